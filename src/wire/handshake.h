@@ -1,0 +1,59 @@
+/*
+ * How a process joins a session.
+ *
+ * The client connects to a SOCK_SEQPACKET unix socket (path in the environment,
+ * HEAPPROFD_SOCKET), sends one struct handshake_hello, and receives one struct
+ * handshake_reply, with the ring's memfd as SCM_RIGHTS when it was accepted.
+ * Both sides then close the socket; the memory mapping is all that remains.
+ * Who the peer is, the daemon learns from the kernel (SO_PEERCRED), not from
+ * the hello.
+ */
+#ifndef HEAPPROFD_WIRE_HANDSHAKE_H
+#define HEAPPROFD_WIRE_HANDSHAKE_H
+
+#include <stdint.h>
+
+#define HANDSHAKE_MAGIC UINT32_C(0x48504853) /* "HPHS" */
+#define HANDSHAKE_VERSION 1
+#define HANDSHAKE_SOCKET_ENV "HEAPPROFD_SOCKET"
+
+/* A client gives up on the daemon after this long and runs unprofiled. */
+#define HANDSHAKE_TIMEOUT_MS 2000
+
+enum handshake_origin {
+    HANDSHAKE_STARTUP = 1, /* first allocation of a new image */
+    HANDSHAKE_FORK = 2,    /* first allocation of a forked child */
+};
+
+struct handshake_hello {
+    uint32_t magic;
+    uint32_t version;
+    uint32_t origin;     /* enum handshake_origin */
+    uint32_t tid;        /* of the caller, in its own namespace */
+    uint32_t pid;        /* in its own namespace */
+    uint32_t parent_pid; /* for HANDSHAKE_FORK: the process that forked */
+    char allocator[64];  /* file name of the object whose malloc is the real one, terminated */
+};
+
+enum handshake_verdict {
+    HANDSHAKE_ACCEPTED = 1,
+    HANDSHAKE_NOT_A_TARGET = 2, /* stay dormant */
+};
+
+enum handshake_flag {
+    HANDSHAKE_BLOCK_CLIENT = 1,    /* wait when the ring is full */
+    HANDSHAKE_HELLO_AFTER_FORK = 2 /* forked children say hello too */
+};
+
+struct handshake_reply {
+    uint32_t magic;
+    uint32_t version;
+    uint32_t verdict;                 /* enum handshake_verdict */
+    uint32_t flags;                   /* enum handshake_flag */
+    uint64_t interval_bytes;          /* >= 1 */
+    uint64_t block_client_timeout_us; /* 0: as long as the daemon lives */
+    uint64_t data_bytes;              /* of the ring */
+    uint64_t start_ms;                /* CLOCK_MONOTONIC_COARSE that time_ms counts from */
+};
+
+#endif

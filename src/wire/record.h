@@ -1,0 +1,126 @@
+/*
+ * The records of the ring. All integers are native-endian; every record begins
+ * with a header and is a multiple of 8 bytes long.
+ *
+ * Order: a MODULE comes before the first STACK with a frame in it, a STACK
+ * before the first ALLOC that names it, a THREAD before the first ALLOC or FREE
+ * of its slot. After MODULES_RESET all modules and stacks are forgotten and
+ * sent anew (a library was unloaded, its addresses may come to mean another).
+ */
+#ifndef HEAPPROFD_WIRE_RECORD_H
+#define HEAPPROFD_WIRE_RECORD_H
+
+#include <stdint.h>
+
+enum record_type {
+    RECORD_NONE = 0, /* zeroed memory */
+    RECORD_BUSY = 1, /* reserved, not yet filled */
+    RECORD_ALLOC = 2,
+    RECORD_FREE = 3,
+    RECORD_UNFREE = 4,
+    RECORD_STACK = 5,
+    RECORD_MODULE = 6,
+    RECORD_MODULES_RESET = 7, /* header only */
+    RECORD_THREAD = 8,
+    RECORD_HEAP = 9,
+    RECORD_INTERVAL = 10,
+};
+
+/* Read and written as one 64-bit word. */
+union record_header {
+    struct {
+        uint32_t length; /* bytes, header included; a multiple of 8 */
+        uint8_t type;    /* enum record_type */
+        uint8_t heap;    /* index of the heap; 0 is libc.malloc */
+        uint16_t thread; /* slot in ring_thread[] */
+    };
+    uint64_t word;
+};
+
+/* Set in record_alloc.flags. */
+enum record_alloc_flag {
+    RECORD_ALLOC_LOST_FREE = 1, /* not in the live set: no FREE will come */
+};
+
+/* A sampled allocation, sent after the allocator returned it. An address that
+ * is still live for the daemon counts as freed first. */
+struct record_alloc {
+    union record_header header;
+    uint64_t address;
+    uint64_t size;     /* bytes as requested */
+    uint64_t stack;    /* hash of a STACK sent before; 0: no stack could be had */
+    uint32_t time_ms;  /* since the session's start, CLOCK_MONOTONIC_COARSE */
+    uint32_t ordinal;  /* the thread's count of allocation calls, this one included, mod 2^32 */
+    uint32_t interval; /* index of the INTERVAL in force; 0 is the session's first */
+    uint32_t flags;    /* enum record_alloc_flag */
+};
+
+/* A sampled allocation is freed: sent before the allocator gets it back. */
+struct record_free {
+    union record_header header;
+    uint64_t address;
+    uint32_t time_ms;
+    uint32_t ordinal; /* of the freeing thread; equal to the ALLOC's and of the same thread:
+                         nothing was allocated in between */
+};
+
+/* A realloc that failed: the FREE of this address that the same thread sent
+ * last did not happen. */
+struct record_unfree {
+    union record_header header;
+    uint64_t address;
+};
+
+/* frames[i] lies inside the instruction that was executing: the call for
+ * callers (return address - 1 on x86-64, - 4 on aarch64), the exact pc for a
+ * frame that a signal interrupted. Innermost first. */
+struct record_stack {
+    union record_header header;
+    uint64_t hash; /* never 0 */
+    uint32_t count;
+    uint16_t flags; /* enum record_stack_flag */
+    uint16_t error; /* enum unwind_stop: why the walk ended, 0 at the outermost frame */
+    uint64_t frames[];
+};
+
+enum record_stack_flag {
+    RECORD_STACK_TRUNCATED = 1, /* deeper than count: the outer frames are missing */
+};
+
+/* Loaded object. Addresses [start, end); rel_pc = pc - start + exact_offset + load_bias
+ * as the trace's Mapping has it. */
+struct record_module {
+    union record_header header;
+    uint64_t start, end;
+    uint64_t file_offset; /* of start in the file */
+    uint64_t load_bias;   /* p_vaddr - p_offset of the executable segment */
+    uint16_t build_id_length;
+    uint16_t path_length;
+    uint32_t pad;
+    uint8_t bytes[]; /* build id, then path, neither terminated */
+};
+
+#define RECORD_BUILD_ID_MAX 64
+#define RECORD_PATH_MAX 4096
+
+struct record_thread {
+    union record_header header; /* header.thread: the slot that this thread now has */
+    uint32_t tid;
+    uint32_t pad;
+    char name[16]; /* comm, terminated */
+};
+
+struct record_interval {
+    union record_header header;
+    uint64_t interval_bytes;
+    uint32_t index; /* that ALLOCs will carry */
+    uint32_t pad;
+};
+
+struct record_heap {
+    union record_header header; /* header.heap: its index */
+    uint64_t interval_bytes;
+    char name[64]; /* terminated */
+};
+
+#endif

@@ -1,0 +1,115 @@
+/*
+ * The memory that a profiled process and the daemon share: layout and rules.
+ *
+ * One memfd per process, made and sealed by the daemon, mapped by both:
+ *
+ *   offset 0            struct ring_control          one page
+ *   RING_THREADS_OFFSET struct ring_thread[]         one cache line a thread
+ *   RING_DATA_OFFSET    records, data_bytes long     mapped twice in a row, so
+ *                                                    that a record never wraps
+ *
+ * Producing is reserve, fill, commit, as in the kernel's BPF ring buffer:
+ *   1. `reserved` is advanced by compare-and-swap; the order of reservations
+ *      is the total order of events.
+ *   2. At once the record's header is stored with type RECORD_BUSY and the true
+ *      length, so that a reader can step over a record whose writer died.
+ *   3. The body is filled, and the header stored again with its true type
+ *      (release).
+ * The reader zeroes what it has consumed before it advances `consumed`
+ * (release): a header that reads 0 was reserved, but its writer has not yet
+ * come to step 2 and nothing behind it can be read.
+ *
+ * The daemon trusts nothing here. It keeps its own copy of `consumed`, and
+ * checks each length against what is reserved. The client trusts the daemon.
+ */
+#ifndef HEAPPROFD_WIRE_RING_H
+#define HEAPPROFD_WIRE_RING_H
+
+#include <stdint.h>
+
+#define RING_MAGIC UINT32_C(0x48505244) /* "HPRD" */
+#define RING_VERSION 1
+
+#define RING_DATA_BYTES_MIN 8192u
+#define RING_DATA_BYTES_MAX (512u << 20)
+#define RING_DATA_BYTES_DEFAULT (8u << 20)
+
+/* Slots are reused once their thread is gone; one more thread at once than
+ * this is counted in RING_LOST_NO_THREAD_SLOT and not profiled. */
+#define RING_THREADS_MAX 16384u
+#define RING_THREADS_OFFSET 4096u
+#define RING_DATA_OFFSET (RING_THREADS_OFFSET + RING_THREADS_MAX * 64u)
+
+/* How the client's side of the session stands. */
+enum ring_client_state {
+    RING_CLIENT_RUNNING = 1,
+    RING_CLIENT_OVERRAN = 2,     /* ring full and not allowed to wait */
+    RING_CLIENT_TIMED_OUT = 3,   /* waited block_client_timeout_us in vain */
+    RING_CLIENT_DAEMON_GONE = 4, /* waited, and the daemon's heartbeat stood still */
+    RING_CLIENT_EXITED = 5,      /* ran its destructor: a normal exit */
+};
+
+/* Why a sample, or part of one, is missing. Indexes ring_control.lost. */
+enum ring_loss {
+    RING_LOST_OVERRUN,        /* samples after the ring overran */
+    RING_LOST_REENTRANT,      /* ring full while the same thread was inside it */
+    RING_LOST_NO_SCRATCH,     /* all stack buffers in use */
+    RING_LOST_NO_THREAD_SLOT, /* calls of threads beyond RING_THREADS_MAX */
+    RING_LOST_LIVE_SET,       /* live set could not grow: the sample's free will not be seen */
+    RING_LOST_UNWIND,         /* stacks that ended in an error (the sample is kept) */
+    RING_LOSS_COUNT = 16,
+};
+
+/* Every word is naturally aligned and accessed with the wrappers of barrier.h. */
+struct ring_control {
+    uint32_t magic;      /* RING_MAGIC, set by the daemon before the fd is sent */
+    uint32_t version;    /* RING_VERSION */
+    uint64_t data_bytes; /* a power of two */
+    uint8_t pad0[48];
+
+    /* Written by producers. */
+    uint64_t reserved; /* bytes ever reserved; offset in data is & (data_bytes - 1) */
+    uint8_t pad1[56];
+
+    /* Written by the daemon, read by producers. */
+    uint64_t consumed;     /* bytes ever consumed */
+    uint32_t space_futex;  /* bumped after `consumed`; producers that wait sleep on it */
+    uint32_t stopping;     /* 1: session is over, produce no more */
+    uint64_t heartbeat_ms; /* CLOCK_MONOTONIC at the daemon's last look at this ring */
+    uint8_t pad2[40];
+
+    /* Written by producers, seldom. */
+    uint32_t waiters;                      /* threads asleep on space_futex */
+    uint32_t client_state;                 /* enum ring_client_state */
+    uint32_t threads_used;                 /* slots [0, threads_used) may hold a thread */
+    uint32_t wake_futex;                   /* bumped when the ring passes half full */
+    uint64_t blocked_us;                   /* time that threads spent waiting for space */
+    uint64_t retired_calls, retired_bytes; /* totals of threads that are gone */
+    uint64_t lost[RING_LOSS_COUNT];        /* indexed by enum ring_loss */
+};
+
+/*
+ * One thread's sampler, written by that thread alone, read by the daemon at
+ * any time: so the exact totals of a process survive its death by any means.
+ *
+ *   bytes requested so far = bytes_before + (bytes_loaded - bytes_left)
+ *
+ * bytes and calls count requests (malloc, calloc, each realloc, ...).
+ */
+struct ring_thread {
+    uint64_t bytes_left;   /* until the next slow tick; an allocation larger than this takes it */
+    uint64_t bytes_loaded; /* what bytes_left was last loaded with */
+    uint64_t bytes_before; /* bytes up to that load */
+    uint64_t calls;
+    uint64_t gap_rest; /* of the drawn gap, what did not fit bytes_loaded */
+    uint64_t random;   /* state of the thread's generator */
+    uint32_t tid;      /* 0: slot free */
+    uint32_t samples;
+    uint32_t in_ring; /* 1 between reserve and commit: a nested signal handler must not wait */
+    uint32_t pad;
+};
+
+_Static_assert(sizeof(struct ring_control) <= RING_THREADS_OFFSET, "control fits its page");
+_Static_assert(sizeof(struct ring_thread) == 64, "one cache line a thread");
+
+#endif
