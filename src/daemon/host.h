@@ -1,0 +1,52 @@
+/*
+ * Runs a command under the profiler: the daemon embedded in `heap_profile host`.
+ * Starts the command with the preload library, serves its handshake, drains its
+ * rings, and writes the trace.
+ */
+#ifndef HEAPPROFD_DAEMON_HOST_H
+#define HEAPPROFD_DAEMON_HOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "trace/trace_config.h"
+#include "util/error.h"
+
+struct host_progress {
+    uint64_t elapsed_ms;
+    unsigned processes; /* profiled so far */
+    double live_bytes;  /* estimated, all processes */
+    uint64_t samples;   /* ALLOC records */
+    uint64_t lost;      /* samples lost, all reasons */
+    uint64_t rss_bytes; /* of the command */
+};
+
+struct host_options {
+    const struct heap_config *config;
+    char *const *command;        /* argv, NULL-terminated */
+    const char *preload_library; /* absolute path of libheapprofd_preload.so */
+    int trace_fd;                /* raw-trace, opened by the caller */
+    bool follow_children;        /* profile all descendants */
+    /* Called about ten times a second, and at the end; may be NULL. */
+    void (*progress)(void *context, const struct host_progress *progress);
+    void *progress_context;
+};
+
+struct host_result {
+    int wait_status;     /* of the command, as waitpid gives it; -1: it could not be waited for */
+    bool started;        /* the command was exec'ed */
+    int exec_errno;      /* why not */
+    bool interrupted;    /* the session was ended by SIGINT or SIGTERM to us */
+    unsigned profiled;   /* processes with a profile */
+    unsigned unprofiled; /* processes seen and not profiled */
+};
+
+/*
+ * Runs until the command ends, config->duration_ms passed, or SIGINT/SIGTERM.
+ * After duration or a signal to us the session ends while the command goes on:
+ * the caller decides what becomes of it (host_result.wait_status is -1 then).
+ * 0 or a negative errno with a message.
+ */
+int host_run(const struct host_options *options, struct host_result *result, struct error *error);
+
+#endif

@@ -1,0 +1,137 @@
+/*
+ * The profile: the one model of a heap profile in memory that every tool
+ * reads. Built by profile_read() from a trace, by nothing else changed.
+ *
+ * Mappings, functions, frames and callsites are shared by all processes and
+ * dumps of the profile and named by index. A callsite is a node of a tree: its
+ * frame, called from its parent; the whole stack is the path to the root.
+ */
+#ifndef HEAPPROFD_PROFILE_PROFILE_H
+#define HEAPPROFD_PROFILE_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/trace_writer.h" /* struct trace_figures: the same figures travel through */
+#include "util/error.h"
+
+#define PROFILE_NONE UINT32_MAX
+
+struct profile_mapping {
+    const char *path;     /* "" if unknown */
+    const char *build_id; /* lower-case hex, "" if unknown */
+    uint64_t start, end, exact_offset, load_bias;
+};
+
+struct profile_frame {
+    const char *name;         /* demangled, or "" if unknown */
+    const char *linkage_name; /* as in the trace (mangled) */
+    const char *source_file;  /* "" if unknown */
+    uint32_t line;            /* 0: unknown */
+    uint32_t mapping;         /* PROFILE_NONE: none */
+    uint64_t rel_pc;
+};
+
+struct profile_callsite {
+    uint32_t parent; /* PROFILE_NONE: outermost */
+    uint32_t frame;
+    uint32_t depth; /* 0: outermost */
+};
+
+struct profile_thread_figures {
+    int32_t tid;
+    struct trace_figures figures;
+};
+
+/* A callsite's own figures (not its callees') at one dump, cumulative since the start. */
+struct profile_sample {
+    uint32_t callsite;
+    struct trace_figures figures;
+    double peak_bytes, peak_count; /* at the heap's peak */
+    double peak_bytes_variance, peak_count_variance;
+    uint32_t thread_first, thread_count; /* in profile_dump.thread_figures */
+};
+
+struct profile_dump {
+    uint64_t boottime_ns; /* trace time */
+    bool final;
+    struct profile_sample *samples;
+    size_t sample_count;
+    struct profile_thread_figures *thread_figures;
+    size_t thread_figure_count;
+    struct trace_figures total; /* sum over samples */
+    uint64_t exact_bytes, exact_calls;
+};
+
+/* One heap of one process. */
+struct profile_heap {
+    uint32_t process; /* in profile.processes */
+    const char *name; /* "libc.malloc" */
+    uint64_t interval_bytes, first_interval_bytes;
+    /* As of the last dump. Strings inside are owned by the profile. */
+    struct trace_heap_dump status;
+    uint64_t start_boottime_ns;
+    struct profile_dump *dumps; /* in order of time */
+    size_t dump_count;
+};
+
+struct profile_memory_point {
+    uint64_t boottime_ns;
+    uint64_t rss_bytes, rss_anon_bytes, vm_bytes, heap_bytes;
+};
+
+struct profile_process {
+    int32_t pid, parent_pid, uid;
+    const char *name;    /* base name of the program */
+    const char *command; /* command line, arguments quoted as a shell needs it */
+    struct profile_memory_point *timeline;
+    size_t timeline_count;
+};
+
+struct profile_thread {
+    int32_t tid, pid;
+    const char *name;
+};
+
+struct profile_unprofiled {
+    int32_t pid, parent_pid;
+    const char *name, *reason;
+};
+
+struct profile {
+    struct profile_mapping *mappings;
+    size_t mapping_count;
+    struct profile_frame *frames;
+    size_t frame_count;
+    struct profile_callsite *callsites; /* a parent comes before its children */
+    size_t callsite_count;
+    struct profile_process *processes;
+    size_t process_count;
+    struct profile_thread *threads;
+    size_t thread_count;
+    struct profile_heap *heaps;
+    size_t heap_count;
+    struct profile_unprofiled *unprofiled;
+    size_t unprofiled_count;
+    /* What was wrong with the input and could be passed over, in words; "" if nothing. */
+    const char *warning;
+};
+
+/*
+ * Reads a trace from a path ("-": standard input). A file that is cut off or
+ * damaged gives what was good before the damage, with `warning` set; one with
+ * nothing good in it gives NULL and an error with the offset and the reason.
+ */
+struct profile *profile_read(const char *path, struct error *error);
+void profile_free(struct profile *profile);
+
+const char *profile_thread_name(const struct profile *profile, int32_t pid, int32_t tid);
+
+/* Half-width of the 95 % interval of an estimate with this variance. */
+double profile_margin95(double variance);
+
+/* Bytes that a callsite without a sample can still hide with 95 % confidence. */
+double profile_floor_bytes(uint64_t interval_bytes);
+
+#endif

@@ -1,0 +1,151 @@
+/*
+ * Writes a Perfetto trace as a stream of packets: interns what repeats, keeps
+ * packets under TRACE_PACKET_BYTES_MAX, and holds no more than one packet and
+ * the intern tables in memory.
+ *
+ * Every function returns 0 or a negative errno (of the failed write); after a
+ * failure all later calls return the same error, so that a caller may check
+ * once, at trace_writer_close.
+ */
+#ifndef HEAPPROFD_TRACE_TRACE_WRITER_H
+#define HEAPPROFD_TRACE_TRACE_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TRACE_PACKET_BYTES_MAX (500u * 1000u)
+
+struct trace_writer;
+
+/* Writes to fd (not owned) from its current offset. NULL if out of memory. */
+struct trace_writer *trace_writer_open(int fd);
+
+/* Flushes and frees; returns the first error met since opening. */
+int trace_writer_close(struct trace_writer *writer);
+
+/* Bytes written so far. */
+uint64_t trace_writer_bytes(const struct trace_writer *writer);
+
+/* --- what stands at the head of a trace --- */
+
+int trace_writer_clock_snapshot(struct trace_writer *writer); /* all six builtin clocks, now */
+int trace_writer_uuid(struct trace_writer *writer);           /* random, version 4 */
+int trace_writer_system_info(struct trace_writer *writer);    /* uname, page size, cpus, RAM */
+/* A serialized TraceConfig message (see trace_config.h). */
+int trace_writer_config(struct trace_writer *writer, const void *bytes, size_t length);
+
+struct trace_process {
+    int32_t pid, parent_pid, uid;
+    const char *const *arguments; /* cmdline */
+    size_t argument_count;
+    bool arguments_are_comm;
+    uint64_t start_boottime_ns; /* process_start_from_boot */
+};
+struct trace_thread {
+    int32_t tid, pid;
+    const char *name;
+};
+int trace_writer_process_tree(struct trace_writer *writer, const struct trace_process *processes,
+                              size_t process_count, const struct trace_thread *threads,
+                              size_t thread_count);
+
+/* One point of the timeline. */
+struct trace_memory_point {
+    uint64_t boottime_ns; /* packet timestamp */
+    int32_t pid;
+    uint64_t rss_bytes, rss_anon_bytes, vm_bytes; /* 0: unknown */
+    uint64_t heap_bytes; /* estimated live bytes of all profiled heaps; own field */
+};
+int trace_writer_memory_point(struct trace_writer *writer, const struct trace_memory_point *point);
+
+/* --- interning; ids are 1-based and valid for the life of the writer --- */
+
+struct trace_mapping {
+    const char *path; /* "/usr/lib/libc.so.6", "[vdso]", or "" */
+    const uint8_t *build_id;
+    size_t build_id_length;
+    uint64_t start, end, exact_offset, load_bias;
+};
+/* The same key (all fields) gives the same id. 0 on error. */
+uint64_t trace_writer_mapping(struct trace_writer *writer, const struct trace_mapping *mapping);
+
+/* mapping 0: none. name NULL or "": unknown; names are as in the symbol table (mangled). */
+uint64_t trace_writer_frame(struct trace_writer *writer, uint64_t mapping, uint64_t rel_pc,
+                            const char *name);
+
+/* frames innermost first (the writer reverses them). A truncated stack gets an
+ * outermost frame named TRACE_TRUNCATED_FRAME, a stack that ended in an error
+ * one named by `ending` (NULL: none), such as "[no unwind information]". */
+#define TRACE_TRUNCATED_FRAME "[truncated stack]"
+uint64_t trace_writer_callstack(struct trace_writer *writer, const uint64_t *frames, size_t count,
+                                const char *ending);
+
+/* --- dumps --- */
+
+/* The part of a sample's figures that one thread has. */
+struct trace_figures {
+    double allocated_bytes, freed_bytes; /* estimates, cumulative since the start */
+    double allocated_count, freed_count;
+    /* Variances of the four estimates: sums of s^2 (1-p)/p^2 and (1-p)/p^2. */
+    double allocated_bytes_variance, freed_bytes_variance;
+    double allocated_count_variance, freed_count_variance;
+    uint64_t samples, freed_samples; /* records behind them */
+    /* Freed by the allocating thread before it allocated again. */
+    double temporary_bytes, temporary_count;
+    double lifetime_ms_sum; /* of the freed, weighted by count */
+};
+
+struct trace_heap_sample {
+    uint64_t callstack;
+    struct trace_figures figures;
+    /* At the moment when the heap's estimate of live bytes was highest. */
+    double peak_bytes, peak_count;
+    double peak_bytes_variance, peak_count_variance;
+    /* Figures by thread; may be NULL. Their sum is `figures`. */
+    const struct trace_thread_figures {
+        int32_t tid;
+        struct trace_figures figures;
+    } * threads;
+    size_t thread_count;
+};
+
+/* What one process's heap is like at a dump: ProcessHeapSamples less the samples. */
+struct trace_heap_dump {
+    int32_t pid;
+    const char *heap_name; /* "libc.malloc" */
+    uint64_t interval_bytes, first_interval_bytes;
+    uint64_t timestamp_ns, start_timestamp_ns; /* CLOCK_MONOTONIC_COARSE */
+    bool from_startup, rejected_concurrent, disconnected, buffer_overran, buffer_corrupted,
+        hit_guardrail;
+    uint32_t client_error; /* enum ClientError */
+    bool dump_at_max;      /* the samples' self_max stands in place of the other counters */
+    bool final;            /* last dump of this heap; own field */
+    /* stats */
+    uint64_t unwinding_errors, heap_samples, map_reparses, unwinding_time_us, blocked_us;
+    /* Exact, without stacks; own fields. */
+    uint64_t exact_bytes, exact_calls;
+    uint64_t unsent_bytes_of_ring; /* reserved, never committed, at the process's death */
+    uint64_t lost[16];             /* indexed by enum ring_loss */
+    double peak_live_bytes, peak_live_count;
+    uint64_t peak_timestamp_ns; /* CLOCK_MONOTONIC_COARSE */
+    const char *allocator;      /* file name of the object with the real malloc; NULL unknown */
+    int32_t exit_status;        /* as waitpid gives it; -1: unknown or alive */
+    /* Why the profile is empty or partial, in words for people; NULL: nothing to say. */
+    const char *remark;
+};
+
+/* begin, any number of samples, end. The writer splits into packets. */
+int trace_writer_dump_begin(struct trace_writer *writer, const struct trace_heap_dump *dump);
+int trace_writer_dump_sample(struct trace_writer *writer, const struct trace_heap_sample *sample);
+int trace_writer_dump_end(struct trace_writer *writer);
+
+/* A process that the session saw but did not profile; own packet. */
+struct trace_unprofiled {
+    int32_t pid, parent_pid;
+    const char *name;   /* comm */
+    const char *reason; /* in words for people, with what to do */
+};
+int trace_writer_unprofiled(struct trace_writer *writer, const struct trace_unprofiled *process);
+
+#endif
