@@ -1,0 +1,40 @@
+# A thin front door: Meson is the build (meson.build), scripts/ does the work.
+#
+#   make          sets up what is missing and builds into build/
+#   make demo     profiles a real program and shows its report
+#   make check    runs every test; ends with 'N passed, N failed, N skipped'
+#   make install  installs (prefix=/usr/local, DESTDIR=)
+#   make bench    measures against other profilers, writes docs/performance.md
+#   make clean    removes what was built
+
+prefix ?= /usr/local
+DESTDIR ?=
+
+.PHONY: all build demo check install bench clean
+
+all: build
+
+build:
+	@scripts/install-deps build
+	@scripts/build build
+
+demo:
+	@scripts/install-deps demo
+	@scripts/build build
+	@scripts/demo
+
+check:
+	@scripts/install-deps test
+	@scripts/check
+
+install: build
+	meson configure build -Dprefix="$(abspath $(prefix))"
+	DESTDIR="$(DESTDIR)" meson install -C build --no-rebuild
+
+bench:
+	@scripts/install-deps bench
+	@scripts/build build
+	@bench/run.py
+
+clean:
+	rm -rf build build-sanitize build-thread
