@@ -1,0 +1,57 @@
+/* Lowers its own limits and goes on: no memory beyond what it has ("memory"), no descriptors at all
+ * ("files"). Allocations that do not fit fail as they do for anybody. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "truth.h"
+
+enum { BLOCKS = 2000 };
+
+static CALLSITE void *allocate_within(size_t size)
+{
+    return kept(malloc(size));
+}
+
+static CALLSITE void *allocate_beyond(size_t size)
+{
+    return kept(malloc(size));
+}
+
+static void limit(int resource, rlim_t value)
+{
+    struct rlimit limit = {value, value};
+    require(!setrlimit(resource, &limit));
+}
+
+int main(int argc, char **argv)
+{
+    require(argc == 2);
+    void *room = malloc(4 << 20);
+    require(room);
+    memset(room, 1, 4 << 20);
+    free(room);
+    if (!strcmp(argv[1], "memory"))
+        limit(RLIMIT_AS, 1 << 20);
+    else
+        limit(RLIMIT_NOFILE, 0);
+    static void *blocks[BLOCKS];
+    unsigned long long calls = 0;
+    for (int i = 0; i < BLOCKS; i++, calls++)
+        require((blocks[i] = allocate_within(32)));
+    for (int i = 0; i < BLOCKS; i++)
+        free(blocks[i]);
+    if (!strcmp(argv[1], "memory")) {
+        errno = 0;
+        void *block = allocate_beyond((size_t)1 << 30);
+        printf("beyond: %s\n", block ? "given" : strerror(errno));
+    } else {
+        errno = 0;
+        int descriptor = open("/dev/null", O_RDONLY);
+        printf("open: %d %s\n", descriptor, strerror(errno));
+    }
+    truth("allocate_within", 32 * calls, calls);
+    return 0;
+}

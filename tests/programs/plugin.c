@@ -1,0 +1,12 @@
+/* A library that is loaded and unloaded. Built twice, with the same layout and another name for
+ * its function: PLUGIN_ALLOCATE. */
+#include <stdlib.h>
+
+#include "truth.h"
+
+void *PLUGIN_ALLOCATE(size_t size);
+
+CALLSITE void *PLUGIN_ALLOCATE(size_t size)
+{
+    return kept(malloc(size));
+}
