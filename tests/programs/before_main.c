@@ -26,7 +26,7 @@ static int answer(void)
 
 static void *resolver_block;
 
-static int (*resolve(void))(void)
+__attribute__((used)) static int (*resolve(void))(void)
 {
     resolver_block = malloc(77);
     resolved++;

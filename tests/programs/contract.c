@@ -15,7 +15,8 @@
 void free_sized(void *block, size_t size) __attribute__((weak));
 void free_aligned_sized(void *block, size_t alignment, size_t size) __attribute__((weak));
 
-static volatile size_t too_much = PTRDIFF_MAX, most = SIZE_MAX;
+static volatile size_t too_much = PTRDIFF_MAX, most = SIZE_MAX, nothing = 0, three = 3,
+                       sixty_four = 64;
 
 static void say(const char *what, const void *block, int result)
 {
@@ -90,17 +91,17 @@ static void check_failures(void)
     say("reallocarray that overflows", block, 0);
     block = memalign(64, too_much);
     say("memalign of too much", block, 0);
-    block = memalign((size_t)1 << 63, 100);
+    block = memalign(most / 2 + 1, 100);
     say("memalign to 2^63", block, 0);
-    block = aligned_alloc(3, 100);
+    block = aligned_alloc(three, 100);
     say("aligned_alloc to 3", block, 0);
     free(block);
     errno = 4242;
-    block = aligned_alloc(0, 100);
+    block = aligned_alloc(nothing, 100);
     say("aligned_alloc to 0", block, 0);
     free(block);
     errno = 4242;
-    block = aligned_alloc(64, 100);
+    block = aligned_alloc(sixty_four, 100);
     say("aligned_alloc of no multiple", block, 0);
     free(block);
     block = valloc(too_much);
