@@ -40,6 +40,9 @@
 #define RING_THREADS_OFFSET 4096u
 #define RING_DATA_OFFSET (RING_THREADS_OFFSET + RING_THREADS_MAX * 64u)
 
+/* No thread has this id (the kernel's limit is 2^22). */
+#define RING_THREAD_CLAIMED UINT32_C(0xffffffff)
+
 /* How the client's side of the session stands. */
 enum ring_client_state {
     RING_CLIENT_RUNNING = 1,
@@ -103,7 +106,7 @@ struct ring_thread {
     uint64_t calls;
     uint64_t gap_rest; /* of the drawn gap, what did not fit bytes_loaded */
     uint64_t random;   /* state of the thread's generator */
-    uint32_t tid;      /* 0: slot free */
+    uint32_t tid;      /* 0: slot free; RING_THREAD_CLAIMED: between two threads */
     uint32_t samples;
     uint32_t in_ring; /* 1 between reserve and commit: a nested signal handler must not wait */
     uint32_t pad;

@@ -1,0 +1,90 @@
+/*
+ * The client's state, and the few words of it that the hot path reads.
+ *
+ * Hot path of an allocation: the thread's cell (initial-exec TLS) leads to its
+ * ring_thread; an allocation that fits bytes_left costs a subtraction and a
+ * count there and goes straight to the real function. All else takes the slow
+ * path: no slot yet, a sample or a tick is due, size 0.
+ *
+ * The cells lie in memory that a forked child finds zeroed (MADV_WIPEONFORK):
+ * its first allocation reads a null slot, takes the slow path, and learns there
+ * that it is a child, before it could write to its parent's counters.
+ */
+#ifndef HEAPPROFD_CLIENT_CLIENT_H
+#define HEAPPROFD_CLIENT_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/barrier.h"
+#include "wire/ring.h"
+
+#define HIDDEN __attribute__((visibility("hidden")))
+#define EXPORT __attribute__((visibility("default")))
+
+enum client_state {
+    CLIENT_NEW = 0,        /* nothing done yet; also what a forked child reads */
+    CLIENT_CONNECTING = 1, /* one thread is in the handshake */
+    CLIENT_DORMANT = 2,    /* no session */
+    CLIENT_ACTIVE = 3,
+    CLIENT_ENDED = 4, /* the session is over; its memory stays mapped */
+};
+
+/* In wiped memory, once there is any. */
+struct client_live {
+    uint32_t state;                /* enum client_state */
+    uint32_t announced_generation; /* module_generation() that the daemon knows */
+    uint32_t modules_checked_ms;
+    uint32_t threads_hand; /* next slot to look at for a thread that is gone */
+};
+
+struct client {
+    struct client_live *live;
+    struct ring_control *control; /* of the session, or of a private arena when dormant */
+    struct ring_thread *threads;
+    uint8_t *data; /* of the ring, mapped twice; NULL when dormant */
+    uint64_t data_mask;
+    uint64_t interval_bytes;
+    uint64_t certain_bytes;
+    uint64_t start_ms;
+    uint64_t block_timeout_us;
+    uint64_t seed;
+    uint32_t flags; /* enum handshake_flag */
+    int32_t pid;
+    int32_t daemon_pid; /* 0: in another namespace */
+};
+
+extern HIDDEN struct client client;
+
+/* A cell for each slot, wiped on fork: the slot while it may be used. */
+extern HIDDEN struct ring_thread *client_no_slot;
+
+/* This thread's cell; initial-exec, so that it costs one %fs-relative load and
+ * can never allocate. 8 bytes of static TLS. */
+extern HIDDEN __thread struct ring_thread **client_cell __attribute__((tls_model("initial-exec")));
+
+static inline uint32_t client_state(void)
+{
+    return load_acquire(&client.live->state);
+}
+
+/*
+ * Accounts an allocation of size bytes on the hot path. True: nothing more is
+ * due, the caller goes on to the real function. One comparison covers size 0
+ * (it wraps), a due sample and a missing tick.
+ */
+static inline bool client_count(size_t size)
+{
+    struct ring_thread *thread = load_relaxed(client_cell);
+    if (unlikely(thread == NULL))
+        return false;
+    uint64_t left = thread->bytes_left;
+    if (unlikely(size - 1 >= left))
+        return false;
+    thread->bytes_left = left - size;
+    thread->calls++;
+    return true;
+}
+
+#endif

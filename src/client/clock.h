@@ -1,0 +1,19 @@
+/*
+ * Time, without libc: the vdso's clock_gettime where there is one (a few ns,
+ * no system call), else the system call.
+ */
+#ifndef HEAPPROFD_CLIENT_CLOCK_H
+#define HEAPPROFD_CLIENT_CLOCK_H
+
+#include <stdint.h>
+
+/* Finds the vdso's function. Once, before threads. */
+void clock_init(void);
+
+/* CLOCK_MONOTONIC_COARSE: ticks every 1 to 4 ms; for stamps. */
+uint64_t clock_now_ms(void);
+
+/* CLOCK_MONOTONIC; for waits. */
+uint64_t clock_now_us(void);
+
+#endif

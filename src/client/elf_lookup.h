@@ -1,0 +1,24 @@
+/*
+ * Finds functions in the loaded objects by reading their ELF tables in memory,
+ * where dlsym would take the loader's lock and may allocate.
+ */
+#ifndef HEAPPROFD_CLIENT_ELF_LOOKUP_H
+#define HEAPPROFD_CLIENT_ELF_LOOKUP_H
+
+struct elf_found {
+    void *address;           /* NULL: not found */
+    const char *object_name; /* file name without directories; of the object that has it */
+    const void *object;      /* identity of that object (its link_map) */
+};
+
+/*
+ * The first definition of name in the objects that were loaded after this
+ * library, in link order: what dlsym(RTLD_NEXT) finds. Objects are read through
+ * process_vm_readv unless `startup` promises that no other thread can unload one.
+ */
+struct elf_found elf_lookup_next(const char *name, int startup);
+
+/* A function of the vdso, or NULL. */
+void *elf_lookup_vdso(const char *name);
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * The producing side of the ring (wire/ring.h): reserve, fill, commit.
+ *
+ * A full ring makes the caller wait when the session allows it, but never for
+ * a daemon that is gone, and never inside a signal handler that interrupted a
+ * write of the same thread (the reader cannot pass that write). Otherwise the
+ * session ends for this process.
+ */
+#ifndef HEAPPROFD_CLIENT_RING_WRITER_H
+#define HEAPPROFD_CLIENT_RING_WRITER_H
+
+#include <stdint.h>
+
+#include "wire/record.h"
+#include "wire/ring.h"
+
+/*
+ * A place for a record of length bytes (rounded up to 8), marked as busy; the
+ * header is not the caller's to write. NULL: the session is over, or this is a
+ * signal handler inside a write of its own thread and the ring is full.
+ */
+void *ring_writer_reserve(struct ring_thread *thread, uint32_t length);
+
+/* Publishes it. header.length is filled in; type, heap and thread are the caller's. */
+void ring_writer_commit(struct ring_thread *thread, void *record, enum record_type type);
+
+/* Ends the session for this process, for that reason. The first reason stands. */
+void ring_writer_end_session(enum ring_client_state reason);
+
+/* Whether a record of this length could ever fit. */
+uint32_t ring_writer_length_max(void);
+
+#endif

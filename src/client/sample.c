@@ -1,0 +1,308 @@
+/* See sample.h. */
+#include "client/sample.h"
+
+#include <errno.h>
+#include <linux/prctl.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/clock.h"
+#include "client/module.h"
+#include "client/ring_writer.h"
+#include "client/sampler.h"
+#include "client/session.h"
+#include "client/stack_cache.h"
+#include "client/system.h"
+#include "client/thread_slot.h"
+#include "wire/record.h"
+
+/* Unloaded libraries that no dlclose of the program's told us of are looked for
+ * this often. */
+#define MODULES_CHECK_MS 50u
+
+/* Buffers for stacks, off the target's stack, which may have 16 KiB in all. One
+ * is held for the length of a walk; a signal handler that interrupts one takes
+ * another. */
+#define SCRATCHES 64u
+
+struct scratch {
+    uint32_t busy;
+    uint32_t pad[15];
+    uint64_t frames[UNWIND_FRAMES_MAX];
+} __attribute__((aligned(64)));
+
+/* Marks which modules the daemon has, by the address of the module's entry. */
+#define SENT_MODULES 8192u
+
+static const struct live_set_bucket no_live_addresses;
+struct live_set sample_live_set = {.level0 = (struct live_set_bucket *)&no_live_addresses};
+
+static struct scratch *scratches; /* wiped on fork */
+static uint64_t *sent_modules;    /* wiped on fork */
+
+int sample_init(void)
+{
+    scratches = system_map_wiped(SCRATCHES * sizeof(*scratches));
+    sent_modules = system_map_wiped(SENT_MODULES * sizeof(*sent_modules));
+    return scratches != NULL && sent_modules != NULL ? 0 : -ENOMEM;
+}
+
+static struct scratch *scratch_take(const struct ring_thread *thread)
+{
+    /* Each thread begins at a place of its own: threads seldom meet. */
+    size_t first = (size_t)(thread - client.threads);
+    for (size_t i = 0; i < SCRATCHES; i++) {
+        struct scratch *scratch = &scratches[(first + i) % SCRATCHES];
+        if (load_relaxed(&scratch->busy) == 0 && exchange_acquire(&scratch->busy, 1) == 0)
+            return scratch;
+    }
+    return NULL;
+}
+
+static void scratch_give(struct scratch *scratch)
+{
+    store_release(&scratch->busy, 0);
+}
+
+static uint32_t time_since_start_ms(void)
+{
+    uint64_t now = clock_now_ms();
+    return now > client.start_ms ? (uint32_t)(now - client.start_ms) : 0;
+}
+
+/* --- what the daemon must know before a stack --- */
+
+/* A word that stands for this module in this generation. */
+static uint64_t module_mark(const struct module *module, uint32_t generation)
+{
+    return (uintptr_t)module ^ ((uint64_t)(generation + 1) << 48);
+}
+
+static bool module_is_sent(uint64_t mark)
+{
+    return load_acquire(&sent_modules[(mark >> 4) % SENT_MODULES]) == mark;
+}
+
+static bool send_module(struct ring_thread *thread, const struct module *module)
+{
+    char path[RECORD_PATH_MAX / 4];
+    int length = module_path(module, path, sizeof(path));
+    if (length < 0)
+        length = 0;
+    size_t id_length = module->build_id_length;
+    if (id_length > RECORD_BUILD_ID_MAX)
+        id_length = RECORD_BUILD_ID_MAX;
+    uint32_t size = (uint32_t)(sizeof(struct record_module) + id_length + (size_t)length);
+    struct record_module *record = ring_writer_reserve(thread, size);
+    if (record == NULL)
+        return false;
+    record->start = module->start;
+    record->end = module->end;
+    record->file_offset = module->file_offset;
+    record->load_bias = module->load_bias;
+    record->build_id_length = (uint16_t)id_length;
+    record->path_length = (uint16_t)length;
+    memcpy(record->bytes, module->build_id, id_length);
+    memcpy(record->bytes + id_length, path, (size_t)length);
+    ring_writer_commit(thread, record, RECORD_MODULE);
+    return true;
+}
+
+static bool send_modules_of(struct ring_thread *thread, const uint64_t *frames, unsigned count,
+                            uint32_t generation)
+{
+    const struct module *last = NULL;
+    for (unsigned i = 0; i < count; i++) {
+        if (last != NULL && frames[i] >= last->start && frames[i] < last->end)
+            continue;
+        const struct module *module = module_find(frames[i]);
+        if (module == NULL)
+            continue;
+        last = module;
+        uint64_t mark = module_mark(module, generation);
+        if (module_is_sent(mark))
+            continue;
+        if (!send_module(thread, module))
+            return false;
+        store_release(&sent_modules[(mark >> 4) % SENT_MODULES], mark);
+    }
+    return true;
+}
+
+static bool send_stack(struct ring_thread *thread, const struct unwind_walk *walk,
+                       const uint64_t *frames)
+{
+    unsigned count = walk->count;
+    bool truncated = walk->stop == UNWIND_TRUNCATED;
+    uint32_t fit = (ring_writer_length_max() - (uint32_t)sizeof(struct record_stack)) / 8;
+    if (count > fit) {
+        count = fit;
+        truncated = true;
+    }
+    struct record_stack *record =
+        ring_writer_reserve(thread, (uint32_t)sizeof(*record) + count * 8);
+    if (record == NULL)
+        return false;
+    record->hash = walk->hash;
+    record->count = count;
+    record->flags = truncated ? RECORD_STACK_TRUNCATED : 0;
+    record->error = (uint16_t)(truncated ? UNWIND_OUTERMOST : walk->stop);
+    memcpy(record->frames, frames, count * sizeof(frames[0]));
+    ring_writer_commit(thread, record, RECORD_STACK);
+    return true;
+}
+
+/* Tells the daemon that addresses may have come to mean other modules. */
+static void announce_generation(struct ring_thread *thread)
+{
+    uint32_t now_ms = time_since_start_ms();
+    uint32_t checked = load_relaxed(&client.live->modules_checked_ms);
+    if (now_ms - checked >= MODULES_CHECK_MS &&
+        cas_relaxed(&client.live->modules_checked_ms, &checked, now_ms))
+        module_check_unloaded();
+    uint32_t generation = module_generation();
+    uint32_t announced = load_relaxed(&client.live->announced_generation);
+    if (likely(announced == generation) ||
+        !cas_relaxed(&client.live->announced_generation, &announced, generation))
+        return;
+    void *record = ring_writer_reserve(thread, sizeof(union record_header));
+    if (record != NULL)
+        ring_writer_commit(thread, record, RECORD_MODULES_RESET);
+}
+
+/* Walks the stack and sees to it that the daemon has it. Its hash; 0: lost. */
+static uint64_t record_stack(struct ring_thread *thread, const struct unwind_registers *caller)
+{
+    struct scratch *scratch = scratch_take(thread);
+    if (scratch == NULL) {
+        add_relaxed(&client.control->lost[RING_LOST_NO_SCRATCH], 1);
+        return 0;
+    }
+    struct unwind_walk walk;
+    uint32_t generation;
+    do {
+        announce_generation(thread);
+        generation = module_generation();
+        walk = unwind_callstack(caller, thread_slot_bounds(thread), scratch->frames,
+                                UNWIND_FRAMES_MAX);
+    } while (unlikely(generation != module_generation()));
+
+    if (walk.stop != UNWIND_OUTERMOST && walk.stop != UNWIND_TRUNCATED)
+        add_relaxed(&client.control->lost[RING_LOST_UNWIND], 1);
+    if (!stack_cache_holds(walk.hash)) {
+        if (send_modules_of(thread, scratch->frames, walk.count, generation) &&
+            send_stack(thread, &walk, scratch->frames))
+            stack_cache_add(walk.hash);
+        else
+            walk.hash = 0;
+    }
+    scratch_give(scratch);
+    return walk.hash;
+}
+
+/* The thread's name, at its first sample and then ever more seldom: names change. */
+static void record_thread(struct ring_thread *thread)
+{
+    uint32_t samples = thread->samples++;
+    if ((samples & (samples - 1)) != 0)
+        return;
+    char name[16] = "";
+    system_call(SYS_prctl, PR_GET_NAME, name, 0, 0, 0);
+    struct record_thread *record = ring_writer_reserve(thread, sizeof(*record));
+    if (record == NULL)
+        return;
+    record->tid = load_relaxed(&thread->tid);
+    memcpy(record->name, name, sizeof(name));
+    ring_writer_commit(thread, record, RECORD_THREAD);
+}
+
+static void record_allocation(struct ring_thread *thread, uint64_t address, uint64_t size,
+                              const struct unwind_registers *caller)
+{
+    record_thread(thread);
+    uint64_t stack = record_stack(thread, caller);
+    uint32_t flags = 0;
+    if (!live_set_insert(&sample_live_set, address)) {
+        add_relaxed(&client.control->lost[RING_LOST_LIVE_SET], 1);
+        flags = RECORD_ALLOC_LOST_FREE;
+    }
+    struct record_alloc *record = ring_writer_reserve(thread, sizeof(*record));
+    if (record == NULL) {
+        live_set_remove(&sample_live_set, address);
+        bool ended = client_state() != CLIENT_ACTIVE;
+        add_relaxed(&client.control->lost[ended ? RING_LOST_OVERRUN : RING_LOST_REENTRANT], 1);
+        return;
+    }
+    record->address = address;
+    record->size = size;
+    record->stack = stack;
+    record->time_ms = time_since_start_ms();
+    record->ordinal = (uint32_t)thread->calls;
+    record->interval = 0;
+    record->flags = flags;
+    ring_writer_commit(thread, record, RECORD_ALLOC);
+}
+
+void sample_allocation(const void *memory, size_t size, const struct unwind_registers *caller)
+{
+    if (memory == NULL)
+        return;
+    if (unlikely(client_state() == CLIENT_NEW))
+        session_join();
+    if (unlikely(client_state() == CLIENT_CONNECTING))
+        return;
+    struct ring_thread *thread = thread_slot_get();
+    if (unlikely(thread == NULL))
+        return;
+    if (unlikely(client_state() != CLIENT_ACTIVE)) {
+        sampler_stop(thread);
+        thread->bytes_before += size;
+        thread->calls++;
+        return;
+    }
+    if (sampler_count(thread, size, session_rule()))
+        record_allocation(thread, (uintptr_t)memory, size, caller);
+}
+
+/* --- frees --- */
+
+static int record_free(const void *memory)
+{
+    if (!live_set_remove(&sample_live_set, (uintptr_t)memory) || client_state() != CLIENT_ACTIVE)
+        return 0;
+    struct ring_thread *thread = thread_slot_get();
+    if (thread == NULL)
+        return 0;
+    if (unlikely(thread->samples == 0))
+        record_thread(thread);
+    struct record_free *record = ring_writer_reserve(thread, sizeof(*record));
+    if (record == NULL)
+        return 0;
+    record->address = (uintptr_t)memory;
+    record->time_ms = time_since_start_ms();
+    record->ordinal = (uint32_t)thread->calls;
+    ring_writer_commit(thread, record, RECORD_FREE);
+    return 1;
+}
+
+void sample_free(const void *memory)
+{
+    record_free(memory);
+}
+
+int sample_free_for_realloc(const void *memory)
+{
+    return memory != NULL ? record_free(memory) : 0;
+}
+
+void sample_unfree(const void *memory)
+{
+    struct ring_thread *thread = thread_slot_get();
+    if (thread == NULL || !live_set_insert(&sample_live_set, (uintptr_t)memory))
+        return;
+    struct record_unfree *record = ring_writer_reserve(thread, sizeof(*record));
+    if (record == NULL)
+        return;
+    record->address = (uintptr_t)memory;
+    ring_writer_commit(thread, record, RECORD_UNFREE);
+}

@@ -1,0 +1,32 @@
+/*
+ * What becomes of a sampled allocation and of its free: stack, records, live set.
+ */
+#ifndef HEAPPROFD_CLIENT_SAMPLE_H
+#define HEAPPROFD_CLIENT_SAMPLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/live_set.h"
+#include "client/unwind.h"
+
+extern struct live_set sample_live_set __attribute__((visibility("hidden")));
+
+/* Maps the buffers that stacks are written to; 0 or -ENOMEM. */
+int sample_init(void);
+
+/*
+ * The slow path of every allocation, after the real function returned memory:
+ * joins the session if that is still to be done, accounts the allocation, and
+ * records it if it is sampled. NULL memory is no allocation.
+ */
+void sample_allocation(const void *memory, size_t size, const struct unwind_registers *caller);
+
+/* The slow path of every free, before the real function gets the memory back. */
+void sample_free(const void *memory);
+
+/* The same, whether a FREE was sent; a failed realloc then takes it back. */
+int sample_free_for_realloc(const void *memory);
+void sample_unfree(const void *memory);
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * Poisson sampling over bytes, one sampler a thread (wire/sampling.h has the
+ * rule). Integers only: the target's floating-point state is its own.
+ */
+#ifndef HEAPPROFD_CLIENT_SAMPLER_H
+#define HEAPPROFD_CLIENT_SAMPLER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/ring.h"
+
+struct sampler_rule {
+    uint64_t interval_bytes;
+    uint64_t certain_bytes; /* sampling_certain_bytes(interval_bytes) */
+};
+
+/* Seeds a thread's sampler and draws its first gap. */
+void sampler_start(struct ring_thread *thread, uint64_t seed, const struct sampler_rule *rule);
+
+/* Accounts one allocation of size bytes that the hot path did not; whether it is sampled. */
+bool sampler_count(struct ring_thread *thread, uint64_t size, const struct sampler_rule *rule);
+
+/* Counts on without ever sampling again: the session is over. */
+void sampler_stop(struct ring_thread *thread);
+
+/* The next 64 bits of a thread's generator. */
+uint64_t sampler_random(uint64_t *state);
+
+#endif

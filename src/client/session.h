@@ -1,0 +1,24 @@
+/*
+ * The process's part in a session: joining it at the first allocation, leaving
+ * it, and beginning anew in a forked child.
+ */
+#ifndef HEAPPROFD_CLIENT_SESSION_H
+#define HEAPPROFD_CLIENT_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/sampler.h"
+
+/*
+ * What the first allocation of an image or of a forked child leads to: sets the
+ * client up, says hello to the daemon if there is one, and joins the session or
+ * stays dormant. On return the state is ACTIVE, DORMANT or ENDED, or CONNECTING
+ * while another thread is at it.
+ */
+void session_join(void);
+
+/* The sampling rule in force. */
+const struct sampler_rule *session_rule(void);
+
+#endif

@@ -1,0 +1,97 @@
+/* See thread_slot.h. */
+#include "client/thread_slot.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#include "client/client.h"
+#include "client/sampler.h"
+#include "client/session.h"
+#include "client/system.h"
+
+/* Slots that a newcomer looks at for a thread that is gone: one is given back
+ * for each that is taken, and one more catches up. */
+#define SLOTS_CHECKED 2
+
+static struct ring_thread **cells;         /* wiped on fork */
+static struct unwind_stack_bounds *bounds; /* wiped on fork */
+
+int thread_slot_init(void)
+{
+    cells = system_map_wiped(RING_THREADS_MAX * sizeof(*cells));
+    bounds = system_map_wiped(RING_THREADS_MAX * sizeof(*bounds));
+    return cells != NULL && bounds != NULL ? 0 : -ENOMEM;
+}
+
+struct unwind_stack_bounds *thread_slot_bounds(const struct ring_thread *thread)
+{
+    return &bounds[thread - client.threads];
+}
+
+/* Adds a gone thread's totals to the process's. */
+static void retire_totals(struct ring_thread *thread)
+{
+    uint64_t bytes = thread->bytes_before + thread->bytes_loaded - thread->bytes_left;
+    add_relaxed(&client.control->retired_bytes, bytes);
+    add_relaxed(&client.control->retired_calls, thread->calls);
+    thread->bytes_before = thread->bytes_loaded = thread->bytes_left = thread->calls = 0;
+}
+
+/* Takes over the slot if its thread is gone. */
+static bool claim_if_gone(struct ring_thread *thread, uint32_t own_tid)
+{
+    uint32_t tid = load_relaxed(&thread->tid);
+    if (tid == 0 || tid == RING_THREAD_CLAIMED)
+        return false;
+    if (tid != own_tid && system_call(SYS_tgkill, client.pid, tid, 0) != -ESRCH)
+        return false;
+    if (!cas_acq_rel(&thread->tid, &tid, RING_THREAD_CLAIMED))
+        return false;
+    retire_totals(thread);
+    return true;
+}
+
+static struct ring_thread *find_slot(uint32_t own_tid)
+{
+    struct ring_control *control = client.control;
+    uint32_t used = load_relaxed(&control->threads_used);
+    for (int i = 0; used > 0 && i < SLOTS_CHECKED; i++) {
+        uint32_t index = add_relaxed(&client.live->threads_hand, 1) % used;
+        if (index < RING_THREADS_MAX && claim_if_gone(&client.threads[index], own_tid))
+            return &client.threads[index];
+    }
+    while (used < RING_THREADS_MAX)
+        if (cas_relaxed(&control->threads_used, &used, used + 1))
+            return &client.threads[used];
+    for (uint32_t index = 0; index < RING_THREADS_MAX; index++)
+        if (claim_if_gone(&client.threads[index], own_tid))
+            return &client.threads[index];
+    return NULL;
+}
+
+struct ring_thread *thread_slot_get(void)
+{
+    struct ring_thread *thread = load_relaxed(client_cell);
+    if (likely(thread != NULL))
+        return thread;
+
+    uint32_t tid = (uint32_t)system_call(SYS_gettid);
+    thread = find_slot(tid);
+    if (thread == NULL) {
+        add_relaxed(&client.control->lost[RING_LOST_NO_THREAD_SLOT], 1);
+        return NULL;
+    }
+    size_t index = (size_t)(thread - client.threads);
+    bounds[index] = (struct unwind_stack_bounds){0};
+    thread->samples = 0;
+    thread->in_ring = 0;
+    uint64_t seed = client.seed ^ ((uint64_t)tid << 32);
+    if (client_state() == CLIENT_ACTIVE)
+        sampler_start(thread, sampler_random(&seed), session_rule());
+    else
+        sampler_stop(thread);
+    store_release(&thread->tid, tid);
+    store_relaxed(&cells[index], thread);
+    client_cell = &cells[index];
+    return thread;
+}
