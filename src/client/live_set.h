@@ -58,10 +58,11 @@ static inline bool live_set_might_hold(const struct live_set *set, uint64_t addr
 {
     const struct live_set_bucket *bucket =
         &set->level0[live_set_hash(address, set->region_shift) & set->mask0];
-    bool found = load_relaxed(&bucket->overflow) != 0;
+#pragma GCC unroll 8
     for (int i = 0; i < LIVE_SET_BUCKET_ADDRESSES; i++)
-        found |= load_relaxed(&bucket->address[i]) == address;
-    return found;
+        if (unlikely(load_relaxed(&bucket->address[i]) == address))
+            return true;
+    return load_relaxed(&bucket->overflow) != 0;
 }
 
 #endif

@@ -1,0 +1,153 @@
+/*
+ * The sampler against its rule: probability, independence, exact totals.
+ * Seeds are fixed, so a run either always passes or never; bounds are five
+ * standard errors wide.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/sampler.h"
+#include "wire/sampling.h"
+
+static struct sampler_rule rule_of(uint64_t interval_bytes)
+{
+    return (struct sampler_rule){interval_bytes, sampling_certain_bytes(interval_bytes)};
+}
+
+/* One allocation as the hooks make it: hot path first. */
+static int allocate(struct ring_thread *thread, uint64_t size, const struct sampler_rule *rule)
+{
+    if (size - 1 < thread->bytes_left) {
+        thread->bytes_left -= size;
+        thread->calls++;
+        return 0;
+    }
+    return sampler_count(thread, size, rule);
+}
+
+static void expect_rate(uint64_t interval, uint64_t size, uint64_t rounds)
+{
+    struct sampler_rule rule = rule_of(interval);
+    struct ring_thread thread = {0};
+    sampler_start(&thread, 42 + interval * 31 + size, &rule);
+    uint64_t sampled = 0;
+    for (uint64_t i = 0; i < rounds; i++)
+        sampled += (uint64_t)allocate(&thread, size, &rule);
+    double p = -expm1(-(double)(size > 0 ? size : 1) / (double)interval);
+    if (size >= rule.certain_bytes)
+        p = 1;
+    double error = 5 * sqrt((double)rounds * p * (1 - p)) + 1e-9;
+    assert_true(fabs((double)sampled - (double)rounds * p) <= error);
+    assert_int_equal(thread.calls, rounds);
+    assert_int_equal(thread.bytes_before + thread.bytes_loaded - thread.bytes_left, rounds * size);
+}
+
+static void samples_at_the_rate_of_the_rule(void **state)
+{
+    (void)state;
+    const uint64_t intervals[] = {2, 100, 4096, 65536, 524288};
+    const uint64_t sizes[] = {0, 1, 16, 100, 4096, 10000, 18862, 18863, 65536, 400000};
+    for (size_t i = 0; i < sizeof(intervals) / sizeof(*intervals); i++)
+        for (size_t j = 0; j < sizeof(sizes) / sizeof(*sizes); j++)
+            expect_rate(intervals[i], sizes[j], 1000000);
+}
+
+static void samples_everything_at_interval_one(void **state)
+{
+    (void)state;
+    struct sampler_rule rule = rule_of(1);
+    struct ring_thread thread = {0};
+    sampler_start(&thread, 1, &rule);
+    for (uint64_t size = 0; size < 10000; size++)
+        assert_true(allocate(&thread, size, &rule));
+}
+
+static void samples_large_ones_always(void **state)
+{
+    (void)state;
+    struct sampler_rule rule = rule_of(4096);
+    struct ring_thread thread = {0};
+    sampler_start(&thread, 3, &rule);
+    for (int i = 0; i < 100000; i++) {
+        allocate(&thread, 16, &rule);
+        assert_true(allocate(&thread, rule.certain_bytes, &rule));
+    }
+}
+
+static void gaps_have_the_exponential_mean_and_variance(void **state)
+{
+    (void)state;
+    struct sampler_rule rule = rule_of(4096);
+    struct ring_thread thread = {0};
+    sampler_start(&thread, 5, &rule);
+    double sum = 0, squares = 0;
+    const int gaps = 400000;
+    for (int i = 0; i < gaps; i++) {
+        uint64_t bytes = 1;
+        while (!allocate(&thread, 1, &rule))
+            bytes++;
+        sum += (double)bytes;
+        squares += (double)bytes * (double)bytes;
+    }
+    double mean = sum / gaps, variance = squares / gaps - mean * mean;
+    assert_true(fabs(mean - 4096.5) < 5 * 4096 / sqrt(gaps));
+    assert_true(fabs(variance / (4096.0 * 4096.0) - 1) < 5 * sqrt(8.0 / gaps));
+}
+
+/* The estimate of a mix of sizes is unbiased, for bytes and for counts. */
+static void estimates_a_mix_without_bias(void **state)
+{
+    (void)state;
+    const uint64_t sizes[] = {0, 8, 24, 24, 24, 64, 200, 1000, 5000, 20000};
+    struct sampler_rule rule = rule_of(4096);
+    struct ring_thread thread = {0};
+    sampler_start(&thread, 8, &rule);
+    double bytes = 0, count = 0, bytes_variance = 0, count_variance = 0, true_bytes = 0;
+    const int rounds = 500000;
+    for (int i = 0; i < rounds; i++) {
+        uint64_t size = sizes[i % 10];
+        true_bytes += (double)size;
+        if (!allocate(&thread, size, &rule))
+            continue;
+        double p = size >= rule.certain_bytes ? 1 : -expm1(-(double)(size ? size : 1) / 4096);
+        bytes += (double)size / p;
+        count += 1 / p;
+        bytes_variance += (double)(size * size) * (1 - p) / (p * p);
+        count_variance += (1 - p) / (p * p);
+    }
+    assert_true(fabs(bytes - true_bytes) < 5 * sqrt(bytes_variance));
+    assert_true(fabs(count - rounds) < 5 * sqrt(count_variance));
+}
+
+static void counts_on_after_it_is_stopped(void **state)
+{
+    (void)state;
+    struct sampler_rule rule = rule_of(4096);
+    struct ring_thread thread = {0};
+    sampler_start(&thread, 9, &rule);
+    allocate(&thread, 100, &rule);
+    sampler_stop(&thread);
+    for (int i = 0; i < 100000; i++)
+        assert_false(allocate(&thread, 4000, &rule));
+    assert_int_equal(thread.bytes_before + thread.bytes_loaded - thread.bytes_left, 400000100);
+    assert_int_equal(thread.calls, 100001);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(samples_at_the_rate_of_the_rule),
+        cmocka_unit_test(samples_everything_at_interval_one),
+        cmocka_unit_test(samples_large_ones_always),
+        cmocka_unit_test(gaps_have_the_exponential_mean_and_variance),
+        cmocka_unit_test(estimates_a_mix_without_bias),
+        cmocka_unit_test(counts_on_after_it_is_stopped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
