@@ -1,0 +1,508 @@
+/*
+ * Reads the symbol tables of one ELF file once, turns them into a sorted table
+ * of address ranges without overlap, and answers lookups by binary search.
+ *
+ * Where names come from, in this order:
+ *   1. .symtab of the file;
+ *   2. .symtab of its separate debug file, /usr/lib/debug/.build-id/xx/yyy.debug,
+ *      if that has the same build id;
+ *   3. .dynsym together with the .symtab inside .gnu_debugdata, which leaves out
+ *      what .dynsym has.
+ *
+ * An address gets a name only if a symbol says that it covers it. Symbols
+ * without a size (hand-written assembly) reach to the next symbol of their
+ * section. Where several symbols start at one address the choice does not
+ * depend on their order in the file: see symbol_compare.
+ *
+ * The file may be anybody's: elfutils checks what it hands out, everything
+ * else is checked here. The file is read, not mapped, so that one which
+ * shrinks meanwhile is an error and no signal.
+ *
+ * Not done here: demangling, lines and inlined functions, names for PLT stubs
+ * (no return address lies in one).
+ */
+#include "symbols/symbols.h"
+
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <lzma.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"
+#define BUILD_ID_LENGTH_MAX 64
+/* A distribution's biggest .gnu_debugdata unpacks to a few MiB. */
+#define DEBUGDATA_BYTES_MAX ((size_t)256 << 20)
+#define DEBUGDATA_MEMORY_MAX ((uint64_t)256 << 20)
+/* Bounds the sort over a file with a million aliases of a million letters. */
+#define COMPARED_LENGTH_MAX 4096
+
+struct symbol {
+    uint64_t start, end; /* end == start: the file gives no size */
+    uint64_t section_end;
+    const char *name;
+    unsigned char type, binding;
+};
+
+/* From address on, up to the next one's address, name (NULL: nothing known). */
+struct symbol_range {
+    uint64_t address;
+    const char *name;
+};
+
+struct symbol_array {
+    struct symbol *items;
+    size_t count, capacity;
+};
+
+#define SYMBOL_SOURCES 3 /* the file, its debug file, its .gnu_debugdata */
+
+struct symbol_file {
+    struct symbol_range *ranges;
+    size_t range_count;
+    Elf *elfs[SYMBOL_SOURCES]; /* own the names */
+    void *debugdata;           /* unpacked */
+    char **stripped_names;     /* names without their "@VERSION" */
+    size_t stripped_count, stripped_capacity;
+};
+
+/* --- collecting --- */
+
+static int symbol_array_append(struct symbol_array *array, const struct symbol *symbol)
+{
+    if (array->count == array->capacity) {
+        size_t capacity = array->capacity != 0 ? 2 * array->capacity : 1024;
+        struct symbol *items = reallocarray(array->items, capacity, sizeof(*items));
+        if (items == NULL)
+            return -ENOMEM;
+        array->items = items;
+        array->capacity = capacity;
+    }
+    array->items[array->count++] = *symbol;
+    return 0;
+}
+
+/* name, or a copy of it without a trailing "@VERSION"; NULL: no memory. */
+static const char *name_without_version(struct symbol_file *file, const char *name)
+{
+    const char *at = strchr(name, '@');
+    if (at == NULL || at == name)
+        return name;
+    if (file->stripped_count == file->stripped_capacity) {
+        size_t capacity = file->stripped_capacity != 0 ? 2 * file->stripped_capacity : 64;
+        char **names = reallocarray(file->stripped_names, capacity, sizeof(*names));
+        if (names == NULL)
+            return NULL;
+        file->stripped_names = names;
+        file->stripped_capacity = capacity;
+    }
+    char *copy = strndup(name, (size_t)(at - name));
+    if (copy != NULL)
+        file->stripped_names[file->stripped_count++] = copy;
+    return copy;
+}
+
+/* NOTYPE symbols that mark something other than a function's start. */
+static bool is_marker(const char *name)
+{
+    return name[0] == '$' || strncmp(name, ".L", 2) == 0;
+}
+
+/* Whether the symbol names code, in which case *symbol is filled but for its name. */
+static bool symbol_describes_code(Elf *elf, const GElf_Sym *entry, struct symbol *symbol)
+{
+    unsigned char type = GELF_ST_TYPE(entry->st_info);
+    if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
+        return false;
+    if (entry->st_shndx == SHN_UNDEF || entry->st_shndx >= SHN_LORESERVE)
+        return false;
+
+    GElf_Shdr header;
+    Elf_Scn *section = elf_getscn(elf, entry->st_shndx);
+    if (section == NULL || gelf_getshdr(section, &header) == NULL ||
+        (header.sh_flags & SHF_EXECINSTR) == 0)
+        return false;
+    uint64_t section_end;
+    if (__builtin_add_overflow(header.sh_addr, header.sh_size, &section_end) ||
+        entry->st_value < header.sh_addr || entry->st_value >= section_end)
+        return false;
+
+    uint64_t room = section_end - entry->st_value;
+    symbol->start = entry->st_value;
+    symbol->end = entry->st_value + (entry->st_size < room ? entry->st_size : room);
+    symbol->section_end = section_end;
+    symbol->type = type;
+    symbol->binding = GELF_ST_BIND(entry->st_info);
+    return true;
+}
+
+/* Appends the code symbols of the one table of this type that a file may have.
+ * 0 also if there is none. */
+static int collect_table(struct symbol_file *file, Elf *elf, GElf_Word table_type,
+                         struct symbol_array *array)
+{
+    Elf_Scn *section = NULL;
+    while ((section = elf_nextscn(elf, section)) != NULL) {
+        GElf_Shdr header;
+        if (gelf_getshdr(section, &header) == NULL || header.sh_type != table_type)
+            continue;
+        Elf_Data *data = elf_getdata(section, NULL);
+        size_t entry_size = gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT);
+        if (data == NULL || entry_size == 0)
+            continue;
+        size_t count = data->d_size / entry_size;
+        for (size_t i = 1; i < count && i <= INT32_MAX; i++) {
+            GElf_Sym entry;
+            struct symbol symbol = {0};
+            if (gelf_getsym(data, (int)i, &entry) == NULL ||
+                !symbol_describes_code(elf, &entry, &symbol))
+                continue;
+            const char *name = elf_strptr(elf, header.sh_link, entry.st_name);
+            if (name == NULL || name[0] == '\0' || (symbol.type == STT_NOTYPE && is_marker(name)))
+                continue;
+            symbol.name = name_without_version(file, name);
+            if (symbol.name == NULL)
+                return -ENOMEM;
+            int result = symbol_array_append(array, &symbol);
+            if (result < 0)
+                return result;
+        }
+        return 0;
+    }
+    return 0;
+}
+
+/* --- .gnu_debugdata --- */
+
+/* Unpacks xz into a malloc'd buffer. NULL: damaged, too big or no memory. */
+static void *unpack_xz(const void *packed, size_t packed_size, size_t *size)
+{
+    lzma_stream stream = LZMA_STREAM_INIT;
+    if (lzma_stream_decoder(&stream, DEBUGDATA_MEMORY_MAX, 0) != LZMA_OK)
+        return NULL;
+    size_t capacity = packed_size < DEBUGDATA_BYTES_MAX / 8 ? 8 * packed_size : DEBUGDATA_BYTES_MAX;
+    unsigned char *buffer = malloc(capacity);
+    lzma_ret result = LZMA_OK;
+    stream.next_in = packed;
+    stream.avail_in = packed_size;
+    while (buffer != NULL && result == LZMA_OK) {
+        if (stream.total_out == capacity) {
+            if (capacity == DEBUGDATA_BYTES_MAX)
+                break;
+            capacity = capacity < DEBUGDATA_BYTES_MAX / 2 ? 2 * capacity : DEBUGDATA_BYTES_MAX;
+            unsigned char *bigger = realloc(buffer, capacity);
+            if (bigger == NULL)
+                break;
+            buffer = bigger;
+        }
+        stream.next_out = buffer + stream.total_out;
+        stream.avail_out = capacity - stream.total_out;
+        result = lzma_code(&stream, LZMA_FINISH);
+    }
+    *size = stream.total_out;
+    lzma_end(&stream);
+    if (result != LZMA_STREAM_END) {
+        free(buffer);
+        return NULL;
+    }
+    return buffer;
+}
+
+static int collect_debugdata(struct symbol_file *file, Elf *elf, struct symbol_array *array)
+{
+    size_t names;
+    if (elf_getshdrstrndx(elf, &names) != 0)
+        return 0;
+    Elf_Scn *section = NULL;
+    while ((section = elf_nextscn(elf, section)) != NULL) {
+        GElf_Shdr header;
+        if (gelf_getshdr(section, &header) == NULL || header.sh_type != SHT_PROGBITS)
+            continue;
+        const char *name = elf_strptr(elf, names, header.sh_name);
+        if (name == NULL || strcmp(name, ".gnu_debugdata") != 0)
+            continue;
+        Elf_Data *data = elf_rawdata(section, NULL);
+        if (data == NULL || data->d_buf == NULL || data->d_size == 0)
+            return 0;
+        size_t size;
+        file->debugdata = unpack_xz(data->d_buf, data->d_size, &size);
+        if (file->debugdata == NULL)
+            return 0;
+        file->elfs[2] = elf_memory(file->debugdata, size);
+        if (file->elfs[2] == NULL || elf_kind(file->elfs[2]) != ELF_K_ELF)
+            return 0;
+        return collect_table(file, file->elfs[2], SHT_SYMTAB, array);
+    }
+    return 0;
+}
+
+/* --- the separate debug file --- */
+
+static bool build_id_is(Elf *elf, const uint8_t *build_id, size_t length)
+{
+    const void *own;
+    ssize_t own_length = dwelf_elf_gnu_build_id(elf, &own);
+    return own_length > 0 && (size_t)own_length == length && memcmp(own, build_id, length) == 0;
+}
+
+static int collect_debug_file(struct symbol_file *file, struct symbol_array *array)
+{
+    const void *found;
+    ssize_t length = dwelf_elf_gnu_build_id(file->elfs[0], &found);
+    if (length < 2 || length > BUILD_ID_LENGTH_MAX)
+        return 0;
+    const uint8_t *build_id = found;
+    char path[sizeof(DEBUG_DIRECTORY) + 2 * BUILD_ID_LENGTH_MAX + sizeof("//.debug")];
+    int used = snprintf(path, sizeof(path), DEBUG_DIRECTORY "/%02x/", build_id[0]);
+    for (ssize_t i = 1; i < length; i++)
+        used += snprintf(path + used, sizeof(path) - (size_t)used, "%02x", build_id[i]);
+    snprintf(path + used, sizeof(path) - (size_t)used, ".debug");
+
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return 0;
+    int result = 0;
+    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+    if (elf != NULL && elf_kind(elf) == ELF_K_ELF && build_id_is(elf, build_id, (size_t)length)) {
+        file->elfs[1] = elf;
+        result = collect_table(file, elf, SHT_SYMTAB, array);
+    } else {
+        elf_end(elf);
+    }
+    close(fd);
+    return result;
+}
+
+/* --- ordering --- */
+
+static unsigned leading_underscores(const char *name)
+{
+    return (unsigned)strspn(name, "_");
+}
+
+static int binding_rank(unsigned char binding)
+{
+    if (binding == STB_GLOBAL || binding == STB_GNU_UNIQUE)
+        return 0;
+    return binding == STB_WEAK ? 1 : 2;
+}
+
+/*
+ * By address; at one address the name that people know best comes first: a
+ * function before a label, one with a size before one without, global before
+ * weak before local, fewer leading underscores (malloc, not __libc_malloc),
+ * shorter, and at last by its letters, so that the choice is always the same.
+ */
+static int symbol_compare(const void *left, const void *right)
+{
+    const struct symbol *a = left, *b = right;
+    if (a->start != b->start)
+        return a->start < b->start ? -1 : 1;
+    int difference = (a->type == STT_NOTYPE) - (b->type == STT_NOTYPE);
+    if (difference == 0)
+        difference = (a->end == a->start) - (b->end == b->start);
+    if (difference == 0)
+        difference = binding_rank(a->binding) - binding_rank(b->binding);
+    if (difference == 0)
+        difference = (int)leading_underscores(a->name) - (int)leading_underscores(b->name);
+    if (difference != 0)
+        return difference;
+    size_t a_length = strnlen(a->name, COMPARED_LENGTH_MAX);
+    size_t b_length = strnlen(b->name, COMPARED_LENGTH_MAX);
+    if (a_length != b_length)
+        return a_length < b_length ? -1 : 1;
+    return strncmp(a->name, b->name, COMPARED_LENGTH_MAX);
+}
+
+/* Keeps the best symbol of each address, gives an end to those without a size,
+ * and drops labels inside functions. */
+static void resolve_symbols(struct symbol_array *array)
+{
+    struct symbol *items = array->items;
+    size_t kept = 0;
+    uint64_t covered = 0;
+    for (size_t i = 0; i < array->count; i++) {
+        if (kept > 0 && items[kept - 1].start == items[i].start)
+            continue;
+        if (items[i].end == items[i].start && items[i].start < covered)
+            continue;
+        if (items[i].end > covered)
+            covered = items[i].end;
+        items[kept++] = items[i];
+    }
+    for (size_t i = 0; i < kept; i++) {
+        if (items[i].end != items[i].start)
+            continue;
+        items[i].end = items[i].section_end;
+        if (i + 1 < kept && items[i + 1].start < items[i].end)
+            items[i].end = items[i + 1].start;
+    }
+    array->count = kept;
+}
+
+static void append_range(struct symbol_file *file, uint64_t address, const char *name)
+{
+    if (file->range_count > 0) {
+        struct symbol_range *last = &file->ranges[file->range_count - 1];
+        if (last->address == address) {
+            last->name = name;
+            return;
+        }
+    }
+    file->ranges[file->range_count++] = (struct symbol_range){address, name};
+}
+
+/* Closes the open symbols that end at or before address; an outer one goes on
+ * where an inner one ends. */
+static size_t close_ranges(struct symbol_file *file, const struct symbol **open, size_t depth,
+                           uint64_t address)
+{
+    while (depth > 0 && open[depth - 1]->end <= address) {
+        uint64_t end = open[--depth]->end;
+        while (depth > 0 && open[depth - 1]->end <= end)
+            depth--;
+        append_range(file, end, depth > 0 ? open[depth - 1]->name : NULL);
+    }
+    return depth;
+}
+
+/* Sorted symbols, which may nest, become ranges, which do not: at most one for
+ * each start and one for each end. */
+static int build_ranges(struct symbol_file *file, const struct symbol_array *array)
+{
+    file->ranges = calloc(2 * array->count + 1, sizeof(*file->ranges));
+    const struct symbol **open = calloc(array->count + 1, sizeof(const struct symbol *));
+    if (file->ranges == NULL || open == NULL) {
+        free(open);
+        return -ENOMEM;
+    }
+    size_t depth = 0;
+    for (size_t i = 0; i < array->count; i++) {
+        depth = close_ranges(file, open, depth, array->items[i].start);
+        open[depth++] = &array->items[i];
+        append_range(file, array->items[i].start, array->items[i].name);
+    }
+    close_ranges(file, open, depth, UINT64_MAX);
+    free(open);
+    return 0;
+}
+
+/* --- opening --- */
+
+static int collect_all(struct symbol_file *file, struct symbol_array *array)
+{
+    int result = collect_table(file, file->elfs[0], SHT_SYMTAB, array);
+    if (result < 0 || array->count > 0)
+        return result;
+    result = collect_debug_file(file, array);
+    if (result < 0 || array->count > 0)
+        return result;
+    result = collect_table(file, file->elfs[0], SHT_DYNSYM, array);
+    if (result < 0)
+        return result;
+    return collect_debugdata(file, file->elfs[0], array);
+}
+
+static int check_file(int fd, Elf *elf, const char *name, const uint8_t *build_id,
+                      size_t build_id_length, struct error *error)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return error_set(error, -errno, "%s: cannot be examined: %s", name, strerror(errno));
+    if (!S_ISREG(status.st_mode))
+        return error_set(error, -EINVAL, "%s: not a regular file", name);
+    GElf_Ehdr header;
+    if (elf == NULL || elf_kind(elf) != ELF_K_ELF || gelf_getehdr(elf, &header) == NULL)
+        return error_set(error, -ENOEXEC, "%s: not an ELF file", name);
+    if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
+        return error_set(error, -ENOEXEC, "%s: neither a program nor a shared library", name);
+    if (build_id_length != 0 && !build_id_is(elf, build_id, build_id_length))
+        return error_set(error, -ESTALE,
+                         "%s: another build than the one that ran (the build ids differ)", name);
+    return 0;
+}
+
+static struct symbol_file *open_named(int fd, const char *name, const uint8_t *build_id,
+                                      size_t build_id_length, struct error *error)
+{
+    elf_version(EV_CURRENT);
+    struct symbol_array array = {0};
+    struct symbol_file *file = calloc(1, sizeof(*file));
+    if (file == NULL) {
+        error_set(error, -ENOMEM, "%s: no memory for its symbols", name);
+        return NULL;
+    }
+    file->elfs[0] = elf_begin(fd, ELF_C_READ, NULL);
+    int result = check_file(fd, file->elfs[0], name, build_id, build_id_length, error);
+    if (result == 0) {
+        result = collect_all(file, &array);
+        if (result == 0 && array.count > 0) {
+            qsort(array.items, array.count, sizeof(*array.items), symbol_compare);
+            resolve_symbols(&array);
+        }
+        if (result == 0)
+            result = build_ranges(file, &array);
+        if (result < 0)
+            error_set(error, result, "%s: no memory for its symbols", name);
+    }
+    free(array.items);
+    if (result < 0) {
+        symbol_file_close(file);
+        return NULL;
+    }
+    return file;
+}
+
+struct symbol_file *symbol_file_open_fd(int fd, const uint8_t *build_id, size_t build_id_length,
+                                        struct error *error)
+{
+    char name[32];
+    snprintf(name, sizeof(name), "file descriptor %d", fd);
+    return open_named(fd, name, build_id, build_id_length, error);
+}
+
+struct symbol_file *symbol_file_open(const char *path, const uint8_t *build_id,
+                                     size_t build_id_length, struct error *error)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        error_set(error, -errno, "%s: cannot be opened: %s", path, strerror(errno));
+        return NULL;
+    }
+    struct symbol_file *file = open_named(fd, path, build_id, build_id_length, error);
+    close(fd);
+    return file;
+}
+
+void symbol_file_close(struct symbol_file *file)
+{
+    if (file == NULL)
+        return;
+    for (size_t i = 0; i < file->stripped_count; i++)
+        free(file->stripped_names[i]);
+    free(file->stripped_names);
+    for (size_t i = SYMBOL_SOURCES; i-- > 0;)
+        elf_end(file->elfs[i]);
+    free(file->debugdata);
+    free(file->ranges);
+    free(file);
+}
+
+const char *symbol_file_lookup(struct symbol_file *file, uint64_t address)
+{
+    size_t low = 0, high = file->range_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (file->ranges[middle].address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 ? file->ranges[low - 1].name : NULL;
+}

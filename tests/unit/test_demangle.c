@@ -1,0 +1,112 @@
+/* Names for people: C++, Rust, D, and what is none of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "symbols/demangle.h"
+
+static void assert_demangled(const char *name, const char *expected)
+{
+    char *result = demangle_name(name);
+    assert_non_null(result);
+    assert_string_equal(result, expected);
+    free(result);
+}
+
+static void cpp_names_have_their_parameters(void **state)
+{
+    (void)state;
+    assert_demangled("_ZN3foo3barEiPKc", "foo::bar(int, char const*)");
+    assert_demangled("_Znwm", "operator new(unsigned long)");
+    assert_demangled("_ZNSt6vectorIiSaIiEE9push_backERKi",
+                     "std::vector<int, std::allocator<int> >::push_back(int const&)");
+}
+
+static void rust_legacy_names_lose_their_hash(void **state)
+{
+    (void)state;
+    assert_demangled("_ZN5alloc7raw_vec11finish_grow17h0123456789abcdefE",
+                     "alloc::raw_vec::finish_grow");
+}
+
+static void rust_v0_names_are_read(void **state)
+{
+    (void)state;
+    assert_demangled("_RNvC6_123foo3bar", "123foo::bar");
+    assert_demangled("_RNvNtCs1234_7mycrate3foo3bar", "mycrate::foo::bar");
+}
+
+static void d_names_are_read(void **state)
+{
+    (void)state;
+    assert_demangled("_D4test3fooFiZi", "test.foo(int)");
+}
+
+static void other_names_stay_as_they_are(void **state)
+{
+    (void)state;
+    assert_demangled("main", "main");
+    assert_demangled("", "");
+    assert_demangled("_", "_");
+    assert_demangled("_Z", "_Z");
+    assert_demangled("_ZNotAName", "_ZNotAName");
+    assert_demangled("[unknown]", "[unknown]");
+}
+
+/* Each parameter type is a pair of the one before, so that the whole has 2^60 parts. */
+static void a_name_that_explodes_is_cut(void **state)
+{
+    (void)state;
+    char name[1024];
+    size_t used = (size_t)snprintf(name, sizeof(name), "_Z1f1PIiiE");
+    for (int i = 0; i < 30; i++)
+        used += (size_t)snprintf(name + used, sizeof(name) - used, "S_IS%s_S%s_E",
+                                 i == 0 ? "0" : "1", i == 0 ? "0" : "1");
+    char *result = demangle_name(name);
+    assert_non_null(result);
+    assert_true(strlen(result) <= 4096 + 3);
+    free(result);
+
+    /* The same through substitutions that really nest. */
+    used = (size_t)snprintf(name, sizeof(name), "_Z1fSt4pairIiiE");
+    static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    for (int i = 0; i < 34; i++)
+        used += (size_t)snprintf(name + used, sizeof(name) - used, "S_IS%c_S%c_E", digits[i],
+                                 digits[i]);
+    result = demangle_name(name);
+    assert_non_null(result);
+    assert_true(strlen(result) <= 4096 + 3);
+    free(result);
+}
+
+static void a_very_long_name_is_left_alone(void **state)
+{
+    (void)state;
+    size_t length = 1 << 20;
+    char *name = malloc(length + 1);
+    assert_non_null(name);
+    memset(name, 'N', length);
+    memcpy(name, "_Z", 2);
+    name[length] = '\0';
+    assert_demangled(name, name);
+    free(name);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cpp_names_have_their_parameters),
+        cmocka_unit_test(rust_legacy_names_lose_their_hash),
+        cmocka_unit_test(rust_v0_names_are_read),
+        cmocka_unit_test(d_names_are_read),
+        cmocka_unit_test(other_names_stay_as_they_are),
+        cmocka_unit_test(a_name_that_explodes_is_cut),
+        cmocka_unit_test(a_very_long_name_is_left_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,205 @@
+/* Symbols of real binaries against nm's, build ids, and files that are no ELF. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "symbols/symbols.h"
+
+static const uint8_t no_build_id[1];
+
+__attribute__((noinline)) static int a_local_function(int value)
+{
+    return value * 3 + 1;
+}
+
+/* nm's functions with a size that share their address with no other. */
+static void assert_agrees_with_nm(const char *path, const char *table)
+{
+    if (access(path, R_OK) != 0)
+        skip();
+    struct error error = {0};
+    struct symbol_file *file = symbol_file_open(path, no_build_id, 0, &error);
+    if (file == NULL)
+        fail_msg("%s", error.message);
+
+    char command[512];
+    snprintf(command, sizeof(command),
+             "nm %s -S -n --defined-only --without-symbol-versions '%s' |"
+             " awk 'NF == 4 && $3 ~ /[tTWi]/ { n[$1]++; line[$1] = $0 }"
+             " END { for (a in n) if (n[a] == 1) print line[a] }'",
+             table, path);
+    FILE *lines = popen(command, "r");
+    assert_non_null(lines);
+    unsigned long long address, size;
+    char type, name[256];
+    size_t checked = 0;
+    while (fscanf(lines, "%llx %llx %c %255s", &address, &size, &type, name) == 4) {
+        const char *first = symbol_file_lookup(file, address);
+        if (first == NULL || strcmp(first, name) != 0)
+            fail_msg("%s: %llx is %s, not %s", path, address, name, first ? first : "nothing");
+        const char *middle = symbol_file_lookup(file, address + size / 2);
+        assert_non_null(middle);
+        checked++;
+    }
+    pclose(lines);
+    assert_true(checked > 10);
+    symbol_file_close(file);
+}
+
+static void own_symtab_agrees_with_nm(void **state)
+{
+    (void)state;
+    char path[4096] = "";
+    assert_true(readlink("/proc/self/exe", path, sizeof(path) - 1) > 0);
+    assert_agrees_with_nm(path, "");
+}
+
+static void dynsym_of_a_stripped_program_agrees_with_nm(void **state)
+{
+    (void)state;
+    assert_agrees_with_nm("/usr/bin/redis-server", "-D");
+}
+
+static void dynsym_of_a_library_agrees_with_nm(void **state)
+{
+    (void)state;
+    assert_agrees_with_nm("/usr/lib/x86_64-linux-gnu/libcrypto.so.3", "-D");
+}
+
+static const char *lookup_in_libc(const char *wanted)
+{
+    static struct symbol_file *file;
+    if (file == NULL)
+        file = symbol_file_open("/lib/x86_64-linux-gnu/libc.so.6", no_build_id, 0, NULL);
+    if (file == NULL)
+        skip();
+    char command[128];
+    snprintf(command, sizeof(command),
+             "nm -D --defined-only --without-symbol-versions /lib/x86_64-linux-gnu/libc.so.6 |"
+             " awk '$3 == \"%s\" { print $1; exit }'",
+             wanted);
+    FILE *line = popen(command, "r");
+    unsigned long long address = 0;
+    if (fscanf(line, "%llx", &address) != 1)
+        address = 0;
+    pclose(line);
+    return symbol_file_lookup(file, address);
+}
+
+static void of_aliases_the_public_name_is_chosen(void **state)
+{
+    (void)state;
+    assert_string_equal(lookup_in_libc("malloc"), "malloc");
+    assert_string_equal(lookup_in_libc("__libc_malloc"), "malloc");
+    assert_string_equal(lookup_in_libc("qsort"), "qsort");
+}
+
+static void the_running_program_is_read_by_descriptor(void **state)
+{
+    (void)state;
+    FILE *self = fopen("/proc/self/exe", "rb");
+    assert_non_null(self);
+    struct symbol_file *file = symbol_file_open_fd(fileno(self), no_build_id, 0, NULL);
+    assert_non_null(file);
+    assert_int_equal(fclose(self), 0);
+
+    extern const char __executable_start[];
+    uintptr_t address = (uintptr_t)a_local_function - (uintptr_t)__executable_start;
+    assert_int_equal(a_local_function(2), 7);
+    const char *name = symbol_file_lookup(file, address);
+    assert_non_null(name);
+    assert_memory_equal(name, "a_local_function", strlen("a_local_function"));
+    symbol_file_close(file);
+}
+
+static void addresses_outside_have_no_name(void **state)
+{
+    (void)state;
+    struct symbol_file *file = symbol_file_open("/proc/self/exe", no_build_id, 0, NULL);
+    assert_non_null(file);
+    assert_null(symbol_file_lookup(file, 0));
+    assert_null(symbol_file_lookup(file, UINT64_MAX));
+    symbol_file_close(file);
+}
+
+static void another_build_id_is_refused(void **state)
+{
+    (void)state;
+    const uint8_t wrong[20] = {1, 2, 3};
+    struct error error = {0};
+    assert_null(symbol_file_open("/lib/x86_64-linux-gnu/libc.so.6", wrong, sizeof(wrong), &error));
+    assert_int_equal(error.code, -ESTALE);
+}
+
+static void what_is_no_program_is_refused(void **state)
+{
+    (void)state;
+    struct error error = {0};
+    assert_null(symbol_file_open("/etc/passwd", no_build_id, 0, &error));
+    assert_int_equal(error.code, -ENOEXEC);
+    assert_null(symbol_file_open("/nowhere/at/all", no_build_id, 0, &error));
+    assert_int_equal(error.code, -ENOENT);
+    assert_null(symbol_file_open("/dev/null", no_build_id, 0, &error));
+    assert_int_equal(error.code, -EINVAL);
+    assert_null(symbol_file_open("/usr/bin", no_build_id, 0, &error));
+    assert_true(error.code < 0);
+}
+
+/* Bytes of a real program, changed at random: any answer will do, but an answer. */
+static void a_damaged_file_does_no_harm(void **state)
+{
+    (void)state;
+    FILE *source = fopen("/proc/self/exe", "rb");
+    assert_non_null(source);
+    static unsigned char good[4 << 20], bad[4 << 20];
+    size_t size = fread(good, 1, sizeof(good), source);
+    fclose(source);
+    char path[] = "/tmp/test_symbols-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    unlink(path);
+    srand(7);
+    for (int round = 0; round < 200; round++) {
+        memcpy(bad, good, size);
+        for (int change = 0; change < 200; change++) {
+            /* The headers at both ends of the file are what steers the reader. */
+            size_t span = change % 3 == 0 ? size : 4096;
+            size_t at = change % 3 == 1 ? (size_t)rand() % span : size - 1 - (size_t)rand() % span;
+            bad[at] = (unsigned char)rand();
+        }
+        memcpy(bad, good, 20);
+        size_t cut = round % 10 == 0 ? (size_t)rand() % size : size;
+        assert_int_equal(ftruncate(fd, 0), 0);
+        assert_int_equal(pwrite(fd, bad, cut, 0), (ssize_t)cut);
+        struct symbol_file *file = symbol_file_open_fd(fd, no_build_id, 0, NULL);
+        if (file == NULL)
+            continue;
+        for (uint64_t address = 0; address < size; address += 997)
+            symbol_file_lookup(file, address);
+        symbol_file_close(file);
+    }
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(own_symtab_agrees_with_nm),
+        cmocka_unit_test(dynsym_of_a_stripped_program_agrees_with_nm),
+        cmocka_unit_test(dynsym_of_a_library_agrees_with_nm),
+        cmocka_unit_test(of_aliases_the_public_name_is_chosen),
+        cmocka_unit_test(the_running_program_is_read_by_descriptor),
+        cmocka_unit_test(addresses_outside_have_no_name),
+        cmocka_unit_test(another_build_id_is_refused),
+        cmocka_unit_test(what_is_no_program_is_refused),
+        cmocka_unit_test(a_damaged_file_does_no_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
