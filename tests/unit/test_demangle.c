@@ -58,29 +58,20 @@ static void other_names_stay_as_they_are(void **state)
     assert_demangled("[unknown]", "[unknown]");
 }
 
-/* Each parameter type is a pair of the one before, so that the whole has 2^60 parts. */
+/* Each parameter type is a pair of the one before: the last has 2^30 parts. */
 static void a_name_that_explodes_is_cut(void **state)
 {
     (void)state;
+    static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRST";
     char name[1024];
-    size_t used = (size_t)snprintf(name, sizeof(name), "_Z1f1PIiiE");
-    for (int i = 0; i < 30; i++)
-        used += (size_t)snprintf(name + used, sizeof(name) - used, "S_IS%s_S%s_E",
-                                 i == 0 ? "0" : "1", i == 0 ? "0" : "1");
-    char *result = demangle_name(name);
-    assert_non_null(result);
-    assert_true(strlen(result) <= 4096 + 3);
-    free(result);
-
-    /* The same through substitutions that really nest. */
-    used = (size_t)snprintf(name, sizeof(name), "_Z1fSt4pairIiiE");
-    static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    for (int i = 0; i < 34; i++)
+    size_t used = (size_t)snprintf(name, sizeof(name), "_Z1f4pairIiiE");
+    for (size_t i = 0; digits[i] != '\0'; i++)
         used += (size_t)snprintf(name + used, sizeof(name) - used, "S_IS%c_S%c_E", digits[i],
                                  digits[i]);
-    result = demangle_name(name);
+    char *result = demangle_name(name);
     assert_non_null(result);
-    assert_true(strlen(result) <= 4096 + 3);
+    assert_int_equal(strlen(result), 4096 + 3);
+    assert_string_equal(result + 4096, "...");
     free(result);
 }
 

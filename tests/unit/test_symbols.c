@@ -119,6 +119,34 @@ static void the_running_program_is_read_by_descriptor(void **state)
     symbol_file_close(file);
 }
 
+static void a_stripped_program_is_read_through_its_gnu_debugdata(void **state)
+{
+    (void)state;
+    char directory[] = "/tmp/test_symbols-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    char self[4096] = "", command[8192];
+    assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+    snprintf(command, sizeof(command),
+             "cd %s && objcopy --only-keep-debug '%s' mini && xz mini && "
+             "objcopy -S --add-section .gnu_debugdata=mini.xz '%s' program",
+             directory, self, self);
+    int made = system(command);
+    char path[64];
+    snprintf(path, sizeof(path), "%s/program", directory);
+    struct symbol_file *file = made == 0 ? symbol_file_open(path, no_build_id, 0, NULL) : NULL;
+    snprintf(command, sizeof(command), "rm -r %s", directory);
+    assert_int_equal(system(command), 0);
+    if (made != 0)
+        skip();
+    assert_non_null(file);
+    extern const char __executable_start[];
+    const char *name =
+        symbol_file_lookup(file, (uintptr_t)a_local_function - (uintptr_t)__executable_start);
+    assert_non_null(name);
+    assert_memory_equal(name, "a_local_function", strlen("a_local_function"));
+    symbol_file_close(file);
+}
+
 static void addresses_outside_have_no_name(void **state)
 {
     (void)state;
@@ -196,6 +224,7 @@ int main(void)
         cmocka_unit_test(dynsym_of_a_library_agrees_with_nm),
         cmocka_unit_test(of_aliases_the_public_name_is_chosen),
         cmocka_unit_test(the_running_program_is_read_by_descriptor),
+        cmocka_unit_test(a_stripped_program_is_read_through_its_gnu_debugdata),
         cmocka_unit_test(addresses_outside_have_no_name),
         cmocka_unit_test(another_build_id_is_refused),
         cmocka_unit_test(what_is_no_program_is_refused),
