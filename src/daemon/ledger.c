@@ -1,0 +1,609 @@
+/* See ledger.h. */
+#include "daemon/ledger.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/array.h"
+#include "wire/barrier.h"
+#include "wire/sampling.h"
+
+#define FIGURES_NONE UINT32_MAX
+#define FIGURES_MAX (64u << 20)
+#define FIGURES_INDEX_FIRST 256u
+
+/* Direct-mapped, both: one load saves an exp (20 to 40 ns) or two look-ups.
+ * Programs allocate few distinct sizes and from few stacks at a time. */
+#define WEIGHTS_CACHED 1024u
+#define FIGURES_CACHED 4096u
+
+/* What a sample stands for. */
+struct weight {
+    uint64_t size; /* with the interval's index: the key of the cache */
+    uint32_t interval;
+    uint32_t known;
+    double count;          /* 1/p */
+    double count_variance; /* (1-p)/p^2 */
+};
+
+struct figures_key {
+    uint64_t stack; /* hash */
+    uint32_t thread;
+    uint8_t heap, interval;
+    uint16_t known;
+    uint32_t figures;
+};
+
+/* The thread that has a slot now, and its last free, in case it did not happen. */
+struct ledger_slot {
+    uint32_t thread;
+    uint32_t freed_time_ms;
+    struct live_sample freed; /* size is unpacked below; key 0: none */
+    uint64_t freed_size;
+    bool freed_temporary;
+};
+
+struct ledger {
+    struct live_table live;
+    struct callsite_tree callsites;
+
+    struct ledger_figures *figures;
+    size_t figures_count, figures_capacity;
+    uint32_t *index; /* of figures by what they are for; 0: empty, else index + 1 */
+    size_t index_size;
+
+    struct ledger_heap heaps[LEDGER_HEAPS_MAX];
+    size_t heap_count;
+    uint64_t intervals[LEDGER_INTERVALS_MAX]; /* 0: not announced */
+    uint32_t interval_now;
+
+    struct ledger_slot *slots;
+    size_t slot_count, slot_capacity;
+    struct ledger_thread *threads;
+    size_t thread_count, thread_capacity;
+
+    struct ledger_counts counts;
+    struct weight weights[WEIGHTS_CACHED];
+    struct figures_key figures_cache[FIGURES_CACHED];
+};
+
+struct ledger *ledger_open(uint64_t interval_bytes)
+{
+    struct ledger *ledger = calloc(1, sizeof(*ledger));
+    if (ledger == NULL)
+        return NULL;
+    live_table_init(&ledger->live);
+    ledger->intervals[0] = interval_bytes;
+    strcpy(ledger->heaps[0].name, "libc.malloc");
+    ledger->heaps[0].interval_bytes = interval_bytes;
+    ledger->heap_count = 1;
+    ledger->index = calloc(FIGURES_INDEX_FIRST, sizeof(*ledger->index));
+    ledger->index_size = FIGURES_INDEX_FIRST;
+    ledger->threads = calloc(8, sizeof(*ledger->threads));
+    ledger->thread_capacity = 8;
+    if (ledger->index == NULL || ledger->threads == NULL ||
+        callsite_tree_init(&ledger->callsites) < 0) {
+        ledger_close(ledger);
+        return NULL;
+    }
+    strcpy(ledger->threads[LEDGER_THREAD_OTHERS].name, "(others)");
+    ledger->thread_count = 1;
+    return ledger;
+}
+
+void ledger_close(struct ledger *ledger)
+{
+    if (ledger == NULL)
+        return;
+    live_table_clear(&ledger->live);
+    callsite_tree_clear(&ledger->callsites);
+    free(ledger->figures);
+    free(ledger->index);
+    free(ledger->slots);
+    free(ledger->threads);
+    free(ledger);
+}
+
+/* --- the estimator --- */
+
+static struct weight weigh(uint64_t size, uint64_t interval_bytes)
+{
+    struct weight weight = {.count = 1, .count_variance = 0};
+    if (interval_bytes <= 1 || size >= sampling_certain_bytes(interval_bytes))
+        return weight;
+    /* With x = s/T: 1/p = 1 + 1/(e^x - 1), and (1-p)/p^2 = 1/p (1/p - 1). expm1 keeps
+     * all digits where x is small, which is where p is. */
+    double excess = 1 / expm1((double)(size > 0 ? size : 1) / (double)interval_bytes);
+    weight.count = 1 + excess;
+    weight.count_variance = weight.count * excess;
+    return weight;
+}
+
+static const struct weight *weight_of(struct ledger *ledger, uint64_t size, uint8_t heap,
+                                      uint8_t interval)
+{
+    struct weight *cached =
+        &ledger->weights[(size ^ size >> 10 ^ (uint64_t)interval << 5) % WEIGHTS_CACHED];
+    uint32_t key = (uint32_t)interval | (uint32_t)heap << 8;
+    if (likely(cached->size == size && cached->interval == key && cached->known))
+        return cached;
+    /* A heap other than malloc may have an interval of its own. */
+    uint64_t interval_bytes = ledger->intervals[interval];
+    if (heap != 0 && interval == 0)
+        interval_bytes = ledger->heaps[heap].interval_bytes;
+    *cached = weigh(size, interval_bytes);
+    cached->size = size;
+    cached->interval = key;
+    cached->known = 1;
+    return cached;
+}
+
+/* --- figures --- */
+
+static uint64_t figures_hash(uint32_t node, uint32_t thread, uint8_t heap, uint8_t interval)
+{
+    uint64_t hash = ((uint64_t)node << 32 | thread << 16 | (uint32_t)heap << 8 | interval);
+    hash *= UINT64_C(0x9E3779B97F4A7C15);
+    hash ^= hash >> 32;
+    hash *= UINT64_C(0xD6E8FEB86659FD93);
+    return hash ^ (hash >> 32);
+}
+
+static int figures_index_grow(struct ledger *ledger)
+{
+    size_t size = ledger->index_size * 2;
+    uint32_t *index = calloc(size, sizeof(*index));
+    if (index == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < ledger->figures_count; i++) {
+        const struct ledger_figures *figures = &ledger->figures[i];
+        size_t position =
+            figures_hash(figures->node, figures->thread, figures->heap, figures->interval) &
+            (size - 1);
+        while (index[position] != 0)
+            position = (position + 1) & (size - 1);
+        index[position] = (uint32_t)i + 1;
+    }
+    free(ledger->index);
+    ledger->index = index;
+    ledger->index_size = size;
+    return 0;
+}
+
+static uint32_t figures_intern(struct ledger *ledger, uint32_t node, uint32_t thread, uint8_t heap,
+                               uint8_t interval)
+{
+    if (ledger->figures_count * 4 >= ledger->index_size * 3 && figures_index_grow(ledger) < 0)
+        return FIGURES_NONE;
+    size_t mask = ledger->index_size - 1;
+    size_t position = figures_hash(node, thread, heap, interval) & mask;
+    while (ledger->index[position] != 0) {
+        uint32_t known = ledger->index[position] - 1;
+        const struct ledger_figures *figures = &ledger->figures[known];
+        if (figures->node == node && figures->thread == thread && figures->heap == heap &&
+            figures->interval == interval)
+            return known;
+        position = (position + 1) & mask;
+    }
+    if (ledger->figures_count >= FIGURES_MAX ||
+        array_reserve(&ledger->figures, &ledger->figures_capacity, ledger->figures_count, 1,
+                      sizeof(*ledger->figures)) < 0)
+        return FIGURES_NONE;
+    /* Nothing was live here at any peak so far. */
+    ledger->figures[ledger->figures_count] = (struct ledger_figures){
+        .node = node,
+        .thread = (uint16_t)thread,
+        .heap = heap,
+        .interval = interval,
+        .epoch = ledger->heaps[heap].epoch,
+    };
+    ledger->index[position] = (uint32_t)ledger->figures_count + 1;
+    return (uint32_t)ledger->figures_count++;
+}
+
+static uint32_t figures_of(struct ledger *ledger, const struct heap_event *event, uint32_t thread)
+{
+    uint64_t hash = event->stack ^ (uint64_t)thread * UINT64_C(0x9E3779B97F4A7C15);
+    struct figures_key *cached = &ledger->figures_cache[(hash ^ hash >> 32) % FIGURES_CACHED];
+    if (likely(cached->stack == event->stack && cached->thread == thread &&
+               cached->heap == event->heap && cached->interval == event->interval && cached->known))
+        return cached->figures;
+
+    uint32_t node = callsite_tree_find(&ledger->callsites, event->stack);
+    if (node == CALLSITE_ROOT)
+        node = ledger->callsites.unknown;
+    uint32_t found = figures_intern(ledger, node, thread, event->heap, (uint8_t)event->interval);
+    /* An unknown stack may yet be sent: it is not remembered. */
+    if (found != FIGURES_NONE && node != ledger->callsites.unknown) {
+        *cached = (struct figures_key){.stack = event->stack,
+                                       .thread = thread,
+                                       .heap = event->heap,
+                                       .interval = (uint8_t)event->interval,
+                                       .known = 1,
+                                       .figures = found};
+    }
+    return found;
+}
+
+static void figures_note_peak(struct ledger_figures *figures, uint64_t epoch)
+{
+    const struct trace_figures *sums = &figures->sums;
+    figures->epoch = epoch;
+    figures->peak_bytes = sums->allocated_bytes - sums->freed_bytes;
+    figures->peak_count = sums->allocated_count - sums->freed_count;
+    figures->peak_bytes_variance = sums->allocated_bytes_variance - sums->freed_bytes_variance;
+    figures->peak_count_variance = sums->allocated_count_variance - sums->freed_count_variance;
+}
+
+/* To be called before figures change. */
+static struct ledger_figures *figures_change(struct ledger *ledger, uint32_t index,
+                                             struct ledger_heap **heap)
+{
+    struct ledger_figures *figures = &ledger->figures[index];
+    *heap = &ledger->heaps[figures->heap];
+    if (figures->epoch != (*heap)->epoch)
+        figures_note_peak(figures, (*heap)->epoch);
+    return figures;
+}
+
+static void heap_grew(struct ledger_heap *heap, double bytes, double count, uint32_t time_ms)
+{
+    heap->live_bytes += bytes;
+    heap->live_count += count;
+    if (heap->live_bytes > heap->peak_bytes) {
+        heap->peak_bytes = heap->live_bytes;
+        heap->peak_count = heap->live_count;
+        heap->peak_time_ms = time_ms;
+        heap->epoch++;
+    }
+}
+
+/* Adds what a freed sample stood for to the freed figures, or with sign -1 takes it back. */
+static void figures_add_freed(struct ledger *ledger, const struct live_sample *sample,
+                              uint64_t size, uint32_t time_ms, bool temporary, double sign)
+{
+    struct ledger_heap *heap;
+    struct ledger_figures *figures = figures_change(ledger, sample->figures, &heap);
+    const struct weight *weight = weight_of(ledger, size, figures->heap, figures->interval);
+    double count = sign * weight->count, bytes = count * (double)size;
+    double count_variance = sign * weight->count_variance;
+
+    struct trace_figures *sums = &figures->sums;
+    sums->freed_bytes += bytes;
+    sums->freed_count += count;
+    sums->freed_bytes_variance += count_variance * (double)size * (double)size;
+    sums->freed_count_variance += count_variance;
+    sums->freed_samples += sign > 0 ? 1 : UINT64_MAX;
+    /* Clocks of two threads may be read in the other order than the ring was. */
+    int32_t lifetime_ms = (int32_t)(time_ms - sample->time_ms);
+    sums->lifetime_ms_sum += lifetime_ms > 0 ? count * lifetime_ms : 0;
+    if (temporary) {
+        sums->temporary_bytes += bytes;
+        sums->temporary_count += count;
+    }
+    if (sign > 0) {
+        heap->live_bytes -= bytes;
+        heap->live_count -= count;
+    } else {
+        heap_grew(heap, -bytes, -count, time_ms);
+    }
+}
+
+/* --- events --- */
+
+static uint64_t sample_key(uint64_t address, uint8_t heap)
+{
+    /* User addresses leave bits 48 to 55 free: 48-bit spaces, tags in the top byte. */
+    return address ^ (uint64_t)heap << 48;
+}
+
+/* Makes slots up to this one; NULL: no memory. */
+static struct ledger_slot *slot_at(struct ledger *ledger, uint16_t slot)
+{
+    if (likely(slot < ledger->slot_count))
+        return &ledger->slots[slot];
+    if (array_reserve(&ledger->slots, &ledger->slot_capacity, ledger->slot_count,
+                      slot + 1 - ledger->slot_count, sizeof(*ledger->slots)) < 0)
+        return NULL;
+    memset(&ledger->slots[ledger->slot_count], 0,
+           (slot + 1 - ledger->slot_count) * sizeof(*ledger->slots));
+    ledger->slot_count = (size_t)slot + 1;
+    return &ledger->slots[slot];
+}
+
+static int apply_alloc(struct ledger *ledger, const struct heap_event *event)
+{
+    uint64_t key = sample_key(event->address, event->heap);
+    if (event->heap >= LEDGER_HEAPS_MAX || key == 0 || event->interval >= LEDGER_INTERVALS_MAX ||
+        ledger->intervals[event->interval] == 0)
+        return -EBADMSG;
+    if (event->heap >= ledger->heap_count) {
+        int code = ledger_heap(ledger, event->heap, ledger->intervals[0], "");
+        if (code < 0)
+            return code;
+    }
+    struct ledger_slot *slot = slot_at(ledger, event->thread);
+    if (slot == NULL)
+        return -ENOMEM;
+    uint32_t index = figures_of(ledger, event, slot->thread);
+    if (index == FIGURES_NONE)
+        return -ENOMEM;
+
+    bool lost_free = event->flags & RECORD_ALLOC_LOST_FREE, added;
+    struct live_sample old, *sample = NULL;
+    if (lost_free) {
+        added = !live_table_remove(&ledger->live, key, &old);
+    } else {
+        sample = live_table_put(&ledger->live, key, &added);
+        if (sample == NULL)
+            return -ENOMEM;
+        old = *sample;
+    }
+    if (!added) {
+        uint64_t size = live_table_size(&ledger->live, old.size);
+        live_table_size_release(&ledger->live, old.size);
+        figures_add_freed(ledger, &old, size, event->time_ms, false, 1);
+        ledger->counts.implicit_frees++;
+    }
+    struct live_sample filled = {
+        .key = key, .figures = index, .time_ms = event->time_ms, .ordinal = event->ordinal};
+    if (!lost_free) {
+        *sample = filled;
+        int code = live_table_size_pack(&ledger->live, event->size, &sample->size);
+        if (code < 0)
+            return code;
+    }
+
+    struct ledger_heap *heap;
+    struct ledger_figures *figures = figures_change(ledger, index, &heap);
+    const struct weight *weight =
+        weight_of(ledger, event->size, event->heap, (uint8_t)event->interval);
+    double size = (double)event->size, bytes = weight->count * size;
+    figures->sums.allocated_bytes += bytes;
+    figures->sums.allocated_count += weight->count;
+    figures->sums.allocated_bytes_variance += weight->count_variance * size * size;
+    figures->sums.allocated_count_variance += weight->count_variance;
+    figures->sums.samples++;
+    ledger->counts.unknown_stacks += figures->node == ledger->callsites.unknown;
+    ledger->counts.allocs++;
+    heap->samples++;
+    heap_grew(heap, bytes, weight->count, event->time_ms);
+    if (lost_free) {
+        /* Nobody will say when it is freed; better short of a leak than full of false ones. */
+        figures_add_freed(ledger, &filled, event->size, event->time_ms, false, 1);
+        ledger->counts.lost_frees++;
+    }
+    return 0;
+}
+
+static int apply_free(struct ledger *ledger, const struct heap_event *event)
+{
+    struct ledger_slot *slot = slot_at(ledger, event->thread);
+    if (slot == NULL)
+        return -ENOMEM;
+    ledger->counts.frees++;
+    struct live_sample *sample = &slot->freed;
+    if (!live_table_remove(&ledger->live, sample_key(event->address, event->heap), sample)) {
+        sample->key = 0;
+        ledger->counts.unknown_frees++;
+        return 0;
+    }
+    slot->freed_size = live_table_size(&ledger->live, sample->size);
+    live_table_size_release(&ledger->live, sample->size);
+    slot->freed_time_ms = event->time_ms;
+    slot->freed_temporary = sample->ordinal == event->ordinal &&
+                            slot->thread != LEDGER_THREAD_OTHERS &&
+                            ledger->figures[sample->figures].thread == slot->thread;
+    figures_add_freed(ledger, sample, slot->freed_size, slot->freed_time_ms, slot->freed_temporary,
+                      1);
+    return 0;
+}
+
+static int apply_unfree(struct ledger *ledger, const struct heap_event *event)
+{
+    if (event->thread >= ledger->slot_count)
+        return 0;
+    struct ledger_slot *slot = &ledger->slots[event->thread];
+    uint64_t key = sample_key(event->address, event->heap);
+    if (key == 0 || slot->freed.key != key)
+        return 0;
+    bool added;
+    struct live_sample *sample = live_table_put(&ledger->live, key, &added);
+    if (sample == NULL)
+        return -ENOMEM;
+    if (added) {
+        *sample = slot->freed;
+        int code = live_table_size_pack(&ledger->live, slot->freed_size, &sample->size);
+        if (code < 0)
+            return code;
+        figures_add_freed(ledger, &slot->freed, slot->freed_size, slot->freed_time_ms,
+                          slot->freed_temporary, -1);
+        ledger->counts.frees--;
+    }
+    slot->freed.key = 0;
+    return 0;
+}
+
+int ledger_events(struct ledger *ledger, const struct heap_event *events, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        live_table_prefetch(&ledger->live, sample_key(events[i].address, events[i].heap));
+    for (size_t i = 0; i < count; i++) {
+        int code = events[i].type == RECORD_ALLOC  ? apply_alloc(ledger, &events[i])
+                   : events[i].type == RECORD_FREE ? apply_free(ledger, &events[i])
+                                                   : apply_unfree(ledger, &events[i]);
+        if (code < 0)
+            return code;
+    }
+    return 0;
+}
+
+/* --- threads, heaps, intervals, modules --- */
+
+int ledger_thread(struct ledger *ledger, uint16_t slot_index, uint32_t tid, const char *name)
+{
+    struct ledger_slot *slot = slot_at(ledger, slot_index);
+    if (slot == NULL)
+        return -ENOMEM;
+    if (slot->thread == LEDGER_THREAD_OTHERS || ledger->threads[slot->thread].tid != tid) {
+        slot->freed.key = 0;
+        slot->thread = LEDGER_THREAD_OTHERS;
+        if (ledger->thread_count >= LEDGER_THREADS_MAX)
+            return 0;
+        if (array_reserve(&ledger->threads, &ledger->thread_capacity, ledger->thread_count, 1,
+                          sizeof(*ledger->threads)) < 0)
+            return -ENOMEM;
+        slot->thread = (uint32_t)ledger->thread_count++;
+        ledger->threads[slot->thread].tid = tid;
+    }
+    char *known = ledger->threads[slot->thread].name;
+    strncpy(known, name, sizeof(ledger->threads->name) - 1);
+    known[sizeof(ledger->threads->name) - 1] = 0;
+    return 0;
+}
+
+int ledger_heap(struct ledger *ledger, uint8_t heap, uint64_t interval_bytes, const char *name)
+{
+    if (heap >= LEDGER_HEAPS_MAX)
+        return -EBADMSG;
+    struct ledger_heap *known = &ledger->heaps[heap];
+    /* Samples that were weighed by one interval must not be taken back by another. */
+    if (known->samples == 0 && interval_bytes > 0)
+        known->interval_bytes = interval_bytes;
+    if (name[0] != 0) {
+        strncpy(known->name, name, sizeof(known->name) - 1);
+        known->name[sizeof(known->name) - 1] = 0;
+    }
+    if (heap >= ledger->heap_count)
+        ledger->heap_count = (size_t)heap + 1;
+    return 0;
+}
+
+int ledger_interval(struct ledger *ledger, uint32_t index, uint64_t interval_bytes)
+{
+    if (index >= LEDGER_INTERVALS_MAX || interval_bytes == 0 ||
+        (ledger->intervals[index] != 0 && ledger->intervals[index] != interval_bytes))
+        return -EBADMSG;
+    ledger->intervals[index] = interval_bytes;
+    ledger->interval_now = index;
+    return 0;
+}
+
+static int visit_events(void *context, const struct heap_event *events, size_t count)
+{
+    return ledger_events(context, events, count);
+}
+
+static int visit_stack(void *context, const struct record_stack *stack)
+{
+    struct ledger *ledger = context;
+    return callsite_tree_add_stack(&ledger->callsites, stack);
+}
+
+static int visit_module(void *context, const struct record_module *module)
+{
+    struct ledger *ledger = context;
+    return callsite_tree_add_module(&ledger->callsites, module);
+}
+
+static int visit_modules_reset(void *context)
+{
+    struct ledger *ledger = context;
+    callsite_tree_forget(&ledger->callsites);
+    memset(ledger->figures_cache, 0, sizeof(ledger->figures_cache));
+    return 0;
+}
+
+static int visit_thread(void *context, uint16_t slot, uint32_t tid, const char *name)
+{
+    return ledger_thread(context, slot, tid, name);
+}
+
+static int visit_heap(void *context, uint8_t heap, uint64_t interval_bytes, const char *name)
+{
+    return ledger_heap(context, heap, interval_bytes, name);
+}
+
+static int visit_interval(void *context, uint32_t index, uint64_t interval_bytes)
+{
+    return ledger_interval(context, index, interval_bytes);
+}
+
+const struct ring_visitor ledger_visitor = {
+    .events = visit_events,
+    .stack = visit_stack,
+    .module = visit_module,
+    .modules_reset = visit_modules_reset,
+    .thread = visit_thread,
+    .heap = visit_heap,
+    .interval = visit_interval,
+};
+
+/* --- what others read --- */
+
+struct ledger_counts ledger_counts(const struct ledger *ledger)
+{
+    struct ledger_counts counts = ledger->counts;
+    counts.live_samples = ledger->live.count;
+    return counts;
+}
+
+double ledger_live_bytes(const struct ledger *ledger)
+{
+    double bytes = 0;
+    for (size_t i = 0; i < ledger->heap_count; i++)
+        bytes += ledger->heaps[i].live_bytes;
+    return bytes > 0 ? bytes : 0;
+}
+
+const struct ledger_heap *ledger_heaps(const struct ledger *ledger, size_t *count)
+{
+    *count = ledger->heap_count;
+    return ledger->heaps;
+}
+
+const struct ledger_thread *ledger_threads(const struct ledger *ledger, size_t *count)
+{
+    *count = ledger->thread_count;
+    return ledger->threads;
+}
+
+const struct callsite_tree *ledger_callsites(const struct ledger *ledger)
+{
+    return &ledger->callsites;
+}
+
+uint64_t ledger_interval_bytes(const struct ledger *ledger)
+{
+    return ledger->intervals[ledger->interval_now];
+}
+
+uint64_t ledger_first_interval_bytes(const struct ledger *ledger)
+{
+    return ledger->intervals[0];
+}
+
+size_t ledger_figures_count(const struct ledger *ledger)
+{
+    return ledger->figures_count;
+}
+
+struct ledger_figures ledger_figures(const struct ledger *ledger, size_t index)
+{
+    struct ledger_figures figures = ledger->figures[index];
+    uint64_t epoch = ledger->heaps[figures.heap].epoch;
+    struct trace_figures *sums = &figures.sums;
+    if (sums->freed_samples == sums->samples) {
+        /* The same numbers, summed in another order. */
+        sums->freed_bytes = sums->allocated_bytes;
+        sums->freed_count = sums->allocated_count;
+        sums->freed_bytes_variance = sums->allocated_bytes_variance;
+        sums->freed_count_variance = sums->allocated_count_variance;
+    }
+    if (figures.epoch != epoch)
+        figures_note_peak(&figures, epoch);
+    return figures;
+}

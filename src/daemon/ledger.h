@@ -1,0 +1,104 @@
+/*
+ * The ledger of one process: what each callsite has allocated and freed,
+ * estimated from samples.
+ *
+ * A sample of s bytes at interval T was drawn with p = 1 - exp(-max(s, 1) / T), or
+ * p = 1 (wire/sampling.h). It stands for s/p bytes and 1/p allocations, and adds
+ * s^2 (1-p)/p^2 and (1-p)/p^2 to their variances (Horvitz and Thompson, 1952): at T = 1
+ * everything is exact. A free takes back what its allocation stood for.
+ *
+ * Figures are kept by callsite, thread, heap and interval; whoever reads them adds
+ * up. The value at a heap's peak is O(1) an event: a peak only begins a new
+ * epoch, and figures that are about to change note first what they were at the last one.
+ *
+ * Functions that return int: 0, -ENOMEM, or -EBADMSG for what no client would send.
+ */
+#ifndef HEAPPROFD_DAEMON_LEDGER_H
+#define HEAPPROFD_DAEMON_LEDGER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/callsite_tree.h"
+#include "daemon/event.h"
+#include "daemon/live_table.h"
+#include "daemon/ring_reader.h"
+#include "trace/trace_writer.h"
+
+#define LEDGER_HEAPS_MAX 128
+#define LEDGER_INTERVALS_MAX 256
+
+/* Threads beyond this many in a process's life share one identity: a server that
+ * starts a thread per request must not grow the ledger for ever. */
+#define LEDGER_THREADS_MAX 8192
+
+/* That shared identity. */
+#define LEDGER_THREAD_OTHERS 0u
+
+struct ledger_figures {
+    uint32_t node; /* in the callsite tree */
+    uint16_t thread;
+    uint8_t heap, interval;
+    uint64_t epoch; /* of the peak that the values below belong to */
+    double peak_bytes, peak_count;
+    double peak_bytes_variance, peak_count_variance;
+    struct trace_figures sums;
+};
+
+struct ledger_heap {
+    char name[64]; /* "" until it is heard of */
+    uint64_t interval_bytes;
+    double live_bytes, live_count;
+    double peak_bytes, peak_count;
+    uint32_t peak_time_ms;
+    uint64_t epoch; /* grows with each new peak */
+    uint64_t samples;
+};
+
+struct ledger_thread {
+    uint32_t tid;
+    char name[16];
+};
+
+struct ledger;
+
+/* interval_bytes: of the session's first interval. NULL: no memory. */
+struct ledger *ledger_open(uint64_t interval_bytes);
+void ledger_close(struct ledger *ledger);
+
+/* What a ring_reader drives, with the ledger as its context. */
+extern const struct ring_visitor ledger_visitor;
+
+int ledger_events(struct ledger *ledger, const struct heap_event *events, size_t count);
+int ledger_thread(struct ledger *ledger, uint16_t slot, uint32_t tid, const char *name);
+int ledger_heap(struct ledger *ledger, uint8_t heap, uint64_t interval_bytes, const char *name);
+int ledger_interval(struct ledger *ledger, uint32_t index, uint64_t interval_bytes);
+
+struct ledger_counts {
+    uint64_t allocs, frees;
+    uint64_t unknown_stacks; /* samples whose stack was never sent, or could not be had */
+    uint64_t unknown_frees;  /* of addresses that are not live */
+    uint64_t implicit_frees; /* allocated again while live */
+    uint64_t lost_frees;     /* samples whose free cannot be seen: counted as freed at once */
+    uint64_t live_samples;
+};
+struct ledger_counts ledger_counts(const struct ledger *ledger);
+
+/* Live bytes of all heaps, estimated. */
+double ledger_live_bytes(const struct ledger *ledger);
+
+/* Heaps [0, *count). */
+const struct ledger_heap *ledger_heaps(const struct ledger *ledger, size_t *count);
+const struct ledger_thread *ledger_threads(const struct ledger *ledger, size_t *count);
+const struct callsite_tree *ledger_callsites(const struct ledger *ledger);
+
+/* The interval in force now, and the first one. */
+uint64_t ledger_interval_bytes(const struct ledger *ledger);
+uint64_t ledger_first_interval_bytes(const struct ledger *ledger);
+
+/* Number of figures, and figures by index as they stand: peak values brought up
+ * to date, rounding errors of what is freed entirely taken out. */
+size_t ledger_figures_count(const struct ledger *ledger);
+struct ledger_figures ledger_figures(const struct ledger *ledger, size_t index);
+
+#endif

@@ -1,0 +1,76 @@
+/*
+ * Address ▸ live sample: the sampled allocations that are not freed yet.
+ *
+ * Linear probing in 64 segments that grow by half, one at a time, so that a
+ * sample costs 24 bytes at a load of 0.47 to 0.7 (34 to 51 bytes) and growing
+ * never holds twice the table. One cache line a look-up, mostly; prefetching
+ * hides it.
+ */
+#ifndef HEAPPROFD_DAEMON_LIVE_TABLE_H
+#define HEAPPROFD_DAEMON_LIVE_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LIVE_TABLE_SEGMENTS 64
+
+struct live_sample {
+    uint64_t key;     /* of address and heap; 0: no sample here */
+    uint32_t size;    /* as live_table_size_pack() made it */
+    uint32_t figures; /* index into the ledger's figures: callsite, thread, heap, interval */
+    uint32_t time_ms; /* of the allocation */
+    uint32_t ordinal; /* the thread's allocation calls so far */
+};
+
+struct live_segment {
+    struct live_sample *samples;
+    uint32_t capacity, count;
+};
+
+struct live_table {
+    struct live_segment segments[LIVE_TABLE_SEGMENTS];
+    size_t count;
+    /* Sizes of 2 GiB and more, which a sample names by index. */
+    uint64_t *large_sizes;
+    size_t large_count, large_capacity;
+    uint32_t large_free; /* head of a list through large_sizes; UINT32_MAX: none */
+};
+
+void live_table_init(struct live_table *table);
+void live_table_clear(struct live_table *table);
+
+/* The sample at key, or a new one with only key set (*added). NULL: no memory.
+ * Valid until the next put or remove. */
+struct live_sample *live_table_put(struct live_table *table, uint64_t key, bool *added);
+
+/* Copies the sample out and removes it; false if there is none. */
+bool live_table_remove(struct live_table *table, uint64_t key, struct live_sample *removed);
+
+/* A size as a sample holds it; 0 or -ENOMEM. Released with the sample. */
+int live_table_size_pack(struct live_table *table, uint64_t size, uint32_t *packed);
+uint64_t live_table_size(const struct live_table *table, uint32_t packed);
+void live_table_size_release(struct live_table *table, uint32_t packed);
+
+static inline uint64_t live_table_hash(uint64_t key)
+{
+    /* Two rounds of multiply and fold: addresses differ in a few middle bits,
+     * and the segment is chosen by the top ones. */
+    key *= UINT64_C(0x9E3779B97F4A7C15);
+    key ^= key >> 32;
+    return key * UINT64_C(0xD6E8FEB86659FD93);
+}
+
+static inline uint32_t live_table_home(const struct live_segment *segment, uint64_t hash)
+{
+    return (uint32_t)(((hash << 6 >> 32) * segment->capacity) >> 32);
+}
+
+static inline void live_table_prefetch(const struct live_table *table, uint64_t key)
+{
+    uint64_t hash = live_table_hash(key);
+    const struct live_segment *segment = &table->segments[hash >> 58];
+    __builtin_prefetch(segment->samples + live_table_home(segment, hash), 1);
+}
+
+#endif

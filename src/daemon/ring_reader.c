@@ -1,0 +1,311 @@
+/* See ring_reader.h. */
+#include "daemon/ring_reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "wire/barrier.h"
+
+/* Space is given back at least this often, so that writers need not wait for
+ * the end of a long drain. */
+#define RELEASE_BYTES (128u << 10)
+
+/* What one drain carries from record to record. */
+struct drain {
+    struct ring_reader *reader;
+    const struct ring_visitor *visitor;
+    void *context;
+    size_t event_count;
+    struct heap_event events[RING_EVENTS_BATCH];
+};
+
+static int map_ring(struct ring_reader *reader, int fd, uint64_t data_bytes)
+{
+    size_t file_bytes = RING_DATA_OFFSET + data_bytes;
+    size_t reserved_bytes = file_bytes + data_bytes;
+    uint8_t *base =
+        mmap(NULL, reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        return -errno;
+    int protection = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_FIXED;
+    if (mmap(base, file_bytes, protection, flags, fd, 0) == MAP_FAILED ||
+        mmap(base + file_bytes, data_bytes, protection, flags, fd, RING_DATA_OFFSET) ==
+            MAP_FAILED) {
+        int code = -errno;
+        munmap(base, reserved_bytes);
+        return code;
+    }
+    reader->control = (struct ring_control *)base;
+    reader->threads = (struct ring_thread *)(base + RING_THREADS_OFFSET);
+    reader->data = base + RING_DATA_OFFSET;
+    reader->data_bytes = data_bytes;
+    return 0;
+}
+
+int ring_reader_open(struct ring_reader *reader, uint64_t data_bytes, int *memfd)
+{
+    if (data_bytes < RING_DATA_BYTES_MIN || data_bytes > RING_DATA_BYTES_MAX ||
+        (data_bytes & (data_bytes - 1)) != 0)
+        return -EINVAL;
+    reader->control = NULL;
+    reader->consumed = reader->busy_bytes = reader->records = 0;
+
+    int code = 0;
+    int fd = memfd_create("heapprofd-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -errno;
+    /* Sealed against shrinking: a page that the client took away would be a
+     * SIGBUS here. */
+    if (ftruncate(fd, (off_t)(RING_DATA_OFFSET + data_bytes)) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        code = -errno;
+    if (code == 0)
+        code = map_ring(reader, fd, data_bytes);
+    if (code < 0) {
+        close(fd);
+        return code;
+    }
+    reader->control->data_bytes = data_bytes;
+    reader->control->version = RING_VERSION;
+    reader->control->client_state = RING_CLIENT_RUNNING;
+    store_release(&reader->control->magic, RING_MAGIC);
+    *memfd = fd;
+    return 0;
+}
+
+void ring_reader_close(struct ring_reader *reader)
+{
+    if (reader->control == NULL)
+        return;
+    munmap(reader->control, RING_DATA_OFFSET + 2 * reader->data_bytes);
+    reader->control = NULL;
+}
+
+void ring_reader_beat(struct ring_reader *reader, uint64_t monotonic_ms)
+{
+    store_relaxed(&reader->control->heartbeat_ms, monotonic_ms);
+}
+
+static void wake_writers(struct ring_control *control)
+{
+    /* A writer registers in `waiters`, then looks at `consumed` through the
+     * futex word; we store `consumed`, bump the word, then look at `waiters`.
+     * In the one order of these accesses, one of the two sees the other. */
+    add_ordered(&control->space_futex, 1);
+    if (load_ordered(&control->waiters) != 0)
+        syscall(SYS_futex, &control->space_futex, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void ring_reader_stop(struct ring_reader *reader)
+{
+    store_ordered(&reader->control->stopping, 1);
+    add_ordered(&reader->control->space_futex, 1);
+    syscall(SYS_futex, &reader->control->space_futex, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void release_space(struct ring_reader *reader, uint64_t from)
+{
+    uint64_t bytes = reader->consumed - from;
+    if (bytes == 0)
+        return;
+    memset(reader->data + (from & (reader->data_bytes - 1)), 0, bytes);
+    store_release(&reader->control->consumed, reader->consumed);
+    wake_writers(reader->control);
+}
+
+static int flush_events(struct drain *drain)
+{
+    size_t count = drain->event_count;
+    drain->event_count = 0;
+    return count > 0 ? drain->visitor->events(drain->context, drain->events, count) : 0;
+}
+
+/* Copies whole words, each of them read once. */
+static void copy_record(void *to, const uint8_t *from, size_t bytes)
+{
+    uint64_t *words = to;
+    const uint64_t *shared = (const uint64_t *)from;
+    for (size_t i = 0; i < bytes / 8; i++)
+        words[i] = load_relaxed(&shared[i]);
+}
+
+static int take_event(struct drain *drain, union record_header header, const uint8_t *at)
+{
+    union {
+        struct record_alloc alloc;
+        struct record_free free;
+        struct record_unfree unfree;
+    } record;
+    size_t bytes = header.type == RECORD_ALLOC  ? sizeof(record.alloc)
+                   : header.type == RECORD_FREE ? sizeof(record.free)
+                                                : sizeof(record.unfree);
+    if (header.length < bytes)
+        return -EBADMSG;
+    copy_record(&record, at, bytes);
+
+    struct heap_event *event = &drain->events[drain->event_count++];
+    event->type = header.type;
+    event->heap = header.heap;
+    event->thread = header.thread;
+    event->address = record.alloc.address; /* the same place in all three */
+    if (header.type == RECORD_ALLOC) {
+        event->size = record.alloc.size;
+        event->stack = record.alloc.stack;
+        event->time_ms = record.alloc.time_ms;
+        event->ordinal = record.alloc.ordinal;
+        event->interval = record.alloc.interval;
+        event->flags = record.alloc.flags;
+    } else if (header.type == RECORD_FREE) {
+        event->time_ms = record.free.time_ms;
+        event->ordinal = record.free.ordinal;
+    }
+    return drain->event_count == RING_EVENTS_BATCH ? flush_events(drain) : 0;
+}
+
+static int take_stack(struct drain *drain, uint32_t length)
+{
+    const struct record_stack *stack = (const void *)drain->reader->scratch;
+    if (length < sizeof(*stack) || stack->count > (length - sizeof(*stack)) / 8 || stack->hash == 0)
+        return -EBADMSG;
+    return drain->visitor->stack(drain->context, stack);
+}
+
+static int take_module(struct drain *drain, uint32_t length)
+{
+    const struct record_module *module = (const void *)drain->reader->scratch;
+    if (length < sizeof(*module) || module->start >= module->end ||
+        module->build_id_length > RECORD_BUILD_ID_MAX || module->path_length > RECORD_PATH_MAX ||
+        length - sizeof(*module) < (size_t)module->build_id_length + module->path_length)
+        return -EBADMSG;
+    return drain->visitor->module(drain->context, module);
+}
+
+/* Records that come seldom: copied whole, then looked at. */
+static int take_other(struct drain *drain, union record_header header, const uint8_t *at)
+{
+    const uint8_t *scratch = drain->reader->scratch;
+    int code = flush_events(drain);
+    if (code < 0)
+        return code;
+    copy_record(drain->reader->scratch, at, header.length);
+
+    switch (header.type) {
+    case RECORD_STACK:
+        return take_stack(drain, header.length);
+    case RECORD_MODULE:
+        return take_module(drain, header.length);
+    case RECORD_MODULES_RESET:
+        return drain->visitor->modules_reset(drain->context);
+    case RECORD_THREAD: {
+        const struct record_thread *thread = (const void *)scratch;
+        if (header.length < sizeof(*thread) || thread->tid == 0 ||
+            memchr(thread->name, 0, sizeof(thread->name)) == NULL)
+            return -EBADMSG;
+        return drain->visitor->thread(drain->context, header.thread, thread->tid, thread->name);
+    }
+    case RECORD_HEAP: {
+        const struct record_heap *heap = (const void *)scratch;
+        if (header.length < sizeof(*heap) || memchr(heap->name, 0, sizeof(heap->name)) == NULL)
+            return -EBADMSG;
+        return drain->visitor->heap(drain->context, header.heap, heap->interval_bytes, heap->name);
+    }
+    case RECORD_INTERVAL: {
+        const struct record_interval *interval = (const void *)scratch;
+        if (header.length < sizeof(*interval) || interval->interval_bytes == 0)
+            return -EBADMSG;
+        return drain->visitor->interval(drain->context, interval->index, interval->interval_bytes);
+    }
+    default:
+        return -EBADMSG;
+    }
+}
+
+ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ring_visitor *visitor,
+                          void *context)
+{
+    /* Not initialized as a whole: only events[0..event_count) is ever read. */
+    struct drain drain;
+    drain.reader = reader;
+    drain.visitor = visitor;
+    drain.context = context;
+    drain.event_count = 0;
+
+    /* Acquire is not needed for the records (their headers have it); it keeps
+     * this word from being older than what a dead process left. */
+    uint64_t reserved = load_acquire(&reader->control->reserved);
+    uint64_t begin = reader->consumed, released = begin;
+    if (reserved - begin > reader->data_bytes)
+        return -EBADMSG;
+
+    int code = 0;
+    while (reader->consumed != reserved) {
+        const uint8_t *at = reader->data + (reader->consumed & (reader->data_bytes - 1));
+        union record_header header = {.word = load_acquire((const uint64_t *)at)};
+        if (header.word == 0) {
+            if (!dead)
+                break;
+            /* Reserved, and its writer died before it stored the length. We
+             * zeroed this memory, so the next word that is not 0 is a header. */
+            reader->busy_bytes += 8;
+            reader->consumed += 8;
+            continue;
+        }
+        if (header.length < 8 || header.length % 8 != 0 ||
+            header.length > reserved - reader->consumed || header.length > RING_RECORD_BYTES_MAX ||
+            header.thread >= RING_THREADS_MAX) {
+            code = -EBADMSG;
+            break;
+        }
+        if (header.type == RECORD_BUSY) {
+            if (!dead)
+                break;
+            reader->busy_bytes += header.length;
+        } else if (header.type >= RECORD_ALLOC && header.type <= RECORD_UNFREE) {
+            code = take_event(&drain, header, at);
+        } else {
+            code = take_other(&drain, header, at);
+        }
+        if (code < 0)
+            break;
+        reader->records++;
+        reader->consumed += header.length;
+        if (reader->consumed - released >= RELEASE_BYTES) {
+            release_space(reader, released);
+            released = reader->consumed;
+        }
+    }
+    int flushed = flush_events(&drain);
+    release_space(reader, released);
+    if (code < 0 || flushed < 0)
+        return code < 0 ? code : flushed;
+    return (ssize_t)(reader->consumed - begin);
+}
+
+void ring_reader_totals(const struct ring_reader *reader, struct ring_totals *totals)
+{
+    const struct ring_control *control = reader->control;
+    uint32_t threads = load_acquire(&control->threads_used);
+    if (threads > RING_THREADS_MAX)
+        threads = RING_THREADS_MAX;
+
+    totals->calls = load_relaxed(&control->retired_calls);
+    totals->bytes = load_relaxed(&control->retired_bytes);
+    totals->samples = 0;
+    for (uint32_t i = 0; i < threads; i++) {
+        const struct ring_thread *thread = &reader->threads[i];
+        totals->calls += load_relaxed(&thread->calls);
+        totals->bytes += load_relaxed(&thread->bytes_before) + load_relaxed(&thread->bytes_loaded) -
+                         load_relaxed(&thread->bytes_left);
+        totals->samples += load_relaxed(&thread->samples);
+    }
+    totals->blocked_us = load_relaxed(&control->blocked_us);
+    for (unsigned i = 0; i < RING_LOSS_COUNT; i++)
+        totals->lost[i] = load_relaxed(&control->lost[i]);
+    totals->client_state = load_relaxed(&control->client_state);
+}

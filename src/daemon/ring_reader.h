@@ -1,0 +1,81 @@
+/*
+ * The consuming side of the ring (wire/ring.h).
+ *
+ * Makes the memory, hands its descriptor to the client, and turns what the
+ * client writes into checked copies for a visitor. The client may write
+ * anything at any time: nothing in shared memory is believed twice, and every
+ * word that decides something is read once. A ring that breaks its rules gives
+ * -EBADMSG, and never more harm than that.
+ */
+#ifndef HEAPPROFD_DAEMON_RING_READER_H
+#define HEAPPROFD_DAEMON_RING_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/event.h"
+#include "wire/ring.h"
+
+/* No record is longer: a stack of 1024 frames takes 8 KiB, a module 4.2. */
+#define RING_RECORD_BYTES_MAX 65536u
+
+/* Events are handed over by up to this many, so that whoever takes them can
+ * fetch what they touch before it needs it. */
+#define RING_EVENTS_BATCH 32
+
+/* Each returns 0 or a negative errno, which ends the drain and is returned from
+ * it. What is pointed to is private, checked and valid during the call. */
+struct ring_visitor {
+    int (*events)(void *context, const struct heap_event *events, size_t count);
+    int (*stack)(void *context, const struct record_stack *stack);
+    int (*module)(void *context, const struct record_module *module);
+    int (*modules_reset)(void *context);
+    int (*thread)(void *context, uint16_t slot, uint32_t tid, const char *name);
+    int (*heap)(void *context, uint8_t heap, uint64_t interval_bytes, const char *name);
+    int (*interval)(void *context, uint32_t index, uint64_t interval_bytes);
+};
+
+struct ring_reader {
+    struct ring_control *control;
+    struct ring_thread *threads;
+    uint8_t *data; /* mapped twice in a row */
+    uint64_t data_bytes;
+    uint64_t consumed;   /* our own; the shared word is only written */
+    uint64_t busy_bytes; /* reserved and never committed by a process that is dead */
+    uint64_t records;
+    uint8_t scratch[RING_RECORD_BYTES_MAX] __attribute__((aligned(8)));
+};
+
+/* The sums over a process's threads: exact, whatever was sampled. */
+struct ring_totals {
+    uint64_t calls, bytes, samples;
+    uint64_t blocked_us;
+    uint64_t lost[RING_LOSS_COUNT];
+    enum ring_client_state client_state;
+};
+
+/* Makes the ring and its sealed memfd, for the caller to send and close. 0 or a
+ * negative errno. data_bytes is a power of two within RING_DATA_BYTES_MIN and _MAX. */
+int ring_reader_open(struct ring_reader *reader, uint64_t data_bytes, int *memfd);
+void ring_reader_close(struct ring_reader *reader);
+
+/*
+ * Consumes what is there now, at most one ring full. `dead`: no producer is left
+ * that could finish its record; unfinished ones are stepped over. The number of
+ * bytes consumed, -EBADMSG for a ring that breaks the rules, or what the visitor
+ * returned.
+ */
+ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ring_visitor *visitor,
+                          void *context);
+
+/* Tells the client that the daemon lives. */
+void ring_reader_beat(struct ring_reader *reader, uint64_t monotonic_ms);
+
+/* Tells the client to produce no more, and wakes those who wait for space. */
+void ring_reader_stop(struct ring_reader *reader);
+
+void ring_reader_totals(const struct ring_reader *reader, struct ring_totals *totals);
+
+#endif
