@@ -1,0 +1,257 @@
+#!/usr/bin/python3
+"""Programs that are hard on a guest in their process: same behaviour with and without the profiler,
+and at interval 1 a profile that says exactly what they did.
+
+    robust.py CASE
+
+Each program of tests/programs tells its own truth (see truth.h there).
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import harness
+from harness import check, fail, program
+
+
+def check_truth(profile, stdout, what):
+    """Holds the profile against the program's own words."""
+    lines = re.findall(rb"^truth: (\S+) (\S+) (\d+)$", stdout, re.M)
+    check(lines, f"{what}: the program told no truth")
+    for function, size, calls in lines:
+        function, calls = function.decode(), int(calls)
+        found = profile.process().allocated_by(function)
+        check(
+            round(found.objects) == calls,
+            f"{what}: {function}: {found.objects} calls in the profile, {calls} in truth",
+        )
+        if size != b"-":
+            check(
+                round(found.space) == int(size),
+                f"{what}: {function}: {found.space} bytes in the profile, {int(size)} in truth",
+            )
+
+
+def check_program(name, *arguments, options=(), truth=True, stderr=True):
+    """The ordinary case: at 1 with its truth, at 4096 for the same behaviour."""
+    command = [program(name), *arguments]
+    what = " ".join([name, *arguments])
+    outcome, profile = harness.same_with_and_without(command, 1, options, stderr)
+    check(outcome.status == 0, f"{what}: status {outcome.status}")
+    if check(profile is not None, f"{what}: no profile"):
+        if truth:
+            check_truth(profile, outcome.stdout, what)
+        check(profile.lost() == {}, f"{what}: lost {profile.lost()}")
+    harness.same_with_and_without(command, 4096, options, stderr)
+    return profile
+
+
+def simple(name, *arguments, **options):
+    return lambda: check_program(name, *arguments, **options)
+
+
+def limits_from_start():
+    """Limits that stand before the program begins: it runs as without us, profiled or not."""
+    limits = program("limits")
+    for limit in ("ulimit -v 40000", "ulimit -n 3", "ulimit -n 4", "ulimit -s 64"):
+        command = ["/bin/sh", "-c", f"{limit}; exec {limits} files"]
+        for interval in (1, 4096):
+            bare = harness.run(command)
+            ours, _ = harness.profile(command, interval)
+            ours.check_same(bare, limit)
+            check(bare.status == 0, f"{limit}: fails without us, too: {bare.stderr}")
+
+
+def children():
+    check_program("children")
+    command = [program("children")]
+    bare = harness.run(command)
+    ours, profile = harness.profile(command, 1, ["--follow-children"])
+    ours.check_same(bare, "--follow-children")
+    if not check(profile is not None, "--follow-children: no profile"):
+        return
+    # 10 rounds of fork, vfork and exec, posix_spawn, clone.
+    workers = [p for p in profile.processes if p.allocated_by("allocate_in_child").objects]
+    check(len(workers) == 40, f"--follow-children: {len(workers)} children profiled, 40 made")
+    for worker in workers:
+        found = worker.allocated_by("allocate_in_child")
+        check(
+            (round(found.objects), round(found.space)) == (100, 100000),
+            f"--follow-children: child {worker.pid} has {found}",
+        )
+
+
+def signal_storm():
+    for how in ("storm", "escape"):
+        profile = None
+        for interval in (1, 4096):
+            # Longjmp out of a hook may cost the very sample that it interrupted, no more.
+            ours, profile = harness.profile([program("signal_storm"), how], interval)
+            what = f"signal_storm {how} at {interval}"
+            check(ours.status == 0, f"{what}: status {ours.status} {ours.stderr}")
+            if not check(profile is not None, f"{what}: no profile") or interval != 1:
+                continue
+            calls, escapes = map(int, re.findall(rb"calls: (\d+), escapes: (\d+)", ours.stderr)[0])
+            if how == "storm":
+                check_truth(profile, ours.stdout, what)
+            found = profile.process().allocated_by("allocate_outside").objects
+            check(
+                calls - escapes <= found <= calls + escapes,
+                f"{what}: {found} calls outside in the profile, {calls} made, {escapes} escapes",
+            )
+            print(f"{what}: {calls} calls, {escapes} escapes, lost {profile.lost()}")
+
+
+def sudden_death():
+    """However a process ends, all that it did up to that instant is in the profile."""
+    count = 5000
+    for how, status in (
+        ("kill", -signal.SIGKILL), ("abort", -signal.SIGABRT), ("_exit", 7), ("exec", 8), ("exit", 9),
+    ):
+        ours, profile = harness.same_with_and_without([program("vanish"), how, str(count)])
+        check(ours.status == status, f"{how}: status {ours.status}, not {status}")
+        if check(profile is not None, f"{how}: no profile"):
+            found = profile.process(first=True).allocated_by("allocate_and_tell")
+            check(
+                (round(found.objects), round(found.space)) == (count, 100 * count),
+                f"{how}: {found} in the profile, {count} calls made",
+            )
+
+
+def killed_from_outside():
+    """kill -9 at any instant: what the program had told is in the profile."""
+    for lines in (1, 10, 3000):
+        with tempfile.TemporaryDirectory() as directory:
+            output = os.path.join(directory, "profile")
+            process = subprocess.Popen(
+                harness.host_command([program("vanish"), "endless", "0"], output, 1),
+                stdout=subprocess.PIPE,
+            )
+            for _ in range(lines):
+                process.stdout.readline()
+            target = harness.find_descendant(process.pid, "vanish")
+            os.kill(target, signal.SIGKILL)
+            told = lines + len(process.stdout.read().splitlines())
+            status = process.wait(harness.TIMEOUT)
+            check(status == -signal.SIGKILL, f"kill -9: status {status}")
+            profile = harness.read_profile(output)
+            if check(profile is not None, "kill -9: no profile"):
+                found = profile.process().allocated_by("allocate_and_tell").objects
+                check(
+                    told <= found <= told + 1,
+                    f"kill -9: {found} calls in the profile, {told} told in the pipe",
+                )
+
+
+def run_while(act, options=()):
+    """Runs long_runner under the profiler; act(tool's Popen) is called when it has begun.
+    Its output without the first line, and the exit code that a shell saw."""
+    with tempfile.TemporaryDirectory() as directory:
+        shell = ["/bin/sh", "-c", f"{program('long_runner')}; echo status $?"]
+        command = harness.host_command(
+            shell, os.path.join(directory, "profile"), 1, "-n", "long_runner", *options
+        )
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        check(process.stdout.readline() == b"begun\n", "long_runner did not begin")
+        time.sleep(0.5)
+        start = time.monotonic()
+        act(process)
+        output = process.stdout.read()
+        elapsed = time.monotonic() - start
+        process.send_signal(signal.SIGCONT)
+        process.stderr.read()
+        try:
+            status = process.wait(30)
+        except subprocess.TimeoutExpired:
+            fail("the profiler did not end within 30 s")
+            process.kill()
+            status = process.wait()
+        return output, elapsed, status
+
+
+def profiler_killed():
+    """Death of the profiler leaves the program running, and running right."""
+    bare = harness.run([program("long_runner")]).stdout.split(b"\n", 1)[1] + b"status 0\n"
+    for options in ([], ["--block-client"], ["--no-block-client"]):
+        output, elapsed, _ = run_while(lambda tool: tool.kill(), options)
+        check(output == bare, f"killed {options}: {output!r}, bare {bare!r}")
+        check(elapsed < 20, f"killed {options}: the program took {elapsed:.1f} s")
+
+
+def profiler_stopped():
+    """A profiler that hangs costs the program a bounded wait at most."""
+    bare = harness.run([program("long_runner")]).stdout.split(b"\n", 1)[1] + b"status 0\n"
+    for options in ([], ["--no-block-client"], ["--shmem-size", "65536"]):
+        output, elapsed, status = run_while(
+            lambda tool: tool.send_signal(signal.SIGSTOP), options
+        )
+        check(output == bare, f"stopped {options}: {output!r}, bare {bare!r}")
+        check(elapsed < 30, f"stopped {options}: the program took {elapsed:.1f} s")
+        check(status == 0, f"stopped {options}: the profiler ended with {status}")
+        print(f"stopped {options}: {elapsed:.1f} s")
+
+
+def small_ring():
+    """A ring much smaller than the traffic: waits, and loses nothing."""
+    command = [program("ground_truth"), "/dev/null", "4", "5"]
+    ours, profile = harness.profile(
+        command, 1, ["--shmem-size", "8192", "--block-client"]
+    )
+    check(ours.status == 0, f"status {ours.status} {ours.stderr}")
+    if check(profile is not None, "no profile"):
+        check(profile.lost() == {}, f"lost {profile.lost()}")
+
+
+def overrun():
+    """A full ring that may not be waited for ends the session, says so, and hurts nobody."""
+    ours, profile = harness.profile(
+        [program("ground_truth"), "/dev/null", "2"], 1,
+        ["--shmem-size", "8192", "--no-block-client"],
+    )
+    check(ours.status == 0, f"status {ours.status} {ours.stderr}")
+    if check(profile is not None, "no profile"):
+        check(profile.lost() != {}, "the overrun is told nowhere")
+
+
+def dlopen_reuse():
+    check_program("dlopen_reuse", harness.PROGRAMS)
+
+
+CASES = {
+    "threads_many": simple("threads_many"),
+    "threads_churn": simple("threads_churn", truth=False),
+    "signals_altstack": simple("signals_altstack"),
+    "signal_storm": signal_storm,
+    "fibers": simple("fibers"),
+    "dlopen_reuse": dlopen_reuse,
+    "children": children,
+    "close_all": simple("close_all"),
+    "before_main": simple("before_main"),
+    "deep_stack": simple("deep_stack"),
+    "small_stacks": simple("small_stacks"),
+    "exceptions": simple("exceptions"),
+    "operators": simple("operators"),
+    "longjmp": simple("longjmp"),
+    "limit_memory": simple("limits", "memory"),
+    "limit_files": simple("limits", "files"),
+    "limits_from_start": limits_from_start,
+    "contract": simple("contract", truth=False),
+    "sudden_death": sudden_death,
+    "killed_from_outside": killed_from_outside,
+    "profiler_killed": profiler_killed,
+    "profiler_stopped": profiler_stopped,
+    "small_ring": small_ring,
+    "overrun": overrun,
+}
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in CASES:
+        sys.exit(f"usage: robust.py {'|'.join(CASES)}")
+    harness.limit_core_dumps()
+    CASES[sys.argv[1]]()
+    harness.finish()
