@@ -33,7 +33,8 @@ struct host_options {
 };
 
 struct host_result {
-    int wait_status;     /* of the command, as waitpid gives it; -1: it could not be waited for */
+    int32_t pid;         /* the command's, a child of the caller; 0: not started */
+    int wait_status;     /* of the command, as waitpid gives it; -1: not waited for yet */
     bool started;        /* the command was exec'ed */
     int exec_errno;      /* why not */
     bool interrupted;    /* the session was ended by SIGINT or SIGTERM to us */
