@@ -13,15 +13,25 @@
 #define MODULE_BUILD_ID_MAX 64
 #define MODULES_MAX 4096
 
+/*
+ * One executable segment of a loaded object (nearly every object has one):
+ * what /proc/self/maps shows as one mapping with x. An address of it stands at
+ * address - start + file_offset + load_bias in the ELF file's own numbering.
+ */
 struct module {
-    uintptr_t start, end;   /* addresses of the object, [start, end) */
-    uintptr_t load_address; /* of address 0 of the ELF file (l_addr) */
-    uint64_t file_offset;   /* of start in the file */
-    uint64_t load_bias;     /* p_vaddr - p_offset of the segment with the code */
-    const void *link_map;   /* identity of the object for the loader */
-    const uint8_t *eh_frame_hdr;
-    const uint8_t *build_id; /* in the object's own memory; NULL: none */
+    uintptr_t start, end;        /* addresses of the segment, [start, end) */
+    uintptr_t load_address;      /* of address 0 of the ELF file (l_addr) */
+    uint64_t file_offset;        /* of start in the file */
+    uint64_t load_bias;          /* p_vaddr - p_offset of the segment */
+    const void *link_map;        /* identity of the object for the loader; NULL: not known */
+    const uint8_t *eh_frame_hdr; /* NULL: none */
+    const uint8_t *build_id;     /* in the object's own memory; NULL: none */
     size_t build_id_length;
+
+    uintptr_t object_start, object_end; /* of all segments of the object */
+    uintptr_t cfi_low, cfi_high;        /* the readable segment that holds eh_frame_hdr */
+    uint64_t fingerprint;               /* of headers and build id: tells objects apart */
+    uint32_t alive;                     /* 0: unloaded */
 };
 
 /*
@@ -41,6 +51,9 @@ uint32_t module_generation(void);
  * modules with the loader's, about 30 ns each): begins a new generation if one
  * of them is gone or has changed. Lock-free. */
 void module_check_unloaded(void);
+
+/* To be called once, before the first module_find. */
+void module_init(void);
 
 /* The path of the object's file into buffer (terminated); its length, or a
  * negative errno. Not on the warm path: may readlink("/proc/self/exe"). */

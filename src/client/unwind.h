@@ -21,7 +21,8 @@ struct unwind_registers;
 /* Where a thread's own stack is known to be readable; one per thread, zeroed
  * at first, kept by the caller between walks. */
 struct unwind_stack_bounds {
-    uintptr_t low, high;
+    uintptr_t low, high;           /* looked at, and readable without a hole */
+    uintptr_t away_low, away_high; /* looked at last, and not connected to it */
 };
 
 /* Why a walk ended. Values are on the wire (record_stack.error). */

@@ -1,0 +1,69 @@
+/*
+ * Rules of x86-64. The return address lies at CFA - 8.
+ *
+ *   16..0   CFA offset / 8, up to 1 MiB
+ *   21..17  where the caller's rbp lies: CFA - 8 * this
+ *   22      rbp lies nowhere: it is kept
+ *   23      the CFA counts from rbp, not rsp
+ */
+#define RULE_OFFSET_BITS 17u
+#define RULE_SLOT_SHIFT 17u
+#define RULE_SLOT_MASK 31u
+#define RULE_FP_KEPT (1u << 22)
+#define RULE_FROM_FP (1u << 23)
+
+static inline bool arch_rule_make(const struct cfi_columns *columns, uint32_t *rule)
+{
+    int64_t offset = cfi_cell_value(columns->cfa);
+    if (cfi_cell_rule(columns->cfa) != CFI_RULE_REGISTER || offset < 8 || offset % 8 != 0 ||
+        offset / 8 >= 1 << RULE_OFFSET_BITS)
+        return false;
+    if (columns->cfa_register != ARCH_STACK_POINTER && columns->cfa_register != ARCH_FRAME_POINTER)
+        return false;
+    if (columns->cells[ARCH_RETURN_ADDRESS] != cfi_cell_make(CFI_RULE_OFFSET, -8) ||
+        columns->cells[ARCH_STACK_POINTER] != 0)
+        return false;
+    uint32_t made = (uint32_t)(offset / 8);
+    if (columns->cfa_register == ARCH_FRAME_POINTER)
+        made |= RULE_FROM_FP;
+
+    cfi_cell fp = columns->cells[ARCH_FRAME_POINTER];
+    int64_t slot = -cfi_cell_value(fp);
+    if (fp == 0) {
+        made |= RULE_FP_KEPT | 1u << RULE_SLOT_SHIFT;
+    } else if (cfi_cell_rule(fp) == CFI_RULE_OFFSET && slot > 8 && slot % 8 == 0 &&
+               slot / 8 <= RULE_SLOT_MASK &&
+               (columns->cfa_register == ARCH_FRAME_POINTER || slot <= offset)) {
+        made |= (uint32_t)(slot / 8) << RULE_SLOT_SHIFT;
+    } else {
+        return false;
+    }
+    *rule = made;
+    return true;
+}
+
+static inline __attribute__((always_inline)) bool
+arch_rule_apply(uint32_t rule, struct rule_frame *frame, uintptr_t high, struct unwind_stack *stack)
+{
+    uintptr_t cfa = frame->sp + (rule & ((1u << RULE_OFFSET_BITS) - 1)) * 8;
+    uintptr_t slot = (rule >> RULE_SLOT_SHIFT & RULE_SLOT_MASK) * 8;
+    if (rule & RULE_FROM_FP) {
+        cfa += frame->fp - frame->sp;
+        if (unlikely(cfa - slot < frame->sp))
+            return false;
+    }
+    if (unlikely(cfa <= frame->sp || cfa > high))
+        return false;
+    uint64_t fp, address;
+    if (stack == NULL) {
+        fp = unwind_stack_load(cfa - slot);
+        address = unwind_stack_load(cfa - 8);
+    } else if (!unwind_stack_read(stack, cfa - slot, &fp) ||
+               !unwind_stack_read(stack, cfa - 8, &address)) {
+        return false;
+    }
+    frame->fp = rule & RULE_FP_KEPT ? frame->fp : fp;
+    frame->address = address;
+    frame->sp = cfa;
+    return true;
+}

@@ -1,0 +1,55 @@
+/* Unwinding on x86-64: System V ABI, register numbers of its DWARF section. */
+
+#define ARCH_REGISTERS 17
+#define ARCH_FRAME_POINTER 6u
+#define ARCH_STACK_POINTER 7u
+#define ARCH_RETURN_ADDRESS 16u
+
+/* A call's return address lies this far behind an address inside the call. */
+#define ARCH_CALL_BYTES 1u
+
+/* User addresses have this many bits. */
+#define ARCH_ADDRESS_BITS 47
+
+/* Granularity of return addresses, as a shift. */
+#define ARCH_CODE_SHIFT 0
+
+static inline uintptr_t arch_thread_pointer(void)
+{
+    uintptr_t thread;
+    __asm__("mov %%fs:0, %0" : "=r"(thread));
+    return thread;
+}
+
+/* A return address as it lies on the stack, without authentication bits. */
+static inline uint64_t arch_strip(uint64_t address)
+{
+    return address;
+}
+
+/* Puts the registers that a walk begins with into DWARF order; which are known. */
+static inline uint64_t arch_registers_spread(const struct unwind_registers *from,
+                                             uint64_t to[ARCH_REGISTERS])
+{
+    to[3] = from->rbx;
+    to[6] = from->rbp;
+    to[7] = from->sp;
+    to[12] = from->r12;
+    to[13] = from->r13;
+    to[14] = from->r14;
+    to[15] = from->r15;
+    to[16] = from->pc;
+    return 1u << 3 | 1u << 6 | 1u << 7 | 1u << 12 | 1u << 13 | 1u << 14 | 1u << 15 | 1u << 16;
+}
+
+static inline uint64_t arch_frame_pointer(const struct unwind_registers *from)
+{
+    return from->rbp;
+}
+
+/* How a frame record that the frame pointer leads to is laid out: the caller's
+ * frame pointer at 0, the return address at 8, the caller's stack from here on. */
+#define ARCH_FRAME_RECORD_BYTES 16u
+
+/* Where a caller's stack begins relative to its callee's frame at least. */
+#define ARCH_FRAME_BYTES_MIN 8u

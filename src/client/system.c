@@ -1,0 +1,64 @@
+/*
+ * What the client asks of the kernel. See system.h for the promises; nothing
+ * here touches errno, takes a lock or allocates.
+ */
+#include "client/system.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#define SYSTEM_PAGE_BYTES 4096u
+
+/* Remote pieces of one process_vm_readv. Split at pages: the kernel may refuse
+ * a piece as a whole when its end is missing. */
+#define READ_PIECES 8
+
+void *system_map_wiped(size_t bytes)
+{
+    long mapped = system_call(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped < 0 && mapped > -4096)
+        return NULL;
+    if (system_call(SYS_madvise, mapped, bytes, MADV_WIPEONFORK) < 0) {
+        system_call(SYS_munmap, mapped, bytes);
+        return NULL;
+    }
+    return (void *)mapped;
+}
+
+/* At most READ_PIECES pages of the wanted range; what the kernel said. */
+static long read_pieces(uint8_t *to, uintptr_t from, size_t bytes)
+{
+    struct iovec remote[READ_PIECES];
+    size_t pieces = 0, planned = 0;
+    while (pieces < READ_PIECES && planned < bytes) {
+        uintptr_t at = from + planned;
+        size_t piece = SYSTEM_PAGE_BYTES - (at & (SYSTEM_PAGE_BYTES - 1));
+        if (piece > bytes - planned)
+            piece = bytes - planned;
+        remote[pieces].iov_base = (void *)at;
+        remote[pieces].iov_len = piece;
+        planned += piece;
+        pieces++;
+    }
+    struct iovec local = {.iov_base = to, .iov_len = planned};
+    /* The caller's pid in its own namespace; a thread's id would do as well. */
+    long pid = system_call(SYS_getpid);
+    return system_call(SYS_process_vm_readv, pid, &local, 1, remote, pieces, 0);
+}
+
+long system_read_memory(void *to, uintptr_t from, size_t bytes)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        size_t most = (size_t)READ_PIECES * SYSTEM_PAGE_BYTES - SYSTEM_PAGE_BYTES;
+        size_t want = bytes - done < most ? bytes - done : most;
+        long got = read_pieces((uint8_t *)to + done, from + done, want);
+        if (got < 0)
+            return done > 0 ? (long)done : got;
+        done += (size_t)got;
+        if ((size_t)got < want)
+            break;
+    }
+    return (long)done;
+}
