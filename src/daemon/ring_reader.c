@@ -23,6 +23,7 @@ struct drain {
     void *context;
     size_t event_count;
     struct heap_event events[RING_EVENTS_BATCH];
+    uint64_t record[RING_RECORD_BYTES_MAX / 8]; /* the copy of one that is not an event */
 };
 
 static int map_ring(struct ring_reader *reader, int fd, uint64_t data_bytes)
@@ -170,7 +171,7 @@ static int take_event(struct drain *drain, union record_header header, const uin
 
 static int take_stack(struct drain *drain, uint32_t length)
 {
-    const struct record_stack *stack = (const void *)drain->reader->scratch;
+    const struct record_stack *stack = (const void *)drain->record;
     if (length < sizeof(*stack) || stack->count > (length - sizeof(*stack)) / 8 || stack->hash == 0)
         return -EBADMSG;
     return drain->visitor->stack(drain->context, stack);
@@ -178,7 +179,7 @@ static int take_stack(struct drain *drain, uint32_t length)
 
 static int take_module(struct drain *drain, uint32_t length)
 {
-    const struct record_module *module = (const void *)drain->reader->scratch;
+    const struct record_module *module = (const void *)drain->record;
     if (length < sizeof(*module) || module->start >= module->end ||
         module->build_id_length > RECORD_BUILD_ID_MAX || module->path_length > RECORD_PATH_MAX ||
         length - sizeof(*module) < (size_t)module->build_id_length + module->path_length)
@@ -189,11 +190,11 @@ static int take_module(struct drain *drain, uint32_t length)
 /* Records that come seldom: copied whole, then looked at. */
 static int take_other(struct drain *drain, union record_header header, const uint8_t *at)
 {
-    const uint8_t *scratch = drain->reader->scratch;
+    const void *record = drain->record;
     int code = flush_events(drain);
     if (code < 0)
         return code;
-    copy_record(drain->reader->scratch, at, header.length);
+    copy_record(drain->record, at, header.length);
 
     switch (header.type) {
     case RECORD_STACK:
@@ -203,20 +204,20 @@ static int take_other(struct drain *drain, union record_header header, const uin
     case RECORD_MODULES_RESET:
         return drain->visitor->modules_reset(drain->context);
     case RECORD_THREAD: {
-        const struct record_thread *thread = (const void *)scratch;
+        const struct record_thread *thread = record;
         if (header.length < sizeof(*thread) || thread->tid == 0 ||
             memchr(thread->name, 0, sizeof(thread->name)) == NULL)
             return -EBADMSG;
         return drain->visitor->thread(drain->context, header.thread, thread->tid, thread->name);
     }
     case RECORD_HEAP: {
-        const struct record_heap *heap = (const void *)scratch;
+        const struct record_heap *heap = record;
         if (header.length < sizeof(*heap) || memchr(heap->name, 0, sizeof(heap->name)) == NULL)
             return -EBADMSG;
         return drain->visitor->heap(drain->context, header.heap, heap->interval_bytes, heap->name);
     }
     case RECORD_INTERVAL: {
-        const struct record_interval *interval = (const void *)scratch;
+        const struct record_interval *interval = record;
         if (header.length < sizeof(*interval) || interval->interval_bytes == 0)
             return -EBADMSG;
         return drain->visitor->interval(drain->context, interval->index, interval->interval_bytes);
@@ -229,7 +230,7 @@ static int take_other(struct drain *drain, union record_header header, const uin
 ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ring_visitor *visitor,
                           void *context)
 {
-    /* Not initialized as a whole: only events[0..event_count) is ever read. */
+    /* Not initialized as a whole: 64 KiB, of which most drains touch little. */
     struct drain drain;
     drain.reader = reader;
     drain.visitor = visitor;

@@ -45,7 +45,6 @@ struct ring_reader {
     uint64_t consumed;   /* our own; the shared word is only written */
     uint64_t busy_bytes; /* reserved and never committed by a process that is dead */
     uint64_t records;
-    uint8_t scratch[RING_RECORD_BYTES_MAX] __attribute__((aligned(8)));
 };
 
 /* The sums over a process's threads: exact, whatever was sampled. */

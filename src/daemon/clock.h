@@ -1,0 +1,20 @@
+/* The clocks that the daemon reads, as whole numbers. */
+#ifndef HEAPPROFD_DAEMON_CLOCK_H
+#define HEAPPROFD_DAEMON_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t clock_read_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t clock_read_ms(clockid_t clock)
+{
+    return clock_read_ns(clock) / 1000000;
+}
+
+#endif

@@ -1,0 +1,310 @@
+/* See diagnosis.h. */
+#include "daemon/diagnosis.h"
+
+#include <fcntl.h>
+#include <gelf.h>
+#include <inttypes.h>
+#include <libelf.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define SEGMENTS_MAX 1024
+#define SYMBOLS_MAX (1u << 20)
+#define INTERPRETERS_MAX 4 /* as the kernel: a script's interpreter may be a script */
+
+/* What an ELF file says about itself. */
+struct program {
+    bool is_elf;
+    bool other_machine;
+    bool has_interpreter;
+    bool is_musl;
+    bool defines_malloc;
+    bool gains_rights; /* by exec: AT_SECURE, the loader drops LD_PRELOAD */
+};
+
+static void say(char *text, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void say(char *text, size_t size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    if (used > 0 && used + 1 < size) {
+        text[used++] = ' ';
+        text[used] = 0;
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
+/* --- finding the program --- */
+
+static bool is_program(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
+}
+
+static void search_path(const char *command, char *path, size_t size)
+{
+    path[0] = 0;
+    if (strchr(command, '/') != NULL) {
+        if (is_program(command))
+            snprintf(path, size, "%s", command);
+        return;
+    }
+    const char *directories = getenv("PATH");
+    if (directories == NULL)
+        directories = "/bin:/usr/bin";
+    for (const char *at = directories;; at++) {
+        size_t length = strcspn(at, ":");
+        snprintf(path, size, "%.*s%s%s", (int)length, at, length > 0 ? "/" : "./", command);
+        if (is_program(path))
+            return;
+        at += length;
+        if (*at == 0)
+            break;
+    }
+    path[0] = 0;
+}
+
+/* If path is a script, its interpreter in place of it. */
+static bool follow_script(char *path, size_t size)
+{
+    char line[256];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    ssize_t length = read(fd, line, sizeof(line) - 1);
+    close(fd);
+    if (length < 3 || line[0] != '#' || line[1] != '!')
+        return false;
+    line[length] = 0;
+    line[strcspn(line, "\n")] = 0;
+    char *interpreter = line + 2 + strspn(line + 2, " \t");
+    interpreter[strcspn(interpreter, " \t")] = 0;
+    snprintf(path, size, "%s", interpreter);
+    return true;
+}
+
+void diagnosis_find_program(const char *command, char *path, size_t size)
+{
+    search_path(command, path, size);
+    for (int i = 0; i < INTERPRETERS_MAX && path[0] != 0 && follow_script(path, size); i++)
+        ;
+}
+
+/* --- reading it --- */
+
+static bool is_our_machine(const GElf_Ehdr *header)
+{
+#if defined(__x86_64__)
+    return header->e_machine == EM_X86_64 && header->e_ident[EI_CLASS] == ELFCLASS64;
+#elif defined(__aarch64__)
+    return header->e_machine == EM_AARCH64 && header->e_ident[EI_CLASS] == ELFCLASS64;
+#else
+#error "which machine is this?"
+#endif
+}
+
+static void read_interpreter(int fd, const GElf_Phdr *segment, struct program *program)
+{
+    char name[256];
+    size_t length = segment->p_filesz < sizeof(name) ? segment->p_filesz : sizeof(name) - 1;
+    ssize_t got = pread(fd, name, length, (off_t)segment->p_offset);
+    name[got > 0 ? got : 0] = 0;
+    program->has_interpreter = true;
+    program->is_musl = strstr(name, "ld-musl") != NULL;
+}
+
+static void read_symbols(Elf *elf, struct program *program)
+{
+    GElf_Shdr header;
+    for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section)) != NULL;) {
+        if (gelf_getshdr(section, &header) == NULL || header.sh_type != SHT_DYNSYM ||
+            header.sh_entsize == 0)
+            continue;
+        Elf_Data *data = elf_getdata(section, NULL);
+        size_t count = header.sh_size / header.sh_entsize;
+        for (size_t i = 0; data != NULL && i < count && i < SYMBOLS_MAX; i++) {
+            GElf_Sym symbol;
+            if (gelf_getsym(data, (int)i, &symbol) == NULL || symbol.st_shndx == SHN_UNDEF)
+                continue;
+            const char *name = elf_strptr(elf, header.sh_link, symbol.st_name);
+            if (name != NULL && strcmp(name, "malloc") == 0)
+                program->defines_malloc = true;
+        }
+    }
+}
+
+static struct program read_program(const char *path)
+{
+    struct program program = {0};
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return program;
+    if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+        goto out_close;
+    program.gains_rights = ((status.st_mode & S_ISUID) && status.st_uid != geteuid()) ||
+                           ((status.st_mode & S_ISGID) && status.st_gid != getegid()) ||
+                           (geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0);
+
+    elf_version(EV_CURRENT);
+    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+    GElf_Ehdr header;
+    size_t segments = 0;
+    if (elf == NULL || gelf_getehdr(elf, &header) == NULL)
+        goto out_end;
+    program.is_elf = true;
+    program.other_machine = !is_our_machine(&header);
+    if (elf_getphdrnum(elf, &segments) != 0)
+        segments = 0;
+    for (size_t i = 0; i < segments && i < SEGMENTS_MAX; i++) {
+        GElf_Phdr segment;
+        if (gelf_getphdr(elf, (int)i, &segment) != NULL && segment.p_type == PT_INTERP)
+            read_interpreter(fd, &segment, &program);
+    }
+    read_symbols(elf, &program);
+out_end:
+    elf_end(elf);
+out_close:
+    close(fd);
+    return program;
+}
+
+/* --- saying it --- */
+
+static void explain_silence(const struct diagnosis_facts *facts, char *text, size_t size)
+{
+    const char *path = facts->executable != NULL ? facts->executable : "";
+    struct program program = {0};
+    if (path[0] != 0)
+        program = read_program(path);
+
+    if (facts->library != NULL && access(facts->library, R_OK) != 0)
+        say(text, size, "The profiling library %s cannot be read: reinstall heapprofd.",
+            facts->library);
+    else if (program.other_machine)
+        say(text, size,
+            "%s is a program for another kind of machine (32-bit, or another processor), into "
+            "which the profiling library cannot be loaded: use a build for this machine.",
+            path);
+    else if (program.is_elf && !program.has_interpreter)
+        say(text, size,
+            "%s is statically linked, so that the profiling library cannot be loaded into it: "
+            "link it dynamically.",
+            path);
+    else if (program.is_musl)
+        say(text, size,
+            "%s runs on musl, and the profiling library was built for glibc: use a glibc build "
+            "of it.",
+            path);
+    else if (program.gains_rights)
+        say(text, size,
+            "%s gains rights when it starts (set-user-id, set-group-id or file capabilities), "
+            "for which the dynamic loader ignores LD_PRELOAD: run it as the user that it becomes, "
+            "or a copy without these rights.",
+            path);
+    else if (program.defines_malloc)
+        say(text, size,
+            "%s defines malloc itself and called none of the functions that are profiled: link "
+            "it to a shared allocator, or to none.",
+            path);
+    else
+        say(text, size,
+            "The profiling library did not report from %s: it allocated nothing, ended before it "
+            "could, or its environment lost LD_PRELOAD on the way.",
+            facts->name);
+}
+
+static void explain_end(const struct diagnosis_facts *facts, char *text, size_t size)
+{
+    if (facts->corrupted)
+        say(text, size,
+            "The process overwrote the memory that it shares with the profiler; the profile ends "
+            "there.");
+    if (facts->out_of_memory)
+        say(text, size,
+            "The profiler ran out of memory for this process's books; the profile ends "
+            "there. A larger interval (-i) needs less.");
+    switch (facts->totals.client_state) {
+    case RING_CLIENT_OVERRAN:
+        say(text, size,
+            "The process allocated faster than the profiler could read, and was not to wait for "
+            "it: the profile ends there. Use --block-client, a larger --shmem-size, or a larger "
+            "interval (-i).");
+        break;
+    case RING_CLIENT_TIMED_OUT:
+        say(text, size,
+            "The process waited longer for the profiler than --block-client-timeout allows: the "
+            "profile ends there. Allow more, or use a larger --shmem-size or interval (-i).");
+        break;
+    case RING_CLIENT_DAEMON_GONE:
+        say(text, size,
+            "The process took the profiler for dead (it was stopped, or the machine "
+            "overloaded): the profile ends there.");
+        break;
+    case RING_CLIENT_RUNNING:
+    case RING_CLIENT_EXITED:
+        break;
+    }
+    if (facts->became != NULL)
+        say(text, size,
+            "It then became %s by exec, which is not in this profile: its name after -n includes "
+            "it, unless it is static or gains rights.",
+            facts->became);
+    if (facts->running)
+        say(text, size, "%s when the session ended%s: what is live is not necessarily leaked.",
+            "The process was still running", facts->interrupted ? " on a signal" : "");
+}
+
+static void explain_amount(const struct diagnosis_facts *facts, char *text, size_t size)
+{
+    if (facts->samples > 0)
+        return;
+    if (facts->totals.calls == 0)
+        say(text, size,
+            "Nothing was allocated through malloc and its kin. A program with an allocator of its "
+            "own linked in is not seen.");
+    else if (facts->interval_bytes > 1)
+        say(text, size,
+            "None of its %" PRIu64 " allocations (%" PRIu64 " bytes in all) was sampled: use a "
+            "smaller interval than %" PRIu64 " (-i 1 takes every allocation).",
+            facts->totals.calls, facts->totals.bytes, facts->interval_bytes);
+}
+
+void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t size)
+{
+    text[0] = 0;
+    if (facts->refused != NULL)
+        say(text, size, "%s", facts->refused);
+    else if (!facts->said_hello)
+        explain_silence(facts, text, size);
+    else
+        explain_amount(facts, text, size);
+
+    if (facts->replaced != NULL)
+        say(text, size,
+            "Before its exec this process was %s, whose %" PRIu64
+            " samples are not part of this profile.",
+            facts->replaced, facts->replaced_samples);
+    explain_end(facts, text, size);
+    if (facts->busy_bytes > 0)
+        say(text, size,
+            "%" PRIu64 " bytes of samples were being written when the process died, and are lost.",
+            facts->busy_bytes);
+    if (facts->unknown_stacks > 0)
+        say(text, size, "%" PRIu64 " samples have no call stack.", facts->unknown_stacks);
+    if (facts->lost_frees > 0)
+        say(text, size,
+            "%" PRIu64 " samples could not be followed to their free, and are counted as freed.",
+            facts->lost_frees);
+}

@@ -1,0 +1,44 @@
+/*
+ * Why a profile is empty or partial, in words for the person who asked for it:
+ * what happened, and what to do about it. Looks at the facts that the session
+ * has gathered and, where the library never spoke, at the program's ELF file.
+ */
+#ifndef HEAPPROFD_DAEMON_DIAGNOSIS_H
+#define HEAPPROFD_DAEMON_DIAGNOSIS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/ring_reader.h"
+
+#define DIAGNOSIS_BYTES_MAX 1024
+
+struct diagnosis_facts {
+    const char *name;       /* of the program */
+    const char *executable; /* path of its file; NULL or "": unknown */
+    bool said_hello;        /* the library ran in it */
+    const char *library;    /* path of the preload library; NULL: not looked at */
+    const char *refused;    /* why its hello could not be answered with a ring; NULL: it was */
+    uint64_t interval_bytes;
+    uint64_t samples;
+    struct ring_totals totals;
+    bool corrupted;
+    bool out_of_memory;        /* the daemon was, for this process's books */
+    bool running;              /* when the session ended */
+    bool interrupted;          /* the session was ended by a signal to us */
+    const char *became;        /* name of what it exec'ed without a profile; NULL: nothing */
+    const char *replaced;      /* name of the image that this one replaced by exec; NULL */
+    uint64_t replaced_samples; /* what is thereby not shown */
+    uint64_t busy_bytes;       /* of records that were being written when it died */
+    uint64_t unknown_stacks, lost_frees;
+};
+
+/* Writes all that is to be said, sentence by sentence; "" if all is well. */
+void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t size);
+
+/* Finds what execvp() would run, following scripts to their interpreter. The
+ * path, or "" if there is none. */
+void diagnosis_find_program(const char *command, char *path, size_t size);
+
+#endif

@@ -1,0 +1,391 @@
+/* See dump.h. */
+#include "daemon/dump.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "symbols/symbols.h"
+#include "util/array.h"
+
+/* A stack cannot be deeper than its record is long, plus its ending. */
+#define FRAMES_MAX (RING_RECORD_BYTES_MAX / 8)
+
+struct dump_file {
+    char *path;
+    uint8_t build_id[RECORD_BUILD_ID_MAX];
+    size_t build_id_length;
+    struct symbol_file *symbols; /* NULL: could not be had */
+};
+
+struct dump_files {
+    struct dump_file *files;
+    size_t count, capacity;
+};
+
+/* Trace ids of what the ledger has by index, filled as they are needed; 0: not yet. */
+struct dump {
+    struct trace_writer *writer;
+    struct dump_files *files;
+    const struct ledger *ledger;
+    const struct callsite_tree *tree;
+    pid_t root_pid;
+    uint64_t *mappings;
+    struct symbol_file **symbols; /* of a module, once mappings[] is filled */
+    uint64_t *callstacks;         /* by node */
+    struct known_frame {
+        uint64_t pc, id;
+        uint32_t module;
+    } * frames; /* open addressing by (module, pc) */
+    size_t frame_count, frames_size;
+    /* Figures of one heap, by callstack and thread. */
+    struct dump_row {
+        uint64_t callstack;
+        uint32_t tid;
+        uint32_t figures;
+    } * rows;
+    size_t row_count;
+    struct trace_thread_figures *threads;
+    size_t thread_capacity;
+};
+
+struct dump_files *dump_files_open(void)
+{
+    return calloc(1, sizeof(struct dump_files));
+}
+
+void dump_files_close(struct dump_files *files)
+{
+    if (files == NULL)
+        return;
+    for (size_t i = 0; i < files->count; i++) {
+        symbol_file_close(files->files[i].symbols);
+        free(files->files[i].path);
+    }
+    free(files->files);
+    free(files);
+}
+
+/* --- names --- */
+
+/* Opens what the client named, if it is an ordinary file: opening a pipe would
+ * wait, opening a device may do anything. */
+static int open_regular(const char *path)
+{
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd >= 0 && (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static struct symbol_file *open_symbols(const struct callsite_module *module, pid_t root_pid)
+{
+    if (module->path[0] != '/')
+        return NULL;
+    struct symbol_file *symbols = NULL;
+    char path[RECORD_PATH_MAX + 64];
+    /* Through the process's root first: in a container the same path is another file. */
+    for (int attempt = root_pid > 0 ? 0 : 1; attempt < 2 && symbols == NULL; attempt++) {
+        if (attempt == 0)
+            snprintf(path, sizeof(path), "/proc/%d/root%s", (int)root_pid, module->path);
+        else
+            snprintf(path, sizeof(path), "%s", module->path);
+        int fd = open_regular(path);
+        if (fd < 0)
+            continue;
+        symbols = symbol_file_open_fd(fd, module->build_id, module->build_id_length, NULL);
+        close(fd);
+    }
+    return symbols;
+}
+
+static struct symbol_file *symbols_of(struct dump_files *files,
+                                      const struct callsite_module *module, pid_t root_pid)
+{
+    for (size_t i = 0; i < files->count; i++) {
+        const struct dump_file *known = &files->files[i];
+        if (known->build_id_length == module->build_id_length &&
+            memcmp(known->build_id, module->build_id, module->build_id_length) == 0 &&
+            strcmp(known->path, module->path) == 0)
+            return known->symbols;
+    }
+    if (array_reserve(&files->files, &files->capacity, files->count, 1, sizeof(*files->files)) < 0)
+        return NULL;
+    char *path = strdup(module->path);
+    if (path == NULL)
+        return NULL;
+    struct dump_file *added = &files->files[files->count++];
+    added->path = path;
+    added->build_id_length = module->build_id_length;
+    memcpy(added->build_id, module->build_id, module->build_id_length);
+    added->symbols = open_symbols(module, root_pid);
+    return added->symbols;
+}
+
+/* --- ids --- */
+
+static uint64_t mapping_id(struct dump *dump, uint32_t index)
+{
+    if (index == CALLSITE_NO_MODULE)
+        return 0;
+    if (dump->mappings[index] != 0)
+        return dump->mappings[index];
+    const struct callsite_module *module = &dump->tree->modules[index];
+    struct trace_mapping mapping = {
+        .path = module->path,
+        .build_id = module->build_id,
+        .build_id_length = module->build_id_length,
+        .start = module->start,
+        .end = module->end,
+        .exact_offset = module->file_offset,
+        .load_bias = module->load_bias,
+    };
+    dump->symbols[index] = symbols_of(dump->files, module, dump->root_pid);
+    dump->mappings[index] = trace_writer_mapping(dump->writer, &mapping);
+    return dump->mappings[index];
+}
+
+static struct known_frame *frame_place(struct known_frame *frames, size_t size, uint32_t module,
+                                       uint64_t pc)
+{
+    uint64_t hash = (pc ^ (uint64_t)module << 48) * UINT64_C(0x9E3779B97F4A7C15);
+    size_t position = (hash >> 32) & (size - 1);
+    while (frames[position].id != 0 &&
+           (frames[position].pc != pc || frames[position].module != module))
+        position = (position + 1) & (size - 1);
+    return &frames[position];
+}
+
+static int frames_grow(struct dump *dump)
+{
+    size_t size = dump->frames_size == 0 ? 1024 : dump->frames_size * 2;
+    struct known_frame *frames = calloc(size, sizeof(*frames));
+    if (frames == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < dump->frames_size; i++) {
+        const struct known_frame *known = &dump->frames[i];
+        if (known->id != 0)
+            *frame_place(frames, size, known->module, known->pc) = *known;
+    }
+    free(dump->frames);
+    dump->frames = frames;
+    dump->frames_size = size;
+    return 0;
+}
+
+/* 0: no memory, or the writer failed. */
+static uint64_t frame_id(struct dump *dump, const struct callsite_node *node)
+{
+    if (dump->frame_count * 2 >= dump->frames_size && frames_grow(dump) < 0)
+        return 0;
+    struct known_frame *place =
+        frame_place(dump->frames, dump->frames_size, node->module, node->pc);
+    if (place->id != 0)
+        return place->id;
+
+    uint64_t mapping = mapping_id(dump, node->module), rel_pc = node->pc;
+    const char *name = NULL;
+    if (node->module != CALLSITE_NO_MODULE) {
+        const struct callsite_module *module = &dump->tree->modules[node->module];
+        rel_pc = node->pc - module->start + module->file_offset + module->load_bias;
+        if (dump->symbols[node->module] != NULL)
+            name = symbol_file_lookup(dump->symbols[node->module], rel_pc);
+    }
+    place->module = node->module;
+    place->pc = node->pc;
+    place->id = trace_writer_frame(dump->writer, mapping, rel_pc, name);
+    dump->frame_count += place->id != 0;
+    return place->id;
+}
+
+/* Why frames are missing, as the outermost frame is to be named; the numbers are
+ * those of the client's enum unwind_stop. */
+static const char *ending_name(uint64_t ending)
+{
+    switch (ending) {
+    case CALLSITE_ENDING_UNKNOWN:
+        return "[unknown stack]";
+    case CALLSITE_ENDING_TRUNCATED:
+    case 1:
+        return TRACE_TRUNCATED_FRAME;
+    case 2:
+        return "[no unwind information]";
+    case 3:
+        return "[damaged unwind information]";
+    case 4:
+        return "[unreadable stack]";
+    case 5:
+        return "[stack without end]";
+    default:
+        return "[unwinding failed]";
+    }
+}
+
+static uint64_t callstack_id(struct dump *dump, uint32_t node)
+{
+    if (dump->callstacks[node] != 0)
+        return dump->callstacks[node];
+    uint64_t frames[FRAMES_MAX];
+    size_t count = 0;
+    const char *ending = NULL;
+    for (uint32_t at = node; at != CALLSITE_ROOT && count < FRAMES_MAX;
+         at = dump->tree->nodes[at].parent) {
+        const struct callsite_node *frame = &dump->tree->nodes[at];
+        if (frame->module == CALLSITE_ENDING) {
+            ending = ending_name(frame->pc);
+            break;
+        }
+        frames[count] = frame_id(dump, frame);
+        if (frames[count++] == 0)
+            return 0;
+    }
+    dump->callstacks[node] = trace_writer_callstack(dump->writer, frames, count, ending);
+    return dump->callstacks[node];
+}
+
+/* --- figures --- */
+
+static int compare_rows(const void *left_pointer, const void *right_pointer)
+{
+    const struct dump_row *left = left_pointer, *right = right_pointer;
+    if (left->callstack != right->callstack)
+        return left->callstack < right->callstack ? -1 : 1;
+    if (left->tid != right->tid)
+        return left->tid < right->tid ? -1 : 1;
+    return 0;
+}
+
+static void figures_add(struct trace_figures *sum, const struct trace_figures *part)
+{
+    sum->allocated_bytes += part->allocated_bytes;
+    sum->freed_bytes += part->freed_bytes;
+    sum->allocated_count += part->allocated_count;
+    sum->freed_count += part->freed_count;
+    sum->allocated_bytes_variance += part->allocated_bytes_variance;
+    sum->freed_bytes_variance += part->freed_bytes_variance;
+    sum->allocated_count_variance += part->allocated_count_variance;
+    sum->freed_count_variance += part->freed_count_variance;
+    sum->samples += part->samples;
+    sum->freed_samples += part->freed_samples;
+    sum->temporary_bytes += part->temporary_bytes;
+    sum->temporary_count += part->temporary_count;
+    sum->lifetime_ms_sum += part->lifetime_ms_sum;
+}
+
+static int collect_rows(struct dump *dump, uint8_t heap)
+{
+    size_t count = ledger_figures_count(dump->ledger), thread_count;
+    const struct ledger_thread *threads = ledger_threads(dump->ledger, &thread_count);
+    dump->row_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct ledger_figures figures = ledger_figures(dump->ledger, i);
+        if (figures.heap != heap)
+            continue;
+        uint64_t callstack = callstack_id(dump, figures.node);
+        if (callstack == 0)
+            return -ENOMEM;
+        dump->rows[dump->row_count++] =
+            (struct dump_row){callstack, threads[figures.thread].tid, (uint32_t)i};
+    }
+    qsort(dump->rows, dump->row_count, sizeof(*dump->rows), compare_rows);
+    return 0;
+}
+
+/* Rows of one callstack, from `first` on; returns where the next one's begin. */
+static size_t sum_callstack(struct dump *dump, size_t first, struct trace_heap_sample *sample)
+{
+    memset(sample, 0, sizeof(*sample));
+    sample->callstack = dump->rows[first].callstack;
+    size_t i = first;
+    for (; i < dump->row_count && dump->rows[i].callstack == sample->callstack; i++) {
+        struct ledger_figures figures = ledger_figures(dump->ledger, dump->rows[i].figures);
+        int32_t tid = (int32_t)dump->rows[i].tid;
+        if (i == first || dump->rows[i - 1].tid != dump->rows[i].tid) {
+            memset(&dump->threads[sample->thread_count], 0, sizeof(*dump->threads));
+            dump->threads[sample->thread_count++].tid = tid;
+        }
+        figures_add(&dump->threads[sample->thread_count - 1].figures, &figures.sums);
+        figures_add(&sample->figures, &figures.sums);
+        sample->peak_bytes += figures.peak_bytes;
+        sample->peak_count += figures.peak_count;
+        sample->peak_bytes_variance += figures.peak_bytes_variance;
+        sample->peak_count_variance += figures.peak_count_variance;
+    }
+    sample->threads = dump->threads;
+    return i;
+}
+
+static int write_heap(struct dump *dump, uint8_t index, const struct ledger_heap *heap,
+                      const struct trace_heap_dump *status, uint64_t start_ms)
+{
+    int code = collect_rows(dump, index);
+    if (code < 0)
+        return code;
+    /* Threads of one callstack are at most its rows. */
+    if (array_reserve(&dump->threads, &dump->thread_capacity, 0, dump->row_count + 1,
+                      sizeof(*dump->threads)) < 0)
+        return -ENOMEM;
+
+    struct trace_heap_dump filled = *status;
+    char name[32];
+    snprintf(name, sizeof(name), "heap %u", (unsigned)index);
+    filled.heap_name = heap->name[0] != 0 ? heap->name : name;
+    filled.interval_bytes = index == 0 ? ledger_interval_bytes(dump->ledger) : heap->interval_bytes;
+    filled.first_interval_bytes =
+        index == 0 ? ledger_first_interval_bytes(dump->ledger) : heap->interval_bytes;
+    filled.heap_samples = heap->samples;
+    filled.peak_live_bytes = heap->peak_bytes;
+    filled.peak_live_count = heap->peak_count;
+    filled.peak_timestamp_ns =
+        heap->samples > 0 ? (start_ms + heap->peak_time_ms) * UINT64_C(1000000) : 0;
+    if (index != 0) {
+        /* The exact totals are those of malloc. */
+        filled.exact_bytes = filled.exact_calls = 0;
+    }
+    code = trace_writer_dump_begin(dump->writer, &filled);
+    for (size_t i = 0; i < dump->row_count && code == 0;) {
+        struct trace_heap_sample sample;
+        i = sum_callstack(dump, i, &sample);
+        code = trace_writer_dump_sample(dump->writer, &sample);
+    }
+    return code < 0 ? code : trace_writer_dump_end(dump->writer);
+}
+
+int dump_write(struct trace_writer *writer, struct dump_files *files, const struct ledger *ledger,
+               const struct trace_heap_dump *status, uint64_t start_ms, pid_t root_pid)
+{
+    size_t heap_count;
+    const struct ledger_heap *heaps = ledger_heaps(ledger, &heap_count);
+    const struct callsite_tree *tree = ledger_callsites(ledger);
+    struct dump dump = {
+        .writer = writer, .files = files, .ledger = ledger, .tree = tree, .root_pid = root_pid};
+    dump.mappings = calloc(tree->module_count + 1, sizeof(*dump.mappings));
+    dump.symbols = calloc(tree->module_count + 1, sizeof(*dump.symbols));
+    dump.callstacks = calloc(tree->node_count, sizeof(*dump.callstacks));
+    dump.rows = calloc(ledger_figures_count(ledger) + 1, sizeof(*dump.rows));
+
+    int code = -ENOMEM;
+    if (dump.mappings != NULL && dump.symbols != NULL && dump.callstacks != NULL &&
+        dump.rows != NULL) {
+        code = 0;
+        for (size_t i = 0; i < heap_count && code == 0; i++) {
+            if (i == 0 || heaps[i].name[0] != 0 || heaps[i].samples > 0)
+                code = write_heap(&dump, (uint8_t)i, &heaps[i], status, start_ms);
+        }
+    }
+    free(dump.mappings);
+    free(dump.symbols);
+    free(dump.callstacks);
+    free(dump.frames);
+    free(dump.rows);
+    free(dump.threads);
+    return code;
+}

@@ -1,0 +1,28 @@
+/*
+ * From a ledger to the trace: mappings, frames with the names of their
+ * functions, callstacks and figures.
+ */
+#ifndef HEAPPROFD_DAEMON_DUMP_H
+#define HEAPPROFD_DAEMON_DUMP_H
+
+#include <sys/types.h>
+
+#include "daemon/ledger.h"
+#include "trace/trace_writer.h"
+
+/* Symbol files that dumps have opened, to be shared by all dumps of a session. */
+struct dump_files;
+
+struct dump_files *dump_files_open(void); /* NULL: no memory */
+void dump_files_close(struct dump_files *files);
+
+/*
+ * Writes each heap of the ledger as a dump. `status` is what the dumps say of the
+ * process; name, intervals, sample counts and peak of a heap are filled in here.
+ * `root_pid`: a living process whose view of the files holds, 0 for our own view.
+ * 0 or a negative errno.
+ */
+int dump_write(struct trace_writer *writer, struct dump_files *files, const struct ledger *ledger,
+               const struct trace_heap_dump *status, uint64_t start_ms, pid_t root_pid);
+
+#endif

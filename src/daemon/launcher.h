@@ -1,0 +1,25 @@
+/*
+ * Starts the command as if we were not there: same descriptors, signal mask and
+ * dispositions, same environment but for the library and its socket.
+ */
+#ifndef HEAPPROFD_DAEMON_LAUNCHER_H
+#define HEAPPROFD_DAEMON_LAUNCHER_H
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include "util/error.h"
+
+struct launch {
+    char *const *command;   /* argv, NULL-terminated */
+    const char *library;    /* for LD_PRELOAD, before what stands there */
+    const char *socket;     /* for HEAPPROFD_SOCKET */
+    sigset_t signal_mask;   /* of the command */
+    struct sigaction child; /* its disposition of SIGCHLD */
+};
+
+/* The command's pid; *exec_errno is 0 once it runs, else why it does not (it has
+ * been waited for then). Negative errno with a message: there is no process. */
+pid_t launcher_start(const struct launch *launch, int *exec_errno, struct error *error);
+
+#endif

@@ -1,0 +1,191 @@
+/*
+ * heapprofd: the daemon as a program of its own. It runs a command under the
+ * profiler and leaves a raw trace; heap_profile does the same with more comfort.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/host.h"
+
+#define LIBRARY_NAME "libheapprofd_preload.so"
+
+static const char usage[] =
+    "usage: heapprofd host [-o FILE] [-i BYTES] [-n NAME]... [--follow-children] -- COMMAND "
+    "[ARGS]\n"
+    "\n"
+    "Runs COMMAND and writes a heap profile of it, as a Perfetto trace.\n"
+    "\n"
+    "  -o, --output FILE      the trace (raw-trace)\n"
+    "  -i, --interval BYTES   mean bytes between samples (4096); 1: every allocation\n"
+    "  -n, --name NAME        profile the processes of this name that COMMAND starts\n"
+    "      --follow-children  profile everything that COMMAND starts\n"
+    "  -d, --duration MS      stop after this long\n"
+    "      --help, --version\n";
+
+struct arguments {
+    struct heap_config config;
+    const char *output;
+    bool follow_children;
+    char *names[64];
+    size_t name_count;
+    char *const *command;
+};
+
+/* A number without sign or rest; -1: not one. */
+static long long parse_number(const char *text)
+{
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    return errno == 0 && end != text && *end == 0 && value >= 0 ? value : -1;
+}
+
+/* 0: go on; else the exit code plus one. */
+static int parse_arguments(int argc, char **argv, struct arguments *arguments)
+{
+    static const struct option options[] = {
+        {"output", required_argument, NULL, 'o'},    {"interval", required_argument, NULL, 'i'},
+        {"name", required_argument, NULL, 'n'},      {"duration", required_argument, NULL, 'd'},
+        {"follow-children", no_argument, NULL, 'f'}, {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},         {0},
+    };
+    int option;
+    while ((option = getopt_long(argc, argv, "+o:i:n:d:h", options, NULL)) != -1) {
+        long long number = option == 'i' || option == 'd' ? parse_number(optarg) : 0;
+        switch (option) {
+        case 'o':
+            arguments->output = optarg;
+            break;
+        case 'i':
+        case 'd':
+            if (number < 0 || (option == 'd' && number > UINT32_MAX)) {
+                fprintf(stderr, "heapprofd: %s is not a number that -%c can take\n", optarg,
+                        option);
+                return 3;
+            }
+            if (option == 'i')
+                arguments->config.sampling_interval_bytes = (uint64_t)number;
+            else
+                arguments->config.duration_ms = (uint32_t)number;
+            break;
+        case 'n':
+            if (arguments->name_count + 1 < sizeof(arguments->names) / sizeof(char *))
+                arguments->names[arguments->name_count++] = optarg;
+            break;
+        case 'f':
+            arguments->follow_children = true;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return 1;
+        case 'v':
+            puts("heapprofd " HEAPPROFD_VERSION);
+            return 1;
+        default:
+            return 3;
+        }
+    }
+    return 0;
+}
+
+/* Beside the program, as it is built, or where it is installed. */
+static int find_library(char *path, size_t size)
+{
+    char own[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
+    if (length <= 0)
+        return -ENOENT;
+    own[length] = 0;
+    char *slash = strrchr(own, '/');
+    if (slash != NULL)
+        *slash = 0;
+    static const char *const places[] = {"", "/../lib/heapprofd", "/../lib"};
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        int printed = snprintf(path, size, "%s%s/" LIBRARY_NAME, own, places[i]);
+        if (printed > 0 && (size_t)printed < size && access(path, R_OK) == 0)
+            return 0;
+    }
+    return -ENOENT;
+}
+
+/* Ends as the command ended, so that a shell sees no difference. */
+static int end_like(const struct host_result *result)
+{
+    if (result->wait_status == -1)
+        return 0;
+    if (WIFEXITED(result->wait_status))
+        return WEXITSTATUS(result->wait_status);
+    int number = WTERMSIG(result->wait_status);
+    signal(number, SIG_DFL);
+    raise(number);
+    return 128 + number;
+}
+
+static int run(struct arguments *arguments)
+{
+    char library[PATH_MAX];
+    if (find_library(library, sizeof(library)) < 0) {
+        fprintf(stderr, "heapprofd: " LIBRARY_NAME " is not beside the program: reinstall\n");
+        return 1;
+    }
+    int fd = open(arguments->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        fprintf(stderr, "heapprofd: cannot write %s: %s\n", arguments->output, strerror(errno));
+        return 1;
+    }
+    struct host_options options = {
+        .config = &arguments->config,
+        .command = arguments->command,
+        .preload_library = library,
+        .trace_fd = fd,
+        .follow_children = arguments->follow_children,
+    };
+    struct host_result result;
+    struct error error = {0};
+    int code = host_run(&options, &result, &error);
+    close(fd);
+    if (code < 0) {
+        fprintf(stderr, "heapprofd: %s\n", error.message);
+        return 1;
+    }
+    if (!result.started) {
+        fprintf(stderr, "heapprofd: cannot run %s: %s\n", arguments->command[0],
+                strerror(result.exec_errno));
+        return result.exec_errno == ENOENT ? 127 : 126;
+    }
+    return end_like(&result);
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments arguments = {.output = "raw-trace"};
+    heap_config_init(&arguments.config);
+    bool has_verb = argc > 1 && strcmp(argv[1], "host") == 0;
+    if (has_verb) {
+        argv[1] = argv[0];
+        argc--;
+        argv++;
+    }
+    int code = parse_arguments(argc, argv, &arguments);
+    if (code == 0 && (!has_verb || optind >= argc)) {
+        fputs(usage, stderr);
+        code = 3;
+    }
+    if (code == 0) {
+        arguments.command = argv + optind;
+        if (arguments.name_count > 0)
+            arguments.config.process_cmdline = arguments.names;
+        code = run(&arguments) + 1;
+        arguments.config.process_cmdline = NULL;
+    }
+    heap_config_clear(&arguments.config);
+    return code - 1;
+}

@@ -1,0 +1,195 @@
+/* See process_info.h. */
+#include "daemon/process_info.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Deeper chains of parents are cycles of a process tree that changes as we read. */
+#define ANCESTORS_MAX 256
+
+static ssize_t read_proc_file(pid_t pid, const char *file, char *buffer, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    size_t length = 0;
+    while (length < size - 1) {
+        ssize_t got = read(fd, buffer + length, size - 1 - length);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        length += (size_t)got;
+    }
+    close(fd);
+    buffer[length] = 0;
+    return (ssize_t)length;
+}
+
+/* Fields 4 (parent) and 22 (start time) of /proc/PID/stat. */
+static bool read_stat(pid_t pid, pid_t *parent, uint64_t *start_ns)
+{
+    char text[2048];
+    if (read_proc_file(pid, "stat", text, sizeof(text)) <= 0)
+        return false;
+    /* comm may hold anything, closing brackets and spaces too. */
+    const char *field = strrchr(text, ')');
+    if (field == NULL)
+        return false;
+    field++;
+    for (int number = 3; number <= 22; number++) {
+        while (*field == ' ')
+            field++;
+        if (number == 4)
+            *parent = (pid_t)strtol(field, NULL, 10);
+        if (number == 22) {
+            uint64_t ticks = strtoull(field, NULL, 10);
+            *start_ns = ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
+        }
+        while (*field != 0 && *field != ' ')
+            field++;
+    }
+    return true;
+}
+
+static int read_arguments(struct process_info *info)
+{
+    info->argument_bytes = malloc(PROCESS_ARGUMENTS_BYTES_MAX);
+    info->arguments = calloc(PROCESS_ARGUMENTS_MAX, sizeof(*info->arguments));
+    if (info->argument_bytes == NULL || info->arguments == NULL)
+        return -ENOMEM;
+    ssize_t length =
+        read_proc_file(info->pid, "cmdline", info->argument_bytes, PROCESS_ARGUMENTS_BYTES_MAX);
+    const char *at = info->argument_bytes, *end = at + (length > 0 ? length : 0);
+    while (at < end && info->argument_count < PROCESS_ARGUMENTS_MAX) {
+        info->arguments[info->argument_count++] = at;
+        at += strlen(at) + 1;
+    }
+    return 0;
+}
+
+bool process_info_comm(pid_t pid, char comm[16])
+{
+    char text[64];
+    if (read_proc_file(pid, "comm", text, sizeof(text)) <= 0)
+        return false;
+    text[strcspn(text, "\n")] = 0;
+    text[15] = 0;
+    strcpy(comm, text);
+    return true;
+}
+
+int process_info_read(struct process_info *info, pid_t pid)
+{
+    memset(info, 0, sizeof(*info));
+    info->pid = pid;
+    if (!process_info_comm(pid, info->comm) ||
+        !read_stat(pid, &info->parent_pid, &info->start_boottime_ns))
+        return -ESRCH;
+    char path[64];
+    struct stat status;
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    if (stat(path, &status) == 0)
+        info->uid = status.st_uid;
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    ssize_t length = readlink(path, info->executable, sizeof(info->executable) - 1);
+    info->executable[length > 0 ? length : 0] = 0;
+    int code = read_arguments(info);
+    if (code < 0)
+        process_info_clear(info);
+    return code;
+}
+
+void process_info_clear(struct process_info *info)
+{
+    free(info->argument_bytes);
+    free(info->arguments);
+    info->argument_bytes = NULL;
+    info->arguments = NULL;
+    info->argument_count = 0;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+const char *process_info_name(const struct process_info *info)
+{
+    /* A script that was exec'ed by its path has its own name as comm. */
+    if (info->argument_count > 1 && info->comm[0] != 0) {
+        const char *script = base_name(info->arguments[1]);
+        if (strncmp(script, info->comm, sizeof(info->comm) - 1) == 0)
+            return script;
+    }
+    const char *name = base_name(info->executable);
+    if (name[0] == 0 && info->argument_count > 0)
+        name = base_name(info->arguments[0]);
+    return name[0] != 0 ? name : info->comm;
+}
+
+static bool names_equal(const char *have, const char *asked)
+{
+    have = base_name(have);
+    asked = base_name(asked);
+    size_t have_length = strcspn(have, "@"), asked_length = strcspn(asked, "@");
+    return asked_length > 0 && have_length == asked_length &&
+           memcmp(have, asked, asked_length) == 0;
+}
+
+bool process_info_matches(const struct process_info *info, const char *name)
+{
+    return names_equal(info->executable, name) || names_equal(info->comm, name) ||
+           names_equal(process_info_name(info), name) ||
+           (info->argument_count > 0 && names_equal(info->arguments[0], name));
+}
+
+pid_t process_info_parent(pid_t pid)
+{
+    pid_t parent = 0;
+    uint64_t start_ns;
+    return read_stat(pid, &parent, &start_ns) ? parent : 0;
+}
+
+bool process_info_descends(pid_t pid, pid_t ancestor)
+{
+    for (int i = 0; i < ANCESTORS_MAX && pid > 1; i++) {
+        if (pid == ancestor)
+            return true;
+        pid = process_info_parent(pid);
+    }
+    return false;
+}
+
+int process_memory_open(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+bool process_memory_read(int fd, struct process_memory *memory)
+{
+    char text[128];
+    ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
+    if (length <= 0)
+        return false;
+    text[length] = 0;
+    unsigned long long pages, resident, shared;
+    if (sscanf(text, "%llu %llu %llu", &pages, &resident, &shared) != 3 || pages == 0)
+        return false;
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    memory->vm_bytes = pages * page_bytes;
+    memory->rss_bytes = resident * page_bytes;
+    memory->rss_anon_bytes = (resident > shared ? resident - shared : 0) * page_bytes;
+    return true;
+}

@@ -1,0 +1,60 @@
+/*
+ * What /proc says about a process, read once and copied. Everything in it may be
+ * forged by the process itself (its arguments, its comm) or gone (it died).
+ */
+#ifndef HEAPPROFD_DAEMON_PROCESS_INFO_H
+#define HEAPPROFD_DAEMON_PROCESS_INFO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Longer command lines are cut. */
+#define PROCESS_ARGUMENTS_MAX 256
+#define PROCESS_ARGUMENTS_BYTES_MAX 16384
+
+struct process_info {
+    pid_t pid, parent_pid;
+    uid_t uid;
+    uint64_t start_boottime_ns;
+    char comm[16];
+    char executable[4096]; /* path, "" if it cannot be seen */
+    char *argument_bytes;  /* what arguments[] points into */
+    const char **arguments;
+    size_t argument_count;
+};
+
+struct process_memory {
+    uint64_t rss_bytes, rss_anon_bytes, vm_bytes;
+};
+
+/* 0, -ESRCH if there is no such process, or -ENOMEM. */
+int process_info_read(struct process_info *info, pid_t pid);
+void process_info_clear(struct process_info *info);
+
+/* The name by which people know it: the script for an interpreter that was
+ * started as one, else the base name of the program. */
+const char *process_info_name(const struct process_info *info);
+
+/*
+ * Whether a name that was asked for means this process: the base name of its
+ * executable, of its argument 0, or its comm. Of both sides only what follows the
+ * last slash counts, without what follows an "@".
+ */
+bool process_info_matches(const struct process_info *info, const char *name);
+
+/* comm alone, which a zombie still has. False: gone. */
+bool process_info_comm(pid_t pid, char comm[16]);
+
+/* The parent, 0 if unknown. */
+pid_t process_info_parent(pid_t pid);
+
+/* Whether `ancestor` is the process itself or one of its ancestors. */
+bool process_info_descends(pid_t pid, pid_t ancestor);
+
+/* An open /proc/PID/statm, to be read again and again; or a negative errno. */
+int process_memory_open(pid_t pid);
+bool process_memory_read(int fd, struct process_memory *memory);
+
+#endif

@@ -1,0 +1,397 @@
+/* See session.h. Errors of writing the trace stay with the writer, which fails
+ * from then on; session_close returns the first. */
+#include "daemon/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#include "daemon/clock.h"
+#include "daemon/diagnosis.h"
+
+static uint64_t ring_bytes_of(const struct heap_config *config)
+{
+    uint64_t wanted = config->shmem_size_bytes, bytes = RING_DATA_BYTES_MIN;
+    if (wanted == 0)
+        wanted = RING_DATA_BYTES_DEFAULT;
+    while (bytes < RING_DATA_BYTES_MAX && bytes * 2 <= wanted)
+        bytes *= 2;
+    return bytes;
+}
+
+int session_open(struct session *session, const struct heap_config *config, bool follow_children,
+                 int trace_fd)
+{
+    memset(session, 0, sizeof(*session));
+    session->config = config;
+    session->follow_children = follow_children;
+    session->ring_bytes = ring_bytes_of(config);
+    session->files = dump_files_open();
+    session->writer = trace_writer_open(trace_fd);
+    if (session->files == NULL || session->writer == NULL) {
+        dump_files_close(session->files);
+        if (session->writer != NULL)
+            trace_writer_close(session->writer);
+        return -ENOMEM;
+    }
+    trace_writer_clock_snapshot(session->writer);
+    trace_writer_uuid(session->writer);
+    trace_writer_system_info(session->writer);
+    size_t length;
+    void *bytes = heap_config_to_bytes(config, &length);
+    if (bytes != NULL)
+        trace_writer_config(session->writer, bytes, length);
+    free(bytes);
+    return 0;
+}
+
+struct target *session_find(const struct session *session, pid_t pid)
+{
+    for (size_t i = 0; i < session->target_count; i++) {
+        if (session->targets[i]->info.pid == pid)
+            return session->targets[i];
+    }
+    return NULL;
+}
+
+static void remove_target(struct session *session, struct target *target)
+{
+    for (size_t i = 0; i < session->target_count; i++) {
+        if (session->targets[i] != target)
+            continue;
+        session->samples_of_gone += ledger_counts(target->ledger).allocs;
+        session->lost_of_gone += target_lost(target);
+        session->targets[i] = session->targets[--session->target_count];
+        target_close(target);
+        return;
+    }
+}
+
+/* --- who is a target --- */
+
+static bool has_names(const struct session *session)
+{
+    return session->config->process_cmdline != NULL && session->config->process_cmdline[0] != NULL;
+}
+
+static bool is_target(const struct session *session, const struct process_info *info)
+{
+    if (has_names(session)) {
+        for (char **name = session->config->process_cmdline; *name != NULL; name++) {
+            if (process_info_matches(info, *name))
+                return true;
+        }
+        return false;
+    }
+    return session->follow_children || info->pid == session->command_pid;
+}
+
+/* The socket's name is known to what inherited our environment. A child may have
+ * changed its user since; a stranger of another user has no business here. */
+static bool may_speak(const struct session *session, pid_t pid, uid_t uid)
+{
+    return uid == geteuid() || uid == getuid() || process_info_descends(pid, session->command_pid);
+}
+
+/* The image of this pid that we knew is gone: exec. Its rest is taken in, and
+ * what becomes of its profile depends on what the new image is. */
+static void replace_image(struct session *session, struct target *old,
+                          const struct process_info *info, struct target *new)
+{
+    if (!old->image_gone)
+        target_finish(old, true);
+    if (new == NULL) {
+        if (!old->image_gone)
+            snprintf(old->became, sizeof(old->became), "%s", process_info_name(info));
+        old->image_gone = true;
+        return;
+    }
+    uint64_t samples = ledger_counts(old->ledger).allocs + old->replaced_samples;
+    /* Between a fork and its exec the child is no program that anybody knows. */
+    if (old->origin == HANDSHAKE_STARTUP || samples > 0) {
+        snprintf(new->replaced, sizeof(new->replaced), "%.63s", process_info_name(&old->info));
+        new->replaced_samples = samples;
+    }
+    remove_target(session, old);
+    session->profiled--;
+}
+
+static struct target *add_target(struct session *session, struct process_info *info, int *memfd)
+{
+    int pidfd = pidfd_open(info->pid, 0);
+    if (pidfd < 0 || session->target_count >= SESSION_TARGETS_MAX) {
+        if (pidfd >= 0)
+            close(pidfd);
+        process_info_clear(info);
+        return NULL;
+    }
+    struct target *target = target_open(info, pidfd, session->ring_bytes,
+                                        session->config->sampling_interval_bytes, memfd);
+    if (target == NULL)
+        return NULL;
+    session->targets[session->target_count++] = target;
+    session->profiled++;
+    return target;
+}
+
+static void fill_reply(const struct session *session, const struct target *target,
+                       struct handshake_reply *reply)
+{
+    *reply = (struct handshake_reply){
+        .magic = HANDSHAKE_MAGIC,
+        .version = HANDSHAKE_VERSION,
+        .verdict = target != NULL ? HANDSHAKE_ACCEPTED : HANDSHAKE_NOT_A_TARGET,
+        /* Children that are not followed are at least listed. */
+        .flags = HANDSHAKE_HELLO_AFTER_FORK,
+    };
+    if (target == NULL)
+        return;
+    if (session->config->block_client)
+        reply->flags |= HANDSHAKE_BLOCK_CLIENT;
+    reply->interval_bytes = session->config->sampling_interval_bytes;
+    reply->block_client_timeout_us = session->config->block_client_timeout_us;
+    reply->data_bytes = session->ring_bytes;
+    reply->start_ms = target->start_ms;
+}
+
+/* A file name from the client, for people to read. */
+static void copy_allocator(char to[64], const char from[64])
+{
+    size_t i = 0;
+    for (; i < 63 && from[i] != 0; i++)
+        to[i] = from[i] >= ' ' && from[i] < 0x7f ? from[i] : '?';
+    to[i] = 0;
+}
+
+int session_hello(struct session *session, pid_t pid, uid_t uid,
+                  const struct handshake_hello *hello, struct handshake_reply *reply, int *memfd)
+{
+    struct process_info info;
+    if (hello->magic != HANDSHAKE_MAGIC || hello->version != HANDSHAKE_VERSION ||
+        (hello->origin != HANDSHAKE_STARTUP && hello->origin != HANDSHAKE_FORK))
+        return -EPROTO;
+    if (pid <= 0 || !may_speak(session, pid, uid))
+        return -EPERM;
+    int code = process_info_read(&info, pid);
+    if (code < 0)
+        return code;
+    if (pid == session->command_pid)
+        session->command_said_hello = true;
+
+    struct target *old = session_find(session, pid), *target = NULL;
+    if (old != NULL && target_is_dead(old)) {
+        /* Another process that got the same number. */
+        session_process_ended(session, pid, -1);
+        old = NULL;
+    }
+    enum unprofiled_reason reason = has_names(session) ? UNPROFILED_NAME : UNPROFILED_CHILD;
+    if (!is_target(session, &info)) {
+        unprofiled_add(&session->unprofiled, pid, info.parent_pid, process_info_name(&info),
+                       reason);
+        if (old != NULL)
+            replace_image(session, old, &info, NULL);
+        process_info_clear(&info);
+        fill_reply(session, NULL, reply);
+        return 0;
+    }
+    struct process_info seen = info; /* add_target takes over what it points to */
+    target = add_target(session, &info, memfd);
+    if (target == NULL) {
+        unprofiled_add(&session->unprofiled, pid, seen.parent_pid, seen.comm, UNPROFILED_TOO_MANY);
+        fill_reply(session, NULL, reply);
+        return 0;
+    }
+    target->origin = hello->origin;
+    copy_allocator(target->allocator, hello->allocator);
+    unprofiled_remove(&session->unprofiled, pid);
+    if (old != NULL)
+        replace_image(session, old, &target->info, target);
+    fill_reply(session, target, reply);
+    return 1;
+}
+
+/* --- while it runs --- */
+
+uint64_t session_look(struct session *session)
+{
+    uint64_t fullest = 0;
+    for (size_t i = 0; i < session->target_count; i++) {
+        uint64_t bytes = target_look(session->targets[i], false);
+        if (bytes > fullest)
+            fullest = bytes;
+    }
+    return fullest;
+}
+
+void session_sample_memory(struct session *session)
+{
+    for (size_t i = 0; i < session->target_count; i++) {
+        uint64_t rss_bytes = 0;
+        target_write_memory_point(session->targets[i], session->writer, &rss_bytes);
+        if (session->targets[i]->info.pid == session->command_pid && rss_bytes > 0)
+            session->command_rss_bytes = rss_bytes;
+    }
+}
+
+void session_dump(struct session *session)
+{
+    struct target_end end = {.running = true, .exit_status = -1};
+    for (size_t i = 0; i < session->target_count; i++)
+        target_write_dump(session->targets[i], session->writer, session->files, &end,
+                          session->config->dump_at_max);
+}
+
+/* A process that ran no exit handlers, and whose comm is no longer that of the
+ * program we knew, was something else at its end that never said hello. */
+static void notice_silent_exec(struct target *target)
+{
+    char comm[16];
+    if (target->image_gone || target->totals.client_state != RING_CLIENT_RUNNING ||
+        !process_info_comm(target->info.pid, comm) || strcmp(comm, target->info.comm) == 0)
+        return;
+    size_t thread_count;
+    const struct ledger_thread *threads = ledger_threads(target->ledger, &thread_count);
+    for (size_t i = 0; i < thread_count; i++) {
+        /* It only renamed itself. */
+        if (threads[i].tid == (uint32_t)target->info.pid && strcmp(threads[i].name, comm) == 0)
+            return;
+    }
+    target->image_gone = true;
+    snprintf(target->became, sizeof(target->became), "%s", comm);
+}
+
+static void end_target(struct session *session, struct target *target, const struct target_end *end)
+{
+    bool dead = !end->running;
+    target_finish(target, dead);
+    if (dead && end->exit_status >= 0)
+        notice_silent_exec(target);
+    target_write_dump(target, session->writer, session->files, end, session->config->dump_at_max);
+    remove_target(session, target);
+}
+
+void session_process_ended(struct session *session, pid_t pid, int exit_status)
+{
+    struct target *target = session_find(session, pid);
+    struct target_end end = {.final = true, .exit_status = exit_status};
+    if (target != NULL)
+        end_target(session, target, &end);
+}
+
+void session_end_targets(struct session *session, bool interrupted)
+{
+    struct target_end end = {
+        .final = true, .running = true, .interrupted = interrupted, .exit_status = -1};
+    /* All stop first: what one still writes while another is dumped would be lost on it. */
+    for (size_t i = 0; i < session->target_count; i++)
+        target_finish(session->targets[i], false);
+    while (session->target_count > 0) {
+        /* It may have died a moment ago. */
+        end.running = !target_is_dead(session->targets[0]);
+        end_target(session, session->targets[0], &end);
+    }
+}
+
+/* --- at its end --- */
+
+static void join_names(const struct session *session, char *text, size_t size)
+{
+    text[0] = 0;
+    for (char **name = session->config->process_cmdline; *name != NULL; name++) {
+        size_t used = strlen(text);
+        snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", *name);
+    }
+}
+
+void session_explain_command(struct session *session, const char *command, const char *library,
+                             int exit_status, bool running)
+{
+    if (session->profiled > 0)
+        return;
+    char path[4096], names[256], refused[512];
+    diagnosis_find_program(command, path, sizeof(path));
+    struct diagnosis_facts facts = {
+        .name = command,
+        .executable = path,
+        .library = library,
+        .said_hello = session->command_said_hello,
+        .interval_bytes = session->config->sampling_interval_bytes,
+        .totals = {.client_state = RING_CLIENT_RUNNING},
+        .running = running,
+    };
+    if (has_names(session) && session->command_said_hello) {
+        join_names(session, names, sizeof(names));
+        snprintf(refused, sizeof(refused),
+                 "No process named %s was seen. Those that were seen are listed below; a static "
+                 "program, or one that gains rights when it starts, is not.",
+                 names);
+        facts.refused = refused;
+    } else if (session->command_said_hello) {
+        facts.refused = "There was no memory, or no file descriptor, for one more process: see "
+                        "ulimit -n, or use a smaller --shmem-size.";
+    }
+    char remark[DIAGNOSIS_BYTES_MAX];
+    diagnosis_write(&facts, remark, sizeof(remark));
+
+    struct trace_process process = {
+        .pid = session->command_pid,
+        .parent_pid = getpid(),
+        .uid = (int32_t)getuid(),
+        .arguments = &command,
+        .argument_count = 1,
+    };
+    uint64_t now = clock_read_ns(CLOCK_MONOTONIC_COARSE);
+    struct trace_heap_dump dump = {
+        .pid = session->command_pid,
+        .heap_name = "libc.malloc",
+        .interval_bytes = session->config->sampling_interval_bytes,
+        .first_interval_bytes = session->config->sampling_interval_bytes,
+        .timestamp_ns = now,
+        .start_timestamp_ns = now,
+        .final = true,
+        .exit_status = exit_status,
+        .remark = remark,
+    };
+    trace_writer_process_tree(session->writer, &process, 1, NULL, 0);
+    if (trace_writer_dump_begin(session->writer, &dump) == 0)
+        trace_writer_dump_end(session->writer);
+}
+
+int session_close(struct session *session)
+{
+    while (session->target_count > 0)
+        remove_target(session, session->targets[0]);
+    unprofiled_write(&session->unprofiled, session->writer);
+    unprofiled_clear(&session->unprofiled);
+    dump_files_close(session->files);
+    int code = trace_writer_close(session->writer);
+    session->writer = NULL;
+    return code;
+}
+
+uint64_t session_samples(const struct session *session)
+{
+    uint64_t samples = session->samples_of_gone;
+    for (size_t i = 0; i < session->target_count; i++)
+        samples += ledger_counts(session->targets[i]->ledger).allocs;
+    return samples;
+}
+
+uint64_t session_lost(const struct session *session)
+{
+    uint64_t lost = session->lost_of_gone;
+    for (size_t i = 0; i < session->target_count; i++)
+        lost += target_lost(session->targets[i]);
+    return lost;
+}
+
+double session_live_bytes(const struct session *session)
+{
+    double bytes = 0;
+    for (size_t i = 0; i < session->target_count; i++)
+        bytes += ledger_live_bytes(session->targets[i]->ledger);
+    return bytes;
+}

@@ -1,0 +1,85 @@
+/*
+ * A profiling session: which processes are its targets, their rings and
+ * ledgers, and the trace that it writes.
+ *
+ * Targets. Without names and without follow_children: the process that the
+ * command is, whatever it execs. With names: every descendant of such a name.
+ * With follow_children: all descendants. A pid has one profile, that of the last
+ * program it ran that was a target: when a target execs another target, the
+ * former's ledger is dropped and its name remembered; when it execs something
+ * else, its ledger is kept to the process's end.
+ */
+#ifndef HEAPPROFD_DAEMON_SESSION_H
+#define HEAPPROFD_DAEMON_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/dump.h"
+#include "daemon/target.h"
+#include "daemon/unprofiled.h"
+#include "trace/trace_config.h"
+#include "trace/trace_writer.h"
+#include "wire/handshake.h"
+
+/* Each has a ring of shmem_size_bytes of address space and three descriptors or so. */
+#define SESSION_TARGETS_MAX 512
+
+struct session {
+    const struct heap_config *config;
+    bool follow_children;
+    pid_t command_pid; /* 0: not started yet */
+    uint64_t ring_bytes;
+    struct trace_writer *writer;
+    struct dump_files *files;
+    struct target *targets[SESSION_TARGETS_MAX];
+    size_t target_count;
+    struct unprofiled_list unprofiled;
+    unsigned profiled; /* targets with a profile, gone ones too */
+    bool command_said_hello;
+    uint64_t samples_of_gone, lost_of_gone;
+    uint64_t command_rss_bytes;
+};
+
+/* Opens the trace and writes its head. 0 or a negative errno. */
+int session_open(struct session *session, const struct heap_config *config, bool follow_children,
+                 int trace_fd);
+
+/*
+ * Answers a process that says hello. 1: a target, with its ring in *memfd, to be
+ * sent and closed; 0: not a target; negative errno: no answer is due.
+ */
+int session_hello(struct session *session, pid_t pid, uid_t uid,
+                  const struct handshake_hello *hello, struct handshake_reply *reply, int *memfd);
+
+struct target *session_find(const struct session *session, pid_t pid);
+
+/* Takes in what all rings hold; the bytes of the fullest. */
+uint64_t session_look(struct session *session);
+
+/* A point of each target's timeline. */
+void session_sample_memory(struct session *session);
+
+/* The process is dead (and may still be a zombie): its last dump. exit_status as
+ * waitpid gives it, -1 if unknown. */
+void session_process_ended(struct session *session, pid_t pid, int exit_status);
+
+/* Dumps of all targets while the session goes on. */
+void session_dump(struct session *session);
+
+/* The last dumps of targets that still run. */
+void session_end_targets(struct session *session, bool interrupted);
+
+/* Says in the trace why the command has no profile, if it ought to have one. */
+void session_explain_command(struct session *session, const char *command, const char *library,
+                             int exit_status, bool running);
+
+/* Closes the trace; the first error of writing it. */
+int session_close(struct session *session);
+
+uint64_t session_samples(const struct session *session);
+uint64_t session_lost(const struct session *session);
+double session_live_bytes(const struct session *session);
+
+#endif

@@ -1,0 +1,226 @@
+/* See target.h. */
+#include "daemon/target.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/clock.h"
+#include "daemon/diagnosis.h"
+
+struct target *target_open(struct process_info *info, int pidfd, uint64_t data_bytes,
+                           uint64_t interval_bytes, int *memfd)
+{
+    struct target *target = calloc(1, sizeof(*target));
+    if (target == NULL) {
+        process_info_clear(info);
+        close(pidfd);
+        return NULL;
+    }
+    target->info = *info;
+    target->pidfd = pidfd;
+    target->statm_fd = process_memory_open(info->pid);
+    target->interval_bytes = interval_bytes;
+    target->start_ms = clock_read_ms(CLOCK_MONOTONIC_COARSE);
+    target->totals.client_state = RING_CLIENT_RUNNING;
+    target->ledger = ledger_open(interval_bytes);
+    target->has_ring =
+        target->ledger != NULL && ring_reader_open(&target->reader, data_bytes, memfd) == 0;
+    if (!target->has_ring) {
+        target_close(target);
+        return NULL;
+    }
+    ring_reader_beat(&target->reader, clock_read_ms(CLOCK_MONOTONIC));
+    return target;
+}
+
+void target_close(struct target *target)
+{
+    if (target == NULL)
+        return;
+    if (target->has_ring)
+        ring_reader_close(&target->reader);
+    ledger_close(target->ledger);
+    if (target->statm_fd >= 0)
+        close(target->statm_fd);
+    if (target->pidfd >= 0)
+        close(target->pidfd);
+    process_info_clear(&target->info);
+    free(target);
+}
+
+uint64_t target_look(struct target *target, bool dead)
+{
+    if (!target->has_ring)
+        return 0;
+    ring_reader_beat(&target->reader, clock_read_ms(CLOCK_MONOTONIC));
+    ssize_t bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
+    if (bytes >= 0)
+        return (uint64_t)bytes;
+    target->corrupted = bytes == -EBADMSG;
+    target->out_of_memory = bytes != -EBADMSG;
+    target->has_ring = false;
+    ring_reader_stop(&target->reader);
+    ring_reader_totals(&target->reader, &target->totals);
+    ring_reader_close(&target->reader);
+    return 0;
+}
+
+void target_finish(struct target *target, bool dead)
+{
+    if (!target->has_ring)
+        return;
+    if (!dead)
+        ring_reader_stop(&target->reader);
+    /* A drain takes one ring full at most; what lives may go on writing. */
+    for (int i = 0; i < 4 && target_look(target, dead) > 0; i++)
+        ;
+    if (!target->has_ring)
+        return;
+    ring_reader_totals(&target->reader, &target->totals);
+    target->has_ring = false;
+    ring_reader_close(&target->reader);
+}
+
+bool target_is_dead(const struct target *target)
+{
+    struct pollfd poll_pidfd = {.fd = target->pidfd, .events = POLLIN};
+    return poll(&poll_pidfd, 1, 0) == 1;
+}
+
+uint64_t target_lost(const struct target *target)
+{
+    struct ring_totals totals = target->totals;
+    if (target->has_ring)
+        ring_reader_totals(&target->reader, &totals);
+    uint64_t lost = 0;
+    for (unsigned i = 0; i < RING_LOSS_COUNT; i++) {
+        /* These samples are kept; only their stack or their free is not whole. */
+        if (i != RING_LOST_UNWIND && i != RING_LOST_LIVE_SET)
+            lost += totals.lost[i];
+    }
+    return lost;
+}
+
+static int announce(struct target *target, struct trace_writer *writer)
+{
+    if (target->announced)
+        return 0;
+    target->announced = true;
+    const struct process_info *info = &target->info;
+    const char *comm = info->comm;
+    struct trace_process process = {
+        .pid = info->pid,
+        .parent_pid = info->parent_pid,
+        .uid = (int32_t)info->uid,
+        .arguments = info->argument_count > 0 ? info->arguments : &comm,
+        .argument_count = info->argument_count > 0 ? info->argument_count : 1,
+        .arguments_are_comm = info->argument_count == 0,
+        .start_boottime_ns = info->start_boottime_ns,
+    };
+    return trace_writer_process_tree(writer, &process, 1, NULL, 0);
+}
+
+int target_write_memory_point(struct target *target, struct trace_writer *writer,
+                              uint64_t *rss_bytes)
+{
+    struct process_memory memory;
+    if (target->image_gone || target->statm_fd < 0 ||
+        !process_memory_read(target->statm_fd, &memory))
+        return 0;
+    *rss_bytes = memory.rss_bytes;
+    struct trace_memory_point point = {
+        .boottime_ns = clock_read_ns(CLOCK_BOOTTIME),
+        .pid = target->info.pid,
+        .rss_bytes = memory.rss_bytes,
+        .rss_anon_bytes = memory.rss_anon_bytes,
+        .vm_bytes = memory.vm_bytes,
+        .heap_bytes = (uint64_t)ledger_live_bytes(target->ledger),
+    };
+    int code = announce(target, writer);
+    return code < 0 ? code : trace_writer_memory_point(writer, &point);
+}
+
+static int write_threads(struct target *target, struct trace_writer *writer)
+{
+    size_t count;
+    const struct ledger_thread *threads = ledger_threads(target->ledger, &count);
+    struct trace_thread *written = calloc(count, sizeof(*written));
+    if (written == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        written[i] = (struct trace_thread){
+            .tid = (int32_t)threads[i].tid, .pid = target->info.pid, .name = threads[i].name};
+    /* The first is the shared identity of threads beyond the bound: no thread. */
+    int code = trace_writer_process_tree(writer, NULL, 0, written + 1, count - 1);
+    free(written);
+    return code;
+}
+
+static void diagnose(const struct target *target, const struct target_end *end, char *remark)
+{
+    struct ledger_counts counts = ledger_counts(target->ledger);
+    struct diagnosis_facts facts = {
+        .name = process_info_name(&target->info),
+        .executable = target->info.executable,
+        .said_hello = true,
+        .interval_bytes = target->interval_bytes,
+        .samples = counts.allocs,
+        .totals = target->totals,
+        .corrupted = target->corrupted,
+        .out_of_memory = target->out_of_memory,
+        .running = end->running && !target->image_gone,
+        .interrupted = end->interrupted,
+        .became = target->image_gone ? target->became : NULL,
+        .replaced = target->replaced[0] != 0 ? target->replaced : NULL,
+        .replaced_samples = target->replaced_samples,
+        .busy_bytes = target->reader.busy_bytes,
+        .unknown_stacks = counts.unknown_stacks,
+        .lost_frees = counts.lost_frees,
+    };
+    diagnosis_write(&facts, remark, DIAGNOSIS_BYTES_MAX);
+}
+
+int target_write_dump(struct target *target, struct trace_writer *writer, struct dump_files *files,
+                      const struct target_end *end, bool dump_at_max)
+{
+    if (target->has_ring)
+        ring_reader_totals(&target->reader, &target->totals);
+    char remark[DIAGNOSIS_BYTES_MAX] = "";
+    if (end->final)
+        diagnose(target, end, remark);
+
+    const struct ring_totals *totals = &target->totals;
+    struct trace_heap_dump status = {
+        .pid = target->info.pid,
+        .timestamp_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE),
+        .start_timestamp_ns = target->start_ms * UINT64_C(1000000),
+        .from_startup = target->origin == HANDSHAKE_STARTUP,
+        .disconnected = end->running == false,
+        .buffer_overran = totals->client_state == RING_CLIENT_OVERRAN,
+        .buffer_corrupted = target->corrupted,
+        .hit_guardrail = target->out_of_memory,
+        .client_error = totals->client_state == RING_CLIENT_TIMED_OUT ? 1 : 0,
+        .dump_at_max = dump_at_max,
+        .final = end->final,
+        .unwinding_errors = totals->lost[RING_LOST_UNWIND],
+        .blocked_us = totals->blocked_us,
+        .exact_bytes = totals->bytes,
+        .exact_calls = totals->calls,
+        .unsent_bytes_of_ring = target->reader.busy_bytes,
+        .allocator = target->allocator[0] != 0 ? target->allocator : NULL,
+        .exit_status = end->exit_status,
+        .remark = remark[0] != 0 ? remark : NULL,
+    };
+    memcpy(status.lost, totals->lost, sizeof(status.lost));
+
+    int code = announce(target, writer);
+    if (code == 0)
+        code = write_threads(target, writer);
+    if (code == 0)
+        code = dump_write(writer, files, target->ledger, &status, target->start_ms,
+                          end->running ? target->info.pid : 0);
+    return code;
+}

@@ -1,0 +1,71 @@
+/*
+ * One profiled process, from its hello to its dump: its ring, its ledger, and
+ * what is to be said of it.
+ */
+#ifndef HEAPPROFD_DAEMON_TARGET_H
+#define HEAPPROFD_DAEMON_TARGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/dump.h"
+#include "daemon/ledger.h"
+#include "daemon/process_info.h"
+#include "daemon/ring_reader.h"
+#include "trace/trace_writer.h"
+#include "wire/handshake.h"
+
+struct target {
+    struct process_info info;
+    int pidfd;    /* readable once the process is dead */
+    int statm_fd; /* -1: none */
+    struct ring_reader reader;
+    struct ledger *ledger;
+    uint64_t start_ms; /* CLOCK_MONOTONIC_COARSE */
+    uint64_t interval_bytes;
+    enum handshake_origin origin;
+    char allocator[64];
+    bool has_ring;  /* false once nothing more can come */
+    bool announced; /* the trace has its process */
+    bool corrupted, out_of_memory;
+    bool image_gone;   /* the process became another program, which is not a target */
+    char became[64];   /* its name */
+    char replaced[64]; /* name of the program that it was before, if that was a target */
+    uint64_t replaced_samples;
+    struct ring_totals totals; /* as of the last look */
+};
+
+/* How a target's life ended, for its last dump. */
+struct target_end {
+    bool final;
+    bool running, interrupted;
+    int32_t exit_status; /* as waitpid gives it, -1: unknown */
+};
+
+/*
+ * Makes ring and ledger for a process. Takes over info and pidfd in any case;
+ * *memfd is for the client. NULL: no memory, or no more descriptors.
+ */
+struct target *target_open(struct process_info *info, int pidfd, uint64_t data_bytes,
+                           uint64_t interval_bytes, int *memfd);
+void target_close(struct target *target);
+
+/* Takes in what the ring holds; the number of bytes. `dead`: no one writes any more. */
+uint64_t target_look(struct target *target, bool dead);
+
+/* Tells the client that it is over, takes in the rest, and lets go of the ring. */
+void target_finish(struct target *target, bool dead);
+
+int target_write_memory_point(struct target *target, struct trace_writer *writer,
+                              uint64_t *rss_bytes);
+
+int target_write_dump(struct target *target, struct trace_writer *writer, struct dump_files *files,
+                      const struct target_end *end, bool dump_at_max);
+
+/* Whether the process has ended, whoever waits for it. */
+bool target_is_dead(const struct target *target);
+
+uint64_t target_lost(const struct target *target);
+
+#endif
