@@ -293,8 +293,8 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
 
     if (facts->replaced != NULL)
         say(text, size,
-            "Before its exec this process was %s, whose %" PRIu64
-            " samples are not part of this profile.",
+            "Before its exec this process was %s; what that allocated (samples: %" PRIu64
+            ") is not part of this profile.",
             facts->replaced, facts->replaced_samples);
     explain_end(facts, text, size);
     if (facts->busy_bytes > 0)

@@ -130,9 +130,11 @@ const char *process_info_name(const struct process_info *info)
         if (strncmp(script, info->comm, sizeof(info->comm) - 1) == 0)
             return script;
     }
-    const char *name = base_name(info->executable);
-    if (name[0] == 0 && info->argument_count > 0)
-        name = base_name(info->arguments[0]);
+    /* As it was called: "sh", not "dash"; unless argument 0 is no such thing (a
+     * title that the process gave itself, the dash of a login shell). */
+    const char *name = info->argument_count > 0 ? base_name(info->arguments[0]) : "";
+    if (name[0] == 0 || name[0] == '-' || strpbrk(name, " :\n\t") != NULL)
+        name = base_name(info->executable);
     return name[0] != 0 ? name : info->comm;
 }
 

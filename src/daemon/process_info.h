@@ -33,8 +33,8 @@ struct process_memory {
 int process_info_read(struct process_info *info, pid_t pid);
 void process_info_clear(struct process_info *info);
 
-/* The name by which people know it: the script for an interpreter that was
- * started as one, else the base name of the program. */
+/* The name by which people know it: of the script that is run, else the base name
+ * of argument 0, else of the executable. */
 const char *process_info_name(const struct process_info *info);
 
 /*

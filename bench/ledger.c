@@ -1,0 +1,145 @@
+/*
+ * What an event costs the daemon: a ring that is filled with ALLOC and FREE
+ * records of a million live samples, drained into a ledger. Prints nanoseconds of
+ * CPU an event and bytes of memory a live sample.
+ *
+ *   ledger [interval_bytes [live_samples]]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "daemon/clock.h"
+#include "daemon/ledger.h"
+#include "daemon/ring_reader.h"
+#include "wire/barrier.h"
+
+#define STACKS 5000u
+#define THREADS 8u
+#define EVENTS_TIMED 20000000ull
+#define BATCH_BYTES (512u << 10)
+
+static struct ring_reader reader;
+static uint64_t random_state = 1;
+
+static uint32_t next_random(void)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 33);
+}
+
+static void *reserve(uint32_t length)
+{
+    uint64_t reserved = reader.control->reserved;
+    reader.control->reserved = reserved + length;
+    return reader.data + (reserved & (reader.data_bytes - 1));
+}
+
+static void write_alloc(uint64_t address, uint32_t ordinal)
+{
+    struct record_alloc *record = reserve(sizeof(*record));
+    record->address = address;
+    record->size = 16 + 16 * (next_random() % 64);
+    record->stack = 1 + next_random() % STACKS;
+    record->time_ms = ordinal / 1000;
+    record->ordinal = ordinal;
+    union record_header header = {.length = sizeof(*record), .type = RECORD_ALLOC};
+    header.thread = (uint16_t)(next_random() % THREADS);
+    record->header.word = header.word;
+}
+
+static void write_free(uint64_t address, uint32_t ordinal)
+{
+    struct record_free *record = reserve(sizeof(*record));
+    record->address = address;
+    record->time_ms = ordinal / 1000;
+    record->ordinal = ordinal;
+    union record_header header = {.length = sizeof(*record), .type = RECORD_FREE};
+    record->header.word = header.word;
+}
+
+static uint64_t drain(struct ledger *ledger)
+{
+    uint64_t before = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
+    if (ring_reader_drain(&reader, false, &ledger_visitor, ledger) < 0)
+        abort();
+    return clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - before;
+}
+
+static void write_stacks(struct ledger *ledger)
+{
+    for (uint64_t hash = 1; hash <= STACKS; hash++) {
+        uint32_t length = sizeof(struct record_stack) + 8 * 20;
+        struct record_stack *record = reserve(length);
+        record->hash = hash;
+        record->count = 20;
+        for (unsigned i = 0; i < 20; i++)
+            record->frames[i] = 0x400000 + (i < 6 ? hash * 16 + i : i);
+        union record_header header = {.length = length, .type = RECORD_STACK};
+        record->header.word = header.word;
+        drain(ledger);
+    }
+    for (uint16_t i = 0; i < THREADS; i++)
+        ledger_thread(ledger, i, 100u + i, "worker");
+}
+
+static long resident_kib(void)
+{
+    long pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    if (statm != NULL && fscanf(statm, "%*d %ld", &pages) != 1)
+        pages = 0;
+    if (statm != NULL)
+        fclose(statm);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t interval = argc > 1 ? strtoull(argv[1], NULL, 10) : 4096;
+    uint64_t live = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000;
+    struct ledger *ledger = ledger_open(interval);
+    uint64_t *addresses = calloc(live, sizeof(*addresses));
+    int memfd;
+    if (ledger == NULL || addresses == NULL || live == 0 ||
+        ring_reader_open(&reader, 8u << 20, &memfd) < 0)
+        return 1;
+    close(memfd);
+    memset(reader.data, 0, reader.data_bytes);
+    write_stacks(ledger);
+
+    long before_kib = resident_kib();
+    uint64_t next_address = 0x7f0000000000, fill_ns = 0, ns = 0, events = 0;
+    for (uint64_t i = 0; i < live; i++) {
+        addresses[i] = next_address;
+        next_address += 16 * (1 + next_random() % 200);
+        write_alloc(addresses[i], (uint32_t)i);
+        if (i % 8192 == 8191)
+            fill_ns += drain(ledger);
+    }
+    fill_ns += drain(ledger);
+    long after_kib = resident_kib() - (long)(live * sizeof(*addresses) / 1024);
+    while (events < EVENTS_TIMED) {
+        for (uint32_t bytes = 0; bytes < BATCH_BYTES; bytes += 72, events += 2) {
+            uint64_t victim = next_random() % live;
+            write_free(addresses[victim], (uint32_t)events);
+            /* Half of the addresses are used again, as allocators do. */
+            if (next_random() & 1)
+                addresses[victim] = next_address += 16 * (1 + next_random() % 200);
+            write_alloc(addresses[victim], (uint32_t)events);
+        }
+        ns += drain(ledger);
+    }
+    printf("interval %llu, %llu live samples\n", (unsigned long long)interval,
+           (unsigned long long)live);
+    printf("filling:  %.1f ns of CPU an event\n", (double)fill_ns / (double)live);
+    printf("churning: %.1f ns of CPU an event\n", (double)ns / (double)events);
+    printf("memory:   %.1f bytes a live sample\n",
+           (double)(after_kib - before_kib) * 1024 / (double)live);
+    ledger_close(ledger);
+    ring_reader_close(&reader);
+    free(addresses);
+    return 0;
+}
