@@ -28,7 +28,8 @@ struct module {
     const uint8_t *build_id;     /* in the object's own memory; NULL: none */
     size_t build_id_length;
 
-    uintptr_t object_start, object_end; /* of all segments of the object */
+    uintptr_t object_start, object_end; /* what the loader takes for the object */
+    uintptr_t header;                   /* of the ELF header */
     uintptr_t cfi_low, cfi_high;        /* the readable segment that holds eh_frame_hdr */
     uint64_t fingerprint;               /* of headers and build id: tells objects apart */
     uint32_t alive;                     /* 0: unloaded */

@@ -81,6 +81,23 @@ static bool header_read(uintptr_t start, Elf64_Ehdr *header)
            header->e_phentsize == sizeof(Elf64_Phdr) && header->e_phnum <= PROGRAM_HEADERS_MAX;
 }
 
+/* Where the ELF header lies. What the loader calls an object may be one segment of it
+ * (objects with holes between their segments). */
+static uintptr_t header_find(const struct module_object *object, uintptr_t pc, Elf64_Ehdr *header)
+{
+    uintptr_t load_address;
+    struct module_object mapped;
+    if (header_read(object->start, header))
+        return object->start;
+    if (object->link_map != NULL &&
+        object_copy(&load_address, (uintptr_t)object->link_map, sizeof(load_address)) &&
+        load_address != 0 && header_read(load_address, header))
+        return load_address;
+    if (module_maps_find(pc, &mapped) && header_read(mapped.start, header))
+        return mapped.start;
+    return 0;
+}
+
 /* The build id among the notes at [at, at + bytes). */
 static void notes_read(struct module *module, uintptr_t at, size_t bytes)
 {
@@ -122,25 +139,22 @@ static uintptr_t page_up(uintptr_t address)
 }
 
 /* The code segment with pc, and the place of .eh_frame_hdr and build id. */
-static bool segments_read(const struct module_object *object, const Elf64_Ehdr *header,
-                          uintptr_t pc, struct module *module)
+static bool segments_read(const Elf64_Ehdr *header, uintptr_t pc, struct module *module)
 {
     uintptr_t first = UINTPTR_MAX;
     Elf64_Phdr segment;
     for (unsigned i = 0; i < header->e_phnum; i++) {
-        uintptr_t at = object->start + header->e_phoff + i * sizeof(segment);
+        uintptr_t at = module->header + header->e_phoff + i * sizeof(segment);
         if (!object_copy(&segment, at, sizeof(segment)))
             return false;
         if (segment.p_type == PT_LOAD && first == UINTPTR_MAX) {
             first = page_down(segment.p_vaddr);
-            module->load_address = object->start - first;
+            module->load_address = module->header - first;
         }
         /* Segments are in order: what precedes the first PT_LOAD (PT_PHDR, PT_INTERP) is of no use.
          */
         uintptr_t start = module->load_address + segment.p_vaddr;
-        bool inside = first != UINTPTR_MAX && start >= object->start && start < object->end &&
-                      segment.p_memsz <= object->end - start;
-        if (!inside)
+        if (first == UINTPTR_MAX || start + segment.p_memsz < start)
             continue;
         if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) && pc >= page_down(start) &&
             pc < page_up(start + segment.p_memsz)) {
@@ -158,14 +172,13 @@ static bool segments_read(const struct module_object *object, const Elf64_Ehdr *
 }
 
 /* The readable segment that .eh_frame_hdr lies in; without one there is no CFI. */
-static void cfi_bounds_read(const struct module_object *object, const Elf64_Ehdr *header,
-                            struct module *module)
+static void cfi_bounds_read(const Elf64_Ehdr *header, struct module *module)
 {
     uintptr_t hdr = (uintptr_t)module->eh_frame_hdr;
     Elf64_Phdr segment;
     module->eh_frame_hdr = NULL;
     for (unsigned i = 0; hdr != 0 && i < header->e_phnum; i++) {
-        uintptr_t at = object->start + header->e_phoff + i * sizeof(segment);
+        uintptr_t at = module->header + header->e_phoff + i * sizeof(segment);
         if (!object_copy(&segment, at, sizeof(segment)))
             return;
         uintptr_t low = module->load_address + segment.p_vaddr;
@@ -183,9 +196,10 @@ bool module_object_read(const struct module_object *object, uintptr_t pc, struct
     Elf64_Ehdr header;
     *module = (struct module){
         .object_start = object->start, .object_end = object->end, .link_map = object->link_map};
-    if (!header_read(object->start, &header) || !segments_read(object, &header, pc, module))
+    module->header = header_find(object, pc, &header);
+    if (module->header == 0 || !segments_read(&header, pc, module))
         return false;
-    cfi_bounds_read(object, &header, module);
+    cfi_bounds_read(&header, module);
     module->fingerprint = fingerprint(&header, module->build_id, module->build_id_length);
     return true;
 }
@@ -193,7 +207,7 @@ bool module_object_read(const struct module_object *object, uintptr_t pc, struct
 uint64_t module_object_fingerprint(const struct module *module)
 {
     Elf64_Ehdr header;
-    if (!header_read(module->object_start, &header))
+    if (!header_read(module->header, &header))
         return 0;
     return fingerprint(&header, module->build_id, module->build_id_length);
 }

@@ -193,6 +193,8 @@ static int walk_guess(struct walk *walk)
     uintptr_t record = walk->frame.fp, sp = walk->frame.sp;
     uint64_t fp, address;
     walk_write(walk, walk->frame.address - ARCH_CALL_BYTES);
+    if (record == 0) /* as the ABI has it before the first function */
+        return UNWIND_OUTERMOST;
     if (record < sp || record % sizeof(uintptr_t) != 0)
         return UNWIND_NO_RULE;
     if (!unwind_stack_read(&walk->stack, record, &fp) ||
