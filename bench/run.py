@@ -1,0 +1,353 @@
+#!/usr/bin/python3
+"""Measures what profiling costs, beside other profilers, and writes docs/performance.md.
+
+    make bench            all of it, some ten minutes on two cores
+    bench/run.py [PROGRAM...]      only these programs; prints, writes nothing
+
+Runs alternate between the profilers, so that a disturbance meets all of them; figures are medians.
+CPU is user and system time of the program and of all that its profiler runs beside it. A profiler
+that brings an allocator of its own is held against that allocator without profiling.
+"""
+
+import json
+import math
+import os
+import platform
+import random
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
+TOOL = os.path.join(BUILD, "heap_profile")
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+RUNS = int(os.environ.get("HEAPPROFD_BENCH_RUNS", "5"))
+SLOW_RUNS = 3  # of profilers that take several times as long
+
+
+def ours(interval, *options):
+    return lambda command, work: (
+        [TOOL, "host", "--quiet", "-i", str(interval), "-o", os.path.join(work, "profile"),
+         *options, "--", *command], {},
+    )
+
+
+def preloaded(library, **env):
+    def wrap(command, work):
+        values = {name: value.format(work=work) for name, value in env.items()}
+        # env becomes the program, so that nothing else runs on the other allocator.
+        return command, {"LD_PRELOAD": os.path.join(LIBRARIES, library), **values}
+
+    return wrap
+
+
+def heaptrack(command, work):
+    return ["heaptrack", "--record-only", "-o", os.path.join(work, "heaptrack"), *command], {}
+
+
+# name: (wrapper, name of the base that it is held against, runs)
+PROFILERS = {
+    "none": (lambda command, work: (command, {}), None, RUNS),
+    "524288": (ours(524288), "none", RUNS),
+    "4096": (ours(4096), "none", RUNS),
+    "1": (ours(1), "none", SLOW_RUNS),
+    "heaptrack": (heaptrack, "none", SLOW_RUNS),
+    "jemalloc": (preloaded("libjemalloc.so.2"), None, SLOW_RUNS),
+    "jemalloc prof": (
+        preloaded("libjemalloc.so.2",
+                  MALLOC_CONF="prof:true,lg_prof_sample:12,prof_final:true,prof_prefix:{work}/je"),
+        "jemalloc", SLOW_RUNS,
+    ),
+    "tcmalloc": (preloaded("libtcmalloc.so.4"), None, SLOW_RUNS),
+    "gperftools": (preloaded("libtcmalloc.so.4", HEAPPROFILE="{work}/gp"), "tcmalloc", SLOW_RUNS),
+}
+
+
+class Run:
+    """Wall and CPU seconds of one command and of all that it waited for."""
+
+    def __init__(self, command, env, stdin=None, stop=None, load=None):
+        start = time.monotonic()
+        with open(stdin or os.devnull) as source, open(os.devnull, "w") as sink:
+            process = subprocess.Popen(
+                command, stdin=source, stdout=sink, stderr=sink, env={**os.environ, **env}
+            )
+        if load:
+            load()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.wall = time.monotonic() - start
+        self.cpu = usage.ru_utime + usage.ru_stime
+        self.status = process.returncode
+
+
+def data_jq(work):
+    rng = random.Random(1)
+    path = os.path.join(work, "data.json")
+    with open(path, "w") as file:
+        for i in range(60000):
+            file.write(f'{{"id":{i},"city":"c{rng.randrange(500)}","amount":{rng.random()}}}\n')
+    return ["jq", "-s", "group_by(.city) | map({c: .[0].city, s: map(.amount) | add})", path], None
+
+
+def data_xmllint(work):
+    path = os.path.join(work, "data.xml")
+    with open(path, "w") as file:
+        file.write("<all>")
+        for i in range(200000):
+            file.write(f'<item id="{i}"><name>n{i}</name><v>{i * 7}</v></item>')
+        file.write("</all>")
+    return ["xmllint", "--noout", path], None
+
+
+def data_sqlite3(work):
+    path = os.path.join(work, "script.sql")
+    with open(path, "w") as file:
+        file.write(
+            """create table t(a integer primary key, b text, c real);
+            with recursive n(i) as (select 1 union all select i + 1 from n where i < 250000)
+                insert into t select i, 'text ' || (i * 7919 % 1000), i * 0.5 from n;
+            create index u on t(b);
+            select b, count(*), sum(c) from t group by b order by 2 desc, 1 limit 20;
+            select count(*) from t x where upper(x.b) || x.a like '%9%';"""
+        )
+    return ["sqlite3", ":memory:"], path
+
+
+def data_python3(work):
+    path = os.path.join(work, "script.py")
+    with open(path, "w") as file:
+        file.write(
+            """
+import json, collections
+words = [str(i * 7919 % 10007) for i in range(150000)]
+counts = collections.Counter(words)
+tree = {w: [n, {"again": w * 3, "list": list(range(n))}] for w, n in sorted(counts.items())}
+for _ in range(2):
+    back = json.loads(json.dumps(tree))
+print(len(back), sum(len(v[1]["list"]) for v in back.values()))
+"""
+        )
+    return ["env", "PYTHONMALLOC=malloc", "/usr/bin/python3", path], None
+
+
+def data_clang(work):
+    path = os.path.join(work, "a.cc")
+    with open(path, "w") as file:
+        file.write("#include <algorithm>\n#include <map>\n#include <string>\n#include <vector>\n")
+        for i in range(6):
+            file.write(
+                f"int f{i}(const std::map<std::string, std::vector<int>> &all) {{ int s = {i};"
+                " for (const auto &[k, v] : all) { auto w = v; std::sort(w.begin(), w.end());"
+                " s += w[0] + (int)k.size(); } return s; }\n"
+            )
+    return ["clang++", "-std=c++17", "-O1", "-c", "-o", os.path.join(work, "a.o"), path], None
+
+
+PROGRAMS = {
+    "jq": data_jq,
+    "xmllint": data_xmllint,
+    "sqlite3": data_sqlite3,
+    "python3": data_python3,
+    "clang": data_clang,
+}
+
+
+def run_redis(wrapper, work):
+    """A server under a fixed load: wall of the load, CPU of server and profiler."""
+    socket = os.path.join(work, "redis.sock")
+    command, env = wrapper(
+        ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", work], work
+    )
+    wall = 0
+
+    def load():
+        nonlocal wall
+        for _ in range(400):
+            if subprocess.run(["redis-cli", "-s", socket, "ping"], capture_output=True,
+                              text=True).stdout.startswith("PONG"):
+                break
+            time.sleep(0.02)
+        start = time.monotonic()
+        subprocess.run(
+            ["redis-benchmark", "-s", socket, "-q", "-n", "60000", "-c", "20", "-P", "8", "-d", "100",
+             "-r", "10000", "-t", "set,get,lpush,hset,zadd"],
+            stdout=subprocess.DEVNULL, check=True,
+        )
+        wall = time.monotonic() - start
+        subprocess.run(["redis-cli", "-s", socket, "shutdown", "nosave"], capture_output=True)
+
+    result = Run(command, env, load=load)
+    result.wall = wall
+    return result
+
+
+def measure(name):
+    """{profiler: (median wall, median CPU)} of a program."""
+    results = {profiler: [] for profiler in PROFILERS}
+    with tempfile.TemporaryDirectory(prefix="heapprofd-bench-") as inputs:
+        command, stdin = PROGRAMS[name](inputs) if name in PROGRAMS else (None, None)
+        for number in range(max(runs for _, _, runs in PROFILERS.values())):
+            for profiler, (wrapper, _, runs) in PROFILERS.items():
+                if number >= runs:
+                    continue
+                # redis brings jemalloc along, which cannot be replaced.
+                if name == "redis" and profiler in ("tcmalloc", "gperftools"):
+                    continue
+                with tempfile.TemporaryDirectory(prefix="heapprofd-bench-") as work:
+                    if command:
+                        result = Run(*wrapper(command, work), stdin=stdin)
+                    else:
+                        result = run_redis(wrapper, work)
+                if result.status != 0:
+                    print(f"{name} under {profiler}: status {result.status}", file=sys.stderr)
+                    continue
+                results[profiler].append(result)
+    return {
+        profiler: (
+            statistics.median(r.wall for r in runs), statistics.median(r.cpu for r in runs)
+        )
+        for profiler, runs in results.items() if runs
+    }
+
+
+def ratios(figures):
+    """{profiler: (wall ratio, CPU ratio)} to the base of each."""
+    return {
+        profiler: tuple(figures[profiler][i] / figures[base][i] for i in (0, 1))
+        for profiler, (_, base, _) in PROFILERS.items()
+        if base and profiler in figures and base in figures
+    }
+
+
+def geometric_mean(values):
+    return math.exp(statistics.mean(map(math.log, values)))
+
+
+def micro(directory, *arguments, interval=None, options=()):
+    """A figure of bench/micro.c, the median of five runs."""
+    command = [os.path.join(directory, "micro"), *map(str, arguments)]
+    figures = []
+    for _ in range(5):
+        with tempfile.TemporaryDirectory() as work:
+            full = ours(interval, *options)(command, work)[0] if interval else command
+            figures.append(float(subprocess.run(full, capture_output=True, check=True).stdout))
+    return statistics.median(figures)
+
+
+def measure_micro():
+    with tempfile.TemporaryDirectory() as directory:
+        subprocess.run(
+            ["gcc", "-O2", "-pthread", "-o", os.path.join(directory, "micro"),
+             os.path.join(ROOT, "bench", "micro.c")], check=True,
+        )
+        unsampled, large_ring = 1 << 40, ["--shmem-size", str(256 << 20)]
+        found = {"pair": micro(directory, "pair", 5000000)}
+        found["pair_on"] = micro(directory, "pair", 5000000, interval=unsampled)
+        found["threads"] = micro(directory, "pair", 1000000, 8)
+        found["threads_on"] = micro(directory, "pair", 1000000, 8, interval=unsampled)
+        found["threads_4096"] = micro(directory, "pair", 1000000, 8, interval=4096)
+        found["pair_4096"] = micro(directory, "pair", 5000000, interval=4096)
+        for frames in (1, 32):
+            found[f"deep{frames}"] = micro(directory, "deep", 20000, frames)
+            found[f"deep{frames}_on"] = micro(
+                directory, "deep", 20000, frames, interval=1, options=large_ring
+            )
+        few, many = 1000, 1000000
+        for blocks in (few, many):
+            found[f"hold{blocks}"] = micro(directory, "hold", blocks)
+            found[f"hold{blocks}_on"] = micro(
+                directory, "hold", blocks, interval=1, options=large_ring
+            )
+        return found
+
+
+def measure_daemon():
+    """Resident memory and CPU of heap_profile at interval 1 while a program fills its books."""
+    with tempfile.TemporaryDirectory() as work:
+        subprocess.run(
+            ["gcc", "-O2", "-pthread", "-o", os.path.join(work, "micro"),
+             os.path.join(ROOT, "bench", "micro.c")], check=True,
+        )
+        found = {}
+        for blocks in (1000, 2000000):
+            command = [os.path.join(work, "micro"), "hold", str(blocks)]
+            process = subprocess.Popen(
+                ours(1)(command, os.path.join(work, str(blocks)))[0], stdout=subprocess.DEVNULL
+            )
+            peak = 0
+            while process.poll() is None:
+                try:
+                    with open(f"/proc/{process.pid}/status") as status:
+                        text = status.read()
+                    # Without the ring, which is the target's.
+                    anon = re.search(r"RssAnon:\s+(\d+)", text)
+                    peak = max(peak, int(anon.group(1)) if anon else 0)
+                except OSError:
+                    pass
+                time.sleep(0.005)
+            found[blocks] = peak
+        return found
+
+
+def machine():
+    with open("/proc/cpuinfo") as file:
+        model = re.search(r"model name\s*: (.*)", file.read()).group(1)
+    compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True).stdout
+    return (
+        f"{os.cpu_count()} x {model}, Linux {platform.release()}, "
+        f"{' '.join(platform.libc_ver())}, {compiler.splitlines()[0]}"
+    )
+
+
+def table_of_programs(all_ratios):
+    columns = [name for name, (_, base, _) in PROFILERS.items() if base]
+    titles = {"524288": "ours, 524288", "4096": "ours, 4096", "1": "ours, 1"}
+    lines = [
+        "| program | " + " | ".join(titles.get(c, c) for c in columns) + " |",
+        "|---|" + "---|" * len(columns),
+    ]
+    for name, found in all_ratios.items():
+        cells = [
+            f"{found[c][0]:.2f} / {found[c][1]:.2f}" if c in found else "n/a" for c in columns
+        ]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    means = [
+        " / ".join(
+            f"{geometric_mean([r[c][i] for r in all_ratios.values() if c in r]):.3f}" for i in (0, 1)
+        )
+        for c in columns
+    ]
+    lines.append("| **geometric mean** | " + " | ".join(means) + " |")
+    return "\n".join(lines)
+
+
+def main():
+    names = sys.argv[1:] or [*PROGRAMS, "redis"]
+    all_figures, all_ratios = {}, {}
+    for name in names:
+        figures = measure(name)
+        all_figures[name], all_ratios[name] = figures, ratios(figures)
+        print(name, {p: f"{w:.2f}/{c:.2f}" for p, (w, c) in figures.items()}, flush=True)
+    print(table_of_programs(all_ratios))
+    if sys.argv[1:]:
+        return
+    figures = {
+        "machine": machine(), "programs": all_figures, "micro": measure_micro(),
+        "daemon": measure_daemon(),
+    }
+    from write_performance import write_page
+
+    write_page(figures, all_ratios, table_of_programs(all_ratios))
+    with open(os.path.join(BUILD, "bench.json"), "w") as file:
+        json.dump(figures, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
