@@ -1,0 +1,61 @@
+/*
+ * A ring's bytes, whatever they are, into the reader and the ledger. The first
+ * byte says how the process is doing: bit 0: dead; the others: in how many pieces
+ * the rest arrives, so that a drain may meet any prefix.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/ledger.h"
+#include "daemon/ring_reader.h"
+
+#define DATA_BYTES (64u << 10)
+
+static struct ring_reader reader;
+
+static void read_all(const struct ledger *ledger)
+{
+    volatile double sum = 0;
+    for (size_t i = 0; i < ledger_figures_count(ledger); i++) {
+        struct ledger_figures figures = ledger_figures(ledger, i);
+        sum += figures.peak_bytes + figures.sums.freed_bytes;
+        const struct callsite_tree *tree = ledger_callsites(ledger);
+        for (uint32_t node = figures.node; node != CALLSITE_ROOT; node = tree->nodes[node].parent)
+            sum += (double)tree->nodes[node].pc;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 1 || size > DATA_BYTES)
+        return 0;
+    if (reader.control == NULL) {
+        int memfd;
+        if (ring_reader_open(&reader, DATA_BYTES, &memfd) < 0)
+            abort();
+        close(memfd);
+    }
+    bool dead = data[0] & 1;
+    size_t pieces = 1 + (data[0] >> 1) % 8, length = (size - 1) & ~(size_t)7;
+    memset(reader.data, 0, DATA_BYTES);
+    reader.consumed = reader.control->reserved = reader.control->consumed = 0;
+    memcpy(reader.data, data + 1, length);
+
+    struct ledger *ledger = ledger_open(4096);
+    if (ledger == NULL)
+        abort();
+    for (size_t piece = 1; piece <= pieces; piece++) {
+        reader.control->reserved = length * piece / pieces & ~(size_t)7;
+        if (ring_reader_drain(&reader, dead, &ledger_visitor, ledger) < 0)
+            break;
+    }
+    read_all(ledger);
+    ledger_close(ledger);
+    return 0;
+}

@@ -1,0 +1,392 @@
+/* The ledger: estimates with their variances, peaks, and what a free may be. */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/ledger.h"
+
+#define STACKS 40
+
+static struct ledger *open_ledger(uint64_t interval)
+{
+    struct ledger *ledger = ledger_open(interval);
+    assert_non_null(ledger);
+    for (uint64_t hash = 1; hash <= STACKS; hash++) {
+        struct {
+            struct record_stack stack;
+            uint64_t frames[3];
+        } record = {.stack = {.hash = hash, .count = 3}, .frames = {hash, 1000, 2000}};
+        assert_int_equal(0, ledger_visitor.stack(ledger, &record.stack));
+    }
+    assert_int_equal(0, ledger_thread(ledger, 0, 10, "main"));
+    assert_int_equal(0, ledger_thread(ledger, 1, 11, "worker"));
+    return ledger;
+}
+
+static struct heap_event alloc_event(uint64_t address, uint64_t size, uint64_t stack)
+{
+    return (struct heap_event){
+        .type = RECORD_ALLOC, .address = address, .size = size, .stack = stack};
+}
+
+static struct heap_event free_event(uint64_t address)
+{
+    return (struct heap_event){.type = RECORD_FREE, .address = address, .ordinal = 77};
+}
+
+static void apply(struct ledger *ledger, struct heap_event event)
+{
+    assert_int_equal(0, ledger_events(ledger, &event, 1));
+}
+
+/* Sum of all figures of the callsite with this innermost pc; 0: of all callsites. */
+static struct ledger_figures figures_at(const struct ledger *ledger, uint64_t pc)
+{
+    struct ledger_figures sum = {0};
+    for (size_t i = 0; i < ledger_figures_count(ledger); i++) {
+        struct ledger_figures part = ledger_figures(ledger, i);
+        if (pc != 0 && ledger_callsites(ledger)->nodes[part.node].pc != pc)
+            continue;
+        sum.sums.allocated_bytes += part.sums.allocated_bytes;
+        sum.sums.allocated_count += part.sums.allocated_count;
+        sum.sums.freed_bytes += part.sums.freed_bytes;
+        sum.sums.freed_count += part.sums.freed_count;
+        sum.sums.allocated_bytes_variance += part.sums.allocated_bytes_variance;
+        sum.sums.allocated_count_variance += part.sums.allocated_count_variance;
+        sum.sums.freed_bytes_variance += part.sums.freed_bytes_variance;
+        sum.sums.samples += part.sums.samples;
+        sum.sums.freed_samples += part.sums.freed_samples;
+        sum.sums.temporary_bytes += part.sums.temporary_bytes;
+        sum.sums.temporary_count += part.sums.temporary_count;
+        sum.sums.lifetime_ms_sum += part.sums.lifetime_ms_sum;
+        sum.peak_bytes += part.peak_bytes;
+        sum.peak_count += part.peak_count;
+    }
+    return sum;
+}
+
+static void test_interval_one_is_exact(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(1);
+    apply(ledger, alloc_event(0x1000, 100, 1));
+    apply(ledger, alloc_event(0x2000, 0, 1));
+    apply(ledger, alloc_event(0x3000, UINT64_C(5) << 32, 2));
+    apply(ledger, free_event(0x3000));
+    struct ledger_figures one = figures_at(ledger, 1), two = figures_at(ledger, 2);
+    assert_true(one.sums.allocated_bytes == 100 && one.sums.allocated_count == 2);
+    assert_true(one.sums.freed_count == 0 && one.sums.allocated_bytes_variance == 0);
+    assert_true(two.sums.allocated_bytes == (double)(UINT64_C(5) << 32));
+    assert_true(two.sums.freed_bytes == two.sums.allocated_bytes);
+    assert_true(ledger_live_bytes(ledger) == 100);
+    ledger_close(ledger);
+}
+
+static void test_weights_follow_horvitz_and_thompson(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {0, 1, 64, 4096, 18000, 18863, 1 << 20};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct ledger *ledger = open_ledger(4096);
+        double s = (double)sizes[i], p = 1 - exp(-(s > 1 ? s : 1) / 4096);
+        if (s >= 4096 * log(100))
+            p = 1;
+        apply(ledger, alloc_event(0x1000, sizes[i], 1));
+        struct trace_figures sums = figures_at(ledger, 1).sums;
+        assert_true(fabs(sums.allocated_count - 1 / p) <= 1e-9 / p);
+        assert_true(fabs(sums.allocated_bytes - s / p) <= 1e-9 * s / p);
+        double variance = (1 - p) / (p * p);
+        assert_true(fabs(sums.allocated_count_variance - variance) <= 1e-9 * variance);
+        assert_true(fabs(sums.allocated_bytes_variance - s * s * variance) <=
+                    1e-9 * s * s * variance);
+        ledger_close(ledger);
+    }
+}
+
+/* Draws samples as the rule says: the mean of the estimates is the truth, and the
+ * mean of the estimated variances their variance. */
+static void test_estimates_are_unbiased(void **state)
+{
+    (void)state;
+    enum { RUNS = 400, ALLOCATIONS = 3000, SIZE = 200 };
+    double sum = 0, square_sum = 0, variance_sum = 0, truth = (double)ALLOCATIONS * SIZE;
+    double p = 1 - exp(-(double)SIZE / 4096);
+    srand48(1);
+    for (int run = 0; run < RUNS; run++) {
+        struct ledger *ledger = open_ledger(4096);
+        for (uint64_t i = 1; i <= ALLOCATIONS; i++)
+            if (drand48() < p)
+                apply(ledger, alloc_event(i * 16, SIZE, 1));
+        struct trace_figures sums = figures_at(ledger, 1).sums;
+        sum += sums.allocated_bytes;
+        square_sum += (sums.allocated_bytes - truth) * (sums.allocated_bytes - truth);
+        variance_sum += sums.allocated_bytes_variance;
+        ledger_close(ledger);
+    }
+    double variance = square_sum / RUNS, error = sqrt(variance / RUNS);
+    assert_true(fabs(sum / RUNS - truth) < 3 * error);
+    assert_true(fabs(variance_sum / RUNS / variance - 1) < 0.25);
+}
+
+/* Against a ledger that looks at everything at each event. */
+static void test_peak_equals_brute_force(void **state)
+{
+    (void)state;
+    enum { EVENTS = 20000, ADDRESSES = 300 };
+    struct ledger *ledger = open_ledger(512);
+    struct {
+        uint64_t size, stack;
+        double bytes;
+    } live[ADDRESSES] = {0};
+    double now[STACKS + 1] = {0}, peak[STACKS + 1] = {0}, total = 0, highest = 0;
+    srand48(2);
+    for (int i = 0; i < EVENTS; i++) {
+        int slot = (int)(lrand48() % ADDRESSES);
+        uint64_t address = 0x10000 + (uint64_t)slot * 64;
+        if (live[slot].stack != 0) {
+            struct heap_event event = free_event(address);
+            apply(ledger, event);
+            now[live[slot].stack] -= live[slot].bytes;
+            total -= live[slot].bytes;
+            live[slot].stack = 0;
+            continue;
+        }
+        /* Swings up and down, so that there are many peaks. */
+        if ((i / 2000) % 2 == 1 && lrand48() % 4 != 0)
+            continue;
+        live[slot].stack = 1 + (uint64_t)lrand48() % STACKS;
+        live[slot].size = (uint64_t)(lrand48() % 5000);
+        double s = (double)live[slot].size;
+        double p = s >= 512 * log(100) ? 1 : 1 - exp(-(s > 1 ? s : 1) / 512);
+        live[slot].bytes = s / p;
+        apply(ledger, alloc_event(address, live[slot].size, live[slot].stack));
+        now[live[slot].stack] += live[slot].bytes;
+        total += live[slot].bytes;
+        if (total > highest) {
+            highest = total;
+            memcpy(peak, now, sizeof(peak));
+        }
+    }
+    size_t heap_count;
+    assert_true(fabs(ledger_heaps(ledger, &heap_count)[0].peak_bytes - highest) < 1e-3);
+    for (uint64_t stack = 1; stack <= STACKS; stack++)
+        assert_true(fabs(figures_at(ledger, stack).peak_bytes - peak[stack]) < 1e-3);
+    ledger_close(ledger);
+}
+
+static void test_peak_values_sum_to_heaps_peak(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(1);
+    apply(ledger, alloc_event(0x1000, 10, 1));
+    apply(ledger, alloc_event(0x2000, 20, 2));
+    apply(ledger, free_event(0x1000));
+    apply(ledger, alloc_event(0x3000, 5, 3));
+    assert_true(figures_at(ledger, 1).peak_bytes == 10);
+    assert_true(figures_at(ledger, 2).peak_bytes == 20);
+    assert_true(figures_at(ledger, 3).peak_bytes == 0);
+    ledger_close(ledger);
+}
+
+static void test_unfree_undoes_last_free_of_thread(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(4096);
+    struct heap_event alloc = alloc_event(0x1000, 100, 1), freed = free_event(0x1000);
+    alloc.ordinal = freed.ordinal = 5;
+    alloc.time_ms = 10;
+    freed.time_ms = 30;
+    apply(ledger, alloc);
+    double live = ledger_live_bytes(ledger);
+    apply(ledger, freed);
+    assert_true(figures_at(ledger, 1).sums.lifetime_ms_sum > 0);
+    apply(ledger, (struct heap_event){.type = RECORD_UNFREE, .address = 0x1000});
+    struct trace_figures sums = figures_at(ledger, 1).sums;
+    assert_true(sums.freed_bytes == 0 && sums.freed_count == 0 && sums.freed_samples == 0);
+    assert_true(sums.lifetime_ms_sum == 0 && sums.temporary_count == 0);
+    assert_true(ledger_live_bytes(ledger) == live);
+    /* The sample is live again, and its free counts. */
+    apply(ledger, freed);
+    assert_int_equal(1, figures_at(ledger, 1).sums.freed_samples);
+    assert_int_equal(0, ledger_counts(ledger).unknown_frees);
+    ledger_close(ledger);
+}
+
+static void test_unfree_of_another_address_is_ignored(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(1);
+    apply(ledger, alloc_event(0x1000, 100, 1));
+    apply(ledger, free_event(0x1000));
+    apply(ledger, (struct heap_event){.type = RECORD_UNFREE, .address = 0x2000});
+    apply(ledger, (struct heap_event){.type = RECORD_UNFREE, .address = 0x1000, .thread = 1});
+    assert_int_equal(1, figures_at(ledger, 1).sums.freed_samples);
+    ledger_close(ledger);
+}
+
+static void test_temporary_needs_same_thread_and_ordinal(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(1);
+    static const struct {
+        uint16_t thread;
+        uint32_t ordinal;
+        int temporary;
+    } cases[] = {{0, 5, 1}, {0, 6, 0}, {1, 5, 0}};
+    double expected = 0;
+    for (size_t i = 0; i < 3; i++) {
+        struct heap_event alloc = alloc_event(0x1000, 8, 1), freed = free_event(0x1000);
+        alloc.ordinal = 5;
+        freed.thread = cases[i].thread;
+        freed.ordinal = cases[i].ordinal;
+        apply(ledger, alloc);
+        apply(ledger, freed);
+        expected += cases[i].temporary;
+        assert_true(figures_at(ledger, 1).sums.temporary_count == expected);
+    }
+    ledger_close(ledger);
+}
+
+static void test_reused_slot_is_another_thread(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(1);
+    struct heap_event alloc = alloc_event(0x1000, 8, 1), freed = free_event(0x1000);
+    alloc.ordinal = freed.ordinal = 5;
+    apply(ledger, alloc);
+    ledger_thread(ledger, 0, 99, "other");
+    apply(ledger, freed);
+    assert_true(figures_at(ledger, 1).sums.temporary_count == 0);
+    apply(ledger, alloc);
+    assert_int_equal(2, ledger_figures_count(ledger));
+    ledger_close(ledger);
+}
+
+static void test_alloc_of_live_address_frees_it_first(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(1);
+    apply(ledger, alloc_event(0x1000, 100, 1));
+    apply(ledger, alloc_event(0x1000, 30, 2));
+    assert_true(figures_at(ledger, 1).sums.freed_bytes == 100);
+    assert_true(ledger_live_bytes(ledger) == 30);
+    assert_int_equal(1, ledger_counts(ledger).implicit_frees);
+    ledger_close(ledger);
+}
+
+static void test_lost_free_is_not_live(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(1);
+    struct heap_event alloc = alloc_event(0x1000, 100, 1);
+    alloc.flags = RECORD_ALLOC_LOST_FREE;
+    apply(ledger, alloc);
+    assert_true(ledger_live_bytes(ledger) == 0);
+    assert_true(figures_at(ledger, 1).sums.allocated_bytes == 100);
+    assert_int_equal(1, ledger_counts(ledger).lost_frees);
+    assert_int_equal(0, ledger_counts(ledger).live_samples);
+    ledger_close(ledger);
+}
+
+static void test_unknown_stack_is_kept_apart(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(1);
+    apply(ledger, alloc_event(0x1000, 100, 12345));
+    apply(ledger, alloc_event(0x2000, 100, 0));
+    assert_int_equal(2, ledger_counts(ledger).unknown_stacks);
+    assert_true(figures_at(ledger, CALLSITE_ENDING_UNKNOWN).sums.allocated_bytes == 200);
+    ledger_close(ledger);
+}
+
+static void test_reset_forgets_hashes_and_keeps_callsites(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(1);
+    apply(ledger, alloc_event(0x1000, 100, 1));
+    ledger_visitor.modules_reset(ledger);
+    apply(ledger, alloc_event(0x2000, 100, 1));
+    assert_int_equal(1, ledger_counts(ledger).unknown_stacks);
+    apply(ledger, free_event(0x1000));
+    assert_true(figures_at(ledger, 1).sums.freed_bytes == 100);
+    ledger_close(ledger);
+}
+
+static void test_intervals_weigh_by_their_own(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(100);
+    struct heap_event first = alloc_event(0x1000, 50, 1), second = alloc_event(0x2000, 50, 1);
+    second.interval = 1;
+    assert_int_equal(-EBADMSG, ledger_events(ledger, &second, 1));
+    apply(ledger, first);
+    assert_int_equal(0, ledger_interval(ledger, 1, 200));
+    apply(ledger, second);
+    apply(ledger, free_event(0x1000));
+    assert_true(fabs(ledger_live_bytes(ledger) - 50 / (1 - exp(-50.0 / 200))) < 1e-9);
+    ledger_close(ledger);
+}
+
+static void test_all_freed_is_exactly_zero(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(4096);
+    for (uint64_t i = 1; i < 1000; i++)
+        apply(ledger, alloc_event(i * 16, i, 1));
+    for (uint64_t i = 999; i > 0; i--)
+        apply(ledger, free_event(i * 16));
+    struct trace_figures sums = figures_at(ledger, 1).sums;
+    assert_true(sums.allocated_bytes == sums.freed_bytes);
+    assert_true(sums.allocated_count == sums.freed_count);
+    ledger_close(ledger);
+}
+
+static void test_live_table_holds_what_was_put(void **state)
+{
+    (void)state;
+    enum { KEYS = 100000 };
+    struct live_table table;
+    live_table_init(&table);
+    bool added;
+    for (uint64_t i = 1; i <= KEYS; i++) {
+        live_table_put(&table, i * 16, &added)->ordinal = (uint32_t)i;
+        assert_true(added);
+    }
+    struct live_sample sample;
+    for (uint64_t i = 1; i <= KEYS; i += 2)
+        assert_true(live_table_remove(&table, i * 16, &sample) && sample.ordinal == i);
+    for (uint64_t i = 1; i <= KEYS; i++)
+        assert_true(live_table_remove(&table, i * 16, &sample) == (i % 2 == 0));
+    assert_int_equal(0, table.count);
+    live_table_clear(&table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_interval_one_is_exact),
+        cmocka_unit_test(test_weights_follow_horvitz_and_thompson),
+        cmocka_unit_test(test_estimates_are_unbiased),
+        cmocka_unit_test(test_peak_equals_brute_force),
+        cmocka_unit_test(test_peak_values_sum_to_heaps_peak),
+        cmocka_unit_test(test_unfree_undoes_last_free_of_thread),
+        cmocka_unit_test(test_unfree_of_another_address_is_ignored),
+        cmocka_unit_test(test_temporary_needs_same_thread_and_ordinal),
+        cmocka_unit_test(test_reused_slot_is_another_thread),
+        cmocka_unit_test(test_alloc_of_live_address_frees_it_first),
+        cmocka_unit_test(test_lost_free_is_not_live),
+        cmocka_unit_test(test_unknown_stack_is_kept_apart),
+        cmocka_unit_test(test_reset_forgets_hashes_and_keeps_callsites),
+        cmocka_unit_test(test_intervals_weigh_by_their_own),
+        cmocka_unit_test(test_all_freed_is_exactly_zero),
+        cmocka_unit_test(test_live_table_holds_what_was_put),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

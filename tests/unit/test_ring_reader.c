@@ -1,0 +1,394 @@
+/* The ring's reader: what it takes, what it waits for, what it refuses. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon/ring_reader.h"
+
+/* What the visitor saw. */
+static struct {
+    size_t events, stacks, modules, resets, threads, heaps, intervals;
+    struct heap_event last;
+    uint64_t sum; /* of addresses, order included */
+    uint32_t frames;
+    char text[RECORD_PATH_MAX + 1];
+} seen;
+
+static int see_events(void *context, const struct heap_event *events, size_t count)
+{
+    (void)context;
+    seen.events += count;
+    for (size_t i = 0; i < count; i++)
+        seen.sum = seen.sum * 31 + events[i].address;
+    seen.last = events[count - 1];
+    return 0;
+}
+
+static int see_stack(void *context, const struct record_stack *stack)
+{
+    (void)context;
+    seen.stacks++;
+    seen.frames = stack->count;
+    return 0;
+}
+
+static int see_module(void *context, const struct record_module *module)
+{
+    (void)context;
+    seen.modules++;
+    memcpy(seen.text, module->bytes + module->build_id_length, module->path_length);
+    seen.text[module->path_length] = 0;
+    return 0;
+}
+
+static int see_reset(void *context)
+{
+    (void)context;
+    seen.resets++;
+    return 0;
+}
+
+static int see_thread(void *context, uint16_t slot, uint32_t tid, const char *name)
+{
+    (void)context;
+    (void)slot;
+    (void)tid;
+    seen.threads++;
+    strcpy(seen.text, name);
+    return 0;
+}
+
+static int see_heap(void *context, uint8_t heap, uint64_t interval_bytes, const char *name)
+{
+    (void)context;
+    (void)heap;
+    (void)interval_bytes;
+    seen.heaps++;
+    strcpy(seen.text, name);
+    return 0;
+}
+
+static int see_interval(void *context, uint32_t index, uint64_t interval_bytes)
+{
+    (void)context;
+    (void)index;
+    (void)interval_bytes;
+    seen.intervals++;
+    return 0;
+}
+
+static const struct ring_visitor visitor = {see_events, see_stack, see_module,  see_reset,
+                                            see_thread, see_heap,  see_interval};
+
+static struct ring_reader reader;
+static int memfd;
+
+static int open_ring(void **state)
+{
+    (void)state;
+    memset(&seen, 0, sizeof(seen));
+    return ring_reader_open(&reader, RING_DATA_BYTES_MIN, &memfd);
+}
+
+static int close_ring(void **state)
+{
+    (void)state;
+    ring_reader_close(&reader);
+    return close(memfd);
+}
+
+/* A place of this many bytes, reserved; the header is the caller's. */
+static void *reserve(uint32_t length)
+{
+    uint64_t reserved = reader.control->reserved;
+    reader.control->reserved = reserved + length;
+    return reader.data + (reserved & (reader.data_bytes - 1));
+}
+
+static union record_header *put(uint32_t length, uint8_t type)
+{
+    union record_header *header = reserve(length);
+    *header = (union record_header){.length = length, .type = type};
+    return header;
+}
+
+static void put_alloc(uint64_t address)
+{
+    struct record_alloc *record = (void *)put(sizeof(*record), RECORD_ALLOC);
+    record->address = address;
+    record->size = 24;
+}
+
+static ssize_t drain(bool dead)
+{
+    return ring_reader_drain(&reader, dead, &visitor, NULL);
+}
+
+static void test_descriptor_is_sealed(void **state)
+{
+    (void)state;
+    assert_int_equal(-1, ftruncate(memfd, 0));
+    int seals = fcntl(memfd, F_GET_SEALS);
+    assert_int_equal(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, seals);
+}
+
+static void test_sizes_are_checked(void **state)
+{
+    (void)state;
+    struct ring_reader other;
+    int fd;
+    assert_int_equal(-EINVAL, ring_reader_open(&other, 4096, &fd));
+    assert_int_equal(-EINVAL, ring_reader_open(&other, 12288, &fd));
+    assert_int_equal(-EINVAL, ring_reader_open(&other, (uint64_t)RING_DATA_BYTES_MAX * 2, &fd));
+}
+
+static void test_takes_each_kind_of_record(void **state)
+{
+    (void)state;
+    put_alloc(0x1000);
+    struct record_free *freed = (void *)put(sizeof(*freed), RECORD_FREE);
+    freed->address = 0x1000;
+    freed->ordinal = 9;
+    struct record_stack *stack = (void *)put(sizeof(*stack) + 16, RECORD_STACK);
+    stack->hash = 7;
+    stack->count = 2;
+    struct record_module *module = (void *)put(sizeof(*module) + 8, RECORD_MODULE);
+    module->start = 1;
+    module->end = 2;
+    module->build_id_length = 2;
+    module->path_length = 4;
+    memcpy(module->bytes + 2, "/lib", 4);
+    assert_true(drain(false) > 0);
+    assert_int_equal(2, seen.events);
+    assert_int_equal(9, seen.last.ordinal);
+    assert_int_equal(2, seen.frames);
+    assert_string_equal("/lib", seen.text);
+
+    put(8, RECORD_MODULES_RESET);
+    struct record_thread *thread = (void *)put(sizeof(*thread), RECORD_THREAD);
+    thread->tid = 5;
+    strcpy(thread->name, "worker");
+    assert_true(drain(false) > 0);
+    assert_string_equal("worker", seen.text);
+    struct record_heap *heap = (void *)put(sizeof(*heap), RECORD_HEAP);
+    strcpy(heap->name, "pool");
+    struct record_interval *interval = (void *)put(sizeof(*interval), RECORD_INTERVAL);
+    interval->interval_bytes = 8192;
+    assert_true(drain(false) > 0);
+    assert_string_equal("pool", seen.text);
+    assert_int_equal(1, seen.resets);
+    assert_int_equal(1, seen.intervals);
+    assert_int_equal(0, drain(false));
+}
+
+static void test_consumed_memory_is_zero_and_given_back(void **state)
+{
+    (void)state;
+    put_alloc(0x1000);
+    uint32_t futex = reader.control->space_futex;
+    assert_int_equal(sizeof(struct record_alloc), drain(false));
+    assert_int_equal(sizeof(struct record_alloc), reader.control->consumed);
+    assert_true(reader.control->space_futex != futex);
+    for (size_t i = 0; i < sizeof(struct record_alloc); i++)
+        assert_int_equal(0, reader.data[i]);
+}
+
+static void test_records_may_lie_across_the_end(void **state)
+{
+    (void)state;
+    /* 8192 is no multiple of 48. */
+    for (uint64_t i = 1; i <= 1000; i++) {
+        put_alloc(i);
+        assert_int_equal(sizeof(struct record_alloc), drain(false));
+        assert_int_equal(i, seen.last.address);
+        assert_int_equal(24, seen.last.size);
+    }
+}
+
+static void test_events_keep_their_order(void **state)
+{
+    (void)state;
+    uint64_t expected = 0;
+    for (uint64_t i = 1; i <= 150; i++) {
+        put_alloc(i * 7);
+        expected = expected * 31 + i * 7;
+    }
+    assert_int_equal(150 * sizeof(struct record_alloc), drain(false));
+    assert_int_equal(expected, seen.sum);
+}
+
+static void test_busy_record_is_waited_for(void **state)
+{
+    (void)state;
+    union record_header *busy = put(sizeof(struct record_alloc), RECORD_BUSY);
+    put_alloc(0x2000);
+    assert_int_equal(0, drain(false));
+    busy->type = RECORD_ALLOC;
+    assert_int_equal(2 * sizeof(struct record_alloc), drain(false));
+    assert_int_equal(2, seen.events);
+}
+
+static void test_zero_header_is_waited_for(void **state)
+{
+    (void)state;
+    reserve(sizeof(struct record_alloc));
+    put_alloc(0x2000);
+    assert_int_equal(0, drain(false));
+    assert_int_equal(0, seen.events);
+}
+
+static void test_busy_at_death_is_stepped_over(void **state)
+{
+    (void)state;
+    put_alloc(0x1000);
+    put(sizeof(struct record_alloc), RECORD_BUSY);
+    put_alloc(0x2000);
+    assert_int_equal(3 * sizeof(struct record_alloc), drain(true));
+    assert_int_equal(2, seen.events);
+    assert_int_equal(sizeof(struct record_alloc), reader.busy_bytes);
+}
+
+static void test_unmarked_at_death_is_stepped_over(void **state)
+{
+    (void)state;
+    put_alloc(0x1000);
+    reserve(64);
+    put_alloc(0x2000);
+    reserve(48);
+    assert_true(drain(true) > 0);
+    assert_int_equal(2, seen.events);
+    assert_int_equal(112, reader.busy_bytes);
+}
+
+static void test_more_reserved_than_there_is(void **state)
+{
+    (void)state;
+    reader.control->reserved = RING_DATA_BYTES_MIN + 8;
+    assert_int_equal(-EBADMSG, drain(false));
+    reader.control->reserved = UINT64_MAX - 7;
+    assert_int_equal(-EBADMSG, drain(true));
+}
+
+static void expect_refused(const union record_header *header, uint32_t length)
+{
+    *(union record_header *)reserve(length) = *header;
+    assert_int_equal(-EBADMSG, drain(false));
+    assert_int_equal(0, seen.events + seen.stacks + seen.modules + seen.threads + seen.heaps);
+}
+
+#define REFUSES(test, reserved_bytes, ...)                                                         \
+    static void test(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        union record_header header = {.word = 0};                                                  \
+        __VA_ARGS__;                                                                               \
+        expect_refused(&header, reserved_bytes);                                                   \
+    }
+
+REFUSES(test_refuses_length_zero, 48, header.type = RECORD_ALLOC)
+REFUSES(test_refuses_odd_length, 48, header.type = RECORD_ALLOC; header.length = 44)
+REFUSES(test_refuses_length_beyond_reserved, 48, header.type = RECORD_ALLOC; header.length = 56)
+REFUSES(test_refuses_huge_length, 48, header.type = RECORD_STACK; header.length = 0xfffffff8)
+REFUSES(test_refuses_short_alloc, 40, header.type = RECORD_ALLOC; header.length = 40)
+REFUSES(test_refuses_short_thread, 16, header.type = RECORD_THREAD; header.length = 16)
+REFUSES(test_refuses_unknown_type, 48, header.type = 77; header.length = 48)
+REFUSES(test_refuses_thread_slot_out_of_range, 48, header.type = RECORD_ALLOC; header.length = 48;
+        header.thread = RING_THREADS_MAX)
+REFUSES(test_refuses_empty_module, 48, header.type = RECORD_MODULE; header.length = 48)
+
+static void test_refuses_stack_with_more_frames_than_bytes(void **state)
+{
+    (void)state;
+    struct record_stack *stack = (void *)put(sizeof(*stack) + 16, RECORD_STACK);
+    stack->hash = 1;
+    stack->count = 3;
+    assert_int_equal(-EBADMSG, drain(false));
+    assert_int_equal(0, seen.stacks);
+}
+
+static void test_refuses_module_with_path_beyond_record(void **state)
+{
+    (void)state;
+    struct record_module *module = (void *)put(sizeof(*module) + 8, RECORD_MODULE);
+    module->end = 1;
+    module->path_length = 9;
+    assert_int_equal(-EBADMSG, drain(false));
+}
+
+static void test_refuses_unterminated_names(void **state)
+{
+    (void)state;
+    struct record_thread *thread = (void *)put(sizeof(*thread), RECORD_THREAD);
+    thread->tid = 1;
+    memset(thread->name, 'x', sizeof(thread->name));
+    assert_int_equal(-EBADMSG, drain(false));
+}
+
+static void test_events_before_the_damage_count(void **state)
+{
+    (void)state;
+    put_alloc(0x1000);
+    put(48, 77);
+    assert_int_equal(-EBADMSG, drain(false));
+    assert_int_equal(1, seen.events);
+}
+
+static void test_totals_add_up_over_slots(void **state)
+{
+    (void)state;
+    reader.control->threads_used = 2;
+    reader.control->retired_calls = 5;
+    reader.control->retired_bytes = 500;
+    reader.threads[0] = (struct ring_thread){
+        .bytes_before = 100, .bytes_loaded = 50, .bytes_left = 20, .calls = 3, .tid = 1};
+    reader.threads[1] = (struct ring_thread){.bytes_before = 7, .calls = 1, .tid = 2};
+    struct ring_totals totals;
+    ring_reader_totals(&reader, &totals);
+    assert_int_equal(9, totals.calls);
+    assert_int_equal(500 + 130 + 7, totals.bytes);
+    reader.control->threads_used = UINT32_MAX;
+    ring_reader_totals(&reader, &totals);
+    assert_int_equal(9, totals.calls);
+}
+
+#define RING_TEST(test) cmocka_unit_test_setup_teardown(test, open_ring, close_ring)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RING_TEST(test_descriptor_is_sealed),
+        RING_TEST(test_sizes_are_checked),
+        RING_TEST(test_takes_each_kind_of_record),
+        RING_TEST(test_consumed_memory_is_zero_and_given_back),
+        RING_TEST(test_records_may_lie_across_the_end),
+        RING_TEST(test_events_keep_their_order),
+        RING_TEST(test_busy_record_is_waited_for),
+        RING_TEST(test_zero_header_is_waited_for),
+        RING_TEST(test_busy_at_death_is_stepped_over),
+        RING_TEST(test_unmarked_at_death_is_stepped_over),
+        RING_TEST(test_more_reserved_than_there_is),
+        RING_TEST(test_refuses_length_zero),
+        RING_TEST(test_refuses_odd_length),
+        RING_TEST(test_refuses_length_beyond_reserved),
+        RING_TEST(test_refuses_huge_length),
+        RING_TEST(test_refuses_short_alloc),
+        RING_TEST(test_refuses_short_thread),
+        RING_TEST(test_refuses_unknown_type),
+        RING_TEST(test_refuses_thread_slot_out_of_range),
+        RING_TEST(test_refuses_empty_module),
+        RING_TEST(test_refuses_stack_with_more_frames_than_bytes),
+        RING_TEST(test_refuses_module_with_path_beyond_record),
+        RING_TEST(test_refuses_unterminated_names),
+        RING_TEST(test_events_before_the_damage_count),
+        RING_TEST(test_totals_add_up_over_slots),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
