@@ -70,7 +70,8 @@ static inline void live_table_prefetch(const struct live_table *table, uint64_t 
 {
     uint64_t hash = live_table_hash(key);
     const struct live_segment *segment = &table->segments[hash >> 58];
-    __builtin_prefetch(segment->samples + live_table_home(segment, hash), 1);
+    if (segment->capacity > 0)
+        __builtin_prefetch(segment->samples + live_table_home(segment, hash), 1);
 }
 
 #endif
