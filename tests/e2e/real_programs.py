@@ -313,6 +313,6 @@ if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in CASES:
         sys.exit(f"usage: real_programs.py {'|'.join(CASES)}")
     harness.limit_core_dumps()
-    with tempfile.TemporaryDirectory(prefix="heapprofd-test-") as work:
+    with tempfile.TemporaryDirectory(prefix="test-") as work:
         CASES[sys.argv[1]](work)
     harness.finish()

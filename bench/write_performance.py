@@ -1,0 +1,128 @@
+"""Writes docs/performance.md from the figures that run.py measured: aims beside what is."""
+
+import os
+
+from run import ROOT, geometric_mean
+
+PAGE = """# What profiling costs
+
+Measured by `make bench` on {machine}. The same command repeats every figure here and writes this page anew;
+the commands below repeat one. Interval 4096 is the default; 524288 suits production; 1 is every allocation.
+
+## Aims and figures
+
+| what | aim | measured | repeat with |
+|---|---|---|---|
+{aims}
+
+{remarks}
+## Whole programs
+
+Wall time / CPU time as multiples of the same program without a profiler, medians of runs that alternate. CPU is
+all of it: the program and whatever the profiler runs beside it. jemalloc's and gperftools' profilers bring an
+allocator of their own and are held against that allocator without profiling. `n/a`: redis is linked to
+jemalloc, which gperftools cannot replace.
+
+{programs}
+
+The time that profiling every allocation adds to the wall, as a share of what heaptrack adds: {against}.
+
+The profilers: heaptrack 1.4 (every allocation, unwinds with libunwind, interprets in a second process);
+jemalloc 5.3 `prof:true,lg_prof_sample:12`; gperftools 2.10 `HEAPPROFILE` (every allocation). One program:
+`bench/run.py jq`.
+
+## Micro-benchmarks
+
+`bench/micro.c`, nanoseconds of the thread's CPU time, least of seven passes, median of five runs.
+
+| what | without | with a session |
+|---|---|---|
+{micro}
+"""
+
+
+def verdict(figure, aim, unit, form="{:.2f}"):
+    met = "" if figure <= aim else " (**short of the aim**)"
+    return f"{form.format(figure)} {unit}{met}".strip()
+
+
+def aim_rows(figures, ratios, extra):
+    micro, daemon = figures["micro"], figures["daemon"]
+    rows = []
+
+    def row(what, aim, measured, command):
+        rows.append(f"| {what} | {aim} | {measured} | `{command}` |")
+
+    added = micro["pair_on"] - micro["pair"]
+    row("malloc+free of 64 bytes, not sampled, session on", "+ 3 ns",
+        verdict(added, 3, "ns", "+ {:.1f}"), "micro pair 5000000")
+    frame = (micro["deep32_on"] - micro["deep1_on"]) / 31
+    sampled = micro["deep32_on"] - micro["deep32"]
+    row("a sampled allocation with 32 frames, warm, and its free", "300 ns",
+        verdict(sampled, 300, "ns", "{:.0f}"), "micro deep 20000 32, interval 1")
+    row("unwinding, DWARF rules, warm", "4 ns a frame", verdict(frame, 4, "ns a frame"),
+        "micro deep, 32 frames less 1 frame")
+    for interval, aim_mean, aim_worst in (("4096", 1.05, 1.12), ("524288", 1.01, None)):
+        for i, kind in enumerate(("wall", "CPU")):
+            values = {name: r[interval][i] for name, r in ratios.items() if interval in r}
+            mean, worst = geometric_mean(values.values()), max(values, key=values.get)
+            row(f"real programs, interval {interval}, {kind}, geometric mean", f"{aim_mean}x",
+                verdict(mean, aim_mean, "x", "{:.3f}"), "bench/run.py")
+            if aim_worst:
+                row(f"real programs, interval {interval}, {kind}, the worst", f"{aim_worst}x",
+                    f"{verdict(values[worst], aim_worst, 'x', '{:.3f}')} ({worst})", "bench/run.py")
+    shares, cpu = extra
+    row("interval 1, wall added, of what heaptrack adds", "at most 0.5",
+        verdict(geometric_mean(shares.values()), 0.5, "", "{:.2f}"), "bench/run.py")
+    row("interval 1, CPU in all, of heaptrack's", "at most 1",
+        verdict(geometric_mean(cpu.values()), 1, "", "{:.2f}"), "bench/run.py")
+    few, many = daemon[1000] / 1024, daemon[2000000] / 1024
+    row("daemon, memory at rest", "64 MiB", verdict(few, 64, "MiB", "{:.0f}"), "run.py: measure_daemon")
+    row("daemon, memory a live sample", "100 bytes",
+        verdict((many - few) * 1048576 / 2e6, 100, "bytes", "{:.0f}"), "run.py: measure_daemon")
+    base = (micro["hold1000_on"] - micro["hold1000"]) / 1024
+    grown = micro["hold1000000_on"] - micro["hold1000000"]
+    row("target's memory beyond the ring, at rest", "1 MiB", verdict(base, 1, "MiB"), "micro hold 1000")
+    row("target's memory a live sample", "16 bytes",
+        verdict((grown / 1024 - base) * 1048576 / 1e6, 16, "bytes", "{:.0f}"), "micro hold 1000000")
+    many_added = micro["threads_on"] - micro["threads"]
+    row("8 threads allocating and freeing, not sampled: added", f"as with one: + {added:.1f} ns",
+        f"+ {many_added:.1f} ns", "micro pair 1000000 8")
+    return "\n".join(rows)
+
+
+def against_heaptrack(figures):
+    """{program: share of heaptrack's added wall}, {program: our CPU over its CPU}."""
+    shares, cpu = {}, {}
+    for name, found in figures["programs"].items():
+        if "1" not in found or "heaptrack" not in found:
+            continue
+        none, one, other = found["none"], found["1"], found["heaptrack"]
+        shares[name] = max(one[0] - none[0], 1e-3) / max(other[0] - none[0], 1e-3)
+        cpu[name] = one[1] / other[1]
+    return shares, cpu
+
+
+def write_page(figures, ratios, programs):
+    micro = figures["micro"]
+    rows = [
+        ("malloc+free of 64 bytes, nothing sampled", micro["pair"], micro["pair_on"]),
+        ("the same at interval 4096 (1 in 64 sampled)", micro["pair"], micro["pair_4096"]),
+        ("8 threads, nothing sampled", micro["threads"], micro["threads_on"]),
+        ("8 threads, interval 4096", micro["threads"], micro["threads_4096"]),
+        ("every one sampled, 1 frame and those of its program", micro["deep1"], micro["deep1_on"]),
+        ("every one sampled, 32 frames and those of its program", micro["deep32"], micro["deep32_on"]),
+    ]
+    extra = against_heaptrack(figures)
+    path = os.path.join(ROOT, "docs", "performance.md")
+    remarks = os.path.join(ROOT, "bench", "remarks.md")
+    text = PAGE.format(
+        machine=figures["machine"],
+        aims=aim_rows(figures, ratios, extra),
+        remarks=open(remarks).read() if os.path.exists(remarks) else "",
+        programs=programs,
+        against=", ".join(f"{name} {share:.2f}" for name, share in extra[0].items()),
+        micro="\n".join(f"| {what} | {a:.1f} | {b:.1f} |" for what, a, b in rows),
+    )
+    with open(path, "w") as file:
+        file.write(text)
