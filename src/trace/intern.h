@@ -1,0 +1,25 @@
+/*
+ * Gives equal contents equal ids, counted from 1. Only a 128-bit hash of the
+ * contents is kept, so a table costs 24 to 48 bytes an entry whatever was interned.
+ */
+#ifndef HEAPPROFD_TRACE_INTERN_H
+#define HEAPPROFD_TRACE_INTERN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct intern_table {
+    struct intern_entry {
+        uint64_t low, high;
+        uint64_t id; /* 0: empty */
+    } * entries;
+    size_t size; /* a power of two, or 0 */
+    uint64_t count;
+};
+
+/* The id of these bytes; *added says that they are new. 0: no memory. */
+uint64_t intern_bytes(struct intern_table *table, const void *bytes, size_t length, bool *added);
+void intern_free(struct intern_table *table);
+
+#endif

@@ -1,0 +1,208 @@
+/* See trace_config.h. */
+#include "trace/trace_config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.pb-c.h"
+
+typedef Perfetto__Protos__HeapprofdConfig HeapprofdConfig;
+typedef Perfetto__Protos__TraceConfig TraceConfig;
+
+#define SHMEM_BYTES_MIN 8192u
+#define SHMEM_BYTES_MAX (UINT64_C(500) << 20)
+#define BUFFER_KB 63488u
+#define FLUSH_TIMEOUT_MS 30000u
+
+void heap_config_init(struct heap_config *config)
+{
+    *config = (struct heap_config){
+        .sampling_interval_bytes = 4096,
+        .shmem_size_bytes = 8388608,
+        .block_client = true,
+    };
+}
+
+void heap_config_clear(struct heap_config *config)
+{
+    for (char **name = config->process_cmdline; name != NULL && *name != NULL; name++)
+        free(*name);
+    free(config->process_cmdline);
+    config->process_cmdline = NULL;
+}
+
+int heap_config_check(const struct heap_config *config, struct error *error)
+{
+    uint64_t bytes = config->shmem_size_bytes;
+    if (config->sampling_interval_bytes == 0)
+        return error_set(error, -EINVAL,
+                         "the sampling interval is 0 bytes: give 1 to record every allocation, or "
+                         "a mean distance in bytes such as 4096");
+    if (config->sampling_interval_bytes > INT64_MAX)
+        return error_set(error, -EINVAL,
+                         "the sampling interval of %llu bytes is too large: give less than 2^63",
+                         (unsigned long long)config->sampling_interval_bytes);
+    if (bytes < SHMEM_BYTES_MIN)
+        return error_set(error, -EINVAL,
+                         "the shared memory size of %llu bytes is too small: give at least %u",
+                         (unsigned long long)bytes, SHMEM_BYTES_MIN);
+    /* What is above the limit is truncated by whoever makes the ring. */
+    if (bytes <= SHMEM_BYTES_MAX && (bytes & (bytes - 1)) != 0)
+        return error_set(error, -EINVAL,
+                         "the shared memory size of %llu bytes is not a power of two and a "
+                         "multiple of 4096: give for example 8388608",
+                         (unsigned long long)bytes);
+    if (config->dump_phase_ms != 0 && config->dump_interval_ms == 0)
+        return error_set(error, -EINVAL,
+                         "a phase of %u ms is given for continuous dumps, but no interval: give "
+                         "the interval too",
+                         config->dump_phase_ms);
+    for (char **name = config->process_cmdline; name != NULL && *name != NULL; name++) {
+        if (**name == '\0')
+            return error_set(error, -EINVAL,
+                             "a process name is empty: give the name of the program to profile");
+    }
+    return 0;
+}
+
+/* --- text --- */
+
+static void print_quoted(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
+        if (*at == '"' || *at == '\\')
+            fprintf(out, "\\%c", *at);
+        else if (*at < 0x20 || *at == 0x7f)
+            fprintf(out, "\\%03o", *at);
+        else
+            fputc(*at, out);
+    }
+    fputc('"', out);
+}
+
+static void print_flag(FILE *out, const char *name, bool set)
+{
+    if (set)
+        fprintf(out, "      %s: true\n", name);
+}
+
+static void print_heapprofd_config(FILE *out, const struct heap_config *config)
+{
+    fprintf(out, "    heapprofd_config {\n      sampling_interval_bytes: %llu\n",
+            (unsigned long long)config->sampling_interval_bytes);
+    for (char **name = config->process_cmdline; name != NULL && *name != NULL; name++) {
+        fputs("      process_cmdline: ", out);
+        print_quoted(out, *name);
+        fputc('\n', out);
+    }
+    if (config->dump_interval_ms != 0)
+        fprintf(out,
+                "      continuous_dump_config {\n        dump_phase_ms: %u\n"
+                "        dump_interval_ms: %u\n      }\n",
+                config->dump_phase_ms, config->dump_interval_ms);
+    fprintf(out, "      shmem_size_bytes: %llu\n", (unsigned long long)config->shmem_size_bytes);
+    print_flag(out, "block_client", config->block_client);
+    if (config->block_client_timeout_us != 0)
+        fprintf(out, "      block_client_timeout_us: %u\n", config->block_client_timeout_us);
+    print_flag(out, "all", config->all);
+    print_flag(out, "no_startup", config->no_startup);
+    print_flag(out, "no_running", config->no_running);
+    print_flag(out, "dump_at_max", config->dump_at_max);
+    print_flag(out, "disable_fork_teardown", config->disable_fork_teardown);
+    print_flag(out, "disable_vfork_detection", config->disable_vfork_detection);
+    fputs("    }\n", out);
+}
+
+char *heap_config_to_text(const struct heap_config *config)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL)
+        return NULL;
+    fprintf(out,
+            "buffers {\n  size_kb: %u\n}\n\n"
+            "data_sources {\n  config {\n    name: \"android.heapprofd\"\n    target_buffer: 0\n",
+            BUFFER_KB);
+    print_heapprofd_config(out, config);
+    fputs("  }\n}\n\n", out);
+    if (config->duration_ms != 0)
+        fprintf(out, "duration_ms: %u\n", config->duration_ms);
+    fprintf(out, "write_into_file: true\nflush_timeout_ms: %u\n", FLUSH_TIMEOUT_MS);
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* --- bytes --- */
+
+#define SET(message, field, from)                                                                  \
+    do {                                                                                           \
+        (message)->has_##field = true;                                                             \
+        (message)->field = (from);                                                                 \
+    } while (0)
+#define SET_UNLESS_ZERO(message, field, from)                                                      \
+    do {                                                                                           \
+        (message)->field = (from);                                                                 \
+        (message)->has_##field = (message)->field != 0;                                            \
+    } while (0)
+
+static void fill_heapprofd_config(HeapprofdConfig *message, const struct heap_config *config)
+{
+    SET(message, sampling_interval_bytes, config->sampling_interval_bytes);
+    SET(message, shmem_size_bytes, config->shmem_size_bytes);
+    SET_UNLESS_ZERO(message, block_client, config->block_client);
+    SET_UNLESS_ZERO(message, block_client_timeout_us, config->block_client_timeout_us);
+    SET_UNLESS_ZERO(message, all, config->all);
+    SET_UNLESS_ZERO(message, no_startup, config->no_startup);
+    SET_UNLESS_ZERO(message, no_running, config->no_running);
+    SET_UNLESS_ZERO(message, dump_at_max, config->dump_at_max);
+    SET_UNLESS_ZERO(message, disable_fork_teardown, config->disable_fork_teardown);
+    SET_UNLESS_ZERO(message, disable_vfork_detection, config->disable_vfork_detection);
+    message->process_cmdline = config->process_cmdline;
+    while (config->process_cmdline != NULL &&
+           config->process_cmdline[message->n_process_cmdline] != NULL)
+        message->n_process_cmdline++;
+}
+
+void *heap_config_to_bytes(const struct heap_config *config, size_t *length)
+{
+    Perfetto__Protos__HeapprofdConfig__ContinuousDumpConfig continuous =
+        PERFETTO__PROTOS__HEAPPROFD_CONFIG__CONTINUOUS_DUMP_CONFIG__INIT;
+    HeapprofdConfig heapprofd = PERFETTO__PROTOS__HEAPPROFD_CONFIG__INIT;
+    fill_heapprofd_config(&heapprofd, config);
+    if (config->dump_interval_ms != 0) {
+        SET(&continuous, dump_phase_ms, config->dump_phase_ms);
+        SET(&continuous, dump_interval_ms, config->dump_interval_ms);
+        heapprofd.continuous_dump_config = &continuous;
+    }
+    Perfetto__Protos__DataSourceConfig inner = PERFETTO__PROTOS__DATA_SOURCE_CONFIG__INIT;
+    inner.name = "android.heapprofd";
+    SET(&inner, target_buffer, 0);
+    inner.heapprofd_config = &heapprofd;
+    Perfetto__Protos__TraceConfig__DataSource source =
+        PERFETTO__PROTOS__TRACE_CONFIG__DATA_SOURCE__INIT;
+    Perfetto__Protos__TraceConfig__DataSource *sources[] = {&source};
+    source.config = &inner;
+    Perfetto__Protos__TraceConfig__BufferConfig buffer =
+        PERFETTO__PROTOS__TRACE_CONFIG__BUFFER_CONFIG__INIT;
+    Perfetto__Protos__TraceConfig__BufferConfig *buffers[] = {&buffer};
+    SET(&buffer, size_kb, BUFFER_KB);
+    TraceConfig trace = PERFETTO__PROTOS__TRACE_CONFIG__INIT;
+    trace.n_buffers = trace.n_data_sources = 1;
+    trace.buffers = buffers;
+    trace.data_sources = sources;
+    SET_UNLESS_ZERO(&trace, duration_ms, config->duration_ms);
+    SET(&trace, write_into_file, true);
+    SET(&trace, flush_timeout_ms, FLUSH_TIMEOUT_MS);
+
+    *length = perfetto__protos__trace_config__get_packed_size(&trace);
+    void *bytes = malloc(*length);
+    if (bytes != NULL)
+        perfetto__protos__trace_config__pack(&trace, bytes);
+    return bytes;
+}

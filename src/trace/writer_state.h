@@ -1,0 +1,54 @@
+/*
+ * What the writer's parts share: the state of a trace being written, and how a
+ * packet leaves. trace_writer.c owns it, trace_intern.c and trace_dump.c add
+ * what they have gathered, trace_head.c writes single packets.
+ */
+#ifndef HEAPPROFD_TRACE_WRITER_STATE_H
+#define HEAPPROFD_TRACE_WRITER_STATE_H
+
+#include "trace/intern.h"
+#include "trace/proto_buffer.h"
+#include "trace/trace_writer.h"
+
+/* What a packet's own fields and the heads of its messages can take at most. */
+#define PACKET_OVERHEAD_BYTES 1024u
+/* Strings longer than this are cut: they are names, and a packet must hold them. */
+#define PACKET_STRING_BYTES_MAX (64u * 1024u)
+
+struct trace_writer {
+    int fd;
+    int error; /* negative errno of the first failure */
+    uint64_t bytes;
+    bool sequence_begun;
+    struct proto_buffer packet;   /* reused for every packet */
+    struct proto_buffer interned; /* InternedData not yet written */
+    struct intern_table strings, paths, build_ids, mappings, frames, callstacks;
+    struct proto_buffer key;     /* what is looked up */
+    struct proto_buffer scratch; /* one entry */
+
+    uint64_t profile_packets; /* ProfilePacket.index */
+    bool in_dump, dump_at_max;
+    struct proto_buffer dump_head;    /* ProcessHeapSamples less its samples; once a dump */
+    struct proto_buffer dump_again;   /* what of it every further packet repeats */
+    struct proto_buffer dump_samples; /* samples not yet written */
+    bool dump_head_written;
+};
+
+enum sequence_use { SEQUENCE_PLAIN, SEQUENCE_NEEDS_INTERNED };
+
+/* Begins a packet in writer->packet (timestamp, sequence); end writes it to the file. */
+void packet_begin(struct trace_writer *writer, uint64_t boottime_ns, enum sequence_use use);
+int packet_end(struct trace_writer *writer);
+
+/* A packet with this one message, now. */
+int packet_write_message(struct trace_writer *writer, uint32_t field,
+                         const ProtobufCMessage *message);
+
+/* Puts what was interned since the last time into the packet begun. */
+void packet_put_interned(struct trace_writer *writer);
+/* Writes it as a packet of its own, if there is any. */
+int packet_flush_interned(struct trace_writer *writer);
+
+uint64_t boottime_now_ns(void);
+
+#endif
