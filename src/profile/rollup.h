@@ -1,0 +1,65 @@
+/*
+ * Sums over a dump: by function, mapping or thread, each callsite's own figures
+ * (self) and those with everything that it called (cumulative), and the tree
+ * of callsites from the outermost frame down. Estimates add up, and so do the
+ * variances of independent samples, so every sum has its own margin.
+ */
+#ifndef HEAPPROFD_PROFILE_ROLLUP_H
+#define HEAPPROFD_PROFILE_ROLLUP_H
+
+#include "profile/profile.h"
+
+struct rollup_values {
+    struct trace_figures figures;
+    double peak_bytes, peak_count;
+    double peak_bytes_variance, peak_count_variance;
+};
+
+/* Live bytes and count with their variances: what was allocated less what was freed. */
+double rollup_live_bytes(const struct trace_figures *figures);
+double rollup_live_count(const struct trace_figures *figures);
+/* A sample that was freed leaves nothing uncertain behind: the variance of its
+ * allocation goes with it. */
+double rollup_live_bytes_variance(const struct trace_figures *figures);
+double rollup_live_count_variance(const struct trace_figures *figures);
+
+void rollup_values_add(struct rollup_values *sum, const struct rollup_values *more);
+void rollup_figures_add(struct trace_figures *sum, const struct trace_figures *more);
+struct rollup_values rollup_values_of(const struct profile_sample *sample);
+
+enum rollup_key {
+    ROLLUP_FUNCTION, /* same linkage name in the same mapping path; nameless: same pc */
+    ROLLUP_MAPPING,  /* same path */
+    ROLLUP_THREAD,   /* self only; figures only, no peak */
+};
+
+struct rollup_row {
+    uint32_t frame; /* one of those in the row; PROFILE_NONE by thread */
+    int32_t tid;    /* by thread; else 0 */
+    /* A recursive function counts once for each stack, however often it is on it. */
+    struct rollup_values self, cumulative;
+};
+
+struct rollup {
+    struct rollup_row *rows; /* in no order */
+    size_t row_count;
+};
+
+/* NULL: no memory. */
+struct rollup *rollup_new(const struct profile *profile, const struct profile_dump *dump,
+                          enum rollup_key key);
+void rollup_free(struct rollup *rollup);
+
+/* The tree, top down. A node is a callsite, by its index in the profile; lists of siblings
+ * end with PROFILE_NONE. Callsites with no figures in the dump, own or below, are left out. */
+struct rollup_tree {
+    struct rollup_values *cumulative; /* by callsite */
+    struct rollup_values *self;       /* by callsite */
+    uint32_t *first_child, *next_sibling;
+    uint32_t first_root;
+};
+
+struct rollup_tree *rollup_tree_new(const struct profile *profile, const struct profile_dump *dump);
+void rollup_tree_free(struct rollup_tree *tree);
+
+#endif
