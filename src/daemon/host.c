@@ -234,7 +234,9 @@ static int do_due(struct host *host)
     }
     if (now_ms >= host->dump_ms) {
         session_dump(&host->session);
-        host->dump_ms += host->options->config->dump_interval_ms;
+        /* In step with the clock, however long a dump takes. */
+        while (host->dump_ms <= now_ms)
+            host->dump_ms += host->options->config->dump_interval_ms;
     }
     if (now_ms >= host->grace_end_ms) {
         host->result->interrupted = true;
@@ -333,7 +335,7 @@ int host_run(const struct host_options *options, struct host_result *result, str
                         .epoll = -1,
                         .signals = -1,
                         .command_pidfd = -1,
-                        .rendezvous = {.listener = -1}};
+                        .rendezvous = {.listener = -1, .spare = -1}};
     code =
         session_open(&host.session, options->config, options->follow_children, options->trace_fd);
     if (code < 0)

@@ -2,6 +2,7 @@
 #include "daemon/rendezvous.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,7 @@ static int watch(const struct rendezvous *rendezvous, int fd)
 int rendezvous_open(struct rendezvous *rendezvous, int epoll, struct error *error)
 {
     rendezvous->listener = -1;
+    rendezvous->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     rendezvous->epoll = epoll;
     rendezvous->peer_count = 0;
     rendezvous->path[0] = 0;
@@ -79,7 +81,9 @@ void rendezvous_close(struct rendezvous *rendezvous)
         close(rendezvous->peers[--rendezvous->peer_count].fd);
     if (rendezvous->listener >= 0)
         close(rendezvous->listener);
-    rendezvous->listener = -1;
+    if (rendezvous->spare >= 0)
+        close(rendezvous->spare);
+    rendezvous->listener = rendezvous->spare = -1;
     if (rendezvous->directory[0] != 0) {
         unlink(rendezvous->path);
         rmdir(rendezvous->directory);
@@ -131,6 +135,18 @@ static bool serve_peer(const struct rendezvous_peer *peer, rendezvous_answer *an
     return true;
 }
 
+/* No descriptor is left for a peer. It is taken up with the spare one and let go,
+ * so that it runs on unprofiled at once, and the listener is not ready for ever. */
+static void turn_away(struct rendezvous *rendezvous)
+{
+    if (rendezvous->spare >= 0)
+        close(rendezvous->spare);
+    int fd = accept4(rendezvous->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    rendezvous->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 static void accept_peers(struct rendezvous *rendezvous, rendezvous_answer *answer, void *context)
 {
     for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
@@ -141,8 +157,12 @@ static void accept_peers(struct rendezvous *rendezvous, rendezvous_answer *answe
             .fd = accept4(rendezvous->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK),
             .deadline_ms = clock_read_ms(CLOCK_MONOTONIC) + RENDEZVOUS_PATIENCE_MS,
         };
-        if (peer.fd < 0)
-            return;
+        if (peer.fd < 0) {
+            if (errno != EMFILE && errno != ENFILE)
+                return;
+            turn_away(rendezvous);
+            continue;
+        }
         struct ucred credentials;
         socklen_t length = sizeof(credentials);
         if (getsockopt(peer.fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0) {

@@ -22,6 +22,7 @@ struct rendezvous {
     char directory[96];
     char path[108]; /* as long as a unix socket's may be */
     int listener;
+    int spare; /* given up when no other descriptor is left */
     int epoll; /* not owned: where peers' descriptors are to be waited for */
     struct rendezvous_peer {
         int fd;
