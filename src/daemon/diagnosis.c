@@ -268,7 +268,7 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
 
 static void explain_amount(const struct diagnosis_facts *facts, char *text, size_t size)
 {
-    if (facts->samples > 0)
+    if (facts->samples > 0 || facts->corrupted)
         return;
     if (facts->totals.calls == 0)
         say(text, size,
