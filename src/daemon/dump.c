@@ -26,6 +26,8 @@ struct dump_file {
 struct dump_files {
     struct dump_file *files;
     size_t count, capacity;
+    void (*pause)(void *context);
+    void *pause_context;
 };
 
 /* Trace ids of what the ledger has by index, filled as they are needed; 0: not yet. */
@@ -54,9 +56,14 @@ struct dump {
     size_t thread_capacity;
 };
 
-struct dump_files *dump_files_open(void)
+struct dump_files *dump_files_open(void (*pause)(void *context), void *context)
 {
-    return calloc(1, sizeof(struct dump_files));
+    struct dump_files *files = calloc(1, sizeof(*files));
+    if (files != NULL) {
+        files->pause = pause;
+        files->pause_context = context;
+    }
+    return files;
 }
 
 void dump_files_close(struct dump_files *files)
@@ -127,6 +134,8 @@ static struct symbol_file *symbols_of(struct dump_files *files,
     added->build_id_length = module->build_id_length;
     memcpy(added->build_id, module->build_id, module->build_id_length);
     added->symbols = open_symbols(module, root_pid);
+    if (files->pause != NULL)
+        files->pause(files->pause_context);
     return added->symbols;
 }
 

@@ -13,7 +13,9 @@
 /* Symbol files that dumps have opened, to be shared by all dumps of a session. */
 struct dump_files;
 
-struct dump_files *dump_files_open(void); /* NULL: no memory */
+/* `pause`, which may be NULL, is called after each file that was read: the symbols of
+ * a large program take seconds, and others may wait for a sign of life. NULL: no memory. */
+struct dump_files *dump_files_open(void (*pause)(void *context), void *context);
 void dump_files_close(struct dump_files *files);
 
 /*

@@ -22,6 +22,18 @@ static uint64_t ring_bytes_of(const struct heap_config *config)
     return bytes;
 }
 
+/* While a dump is written. The rings are not drained then: one of them may belong
+ * to the ledger that is being dumped. */
+static void beat_all(void *context)
+{
+    struct session *session = context;
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    for (size_t i = 0; i < session->target_count; i++) {
+        if (session->targets[i]->has_ring)
+            ring_reader_beat(&session->targets[i]->reader, now_ms);
+    }
+}
+
 int session_open(struct session *session, const struct heap_config *config, bool follow_children,
                  int trace_fd)
 {
@@ -29,7 +41,7 @@ int session_open(struct session *session, const struct heap_config *config, bool
     session->config = config;
     session->follow_children = follow_children;
     session->ring_bytes = ring_bytes_of(config);
-    session->files = dump_files_open();
+    session->files = dump_files_open(beat_all, session);
     session->writer = trace_writer_open(trace_fd);
     if (session->files == NULL || session->writer == NULL) {
         dump_files_close(session->files);
