@@ -97,8 +97,8 @@ uint64_t target_lost(const struct target *target)
         ring_reader_totals(&target->reader, &totals);
     uint64_t lost = 0;
     for (unsigned i = 0; i < RING_LOSS_COUNT; i++) {
-        /* These samples are kept; only their stack or their free is not whole. */
-        if (i != RING_LOST_UNWIND && i != RING_LOST_LIVE_SET)
+        /* Of these the sample is kept; only its stack or its free is not whole. */
+        if (i != RING_LOST_UNWIND && i != RING_LOST_LIVE_SET && i != RING_LOST_NO_SCRATCH)
             lost += totals.lost[i];
     }
     return lost;
