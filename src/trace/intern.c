@@ -53,3 +53,11 @@ uint64_t intern_bytes(struct intern_table *table, const void *bytes, size_t leng
     }
     return entry->id;
 }
+
+uint64_t intern_find(const struct intern_table *table, const void *bytes, size_t length)
+{
+    if (table->size == 0)
+        return 0;
+    XXH128_hash_t hash = XXH3_128bits(bytes, length);
+    return find_slot(table, hash.low64, hash.high64)->id;
+}

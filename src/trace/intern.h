@@ -20,6 +20,8 @@ struct intern_table {
 
 /* The id of these bytes; *added says that they are new. 0: no memory. */
 uint64_t intern_bytes(struct intern_table *table, const void *bytes, size_t length, bool *added);
+/* The id, or 0 if these bytes were never interned. */
+uint64_t intern_find(const struct intern_table *table, const void *bytes, size_t length);
 void intern_free(struct intern_table *table);
 
 #endif

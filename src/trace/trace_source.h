@@ -1,0 +1,32 @@
+/*
+ * The bytes of a trace, from a file, standard input or memory; a file that is
+ * gzip or zstd as a whole is unpacked on the way.
+ */
+#ifndef HEAPPROFD_TRACE_TRACE_SOURCE_H
+#define HEAPPROFD_TRACE_TRACE_SOURCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "util/error.h"
+
+struct trace_source;
+
+/* "-": standard input. NULL with *error set. */
+struct trace_source *trace_source_open(const char *path, struct error *error);
+/* Bytes that stay the caller's. */
+struct trace_source *trace_source_of_bytes(const void *bytes, size_t length, struct error *error);
+void trace_source_close(struct trace_source *source);
+
+/* Reads up to size bytes; 0 at the end, negative errno with *error set. */
+ssize_t trace_source_read(struct trace_source *source, void *buffer, size_t size,
+                          struct error *error);
+
+enum trace_packing { TRACE_DEFLATE, TRACE_ZSTD };
+
+/* Unpacks bytes in memory into a malloc'd *unpacked; -E2BIG above limit. 0 or negative errno. */
+int trace_unpack(enum trace_packing packing, const uint8_t *bytes, size_t length, size_t limit,
+                 uint8_t **unpacked, size_t *unpacked_length);
+
+#endif
