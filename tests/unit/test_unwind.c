@@ -1,0 +1,342 @@
+/* Walks from places that are hard to walk from, each held against libunwind's. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define UNW_LOCAL_ONLY
+#include <libunwind.h>
+
+#include "client/arch/registers.h"
+#include "client/module.h"
+#include "client/unwind.h"
+
+#define NOINLINE __attribute__((noinline, noclone))
+
+static __thread struct unwind_stack_bounds bounds;
+static uint64_t ours[UNWIND_FRAMES_MAX];
+static struct unwind_walk last;
+static unsigned theirs_count, common;
+static volatile int sink;
+
+/* Walks from here with both; leaves the result in last, theirs_count, common. */
+static NOINLINE void walk_here(void)
+{
+    unw_context_t context;
+    unw_cursor_t cursor;
+    unw_getcontext(&context);
+    const greg_t *from = context.uc_mcontext.gregs;
+    struct unwind_registers registers = {
+        .rbx = (uint64_t)from[REG_RBX],
+        .rbp = (uint64_t)from[REG_RBP],
+        .r12 = (uint64_t)from[REG_R12],
+        .r13 = (uint64_t)from[REG_R13],
+        .r14 = (uint64_t)from[REG_R14],
+        .r15 = (uint64_t)from[REG_R15],
+        .sp = (uint64_t)from[REG_RSP],
+        .pc = (uint64_t)from[REG_RIP],
+    };
+    last = unwind_callstack(&registers, &bounds, ours, UNWIND_FRAMES_MAX);
+
+    bool same = true;
+    theirs_count = common = 0;
+    unw_init_local(&cursor, &context);
+    do {
+        unw_word_t pc;
+        unw_get_reg(&cursor, UNW_REG_IP, &pc);
+        /* Ours lies inside the call, or is exact around signals. */
+        uint64_t frame = theirs_count < last.count ? ours[theirs_count] : 0;
+        same = same && (frame == pc || frame == pc - 1);
+        common += same;
+        theirs_count++;
+    } while (theirs_count < UNWIND_FRAMES_MAX && unw_step(&cursor) > 0);
+}
+
+static void assert_same_as_theirs(void)
+{
+    assert_int_equal(last.count, theirs_count);
+    assert_int_equal(common, theirs_count);
+    assert_true(last.hash != 0);
+}
+
+static NOINLINE int recurse(int depth)
+{
+    int below = 0;
+    if (depth == 0)
+        walk_here();
+    else
+        below = recurse(depth - 1);
+    return below + sink;
+}
+
+static void ordinary_stack_is_walked_to_its_end(void **state)
+{
+    (void)state;
+    recurse(40);
+    assert_same_as_theirs();
+    assert_int_equal(last.stop, UNWIND_OUTERMOST);
+}
+
+static void equal_stacks_have_equal_hashes(void **state)
+{
+    (void)state;
+    uint64_t hashes[3];
+    for (volatile int i = 0; i < 3; i++) {
+        recurse(i < 2 ? 7 : 8);
+        hashes[i] = last.hash;
+    }
+    assert_int_equal(hashes[0], hashes[1]);
+    assert_int_not_equal(hashes[0], hashes[2]);
+}
+
+static void *deep_thread(void *argument)
+{
+    (void)argument;
+    recurse(100000);
+    return NULL;
+}
+
+static void run_thread(size_t stack_bytes, void *(*function)(void *))
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, stack_bytes), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, function, NULL), 0);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attributes);
+}
+
+static void deep_recursion_is_truncated(void **state)
+{
+    (void)state;
+    run_thread(64u << 20, deep_thread);
+    assert_int_equal(last.count, UNWIND_FRAMES_MAX);
+    assert_int_equal(last.stop, UNWIND_TRUNCATED);
+    assert_int_equal(common, UNWIND_FRAMES_MAX);
+}
+
+static void *small_thread(void *argument)
+{
+    (void)argument;
+    recurse(3);
+    return NULL;
+}
+
+static void thread_is_walked_to_its_end(void **state)
+{
+    (void)state;
+    run_thread(256u << 10, small_thread);
+    assert_same_as_theirs();
+    assert_int_equal(last.stop, UNWIND_OUTERMOST);
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+    recurse(2);
+}
+
+static void handle(int flags)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = flags};
+    sigaction(SIGUSR1, &action, NULL);
+    raise(SIGUSR1);
+}
+
+static void signal_frames_are_crossed(void **state)
+{
+    (void)state;
+    handle(0);
+    assert_same_as_theirs();
+    assert_int_equal(last.stop, UNWIND_OUTERMOST);
+}
+
+static void alternate_stack_leads_back_to_the_home_stack(void **state)
+{
+    (void)state;
+    size_t bytes = 128u << 10;
+    stack_t alternate = {.ss_size = bytes};
+    alternate.ss_sp = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    sigaltstack(&alternate, NULL);
+    handle(SA_ONSTACK);
+    assert_same_as_theirs();
+    assert_int_equal(last.stop, UNWIND_OUTERMOST);
+    alternate.ss_flags = SS_DISABLE;
+    sigaltstack(&alternate, NULL);
+    munmap(alternate.ss_sp, bytes);
+}
+
+static ucontext_t fiber, home;
+
+static void fiber_main(void)
+{
+    recurse(20);
+    swapcontext(&fiber, &home);
+}
+
+static void fibers_are_walked_to_their_end(void **state)
+{
+    (void)state;
+    size_t bytes = 128u << 10;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    getcontext(&fiber);
+    fiber.uc_stack.ss_sp = memory;
+    fiber.uc_stack.ss_size = bytes;
+    fiber.uc_link = &home;
+    makecontext(&fiber, fiber_main, 0);
+    swapcontext(&home, &fiber);
+    munmap(memory, bytes);
+    assert_true(last.count >= 22);
+    assert_true(common >= 22);
+    assert_int_equal(last.stop, UNWIND_OUTERMOST);
+}
+
+/* More registers than a function has: its stack is realigned and of unknown size. */
+static NOINLINE void realigned(int size)
+{
+    volatile char aligned[64] __attribute__((aligned(64)));
+    volatile char *dynamic = __builtin_alloca((size_t)size);
+    aligned[0] = 1;
+    dynamic[0] = aligned[0];
+    recurse(1);
+    sink += dynamic[0] - aligned[0];
+}
+
+static void realigned_and_dynamic_stacks_are_walked(void **state)
+{
+    (void)state;
+    realigned(1000);
+    assert_same_as_theirs();
+    assert_int_equal(last.stop, UNWIND_OUTERMOST);
+}
+
+/* A frame whose CFA counts from rbx, as the lazy binder of glibc has it. */
+void call_with_rbx_frame(void (*function)(void));
+__asm__(".text\n"
+        ".type call_with_rbx_frame, @function\n"
+        "call_with_rbx_frame:\n"
+        ".cfi_startproc\n"
+        "push %rbx\n"
+        ".cfi_def_cfa_offset 16\n"
+        ".cfi_offset rbx, -16\n"
+        "mov %rsp, %rbx\n"
+        ".cfi_def_cfa_register rbx\n"
+        "and $-64, %rsp\n"
+        "sub $256, %rsp\n"
+        "call *%rdi\n"
+        "mov %rbx, %rsp\n"
+        ".cfi_def_cfa_register rsp\n"
+        "pop %rbx\n"
+        ".cfi_def_cfa_offset 8\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size call_with_rbx_frame, .-call_with_rbx_frame\n");
+
+/* Uses rbx for itself, so that it must be recovered from this frame. */
+static NOINLINE void spoil_rbx(void)
+{
+    __asm__ volatile("mov $-1, %%rbx" ::: "rbx", "r12", "r13");
+    walk_here();
+    __asm__ volatile("" ::: "rbx", "r12", "r13");
+}
+
+static void frames_by_other_registers_are_walked(void **state)
+{
+    (void)state;
+    call_with_rbx_frame(spoil_rbx);
+    assert_same_as_theirs();
+    assert_int_equal(last.stop, UNWIND_OUTERMOST);
+}
+
+/* push rbp; mov rbp, rsp; call rdi; pop rbp; ret */
+static const uint8_t generated[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
+
+static void generated_code_is_crossed_by_frame_pointer(void **state)
+{
+    (void)state;
+    void *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(code, generated, sizeof(generated));
+    mprotect(code, 4096, PROT_READ | PROT_EXEC);
+    union {
+        void *data;
+        void (*call)(void (*)(void));
+    } entry = {.data = code};
+    entry.call(walk_here);
+    assert_int_equal(last.stop, UNWIND_OUTERMOST);
+    assert_int_equal(ours[1], (uint64_t)(uintptr_t)code + 5);
+    assert_int_equal(module_find(ours[2]), module_find(ours[0]));
+    munmap(code, 4096);
+}
+
+static void garbage_ends_the_walk(void **state)
+{
+    (void)state;
+    for (uint64_t sp = 8; sp != 0 && sp < UINT64_MAX / 8; sp *= 8) {
+        struct unwind_registers registers = {
+            .pc = (uint64_t)(uintptr_t)garbage_ends_the_walk + 20, .sp = sp, .rbp = sp + 64};
+        struct unwind_stack_bounds none = {0};
+        struct unwind_walk walk = unwind_callstack(&registers, &none, ours, UNWIND_FRAMES_MAX);
+        assert_int_not_equal(walk.stop, UNWIND_OUTERMOST);
+        assert_true(walk.count >= 1);
+    }
+}
+
+static void modules_know_their_files(void **state)
+{
+    (void)state;
+    char path[4096];
+    const struct module *module = module_find((uintptr_t)walk_here);
+    assert_non_null(module);
+    assert_true(module_path(module, path, sizeof(path)) > 0);
+    assert_non_null(strstr(path, "test_unwind"));
+    assert_true(module->build_id_length > 0);
+    assert_null(module_find((uintptr_t)&path));
+    assert_int_equal(module_path(module, path, 3), -36 /* -ENAMETOOLONG */);
+}
+
+static void checking_for_unloaded_modules_changes_nothing(void **state)
+{
+    (void)state;
+    uint32_t generation = module_generation();
+    const struct module *module = module_find((uintptr_t)walk_here);
+    module_check_unloaded();
+    assert_int_equal(module_generation(), generation);
+    assert_ptr_equal(module_find((uintptr_t)walk_here), module);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return unwind_init();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ordinary_stack_is_walked_to_its_end),
+        cmocka_unit_test(equal_stacks_have_equal_hashes),
+        cmocka_unit_test(deep_recursion_is_truncated),
+        cmocka_unit_test(thread_is_walked_to_its_end),
+        cmocka_unit_test(signal_frames_are_crossed),
+        cmocka_unit_test(alternate_stack_leads_back_to_the_home_stack),
+        cmocka_unit_test(fibers_are_walked_to_their_end),
+        cmocka_unit_test(realigned_and_dynamic_stacks_are_walked),
+        cmocka_unit_test(frames_by_other_registers_are_walked),
+        cmocka_unit_test(generated_code_is_crossed_by_frame_pointer),
+        cmocka_unit_test(garbage_ends_the_walk),
+        cmocka_unit_test(modules_know_their_files),
+        cmocka_unit_test(checking_for_unloaded_modules_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
