@@ -256,7 +256,10 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
     case RING_CLIENT_EXITED:
         break;
     }
-    if (facts->became != NULL)
+    if (facts->became != NULL && facts->became_target)
+        say(text, size, "This is what the process allocated before it became %s by exec.",
+            facts->became);
+    else if (facts->became != NULL)
         say(text, size,
             "It then became %s by exec, which is not in this profile: its name after -n includes "
             "it, unless it is static or gains rights.",
@@ -291,7 +294,11 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
     else
         explain_amount(facts, text, size);
 
-    if (facts->replaced != NULL)
+    if (facts->replaced != NULL && facts->replaced_kept)
+        say(text, size,
+            "Before its exec this process was %s; what that allocated stands in a heap of its own.",
+            facts->replaced);
+    else if (facts->replaced != NULL)
         say(text, size,
             "Before its exec this process was %s; what that allocated (samples: %" PRIu64
             ") is not part of this profile.",

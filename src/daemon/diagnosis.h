@@ -27,9 +27,11 @@ struct diagnosis_facts {
     bool out_of_memory;        /* the daemon was, for this process's books */
     bool running;              /* when the session ended */
     bool interrupted;          /* the session was ended by a signal to us */
-    const char *became;        /* name of what it exec'ed without a profile; NULL: nothing */
+    const char *became;        /* name of what it became by exec; NULL: nothing */
+    bool became_target;        /* and that is profiled */
     const char *replaced;      /* name of the image that this one replaced by exec; NULL */
-    uint64_t replaced_samples; /* what is thereby not shown */
+    bool replaced_kept;        /* and its profile stands in a heap of its own */
+    uint64_t replaced_samples; /* else: what is thereby not shown */
     uint64_t busy_bytes;       /* of records that were being written when it died */
     uint64_t unknown_stacks, lost_frees;
 };

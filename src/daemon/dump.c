@@ -344,9 +344,12 @@ static int write_heap(struct dump *dump, uint8_t index, const struct ledger_heap
         return -ENOMEM;
 
     struct trace_heap_dump filled = *status;
-    char name[32];
-    snprintf(name, sizeof(name), "heap %u", (unsigned)index);
-    filled.heap_name = heap->name[0] != 0 ? heap->name : name;
+    char plain[80], name[192];
+    snprintf(plain, sizeof(plain), "heap %u", (unsigned)index);
+    snprintf(name, sizeof(name), "%s", heap->name[0] != 0 ? heap->name : plain);
+    if (status->heap_name != NULL)
+        snprintf(name + strlen(name), sizeof(name) - strlen(name), " (%s)", status->heap_name);
+    filled.heap_name = name;
     filled.interval_bytes = index == 0 ? ledger_interval_bytes(dump->ledger) : heap->interval_bytes;
     filled.first_interval_bytes =
         index == 0 ? ledger_first_interval_bytes(dump->ledger) : heap->interval_bytes;

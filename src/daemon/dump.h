@@ -20,7 +20,8 @@ void dump_files_close(struct dump_files *files);
 
 /*
  * Writes each heap of the ledger as a dump. `status` is what the dumps say of the
- * process; name, intervals, sample counts and peak of a heap are filled in here.
+ * process; name, intervals, sample counts and peak of a heap are filled in here. Its
+ * heap_name is NULL, or what is to stand in brackets behind the heaps' names.
  * `root_pid`: a living process whose view of the files holds, 0 for our own view.
  * 0 or a negative errno.
  */

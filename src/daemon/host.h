@@ -43,9 +43,12 @@ struct host_result {
 };
 
 /*
+ * Which processes are profiled, and what becomes of them at exec, session.h says.
  * Runs until the command ends, config->duration_ms passed, or SIGINT/SIGTERM.
  * After duration or a signal to us the session ends while the command goes on:
  * the caller decides what becomes of it (host_result.wait_status is -1 then).
+ * What the command left running is dumped as it stands then.
+ * SIGINT from a terminal is the command's to act on: a second one ends the session.
  * 0 or a negative errno with a message.
  */
 int host_run(const struct host_options *options, struct host_result *result, struct error *error);

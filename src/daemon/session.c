@@ -63,7 +63,7 @@ int session_open(struct session *session, const struct heap_config *config, bool
 struct target *session_find(const struct session *session, pid_t pid)
 {
     for (size_t i = 0; i < session->target_count; i++) {
-        if (session->targets[i]->info.pid == pid)
+        if (session->targets[i]->info.pid == pid && !session->targets[i]->superseded)
             return session->targets[i];
     }
     return NULL;
@@ -113,22 +113,29 @@ static bool may_speak(const struct session *session, pid_t pid, uid_t uid)
 static void replace_image(struct session *session, struct target *old,
                           const struct process_info *info, struct target *new)
 {
-    if (!old->image_gone)
+    if (!old->image_gone) {
         target_finish(old, true);
+        snprintf(old->became, sizeof(old->became), "%.63s", process_info_name(info));
+    }
     if (new == NULL) {
-        if (!old->image_gone)
-            snprintf(old->became, sizeof(old->became), "%s", process_info_name(info));
         old->image_gone = true;
         return;
     }
-    uint64_t samples = ledger_counts(old->ledger).allocs + old->replaced_samples;
-    /* Between a fork and its exec the child is no program that anybody knows. */
-    if (old->origin == HANDSHAKE_STARTUP || samples > 0) {
-        snprintf(new->replaced, sizeof(new->replaced), "%.63s", process_info_name(&old->info));
-        new->replaced_samples = samples;
-    }
-    remove_target(session, old);
     session->profiled--;
+    new->execs = old->execs + 1;
+    new->replaced_samples = ledger_counts(old->ledger).allocs;
+    if (old->origin == HANDSHAKE_STARTUP || new->replaced_samples > 0)
+        snprintf(new->replaced, sizeof(new->replaced), "%.63s", process_info_name(&old->info));
+    if (old->origin != HANDSHAKE_STARTUP || new->replaced_samples == 0) {
+        remove_target(session, old);
+        return;
+    }
+    /* Dumped at the next look: the new image waits for its answer. */
+    new->replaced_kept = true;
+    old->superseded = true;
+    old->image_gone = false;
+    close(old->pidfd);
+    old->pidfd = -1;
 }
 
 static struct target *add_target(struct session *session, struct process_info *info, int *memfd)
@@ -227,35 +234,6 @@ int session_hello(struct session *session, pid_t pid, uid_t uid,
 
 /* --- while it runs --- */
 
-uint64_t session_look(struct session *session)
-{
-    uint64_t fullest = 0;
-    for (size_t i = 0; i < session->target_count; i++) {
-        uint64_t bytes = target_look(session->targets[i], false);
-        if (bytes > fullest)
-            fullest = bytes;
-    }
-    return fullest;
-}
-
-void session_sample_memory(struct session *session)
-{
-    for (size_t i = 0; i < session->target_count; i++) {
-        uint64_t rss_bytes = 0;
-        target_write_memory_point(session->targets[i], session->writer, &rss_bytes);
-        if (session->targets[i]->info.pid == session->command_pid && rss_bytes > 0)
-            session->command_rss_bytes = rss_bytes;
-    }
-}
-
-void session_dump(struct session *session)
-{
-    struct target_end end = {.running = true, .exit_status = -1};
-    for (size_t i = 0; i < session->target_count; i++)
-        target_write_dump(session->targets[i], session->writer, session->files, &end,
-                          session->config->dump_at_max);
-}
-
 /* A process that ran no exit handlers, and whose comm is no longer that of the
  * program we knew, was something else at its end that never said hello. */
 static void notice_silent_exec(struct target *target)
@@ -279,14 +257,57 @@ static void end_target(struct session *session, struct target *target, const str
 {
     bool dead = !end->running;
     target_finish(target, dead);
-    if (dead && end->exit_status >= 0)
+    if (dead && end->exit_status >= 0 && !target->superseded)
         notice_silent_exec(target);
     target_write_dump(target, session->writer, session->files, end, session->config->dump_at_max);
     remove_target(session, target);
 }
 
+static void dump_superseded(struct session *session)
+{
+    struct target_end end = {.final = true, .exit_status = -1};
+    for (size_t i = 0; i < session->target_count;) {
+        if (session->targets[i]->superseded)
+            end_target(session, session->targets[i], &end);
+        else
+            i++;
+    }
+}
+
+uint64_t session_look(struct session *session)
+{
+    uint64_t fullest = 0;
+    dump_superseded(session);
+    for (size_t i = 0; i < session->target_count; i++) {
+        uint64_t bytes = target_look(session->targets[i], false);
+        if (bytes > fullest)
+            fullest = bytes;
+    }
+    return fullest;
+}
+
+void session_sample_memory(struct session *session)
+{
+    for (size_t i = 0; i < session->target_count; i++) {
+        uint64_t rss_bytes = 0;
+        target_write_memory_point(session->targets[i], session->writer, &rss_bytes);
+        if (session->targets[i]->info.pid == session->command_pid && rss_bytes > 0)
+            session->command_rss_bytes = rss_bytes;
+    }
+}
+
+void session_dump(struct session *session)
+{
+    struct target_end end = {.running = true, .exit_status = -1};
+    dump_superseded(session);
+    for (size_t i = 0; i < session->target_count; i++)
+        target_write_dump(session->targets[i], session->writer, session->files, &end,
+                          session->config->dump_at_max);
+}
+
 void session_process_ended(struct session *session, pid_t pid, int exit_status)
 {
+    dump_superseded(session);
     struct target *target = session_find(session, pid);
     struct target_end end = {.final = true, .exit_status = exit_status};
     if (target != NULL)
@@ -297,6 +318,7 @@ void session_end_targets(struct session *session, bool interrupted)
 {
     struct target_end end = {
         .final = true, .running = true, .interrupted = interrupted, .exit_status = -1};
+    dump_superseded(session);
     /* All stop first: what one still writes while another is dumped would be lost on it. */
     for (size_t i = 0; i < session->target_count; i++)
         target_finish(session->targets[i], false);

@@ -4,10 +4,14 @@
  *
  * Targets. Without names and without follow_children: the process that the
  * command is, whatever it execs. With names: every descendant of such a name.
- * With follow_children: all descendants. A pid has one profile, that of the last
- * program it ran that was a target: when a target execs another target, the
- * former's ledger is dropped and its name remembered; when it execs something
- * else, its ledger is kept to the process's end.
+ * With follow_children: all descendants.
+ *
+ * Exec. The last target that a pid was has the heap names that people expect
+ * ("libc.malloc"). A target that execs another target is dumped then, as a heap of its
+ * own ("libc.malloc (sh, before exec)"); so nothing is lost, and no reader takes the
+ * two for dumps of one heap. What a forked child did before its exec is not kept: it
+ * is a copy of its parent there, and no program that anybody knows. A target
+ * that execs something else is kept to the process's end.
  */
 #ifndef HEAPPROFD_DAEMON_SESSION_H
 #define HEAPPROFD_DAEMON_SESSION_H

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -173,8 +174,10 @@ static void diagnose(const struct target *target, const struct target_end *end, 
         .out_of_memory = target->out_of_memory,
         .running = end->running && !target->image_gone,
         .interrupted = end->interrupted,
-        .became = target->image_gone ? target->became : NULL,
+        .became = target->image_gone || target->superseded ? target->became : NULL,
+        .became_target = target->superseded,
         .replaced = target->replaced[0] != 0 ? target->replaced : NULL,
+        .replaced_kept = target->replaced_kept,
         .replaced_samples = target->replaced_samples,
         .busy_bytes = target->reader.busy_bytes,
         .unknown_stacks = counts.unknown_stacks,
@@ -192,9 +195,17 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
     if (end->final)
         diagnose(target, end, remark);
 
+    /* Two programs of one pid must not look like two dumps of one heap. */
+    char program[96];
+    snprintf(program, sizeof(program), "%.64s, before exec", process_info_name(&target->info));
+    if (target->execs > 0)
+        snprintf(program + strlen(program), sizeof(program) - strlen(program), " %u",
+                 target->execs + 1);
+
     const struct ring_totals *totals = &target->totals;
     struct trace_heap_dump status = {
         .pid = target->info.pid,
+        .heap_name = target->superseded ? program : NULL,
         .timestamp_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE),
         .start_timestamp_ns = target->start_ms * UINT64_C(1000000),
         .from_startup = target->origin == HANDSHAKE_STARTUP,

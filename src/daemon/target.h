@@ -29,10 +29,13 @@ struct target {
     bool has_ring;  /* false once nothing more can come */
     bool announced; /* the trace has its process */
     bool corrupted, out_of_memory;
-    bool image_gone;   /* the process became another program, which is not a target */
-    char became[64];   /* its name */
-    char replaced[64]; /* name of the program that it was before, if that was a target */
+    bool image_gone;    /* the process became another program, which is not a target */
+    bool superseded;    /* it became another program, which is a target of its own */
+    char became[64];    /* that program's name */
+    char replaced[64];  /* name of the program that it was before, if that was a target */
+    bool replaced_kept; /* and its profile stands in a heap of its own */
     uint64_t replaced_samples;
+    unsigned execs;            /* from target to target, before this one */
     struct ring_totals totals; /* as of the last look */
 };
 
