@@ -50,6 +50,3 @@ static inline uint64_t arch_frame_pointer(const struct unwind_registers *from)
 /* How a frame record that the frame pointer leads to is laid out: the caller's
  * frame pointer at 0, the return address at 8, the caller's stack from here on. */
 #define ARCH_FRAME_RECORD_BYTES 16u
-
-/* Where a caller's stack begins relative to its callee's frame at least. */
-#define ARCH_FRAME_BYTES_MIN 8u
