@@ -124,8 +124,11 @@ struct profile {
  * nothing good in it gives NULL and an error with the offset and the reason.
  */
 struct profile *profile_read(const char *path, struct error *error);
+/* The same of a trace in memory. */
+struct profile *profile_read_bytes(const void *bytes, size_t length, struct error *error);
 void profile_free(struct profile *profile);
 
+/* "" if unknown. */
 const char *profile_thread_name(const struct profile *profile, int32_t pid, int32_t tid);
 
 /* Half-width of the 95 % interval of an estimate with this variance. */

@@ -1,0 +1,314 @@
+/* See builder.h: the builder's life and the tables of the profile. */
+#include "profile/builder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbols/demangle.h"
+#include "util/array.h"
+
+#define CHUNK_BYTES (256u * 1024u)
+#define WARNING_BYTES_MAX 1024u
+
+int builder_fail(struct builder *builder)
+{
+    builder->error = -ENOMEM;
+    return -ENOMEM;
+}
+
+struct builder *builder_new(void)
+{
+    struct builder *builder = calloc(1, sizeof(*builder));
+    if (builder == NULL)
+        return NULL;
+    builder->owner = calloc(1, sizeof(*builder->owner));
+    if (builder->owner == NULL) {
+        free(builder);
+        return NULL;
+    }
+    builder->profile = &builder->owner->profile;
+    builder->profile->warning = "";
+    builder_string(builder, "", 0);
+    return builder;
+}
+
+static void free_all_but_profile(struct builder *builder)
+{
+    intern_free(&builder->string_ids);
+    intern_free(&builder->mapping_ids);
+    intern_free(&builder->frame_ids);
+    intern_free(&builder->callsite_ids);
+    intern_free(&builder->symbol_ids);
+    intern_free(&builder->heap_ids);
+    id_map_free(&builder->processes);
+    id_map_free(&builder->threads);
+    id_map_free(&builder->sequence_ids);
+    for (size_t i = 0; i < builder->sequence_count; i++)
+        sequence_free(&builder->sequences[i]);
+    free(builder->sequences);
+    free(builder->strings);
+    free(builder->frame_names);
+    free(builder->mapping_paths);
+    free(builder->mapping_build_ids);
+    free(builder->timeline_capacities);
+    free(builder->dump_capacities);
+    free(builder->symbols);
+    free(builder->sample_of_callsite);
+    free(builder);
+}
+
+void builder_abandon(struct builder *builder)
+{
+    profile_free(builder->profile);
+    free_all_but_profile(builder);
+}
+
+/* --- strings --- */
+
+static char *take_chars(struct builder *builder, size_t length)
+{
+    if (length > builder->chunk_left) {
+        size_t size = length > CHUNK_BYTES ? length : CHUNK_BYTES;
+        struct profile_chunk *chunk = malloc(sizeof(*chunk) + size);
+        if (chunk == NULL)
+            return NULL;
+        chunk->next = builder->owner->chunks;
+        builder->owner->chunks = chunk;
+        builder->chunk_at = chunk->bytes;
+        builder->chunk_left = size;
+    }
+    char *taken = builder->chunk_at;
+    builder->chunk_at += length;
+    builder->chunk_left -= length;
+    return taken;
+}
+
+uint32_t builder_string(struct builder *builder, const void *bytes, size_t length)
+{
+    bool added;
+    /* What follows a zero byte no reader of the profile would see. */
+    const void *zero = length == 0 ? NULL : memchr(bytes, 0, length);
+    if (zero != NULL)
+        length = (size_t)((const char *)zero - (const char *)bytes);
+    if (array_reserve(&builder->strings, &builder->string_capacity, builder->string_count, 1,
+                      sizeof(*builder->strings)) < 0) {
+        builder_fail(builder);
+        return 0;
+    }
+    uint64_t id = intern_bytes(&builder->string_ids, bytes, length, &added);
+    if (id == 0) {
+        builder_fail(builder);
+        return 0;
+    }
+    if (added) {
+        char *copy = take_chars(builder, length + 1);
+        if (copy == NULL) {
+            builder_fail(builder);
+            builder->strings[builder->string_count++] = "";
+            return 0;
+        }
+        if (length > 0)
+            memcpy(copy, bytes, length);
+        copy[length] = '\0';
+        builder->strings[builder->string_count++] = copy;
+    }
+    return (uint32_t)(id - 1);
+}
+
+uint32_t builder_string_of_span(struct builder *builder, struct proto_span span)
+{
+    return builder_string(builder, span.at, proto_length(span));
+}
+
+uint32_t builder_hex(struct builder *builder, struct proto_span span)
+{
+    char hex[2 * 64 + 1];
+    size_t length = 0;
+    for (; span.at < span.end && length + 2 < sizeof(hex); span.at++) {
+        hex[length++] = "0123456789abcdef"[*span.at >> 4];
+        hex[length++] = "0123456789abcdef"[*span.at & 15];
+    }
+    return builder_string(builder, hex, length);
+}
+
+/* --- mappings, frames, callsites --- */
+
+uint32_t builder_mapping(struct builder *builder, const struct profile_mapping *mapping,
+                         uint32_t path, uint32_t build_id)
+{
+    struct profile *profile = builder->profile;
+    uint64_t key[] = {
+        path, build_id, mapping->start, mapping->end, mapping->exact_offset, mapping->load_bias};
+    bool added;
+    uint64_t id = intern_bytes(&builder->mapping_ids, key, sizeof(key), &added);
+    if (id != 0 && !added)
+        return (uint32_t)(id - 1);
+    size_t used = profile->mapping_count;
+    if (id == 0 ||
+        array_reserve(&profile->mappings, &builder->mapping_capacity, used, 1,
+                      sizeof(*profile->mappings)) < 0 ||
+        array_reserve(&builder->mapping_paths, &builder->mapping_path_capacity, used, 1,
+                      sizeof(*builder->mapping_paths)) < 0 ||
+        array_reserve(&builder->mapping_build_ids, &builder->mapping_build_id_capacity, used, 1,
+                      sizeof(*builder->mapping_build_ids)) < 0) {
+        builder_fail(builder);
+        return PROFILE_NONE;
+    }
+    profile->mappings[used] = *mapping;
+    profile->mappings[used].path = builder->strings[path];
+    profile->mappings[used].build_id = builder->strings[build_id];
+    builder->mapping_paths[used] = path;
+    builder->mapping_build_ids[used] = build_id;
+    profile->mapping_count++;
+    return (uint32_t)used;
+}
+
+uint32_t builder_frame(struct builder *builder, uint32_t mapping, uint64_t rel_pc, uint32_t name,
+                       uint32_t source_file, uint32_t line)
+{
+    struct profile *profile = builder->profile;
+    uint64_t key[] = {mapping, rel_pc, name, source_file, line};
+    bool added;
+    uint64_t id = intern_bytes(&builder->frame_ids, key, sizeof(key), &added);
+    if (id != 0 && !added)
+        return (uint32_t)(id - 1);
+    size_t used = profile->frame_count;
+    if (id == 0 ||
+        array_reserve(&profile->frames, &builder->frame_capacity, used, 1,
+                      sizeof(*profile->frames)) < 0 ||
+        array_reserve(&builder->frame_names, &builder->frame_name_capacity, used, 1,
+                      sizeof(*builder->frame_names)) < 0) {
+        builder_fail(builder);
+        return PROFILE_NONE;
+    }
+    profile->frames[used] = (struct profile_frame){
+        .name = builder->strings[name],
+        .linkage_name = builder->strings[name],
+        .source_file = builder->strings[source_file],
+        .line = line,
+        .mapping = mapping,
+        .rel_pc = rel_pc,
+    };
+    builder->frame_names[used] = name;
+    profile->frame_count++;
+    return (uint32_t)used;
+}
+
+uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t frame)
+{
+    struct profile *profile = builder->profile;
+    uint32_t key[] = {parent, frame};
+    bool added;
+    uint64_t id = intern_bytes(&builder->callsite_ids, key, sizeof(key), &added);
+    if (id != 0 && !added)
+        return (uint32_t)(id - 1);
+    size_t used = profile->callsite_count;
+    if (id == 0 || used >= PROFILE_NONE - 1 ||
+        array_reserve(&profile->callsites, &builder->callsite_capacity, used, 1,
+                      sizeof(*profile->callsites)) < 0) {
+        builder_fail(builder);
+        return PROFILE_NONE;
+    }
+    profile->callsites[used] = (struct profile_callsite){
+        .parent = parent,
+        .frame = frame,
+        .depth = parent == PROFILE_NONE ? 0 : profile->callsites[parent].depth + 1,
+    };
+    profile->callsite_count++;
+    return (uint32_t)used;
+}
+
+/* --- the end --- */
+
+static const struct builder_symbol *find_symbol(const struct builder *builder,
+                                                const struct profile_frame *frame)
+{
+    if (frame->mapping == PROFILE_NONE || builder->symbol_count == 0)
+        return NULL;
+    uint64_t key[] = {builder->mapping_paths[frame->mapping],
+                      builder->mapping_build_ids[frame->mapping], frame->rel_pc};
+    uint64_t id = intern_find(&builder->symbol_ids, key, sizeof(key));
+    return id == 0 ? NULL : &builder->symbols[id - 1];
+}
+
+static void apply_symbols(struct builder *builder)
+{
+    struct profile *profile = builder->profile;
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        const struct builder_symbol *symbol = find_symbol(builder, &profile->frames[i]);
+        if (symbol == NULL)
+            continue;
+        struct profile_frame *frame = &profile->frames[i];
+        if (symbol->name != 0) {
+            builder->frame_names[i] = symbol->name;
+            frame->linkage_name = builder->strings[symbol->name];
+        }
+        frame->source_file = builder->strings[symbol->source_file];
+        frame->line = symbol->line;
+    }
+}
+
+/* Each name once, however many frames have it. */
+static void demangle_names(struct builder *builder)
+{
+    struct profile *profile = builder->profile;
+    size_t count = builder->string_count;
+    const char **demangled = calloc(count, sizeof(*demangled));
+    if (demangled == NULL) {
+        builder_fail(builder);
+        return;
+    }
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        uint32_t name = builder->frame_names[i];
+        if (demangled[name] == NULL) {
+            char *plain = name == 0 ? NULL : demangle_name(builder->strings[name]);
+            demangled[name] = builder->strings[name];
+            if (plain != NULL && strcmp(plain, demangled[name]) != 0)
+                demangled[name] = builder->strings[builder_string(builder, plain, strlen(plain))];
+            free(plain);
+        }
+        profile->frames[i].name = demangled[name];
+    }
+    free(demangled);
+}
+
+static void say_warning(struct builder *builder, const char *problem, bool unfinished)
+{
+    char text[WARNING_BYTES_MAX] = "";
+    size_t at = 0;
+    if (problem != NULL)
+        at += (size_t)snprintf(text, sizeof(text), "%.500s; ", problem);
+    if (unfinished)
+        at += (size_t)snprintf(text + at, sizeof(text) - at,
+                               "the last dump is incomplete, its figures are too low; ");
+    if (builder->missing_packets > 0)
+        at +=
+            (size_t)snprintf(text + at, sizeof(text) - at, "%llu packets of samples are missing; ",
+                             (unsigned long long)builder->missing_packets);
+    if (builder->damaged_packets > 0)
+        at += (size_t)snprintf(text + at, sizeof(text) - at,
+                               "%llu damaged packets were passed over; ",
+                               (unsigned long long)builder->damaged_packets);
+    if (builder->missing_frames > 0)
+        at += (size_t)snprintf(text + at, sizeof(text) - at,
+                               "%llu references to frames that the trace does not have; ",
+                               (unsigned long long)builder->missing_frames);
+    if (at > 0)
+        builder->profile->warning = builder->strings[builder_string(builder, text, at - 2)];
+}
+
+struct profile *builder_finish(struct builder *builder, const char *problem)
+{
+    bool unfinished = builder_commit_rest(builder);
+    apply_symbols(builder);
+    demangle_names(builder);
+    say_warning(builder, problem, unfinished);
+    struct profile *profile = builder->profile;
+    if (builder->error < 0) {
+        builder_abandon(builder);
+        return NULL;
+    }
+    free_all_but_profile(builder);
+    return profile;
+}

@@ -1,0 +1,166 @@
+/*
+ * Builds a profile from packets, in one pass. What the parts of the builder share:
+ *
+ *   builder.c           the profile's tables: strings, mappings, frames, callsites
+ *   builder_packet.c    which packet means what; names, clocks, timeline, symbols
+ *   builder_interned.c  interned data of each sequence, resolved when it is used
+ *   builder_heap.c      ProfilePackets: snapshots put together, dumps made of them
+ *
+ * Everything in a packet is untrusted. Damage inside one spoils that packet and
+ * is told in the profile's warning; only lack of memory ends the building.
+ */
+#ifndef HEAPPROFD_PROFILE_BUILDER_H
+#define HEAPPROFD_PROFILE_BUILDER_H
+
+#include "profile/id_map.h"
+#include "profile/profile_owner.h"
+#include "trace/intern.h"
+#include "trace/proto_cursor.h"
+
+struct builder_sequence;
+
+struct builder {
+    struct profile_owner *owner;
+    struct profile *profile;
+    int error; /* negative errno; nothing is built after it */
+
+    /* Strings of the profile, by index; 0 is "". */
+    struct intern_table string_ids;
+    const char **strings;
+    size_t string_count, string_capacity;
+    size_t chunk_left;
+    char *chunk_at;
+
+    struct intern_table mapping_ids, frame_ids, callsite_ids, symbol_ids;
+    size_t mapping_capacity, frame_capacity, callsite_capacity;
+    uint32_t *frame_names; /* string index of linkage_name, by frame */
+    uint32_t *mapping_paths, *mapping_build_ids;
+    size_t frame_name_capacity, mapping_path_capacity, mapping_build_id_capacity;
+
+    size_t process_capacity, thread_capacity, heap_capacity, unprofiled_capacity;
+    struct id_map processes; /* pid: the newest process of that pid */
+    struct id_map threads;   /* pid and tid */
+    struct intern_table heap_ids;
+    size_t *timeline_capacities, timeline_capacity_capacity;
+    size_t *dump_capacities, dump_capacity_capacity;
+
+    struct builder_symbol {
+        uint32_t name, source_file, line;
+    } * symbols;
+    size_t symbol_count, symbol_capacity;
+
+    struct builder_sequence *sequences;
+    size_t sequence_count, sequence_capacity;
+    struct id_map sequence_ids;
+
+    bool clock_known;
+    int64_t monotonic_to_boottime_ns;
+    uint64_t packets, damaged_packets, missing_packets, missing_frames;
+    uint64_t carried_samples;
+    uint32_t *sample_of_callsite; /* scratch of builder_heap.c: by callsite, index + 1 */
+    size_t sample_of_callsite_size;
+};
+
+struct builder *builder_new(void);
+/* One TracePacket. Negative only if there is no memory. */
+int builder_packet(struct builder *builder, struct proto_span packet);
+/* Applies what needs the whole trace and gives the profile out; frees the builder.
+ * problem: what ended the reading early, or NULL. NULL: no memory. */
+struct profile *builder_finish(struct builder *builder, const char *problem);
+void builder_abandon(struct builder *builder);
+
+/* --- tables; PROFILE_NONE after an error --- */
+
+int builder_fail(struct builder *builder);
+uint32_t builder_string(struct builder *builder, const void *bytes, size_t length);
+uint32_t builder_string_of_span(struct builder *builder, struct proto_span span);
+/* Bytes as lower-case hex. */
+uint32_t builder_hex(struct builder *builder, struct proto_span span);
+uint32_t builder_mapping(struct builder *builder, const struct profile_mapping *mapping,
+                         uint32_t path, uint32_t build_id);
+uint32_t builder_frame(struct builder *builder, uint32_t mapping, uint64_t rel_pc, uint32_t name,
+                       uint32_t source_file, uint32_t line);
+uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t frame);
+uint32_t builder_process(struct builder *builder, int32_t pid);
+uint64_t builder_boottime(const struct builder *builder, uint64_t monotonic_coarse_ns,
+                          uint64_t packet_ns);
+
+/* --- sequences --- */
+
+/* Interned data of one sequence as it stands in the trace: entries may come in any
+ * order, so references are followed only when a callstack is used. */
+struct builder_sequence {
+    struct id_map names, paths, source_paths, build_ids; /* string indexes */
+    struct id_map mappings, frames, callstacks;          /* indexes below */
+    struct sequence_mapping {
+        uint64_t build_id;
+        struct profile_mapping mapping;
+        size_t first_path;
+        uint32_t path_count;
+        uint32_t resolved;
+    } * mapping_items;
+    struct sequence_frame {
+        uint64_t name, mapping, source_path, rel_pc;
+        uint32_t line;
+        uint32_t resolved;
+    } * frame_items;
+    struct sequence_callstack {
+        size_t first_frame;
+        uint32_t frame_count;
+        uint32_t resolved;
+    } * callstack_items;
+    uint64_t *ids; /* path components and frames of the above */
+    size_t mapping_count, mapping_capacity, frame_count, frame_capacity;
+    size_t callstack_count, callstack_capacity, id_count, id_capacity;
+
+    /* The snapshot being put together from ProfilePackets. */
+    struct pending_dump {
+        uint32_t heap;
+        uint64_t timestamp_ns;
+        uint64_t boottime_ns;
+        struct trace_heap_dump status;
+        size_t capacity, thread_capacity;
+        struct pending_sample {
+            uint64_t callstack;
+            struct profile_sample sample;
+        } * samples;
+        size_t sample_count;
+        struct profile_thread_figures *threads;
+        size_t thread_count;
+    } * pending;
+    size_t pending_count, pending_capacity;
+    bool index_known;
+    uint64_t next_index;
+};
+
+struct builder_sequence *builder_sequence(struct builder *builder, uint32_t id);
+void sequence_clear_interned(struct builder_sequence *sequence);
+void sequence_free(struct builder_sequence *sequence);
+
+/* InternedData, or the same tables inside a ProfilePacket. -EBADMSG: malformed. */
+int builder_interned_data(struct builder *builder, struct builder_sequence *sequence,
+                          struct proto_span data);
+enum interned_kind {
+    INTERNED_NAME,
+    INTERNED_PATH,
+    INTERNED_SOURCE_PATH,
+    INTERNED_BUILD_ID,
+    INTERNED_ANY_STRING, /* the one string table of Android 10 */
+    INTERNED_MAPPING,
+    INTERNED_FRAME,
+    INTERNED_CALLSTACK,
+};
+int builder_intern(struct builder *builder, struct builder_sequence *sequence,
+                   enum interned_kind kind, struct proto_span entry);
+/* The callsite of a callstack; one without known frames has a frame that says so. */
+uint32_t builder_resolve(struct builder *builder, struct builder_sequence *sequence,
+                         uint64_t callstack);
+
+/* --- heaps --- */
+
+int builder_profile_packet(struct builder *builder, struct builder_sequence *sequence,
+                           struct proto_span packet, uint64_t packet_ns);
+/* Snapshots whose last packet never came; true if there were any. */
+bool builder_commit_rest(struct builder *builder);
+
+#endif

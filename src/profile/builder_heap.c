@@ -1,0 +1,635 @@
+/*
+ * See builder.h: ProfilePackets. Samples wait in their sequence until the packet
+ * that ends the snapshot; only then is all interned data there that they name.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "pb_field_numbers.h"
+#include "profile/builder.h"
+#include "profile/rollup.h"
+#include "util/array.h"
+#include "wire/ring.h"
+
+/* Perfetto drops callstacks whose counters have come to rest, so what a dump does not
+ * name is carried over from the one before; hostile files could make that too much. */
+#define CARRIED_SAMPLES_MAX UINT64_C(2000000)
+
+/* --- figures --- */
+
+static void take_figure(struct trace_figures *figures, const struct proto_field *field)
+{
+    switch (field->number) {
+    case PB_HEAP_FIGURES_ALLOCATED_BYTES:
+        figures->allocated_bytes = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_FREED_BYTES:
+        figures->freed_bytes = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_ALLOCATED_COUNT:
+        figures->allocated_count = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_FREED_COUNT:
+        figures->freed_count = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_ALLOCATED_BYTES_VARIANCE:
+        figures->allocated_bytes_variance = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_FREED_BYTES_VARIANCE:
+        figures->freed_bytes_variance = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_ALLOCATED_COUNT_VARIANCE:
+        figures->allocated_count_variance = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_FREED_COUNT_VARIANCE:
+        figures->freed_count_variance = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_SAMPLES:
+        figures->samples = field->value;
+        break;
+    case PB_HEAP_FIGURES_FREED_SAMPLES:
+        figures->freed_samples = field->value;
+        break;
+    case PB_HEAP_FIGURES_TEMPORARY_BYTES:
+        figures->temporary_bytes = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_TEMPORARY_COUNT:
+        figures->temporary_count = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_LIFETIME_MS_SUM:
+        figures->lifetime_ms_sum = proto_double(field);
+        break;
+    }
+}
+
+static int take_figures(struct trace_figures *figures, struct proto_span span)
+{
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&span, &field)) > 0)
+        take_figure(figures, &field);
+    return status;
+}
+
+/* Of n samples that stand for `bytes` in all, taken as equally large: with e = s/p bytes
+ * each, s follows from p = 1 - exp(-s/T), and the variance is n e^2 (1-p). */
+static double estimate_variance(double bytes, double samples, uint64_t interval)
+{
+    if (samples <= 0 || bytes <= 0 || interval <= 1)
+        return 0;
+    double each = bytes / samples, size = each;
+    for (int i = 0; i < 30; i++)
+        size = each * -expm1(-size / (double)interval);
+    return samples * each * each * exp(-size / (double)interval);
+}
+
+static void estimate_figures(struct trace_figures *figures, uint64_t interval)
+{
+    figures->samples = (uint64_t)figures->allocated_count;
+    figures->freed_samples = (uint64_t)figures->freed_count;
+    figures->allocated_bytes_variance =
+        estimate_variance(figures->allocated_bytes, figures->allocated_count, interval);
+    figures->freed_bytes_variance =
+        estimate_variance(figures->freed_bytes, figures->freed_count, interval);
+    if (figures->freed_bytes_variance > figures->allocated_bytes_variance)
+        figures->freed_bytes_variance = figures->allocated_bytes_variance;
+}
+
+/* --- taking samples --- */
+
+static int take_thread(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
+                       bool *has_figures)
+{
+    struct profile_thread_figures thread = {0};
+    struct proto_field field;
+    int status;
+    *has_figures = false;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (field.number == PB_HEAP_THREAD_FIGURES_TID)
+            thread.tid = (int32_t)field.value;
+        else if (field.number == PB_HEAP_THREAD_FIGURES_FIGURES) {
+            *has_figures = true;
+            if (take_figures(&thread.figures, field.span) < 0)
+                return -EBADMSG;
+        }
+    }
+    if (status < 0)
+        return -EBADMSG;
+    if (array_reserve(&dump->threads, &dump->thread_capacity, dump->thread_count, 1,
+                      sizeof(thread)) < 0)
+        return builder_fail(builder);
+    dump->threads[dump->thread_count++] = thread;
+    return 0;
+}
+
+static int take_sample(struct builder *builder, struct pending_dump *dump, struct proto_span entry)
+{
+    struct pending_sample pending = {.sample.thread_first = (uint32_t)dump->thread_count};
+    struct profile_sample *sample = &pending.sample;
+    struct proto_span estimate = {0};
+    struct proto_field field;
+    uint64_t max = 0, max_count = 0;
+    bool at_max = false, thread_has_figures = true;
+    int status, code = 0;
+    while (code == 0 && (status = proto_next(&entry, &field)) != 0) {
+        if (status < 0)
+            return -EBADMSG;
+        switch (field.number) {
+        case PB_PROFILE_PACKET_HEAP_SAMPLE_CALLSTACK_ID:
+            pending.callstack = field.value;
+            break;
+        case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_ALLOCATED:
+            sample->figures.allocated_bytes = (double)field.value;
+            break;
+        case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_FREED:
+            sample->figures.freed_bytes = (double)field.value;
+            break;
+        case PB_PROFILE_PACKET_HEAP_SAMPLE_ALLOC_COUNT:
+            sample->figures.allocated_count = (double)field.value;
+            break;
+        case PB_PROFILE_PACKET_HEAP_SAMPLE_FREE_COUNT:
+            sample->figures.freed_count = (double)field.value;
+            break;
+        case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_MAX:
+            max = field.value;
+            at_max = true;
+            break;
+        case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_MAX_COUNT:
+            max_count = field.value;
+            break;
+        case PB_PROFILE_PACKET_HEAP_SAMPLE_ESTIMATE:
+            estimate = field.span;
+            break;
+        case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_BYTES:
+            sample->peak_bytes = proto_double(&field);
+            break;
+        case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_COUNT:
+            sample->peak_count = proto_double(&field);
+            break;
+        case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_BYTES_VARIANCE:
+            sample->peak_bytes_variance = proto_double(&field);
+            break;
+        case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_COUNT_VARIANCE:
+            sample->peak_count_variance = proto_double(&field);
+            break;
+        case PB_PROFILE_PACKET_HEAP_SAMPLE_THREADS:
+            code = take_thread(builder, dump, field.span, &thread_has_figures);
+            sample->thread_count += code == 0;
+            break;
+        }
+    }
+    if (code < 0)
+        return code;
+    if (at_max) {
+        dump->status.dump_at_max = true;
+        if (sample->peak_bytes == 0) {
+            sample->peak_bytes = (double)max;
+            sample->peak_count = (double)max_count;
+        }
+        if (estimate.at == NULL) {
+            sample->figures.allocated_bytes = (double)max;
+            sample->figures.allocated_count = (double)max_count;
+        }
+    }
+    if (estimate.at == NULL)
+        estimate_figures(&sample->figures, dump->status.interval_bytes);
+    else if (take_figures(&sample->figures, estimate) < 0)
+        return -EBADMSG;
+    /* One thread without figures of its own did it all. */
+    if (sample->thread_count == 1 && !thread_has_figures)
+        dump->threads[sample->thread_first].figures = sample->figures;
+    if (array_reserve(&dump->samples, &dump->capacity, dump->sample_count, 1, sizeof(pending)) < 0)
+        return builder_fail(builder);
+    dump->samples[dump->sample_count++] = pending;
+    return 0;
+}
+
+/* --- heads --- */
+
+static int take_lost(struct trace_heap_dump *status, const struct proto_field *field)
+{
+    struct proto_span span = field->span;
+    uint64_t value;
+    size_t count = 0;
+    if (field->type != PROTO_BYTES)
+        return 0;
+    memset(status->lost, 0, sizeof(status->lost));
+    while (span.at < span.end && count < RING_LOSS_COUNT) {
+        if (!proto_read_varint(&span, &value))
+            return -EBADMSG;
+        status->lost[count++] = value;
+    }
+    return 0;
+}
+
+static int take_stats(struct trace_heap_dump *status, struct proto_span stats)
+{
+    struct proto_field field;
+    int code;
+    while ((code = proto_next(&stats, &field)) > 0) {
+        switch (field.number) {
+        case PB_PROFILE_PACKET_PROCESS_STATS_UNWINDING_ERRORS:
+            status->unwinding_errors = field.value;
+            break;
+        case PB_PROFILE_PACKET_PROCESS_STATS_HEAP_SAMPLES:
+            status->heap_samples = field.value;
+            break;
+        case PB_PROFILE_PACKET_PROCESS_STATS_MAP_REPARSES:
+            status->map_reparses = field.value;
+            break;
+        case PB_PROFILE_PACKET_PROCESS_STATS_TOTAL_UNWINDING_TIME_US:
+            status->unwinding_time_us = field.value;
+            break;
+        case PB_PROFILE_PACKET_PROCESS_STATS_CLIENT_SPINLOCK_BLOCKED_US:
+            status->blocked_us = field.value;
+            break;
+        }
+    }
+    return code;
+}
+
+#define HEAD(name) PB_PROFILE_PACKET_PROCESS_HEAP_SAMPLES_##name
+
+static int take_head_field(struct builder *builder, struct trace_heap_dump *status,
+                           const struct proto_field *field)
+{
+    uint64_t value = field->value;
+    switch (field->number) {
+    case HEAD(PID):
+        status->pid = (int32_t)value;
+        break;
+    case HEAD(FROM_STARTUP):
+        status->from_startup = value != 0;
+        break;
+    case HEAD(REJECTED_CONCURRENT):
+        status->rejected_concurrent = value != 0;
+        break;
+    case HEAD(DISCONNECTED):
+        status->disconnected = value != 0;
+        break;
+    case HEAD(BUFFER_OVERRAN):
+        status->buffer_overran = value != 0;
+        break;
+    case HEAD(CLIENT_ERROR):
+        status->client_error = (uint32_t)value;
+        break;
+    case HEAD(BUFFER_CORRUPTED):
+        status->buffer_corrupted = value != 0;
+        break;
+    case HEAD(HIT_GUARDRAIL):
+        status->hit_guardrail = value != 0;
+        break;
+    case HEAD(HEAP_NAME):
+        status->heap_name = builder->strings[builder_string_of_span(builder, field->span)];
+        break;
+    case HEAD(SAMPLING_INTERVAL_BYTES):
+        status->interval_bytes = value;
+        break;
+    case HEAD(ORIG_SAMPLING_INTERVAL_BYTES):
+        status->first_interval_bytes = value;
+        break;
+    case HEAD(TIMESTAMP):
+        status->timestamp_ns = value;
+        break;
+    case HEAD(START_TIMESTAMP):
+        status->start_timestamp_ns = value;
+        break;
+    case HEAD(STATS):
+        return take_stats(status, field->span);
+    case HEAD(EXACT_BYTES):
+        status->exact_bytes = value;
+        break;
+    case HEAD(EXACT_CALLS):
+        status->exact_calls = value;
+        break;
+    case HEAD(UNSENT_RING_BYTES):
+        status->unsent_bytes_of_ring = value;
+        break;
+    case HEAD(LOST):
+        return take_lost(status, field);
+    case HEAD(PEAK_LIVE_BYTES):
+        status->peak_live_bytes = proto_double(field);
+        break;
+    case HEAD(PEAK_LIVE_COUNT):
+        status->peak_live_count = proto_double(field);
+        break;
+    case HEAD(PEAK_TIMESTAMP):
+        status->peak_timestamp_ns = value;
+        break;
+    case HEAD(ALLOCATOR):
+        status->allocator = builder->strings[builder_string_of_span(builder, field->span)];
+        break;
+    case HEAD(EXIT_STATUS):
+        status->exit_status = (int32_t)value;
+        break;
+    case HEAD(REMARK):
+        status->remark = builder->strings[builder_string_of_span(builder, field->span)];
+        break;
+    case HEAD(FINAL):
+        status->final = value != 0;
+        break;
+    case HEAD(DUMP_AT_MAX):
+        status->dump_at_max = value != 0;
+        break;
+    }
+    return 0;
+}
+
+/* The heap of this pid, name and start: after an exec the same pid starts anew. */
+static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump *status,
+                          uint64_t packet_ns)
+{
+    struct profile *profile = builder->profile;
+    uint64_t key[] = {(uint64_t)status->pid, (uint64_t)(uintptr_t)status->heap_name,
+                      status->start_timestamp_ns};
+    bool added;
+    uint64_t id = intern_bytes(&builder->heap_ids, key, sizeof(key), &added);
+    if (id != 0 && !added)
+        return (uint32_t)(id - 1);
+    size_t used = profile->heap_count;
+    uint32_t process = builder_process(builder, status->pid);
+    if (id == 0 || process == PROFILE_NONE ||
+        array_reserve(&profile->heaps, &builder->heap_capacity, used, 1, sizeof(*profile->heaps)) <
+            0 ||
+        array_reserve(&builder->dump_capacities, &builder->dump_capacity_capacity, used, 1,
+                      sizeof(size_t)) < 0) {
+        builder_fail(builder);
+        return PROFILE_NONE;
+    }
+    profile->heaps[used] = (struct profile_heap){
+        .process = process,
+        .name = status->heap_name,
+        .start_boottime_ns = builder_boottime(builder, status->start_timestamp_ns, packet_ns),
+    };
+    builder->dump_capacities[used] = 0;
+    profile->heap_count++;
+    return (uint32_t)used;
+}
+
+static struct pending_dump *find_pending(struct builder *builder, struct builder_sequence *sequence,
+                                         const struct trace_heap_dump *status, uint64_t packet_ns)
+{
+    uint32_t heap = find_heap(builder, status, packet_ns);
+    if (heap == PROFILE_NONE)
+        return NULL;
+    for (size_t i = 0; i < sequence->pending_count; i++) {
+        if (sequence->pending[i].heap == heap &&
+            sequence->pending[i].timestamp_ns == status->timestamp_ns)
+            return &sequence->pending[i];
+    }
+    if (array_reserve(&sequence->pending, &sequence->pending_capacity, sequence->pending_count, 1,
+                      sizeof(*sequence->pending)) < 0) {
+        builder_fail(builder);
+        return NULL;
+    }
+    struct pending_dump *dump = &sequence->pending[sequence->pending_count++];
+    *dump = (struct pending_dump){
+        .heap = heap,
+        .timestamp_ns = status->timestamp_ns,
+        .boottime_ns = builder_boottime(builder, status->timestamp_ns, packet_ns),
+        .status = *status,
+    };
+    return dump;
+}
+
+static int take_process_dump(struct builder *builder, struct builder_sequence *sequence,
+                             struct proto_span entry, uint64_t packet_ns)
+{
+    struct trace_heap_dump status = {.exit_status = -1};
+    struct proto_span again = entry;
+    struct proto_field field;
+    int code;
+    while ((code = proto_next(&entry, &field)) > 0) {
+        if (field.number != HEAD(SAMPLES) && take_head_field(builder, &status, &field) < 0)
+            return -EBADMSG;
+    }
+    if (code < 0)
+        return -EBADMSG;
+    if (status.heap_name == NULL || *status.heap_name == '\0')
+        status.heap_name = builder->strings[builder_string(builder, "libc.malloc", 11)];
+    struct pending_dump *dump = find_pending(builder, sequence, &status, packet_ns);
+    if (dump == NULL)
+        return builder->error;
+    code = 0;
+    while (code == 0 && proto_next(&again, &field) > 0) {
+        if (field.number == HEAD(SAMPLES) && field.type == PROTO_BYTES)
+            code = take_sample(builder, dump, field.span);
+    }
+    return code;
+}
+
+/* --- making dumps --- */
+
+/* samples[]'s figures of one callsite; their threads' go to the end of the dump's. */
+static void merge_threads(struct profile_dump *dump, struct profile_sample *sample,
+                          const struct profile_thread_figures *threads, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct profile_thread_figures *own = &dump->thread_figures[sample->thread_first];
+        uint32_t at = 0;
+        while (at < sample->thread_count && own[at].tid != threads[i].tid)
+            at++;
+        if (at < sample->thread_count) {
+            rollup_figures_add(&own[at].figures, &threads[i].figures);
+        } else {
+            own[sample->thread_count++] = threads[i];
+            dump->thread_figure_count++;
+        }
+    }
+}
+
+static void append_sample(struct profile_dump *dump, const struct profile_sample *sample,
+                          const struct profile_thread_figures *threads)
+{
+    struct profile_sample *added = &dump->samples[dump->sample_count++];
+    *added = *sample;
+    added->thread_first = (uint32_t)dump->thread_figure_count;
+    if (sample->thread_count > 0)
+        memcpy(dump->thread_figures + dump->thread_figure_count, threads + sample->thread_first,
+               sample->thread_count * sizeof(*threads));
+    dump->thread_figure_count += sample->thread_count;
+}
+
+static int scratch_reserve(struct builder *builder)
+{
+    size_t wanted = builder->profile->callsite_count;
+    if (wanted <= builder->sample_of_callsite_size)
+        return 0;
+    wanted += wanted / 2;
+    uint32_t *grown = realloc(builder->sample_of_callsite, wanted * sizeof(*grown));
+    if (grown == NULL)
+        return builder_fail(builder);
+    memset(grown + builder->sample_of_callsite_size, 0,
+           (wanted - builder->sample_of_callsite_size) * sizeof(*grown));
+    builder->sample_of_callsite = grown;
+    builder->sample_of_callsite_size = wanted;
+    return 0;
+}
+
+/* Names each pending sample's callsite; callstacks that differ only in ids are one callsite,
+ * and are chained so that they are summed: next[i] follows i, `first` begins a chain. */
+static int resolve_samples(struct builder *builder, struct builder_sequence *sequence,
+                           struct pending_dump *pending, uint32_t *next, bool *first)
+{
+    for (size_t i = 0; i < pending->sample_count; i++) {
+        struct pending_sample *sample = &pending->samples[i];
+        sample->sample.callsite = builder_resolve(builder, sequence, sample->callstack);
+        if (builder->error < 0 || scratch_reserve(builder) < 0)
+            return builder->error;
+    }
+    for (size_t i = pending->sample_count; i-- > 0;) {
+        uint32_t *head = &builder->sample_of_callsite[pending->samples[i].sample.callsite];
+        if (*head != 0)
+            first[*head - 1] = false;
+        next[i] = *head;
+        first[i] = true;
+        *head = (uint32_t)i + 1;
+    }
+    return 0;
+}
+
+static void fill_dump(struct builder *builder, const struct pending_dump *pending,
+                      const struct profile_dump *before, const uint32_t *next, const bool *first,
+                      struct profile_dump *dump)
+{
+    for (size_t i = 0; i < pending->sample_count; i++) {
+        if (!first[i])
+            continue;
+        append_sample(dump, &pending->samples[i].sample, pending->threads);
+        struct profile_sample *sum = &dump->samples[dump->sample_count - 1];
+        for (uint32_t at = next[i]; at != 0; at = next[at - 1]) {
+            const struct profile_sample *more = &pending->samples[at - 1].sample;
+            rollup_figures_add(&sum->figures, &more->figures);
+            sum->peak_bytes += more->peak_bytes;
+            sum->peak_count += more->peak_count;
+            sum->peak_bytes_variance += more->peak_bytes_variance;
+            sum->peak_count_variance += more->peak_count_variance;
+            merge_threads(dump, sum, pending->threads + more->thread_first, more->thread_count);
+        }
+    }
+    for (size_t i = 0; before != NULL && i < before->sample_count; i++) {
+        if (builder->sample_of_callsite[before->samples[i].callsite] != 0)
+            continue;
+        append_sample(dump, &before->samples[i], before->thread_figures);
+        builder->carried_samples++;
+    }
+    for (size_t i = 0; i < pending->sample_count; i++)
+        builder->sample_of_callsite[pending->samples[i].sample.callsite] = 0;
+    for (size_t i = 0; i < dump->sample_count; i++)
+        rollup_figures_add(&dump->total, &dump->samples[i].figures);
+}
+
+static int make_dump(struct builder *builder, struct builder_sequence *sequence,
+                     struct pending_dump *pending)
+{
+    struct profile_heap *heap = &builder->profile->heaps[pending->heap];
+    const struct profile_dump *before = NULL;
+    if (heap->dump_count > 0 && !pending->status.dump_at_max &&
+        builder->carried_samples < CARRIED_SAMPLES_MAX)
+        before = &heap->dumps[heap->dump_count - 1];
+    struct profile_dump dump = {
+        .boottime_ns = pending->boottime_ns,
+        .final = pending->status.final,
+        .exact_bytes = pending->status.exact_bytes,
+        .exact_calls = pending->status.exact_calls,
+    };
+    size_t samples = pending->sample_count + (before == NULL ? 0 : before->sample_count);
+    size_t threads = pending->thread_count + (before == NULL ? 0 : before->thread_figure_count);
+    uint32_t *next = calloc(pending->sample_count + 1, sizeof(*next));
+    bool *first = calloc(pending->sample_count + 1, sizeof(*first));
+    dump.samples = calloc(samples + 1, sizeof(*dump.samples));
+    dump.thread_figures = calloc(threads + 1, sizeof(*dump.thread_figures));
+    int code = -ENOMEM;
+    if (next == NULL || first == NULL || dump.samples == NULL || dump.thread_figures == NULL ||
+        array_reserve(&heap->dumps, &builder->dump_capacities[pending->heap], heap->dump_count, 1,
+                      sizeof(dump)) < 0)
+        builder_fail(builder);
+    else
+        code = resolve_samples(builder, sequence, pending, next, first);
+    if (code == 0 && scratch_reserve(builder) == 0) {
+        if (before != NULL)
+            before = &heap->dumps[heap->dump_count - 1];
+        fill_dump(builder, pending, before, next, first, &dump);
+        heap->dumps[heap->dump_count++] = dump;
+        heap->status = pending->status;
+        heap->interval_bytes = pending->status.interval_bytes;
+        heap->first_interval_bytes = pending->status.first_interval_bytes != 0
+                                         ? pending->status.first_interval_bytes
+                                         : pending->status.interval_bytes;
+    } else {
+        free(dump.samples);
+        free(dump.thread_figures);
+    }
+    free(next);
+    free(first);
+    return builder->error;
+}
+
+static void commit(struct builder *builder, struct builder_sequence *sequence)
+{
+    for (size_t i = 0; i < sequence->pending_count; i++) {
+        struct pending_dump *pending = &sequence->pending[i];
+        if (builder->error == 0)
+            make_dump(builder, sequence, pending);
+        free(pending->samples);
+        free(pending->threads);
+    }
+    sequence->pending_count = 0;
+}
+
+bool builder_commit_rest(struct builder *builder)
+{
+    bool any = false;
+    for (size_t i = 0; i < builder->sequence_count; i++) {
+        any |= builder->sequences[i].pending_count > 0;
+        commit(builder, &builder->sequences[i]);
+    }
+    return any;
+}
+
+static int take_profile_field(struct builder *builder, struct builder_sequence *sequence,
+                              const struct proto_field *field, uint64_t packet_ns)
+{
+    switch (field->type == PROTO_BYTES ? field->number : 0) {
+    case PB_PROFILE_PACKET_STRINGS:
+        return builder_intern(builder, sequence, INTERNED_ANY_STRING, field->span);
+    case PB_PROFILE_PACKET_MAPPINGS:
+        return builder_intern(builder, sequence, INTERNED_MAPPING, field->span);
+    case PB_PROFILE_PACKET_FRAMES:
+        return builder_intern(builder, sequence, INTERNED_FRAME, field->span);
+    case PB_PROFILE_PACKET_CALLSTACKS:
+        return builder_intern(builder, sequence, INTERNED_CALLSTACK, field->span);
+    case PB_PROFILE_PACKET_PROCESS_DUMPS:
+        return take_process_dump(builder, sequence, field->span, packet_ns);
+    }
+    return 0;
+}
+
+int builder_profile_packet(struct builder *builder, struct builder_sequence *sequence,
+                           struct proto_span packet, uint64_t packet_ns)
+{
+    struct proto_field field;
+    uint64_t index = 0;
+    bool continued = false, has_index = false;
+    int status, code = 0;
+    while ((status = proto_next(&packet, &field)) > 0) {
+        if (field.number == PB_PROFILE_PACKET_CONTINUED) {
+            continued = field.value != 0;
+        } else if (field.number == PB_PROFILE_PACKET_INDEX) {
+            index = field.value;
+            has_index = true;
+        } else {
+            int result = take_profile_field(builder, sequence, &field, packet_ns);
+            code = code == 0 ? result : code;
+        }
+    }
+    if (has_index && sequence->index_known && index > sequence->next_index)
+        builder->missing_packets += index - sequence->next_index;
+    if (has_index) {
+        sequence->index_known = true;
+        sequence->next_index = index + 1;
+    }
+    if (!continued)
+        commit(builder, sequence);
+    return status < 0 ? -EBADMSG : code;
+}

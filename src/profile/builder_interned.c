@@ -1,0 +1,365 @@
+/* See builder.h: interned data of each sequence. */
+#include <string.h>
+
+#include "pb_field_numbers.h"
+#include "profile/builder.h"
+#include "util/array.h"
+
+#define PATH_BYTES_MAX 8192u
+#define NO_STACK "[stack not in the trace]"
+#define NO_FRAME "[frame not in the trace]"
+
+void sequence_clear_interned(struct builder_sequence *sequence)
+{
+    id_map_free(&sequence->names);
+    id_map_free(&sequence->paths);
+    id_map_free(&sequence->source_paths);
+    id_map_free(&sequence->build_ids);
+    id_map_free(&sequence->mappings);
+    id_map_free(&sequence->frames);
+    id_map_free(&sequence->callstacks);
+    sequence->mapping_count = sequence->frame_count = sequence->callstack_count = 0;
+    sequence->id_count = 0;
+}
+
+void sequence_free(struct builder_sequence *sequence)
+{
+    sequence_clear_interned(sequence);
+    for (size_t i = 0; i < sequence->pending_count; i++) {
+        free(sequence->pending[i].samples);
+        free(sequence->pending[i].threads);
+    }
+    free(sequence->pending);
+    free(sequence->mapping_items);
+    free(sequence->frame_items);
+    free(sequence->callstack_items);
+    free(sequence->ids);
+}
+
+struct builder_sequence *builder_sequence(struct builder *builder, uint32_t id)
+{
+    uint32_t index = id_map_find(&builder->sequence_ids, id);
+    if (index != ID_MAP_NONE)
+        return &builder->sequences[index];
+    size_t used = builder->sequence_count;
+    if (array_reserve(&builder->sequences, &builder->sequence_capacity, used, 1,
+                      sizeof(*builder->sequences)) < 0 ||
+        id_map_set(&builder->sequence_ids, id, (uint32_t)used) < 0) {
+        builder_fail(builder);
+        return NULL;
+    }
+    memset(&builder->sequences[used], 0, sizeof(*builder->sequences));
+    builder->sequence_count++;
+    return &builder->sequences[used];
+}
+
+/* --- taking entries --- */
+
+static int put_id(struct builder *builder, struct builder_sequence *sequence, uint64_t id)
+{
+    if (array_reserve(&sequence->ids, &sequence->id_capacity, sequence->id_count, 1,
+                      sizeof(*sequence->ids)) < 0)
+        return builder_fail(builder);
+    sequence->ids[sequence->id_count++] = id;
+    return 0;
+}
+
+/* A repeated number, packed or not. */
+static int put_ids(struct builder *builder, struct builder_sequence *sequence,
+                   const struct proto_field *field)
+{
+    struct proto_span span = field->span;
+    uint64_t id;
+    if (field->type == PROTO_VARINT)
+        return put_id(builder, sequence, field->value);
+    while (span.at < span.end) {
+        if (!proto_read_varint(&span, &id))
+            return -EBADMSG;
+        if (put_id(builder, sequence, id) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int intern_string(struct builder *builder, struct builder_sequence *sequence,
+                         enum interned_kind kind, struct proto_span entry)
+{
+    struct proto_field field;
+    struct proto_span bytes = {0};
+    uint64_t iid = 0;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (field.number == PB_INTERNED_STRING_IID)
+            iid = field.value;
+        else if (field.number == PB_INTERNED_STRING_STR)
+            bytes = field.span;
+    }
+    if (status < 0)
+        return -EBADMSG;
+    int code = 0;
+    bool any = kind == INTERNED_ANY_STRING;
+    uint32_t text = builder_string_of_span(builder, bytes);
+    if (kind == INTERNED_NAME || any)
+        code |= id_map_set(&sequence->names, iid, text);
+    if (kind == INTERNED_PATH || any)
+        code |= id_map_set(&sequence->paths, iid, text);
+    if (kind == INTERNED_SOURCE_PATH)
+        code |= id_map_set(&sequence->source_paths, iid, text);
+    if (kind == INTERNED_BUILD_ID || any)
+        code |= id_map_set(&sequence->build_ids, iid, builder_hex(builder, bytes));
+    return code == 0 ? builder->error : builder_fail(builder);
+}
+
+static int intern_mapping(struct builder *builder, struct builder_sequence *sequence,
+                          struct proto_span entry)
+{
+    struct sequence_mapping item = {.first_path = sequence->id_count, .resolved = PROFILE_NONE};
+    struct proto_field field;
+    uint64_t iid = 0;
+    int status, code = 0;
+    while ((status = proto_next(&entry, &field)) > 0 && code == 0) {
+        switch (field.number) {
+        case PB_MAPPING_IID:
+            iid = field.value;
+            break;
+        case PB_MAPPING_BUILD_ID:
+            item.build_id = field.value;
+            break;
+        case PB_MAPPING_EXACT_OFFSET:
+            item.mapping.exact_offset = field.value;
+            break;
+        case PB_MAPPING_START:
+            item.mapping.start = field.value;
+            break;
+        case PB_MAPPING_END:
+            item.mapping.end = field.value;
+            break;
+        case PB_MAPPING_LOAD_BIAS:
+            item.mapping.load_bias = field.value;
+            break;
+        case PB_MAPPING_PATH_STRING_IDS:
+            code = put_ids(builder, sequence, &field);
+            break;
+        }
+    }
+    if (status < 0 || code < 0)
+        return code < 0 ? code : -EBADMSG;
+    item.path_count = (uint32_t)(sequence->id_count - item.first_path);
+    if (array_reserve(&sequence->mapping_items, &sequence->mapping_capacity,
+                      sequence->mapping_count, 1, sizeof(item)) < 0 ||
+        id_map_set(&sequence->mappings, iid, (uint32_t)sequence->mapping_count) < 0)
+        return builder_fail(builder);
+    sequence->mapping_items[sequence->mapping_count++] = item;
+    return 0;
+}
+
+static int intern_frame(struct builder *builder, struct builder_sequence *sequence,
+                        struct proto_span entry)
+{
+    struct sequence_frame item = {.resolved = PROFILE_NONE};
+    struct proto_field field;
+    uint64_t iid = 0;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        switch (field.number) {
+        case PB_FRAME_IID:
+            iid = field.value;
+            break;
+        case PB_FRAME_FUNCTION_NAME_ID:
+            item.name = field.value;
+            break;
+        case PB_FRAME_MAPPING_ID:
+            item.mapping = field.value;
+            break;
+        case PB_FRAME_REL_PC:
+            item.rel_pc = field.value;
+            break;
+        case PB_FRAME_SOURCE_PATH_IID:
+            item.source_path = field.value;
+            break;
+        case PB_FRAME_LINE_NUMBER:
+            item.line = (uint32_t)field.value;
+            break;
+        }
+    }
+    if (status < 0)
+        return -EBADMSG;
+    if (array_reserve(&sequence->frame_items, &sequence->frame_capacity, sequence->frame_count, 1,
+                      sizeof(item)) < 0 ||
+        id_map_set(&sequence->frames, iid, (uint32_t)sequence->frame_count) < 0)
+        return builder_fail(builder);
+    sequence->frame_items[sequence->frame_count++] = item;
+    return 0;
+}
+
+static int intern_callstack(struct builder *builder, struct builder_sequence *sequence,
+                            struct proto_span entry)
+{
+    struct sequence_callstack item = {.first_frame = sequence->id_count, .resolved = PROFILE_NONE};
+    struct proto_field field;
+    uint64_t iid = 0;
+    int status, code = 0;
+    while ((status = proto_next(&entry, &field)) > 0 && code == 0) {
+        if (field.number == PB_CALLSTACK_IID)
+            iid = field.value;
+        else if (field.number == PB_CALLSTACK_FRAME_IDS)
+            code = put_ids(builder, sequence, &field);
+    }
+    if (status < 0 || code < 0)
+        return code < 0 ? code : -EBADMSG;
+    item.frame_count = (uint32_t)(sequence->id_count - item.first_frame);
+    if (array_reserve(&sequence->callstack_items, &sequence->callstack_capacity,
+                      sequence->callstack_count, 1, sizeof(item)) < 0 ||
+        id_map_set(&sequence->callstacks, iid, (uint32_t)sequence->callstack_count) < 0)
+        return builder_fail(builder);
+    sequence->callstack_items[sequence->callstack_count++] = item;
+    return 0;
+}
+
+int builder_intern(struct builder *builder, struct builder_sequence *sequence,
+                   enum interned_kind kind, struct proto_span entry)
+{
+    switch (kind) {
+    case INTERNED_MAPPING:
+        return intern_mapping(builder, sequence, entry);
+    case INTERNED_FRAME:
+        return intern_frame(builder, sequence, entry);
+    case INTERNED_CALLSTACK:
+        return intern_callstack(builder, sequence, entry);
+    default:
+        return intern_string(builder, sequence, kind, entry);
+    }
+}
+
+int builder_interned_data(struct builder *builder, struct builder_sequence *sequence,
+                          struct proto_span data)
+{
+    struct proto_field field;
+    int status, code = 0;
+    while (code == 0 && (status = proto_next(&data, &field)) != 0) {
+        enum interned_kind kind;
+        if (status < 0)
+            return -EBADMSG;
+        switch (field.type == PROTO_BYTES ? field.number : 0) {
+        case PB_INTERNED_DATA_BUILD_IDS:
+            kind = INTERNED_BUILD_ID;
+            break;
+        case PB_INTERNED_DATA_MAPPING_PATHS:
+            kind = INTERNED_PATH;
+            break;
+        case PB_INTERNED_DATA_SOURCE_PATHS:
+            kind = INTERNED_SOURCE_PATH;
+            break;
+        case PB_INTERNED_DATA_FUNCTION_NAMES:
+            kind = INTERNED_NAME;
+            break;
+        case PB_INTERNED_DATA_MAPPINGS:
+            kind = INTERNED_MAPPING;
+            break;
+        case PB_INTERNED_DATA_FRAMES:
+            kind = INTERNED_FRAME;
+            break;
+        case PB_INTERNED_DATA_CALLSTACKS:
+            kind = INTERNED_CALLSTACK;
+            break;
+        default:
+            continue;
+        }
+        code = builder_intern(builder, sequence, kind, field.span);
+    }
+    return code;
+}
+
+/* --- using them --- */
+
+static uint32_t string_or_empty(const struct id_map *map, uint64_t iid)
+{
+    uint32_t text = id_map_find(map, iid);
+    return text == ID_MAP_NONE ? 0 : text;
+}
+
+/* "/usr" "/lib" ...; a pseudo-file such as [vdso] has no slash before it. */
+static uint32_t join_path(struct builder *builder, const struct builder_sequence *sequence,
+                          const struct sequence_mapping *item)
+{
+    char path[PATH_BYTES_MAX];
+    size_t length = 0;
+    for (uint32_t i = 0; i < item->path_count; i++) {
+        uint64_t iid = sequence->ids[item->first_path + i];
+        const char *part = builder->strings[string_or_empty(&sequence->paths, iid)];
+        size_t part_length = strlen(part);
+        if (part_length == 0)
+            continue;
+        if (part_length + 1 > sizeof(path) - length)
+            break;
+        if (*part != '/' && !(item->path_count == 1 && *part == '['))
+            path[length++] = '/';
+        memcpy(path + length, part, part_length);
+        length += part_length;
+    }
+    return builder_string(builder, path, length);
+}
+
+static uint32_t resolve_mapping(struct builder *builder, struct builder_sequence *sequence,
+                                uint64_t iid)
+{
+    uint32_t index = id_map_find(&sequence->mappings, iid);
+    if (index == ID_MAP_NONE)
+        return PROFILE_NONE;
+    struct sequence_mapping *item = &sequence->mapping_items[index];
+    /* Marker frames stand in a mapping that is nowhere. */
+    if (item->path_count == 0 && item->mapping.end == 0 && item->build_id == 0)
+        return PROFILE_NONE;
+    if (item->resolved == PROFILE_NONE)
+        item->resolved =
+            builder_mapping(builder, &item->mapping, join_path(builder, sequence, item),
+                            string_or_empty(&sequence->build_ids, item->build_id));
+    return item->resolved;
+}
+
+static uint32_t marker(struct builder *builder, const char *name)
+{
+    return builder_frame(builder, PROFILE_NONE, 0, builder_string(builder, name, strlen(name)), 0,
+                         0);
+}
+
+static uint32_t resolve_frame(struct builder *builder, struct builder_sequence *sequence,
+                              uint64_t iid)
+{
+    uint32_t index = id_map_find(&sequence->frames, iid);
+    if (index == ID_MAP_NONE) {
+        builder->missing_frames++;
+        return marker(builder, NO_FRAME);
+    }
+    struct sequence_frame *item = &sequence->frame_items[index];
+    if (item->resolved == PROFILE_NONE)
+        item->resolved =
+            builder_frame(builder, resolve_mapping(builder, sequence, item->mapping), item->rel_pc,
+                          string_or_empty(&sequence->names, item->name),
+                          string_or_empty(&sequence->source_paths, item->source_path), item->line);
+    return item->resolved;
+}
+
+uint32_t builder_resolve(struct builder *builder, struct builder_sequence *sequence,
+                         uint64_t callstack)
+{
+    uint32_t index = id_map_find(&sequence->callstacks, callstack);
+    if (index == ID_MAP_NONE || sequence->callstack_items[index].frame_count == 0) {
+        builder->missing_frames += index == ID_MAP_NONE;
+        return builder_callsite(builder, PROFILE_NONE, marker(builder, NO_STACK));
+    }
+    struct sequence_callstack *item = &sequence->callstack_items[index];
+    if (item->resolved != PROFILE_NONE)
+        return item->resolved;
+    uint32_t callsite = PROFILE_NONE;
+    for (uint32_t i = 0; i < item->frame_count; i++) {
+        uint32_t frame = resolve_frame(builder, sequence, sequence->ids[item->first_frame + i]);
+        if (builder->error < 0)
+            return PROFILE_NONE;
+        callsite = builder_callsite(builder, callsite, frame);
+        if (builder->error < 0)
+            return PROFILE_NONE;
+    }
+    item->resolved = callsite;
+    return callsite;
+}

@@ -1,0 +1,461 @@
+/* See builder.h: which packet means what. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pb_field_numbers.h"
+#include "profile/builder.h"
+#include "util/array.h"
+
+#define CLOCK_ID_MONOTONIC_COARSE 4u
+#define CLOCK_ID_BOOTTIME 6u
+#define SEQUENCE_CLEARED 1u
+#define COMMAND_BYTES_MAX 4096u
+
+/* --- processes and threads --- */
+
+static uint32_t add_process(struct builder *builder, int32_t pid)
+{
+    struct profile *profile = builder->profile;
+    size_t used = profile->process_count;
+    if (array_reserve(&profile->processes, &builder->process_capacity, used, 1,
+                      sizeof(*profile->processes)) < 0 ||
+        array_reserve(&builder->timeline_capacities, &builder->timeline_capacity_capacity, used, 1,
+                      sizeof(size_t)) < 0 ||
+        id_map_set(&builder->processes, (uint32_t)pid, (uint32_t)used) < 0) {
+        builder_fail(builder);
+        return PROFILE_NONE;
+    }
+    profile->processes[used] = (struct profile_process){.pid = pid, .name = "", .command = ""};
+    builder->timeline_capacities[used] = 0;
+    profile->process_count++;
+    return (uint32_t)used;
+}
+
+uint32_t builder_process(struct builder *builder, int32_t pid)
+{
+    uint32_t index = id_map_find(&builder->processes, (uint32_t)pid);
+    return index == ID_MAP_NONE ? add_process(builder, pid) : index;
+}
+
+static bool is_plain(const char *argument, size_t length)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-+=./,:@%^";
+    for (size_t i = 0; i < length; i++) {
+        if (argument[i] == '\0' || strchr(plain, argument[i]) == NULL)
+            return false;
+    }
+    return length > 0;
+}
+
+/* Appends the argument as a shell would have to be given it; what does not fit is left out. */
+static void append_argument(char *command, size_t *at, struct proto_span argument)
+{
+    const char *text = (const char *)argument.at;
+    size_t length = proto_length(argument), quotes = 2;
+    bool plain = is_plain(text, length);
+    for (size_t i = 0; i < length; i++)
+        quotes += text[i] == '\'' ? 3 : 0;
+    if (length + quotes + 1 >= COMMAND_BYTES_MAX - *at)
+        return;
+    if (*at > 0)
+        command[(*at)++] = ' ';
+    if (!plain)
+        command[(*at)++] = '\'';
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '\'') {
+            memcpy(command + *at, "'\\''", 4);
+            *at += 4;
+        } else {
+            command[(*at)++] = text[i];
+        }
+    }
+    if (!plain)
+        command[(*at)++] = '\'';
+}
+
+static struct proto_span base_name(struct proto_span path)
+{
+    for (const uint8_t *at = path.end; at > path.at; at--) {
+        if (at[-1] == '/') {
+            if (at < path.end)
+                path.at = at;
+            break;
+        }
+    }
+    return path;
+}
+
+static bool has_heaps(const struct profile *profile, uint32_t process)
+{
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        if (profile->heaps[i].process == process)
+            return true;
+    }
+    return false;
+}
+
+static int take_process(struct builder *builder, struct proto_span entry)
+{
+    char command[COMMAND_BYTES_MAX];
+    size_t command_length = 0;
+    struct proto_span first = {0};
+    struct proto_field field;
+    int32_t pid = 0, parent_pid = 0, uid = 0;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        switch (field.number) {
+        case PB_PROCESS_TREE_PROCESS_PID:
+            pid = (int32_t)field.value;
+            break;
+        case PB_PROCESS_TREE_PROCESS_PPID:
+            parent_pid = (int32_t)field.value;
+            break;
+        case PB_PROCESS_TREE_PROCESS_UID:
+            uid = (int32_t)field.value;
+            break;
+        case PB_PROCESS_TREE_PROCESS_CMDLINE:
+            if (first.at == NULL)
+                first = field.span;
+            append_argument(command, &command_length, field.span);
+            break;
+        }
+    }
+    if (status < 0)
+        return -EBADMSG;
+    uint32_t text = builder_string(builder, command, command_length);
+    uint32_t index = builder_process(builder, pid);
+    if (builder->error < 0)
+        return builder->error;
+    /* The same pid with another command line has called exec: what was measured before is
+     * another program's. */
+    const char *known = builder->profile->processes[index].command;
+    if (*known != '\0' && strcmp(known, builder->strings[text]) != 0 &&
+        has_heaps(builder->profile, index) && (index = add_process(builder, pid)) == PROFILE_NONE)
+        return builder->error;
+    struct profile_process *process = &builder->profile->processes[index];
+    process->parent_pid = parent_pid;
+    process->uid = uid;
+    if (command_length > 0) {
+        process->command = builder->strings[text];
+        process->name = builder->strings[builder_string_of_span(builder, base_name(first))];
+    }
+    return builder->error;
+}
+
+static int take_thread(struct builder *builder, struct proto_span entry)
+{
+    struct profile *profile = builder->profile;
+    struct profile_thread thread = {.name = ""};
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (field.number == PB_PROCESS_TREE_THREAD_TID)
+            thread.tid = (int32_t)field.value;
+        else if (field.number == PB_PROCESS_TREE_THREAD_TGID)
+            thread.pid = (int32_t)field.value;
+        else if (field.number == PB_PROCESS_TREE_THREAD_NAME)
+            thread.name = builder->strings[builder_string_of_span(builder, field.span)];
+    }
+    if (status < 0)
+        return -EBADMSG;
+    uint64_t key = (uint64_t)(uint32_t)thread.pid << 32 | (uint32_t)thread.tid;
+    uint32_t known = id_map_find(&builder->threads, key);
+    if (known != ID_MAP_NONE) {
+        if (*thread.name != '\0')
+            profile->threads[known].name = thread.name;
+        return builder->error;
+    }
+    size_t used = profile->thread_count;
+    if (array_reserve(&profile->threads, &builder->thread_capacity, used, 1, sizeof(thread)) < 0 ||
+        id_map_set(&builder->threads, key, (uint32_t)used) < 0)
+        return builder_fail(builder);
+    profile->threads[profile->thread_count++] = thread;
+    return builder->error;
+}
+
+static int take_tree(struct builder *builder, struct proto_span tree)
+{
+    struct proto_field field;
+    int status, code = 0;
+    while (code == 0 && (status = proto_next(&tree, &field)) != 0) {
+        if (status < 0)
+            return -EBADMSG;
+        if (field.number == PB_PROCESS_TREE_PROCESSES)
+            code = take_process(builder, field.span);
+        else if (field.number == PB_PROCESS_TREE_THREADS)
+            code = take_thread(builder, field.span);
+    }
+    return code;
+}
+
+static int take_unprofiled(struct builder *builder, struct proto_span entry)
+{
+    struct profile *profile = builder->profile;
+    struct profile_unprofiled process = {.name = "", .reason = ""};
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (field.number == PB_UNPROFILED_PROCESS_PID)
+            process.pid = (int32_t)field.value;
+        else if (field.number == PB_UNPROFILED_PROCESS_PARENT_PID)
+            process.parent_pid = (int32_t)field.value;
+        else if (field.number == PB_UNPROFILED_PROCESS_NAME)
+            process.name = builder->strings[builder_string_of_span(builder, field.span)];
+        else if (field.number == PB_UNPROFILED_PROCESS_REASON)
+            process.reason = builder->strings[builder_string_of_span(builder, field.span)];
+    }
+    if (status < 0)
+        return -EBADMSG;
+    if (array_reserve(&profile->unprofiled, &builder->unprofiled_capacity,
+                      profile->unprofiled_count, 1, sizeof(process)) < 0)
+        return builder_fail(builder);
+    profile->unprofiled[profile->unprofiled_count++] = process;
+    return builder->error;
+}
+
+/* --- clocks and the timeline --- */
+
+static int take_clocks(struct builder *builder, struct proto_span snapshot)
+{
+    struct proto_field field, inner;
+    uint64_t coarse = 0, boottime = 0;
+    int status = 0;
+    while ((status = proto_next(&snapshot, &field)) > 0) {
+        uint64_t id = 0, timestamp = 0;
+        if (field.number != PB_CLOCK_SNAPSHOT_CLOCKS)
+            continue;
+        while ((status = proto_next(&field.span, &inner)) > 0) {
+            if (inner.number == PB_CLOCK_SNAPSHOT_CLOCK_CLOCK_ID)
+                id = inner.value;
+            else if (inner.number == PB_CLOCK_SNAPSHOT_CLOCK_TIMESTAMP)
+                timestamp = inner.value;
+        }
+        if (status < 0)
+            return -EBADMSG;
+        if (id == CLOCK_ID_MONOTONIC_COARSE)
+            coarse = timestamp;
+        else if (id == CLOCK_ID_BOOTTIME)
+            boottime = timestamp;
+    }
+    if (status < 0)
+        return -EBADMSG;
+    if (coarse != 0 && boottime != 0) {
+        builder->monotonic_to_boottime_ns = (int64_t)(boottime - coarse);
+        builder->clock_known = true;
+    }
+    return 0;
+}
+
+uint64_t builder_boottime(const struct builder *builder, uint64_t monotonic_coarse_ns,
+                          uint64_t packet_ns)
+{
+    if (monotonic_coarse_ns == 0 || !builder->clock_known)
+        return packet_ns;
+    return monotonic_coarse_ns + (uint64_t)builder->monotonic_to_boottime_ns;
+}
+
+static int take_memory_point(struct builder *builder, struct proto_span entry, uint64_t packet_ns)
+{
+    struct profile_memory_point point = {.boottime_ns = packet_ns};
+    struct proto_field field;
+    int32_t pid = 0;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (field.number == PB_PROCESS_STATS_PROCESS_PID)
+            pid = (int32_t)field.value;
+        else if (field.number == PB_PROCESS_STATS_PROCESS_VM_RSS_KB)
+            point.rss_bytes = field.value * 1024;
+        else if (field.number == PB_PROCESS_STATS_PROCESS_RSS_ANON_KB)
+            point.rss_anon_bytes = field.value * 1024;
+        else if (field.number == PB_PROCESS_STATS_PROCESS_VM_SIZE_KB)
+            point.vm_bytes = field.value * 1024;
+        else if (field.number == PB_PROCESS_STATS_PROCESS_HEAP_BYTES)
+            point.heap_bytes = field.value;
+    }
+    if (status < 0)
+        return -EBADMSG;
+    if ((point.rss_bytes | point.vm_bytes | point.heap_bytes) == 0)
+        return 0;
+    uint32_t index = builder_process(builder, pid);
+    if (index == PROFILE_NONE)
+        return builder->error;
+    struct profile_process *process = &builder->profile->processes[index];
+    if (array_reserve(&process->timeline, &builder->timeline_capacities[index],
+                      process->timeline_count, 1, sizeof(point)) < 0)
+        return builder_fail(builder);
+    process->timeline[process->timeline_count++] = point;
+    return 0;
+}
+
+static int take_process_stats(struct builder *builder, struct proto_span stats, uint64_t packet_ns)
+{
+    struct proto_field field;
+    int status, code = 0;
+    while (code == 0 && (status = proto_next(&stats, &field)) != 0) {
+        if (status < 0)
+            return -EBADMSG;
+        if (field.number == PB_PROCESS_STATS_PROCESSES)
+            code = take_memory_point(builder, field.span, packet_ns);
+    }
+    return code;
+}
+
+/* --- symbols found later --- */
+
+static int take_address(struct builder *builder, struct proto_span entry, uint32_t path,
+                        uint32_t build_id)
+{
+    struct proto_field field, inner;
+    struct builder_symbol symbol = {0};
+    uint64_t address = 0;
+    bool have_line = false, added;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (field.number == PB_ADDRESS_SYMBOLS_ADDRESS)
+            address = field.value;
+        if (field.number != PB_ADDRESS_SYMBOLS_LINES || have_line)
+            continue;
+        have_line = true; /* the innermost comes first */
+        while ((status = proto_next(&field.span, &inner)) > 0) {
+            if (inner.number == PB_LINE_FUNCTION_NAME)
+                symbol.name = builder_string_of_span(builder, inner.span);
+            else if (inner.number == PB_LINE_SOURCE_FILE_NAME)
+                symbol.source_file = builder_string_of_span(builder, inner.span);
+            else if (inner.number == PB_LINE_LINE_NUMBER)
+                symbol.line = (uint32_t)inner.value;
+        }
+        if (status < 0)
+            return -EBADMSG;
+    }
+    if (status < 0)
+        return -EBADMSG;
+    uint64_t key[] = {path, build_id, address};
+    if (array_reserve(&builder->symbols, &builder->symbol_capacity, builder->symbol_count, 1,
+                      sizeof(symbol)) < 0)
+        return builder_fail(builder);
+    uint64_t id = intern_bytes(&builder->symbol_ids, key, sizeof(key), &added);
+    if (id == 0)
+        return builder_fail(builder);
+    builder->symbols[id - 1] = symbol;
+    builder->symbol_count += added;
+    return builder->error;
+}
+
+static int take_module_symbols(struct builder *builder, struct proto_span module)
+{
+    struct proto_span again = module;
+    struct proto_field field;
+    uint32_t path = 0, build_id = 0;
+    int status, code = 0;
+    while ((status = proto_next(&module, &field)) > 0) {
+        if (field.number == PB_MODULE_SYMBOLS_PATH)
+            path = builder_string_of_span(builder, field.span);
+        else if (field.number == PB_MODULE_SYMBOLS_BUILD_ID)
+            build_id = builder_hex(builder, field.span);
+    }
+    if (status < 0)
+        return -EBADMSG;
+    while (code == 0 && proto_next(&again, &field) > 0) {
+        if (field.number == PB_MODULE_SYMBOLS_ADDRESS_SYMBOLS)
+            code = take_address(builder, field.span, path, build_id);
+    }
+    return code;
+}
+
+/* --- packets --- */
+
+struct packet_parts {
+    uint64_t timestamp_ns;
+    uint32_t sequence_id;
+    bool cleared;
+    struct proto_span interned, profile_packet, tree, stats, clocks, symbols, unprofiled;
+};
+
+static int split_packet(struct proto_span packet, struct packet_parts *parts)
+{
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&packet, &field)) > 0) {
+        switch (field.number) {
+        case PB_TRACE_PACKET_TIMESTAMP:
+            parts->timestamp_ns = field.value;
+            break;
+        case PB_TRACE_PACKET_TRUSTED_PACKET_SEQUENCE_ID:
+            parts->sequence_id = (uint32_t)field.value;
+            break;
+        case PB_TRACE_PACKET_SEQUENCE_FLAGS:
+            parts->cleared |= field.value & SEQUENCE_CLEARED;
+            break;
+        case PB_TRACE_PACKET_INCREMENTAL_STATE_CLEARED:
+            parts->cleared |= field.value != 0;
+            break;
+        case PB_TRACE_PACKET_INTERNED_DATA:
+            parts->interned = field.span;
+            break;
+        case PB_TRACE_PACKET_PROFILE_PACKET:
+            parts->profile_packet = field.span;
+            break;
+        case PB_TRACE_PACKET_PROCESS_TREE:
+            parts->tree = field.span;
+            break;
+        case PB_TRACE_PACKET_PROCESS_STATS:
+            parts->stats = field.span;
+            break;
+        case PB_TRACE_PACKET_CLOCK_SNAPSHOT:
+            parts->clocks = field.span;
+            break;
+        case PB_TRACE_PACKET_MODULE_SYMBOLS:
+            parts->symbols = field.span;
+            break;
+        case PB_TRACE_PACKET_UNPROFILED_PROCESS:
+            parts->unprofiled = field.span;
+            break;
+        }
+    }
+    return status;
+}
+
+static int take_parts(struct builder *builder, const struct packet_parts *parts)
+{
+    int code = 0;
+    if (parts->cleared || parts->interned.at != NULL || parts->profile_packet.at != NULL) {
+        struct builder_sequence *sequence = builder_sequence(builder, parts->sequence_id);
+        if (sequence == NULL)
+            return builder->error;
+        if (parts->cleared)
+            sequence_clear_interned(sequence);
+        if (parts->interned.at != NULL)
+            code = builder_interned_data(builder, sequence, parts->interned);
+        if (parts->profile_packet.at != NULL && code != -ENOMEM) {
+            int result = builder_profile_packet(builder, sequence, parts->profile_packet,
+                                                parts->timestamp_ns);
+            code = code == 0 ? result : code;
+        }
+    }
+    if (code == 0 && parts->tree.at != NULL)
+        code = take_tree(builder, parts->tree);
+    if (code == 0 && parts->stats.at != NULL)
+        code = take_process_stats(builder, parts->stats, parts->timestamp_ns);
+    if (code == 0 && parts->clocks.at != NULL)
+        code = take_clocks(builder, parts->clocks);
+    if (code == 0 && parts->symbols.at != NULL)
+        code = take_module_symbols(builder, parts->symbols);
+    if (code == 0 && parts->unprofiled.at != NULL)
+        code = take_unprofiled(builder, parts->unprofiled);
+    return code;
+}
+
+int builder_packet(struct builder *builder, struct proto_span packet)
+{
+    struct packet_parts parts = {0};
+    builder->packets++;
+    if (split_packet(packet, &parts) < 0) {
+        builder->damaged_packets++;
+        return builder->error;
+    }
+    if (take_parts(builder, &parts) == -EBADMSG)
+        builder->damaged_packets++;
+    return builder->error;
+}

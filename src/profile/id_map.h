@@ -1,0 +1,64 @@
+/* From 64-bit ids to 32-bit indexes; an open hash table. */
+#ifndef HEAPPROFD_PROFILE_ID_MAP_H
+#define HEAPPROFD_PROFILE_ID_MAP_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define ID_MAP_NONE UINT32_MAX
+
+struct id_map {
+    struct id_map_entry {
+        uint64_t id;
+        uint32_t index, used;
+    } * entries;
+    size_t size; /* a power of two, or 0 */
+    size_t count;
+};
+
+static inline struct id_map_entry *id_map_slot(const struct id_map *map, uint64_t id)
+{
+    size_t mask = map->size - 1;
+    size_t at = (size_t)((id * UINT64_C(0x9e3779b97f4a7c15)) >> 20) & mask;
+    while (map->entries[at].used && map->entries[at].id != id)
+        at = (at + 1) & mask;
+    return &map->entries[at];
+}
+
+static inline uint32_t id_map_find(const struct id_map *map, uint64_t id)
+{
+    if (map->size == 0)
+        return ID_MAP_NONE;
+    const struct id_map_entry *entry = id_map_slot(map, id);
+    return entry->used ? entry->index : ID_MAP_NONE;
+}
+
+/* Sets, or replaces. 0 or -ENOMEM. */
+static inline int id_map_set(struct id_map *map, uint64_t id, uint32_t index)
+{
+    if (map->count >= map->size / 4 * 3) {
+        struct id_map grown = {.size = map->size == 0 ? 64 : map->size * 2, .count = map->count};
+        grown.entries = calloc(grown.size, sizeof(*grown.entries));
+        if (grown.entries == NULL)
+            return -ENOMEM;
+        for (size_t i = 0; i < map->size; i++) {
+            if (map->entries[i].used)
+                *id_map_slot(&grown, map->entries[i].id) = map->entries[i];
+        }
+        free(map->entries);
+        *map = grown;
+    }
+    struct id_map_entry *entry = id_map_slot(map, id);
+    map->count += !entry->used;
+    *entry = (struct id_map_entry){id, index, 1};
+    return 0;
+}
+
+static inline void id_map_free(struct id_map *map)
+{
+    free(map->entries);
+    *map = (struct id_map){0};
+}
+
+#endif

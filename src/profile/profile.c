@@ -1,0 +1,107 @@
+/* See profile.h. */
+#include "profile/profile.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "profile/builder.h"
+#include "trace/trace_reader.h"
+
+static struct profile *read_all(struct trace_reader *reader, struct error *error)
+{
+    struct error problem = {0};
+    struct proto_span packet;
+    int code = 0;
+    struct builder *builder = builder_new();
+    if (builder == NULL) {
+        error_set(error, -ENOMEM, "no memory to read the trace");
+        return NULL;
+    }
+    while (code == 0 && (code = trace_reader_next(reader, &packet, &problem)) > 0)
+        code = builder_packet(builder, packet);
+    bool nothing_good = builder->packets == builder->damaged_packets;
+    if (nothing_good && code == 0)
+        error_set(&problem, -ENODATA, "%s", "there is no trace packet in it: is it a trace?");
+    if (nothing_good || builder->error < 0) {
+        if (builder->error < 0)
+            error_set(error, -ENOMEM, "no memory to read the trace");
+        else
+            error_set(error, problem.code, "%s", problem.message);
+        builder_abandon(builder);
+        return NULL;
+    }
+    struct profile *profile = builder_finish(builder, code < 0 ? problem.message : NULL);
+    if (profile == NULL)
+        error_set(error, -ENOMEM, "no memory to read the trace");
+    return profile;
+}
+
+struct profile *profile_read(const char *path, struct error *error)
+{
+    struct trace_reader *reader = trace_reader_open(path, error);
+    if (reader == NULL)
+        return NULL;
+    struct profile *profile = read_all(reader, error);
+    trace_reader_close(reader);
+    return profile;
+}
+
+struct profile *profile_read_bytes(const void *bytes, size_t length, struct error *error)
+{
+    struct trace_reader *reader = trace_reader_open_bytes(bytes, length, error);
+    if (reader == NULL)
+        return NULL;
+    struct profile *profile = read_all(reader, error);
+    trace_reader_close(reader);
+    return profile;
+}
+
+void profile_free(struct profile *profile)
+{
+    if (profile == NULL)
+        return;
+    struct profile_owner *owner = (struct profile_owner *)profile;
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        for (size_t j = 0; j < profile->heaps[i].dump_count; j++) {
+            free(profile->heaps[i].dumps[j].samples);
+            free(profile->heaps[i].dumps[j].thread_figures);
+        }
+        free(profile->heaps[i].dumps);
+    }
+    for (size_t i = 0; i < profile->process_count; i++)
+        free(profile->processes[i].timeline);
+    free(profile->heaps);
+    free(profile->processes);
+    free(profile->threads);
+    free(profile->unprofiled);
+    free(profile->mappings);
+    free(profile->frames);
+    free(profile->callsites);
+    while (owner->chunks != NULL) {
+        struct profile_chunk *chunk = owner->chunks;
+        owner->chunks = chunk->next;
+        free(chunk);
+    }
+    free(owner);
+}
+
+const char *profile_thread_name(const struct profile *profile, int32_t pid, int32_t tid)
+{
+    for (size_t i = 0; i < profile->thread_count; i++) {
+        if (profile->threads[i].tid == tid && profile->threads[i].pid == pid)
+            return profile->threads[i].name;
+    }
+    return "";
+}
+
+double profile_margin95(double variance)
+{
+    return variance > 0 ? 1.959964 * sqrt(variance) : 0;
+}
+
+/* Bytes b of allocations small beside T go unseen with probability exp(-b/T), which is
+ * 5 % at b = T ln 20; above an interval of 1 nothing hides. */
+double profile_floor_bytes(uint64_t interval_bytes)
+{
+    return interval_bytes <= 1 ? 0 : (double)interval_bytes * 2.995732;
+}

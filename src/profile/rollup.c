@@ -1,0 +1,250 @@
+/* See rollup.h. */
+#include "profile/rollup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/id_map.h"
+#include "trace/intern.h"
+
+double rollup_live_bytes(const struct trace_figures *figures)
+{
+    double live = figures->allocated_bytes - figures->freed_bytes;
+    return live > 0 ? live : 0;
+}
+
+double rollup_live_count(const struct trace_figures *figures)
+{
+    double live = figures->allocated_count - figures->freed_count;
+    return live > 0 ? live : 0;
+}
+
+double rollup_live_bytes_variance(const struct trace_figures *figures)
+{
+    double variance = figures->allocated_bytes_variance - figures->freed_bytes_variance;
+    return variance > 0 ? variance : 0;
+}
+
+double rollup_live_count_variance(const struct trace_figures *figures)
+{
+    double variance = figures->allocated_count_variance - figures->freed_count_variance;
+    return variance > 0 ? variance : 0;
+}
+
+void rollup_figures_add(struct trace_figures *sum, const struct trace_figures *more)
+{
+    sum->allocated_bytes += more->allocated_bytes;
+    sum->freed_bytes += more->freed_bytes;
+    sum->allocated_count += more->allocated_count;
+    sum->freed_count += more->freed_count;
+    sum->allocated_bytes_variance += more->allocated_bytes_variance;
+    sum->freed_bytes_variance += more->freed_bytes_variance;
+    sum->allocated_count_variance += more->allocated_count_variance;
+    sum->freed_count_variance += more->freed_count_variance;
+    sum->samples += more->samples;
+    sum->freed_samples += more->freed_samples;
+    sum->temporary_bytes += more->temporary_bytes;
+    sum->temporary_count += more->temporary_count;
+    sum->lifetime_ms_sum += more->lifetime_ms_sum;
+}
+
+void rollup_values_add(struct rollup_values *sum, const struct rollup_values *more)
+{
+    rollup_figures_add(&sum->figures, &more->figures);
+    sum->peak_bytes += more->peak_bytes;
+    sum->peak_count += more->peak_count;
+    sum->peak_bytes_variance += more->peak_bytes_variance;
+    sum->peak_count_variance += more->peak_count_variance;
+}
+
+struct rollup_values rollup_values_of(const struct profile_sample *sample)
+{
+    return (struct rollup_values){
+        .figures = sample->figures,
+        .peak_bytes = sample->peak_bytes,
+        .peak_count = sample->peak_count,
+        .peak_bytes_variance = sample->peak_bytes_variance,
+        .peak_count_variance = sample->peak_count_variance,
+    };
+}
+
+/* --- by function or mapping --- */
+
+/* Which row each frame belongs to: rows[frame], counted in *row_count. */
+static uint32_t *row_of_frames(const struct profile *profile, enum rollup_key key,
+                               size_t *row_count)
+{
+    struct intern_table names = {0}, table = {0};
+    uint32_t *rows = calloc(profile->frame_count + 1, sizeof(*rows));
+    for (size_t i = 0; rows != NULL && i < profile->frame_count; i++) {
+        const struct profile_frame *frame = &profile->frames[i];
+        const char *path =
+            frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].path;
+        uint64_t parts[3] = {0};
+        bool added;
+        parts[0] = intern_bytes(&names, path, strlen(path), &added);
+        if (key == ROLLUP_FUNCTION && *frame->linkage_name != '\0')
+            parts[1] =
+                intern_bytes(&names, frame->linkage_name, strlen(frame->linkage_name), &added);
+        else if (key == ROLLUP_FUNCTION)
+            parts[2] = frame->rel_pc;
+        uint64_t id = intern_bytes(&table, parts, sizeof(parts), &added);
+        if (id == 0) {
+            free(rows);
+            rows = NULL;
+            break;
+        }
+        rows[i] = (uint32_t)(id - 1);
+    }
+    *row_count = table.count;
+    intern_free(&names);
+    intern_free(&table);
+    return rows;
+}
+
+static int rollup_by_frame(struct rollup *rollup, const struct profile *profile,
+                           const struct profile_dump *dump, enum rollup_key key)
+{
+    size_t row_count = 0;
+    uint32_t *row_of = row_of_frames(profile, key, &row_count);
+    size_t *seen = calloc(row_count + 1, sizeof(*seen)); /* sample that counted last, + 1 */
+    rollup->rows = calloc(row_count + 1, sizeof(*rollup->rows));
+    if (row_of == NULL || seen == NULL || rollup->rows == NULL) {
+        free(row_of);
+        free(seen);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        struct rollup_values values = rollup_values_of(&dump->samples[i]);
+        uint32_t at = dump->samples[i].callsite;
+        uint32_t frame = profile->callsites[at].frame;
+        rollup_values_add(&rollup->rows[row_of[frame]].self, &values);
+        for (; at != PROFILE_NONE; at = profile->callsites[at].parent) {
+            frame = profile->callsites[at].frame;
+            struct rollup_row *row = &rollup->rows[row_of[frame]];
+            if (seen[row_of[frame]] == i + 1)
+                continue;
+            if (seen[row_of[frame]] == 0)
+                row->frame = frame;
+            seen[row_of[frame]] = i + 1;
+            rollup_values_add(&row->cumulative, &values);
+        }
+    }
+    /* Frames of other heaps and dumps leave rows that nothing fell into. */
+    for (size_t i = 0; i < row_count; i++) {
+        if (seen[i] != 0)
+            rollup->rows[rollup->row_count++] = rollup->rows[i];
+    }
+    free(row_of);
+    free(seen);
+    return 0;
+}
+
+/* --- by thread --- */
+
+static int rollup_by_thread(struct rollup *rollup, const struct profile_dump *dump)
+{
+    struct id_map rows = {0};
+    int code = 0;
+    rollup->rows = calloc(dump->thread_figure_count + 1, sizeof(*rollup->rows));
+    if (rollup->rows == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < dump->thread_figure_count && code == 0; i++) {
+        const struct profile_thread_figures *thread = &dump->thread_figures[i];
+        uint32_t index = id_map_find(&rows, (uint32_t)thread->tid);
+        if (index == ID_MAP_NONE) {
+            index = (uint32_t)rollup->row_count++;
+            code = id_map_set(&rows, (uint32_t)thread->tid, index);
+            rollup->rows[index].frame = PROFILE_NONE;
+            rollup->rows[index].tid = thread->tid;
+        }
+        rollup_figures_add(&rollup->rows[index].self.figures, &thread->figures);
+    }
+    for (size_t i = 0; i < rollup->row_count; i++)
+        rollup->rows[i].cumulative = rollup->rows[i].self;
+    id_map_free(&rows);
+    return code;
+}
+
+struct rollup *rollup_new(const struct profile *profile, const struct profile_dump *dump,
+                          enum rollup_key key)
+{
+    struct rollup *rollup = calloc(1, sizeof(*rollup));
+    if (rollup == NULL)
+        return NULL;
+    int code = key == ROLLUP_THREAD ? rollup_by_thread(rollup, dump)
+                                    : rollup_by_frame(rollup, profile, dump, key);
+    if (code < 0) {
+        rollup_free(rollup);
+        return NULL;
+    }
+    return rollup;
+}
+
+void rollup_free(struct rollup *rollup)
+{
+    if (rollup == NULL)
+        return;
+    free(rollup->rows);
+    free(rollup);
+}
+
+/* --- the tree --- */
+
+void rollup_tree_free(struct rollup_tree *tree)
+{
+    if (tree == NULL)
+        return;
+    free(tree->cumulative);
+    free(tree->self);
+    free(tree->first_child);
+    free(tree->next_sibling);
+    free(tree);
+}
+
+struct rollup_tree *rollup_tree_new(const struct profile *profile, const struct profile_dump *dump)
+{
+    size_t count = profile->callsite_count;
+    struct rollup_tree *tree = calloc(1, sizeof(*tree));
+    bool *used = calloc(count + 1, sizeof(*used));
+    if (tree == NULL || used == NULL)
+        goto no_memory;
+    tree->cumulative = calloc(count + 1, sizeof(*tree->cumulative));
+    tree->self = calloc(count + 1, sizeof(*tree->self));
+    tree->first_child = malloc((count + 1) * sizeof(*tree->first_child));
+    tree->next_sibling = malloc((count + 1) * sizeof(*tree->next_sibling));
+    if (tree->cumulative == NULL || tree->self == NULL || tree->first_child == NULL ||
+        tree->next_sibling == NULL)
+        goto no_memory;
+    /* All bytes 0xff: PROFILE_NONE. */
+    memset(tree->first_child, 0xff, (count + 1) * sizeof(*tree->first_child));
+    memset(tree->next_sibling, 0xff, (count + 1) * sizeof(*tree->next_sibling));
+    tree->first_root = PROFILE_NONE;
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        uint32_t at = dump->samples[i].callsite;
+        struct rollup_values values = rollup_values_of(&dump->samples[i]);
+        rollup_values_add(&tree->self[at], &values);
+        rollup_values_add(&tree->cumulative[at], &values);
+        used[at] = true;
+    }
+    /* A parent comes before its children: backwards, each is complete when it is added. */
+    for (size_t i = count; i-- > 0;) {
+        uint32_t parent = profile->callsites[i].parent;
+        if (!used[i])
+            continue;
+        uint32_t *list = parent == PROFILE_NONE ? &tree->first_root : &tree->first_child[parent];
+        tree->next_sibling[i] = *list;
+        *list = (uint32_t)i;
+        if (parent != PROFILE_NONE) {
+            rollup_values_add(&tree->cumulative[parent], &tree->cumulative[i]);
+            used[parent] = true;
+        }
+    }
+    free(used);
+    return tree;
+
+no_memory:
+    free(used);
+    rollup_tree_free(tree);
+    return NULL;
+}
