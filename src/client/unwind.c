@@ -77,7 +77,7 @@ static __attribute__((noinline)) void walk_warm(struct walk *walk)
     while (count < max) {
         uint64_t pc = frame.address - ARCH_CALL_BYTES;
         uint32_t rule = rule_find(table, frame.address, generation_bits);
-        if (unlikely(rule - 1 >= RULE_IS_SPECIAL - 1))
+        if (unlikely(rule == 0 || (rule & RULE_IS_SPECIAL)))
             break;
         if (unlikely(!arch_rule_apply(rule, &frame, high, NULL)))
             break;
@@ -275,7 +275,7 @@ static __attribute__((noinline)) int walk_cold(struct walk *walk)
         return UNWIND_OUTERMOST;
     uint32_t rule = 0;
     if (frame->address >> ARCH_ADDRESS_BITS == 0)
-        rule = rule_find(rule_table, frame->address, walk->generation_bits);
+        rule = rule_find(rule_table, frame->address, walk->generation_bits) & RULE_MASK;
     if (rule != 0 && !(rule & RULE_IS_SPECIAL) && !walk->tracking) {
         uint64_t pc = frame->address - ARCH_CALL_BYTES;
         if (!arch_rule_apply(rule, frame, UINTPTR_MAX, &walk->stack)) {

@@ -7,7 +7,7 @@
 #include "client/arch/rule.h"
 #include "client/system.h"
 
-#define TABLE_WORDS ((1u << RULE_SET_BITS) * RULE_WAYS)
+#define TABLE_WORDS (1u << RULE_INDEX_BITS)
 
 uint64_t *rule_table;
 
@@ -34,11 +34,11 @@ void rule_begin(uint32_t generation)
 
 void rule_insert(uint64_t address, uint64_t generation_bits, uint32_t rule)
 {
-    uint64_t *set = &rule_table[rule_set(address) * RULE_WAYS];
-    uint64_t newest = load_relaxed(&set[0]);
-    if (newest != 0)
-        store_relaxed(&set[1], newest);
-    store_relaxed(&set[0], rule_key(address, generation_bits) | rule);
+    uint64_t index = rule_index(address), key = rule_key(address, generation_bits);
+    uint64_t old = load_relaxed(&rule_table[index]);
+    if (old != 0 && old >> RULE_BITS != key >> RULE_BITS)
+        store_relaxed(&rule_table[index ^ 1], old);
+    store_relaxed(&rule_table[index], key | rule);
 }
 
 uint32_t rule_compile(const struct cfi_row *row)

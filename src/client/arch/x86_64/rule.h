@@ -1,12 +1,12 @@
 /*
  * Rules of x86-64. The return address lies at CFA - 8.
  *
- *   16..0   CFA offset / 8, up to 1 MiB
+ *   15..0   CFA offset / 8, up to 512 KiB; 16 bits are widened in one instruction
  *   21..17  where the caller's rbp lies: CFA - 8 * this
  *   22      rbp lies nowhere: it is kept
  *   23      the CFA counts from rbp, not rsp
  */
-#define RULE_OFFSET_BITS 17u
+#define RULE_OFFSET_BITS 16u
 #define RULE_SLOT_SHIFT 17u
 #define RULE_SLOT_MASK 31u
 #define RULE_FP_KEPT (1u << 22)
@@ -45,7 +45,7 @@ static inline bool arch_rule_make(const struct cfi_columns *columns, uint32_t *r
 static inline __attribute__((always_inline)) bool
 arch_rule_apply(uint32_t rule, struct rule_frame *frame, uintptr_t high, struct unwind_stack *stack)
 {
-    uintptr_t cfa = frame->sp + (rule & ((1u << RULE_OFFSET_BITS) - 1)) * 8;
+    uintptr_t cfa = frame->sp + (uintptr_t)(uint16_t)rule * 8;
     uintptr_t slot = (rule >> RULE_SLOT_SHIFT & RULE_SLOT_MASK) * 8;
     if (rule & RULE_FROM_FP) {
         cfa += frame->fp - frame->sp;
