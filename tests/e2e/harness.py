@@ -5,14 +5,16 @@ The build directory is named by HEAPPROFD_BUILD. Python's standard library only.
 finish(): exit code 0, 1, or 77 where something that it needs is not installed.
 """
 
-import json
 import os
+import re
 import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+
+from trace import Figures, Trace
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
@@ -102,6 +104,94 @@ def run(command, stdin=None, env=None, cwd=None, timeout=TIMEOUT, **options):
         stdout, stderr = process.communicate()
         return Outcome(None, stdout, stderr)
     return Outcome(process.returncode, stdout, stderr)
+
+
+class Profile:
+    """What a raw-trace says, in the words of the tests."""
+
+    def __init__(self, path):
+        self.trace = Trace(path)
+        self.processes = [
+            ProcessProfile(self.trace, self.trace.processes[pid]) for pid in self.trace.order
+        ]
+
+    def process(self):
+        """The process that the command became; the first one that was profiled."""
+        return self.processes[0] if self.processes else ProcessProfile(self.trace, None)
+
+    def samples(self):
+        return sum(process.total.samples for process in self.processes)
+
+    def lost(self):
+        """What was lost, by reason; stacks that end in an error are kept samples, not lost ones."""
+        sums = {}
+        for process in self.processes:
+            for reason, count in process.lost.items():
+                sums[reason] = sums.get(reason, 0) + count
+        sums.pop("unwind", None)
+        return sums
+
+    def unwinding_errors(self):
+        return sum(process.process.unwinding_errors for process in self.processes)
+
+    def share_reaching_start(self):
+        reached = sum(process.bytes_reaching_start() for process in self.processes)
+        return reached / (sum(process.total.alloc_space for process in self.processes) or 1)
+
+
+class ProcessProfile:
+    def __init__(self, trace, process):
+        self.trace, self.by_caller, self.total = trace, {}, Figures()
+        self.pid = process.pid if process else None
+        self.stacks = process.stacks if process else {}
+        self.lost = process.lost if process else {}
+        self.process = process
+        for stack, figures in self.stacks.items():
+            caller = caller_of(trace.callstacks.get(stack, []))
+            self.by_caller.setdefault(caller, Figures()).add(figures)
+            self.total.add(figures)
+
+    def allocated_by(self, function):
+        """Figures of all that the function itself asked for, through operator new, too."""
+        return self.by_caller.get(function, Figures())
+
+    def bytes_reaching_start(self):
+        return sum(
+            figures.alloc_space
+            for stack, figures in self.stacks.items()
+            if reaches_start(self.trace.callstacks.get(stack, []))
+        )
+
+
+def caller_of(frames):
+    """The function that asked: the innermost that is no operator new, without its C++ clothes."""
+    for frame in frames:
+        if frame.name.startswith(("operator new", "_Znw", "_Zna")):
+            continue
+        mangled = re.match(r"_ZL?(\d+)(\w+)", frame.name)
+        return mangled.group(2)[: int(mangled.group(1))] if mangled else frame.name.split("(")[0]
+    return ""
+
+
+def reaches_start(frames):
+    """Whether a stack ends where the kernel or clone() entered: main's caller, a thread's start, or
+    the loader's. Distributed binaries are stripped: what has no name is known by where it lies."""
+    if not frames:
+        return False
+    if any(f.name in ("main", "__libc_start_main", "start_thread", "_start") for f in frames):
+        return True
+    library = os.path.basename(frames[-1].path)
+    if library.startswith("ld-linux"):
+        return True
+    # clone3's caller is nobody, and its callee start_thread lies in the C library, too.
+    return library == "libc.so.6" and len(frames) > 2 and frames[-2].path == frames[-1].path
+
+
+def read_profile(directory):
+    path = os.path.join(directory, "raw-trace")
+    if not os.path.exists(path) or not os.path.getsize(path):
+        return None
+    return Profile(path)
 
 
 def host_command(command, directory, interval, *options):

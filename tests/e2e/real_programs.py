@@ -32,6 +32,7 @@ def judge_profile(profile, what):
     share = profile.share_reaching_start()
     print(
         f"{what}: {len(profile.processes)} processes, {profile.samples()} samples, "
+        f"{profile.unwinding_errors()} unwinding errors, "
         f"{100 * share:.2f} % of the bytes in stacks that reach the start, lost {profile.lost()}"
     )
     check(share >= SHARE_REACHING_START, f"{what}: only {100 * share:.2f} % reach the start")
