@@ -254,22 +254,18 @@ static void write_truth(const char *path, const struct site *sites)
 {
     FILE *file = fopen(path, "w");
     require(file);
-    fprintf(file, "[
-");
+    fprintf(file, "[\n");
     for (int i = 0; i < SITES; i++) {
         const struct site *site = &sites[i];
         fprintf(file,
                 "{\"function\": \"%s\", \"class\": \"%s\", \"alloc_space\": %llu, "
                 "\"alloc_objects\": %llu, \"space\": %llu, \"objects\": %llu, "
-                "\"skewness\": [%.4f, %.4f, %.4f, %.4f]}%s
-                ",
-                site->name,
-                site->class, site->bytes, site->calls, site->live_bytes, site->live_calls,
-                skewness(site, 0), skewness(site, 1), skewness(site, 2), skewness(site, 3),
-                i + 1 < SITES ? "," : "");
+                "\"skewness\": [%.4f, %.4f, %.4f, %.4f]}%s\n",
+                site->name, site->class, site->bytes, site->calls, site->live_bytes,
+                site->live_calls, skewness(site, 0), skewness(site, 1), skewness(site, 2),
+                skewness(site, 3), i + 1 < SITES ? "," : "");
     }
-    fprintf(file, "]
-");
+    fprintf(file, "]\n");
     require(!fclose(file));
 }
 
