@@ -306,7 +306,9 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
     explain_end(facts, text, size);
     if (facts->busy_bytes > 0)
         say(text, size,
-            "%" PRIu64 " bytes of samples were being written when the process died, and are lost.",
+            "%" PRIu64
+            " bytes of samples were begun and never finished (the process died, or a signal "
+            "handler left by longjmp), and are lost.",
             facts->busy_bytes);
     if (facts->unknown_stacks > 0)
         say(text, size, "%" PRIu64 " samples have no call stack.", facts->unknown_stacks);

@@ -32,7 +32,7 @@ struct diagnosis_facts {
     const char *replaced;      /* name of the image that this one replaced by exec; NULL */
     bool replaced_kept;        /* and its profile stands in a heap of its own */
     uint64_t replaced_samples; /* else: what is thereby not shown */
-    uint64_t busy_bytes;       /* of records that were being written when it died */
+    uint64_t busy_bytes;       /* of records that were begun and never finished */
     uint64_t unknown_stacks, lost_frees;
 };
 

@@ -56,6 +56,7 @@ int ring_reader_open(struct ring_reader *reader, uint64_t data_bytes, int *memfd
         return -EINVAL;
     reader->control = NULL;
     reader->consumed = reader->busy_bytes = reader->records = 0;
+    reader->stuck_at = UINT64_MAX;
 
     int code = 0;
     int fd = memfd_create("heapprofd-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -286,6 +287,58 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
     if (code < 0 || flushed < 0)
         return code < 0 ? code : flushed;
     return (ssize_t)(reader->consumed - begin);
+}
+
+/* Whether a thread says that it is writing a record. A handler that wrote one of
+ * its own may have taken its word back, so this alone proves nothing. */
+static bool someone_writes(const struct ring_reader *reader)
+{
+    uint32_t threads = load_relaxed(&reader->control->threads_used);
+    if (threads > RING_THREADS_MAX)
+        threads = RING_THREADS_MAX;
+    for (uint32_t i = 0; i < threads; i++) {
+        if (load_relaxed(&reader->threads[i].in_ring) != 0)
+            return true;
+    }
+    return false;
+}
+
+bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms)
+{
+    uint64_t reserved = load_acquire(&reader->control->reserved), begin = reader->consumed;
+    if (reserved == begin || reserved - begin > reader->data_bytes)
+        return false;
+    if (reader->stuck_at != begin) {
+        reader->stuck_at = begin;
+        reader->stuck_since_ms = monotonic_ms;
+        return false;
+    }
+    uint64_t waiters = load_ordered(&reader->control->waiters);
+    uint64_t patience_ms = waiters == 0 ? RING_ABANDONED_MS
+                           : waiters >= load_relaxed(&reader->control->threads_used)
+                               ? RING_ABANDONED_ALL_WAIT_MS
+                               : RING_ABANDONED_SOME_WAIT_MS;
+    if (monotonic_ms - reader->stuck_since_ms < patience_ms ||
+        (waiters == 0 && someone_writes(reader)))
+        return false;
+
+    const uint8_t *at = reader->data + (begin & (reader->data_bytes - 1));
+    union record_header header = {.word = load_acquire((const uint64_t *)at)};
+    if (header.word == 0) {
+        /* Not even its length was stored: up to the next header all is zero. */
+        uint64_t bytes = 8;
+        while (bytes < reserved - begin && load_relaxed((const uint64_t *)(at + bytes)) == 0)
+            bytes += 8;
+        reader->consumed += bytes;
+    } else if (header.type == RECORD_BUSY && header.length >= 8 && header.length % 8 == 0 &&
+               header.length <= reserved - begin) {
+        reader->consumed += header.length;
+    } else {
+        return true; /* it has just been finished, or the drain will say what is wrong */
+    }
+    reader->busy_bytes += reader->consumed - begin;
+    release_space(reader, begin);
+    return reader->consumed != reserved;
 }
 
 void ring_reader_totals(const struct ring_reader *reader, struct ring_totals *totals)

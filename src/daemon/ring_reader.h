@@ -43,8 +43,10 @@ struct ring_reader {
     uint8_t *data; /* mapped twice in a row */
     uint64_t data_bytes;
     uint64_t consumed;   /* our own; the shared word is only written */
-    uint64_t busy_bytes; /* reserved and never committed by a process that is dead */
+    uint64_t busy_bytes; /* reserved and never committed */
     uint64_t records;
+    uint64_t stuck_at; /* what `consumed` was when an unfinished record was first met there */
+    uint64_t stuck_since_ms;
 };
 
 /* The sums over a process's threads: exact, whatever was sampled. */
@@ -68,6 +70,24 @@ void ring_reader_close(struct ring_reader *reader);
  */
 ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ring_visitor *visitor,
                           void *context);
+
+/*
+ * An unfinished record that stands in the way this long was abandoned:
+ * if every thread that there ever was waits for space, none is left to finish it;
+ * if some wait, longer than a scheduler keeps a thread from running (a cgroup's
+ * quota: 100 ms); else, if no thread says that it is writing, long enough.
+ */
+#define RING_ABANDONED_ALL_WAIT_MS 20
+#define RING_ABANDONED_SOME_WAIT_MS 200
+#define RING_ABANDONED_MS 1000
+
+/*
+ * Steps over a record that its writer will not finish though the process lives: a
+ * signal handler left it by longjmp, or the thread was cancelled in the middle of it.
+ * Otherwise writers would wait for space for ever. True if there is more to drain.
+ * A writer that was only slow spoils records of its own process, no more.
+ */
+bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms);
 
 /* Tells the client that the daemon lives. */
 void ring_reader_beat(struct ring_reader *reader, uint64_t monotonic_ms);

@@ -56,8 +56,11 @@ uint64_t target_look(struct target *target, bool dead)
 {
     if (!target->has_ring)
         return 0;
-    ring_reader_beat(&target->reader, clock_read_ms(CLOCK_MONOTONIC));
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    ring_reader_beat(&target->reader, now_ms);
     ssize_t bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
+    if (bytes == 0 && !dead && ring_reader_unstick(&target->reader, now_ms))
+        bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
     if (bytes >= 0)
         return (uint64_t)bytes;
     target->corrupted = bytes == -EBADMSG;

@@ -268,6 +268,49 @@ static void test_unmarked_at_death_is_stepped_over(void **state)
     assert_int_equal(112, reader.busy_bytes);
 }
 
+/* Waits until nothing is in the way any more, as a daemon does that looks now and then. */
+static void expect_unstuck_after(uint64_t milliseconds)
+{
+    assert_int_equal(0, drain(false));
+    assert_false(ring_reader_unstick(&reader, 5000));
+    assert_false(ring_reader_unstick(&reader, 5000 + milliseconds - 1));
+    assert_true(ring_reader_unstick(&reader, 5000 + milliseconds));
+    assert_true(drain(false) > 0);
+}
+
+static void test_abandoned_record_is_stepped_over_in_time(void **state)
+{
+    (void)state;
+    put(sizeof(struct record_alloc), RECORD_BUSY);
+    put_alloc(0x2000);
+    expect_unstuck_after(RING_ABANDONED_MS);
+    assert_int_equal(1, seen.events);
+    assert_int_equal(sizeof(struct record_alloc), reader.busy_bytes);
+    assert_int_equal(reader.control->reserved, reader.control->consumed);
+}
+
+static void test_abandoned_place_without_header_is_stepped_over_in_time(void **state)
+{
+    (void)state;
+    reserve(64);
+    put_alloc(0x2000);
+    expect_unstuck_after(RING_ABANDONED_MS);
+    assert_int_equal(1, seen.events);
+}
+
+static void test_writer_at_work_is_waited_for_while_nobody_waits(void **state)
+{
+    (void)state;
+    put(sizeof(struct record_alloc), RECORD_BUSY);
+    put_alloc(0x2000);
+    reader.control->threads_used = 1;
+    reader.threads[0].in_ring = 1;
+    assert_false(ring_reader_unstick(&reader, 1000));
+    assert_false(ring_reader_unstick(&reader, 100000));
+    reader.control->waiters = 1;
+    assert_true(ring_reader_unstick(&reader, 100000));
+}
+
 static void test_more_reserved_than_there_is(void **state)
 {
     (void)state;
@@ -374,6 +417,9 @@ int main(void)
         RING_TEST(test_zero_header_is_waited_for),
         RING_TEST(test_busy_at_death_is_stepped_over),
         RING_TEST(test_unmarked_at_death_is_stepped_over),
+        RING_TEST(test_abandoned_record_is_stepped_over_in_time),
+        RING_TEST(test_abandoned_place_without_header_is_stepped_over_in_time),
+        RING_TEST(test_writer_at_work_is_waited_for_while_nobody_waits),
         RING_TEST(test_more_reserved_than_there_is),
         RING_TEST(test_refuses_length_zero),
         RING_TEST(test_refuses_odd_length),
