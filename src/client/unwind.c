@@ -166,8 +166,10 @@ static int walk_interpret(struct walk *walk, const struct cfi_row *row)
     if (stepped == CFI_UNKNOWN)
         return walk_restart_tracking(walk);
 
-    /* A signal trampoline was not called: it has no call to point into. */
-    bool trampoline = row->signal_frame && !walk->interrupted;
+    /* A signal trampoline, or a function whose first instruction is returned to, was
+     * not called: there is no call to point into. */
+    bool trampoline =
+        !walk->interrupted && (row->signal_frame || row->start == walk->frame.address);
     walk_write(walk, walk->frame.address - (trampoline ? 0 : ARCH_CALL_BYTES));
     if (stepped != CFI_FOUND)
         return stop_of(stepped);
@@ -237,10 +239,15 @@ static int walk_module(struct walk *walk, const struct module *module, struct cf
 {
     struct cfi_row row;
     uint32_t rule;
-    enum cfi_result found = find_row(module, walk->frame.address - ARCH_CALL_BYTES, copy, &row);
+    uintptr_t address = walk->frame.address;
+    enum cfi_result found = find_row(module, address - ARCH_CALL_BYTES, copy, &row);
+    /* Nothing called from here, but the address begins a function: it was put on the
+     * stack by hand, as makecontext does with its first frame. */
+    if (found == CFI_NONE && !walk->interrupted)
+        found = find_row(module, address, copy, &row);
     switch (found) {
     case CFI_FOUND:
-        rule = rule_compile(&row);
+        rule = row.start == address ? RULE_IS_SPECIAL | RULE_INTERPRET : rule_compile(&row);
         break;
     case CFI_NONE:
         rule = RULE_IS_SPECIAL | RULE_NO_CFI;
@@ -250,12 +257,12 @@ static int walk_module(struct walk *walk, const struct module *module, struct cf
         break;
     }
     if (!known)
-        rule_insert(walk->frame.address, walk->generation_bits, rule);
+        rule_insert(address, walk->generation_bits, rule);
     if (found == CFI_FOUND)
         return walk_interpret(walk, &row);
     if (found == CFI_NONE)
         return walk_guess(walk);
-    walk_write(walk, walk->frame.address - ARCH_CALL_BYTES);
+    walk_write(walk, address - ARCH_CALL_BYTES);
     return UNWIND_BAD_CFI;
 }
 
