@@ -7,6 +7,7 @@
 #include "profile/builder.h"
 #include "util/array.h"
 
+#define CLOCK_ID_REALTIME 1u
 #define CLOCK_ID_MONOTONIC_COARSE 4u
 #define CLOCK_ID_BOOTTIME 6u
 #define SEQUENCE_CLEARED 1u
@@ -220,7 +221,7 @@ static int take_unprofiled(struct builder *builder, struct proto_span entry)
 static int take_clocks(struct builder *builder, struct proto_span snapshot)
 {
     struct proto_field field, inner;
-    uint64_t coarse = 0, boottime = 0;
+    uint64_t coarse = 0, boottime = 0, realtime = 0;
     int status = 0;
     while ((status = proto_next(&snapshot, &field)) > 0) {
         uint64_t id = 0, timestamp = 0;
@@ -238,9 +239,13 @@ static int take_clocks(struct builder *builder, struct proto_span snapshot)
             coarse = timestamp;
         else if (id == CLOCK_ID_BOOTTIME)
             boottime = timestamp;
+        else if (id == CLOCK_ID_REALTIME)
+            realtime = timestamp;
     }
     if (status < 0)
         return -EBADMSG;
+    if (boottime != 0 && realtime != 0)
+        builder->profile->boottime_to_realtime_ns = (int64_t)(realtime - boottime);
     if (coarse != 0 && boottime != 0) {
         builder->monotonic_to_boottime_ns = (int64_t)(boottime - coarse);
         builder->clock_known = true;

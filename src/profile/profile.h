@@ -114,6 +114,8 @@ struct profile {
     size_t heap_count;
     struct profile_unprofiled *unprofiled;
     size_t unprofiled_count;
+    /* Add to a boottime_ns for nanoseconds since 1970; 0: unknown. */
+    int64_t boottime_to_realtime_ns;
     /* What was wrong with the input and could be passed over, in words; "" if nothing. */
     const char *warning;
 };

@@ -1,0 +1,415 @@
+/*
+ * See pprof.h. The sample types are alloc_objects, alloc_space, objects and
+ * space, in this order: Go's pprof takes default_sample_type, which is space,
+ * and tools that ignore it (some Speedscope versions) take the last type,
+ * which is space too.
+ *
+ * Estimates are no integers. Each value written is what the rounded running sum
+ * of its column grows by: it is off by less than one, and the column's total is
+ * the total of the profile, rounded once.
+ */
+#include "export/pprof.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "pprof_field_numbers.h"
+#include "profile.pb-c.h"
+#include "profile/rollup.h"
+#include "trace/intern.h"
+#include "trace/proto_buffer.h"
+#include "wire/ring.h"
+
+typedef Perftools__Profiles__ValueType ValueType;
+typedef Perftools__Profiles__Mapping Mapping;
+
+enum column { ALLOC_OBJECTS, ALLOC_SPACE, OBJECTS, SPACE, COLUMNS };
+
+static const struct {
+    const char *type, *unit;
+} column_names[COLUMNS] = {
+    [ALLOC_OBJECTS] = {"alloc_objects", "count"},
+    [ALLOC_SPACE] = {"alloc_space", "bytes"},
+    [OBJECTS] = {"objects", "count"},
+    [SPACE] = {"space", "bytes"},
+};
+
+/* The file being made. Strings, functions and locations are written when they are first used. */
+struct pprof {
+    const struct profile *profile;
+    const struct profile_heap *heap;
+    struct proto_buffer out, entry;
+    struct proto_buffer strings; /* the table; fields of a message may come in any order */
+    struct intern_table string_ids, function_ids;
+    uint64_t *locations; /* by frame; 0: not yet written */
+    uint64_t location_count;
+    bool *mapping_used;
+    double sums[COLUMNS];
+    int64_t written[COLUMNS];
+    bool failed;
+};
+
+static int64_t put_string(struct pprof *pprof, const char *text)
+{
+    bool added;
+    uint64_t id = intern_bytes(&pprof->string_ids, text, strlen(text), &added);
+    if (id == 0) {
+        pprof->failed = true;
+        return 0;
+    }
+    if (added)
+        proto_put_string(&pprof->strings, PPROF_PROFILE_STRING_TABLE, text);
+    return (int64_t)id - 1;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
+/* --- functions, locations, mappings --- */
+
+static uint64_t put_function(struct pprof *pprof, const char *name, const char *system_name,
+                             const char *file)
+{
+    Perftools__Profiles__Function function = PERFTOOLS__PROFILES__FUNCTION__INIT;
+    function.name = put_string(pprof, name);
+    function.system_name = put_string(pprof, system_name);
+    function.filename = put_string(pprof, file);
+    int64_t key[] = {function.name, function.system_name, function.filename};
+    bool added;
+    function.id = intern_bytes(&pprof->function_ids, key, sizeof(key), &added);
+    pprof->failed |= function.id == 0;
+    if (added)
+        proto_put_message(&pprof->out, PPROF_PROFILE_FUNCTION, &function.base);
+    return function.id;
+}
+
+/* A mapping's id is its index in the profile + 2; 1 is the one of frames without any. */
+#define MAPPING_NOWHERE 1u
+
+static uint64_t put_location(struct pprof *pprof, uint32_t frame_index)
+{
+    if (pprof->locations[frame_index] != 0)
+        return pprof->locations[frame_index];
+    const struct profile_frame *frame = &pprof->profile->frames[frame_index];
+    const struct profile_mapping *mapping = NULL;
+    Perftools__Profiles__Location location = PERFTOOLS__PROFILES__LOCATION__INIT;
+    Perftools__Profiles__Line line = PERFTOOLS__PROFILES__LINE__INIT, *lines = &line;
+    location.id = ++pprof->location_count;
+    location.mapping_id = MAPPING_NOWHERE;
+    if (frame->mapping != PROFILE_NONE) {
+        mapping = &pprof->profile->mappings[frame->mapping];
+        location.mapping_id = frame->mapping + 2u;
+        location.address =
+            frame->rel_pc + mapping->start - mapping->exact_offset - mapping->load_bias;
+        pprof->mapping_used[frame->mapping] = true;
+    }
+    if (*frame->name != '\0') {
+        line.function_id =
+            put_function(pprof, frame->name, frame->linkage_name, frame->source_file);
+    } else {
+        char name[256];
+        snprintf(name, sizeof(name), "0x%" PRIx64 " @ %s", frame->rel_pc,
+                 mapping == NULL || *mapping->path == '\0' ? "?" : base_name(mapping->path));
+        line.function_id = put_function(pprof, name, "", "");
+    }
+    line.line = frame->line;
+    location.n_line = 1;
+    location.line = &lines;
+    proto_put_message(&pprof->out, PPROF_PROFILE_LOCATION, &location.base);
+    pprof->locations[frame_index] = location.id;
+    return location.id;
+}
+
+static bool has_lines(const struct profile *profile, uint32_t mapping)
+{
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        if (profile->frames[i].mapping == mapping && *profile->frames[i].source_file != '\0')
+            return true;
+    }
+    return false;
+}
+
+static void put_mapping(struct pprof *pprof, uint32_t index)
+{
+    const struct profile_mapping *from = &pprof->profile->mappings[index];
+    Mapping mapping = PERFTOOLS__PROFILES__MAPPING__INIT;
+    mapping.id = index + 2u;
+    mapping.memory_start = from->start;
+    mapping.memory_limit = from->end;
+    mapping.file_offset = from->exact_offset;
+    mapping.filename = put_string(pprof, from->path);
+    mapping.build_id = put_string(pprof, from->build_id);
+    mapping.has_functions = true;
+    mapping.has_filenames = mapping.has_line_numbers = has_lines(pprof->profile, index);
+    proto_put_message(&pprof->out, PPROF_PROFILE_MAPPING, &mapping.base);
+}
+
+/* The program comes first: viewers take the first mapping for the profile's subject. */
+static void put_mappings(struct pprof *pprof)
+{
+    const struct profile *profile = pprof->profile;
+    const char *program = profile->processes[pprof->heap->process].name;
+    Mapping nowhere = PERFTOOLS__PROFILES__MAPPING__INIT;
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < profile->mapping_count; i++) {
+            bool is_program = strcmp(base_name(profile->mappings[i].path), program) == 0;
+            if (pprof->mapping_used[i] && is_program == (pass == 0))
+                put_mapping(pprof, i);
+        }
+    }
+    nowhere.id = MAPPING_NOWHERE;
+    nowhere.filename = put_string(pprof, "[no mapping]");
+    nowhere.has_functions = true;
+    proto_put_message(&pprof->out, PPROF_PROFILE_MAPPING, &nowhere.base);
+}
+
+/* --- samples --- */
+
+static int64_t round_column(struct pprof *pprof, enum column column, double value)
+{
+    pprof->sums[column] += value;
+    double rounded = floor(pprof->sums[column] + 0.5);
+    int64_t sum = rounded < 0x1p62 ? (int64_t)rounded : INT64_C(1) << 62;
+    int64_t grown = sum - pprof->written[column];
+    pprof->written[column] = sum;
+    return grown;
+}
+
+static void put_label(struct proto_buffer *entry, int64_t key, int64_t text, int64_t number)
+{
+    Perftools__Profiles__Label label = PERFTOOLS__PROFILES__LABEL__INIT;
+    label.key = key;
+    label.str = text;
+    label.num = number;
+    proto_put_message(entry, PPROF_SAMPLE_LABEL, &label.base);
+}
+
+static void put_thread(struct pprof *pprof, int32_t tid)
+{
+    int32_t pid = pprof->profile->processes[pprof->heap->process].pid;
+    const char *name = profile_thread_name(pprof->profile, pid, tid);
+    if (*name != '\0')
+        put_label(&pprof->entry, put_string(pprof, "thread"), put_string(pprof, name), 0);
+    put_label(&pprof->entry, put_string(pprof, "tid"), 0, tid);
+}
+
+static void put_sample(struct pprof *pprof, uint32_t callsite, const struct trace_figures *figures,
+                       const int32_t *tid)
+{
+    const struct profile *profile = pprof->profile;
+    int64_t values[COLUMNS] = {
+        round_column(pprof, ALLOC_OBJECTS, figures->allocated_count),
+        round_column(pprof, ALLOC_SPACE, figures->allocated_bytes),
+        round_column(pprof, OBJECTS, rollup_live_count(figures)),
+        round_column(pprof, SPACE, rollup_live_bytes(figures)),
+    };
+    int64_t any = 0;
+    for (int i = 0; i < COLUMNS; i++)
+        any |= values[i];
+    if (any == 0)
+        return;
+    pprof->entry.length = 0;
+    for (; callsite != PROFILE_NONE; callsite = profile->callsites[callsite].parent)
+        proto_put_uint(&pprof->entry, PPROF_SAMPLE_LOCATION_ID,
+                       put_location(pprof, profile->callsites[callsite].frame));
+    for (int i = 0; i < COLUMNS; i++)
+        proto_put_uint(&pprof->entry, PPROF_SAMPLE_VALUE, (uint64_t)values[i]);
+    if (tid != NULL)
+        put_thread(pprof, *tid);
+    proto_put_bytes(&pprof->out, PPROF_PROFILE_SAMPLE, pprof->entry.bytes, pprof->entry.length);
+    pprof->failed |= pprof->entry.failed;
+}
+
+static void put_samples(struct pprof *pprof, const struct profile_dump *dump)
+{
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        const struct profile_sample *sample = &dump->samples[i];
+        if (sample->thread_count == 0)
+            put_sample(pprof, sample->callsite, &sample->figures, NULL);
+        for (uint32_t j = 0; j < sample->thread_count; j++) {
+            const struct profile_thread_figures *thread =
+                &dump->thread_figures[sample->thread_first + j];
+            put_sample(pprof, sample->callsite, &thread->figures, &thread->tid);
+        }
+    }
+}
+
+/* --- the head --- */
+
+static void put_type(struct pprof *pprof, uint32_t field, const char *type, const char *unit)
+{
+    ValueType value = PERFTOOLS__PROFILES__VALUE_TYPE__INIT;
+    value.type = put_string(pprof, type);
+    value.unit = put_string(pprof, unit);
+    proto_put_message(&pprof->out, field, &value.base);
+}
+
+static void put_comment(struct pprof *pprof, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void put_comment(struct pprof *pprof, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    proto_put_uint(&pprof->out, PPROF_PROFILE_COMMENT, (uint64_t)put_string(pprof, text));
+}
+
+static const char *const loss_reasons[RING_LOSS_COUNT] = {
+    [RING_LOST_OVERRUN] = "the ring was full",
+    [RING_LOST_REENTRANT] = "the ring was full while its thread wrote to it",
+    [RING_LOST_NO_SCRATCH] = "all stack buffers were in use",
+    [RING_LOST_NO_THREAD_SLOT] = "there were more threads than slots",
+    [RING_LOST_LIVE_SET] = "the live set could not grow, so frees went unseen",
+};
+
+static void put_comments(struct pprof *pprof, const struct profile_dump *dump)
+{
+    const struct profile_heap *heap = pprof->heap;
+    const struct profile_process *process = &pprof->profile->processes[heap->process];
+    const struct trace_heap_dump *status = &heap->status;
+    if (*process->command != '\0')
+        put_comment(pprof, "command: %s", process->command);
+    put_comment(pprof, "process %d, heap %s, sampling interval %" PRIu64 " bytes", process->pid,
+                heap->name, heap->interval_bytes);
+    if (dump->exact_calls != 0)
+        put_comment(pprof, "exact: %" PRIu64 " bytes in %" PRIu64 " calls", dump->exact_bytes,
+                    dump->exact_calls);
+    for (int i = 0; i < RING_LOSS_COUNT; i++) {
+        if (status->lost[i] != 0 && i != RING_LOST_UNWIND)
+            put_comment(pprof, "lost: %" PRIu64 " (%s)", status->lost[i],
+                        loss_reasons[i] == NULL ? "unknown reason" : loss_reasons[i]);
+    }
+    if (status->unwinding_errors != 0)
+        put_comment(pprof, "stacks that ended early: %" PRIu64, status->unwinding_errors);
+    if (status->buffer_overran || status->buffer_corrupted)
+        put_comment(pprof, "the profile ended early: the ring %s",
+                    status->buffer_overran ? "overran" : "was corrupted");
+    if (status->remark != NULL)
+        put_comment(pprof, "%s", status->remark);
+    if (*pprof->profile->warning != '\0')
+        put_comment(pprof, "trace: %s", pprof->profile->warning);
+}
+
+static void put_head(struct pprof *pprof, const struct profile_dump *dump)
+{
+    const struct profile_heap *heap = pprof->heap;
+    int64_t realtime_offset = pprof->profile->boottime_to_realtime_ns;
+    put_string(pprof, "");
+    for (int i = 0; i < COLUMNS; i++)
+        put_type(pprof, PPROF_PROFILE_SAMPLE_TYPE, column_names[i].type, column_names[i].unit);
+    put_type(pprof, PPROF_PROFILE_PERIOD_TYPE, "space", "bytes");
+    proto_put_uint(&pprof->out, PPROF_PROFILE_PERIOD, heap->interval_bytes);
+    proto_put_uint(&pprof->out, PPROF_PROFILE_DEFAULT_SAMPLE_TYPE,
+                   (uint64_t)put_string(pprof, "space"));
+    if (realtime_offset != 0)
+        proto_put_uint(&pprof->out, PPROF_PROFILE_TIME_NANOS,
+                       dump->boottime_ns + (uint64_t)realtime_offset);
+    if (dump->boottime_ns > heap->start_boottime_ns)
+        proto_put_uint(&pprof->out, PPROF_PROFILE_DURATION_NANOS,
+                       dump->boottime_ns - heap->start_boottime_ns);
+    put_comments(pprof, dump);
+}
+
+/* --- the file --- */
+
+static int write_gzipped(const struct proto_buffer *parts, size_t count, int fd)
+{
+    int copy = dup(fd);
+    gzFile file = copy < 0 ? NULL : gzdopen(copy, "wb6");
+    if (file == NULL) {
+        int code = errno == 0 ? -ENOMEM : -errno;
+        if (copy >= 0)
+            close(copy);
+        return code;
+    }
+    int code = 0;
+    for (size_t i = 0; i < count && code == 0; i++) {
+        for (size_t at = 0; at < parts[i].length && code == 0;) {
+            size_t length = parts[i].length - at;
+            if (length > (1u << 30))
+                length = 1u << 30;
+            if (gzwrite(file, parts[i].bytes + at, (unsigned)length) <= 0)
+                code = errno == 0 ? -EIO : -errno;
+            at += length;
+        }
+    }
+    errno = 0;
+    if (gzclose(file) != Z_OK && code == 0)
+        code = errno == 0 ? -EIO : -errno;
+    return code;
+}
+
+int pprof_write(const struct profile *profile, const struct profile_heap *heap,
+                const struct profile_dump *dump, int fd, struct error *error)
+{
+    struct pprof pprof = {.profile = profile, .heap = heap};
+    int code = -ENOMEM;
+    pprof.locations = calloc(profile->frame_count + 1, sizeof(*pprof.locations));
+    pprof.mapping_used = calloc(profile->mapping_count + 1, sizeof(*pprof.mapping_used));
+    if (pprof.locations != NULL && pprof.mapping_used != NULL) {
+        put_head(&pprof, dump);
+        put_samples(&pprof, dump);
+        put_mappings(&pprof);
+        if (!pprof.failed && !pprof.out.failed && !pprof.strings.failed) {
+            struct proto_buffer parts[] = {pprof.out, pprof.strings};
+            code = write_gzipped(parts, 2, fd);
+        }
+    }
+    if (code < 0)
+        error_set(error, code, "cannot write the pprof file: %s", strerror(-code));
+    proto_buffer_free(&pprof.out);
+    proto_buffer_free(&pprof.entry);
+    proto_buffer_free(&pprof.strings);
+    intern_free(&pprof.string_ids);
+    intern_free(&pprof.function_ids);
+    free(pprof.locations);
+    free(pprof.mapping_used);
+    return code;
+}
+
+void pprof_file_name(const struct profile *profile, const struct profile_heap *heap,
+                     const struct profile_dump *dump, char *buffer, size_t size)
+{
+    const struct profile_process *process = &profile->processes[heap->process];
+    char part[32];
+    size_t number = (size_t)(dump - heap->dumps) + 1;
+    size_t same = 0, before = 0;
+    /* After an exec one pid can have the same heap twice. */
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *other = &profile->heaps[i];
+        const struct profile_process *owner = &profile->processes[other->process];
+        if (owner->pid == process->pid && strcmp(owner->name, process->name) == 0 &&
+            strcmp(other->name, heap->name) == 0) {
+            same++;
+            before += other < heap;
+        }
+    }
+    if (dump->final)
+        snprintf(part, sizeof(part), "final");
+    else
+        snprintf(part, sizeof(part), "%zu", number);
+    if (same > 1)
+        snprintf(buffer, size, "%.64s.%d-%zu.%.64s.%s.pb.gz",
+                 *process->name == '\0' ? "process" : process->name, process->pid, before + 1,
+                 heap->name, part);
+    else
+        snprintf(buffer, size, "%.64s.%d.%.64s.%s.pb.gz",
+                 *process->name == '\0' ? "process" : process->name, process->pid, heap->name,
+                 part);
+    /* Names come from the trace: what could leave the directory or hide the file is replaced. */
+    for (char *at = buffer; *at != '\0'; at++) {
+        if (*at == '/' || (unsigned char)*at < 0x20 || *at == 0x7f || (at == buffer && *at == '.'))
+            *at = '_';
+    }
+}
