@@ -166,10 +166,8 @@ static int walk_interpret(struct walk *walk, const struct cfi_row *row)
     if (stepped == CFI_UNKNOWN)
         return walk_restart_tracking(walk);
 
-    /* A signal trampoline, or a function whose first instruction is returned to, was
-     * not called: there is no call to point into. */
-    bool trampoline =
-        !walk->interrupted && (row->signal_frame || row->start == walk->frame.address);
+    /* A signal trampoline was not called: it has no call to point into. */
+    bool trampoline = row->signal_frame && !walk->interrupted;
     walk_write(walk, walk->frame.address - (trampoline ? 0 : ARCH_CALL_BYTES));
     if (stepped != CFI_FOUND)
         return stop_of(stepped);
@@ -242,12 +240,17 @@ static int walk_module(struct walk *walk, const struct module *module, struct cf
     uintptr_t address = walk->frame.address;
     enum cfi_result found = find_row(module, address - ARCH_CALL_BYTES, copy, &row);
     /* Nothing called from here, but the address begins a function: it was put on the
-     * stack by hand, as makecontext does with its first frame. */
-    if (found == CFI_NONE && !walk->interrupted)
+     * stack by hand, as makecontext does beneath its first frame. */
+    if (found == CFI_NONE && !walk->interrupted) {
         found = find_row(module, address, copy, &row);
+        if (found == CFI_FOUND && !row.signal_frame) {
+            walk_write(walk, address);
+            return UNWIND_OUTERMOST;
+        }
+    }
     switch (found) {
     case CFI_FOUND:
-        rule = row.start == address ? RULE_IS_SPECIAL | RULE_INTERPRET : rule_compile(&row);
+        rule = rule_compile(&row);
         break;
     case CFI_NONE:
         rule = RULE_IS_SPECIAL | RULE_NO_CFI;

@@ -21,7 +21,7 @@
 #include "client/module.h"
 #include "client/unwind.h"
 
-#define NOINLINE __attribute__((noinline, noclone))
+#define NOINLINE __attribute__((noinline))
 
 static __thread struct unwind_stack_bounds bounds;
 static uint64_t ours[UNWIND_FRAMES_MAX];
