@@ -30,6 +30,10 @@ struct builder *builder_new(void)
     builder->profile = &builder->owner->profile;
     builder->profile->warning = "";
     builder_string(builder, "", 0);
+    if (builder->error < 0) {
+        builder_abandon(builder);
+        return NULL;
+    }
     return builder;
 }
 
@@ -119,6 +123,17 @@ uint32_t builder_string(struct builder *builder, const void *bytes, size_t lengt
 uint32_t builder_string_of_span(struct builder *builder, struct proto_span span)
 {
     return builder_string(builder, span.at, proto_length(span));
+}
+
+const char *builder_text(struct builder *builder, const void *bytes, size_t length)
+{
+    uint32_t index = builder_string(builder, bytes, length);
+    return builder->strings[index];
+}
+
+const char *builder_text_of_span(struct builder *builder, struct proto_span span)
+{
+    return builder_text(builder, span.at, proto_length(span));
 }
 
 uint32_t builder_hex(struct builder *builder, struct proto_span span)
@@ -265,7 +280,7 @@ static void demangle_names(struct builder *builder)
             char *plain = name == 0 ? NULL : demangle_name(builder->strings[name]);
             demangled[name] = builder->strings[name];
             if (plain != NULL && strcmp(plain, demangled[name]) != 0)
-                demangled[name] = builder->strings[builder_string(builder, plain, strlen(plain))];
+                demangled[name] = builder_text(builder, plain, strlen(plain));
             free(plain);
         }
         profile->frames[i].name = demangled[name];
@@ -295,7 +310,7 @@ static void say_warning(struct builder *builder, const char *problem, bool unfin
                                "%llu references to frames that the trace does not have; ",
                                (unsigned long long)builder->missing_frames);
     if (at > 0)
-        builder->profile->warning = builder->strings[builder_string(builder, text, at - 2)];
+        builder->profile->warning = builder_text(builder, text, at - 2);
 }
 
 struct profile *builder_finish(struct builder *builder, const char *problem)

@@ -74,6 +74,9 @@ void builder_abandon(struct builder *builder);
 int builder_fail(struct builder *builder);
 uint32_t builder_string(struct builder *builder, const void *bytes, size_t length);
 uint32_t builder_string_of_span(struct builder *builder, struct proto_span span);
+/* The same as text. Never index strings[] by a call that may move it. */
+const char *builder_text(struct builder *builder, const void *bytes, size_t length);
+const char *builder_text_of_span(struct builder *builder, struct proto_span span);
 /* Bytes as lower-case hex. */
 uint32_t builder_hex(struct builder *builder, struct proto_span span);
 uint32_t builder_mapping(struct builder *builder, const struct profile_mapping *mapping,

@@ -280,7 +280,7 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
         status->hit_guardrail = value != 0;
         break;
     case HEAD(HEAP_NAME):
-        status->heap_name = builder->strings[builder_string_of_span(builder, field->span)];
+        status->heap_name = builder_text_of_span(builder, field->span);
         break;
     case HEAD(SAMPLING_INTERVAL_BYTES):
         status->interval_bytes = value;
@@ -317,13 +317,13 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
         status->peak_timestamp_ns = value;
         break;
     case HEAD(ALLOCATOR):
-        status->allocator = builder->strings[builder_string_of_span(builder, field->span)];
+        status->allocator = builder_text_of_span(builder, field->span);
         break;
     case HEAD(EXIT_STATUS):
         status->exit_status = (int32_t)value;
         break;
     case HEAD(REMARK):
-        status->remark = builder->strings[builder_string_of_span(builder, field->span)];
+        status->remark = builder_text_of_span(builder, field->span);
         break;
     case HEAD(FINAL):
         status->final = value != 0;
@@ -406,7 +406,7 @@ static int take_process_dump(struct builder *builder, struct builder_sequence *s
     if (code < 0)
         return -EBADMSG;
     if (status.heap_name == NULL || *status.heap_name == '\0')
-        status.heap_name = builder->strings[builder_string(builder, "libc.malloc", 11)];
+        status.heap_name = builder_text(builder, "libc.malloc", 11);
     struct pending_dump *dump = find_pending(builder, sequence, &status, packet_ns);
     if (dump == NULL)
         return builder->error;

@@ -140,7 +140,7 @@ static int take_process(struct builder *builder, struct proto_span entry)
     process->uid = uid;
     if (command_length > 0) {
         process->command = builder->strings[text];
-        process->name = builder->strings[builder_string_of_span(builder, base_name(first))];
+        process->name = builder_text_of_span(builder, base_name(first));
     }
     return builder->error;
 }
@@ -157,7 +157,7 @@ static int take_thread(struct builder *builder, struct proto_span entry)
         else if (field.number == PB_PROCESS_TREE_THREAD_TGID)
             thread.pid = (int32_t)field.value;
         else if (field.number == PB_PROCESS_TREE_THREAD_NAME)
-            thread.name = builder->strings[builder_string_of_span(builder, field.span)];
+            thread.name = builder_text_of_span(builder, field.span);
     }
     if (status < 0)
         return -EBADMSG;
@@ -203,9 +203,9 @@ static int take_unprofiled(struct builder *builder, struct proto_span entry)
         else if (field.number == PB_UNPROFILED_PROCESS_PARENT_PID)
             process.parent_pid = (int32_t)field.value;
         else if (field.number == PB_UNPROFILED_PROCESS_NAME)
-            process.name = builder->strings[builder_string_of_span(builder, field.span)];
+            process.name = builder_text_of_span(builder, field.span);
         else if (field.number == PB_UNPROFILED_PROCESS_REASON)
-            process.reason = builder->strings[builder_string_of_span(builder, field.span)];
+            process.reason = builder_text_of_span(builder, field.span);
     }
     if (status < 0)
         return -EBADMSG;

@@ -1,0 +1,372 @@
+/* What the writer writes, the reader and the profile give back; damage harms nobody. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <zlib.h>
+
+#include "pb_field_numbers.h"
+#include "profile/profile.h"
+#include "profile/rollup.h"
+#include "trace.pb-c.h"
+#include "trace/proto_buffer.h"
+#include "trace/trace_reader.h"
+#include "trace_fixture.h"
+
+static struct profile *read_fixture(void)
+{
+    struct fixture_trace trace = fixture_full_trace();
+    struct error error = {0};
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, &error);
+    if (profile == NULL)
+        fail_msg("%s", error.message);
+    free(trace.bytes);
+    return profile;
+}
+
+static const struct profile_sample *sample_at(const struct profile *profile,
+                                              const struct profile_dump *dump, const char *name)
+{
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        uint32_t frame = profile->callsites[dump->samples[i].callsite].frame;
+        if (strcmp(profile->frames[frame].linkage_name, name) == 0)
+            return &dump->samples[i];
+    }
+    return NULL;
+}
+
+static void figures_travel_unrounded(void **state)
+{
+    (void)state;
+    struct profile *profile = read_fixture();
+    assert_int_equal(profile->heap_count, 1);
+    assert_int_equal(profile->heaps[0].dump_count, 1);
+    const struct profile_dump *dump = &profile->heaps[0].dumps[0];
+    const struct profile_sample *sample = sample_at(profile, dump, "_Z5inneri");
+    assert_true(sample->figures.allocated_bytes == 1500.25);
+    assert_true(sample->figures.freed_bytes == 100.25);
+    assert_true(sample->figures.allocated_bytes_variance == 77.5);
+    assert_int_equal(sample->figures.samples, 2);
+    assert_true(sample->peak_bytes == 1400.5);
+    assert_true(dump->total.allocated_bytes == 1564.25);
+    assert_true(dump->final);
+    assert_string_equal(profile->warning, "");
+    profile_free(profile);
+}
+
+static void figures_of_threads_travel(void **state)
+{
+    (void)state;
+    struct profile *profile = read_fixture();
+    const struct profile_dump *dump = &profile->heaps[0].dumps[0];
+    const struct profile_sample *both = sample_at(profile, dump, "_Z5inneri");
+    assert_int_equal(both->thread_count, 2);
+    assert_int_equal(dump->thread_figures[both->thread_first + 1].tid, FIXTURE_PID + 1);
+    assert_true(dump->thread_figures[both->thread_first + 1].figures.freed_bytes == 100.25);
+    const struct profile_sample *one = sample_at(profile, dump, "_Z5outerv");
+    assert_int_equal(one->thread_count, 1);
+    assert_true(dump->thread_figures[one->thread_first].figures.allocated_bytes == 64);
+    profile_free(profile);
+}
+
+static void heads_and_names_travel(void **state)
+{
+    (void)state;
+    struct profile *profile = read_fixture();
+    const struct profile_heap *heap = &profile->heaps[0];
+    const struct profile_process *process = &profile->processes[heap->process];
+    assert_string_equal(process->name, "example");
+    assert_string_equal(process->command, "/usr/bin/example 'two words' 'it'\\''s'");
+    assert_int_equal(process->timeline_count, 1);
+    assert_int_equal(process->timeline[0].heap_bytes, 4097);
+    assert_string_equal(heap->status.remark, "nothing to remark");
+    assert_string_equal(heap->status.allocator, "libc.so.6");
+    assert_int_equal(heap->status.lost[2], 1);
+    assert_int_equal(heap->status.exact_calls, 789);
+    assert_int_equal(heap->status.exit_status, 0);
+    assert_true(heap->status.from_startup);
+    assert_string_equal(profile_thread_name(profile, FIXTURE_PID, FIXTURE_PID + 1), "worker");
+    assert_int_equal(profile->unprofiled_count, 1);
+    assert_string_equal(profile->unprofiled[0].reason, "it is static");
+    profile_free(profile);
+}
+
+static void stacks_become_a_tree(void **state)
+{
+    (void)state;
+    struct profile *profile = read_fixture();
+    assert_int_equal(profile->callsite_count, 3);
+    const struct profile_callsite *leaf = &profile->callsites[2];
+    assert_int_equal(leaf->depth, 2);
+    const struct profile_frame *frame = &profile->frames[leaf->frame];
+    assert_string_equal(frame->name, "inner(int)");
+    assert_string_equal(profile->mappings[frame->mapping].path, "/usr/bin/example");
+    assert_string_equal(profile->mappings[frame->mapping].build_id, "deadbeef");
+    profile_free(profile);
+}
+
+static void rollup_counts_callers(void **state)
+{
+    (void)state;
+    struct profile *profile = read_fixture();
+    struct rollup *rollup = rollup_new(profile, &profile->heaps[0].dumps[0], ROLLUP_FUNCTION);
+    assert_int_equal(rollup->row_count, 3);
+    for (size_t i = 0; i < rollup->row_count; i++) {
+        const struct rollup_row *row = &rollup->rows[i];
+        if (strcmp(profile->frames[row->frame].name, "main") != 0)
+            continue;
+        assert_true(row->self.figures.allocated_bytes == 0);
+        assert_true(row->cumulative.figures.allocated_bytes == 1564.25);
+    }
+    struct rollup_tree *tree = rollup_tree_new(profile, &profile->heaps[0].dumps[0]);
+    assert_int_not_equal(tree->first_root, PROFILE_NONE);
+    assert_true(tree->cumulative[tree->first_root].figures.allocated_bytes == 1564.25);
+    rollup_tree_free(tree);
+    rollup_free(rollup);
+    profile_free(profile);
+}
+
+static void every_cut_is_survived(void **state)
+{
+    (void)state;
+    struct fixture_trace trace = fixture_full_trace();
+    for (size_t length = 0; length < trace.length; length++) {
+        struct error error = {0};
+        /* Its own allocation, so that a sanitizer sees a read beyond the cut. */
+        uint8_t *part = malloc(length + (length == 0));
+        memcpy(part, trace.bytes, length);
+        struct profile *profile = profile_read_bytes(part, length, &error);
+        if (profile == NULL)
+            assert_true(error.message[0] != '\0');
+        profile_free(profile);
+        free(part);
+    }
+    free(trace.bytes);
+}
+
+static void every_flipped_byte_is_survived(void **state)
+{
+    (void)state;
+    struct fixture_trace trace = fixture_full_trace();
+    for (size_t at = 0; at < trace.length; at++) {
+        trace.bytes[at] ^= 0xff;
+        profile_free(profile_read_bytes(trace.bytes, trace.length, NULL));
+        trace.bytes[at] ^= 0xff;
+    }
+    free(trace.bytes);
+}
+
+static void a_cut_is_told_with_its_offset(void **state)
+{
+    (void)state;
+    struct fixture_trace trace = fixture_full_trace();
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length - 1, NULL);
+    assert_non_null(strstr(profile->warning, "cut off in the packet at offset"));
+    assert_int_equal(profile->heap_count, 1);
+    profile_free(profile);
+    free(trace.bytes);
+}
+
+static void what_is_no_trace_is_refused(void **state)
+{
+    (void)state;
+    struct error error = {0};
+    assert_null(profile_read_bytes("hello, world", 12, &error));
+    assert_true(error.code < 0);
+    assert_null(profile_read_bytes("", 0, &error));
+    assert_null(profile_read("/nonexistent/trace", &error));
+    assert_non_null(strstr(error.message, "/nonexistent/trace"));
+}
+
+static void a_gzipped_trace_reads_the_same(void **state)
+{
+    (void)state;
+    struct fixture_trace trace = fixture_full_trace();
+    z_stream stream = {0};
+    size_t room = trace.length + 1024;
+    uint8_t *packed = malloc(room);
+    assert_int_equal(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    stream.next_in = trace.bytes;
+    stream.avail_in = (uInt)trace.length;
+    stream.next_out = packed;
+    stream.avail_out = (uInt)room;
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    struct profile *profile = profile_read_bytes(packed, stream.total_out, NULL);
+    deflateEnd(&stream);
+    assert_true(profile->heaps[0].dumps[0].total.allocated_bytes == 1564.25);
+    assert_string_equal(profile->warning, "");
+    profile_free(profile);
+    free(packed);
+    free(trace.bytes);
+}
+
+static void compressed_packets_read_the_same(void **state)
+{
+    (void)state;
+    struct fixture_trace trace = fixture_full_trace();
+    uLongf length = compressBound(trace.length);
+    uint8_t *packed = malloc(length);
+    assert_int_equal(compress(packed, &length, trace.bytes, trace.length), Z_OK);
+    struct proto_buffer packet = {0}, file = {0};
+    proto_put_bytes(&packet, PB_TRACE_PACKET_COMPRESSED_PACKETS, packed, length);
+    proto_put_bytes(&file, PB_TRACE_PACKET, packet.bytes, packet.length);
+    struct profile *profile = profile_read_bytes(file.bytes, file.length, NULL);
+    assert_true(profile->heaps[0].dumps[0].total.allocated_bytes == 1564.25);
+    profile_free(profile);
+    proto_buffer_free(&packet);
+    proto_buffer_free(&file);
+    free(packed);
+    free(trace.bytes);
+}
+
+static void write_dump(struct trace_writer *writer, uint64_t timestamp_ns, uint64_t callstack,
+                       double bytes, bool at_max)
+{
+    struct trace_heap_dump dump = fixture_dump();
+    struct trace_heap_sample sample = {
+        .callstack = callstack,
+        .figures = {.allocated_bytes = bytes, .allocated_count = 1, .samples = 1},
+        .peak_bytes = bytes / 2,
+        .peak_count = 1};
+    dump.timestamp_ns = timestamp_ns;
+    dump.dump_at_max = at_max;
+    trace_writer_dump_begin(writer, &dump);
+    trace_writer_dump_sample(writer, &sample);
+    trace_writer_dump_end(writer);
+}
+
+static void what_a_dump_leaves_out_is_carried_over(void **state)
+{
+    (void)state;
+    int fd = memfd_create("trace", 0);
+    struct trace_writer *writer = trace_writer_open(fd);
+    struct fixture_stacks stacks = fixture_stacks(writer);
+    write_dump(writer, 1, stacks.in_outer, 100, false);
+    write_dump(writer, 2, stacks.in_inner, 50, false);
+    trace_writer_close(writer);
+    struct fixture_trace trace = fixture_take(fd);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    assert_int_equal(profile->heaps[0].dump_count, 2);
+    assert_true(profile->heaps[0].dumps[1].total.allocated_bytes == 150);
+    profile_free(profile);
+    free(trace.bytes);
+}
+
+static void dump_at_max_has_self_max_and_no_other_counter(void **state)
+{
+    (void)state;
+    int fd = memfd_create("trace", 0);
+    struct trace_writer *writer = trace_writer_open(fd);
+    struct fixture_stacks stacks = fixture_stacks(writer);
+    write_dump(writer, 1, stacks.in_outer, 100, true);
+    trace_writer_close(writer);
+    struct fixture_trace trace = fixture_take(fd);
+    Perfetto__Protos__Trace *message =
+        perfetto__protos__trace__unpack(NULL, trace.length, trace.bytes);
+    assert_non_null(message);
+    const Perfetto__Protos__ProfilePacket__HeapSample *sample =
+        message->packet[message->n_packet - 1]->profile_packet->process_dumps[0]->samples[0];
+    assert_int_equal(sample->self_max, 50);
+    assert_false(sample->has_self_allocated);
+    assert_false(sample->has_alloc_count);
+    perfetto__protos__trace__free_unpacked(message, NULL);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    assert_true(profile->heaps[0].status.dump_at_max);
+    assert_true(profile->heaps[0].dumps[0].samples[0].figures.allocated_bytes == 100);
+    assert_true(profile->heaps[0].dumps[0].samples[0].peak_bytes == 50);
+    profile_free(profile);
+    free(trace.bytes);
+}
+
+static void a_large_dump_is_split_below_the_limit(void **state)
+{
+    (void)state;
+    enum { STACKS = 20000 };
+    int fd = memfd_create("trace", 0);
+    struct trace_writer *writer = trace_writer_open(fd);
+    struct trace_heap_dump dump = fixture_dump();
+    uint64_t program = fixture_stacks(writer).program;
+    trace_writer_dump_begin(writer, &dump);
+    for (uint64_t i = 0; i < STACKS; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "function_%llu", (unsigned long long)i);
+        uint64_t frame = trace_writer_frame(writer, program, 0x2000 + i, name);
+        struct trace_heap_sample sample = {
+            .callstack = trace_writer_callstack(writer, &frame, 1, NULL),
+            .figures = {.allocated_bytes = 0.5 + (double)i, .allocated_count = 1}};
+        trace_writer_dump_sample(writer, &sample);
+    }
+    trace_writer_dump_end(writer);
+    assert_int_equal(trace_writer_close(writer), 0);
+    struct fixture_trace trace = fixture_take(fd);
+    struct trace_reader *reader = trace_reader_open_bytes(trace.bytes, trace.length, NULL);
+    struct proto_span packet;
+    while (trace_reader_next(reader, &packet, NULL) > 0)
+        assert_true(proto_length(packet) < TRACE_PACKET_BYTES_MAX);
+    trace_reader_close(reader);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    assert_string_equal(profile->warning, "");
+    assert_int_equal(profile->heaps[0].dump_count, 1);
+    assert_int_equal(profile->heaps[0].dumps[0].sample_count, STACKS);
+    profile_free(profile);
+    free(trace.bytes);
+}
+
+static void an_exec_begins_another_process(void **state)
+{
+    (void)state;
+    static const char *const shell[] = {"sh", "-c", "exec example"};
+    struct trace_process process = {.pid = FIXTURE_PID, .arguments = shell, .argument_count = 3};
+    int fd = memfd_create("trace", 0);
+    struct trace_writer *writer = trace_writer_open(fd);
+    struct fixture_stacks stacks = fixture_stacks(writer);
+    trace_writer_process_tree(writer, &process, 1, NULL, 0);
+    write_dump(writer, 1, stacks.in_outer, 100, false);
+    fixture_process(writer);
+    struct trace_heap_dump dump = fixture_dump();
+    dump.start_timestamp_ns = 5;
+    trace_writer_dump_begin(writer, &dump);
+    trace_writer_dump_end(writer);
+    trace_writer_close(writer);
+    struct fixture_trace trace = fixture_take(fd);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    assert_int_equal(profile->heap_count, 2);
+    assert_string_equal(profile->processes[profile->heaps[0].process].name, "sh");
+    assert_string_equal(profile->processes[profile->heaps[1].process].name, "example");
+    profile_free(profile);
+    free(trace.bytes);
+}
+
+static void a_failed_write_is_told_at_close(void **state)
+{
+    (void)state;
+    struct trace_writer *writer = trace_writer_open(-1);
+    assert_int_equal(trace_writer_uuid(writer), -EBADF);
+    assert_int_equal(trace_writer_clock_snapshot(writer), -EBADF);
+    assert_int_equal(trace_writer_close(writer), -EBADF);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(figures_travel_unrounded),
+        cmocka_unit_test(figures_of_threads_travel),
+        cmocka_unit_test(heads_and_names_travel),
+        cmocka_unit_test(stacks_become_a_tree),
+        cmocka_unit_test(rollup_counts_callers),
+        cmocka_unit_test(every_cut_is_survived),
+        cmocka_unit_test(every_flipped_byte_is_survived),
+        cmocka_unit_test(a_cut_is_told_with_its_offset),
+        cmocka_unit_test(what_is_no_trace_is_refused),
+        cmocka_unit_test(a_gzipped_trace_reads_the_same),
+        cmocka_unit_test(compressed_packets_read_the_same),
+        cmocka_unit_test(what_a_dump_leaves_out_is_carried_over),
+        cmocka_unit_test(dump_at_max_has_self_max_and_no_other_counter),
+        cmocka_unit_test(a_large_dump_is_split_below_the_limit),
+        cmocka_unit_test(an_exec_begins_another_process),
+        cmocka_unit_test(a_failed_write_is_told_at_close),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
