@@ -76,7 +76,7 @@ class Run:
         start = time.monotonic()
         with open(stdin or os.devnull) as source, open(os.devnull, "w") as sink:
             process = subprocess.Popen(
-                command, stdin=source, stdout=sink, stderr=sink, env={**os.environ, **env}
+                command, stdin=source, stdout=sink, stderr=sink, env={**os.environ, "PYTHONMALLOC": "malloc", **env},
             )
         if load:
             load()
@@ -91,7 +91,7 @@ def data_jq(work):
     rng = random.Random(1)
     path = os.path.join(work, "data.json")
     with open(path, "w") as file:
-        for i in range(60000):
+        for i in range(200000):
             file.write(f'{{"id":{i},"city":"c{rng.randrange(500)}","amount":{rng.random()}}}\n')
     return ["jq", "-s", "group_by(.city) | map({c: .[0].city, s: map(.amount) | add})", path], None
 
@@ -100,7 +100,7 @@ def data_xmllint(work):
     path = os.path.join(work, "data.xml")
     with open(path, "w") as file:
         file.write("<all>")
-        for i in range(200000):
+        for i in range(800000):
             file.write(f'<item id="{i}"><name>n{i}</name><v>{i * 7}</v></item>')
         file.write("</all>")
     return ["xmllint", "--noout", path], None
@@ -111,7 +111,7 @@ def data_sqlite3(work):
     with open(path, "w") as file:
         file.write(
             """create table t(a integer primary key, b text, c real);
-            with recursive n(i) as (select 1 union all select i + 1 from n where i < 250000)
+            with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000000)
                 insert into t select i, 'text ' || (i * 7919 % 1000), i * 0.5 from n;
             create index u on t(b);
             select b, count(*), sum(c) from t group by b order by 2 desc, 1 limit 20;
@@ -126,22 +126,22 @@ def data_python3(work):
         file.write(
             """
 import json, collections
-words = [str(i * 7919 % 10007) for i in range(150000)]
+words = [str(i * 7919 % 10007) for i in range(600000)]
 counts = collections.Counter(words)
 tree = {w: [n, {"again": w * 3, "list": list(range(n))}] for w, n in sorted(counts.items())}
-for _ in range(2):
+for _ in range(4):
     back = json.loads(json.dumps(tree))
 print(len(back), sum(len(v[1]["list"]) for v in back.values()))
 """
         )
-    return ["env", "PYTHONMALLOC=malloc", "/usr/bin/python3", path], None
+    return ["/usr/bin/python3", path], None
 
 
 def data_clang(work):
     path = os.path.join(work, "a.cc")
     with open(path, "w") as file:
         file.write("#include <algorithm>\n#include <map>\n#include <string>\n#include <vector>\n")
-        for i in range(6):
+        for i in range(60):
             file.write(
                 f"int f{i}(const std::map<std::string, std::vector<int>> &all) {{ int s = {i};"
                 " for (const auto &[k, v] : all) { auto w = v; std::sort(w.begin(), w.end());"
@@ -178,7 +178,7 @@ def run_redis(wrapper, work):
             return
         start = time.monotonic()
         subprocess.run(
-            ["redis-benchmark", "-s", socket, "-q", "-n", "60000", "-c", "20", "-P", "8", "-d", "100",
+            ["redis-benchmark", "-s", socket, "-q", "-n", "200000", "-c", "20", "-P", "8", "-d", "100",
              "-r", "10000", "-t", "set,get,lpush,hset,zadd"],
             stdout=subprocess.DEVNULL, check=True,
         )
