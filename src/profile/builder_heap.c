@@ -504,7 +504,8 @@ static void fill_dump(struct builder *builder, const struct pending_dump *pendin
             sum->peak_count += more->peak_count;
             sum->peak_bytes_variance += more->peak_bytes_variance;
             sum->peak_count_variance += more->peak_count_variance;
-            merge_threads(dump, sum, pending->threads + more->thread_first, more->thread_count);
+            if (more->thread_count > 0)
+                merge_threads(dump, sum, pending->threads + more->thread_first, more->thread_count);
         }
     }
     for (size_t i = 0; before != NULL && i < before->sample_count; i++) {

@@ -339,6 +339,126 @@ static void an_exec_begins_another_process(void **state)
     free(trace.bytes);
 }
 
+/* A ProfilePacket with tables of its own, and symbols that come after it. */
+static struct profile *read_packet_with_own_tables(void)
+{
+    Perfetto__Protos__InternedString name = PERFETTO__PROTOS__INTERNED_STRING__INIT;
+    Perfetto__Protos__InternedString path = PERFETTO__PROTOS__INTERNED_STRING__INIT;
+    Perfetto__Protos__InternedString build_id = PERFETTO__PROTOS__INTERNED_STRING__INIT;
+    Perfetto__Protos__InternedString *strings[] = {&name, &path, &build_id};
+    Perfetto__Protos__Mapping mapping = PERFETTO__PROTOS__MAPPING__INIT, *mappings = &mapping;
+    Perfetto__Protos__Frame frame = PERFETTO__PROTOS__FRAME__INIT, *frames = &frame;
+    Perfetto__Protos__Callstack stack = PERFETTO__PROTOS__CALLSTACK__INIT, *stacks = &stack;
+    Perfetto__Protos__ProfilePacket__HeapSample sample =
+        PERFETTO__PROTOS__PROFILE_PACKET__HEAP_SAMPLE__INIT;
+    Perfetto__Protos__ProfilePacket__HeapSample *samples = &sample;
+    Perfetto__Protos__ProfilePacket__ProcessHeapSamples dump =
+        PERFETTO__PROTOS__PROFILE_PACKET__PROCESS_HEAP_SAMPLES__INIT;
+    Perfetto__Protos__ProfilePacket__ProcessHeapSamples *dumps = &dump;
+    Perfetto__Protos__ProfilePacket profile_packet = PERFETTO__PROTOS__PROFILE_PACKET__INIT;
+    Perfetto__Protos__Line line = PERFETTO__PROTOS__LINE__INIT, *lines = &line;
+    Perfetto__Protos__AddressSymbols address = PERFETTO__PROTOS__ADDRESS_SYMBOLS__INIT;
+    Perfetto__Protos__AddressSymbols *addresses = &address;
+    Perfetto__Protos__ModuleSymbols module = PERFETTO__PROTOS__MODULE_SYMBOLS__INIT;
+    Perfetto__Protos__TracePacket packet = PERFETTO__PROTOS__TRACE_PACKET__INIT;
+    static uint8_t build_id_bytes[] = "\x01\x02";
+    uint64_t path_ids[] = {2}, frame_ids[] = {1, 1};
+
+    name.has_iid = path.has_iid = build_id.has_iid = true;
+    name.has_str = path.has_str = build_id.has_str = true;
+    name.iid = 1;
+    path.iid = 2;
+    build_id.iid = 3;
+    name.str = (ProtobufCBinaryData){3, (uint8_t *)"foo"};
+    path.str = (ProtobufCBinaryData){6, (uint8_t *)"lib.so"};
+    build_id.str = (ProtobufCBinaryData){2, build_id_bytes};
+    mapping.has_iid = mapping.has_build_id = mapping.has_end = true;
+    mapping.iid = 1;
+    mapping.build_id = 3;
+    mapping.end = 4096;
+    mapping.n_path_string_ids = 1;
+    mapping.path_string_ids = path_ids;
+    frame.has_iid = frame.has_function_name_id = frame.has_mapping_id = frame.has_rel_pc = true;
+    frame.iid = frame.function_name_id = frame.mapping_id = 1;
+    frame.rel_pc = 0x1234;
+    stack.has_iid = true;
+    stack.iid = 1;
+    stack.n_frame_ids = 2;
+    stack.frame_ids = frame_ids;
+    sample.has_callstack_id = sample.has_self_allocated = sample.has_alloc_count = true;
+    sample.callstack_id = 1;
+    sample.self_allocated = 8192;
+    sample.alloc_count = 2;
+    dump.has_pid = dump.has_sampling_interval_bytes = true;
+    dump.pid = 7;
+    dump.sampling_interval_bytes = 4096;
+    dump.n_samples = 1;
+    dump.samples = &samples;
+    profile_packet.n_strings = 3;
+    profile_packet.strings = strings;
+    profile_packet.n_mappings = profile_packet.n_frames = profile_packet.n_callstacks = 1;
+    profile_packet.mappings = &mappings;
+    profile_packet.frames = &frames;
+    profile_packet.callstacks = &stacks;
+    profile_packet.n_process_dumps = 1;
+    profile_packet.process_dumps = &dumps;
+    line.function_name = "_Z3bari";
+    line.source_file_name = "bar.c";
+    line.has_line_number = true;
+    line.line_number = 12;
+    address.has_address = true;
+    address.address = 0x1234;
+    address.n_lines = 1;
+    address.lines = &lines;
+    module.path = "/lib.so";
+    module.build_id = (char *)build_id_bytes;
+    module.n_address_symbols = 1;
+    module.address_symbols = &addresses;
+    packet.profile_packet = &profile_packet;
+    packet.module_symbols = &module;
+
+    struct proto_buffer file = {0};
+    proto_put_message(&file, PB_TRACE_PACKET, &packet.base);
+    struct profile *profile = profile_read_bytes(file.bytes, file.length, NULL);
+    proto_buffer_free(&file);
+    return profile;
+}
+
+static void tables_inside_a_profile_packet_are_read(void **state)
+{
+    (void)state;
+    struct profile *profile = read_packet_with_own_tables();
+    assert_string_equal(profile->mappings[0].path, "/lib.so");
+    assert_string_equal(profile->mappings[0].build_id, "0102");
+    assert_string_equal(profile->heaps[0].name, "libc.malloc");
+    assert_int_equal(profile->callsite_count, 2); /* recursion: the same frame twice */
+    assert_string_equal(profile->warning, "");
+    profile_free(profile);
+}
+
+static void symbols_that_come_later_name_frames(void **state)
+{
+    (void)state;
+    struct profile *profile = read_packet_with_own_tables();
+    assert_string_equal(profile->frames[0].name, "bar(int)");
+    assert_string_equal(profile->frames[0].source_file, "bar.c");
+    assert_int_equal(profile->frames[0].line, 12);
+    profile_free(profile);
+}
+
+static void without_variances_they_are_estimated(void **state)
+{
+    (void)state;
+    struct profile *profile = read_packet_with_own_tables();
+    const struct trace_figures *figures = &profile->heaps[0].dumps[0].total;
+    assert_true(figures->allocated_bytes == 8192);
+    /* Two samples that stand for 4096 bytes each at an interval of 4096: tiny allocations,
+     * so that each has the variance of the interval squared. */
+    assert_true(figures->allocated_bytes_variance > 1.6e7);
+    assert_true(figures->allocated_bytes_variance <= 2.0 * 4096 * 4096);
+    profile_free(profile);
+}
+
 static void a_failed_write_is_told_at_close(void **state)
 {
     (void)state;
@@ -366,6 +486,9 @@ int main(void)
         cmocka_unit_test(dump_at_max_has_self_max_and_no_other_counter),
         cmocka_unit_test(a_large_dump_is_split_below_the_limit),
         cmocka_unit_test(an_exec_begins_another_process),
+        cmocka_unit_test(tables_inside_a_profile_packet_are_read),
+        cmocka_unit_test(symbols_that_come_later_name_frames),
+        cmocka_unit_test(without_variances_they_are_estimated),
         cmocka_unit_test(a_failed_write_is_told_at_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

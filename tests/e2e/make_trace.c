@@ -1,0 +1,152 @@
+/*
+ * make_trace DIRECTORY CALLSITES: writes a trace with everything in it and a dump of so
+ * many callsites of odd figures, reads it back, writes each dump as pprof, and prints
+ * the totals that others must find too; with times, so that it serves as a benchmark.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "../unit/trace_fixture.h"
+#include "export/pprof.h"
+#include "profile/rollup.h"
+#include "trace/trace_config.h"
+
+static double now_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Stacks of 16 frames that share their outer ones, as real stacks do. */
+static uint64_t make_callstack(struct trace_writer *writer, uint64_t program, uint64_t number)
+{
+    uint64_t frames[16];
+    for (uint64_t i = 0; i < 16; i++) {
+        uint64_t which = i < 8 ? number >> i : i;
+        char name[64];
+        snprintf(name, sizeof(name), "_ZN5level8number%" PRIu64 "Ei", which % 100000 + i);
+        frames[i] = trace_writer_frame(writer, program, 0x2000 + which * 16 + i, name);
+    }
+    return trace_writer_callstack(writer, frames, 16, number % 7 == 0 ? "[odd ending]" : NULL);
+}
+
+static void write_dump(struct trace_writer *writer, uint64_t program, uint64_t callsites,
+                       double share, bool final)
+{
+    struct trace_heap_dump dump = fixture_dump();
+    dump.timestamp_ns += (uint64_t)(share * 1e9);
+    dump.final = final;
+    uint64_t *callstacks = malloc((callsites + 1) * sizeof(*callstacks));
+    double begin = now_seconds();
+    for (uint64_t i = 0; i < callsites; i++)
+        callstacks[i] = make_callstack(writer, program, i);
+    double interned = now_seconds();
+    trace_writer_dump_begin(writer, &dump);
+    for (uint64_t i = 0; i < callsites; i++) {
+        double bytes = share * (4096.37 * (double)(i % 50) + 0.3), count = bytes / 100.7;
+        struct trace_figures figures = {.allocated_bytes = bytes,
+                                        .freed_bytes = bytes / 3,
+                                        .allocated_count = count,
+                                        .freed_count = count / 3,
+                                        .allocated_bytes_variance = bytes * 4096,
+                                        .freed_bytes_variance = bytes * 1000,
+                                        .samples = 2 + i,
+                                        .freed_samples = i / 2,
+                                        .lifetime_ms_sum = 12.5};
+        /* A second thread that did as much, at some callsites. */
+        struct trace_thread_figures threads[] = {{FIXTURE_PID + (int32_t)(i % 2), figures},
+                                                 {FIXTURE_PID + 2, figures}};
+        size_t thread_count = i % 5 == 0 ? 2 : 1;
+        if (thread_count == 2)
+            rollup_figures_add(&figures, &threads[1].figures);
+        struct trace_heap_sample sample = {.callstack = callstacks[i],
+                                           .figures = figures,
+                                           .peak_bytes = bytes * 0.9,
+                                           .peak_count = count * 0.9,
+                                           .threads = threads,
+                                           .thread_count = thread_count};
+        trace_writer_dump_sample(writer, &sample);
+    }
+    trace_writer_dump_end(writer);
+    printf("interning_ms=%.1f dump_ms=%.1f\n", (interned - begin) * 1e3,
+           (now_seconds() - interned) * 1e3);
+    free(callstacks);
+}
+
+static int write_trace(const char *path, uint64_t callsites)
+{
+    struct heap_config config;
+    size_t config_length;
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return -1;
+    struct trace_writer *writer = trace_writer_open(fd);
+    heap_config_init(&config);
+    void *config_bytes = heap_config_to_bytes(&config, &config_length);
+    trace_writer_clock_snapshot(writer);
+    trace_writer_uuid(writer);
+    trace_writer_system_info(writer);
+    trace_writer_config(writer, config_bytes, config_length);
+    struct trace_memory_point point = {
+        .boottime_ns = 5000, .pid = FIXTURE_PID, .rss_bytes = 8192, .heap_bytes = 4097};
+    trace_writer_memory_point(writer, &point);
+    struct trace_unprofiled other = {
+        .pid = 9, .parent_pid = FIXTURE_PID, .name = "child", .reason = "it is static"};
+    trace_writer_unprofiled(writer, &other);
+    fixture_process(writer);
+    uint64_t program = fixture_stacks(writer).program;
+    write_dump(writer, program, callsites, 0.5, false);
+    write_dump(writer, program, callsites, 1, true);
+    int code = trace_writer_close(writer);
+    free(config_bytes);
+    close(fd);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    char path[4096], name[256];
+    struct error error = {0};
+    if (argc != 3) {
+        fprintf(stderr, "usage: make_trace DIRECTORY CALLSITES\n");
+        return 1;
+    }
+    snprintf(path, sizeof(path), "%s/raw-trace", argv[1]);
+    if (write_trace(path, strtoull(argv[2], NULL, 10)) < 0)
+        return 1;
+    double begin = now_seconds();
+    struct profile *profile = profile_read(path, &error);
+    if (profile == NULL) {
+        fprintf(stderr, "%s\n", error.message);
+        return 1;
+    }
+    double read = now_seconds();
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    printf("bytes=%lld read_ms=%.1f\n", (long long)lseek(fd, 0, SEEK_END), (read - begin) * 1e3);
+    close(fd);
+    for (size_t i = 0; i < profile->heaps[0].dump_count; i++) {
+        const struct profile_dump *dump = &profile->heaps[0].dumps[i];
+        double live_bytes = 0, live_count = 0;
+        pprof_file_name(profile, &profile->heaps[0], dump, name, sizeof(name));
+        snprintf(path, sizeof(path), "%s/%s", argv[1], name);
+        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+        begin = now_seconds();
+        if (pprof_write(profile, &profile->heaps[0], dump, fd, &error) < 0) {
+            fprintf(stderr, "%s\n", error.message);
+            return 1;
+        }
+        printf("pprof_ms=%.1f\n", (now_seconds() - begin) * 1e3);
+        close(fd);
+        for (size_t j = 0; j < dump->sample_count; j++) {
+            live_bytes += rollup_live_bytes(&dump->samples[j].figures);
+            live_count += rollup_live_count(&dump->samples[j].figures);
+        }
+        printf("dump %s alloc_space=%.3f alloc_objects=%.3f space=%.3f objects=%.3f\n", name,
+               dump->total.allocated_bytes, dump->total.allocated_count, live_bytes, live_count);
+    }
+    profile_free(profile);
+    return 0;
+}

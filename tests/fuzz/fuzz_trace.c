@@ -1,0 +1,69 @@
+/*
+ * Any bytes as a trace: read, built into a profile, summed up and written as
+ * pprof. A profile that comes out must hold together.
+ */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "export/pprof.h"
+#include "profile/rollup.h"
+
+static void check(bool good)
+{
+    if (!good)
+        abort();
+}
+
+static void check_profile(const struct profile *profile)
+{
+    for (size_t i = 0; i < profile->callsite_count; i++) {
+        const struct profile_callsite *callsite = &profile->callsites[i];
+        check(callsite->frame < profile->frame_count);
+        check(callsite->parent == PROFILE_NONE || callsite->parent < i);
+    }
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        check(profile->frames[i].mapping == PROFILE_NONE ||
+              profile->frames[i].mapping < profile->mapping_count);
+        check(profile->frames[i].name != NULL);
+    }
+}
+
+static void check_dump(const struct profile *profile, const struct profile_heap *heap,
+                       const struct profile_dump *dump)
+{
+    char name[256];
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        check(dump->samples[i].callsite < profile->callsite_count);
+        check((size_t)dump->samples[i].thread_first + dump->samples[i].thread_count <=
+              dump->thread_figure_count);
+    }
+    for (enum rollup_key key = ROLLUP_FUNCTION; key <= ROLLUP_THREAD; key++)
+        rollup_free(rollup_new(profile, dump, key));
+    rollup_tree_free(rollup_tree_new(profile, dump));
+    pprof_file_name(profile, heap, dump, name, sizeof(name));
+    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    pprof_write(profile, heap, dump, fd, NULL);
+    close(fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
+{
+    struct error error = {0};
+    struct profile *profile = profile_read_bytes(bytes, length, &error);
+    if (profile == NULL) {
+        check(error.code < 0 && error.message[0] != '\0');
+        return 0;
+    }
+    check_profile(profile);
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        check(profile->heaps[i].process < profile->process_count);
+        /* All of them in a hostile file would take long and show nothing new. */
+        for (size_t j = 0; j < profile->heaps[i].dump_count && j < 4; j++)
+            check_dump(profile, &profile->heaps[i], &profile->heaps[i].dumps[j]);
+    }
+    profile_free(profile);
+    return 0;
+}

@@ -1,0 +1,125 @@
+/* The configuration: defaults, what is refused, and that text and bytes say the same. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.pb-c.h"
+#include "trace/trace_config.h"
+
+static struct heap_config fresh(void)
+{
+    struct heap_config config;
+    heap_config_init(&config);
+    return config;
+}
+
+static void defaults_are_good(void **state)
+{
+    (void)state;
+    struct heap_config config = fresh();
+    assert_int_equal(heap_config_check(&config, NULL), 0);
+    assert_int_equal(config.sampling_interval_bytes, 4096);
+    assert_int_equal(config.shmem_size_bytes, 8388608);
+    assert_true(config.block_client);
+}
+
+static void an_interval_of_zero_is_refused(void **state)
+{
+    (void)state;
+    struct heap_config config = fresh();
+    struct error error = {0};
+    config.sampling_interval_bytes = 0;
+    assert_int_equal(heap_config_check(&config, &error), -EINVAL);
+    assert_non_null(strstr(error.message, "interval is 0"));
+}
+
+static void odd_ring_sizes_are_refused(void **state)
+{
+    (void)state;
+    static const uint64_t bad[] = {0, 1, 4096, 8191, 12288, 8388609, 100000000};
+    struct heap_config config = fresh();
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        config.shmem_size_bytes = bad[i];
+        assert_int_equal(heap_config_check(&config, NULL), -EINVAL);
+    }
+    config.shmem_size_bytes = 8192;
+    assert_int_equal(heap_config_check(&config, NULL), 0);
+    config.shmem_size_bytes = UINT64_C(600) << 20; /* truncated, not refused */
+    assert_int_equal(heap_config_check(&config, NULL), 0);
+}
+
+static void text_is_as_heap_profile_prints_it(void **state)
+{
+    (void)state;
+    struct heap_config config = fresh();
+    char *names[] = {"jq", "a \"b\"", NULL};
+    config.process_cmdline = names;
+    config.duration_ms = 1500;
+    config.dump_interval_ms = 100;
+    char *text = heap_config_to_text(&config);
+    assert_string_equal(text, "buffers {\n"
+                              "  size_kb: 63488\n"
+                              "}\n\n"
+                              "data_sources {\n"
+                              "  config {\n"
+                              "    name: \"android.heapprofd\"\n"
+                              "    target_buffer: 0\n"
+                              "    heapprofd_config {\n"
+                              "      sampling_interval_bytes: 4096\n"
+                              "      process_cmdline: \"jq\"\n"
+                              "      process_cmdline: \"a \\\"b\\\"\"\n"
+                              "      continuous_dump_config {\n"
+                              "        dump_phase_ms: 0\n"
+                              "        dump_interval_ms: 100\n"
+                              "      }\n"
+                              "      shmem_size_bytes: 8388608\n"
+                              "      block_client: true\n"
+                              "    }\n"
+                              "  }\n"
+                              "}\n\n"
+                              "duration_ms: 1500\n"
+                              "write_into_file: true\n"
+                              "flush_timeout_ms: 30000\n");
+    free(text);
+}
+
+static void bytes_say_the_same(void **state)
+{
+    (void)state;
+    struct heap_config config = fresh();
+    char *names[] = {"jq", NULL};
+    size_t length;
+    config.process_cmdline = names;
+    config.dump_at_max = true;
+    void *bytes = heap_config_to_bytes(&config, &length);
+    Perfetto__Protos__TraceConfig *trace =
+        perfetto__protos__trace_config__unpack(NULL, length, bytes);
+    assert_non_null(trace);
+    assert_int_equal(trace->n_data_sources, 1);
+    assert_true(trace->write_into_file);
+    assert_int_equal(trace->buffers[0]->size_kb, 63488);
+    const Perfetto__Protos__HeapprofdConfig *heapprofd =
+        trace->data_sources[0]->config->heapprofd_config;
+    assert_int_equal(heapprofd->sampling_interval_bytes, 4096);
+    assert_string_equal(heapprofd->process_cmdline[0], "jq");
+    assert_true(heapprofd->dump_at_max);
+    assert_false(heapprofd->has_no_startup);
+    perfetto__protos__trace_config__free_unpacked(trace, NULL);
+    free(bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_good),
+        cmocka_unit_test(an_interval_of_zero_is_refused),
+        cmocka_unit_test(odd_ring_sizes_are_refused),
+        cmocka_unit_test(text_is_as_heap_profile_prints_it),
+        cmocka_unit_test(bytes_say_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
