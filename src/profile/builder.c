@@ -42,7 +42,7 @@ static void free_all_but_profile(struct builder *builder)
     intern_free(&builder->string_ids);
     intern_free(&builder->mapping_ids);
     intern_free(&builder->frame_ids);
-    intern_free(&builder->callsite_ids);
+    id_map_free(&builder->callsite_ids);
     intern_free(&builder->symbol_ids);
     intern_free(&builder->heap_ids);
     id_map_free(&builder->processes);
@@ -213,15 +213,15 @@ uint32_t builder_frame(struct builder *builder, uint32_t mapping, uint64_t rel_p
 uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t frame)
 {
     struct profile *profile = builder->profile;
-    uint32_t key[] = {parent, frame};
-    bool added;
-    uint64_t id = intern_bytes(&builder->callsite_ids, key, sizeof(key), &added);
-    if (id != 0 && !added)
-        return (uint32_t)(id - 1);
+    uint64_t key = (uint64_t)parent << 32 | frame;
+    uint32_t known = id_map_find(&builder->callsite_ids, key);
+    if (known != ID_MAP_NONE)
+        return known;
     size_t used = profile->callsite_count;
-    if (id == 0 || used >= PROFILE_NONE - 1 ||
+    if (used >= PROFILE_NONE - 1 ||
         array_reserve(&profile->callsites, &builder->callsite_capacity, used, 1,
-                      sizeof(*profile->callsites)) < 0) {
+                      sizeof(*profile->callsites)) < 0 ||
+        id_map_set(&builder->callsite_ids, key, (uint32_t)used) < 0) {
         builder_fail(builder);
         return PROFILE_NONE;
     }

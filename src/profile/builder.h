@@ -31,7 +31,8 @@ struct builder {
     size_t chunk_left;
     char *chunk_at;
 
-    struct intern_table mapping_ids, frame_ids, callsite_ids, symbol_ids;
+    struct intern_table mapping_ids, frame_ids, symbol_ids;
+    struct id_map callsite_ids; /* of parent and frame */
     size_t mapping_capacity, frame_capacity, callsite_capacity;
     uint32_t *frame_names; /* string index of linkage_name, by frame */
     uint32_t *mapping_paths, *mapping_build_ids;
@@ -113,6 +114,11 @@ struct builder_sequence {
         uint32_t resolved;
     } * callstack_items;
     uint64_t *ids; /* path components and frames of the above */
+    /* The callstack resolved last, with its callsites from the outermost in: successive
+     * stacks share most of them. ID_MAP_NONE: none. */
+    uint32_t last_callstack;
+    uint32_t *last_callsites;
+    size_t last_capacity;
     size_t mapping_count, mapping_capacity, frame_count, frame_capacity;
     size_t callstack_count, callstack_capacity, id_count, id_capacity;
 

@@ -20,6 +20,7 @@ void sequence_clear_interned(struct builder_sequence *sequence)
     id_map_free(&sequence->callstacks);
     sequence->mapping_count = sequence->frame_count = sequence->callstack_count = 0;
     sequence->id_count = 0;
+    sequence->last_callstack = ID_MAP_NONE;
 }
 
 void sequence_free(struct builder_sequence *sequence)
@@ -34,6 +35,7 @@ void sequence_free(struct builder_sequence *sequence)
     free(sequence->frame_items);
     free(sequence->callstack_items);
     free(sequence->ids);
+    free(sequence->last_callsites);
 }
 
 struct builder_sequence *builder_sequence(struct builder *builder, uint32_t id)
@@ -49,6 +51,7 @@ struct builder_sequence *builder_sequence(struct builder *builder, uint32_t id)
         return NULL;
     }
     memset(&builder->sequences[used], 0, sizeof(*builder->sequences));
+    builder->sequences[used].last_callstack = ID_MAP_NONE;
     builder->sequence_count++;
     return &builder->sequences[used];
 }
@@ -189,6 +192,7 @@ static int intern_frame(struct builder *builder, struct builder_sequence *sequen
         id_map_set(&sequence->frames, iid, (uint32_t)sequence->frame_count) < 0)
         return builder_fail(builder);
     sequence->frame_items[sequence->frame_count++] = item;
+    sequence->last_callstack = ID_MAP_NONE; /* the id may have meant another frame */
     return 0;
 }
 
@@ -340,6 +344,21 @@ static uint32_t resolve_frame(struct builder *builder, struct builder_sequence *
     return item->resolved;
 }
 
+/* How many of a stack's outermost frames are those of the stack resolved last. */
+static uint32_t shared_depth(const struct builder_sequence *sequence,
+                             const struct sequence_callstack *item)
+{
+    if (sequence->last_callstack == ID_MAP_NONE)
+        return 0;
+    const struct sequence_callstack *last = &sequence->callstack_items[sequence->last_callstack];
+    uint32_t limit = item->frame_count < last->frame_count ? item->frame_count : last->frame_count;
+    uint32_t depth = 0;
+    while (depth < limit &&
+           sequence->ids[item->first_frame + depth] == sequence->ids[last->first_frame + depth])
+        depth++;
+    return depth;
+}
+
 uint32_t builder_resolve(struct builder *builder, struct builder_sequence *sequence,
                          uint64_t callstack)
 {
@@ -351,15 +370,24 @@ uint32_t builder_resolve(struct builder *builder, struct builder_sequence *seque
     struct sequence_callstack *item = &sequence->callstack_items[index];
     if (item->resolved != PROFILE_NONE)
         return item->resolved;
-    uint32_t callsite = PROFILE_NONE;
-    for (uint32_t i = 0; i < item->frame_count; i++) {
-        uint32_t frame = resolve_frame(builder, sequence, sequence->ids[item->first_frame + i]);
-        if (builder->error < 0)
-            return PROFILE_NONE;
-        callsite = builder_callsite(builder, callsite, frame);
-        if (builder->error < 0)
-            return PROFILE_NONE;
+    const uint64_t *frames = sequence->ids + item->first_frame;
+    uint32_t depth = shared_depth(sequence, item);
+    uint32_t callsite = depth == 0 ? PROFILE_NONE : sequence->last_callsites[depth - 1];
+    sequence->last_callstack = ID_MAP_NONE;
+    if (array_reserve(&sequence->last_callsites, &sequence->last_capacity, depth,
+                      item->frame_count - depth, sizeof(callsite)) < 0) {
+        builder_fail(builder);
+        return PROFILE_NONE;
     }
+    for (; depth < item->frame_count; depth++) {
+        uint32_t frame = resolve_frame(builder, sequence, frames[depth]);
+        callsite =
+            frame == PROFILE_NONE ? PROFILE_NONE : builder_callsite(builder, callsite, frame);
+        if (builder->error < 0)
+            return PROFILE_NONE;
+        sequence->last_callsites[depth] = callsite;
+    }
+    sequence->last_callstack = index;
     item->resolved = callsite;
     return callsite;
 }
