@@ -57,6 +57,18 @@ def protoc_decodes(directory):
         check(f"{word} is in it", word in done.stdout)
 
 
+def protoc_encodes_config(directory):
+    need("protoc")
+    make(directory, 5)
+    with open(os.path.join(directory, "config.txt"), "rb") as text:
+        done = subprocess.run(
+            ["protoc", "--encode=perfetto.protos.TraceConfig", "-I", proto_dir,
+             os.path.join(proto_dir, "config.proto")],
+            stdin=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    check(f"the text configuration parses {done.stderr}", done.returncode == 0)
+    check("its strings come through", b'a "quoted\\ name"\n' in done.stdout)
+
+
 def go_pprof_totals(directory):
     need("go")
     totals = make(directory, 2000)
@@ -83,4 +95,4 @@ def go_pprof_totals(directory):
 
 
 with tempfile.TemporaryDirectory() as made:
-    {"protoc": protoc_decodes, "pprof": go_pprof_totals}[case](made)
+    {"protoc": protoc_decodes, "config": protoc_encodes_config, "pprof": go_pprof_totals}[case](made)

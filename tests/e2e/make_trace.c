@@ -106,6 +106,25 @@ static int write_trace(const char *path, uint64_t callsites)
     return code;
 }
 
+/* A configuration with all in it that its text form can have. */
+static int write_config(const char *path)
+{
+    struct heap_config config;
+    char *names[] = {"jq", "a \"quoted\\ name\"\n", NULL};
+    FILE *out = fopen(path, "we");
+    heap_config_init(&config);
+    config.process_cmdline = names;
+    config.duration_ms = 1000;
+    config.dump_interval_ms = 100;
+    config.block_client_timeout_us = 5;
+    config.all = config.no_startup = config.no_running = config.dump_at_max = true;
+    config.disable_fork_teardown = config.disable_vfork_detection = true;
+    char *text = heap_config_to_text(&config);
+    int code = out == NULL || text == NULL || fputs(text, out) < 0 ? -1 : 0;
+    free(text);
+    return out != NULL && fclose(out) == 0 ? code : -1;
+}
+
 int main(int argc, char **argv)
 {
     char path[4096], name[256];
@@ -114,6 +133,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: make_trace DIRECTORY CALLSITES\n");
         return 1;
     }
+    snprintf(path, sizeof(path), "%s/config.txt", argv[1]);
+    if (write_config(path) < 0)
+        return 1;
     snprintf(path, sizeof(path), "%s/raw-trace", argv[1]);
     if (write_trace(path, strtoull(argv[2], NULL, 10)) < 0)
         return 1;
