@@ -19,11 +19,12 @@ static struct ledger *open_ledger(uint64_t interval)
     struct ledger *ledger = ledger_open(interval);
     assert_non_null(ledger);
     for (uint64_t hash = 1; hash <= STACKS; hash++) {
-        struct {
-            struct record_stack stack;
-            uint64_t frames[3];
-        } record = {.stack = {.hash = hash, .count = 3}, .frames = {hash, 1000, 2000}};
-        assert_int_equal(0, ledger_visitor.stack(ledger, &record.stack));
+        uint64_t words[sizeof(struct record_stack) / 8 + 3] = {0};
+        struct record_stack *record = (void *)words;
+        record->hash = hash;
+        record->count = 3;
+        memcpy(record->frames, (const uint64_t[]){hash, 1000, 2000}, 3 * sizeof(uint64_t));
+        assert_int_equal(0, ledger_visitor.stack(ledger, record));
     }
     assert_int_equal(0, ledger_thread(ledger, 0, 10, "main"));
     assert_int_equal(0, ledger_thread(ledger, 1, 11, "worker"));
