@@ -15,20 +15,20 @@ import os
 import platform
 import random
 import re
-import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
-TOOL = os.path.join(BUILD, "heap_profile")
+TOOL = os.environ.get("HEAPPROFD_TOOL", os.path.join(BUILD, "heap_profile"))
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 RUNS = int(os.environ.get("HEAPPROFD_BENCH_RUNS", "5"))
 SLOW_RUNS = 3  # of profilers that take several times as long
+CUT_AFTER = {"gperftools": 20}  # seconds; what is cut counts as if it had ended then
 
 
 def ours(interval, *options):
@@ -72,7 +72,7 @@ PROFILERS = {
 class Run:
     """Wall and CPU seconds of one command and of all that it waited for."""
 
-    def __init__(self, command, env, stdin=None, stop=None, load=None):
+    def __init__(self, command, env, stdin=None, load=None, limit=None):
         start = time.monotonic()
         with open(stdin or os.devnull) as source, open(os.devnull, "w") as sink:
             process = subprocess.Popen(
@@ -80,7 +80,12 @@ class Run:
             )
         if load:
             load()
+        cut = threading.Timer(limit, process.kill) if limit else None
+        if cut:
+            cut.start()
         _, status, usage = os.wait4(process.pid, 0)
+        if cut:
+            cut.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
         self.wall = time.monotonic() - start
         self.cpu = usage.ru_utime + usage.ru_stime
@@ -206,10 +211,12 @@ def measure(name):
                     continue
                 with tempfile.TemporaryDirectory(prefix="bench-") as work:
                     if command:
-                        result = Run(*wrapper(command, work), stdin=stdin)
+                        result = Run(
+                            *wrapper(command, work), stdin=stdin, limit=CUT_AFTER.get(profiler)
+                        )
                     else:
                         result = run_redis(wrapper, work)
-                if result.status != 0:
+                if result.status != 0 and profiler not in CUT_AFTER:
                     print(f"{name} under {profiler}: status {result.status}", file=sys.stderr)
                     continue
                 results[profiler].append(result)

@@ -28,7 +28,8 @@ jemalloc, which gperftools cannot replace.
 The time that profiling every allocation adds to the wall, as a share of what heaptrack adds: {against}.
 
 The profilers: heaptrack 1.4 (every allocation, unwinds with libunwind, interprets in a second process);
-jemalloc 5.3 `prof:true,lg_prof_sample:12`; gperftools 2.10 `HEAPPROFILE` (every allocation). One program:
+jemalloc 5.3 `prof:true,lg_prof_sample:12`; gperftools 2.10 `HEAPPROFILE` (every allocation; cut after 20 s, so that its
+figures are lower bounds). One program:
 `bench/run.py jq`.
 
 ## Micro-benchmarks

@@ -18,7 +18,7 @@ from trace import Figures, Trace
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
-TOOL = os.path.join(BUILD, "heap_profile")
+TOOL = os.environ.get("HEAPPROFD_TOOL", os.path.join(BUILD, "heap_profile"))
 PROGRAMS = os.path.join(BUILD, "tests", "programs")
 TIMEOUT = 120
 
