@@ -60,9 +60,16 @@ extern HIDDEN struct client client;
 /* A cell for each slot, wiped on fork: the slot while it may be used. */
 extern HIDDEN struct ring_thread *client_no_slot;
 
-/* This thread's cell; initial-exec, so that it costs one %fs-relative load and
- * can never allocate. 8 bytes of static TLS. */
-extern HIDDEN __thread struct ring_thread **client_cell __attribute__((tls_model("initial-exec")));
+/* This thread's cell, as its distance from client_no_slot: 0 before it has one, with nothing to
+ * relocate, for an IFUNC resolver may allocate before the loader has copied initial values.
+ * Initial-exec, so that it costs one %fs-relative load and can never allocate. 8 bytes of static
+ * TLS. */
+extern HIDDEN __thread uintptr_t client_cell_distance __attribute__((tls_model("initial-exec")));
+
+static inline struct ring_thread **client_cell(void)
+{
+    return (struct ring_thread **)((uintptr_t)&client_no_slot + client_cell_distance);
+}
 
 static inline uint32_t client_state(void)
 {
@@ -76,7 +83,7 @@ static inline uint32_t client_state(void)
  */
 static inline bool client_count(size_t size)
 {
-    struct ring_thread *thread = load_relaxed(client_cell);
+    struct ring_thread *thread = load_relaxed(client_cell());
     if (unlikely(thread == NULL))
         return false;
     uint64_t left = thread->bytes_left;

@@ -25,9 +25,14 @@
  * another. */
 #define SCRATCHES 64u
 
+/* So many times a thread gives way to others before it counts its sample as lost. */
+#define SCRATCH_WAITS 1000
+
 struct scratch {
-    uint32_t busy;
-    uint32_t pad[15];
+    uint32_t busy; /* slot of its thread, plus one */
+    uint32_t pad;
+    uintptr_t taken_at; /* stack pointer of whoever took it */
+    uint64_t pad2[6];
     uint64_t frames[UNWIND_FRAMES_MAX];
 } __attribute__((aligned(64)));
 
@@ -47,16 +52,42 @@ int sample_init(void)
     return scratches != NULL && sent_modules != NULL ? 0 : -ENOMEM;
 }
 
-static struct scratch *scratch_take(const struct ring_thread *thread)
+/* Whether this thread left the function that took the buffer without giving it back: a signal
+ * handler's siglongjmp. Known only on the thread's own stack: that function stood further in. */
+static bool scratch_is_abandoned(const struct scratch *scratch, const struct ring_thread *thread,
+                                 uintptr_t here)
+{
+    const struct unwind_stack_bounds *bounds = thread_slot_bounds(thread);
+    uintptr_t taken_at = load_relaxed(&scratch->taken_at);
+    return taken_at < here && taken_at >= bounds->low && here < bounds->high;
+}
+
+static struct scratch *scratch_try(const struct ring_thread *thread, uintptr_t here)
 {
     /* Each thread begins at a place of its own: threads seldom meet. */
-    size_t first = (size_t)(thread - client.threads);
-    for (size_t i = 0; i < SCRATCHES; i++) {
+    uint32_t first = (uint32_t)(thread - client.threads);
+    for (uint32_t i = 0; i < SCRATCHES; i++) {
         struct scratch *scratch = &scratches[(first + i) % SCRATCHES];
-        if (load_relaxed(&scratch->busy) == 0 && exchange_acquire(&scratch->busy, 1) == 0)
-            return scratch;
+        uint32_t owner = load_relaxed(&scratch->busy);
+        bool mine = owner == first + 1 && scratch_is_abandoned(scratch, thread, here);
+        if (!mine && (owner != 0 || !cas_acquire(&scratch->busy, &owner, first + 1)))
+            continue;
+        store_relaxed(&scratch->taken_at, here);
+        return scratch;
     }
     return NULL;
+}
+
+static struct scratch *scratch_take(const struct ring_thread *thread)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    struct scratch *scratch = scratch_try(thread, here);
+    /* Their holders are threads that lost the processor in the middle of a walk. */
+    for (int i = 0; scratch == NULL && i < SCRATCH_WAITS; i++) {
+        system_call(SYS_sched_yield);
+        scratch = scratch_try(thread, here);
+    }
+    return scratch;
 }
 
 static void scratch_give(struct scratch *scratch)

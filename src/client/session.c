@@ -31,7 +31,7 @@ static struct client_live live_at_start; /* until there is wiped memory */
 struct client client = {.live = &live_at_start};
 
 struct ring_thread *client_no_slot;
-__thread struct ring_thread **client_cell = &client_no_slot;
+__thread uintptr_t client_cell_distance;
 
 static struct sampler_rule rule;
 static bool is_set_up; /* stays true in a forked child */

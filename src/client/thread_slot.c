@@ -71,7 +71,7 @@ static struct ring_thread *find_slot(uint32_t own_tid)
 
 struct ring_thread *thread_slot_get(void)
 {
-    struct ring_thread *thread = load_relaxed(client_cell);
+    struct ring_thread *thread = load_relaxed(client_cell());
     if (likely(thread != NULL))
         return thread;
 
@@ -92,6 +92,6 @@ struct ring_thread *thread_slot_get(void)
         sampler_stop(thread);
     store_release(&thread->tid, tid);
     store_relaxed(&cells[index], thread);
-    client_cell = &cells[index];
+    client_cell_distance = (uintptr_t)&cells[index] - (uintptr_t)&client_no_slot;
     return thread;
 }
