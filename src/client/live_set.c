@@ -20,6 +20,11 @@ int live_set_init(struct live_set *set, uint64_t interval_bytes)
         struct live_set_bucket *level0 = system_map_wiped(LEVEL0_BUCKETS * sizeof(*level0));
         if (level0 == NULL)
             return -ENOMEM;
+        set->counters = system_map_wiped(LIVE_SET_COUNTERS * sizeof(*set->counters));
+        if (set->counters == NULL) {
+            system_call(SYS_munmap, level0, LEVEL0_BUCKETS * sizeof(*level0));
+            return -ENOMEM;
+        }
         set->level0 = level0;
         set->mask0 = LEVEL0_BUCKETS - 1;
     } /* else this is a forked child, which finds all levels mapped and wiped */
@@ -83,9 +88,18 @@ static bool bucket_take(struct live_set_bucket *bucket, uint64_t address)
     return false;
 }
 
-/* Undoes the overflow counts that lead to a level. */
+static void counter_add(uint8_t *counter, int change)
+{
+    uint8_t count = load_relaxed(counter);
+    while (count != UINT8_MAX && !cas_relaxed(counter, &count, (uint8_t)(count + change)))
+        ;
+}
+
+/* Undoes the counts that lead to a level. */
 static void leave_path(struct live_set *set, int level, uint64_t address)
 {
+    if (level > 0)
+        counter_add(live_set_counter(set, address), -1);
     while (level-- > 0)
         sub_relaxed(&bucket_at(set, level, address, false)->overflow, 1);
 }
@@ -100,6 +114,8 @@ bool live_set_insert(struct live_set *set, uint64_t address)
         if (bucket_put(bucket, address))
             return true;
         add_relaxed(&bucket->overflow, 1);
+        if (level == 0)
+            counter_add(live_set_counter(set, address), 1);
     }
     leave_path(set, level, address);
     return false;

@@ -5,7 +5,9 @@
  * Level 0 is a table of cache lines: seven addresses and a count of addresses
  * that hashed here and stand in a deeper level, because the line was full.
  * Deeper levels are four times larger each, mapped when first needed. A free
- * reads one line, and further ones only behind a line that overflowed.
+ * reads one line; behind a line that overflowed it reads a counter of those
+ * addresses in deeper levels that share a hash with its own, and further lines
+ * only where that is not 0.
  *
  * Lock-free. An address is in the set at most once, inserted before its owner
  * can know it and removed before the allocator can reuse it; so a look-up only
@@ -23,6 +25,9 @@
 #define LIVE_SET_BUCKET_ADDRESSES 7
 #define LIVE_SET_LEVELS 8
 
+/* Counters of overflowed addresses: 1 MiB of address space, touched where used. */
+#define LIVE_SET_COUNTERS (UINT32_C(1) << 20)
+
 struct live_set_bucket {
     uint64_t overflow; /* addresses of this bucket that stand in deeper levels */
     uint64_t address[LIVE_SET_BUCKET_ADDRESSES]; /* 0: free */
@@ -35,6 +40,7 @@ struct live_set {
      * memory of about T bytes holds one sample, and neighbours one cache line. */
     uint32_t region_shift;
     struct live_set_bucket *deeper[LIVE_SET_LEVELS]; /* [0] unused */
+    uint8_t *counters; /* LIVE_SET_COUNTERS; one that reaches 255 stays there */
 };
 
 /* Starts an empty set for this interval; 0 or -ENOMEM. Before the first call,
@@ -53,7 +59,14 @@ static inline uint64_t live_set_hash(uint64_t address, uint32_t region_shift)
     return ((address >> region_shift) * UINT64_C(0x9E3779B97F4A7C15)) >> 32;
 }
 
-/* The hot path of free: one cache line. False: certainly not in the set. */
+/* Memory of 4 KiB shares a line of counters: neighbours that are freed in a row find it warm. */
+static inline uint8_t *live_set_counter(const struct live_set *set, uint64_t address)
+{
+    uint64_t line = live_set_hash(address, 12), place = address >> 6 & 63;
+    return &set->counters[(line << 6 | place) & (LIVE_SET_COUNTERS - 1)];
+}
+
+/* The hot path of free: one cache line or two. False: certainly not in the set. */
 static inline bool live_set_might_hold(const struct live_set *set, uint64_t address)
 {
     const struct live_set_bucket *bucket =
@@ -62,7 +75,8 @@ static inline bool live_set_might_hold(const struct live_set *set, uint64_t addr
     for (int i = 0; i < LIVE_SET_BUCKET_ADDRESSES; i++)
         if (unlikely(load_relaxed(&bucket->address[i]) == address))
             return true;
-    return load_relaxed(&bucket->overflow) != 0;
+    return load_relaxed(&bucket->overflow) != 0 &&
+           load_relaxed(live_set_counter(set, address)) != 0;
 }
 
 #endif
