@@ -1,0 +1,8 @@
+/* The verbs of heap_profile; each gets argv from its own name on and returns the exit code. */
+#ifndef HEAPPROFD_CLI_CMD_H
+#define HEAPPROFD_CLI_CMD_H
+
+int cmd_host(int argc, char **argv);
+int cmd_report(int argc, char **argv);
+
+#endif

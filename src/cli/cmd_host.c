@@ -1,0 +1,334 @@
+/*
+ * heap_profile host: runs a command under the profiler. Standard output is the
+ * command's alone; what this verb says goes to standard error.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "cli/output.h"
+#include "cli/parse.h"
+#include "cli/report.h"
+#include "daemon/host.h"
+
+#define LIBRARY_NAME "libheapprofd_preload.so"
+
+/* As shells and env(1) have them. */
+#define EXIT_USAGE 2
+#define EXIT_PROFILER_FAILED 125
+#define EXIT_NOT_EXECUTABLE 126
+#define EXIT_NOT_FOUND 127
+
+static const char help[] =
+    "usage: heap_profile host [options] -- COMMAND [ARGS]\n"
+    "\n"
+    "Runs COMMAND and profiles its heap from the first allocation to its exit, to Ctrl-C\n"
+    "or for the given time. Input, output, exit code and signals are COMMAND's own.\n"
+    "\n"
+    "  -i, --interval BYTES   mean bytes between samples (4096); 1: every allocation, exact\n"
+    "  -o, --output DIR       a new or empty directory (default: a new one in TMPDIR or /tmp)\n"
+    "  -d, --duration MS      end the profile after this long; COMMAND goes on\n"
+    "  -n, --name A,B         profile the processes of these names that COMMAND starts\n"
+    "      --follow-children  profile all processes that COMMAND starts\n"
+    "      --dump-at-max      keep the moment when the heap was largest, not the end\n"
+    "      --shmem-size BYTES ring buffer of a process (8M), a power of two\n"
+    "      --block-client     wait when it is full (the default)\n"
+    "      --no-block-client  end the profile instead\n"
+    "      --block-client-timeout US   wait no longer than this\n"
+    "      --print-config     print the configuration and exit\n"
+    "      --quiet            say nothing but errors\n"
+    "\n"
+    "Examples:\n"
+    "  heap_profile host -- ./server --port 8080\n"
+    "  heap_profile host -i 1 -- jq . big.json        every allocation\n"
+    "  heap_profile host -n cc1plus -- make           the compilers that make starts\n";
+
+struct host_arguments {
+    struct heap_config config;
+    const char *output;
+    char **names;
+    bool follow_children, print_config, quiet;
+    char *const *command;
+};
+
+enum {
+    OPTION_SHMEM = 256,
+    OPTION_BLOCK,
+    OPTION_NO_BLOCK,
+    OPTION_BLOCK_TIMEOUT,
+    OPTION_PRINT_CONFIG,
+    OPTION_DUMP_AT_MAX,
+    OPTION_FOLLOW,
+    OPTION_QUIET,
+};
+
+static const struct option options[] = {
+    {"interval", required_argument, NULL, 'i'},
+    {"output", required_argument, NULL, 'o'},
+    {"duration", required_argument, NULL, 'd'},
+    {"name", required_argument, NULL, 'n'},
+    {"shmem-size", required_argument, NULL, OPTION_SHMEM},
+    {"block-client", no_argument, NULL, OPTION_BLOCK},
+    {"no-block-client", no_argument, NULL, OPTION_NO_BLOCK},
+    {"block-client-timeout", required_argument, NULL, OPTION_BLOCK_TIMEOUT},
+    {"print-config", no_argument, NULL, OPTION_PRINT_CONFIG},
+    {"dump-at-max", no_argument, NULL, OPTION_DUMP_AT_MAX},
+    {"follow-children", no_argument, NULL, OPTION_FOLLOW},
+    {"quiet", no_argument, NULL, OPTION_QUIET},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'v'},
+    {0},
+};
+
+static bool take_option(int option, struct host_arguments *arguments)
+{
+    struct heap_config *config = &arguments->config;
+    uint64_t number = 0;
+    switch (option) {
+    case 'i':
+        return parse_bytes("--interval", optarg, &config->sampling_interval_bytes);
+    case OPTION_SHMEM:
+        return parse_bytes("--shmem-size", optarg, &config->shmem_size_bytes);
+    case 'd':
+        if (!parse_number("--duration", optarg, UINT32_MAX, &number))
+            return false;
+        config->duration_ms = (uint32_t)number;
+        return true;
+    case OPTION_BLOCK_TIMEOUT:
+        if (!parse_number("--block-client-timeout", optarg, UINT32_MAX, &number))
+            return false;
+        config->block_client_timeout_us = (uint32_t)number;
+        return true;
+    case 'o':
+        arguments->output = optarg;
+        return true;
+    case 'n':
+        return parse_names(optarg, &arguments->names);
+    case OPTION_BLOCK:
+    case OPTION_NO_BLOCK:
+        config->block_client = option == OPTION_BLOCK;
+        return true;
+    case OPTION_PRINT_CONFIG:
+        arguments->print_config = true;
+        return true;
+    case OPTION_DUMP_AT_MAX:
+        config->dump_at_max = true;
+        return true;
+    case OPTION_FOLLOW:
+        arguments->follow_children = true;
+        return true;
+    case OPTION_QUIET:
+        arguments->quiet = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* -1: go on; else the exit code. */
+static int parse_arguments(int argc, char **argv, struct host_arguments *arguments)
+{
+    int option;
+    while ((option = getopt_long(argc, argv, "+i:o:d:n:h", options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return 0;
+        }
+        if (option == 'v') {
+            puts("heap_profile " HEAPPROFD_VERSION);
+            return 0;
+        }
+        if (!take_option(option, arguments)) {
+            if (option == '?')
+                fputs("heap_profile: see heap_profile host --help\n", stderr);
+            return EXIT_USAGE;
+        }
+    }
+    arguments->config.process_cmdline = arguments->names;
+    struct error error = {0};
+    if (heap_config_check(&arguments->config, &error) != 0) {
+        fprintf(stderr, "heap_profile: %s\n", error.message);
+        return EXIT_USAGE;
+    }
+    if (optind >= argc && !arguments->print_config) {
+        fputs("heap_profile: which command? As in: heap_profile host -- COMMAND [ARGS]\n", stderr);
+        return EXIT_USAGE;
+    }
+    arguments->command = argv + optind;
+    return -1;
+}
+
+/* Beside the program, as it is built; where it is installed; or where the environment says. */
+static int find_library(char path[PATH_MAX], struct error *error)
+{
+    const char *wanted = getenv("HEAPPROFD_PRELOAD");
+    if (wanted != NULL && realpath(wanted, path) != NULL)
+        return 0;
+    char own[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
+    own[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(own, '/');
+    if (slash != NULL)
+        *slash = '\0';
+    static const char *const places[] = {
+        "", "/../lib/heapprofd", "/../lib/x86_64-linux-gnu/heapprofd",
+        "/../lib/aarch64-linux-gnu/heapprofd", "/../lib64/heapprofd"};
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        char candidate[2 * PATH_MAX];
+        snprintf(candidate, sizeof(candidate), "%s%s/" LIBRARY_NAME, own, places[i]);
+        if (realpath(candidate, path) != NULL)
+            return 0;
+    }
+    return error_set(error, -ENOENT,
+                     "%s is neither in %s nor in ../lib*/heapprofd beside it; reinstall, or name "
+                     "it in HEAPPROFD_PRELOAD",
+                     LIBRARY_NAME, own);
+}
+
+/* --- progress: one line, rewritten, only where it disturbs nobody --- */
+
+static bool shows_progress(const struct host_arguments *arguments)
+{
+    struct stat output, errors;
+    if (arguments->quiet || !isatty(STDERR_FILENO))
+        return false;
+    /* The command's own words stand on the same terminal: keep out. */
+    return fstat(STDOUT_FILENO, &output) == 0 && fstat(STDERR_FILENO, &errors) == 0 &&
+           output.st_rdev != errors.st_rdev;
+}
+
+static void show_progress(void *context, const struct host_progress *progress)
+{
+    (void)context;
+    fprintf(stderr, "\r\033[K%.1f s, %u process%s, %.1f MB live, %llu samples, %llu lost",
+            (double)progress->elapsed_ms / 1000, progress->processes,
+            progress->processes == 1 ? "" : "es", progress->live_bytes / 1e6,
+            (unsigned long long)progress->samples, (unsigned long long)progress->lost);
+}
+
+/* --- after the run --- */
+
+static void print_summary(const struct output *output, const struct profile *profile, int files)
+{
+    struct report_options report = {
+        .view = REPORT_MAX,
+        .brief = true,
+        .colours = isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL,
+    };
+    report_print_text(profile, &report, stderr);
+    fprintf(stderr, "\nProfile in %s: raw-trace and %d pprof file%s\n", output->directory, files,
+            files == 1 ? "" : "s");
+    fprintf(stderr,
+            "  heap_profile report %s            all callsites; --tree, --view max, --json\n",
+            output->directory);
+    fprintf(stderr, "  go tool pprof -http=: %s/*.pb.gz  flame graph in a browser\n",
+            output->directory);
+    fprintf(stderr, "  https://ui.perfetto.dev           opens %s\n", output->trace);
+}
+
+/* Reads the trace back, writes the pprof files, prints the short report. */
+static int finish_output(const struct output *output, bool quiet, struct error *error)
+{
+    struct profile *profile = profile_read(output->trace, error);
+    if (profile == NULL)
+        return error->code;
+    int files = output_write_pprof(output->directory, profile, error);
+    if (files >= 0 && !quiet)
+        print_summary(output, profile, files);
+    profile_free(profile);
+    return files < 0 ? files : 0;
+}
+
+/* Ends as the command ended, so that whoever waits for us sees no difference. */
+static int end_like(int wait_status)
+{
+    if (WIFEXITED(wait_status))
+        return WEXITSTATUS(wait_status);
+    int number = WTERMSIG(wait_status);
+    struct rlimit no_core = {0, 0};
+    setrlimit(RLIMIT_CORE, &no_core); /* the command has left its own */
+    signal(number, SIG_DFL);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    raise(number);
+    return 128 + number;
+}
+
+static int exit_code_of(const struct host_result *result, const char *command)
+{
+    if (!result->started) {
+        fprintf(stderr, "heap_profile: cannot run %s: %s\n", command, strerror(result->exec_errno));
+        return result->exec_errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+    }
+    int status = result->wait_status;
+    if (status == -1) {
+        /* The profile is over and the command is not: it is still our child. */
+        if (waitpid(result->pid, &status, 0) != result->pid)
+            return EXIT_PROFILER_FAILED;
+    }
+    return end_like(status);
+}
+
+static int run(const struct host_arguments *arguments)
+{
+    char library[PATH_MAX];
+    struct output output;
+    struct error error = {0};
+    int trace_fd = -1;
+    if (find_library(library, &error) != 0 ||
+        output_create(&output, arguments->output, &error) != 0 ||
+        (trace_fd = output_open_trace(&output, &error)) < 0) {
+        fprintf(stderr, "heap_profile: %s\n", error.message);
+        return EXIT_PROFILER_FAILED;
+    }
+    bool progress = shows_progress(arguments);
+    struct host_options host = {
+        .config = &arguments->config,
+        .command = arguments->command,
+        .preload_library = library,
+        .trace_fd = trace_fd,
+        .follow_children = arguments->follow_children,
+        .progress = progress ? show_progress : NULL,
+    };
+    struct host_result result = {.wait_status = -1};
+    int code = host_run(&host, &result, &error);
+    close(trace_fd);
+    if (progress)
+        fputs("\r\033[K", stderr);
+    if (code == 0 && result.started)
+        code = finish_output(&output, arguments->quiet, &error);
+    if (code != 0)
+        fprintf(stderr, "heap_profile: %s\n", error.message);
+    if (code != 0 && !result.started && result.exec_errno == 0)
+        return EXIT_PROFILER_FAILED;
+    return exit_code_of(&result, arguments->command[0]);
+}
+
+int cmd_host(int argc, char **argv)
+{
+    struct host_arguments arguments = {0};
+    heap_config_init(&arguments.config);
+    int code = parse_arguments(argc, argv, &arguments);
+    if (code < 0 && arguments.print_config) {
+        char *text = heap_config_to_text(&arguments.config);
+        fputs(text != NULL ? text : "", stdout);
+        free(text);
+        code = text != NULL ? 0 : EXIT_PROFILER_FAILED;
+    }
+    if (code < 0)
+        code = run(&arguments);
+    heap_config_clear(&arguments.config);
+    return code;
+}

@@ -1,0 +1,160 @@
+/* heap_profile report: reads a trace and prints what is in it. */
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "cli/output.h"
+#include "cli/parse.h"
+#include "cli/report.h"
+
+static const char help[] =
+    "usage: heap_profile report [options] [DIR|TRACE]\n"
+    "\n"
+    "Prints what a heap profile says: DIR is what `heap_profile host` wrote, TRACE a\n"
+    "raw-trace ('-': standard input); without either, the latest profile.\n"
+    "\n"
+    "  --view VIEW     what is ranked:\n"
+    "                    space          bytes live at the dump: what holds memory (default)\n"
+    "                    objects        the same, counted in allocations\n"
+    "                    alloc_space    bytes ever allocated: churn\n"
+    "                    alloc_objects  the same, counted in allocations\n"
+    "                    max            bytes live when the heap was largest\n"
+    "  --cumulative    functions, with all that they call\n"
+    "  --tree          callers above callees\n"
+    "  --thread        by thread\n"
+    "  --stacks        whole stacks\n"
+    "  --top N         lines of a table (20; 0: all)\n"
+    "  --pid PID, --heap NAME, --dump N   only these (dumps count from 1; default the last)\n"
+    "  --json          everything, for scripts (docs/report.md)\n"
+    "\n"
+    "Examples:\n"
+    "  heap_profile report                              what was live at the end of the last run\n"
+    "  heap_profile report --view max --tree            where the peak came from\n"
+    "  heap_profile report --view alloc_objects --top 5 who allocates most often\n";
+
+static int parse_view(const char *text)
+{
+    for (int i = 0; i < REPORT_VIEWS; i++)
+        if (strcmp(text, report_view_names[i]) == 0)
+            return i;
+    return -1;
+}
+
+enum { OPTION_VIEW = 256, OPTION_TOP, OPTION_PID, OPTION_HEAP, OPTION_DUMP };
+
+static const struct option options[] = {
+    {"view", required_argument, NULL, OPTION_VIEW},
+    {"top", required_argument, NULL, OPTION_TOP},
+    {"pid", required_argument, NULL, OPTION_PID},
+    {"heap", required_argument, NULL, OPTION_HEAP},
+    {"dump", required_argument, NULL, OPTION_DUMP},
+    {"cumulative", no_argument, NULL, 'c'},
+    {"tree", no_argument, NULL, 't'},
+    {"thread", no_argument, NULL, 'T'},
+    {"stacks", no_argument, NULL, 's'},
+    {"json", no_argument, NULL, 'j'},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+/* -1: go on; else the exit code. */
+static int parse_options(int argc, char **argv, struct report_options *report, bool *json)
+{
+    int option;
+    uint64_t number = 0;
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        switch (option) {
+        case OPTION_VIEW:
+            if (parse_view(optarg) < 0) {
+                fprintf(stderr,
+                        "heap_profile: no view '%s'; there are space, objects, alloc_space, "
+                        "alloc_objects and max\n",
+                        optarg);
+                return 2;
+            }
+            report->view = (enum report_view)parse_view(optarg);
+            break;
+        case OPTION_TOP:
+            if (!parse_number("--top", optarg, UINT32_MAX, &report->top))
+                return 2;
+            break;
+        case OPTION_PID:
+            if (!parse_number("--pid", optarg, INT32_MAX, &number))
+                return 2;
+            report->pid = (int32_t)number;
+            break;
+        case OPTION_HEAP:
+            report->heap = optarg;
+            break;
+        case OPTION_DUMP:
+            if (!parse_number("--dump", optarg, UINT32_MAX, &number))
+                return 2;
+            report->dump = (int64_t)number;
+            break;
+        case 'c':
+            report->cumulative = true;
+            break;
+        case 't':
+            report->tree = true;
+            break;
+        case 'T':
+            report->thread = true;
+            break;
+        case 's':
+            report->stacks = true;
+            break;
+        case 'j':
+            *json = true;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return 0;
+        default:
+            fputs("heap_profile: see heap_profile report --help\n", stderr);
+            return 2;
+        }
+    }
+    return -1;
+}
+
+int cmd_report(int argc, char **argv)
+{
+    struct report_options report = {
+        .view = REPORT_SPACE,
+        .top = 20,
+        .colours = isatty(STDOUT_FILENO) && getenv("NO_COLOR") == NULL,
+    };
+    bool json = false;
+    int code = parse_options(argc, argv, &report, &json);
+    if (code >= 0)
+        return code;
+    if (argc - optind > 1) {
+        fprintf(stderr, "heap_profile: one profile at a time, not also '%s'\n", argv[optind + 1]);
+        return 2;
+    }
+    char path[PATH_MAX];
+    output_find_trace(argv[optind], path);
+    struct error error = {0};
+    struct profile *profile = profile_read(path, &error);
+    if (profile == NULL) {
+        fprintf(stderr, "heap_profile: %s\n", error.message);
+        return 1;
+    }
+    int result = json ? report_print_json(profile, &report, stdout)
+                      : report_print_text(profile, &report, stdout);
+    if (result != 0 && !json)
+        fprintf(stderr,
+                profile->heap_count == 0
+                    ? "heap_profile: there is no heap profile in %s\n"
+                    : "heap_profile: nothing in %s has that pid, heap or dump\n",
+                path);
+    profile_free(profile);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("heap_profile: cannot write the report");
+        return 1;
+    }
+    return result != 0 ? 1 : 0;
+}

@@ -1,0 +1,56 @@
+/* heap_profile: the verbs and their dispatch. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+
+static const struct verb {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+} verbs[] = {
+    {"host", cmd_host, "run a command and profile its heap"},
+    {"report", cmd_report, "print what a profile says"},
+};
+
+static void print_help(FILE *out)
+{
+    fputs("usage: heap_profile VERB [options]\n"
+          "\n"
+          "Shows which call stacks of a program hold, allocate and free its memory.\n"
+          "\n",
+          out);
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+        fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
+    fputs("\n"
+          "In short:\n"
+          "  heap_profile host -- COMMAND [ARGS]\n"
+          "  heap_profile report\n"
+          "\n"
+          "heap_profile VERB --help says more; so does man heap_profile.\n",
+          out);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return 2;
+    }
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+        if (strcmp(argv[1], verbs[i].name) == 0)
+            return verbs[i].run(argc - 1, argv + 1);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_help(stdout);
+        return 0;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("heap_profile " HEAPPROFD_VERSION);
+        return 0;
+    }
+    fprintf(stderr,
+            "heap_profile: there is no verb '%s'; to profile a program: heap_profile host -- %s "
+            "...\n",
+            argv[1], argv[1]);
+    return 2;
+}

@@ -1,0 +1,130 @@
+/* See output.h. */
+#include "cli/output.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "export/pprof.h"
+
+#define LATEST "heap_profile-latest"
+
+static const char *temporary_directory(void)
+{
+    const char *directory = getenv("TMPDIR");
+    return directory != NULL && directory[0] == '/' ? directory : "/tmp";
+}
+
+/* Points the symlink at the new directory, by rename: readers see the old or the
+ * new. Not vital: somebody else's link in a sticky /tmp cannot be replaced. */
+static void link_latest(const char *directory)
+{
+    char latest[PATH_MAX], fresh[PATH_MAX];
+    snprintf(latest, sizeof(latest), "%s/" LATEST, temporary_directory());
+    snprintf(fresh, sizeof(fresh), "%s/.latest.%d", temporary_directory(), getpid());
+    if (symlink(directory, fresh) != 0 || rename(fresh, latest) != 0) {
+        fprintf(stderr, "heap_profile: warning: %s still names an older profile: %s\n", latest,
+                strerror(errno));
+        unlink(fresh);
+    }
+}
+
+static int take_directory(const char *wanted, struct error *error)
+{
+    if (mkdir(wanted, 0777) == 0)
+        return 0;
+    if (errno != EEXIST)
+        return error_set(error, -errno, "cannot create the output directory %s: %s", wanted,
+                         strerror(errno));
+    DIR *directory = opendir(wanted);
+    if (directory == NULL)
+        return error_set(error, -errno, "%s is there and is no directory that can be read: %s",
+                         wanted, strerror(errno));
+    int entries = 0;
+    while (entries <= 2 && readdir(directory) != NULL)
+        entries++;
+    closedir(directory);
+    if (entries > 2) /* . and .. */
+        return error_set(error, -ENOTEMPTY,
+                         "the output directory %s is not empty: name a new one, or empty it",
+                         wanted);
+    return 0;
+}
+
+int output_create(struct output *output, const char *wanted, struct error *error)
+{
+    if (wanted != NULL) {
+        int result = take_directory(wanted, error);
+        if (result != 0)
+            return result;
+        if (realpath(wanted, output->directory) == NULL)
+            return error_set(error, -errno, "cannot resolve %s: %s", wanted, strerror(errno));
+    } else {
+        snprintf(output->directory, sizeof(output->directory), "%s/heap_profile-XXXXXX",
+                 temporary_directory());
+        if (mkdtemp(output->directory) == NULL)
+            return error_set(error, -errno, "cannot create %s: %s; set TMPDIR or use -o",
+                             output->directory, strerror(errno));
+        link_latest(output->directory);
+    }
+    int printed = snprintf(output->trace, sizeof(output->trace), "%s/raw-trace", output->directory);
+    if (printed < 0 || (size_t)printed >= sizeof(output->trace))
+        return error_set(error, -ENAMETOOLONG, "the path %s is too long", output->directory);
+    return 0;
+}
+
+int output_open_trace(const struct output *output, struct error *error)
+{
+    int fd = open(output->trace, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return error_set(error, -errno, "cannot write %s: %s", output->trace, strerror(errno));
+    return fd;
+}
+
+static int write_one(const char *directory, const struct profile *profile,
+                     const struct profile_heap *heap, const struct profile_dump *dump,
+                     struct error *error)
+{
+    char name[NAME_MAX + 1], path[PATH_MAX];
+    pprof_file_name(profile, heap, dump, name, sizeof(name));
+    int printed = snprintf(path, sizeof(path), "%s/%s", directory, name);
+    if (printed < 0 || (size_t)printed >= sizeof(path))
+        return error_set(error, -ENAMETOOLONG, "the path %s/%s is too long", directory, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return error_set(error, -errno, "cannot write %s: %s", path, strerror(errno));
+    int result = pprof_write(profile, heap, dump, fd, error);
+    if (close(fd) != 0 && result == 0)
+        result = error_set(error, -errno, "cannot write %s: %s", path, strerror(errno));
+    return result;
+}
+
+int output_write_pprof(const char *directory, const struct profile *profile, struct error *error)
+{
+    int written = 0;
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        for (size_t j = 0; j < heap->dump_count; j++, written++) {
+            int result = write_one(directory, profile, heap, &heap->dumps[j], error);
+            if (result != 0)
+                return result;
+        }
+    }
+    return written;
+}
+
+void output_find_trace(const char *argument, char path[PATH_MAX])
+{
+    struct stat info;
+    if (argument == NULL)
+        snprintf(path, PATH_MAX, "%s/" LATEST "/raw-trace", temporary_directory());
+    else if (stat(argument, &info) == 0 && S_ISDIR(info.st_mode))
+        snprintf(path, PATH_MAX, "%s/raw-trace", argument);
+    else
+        snprintf(path, PATH_MAX, "%s", argument);
+}

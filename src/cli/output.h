@@ -1,0 +1,34 @@
+/*
+ * The directory that a profile is written to, and what stands in it.
+ */
+#ifndef HEAPPROFD_CLI_OUTPUT_H
+#define HEAPPROFD_CLI_OUTPUT_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "profile/profile.h"
+#include "util/error.h"
+
+struct output {
+    char directory[PATH_MAX];
+    char trace[PATH_MAX]; /* directory/raw-trace */
+};
+
+/*
+ * Makes TMPDIR/heap_profile-XXXXXX with the symlink heap_profile-latest beside
+ * it, or takes `wanted`, which must be new or empty. 0 or a negative errno.
+ */
+int output_create(struct output *output, const char *wanted, struct error *error);
+
+/* Creates the raw trace; its descriptor, or a negative errno. */
+int output_open_trace(const struct output *output, struct error *error);
+
+/* Writes one gzipped pprof file a process, heap and dump into directory; how many, or a
+ * negative errno. */
+int output_write_pprof(const char *directory, const struct profile *profile, struct error *error);
+
+/* The trace that a DIR or TRACE argument names; NULL: the latest. Into path. */
+void output_find_trace(const char *argument, char path[PATH_MAX]);
+
+#endif

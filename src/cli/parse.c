@@ -1,0 +1,67 @@
+/* See parse.h. */
+#include "cli/parse.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool parse_whole(const char *text, uint64_t *value, const char **rest)
+{
+    if (*text < '0' || *text > '9')
+        return false; /* strtoull would take a sign and blanks */
+    char *end;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    *rest = end;
+    return errno == 0;
+}
+
+bool parse_number(const char *option, const char *text, uint64_t max, uint64_t *value)
+{
+    const char *rest = "";
+    if (parse_whole(text, value, &rest) && *rest == '\0' && *value <= max)
+        return true;
+    fprintf(stderr, "heap_profile: %s takes a whole number up to %llu, not '%s'\n", option,
+            (unsigned long long)max, text);
+    return false;
+}
+
+bool parse_bytes(const char *option, const char *text, uint64_t *value)
+{
+    const char *rest = "", *suffixes = "kMG";
+    if (parse_whole(text, value, &rest)) {
+        const char *suffix = *rest != '\0' ? strchr(suffixes, *rest) : NULL;
+        int shift = suffix != NULL ? 10 * (int)(suffix - suffixes + 1) : 0;
+        if ((*rest == '\0' || (suffix != NULL && rest[1] == '\0')) &&
+            *value <= UINT64_MAX >> shift) {
+            *value <<= shift;
+            return true;
+        }
+    }
+    fprintf(stderr, "heap_profile: %s takes bytes, as in 4096, 64k or 1M, not '%s'\n", option,
+            text);
+    return false;
+}
+
+bool parse_names(const char *text, char ***names)
+{
+    size_t count = 0;
+    while (*names != NULL && (*names)[count] != NULL)
+        count++;
+    while (*text != '\0') {
+        size_t length = strcspn(text, ",");
+        if (length > 0) {
+            char **grown = realloc(*names, (count + 2) * sizeof(*grown));
+            if (grown == NULL)
+                return false;
+            *names = grown;
+            grown[count] = strndup(text, length);
+            grown[count + 1] = NULL;
+            if (grown[count++] == NULL)
+                return false;
+        }
+        text += length + (text[length] == ',');
+    }
+    return true;
+}

@@ -1,0 +1,18 @@
+/*
+ * Option values as people type them: strict, whole, and with a clear complaint.
+ */
+#ifndef HEAPPROFD_CLI_PARSE_H
+#define HEAPPROFD_CLI_PARSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A whole number with an optional suffix k, M or G (of 1024) when it counts
+ * bytes. False, with a message on standard error that names option, on anything else. */
+bool parse_bytes(const char *option, const char *text, uint64_t *value);
+bool parse_number(const char *option, const char *text, uint64_t max, uint64_t *value);
+
+/* Adds the names of a comma-separated list to a malloc'd NULL-terminated array. */
+bool parse_names(const char *text, char ***names);
+
+#endif

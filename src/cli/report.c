@@ -1,0 +1,96 @@
+/* What the reports share: views, totals, words. See report.h. */
+#include "cli/report.h"
+
+#include <string.h>
+
+#include "wire/ring.h"
+
+const char *const report_view_names[REPORT_VIEWS] = {
+    [REPORT_SPACE] = "space",
+    [REPORT_OBJECTS] = "objects",
+    [REPORT_ALLOC_SPACE] = "alloc_space",
+    [REPORT_ALLOC_OBJECTS] = "alloc_objects",
+    [REPORT_MAX] = "max",
+};
+
+const struct profile_dump *report_dump_of(const struct profile *profile,
+                                          const struct profile_heap *heap,
+                                          const struct report_options *options)
+{
+    if (heap->dump_count == 0)
+        return NULL;
+    if (options->pid != 0 && profile->processes[heap->process].pid != options->pid)
+        return NULL;
+    if (options->heap != NULL && strcmp(options->heap, heap->name) != 0)
+        return NULL;
+    if (options->dump < 0 || (uint64_t)options->dump > heap->dump_count)
+        return NULL;
+    size_t number = options->dump == 0 ? heap->dump_count : (size_t)options->dump;
+    return &heap->dumps[number - 1];
+}
+
+struct report_figure report_figure_of(const struct rollup_values *values, enum report_view view)
+{
+    const struct trace_figures *figures = &values->figures;
+    switch (view) {
+    case REPORT_ALLOC_SPACE:
+    case REPORT_ALLOC_OBJECTS:
+        return (struct report_figure){figures->allocated_bytes, figures->allocated_count,
+                                      figures->allocated_bytes_variance,
+                                      figures->allocated_count_variance};
+    case REPORT_MAX:
+        return (struct report_figure){values->peak_bytes, values->peak_count,
+                                      values->peak_bytes_variance, values->peak_count_variance};
+    default:
+        return (struct report_figure){rollup_live_bytes(figures), rollup_live_count(figures),
+                                      rollup_live_bytes_variance(figures),
+                                      rollup_live_count_variance(figures)};
+    }
+}
+
+double report_rank(const struct report_figure *figure, enum report_view view)
+{
+    return view == REPORT_OBJECTS || view == REPORT_ALLOC_OBJECTS ? figure->count : figure->bytes;
+}
+
+struct report_figure report_total_of(const struct profile_dump *dump, enum report_view view)
+{
+    struct rollup_values sum = {0};
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        struct rollup_values one = rollup_values_of(&dump->samples[i]);
+        rollup_values_add(&sum, &one);
+    }
+    return report_figure_of(&sum, view);
+}
+
+const char *report_loss_name(size_t loss)
+{
+    static const char *const names[] = {
+        [RING_LOST_OVERRUN] = "samples after the ring overran",
+        [RING_LOST_REENTRANT] = "samples in signal handlers while the ring was full",
+        [RING_LOST_NO_SCRATCH] = "stacks (all buffers for them were in use)",
+        [RING_LOST_NO_THREAD_SLOT] = "calls of threads beyond the 16,384th",
+        [RING_LOST_LIVE_SET] = "frees (no memory to remember the allocation)",
+        [RING_LOST_UNWIND] = "stacks that end before the outermost frame",
+    };
+    return loss < sizeof(names) / sizeof(names[0]) ? names[loss] : NULL;
+}
+
+bool report_is_allocator_frame(const char *name)
+{
+    static const char *const names[] = {"operator new", "std::allocator",
+                                        "__gnu_cxx::new_allocator", "std::__new_allocator"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strncmp(name, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+uint64_t report_peak_rss(const struct profile_process *process)
+{
+    uint64_t peak = 0;
+    for (size_t i = 0; i < process->timeline_count; i++)
+        if (process->timeline[i].rss_bytes > peak)
+            peak = process->timeline[i].rss_bytes;
+    return peak;
+}

@@ -1,0 +1,69 @@
+/*
+ * The report on a profile, for people and for scripts, from the same figures.
+ */
+#ifndef HEAPPROFD_CLI_REPORT_H
+#define HEAPPROFD_CLI_REPORT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "profile/rollup.h"
+
+enum report_view {
+    REPORT_SPACE,         /* bytes live */
+    REPORT_OBJECTS,       /* allocations live */
+    REPORT_ALLOC_SPACE,   /* bytes ever allocated */
+    REPORT_ALLOC_OBJECTS, /* allocations ever made */
+    REPORT_MAX,           /* bytes live when the heap was largest */
+    REPORT_VIEWS,
+};
+
+struct report_options {
+    enum report_view view;
+    uint64_t top;     /* lines of a table; 0: all */
+    int64_t dump;     /* number of the dump, from 1; 0: the last */
+    int32_t pid;      /* 0: all */
+    const char *heap; /* NULL: all */
+    bool cumulative, tree,
+        thread;  /* what a line is: function inclusive, tree, thread; else callsite */
+    bool brief;  /* head and one short table: what host prints at its end */
+    bool stacks; /* whole stacks under each callsite */
+    bool colours;
+};
+
+extern const char *const report_view_names[REPORT_VIEWS];
+
+/* Both return 0, or -ENOENT if nothing in the profile answers to the options. */
+int report_print_text(const struct profile *profile, const struct report_options *options,
+                      FILE *out);
+int report_print_json(const struct profile *profile, const struct report_options *options,
+                      FILE *out);
+
+/* --- shared by both --- */
+
+/* The dump that the options ask for; NULL: the heap has none such, or is not asked for. */
+const struct profile_dump *report_dump_of(const struct profile *profile,
+                                          const struct profile_heap *heap,
+                                          const struct report_options *options);
+
+struct report_figure {
+    double bytes, count; /* estimates in this view */
+    double bytes_variance, count_variance;
+};
+struct report_figure report_figure_of(const struct rollup_values *values, enum report_view view);
+
+/* What the view ranks by: bytes or count. */
+double report_rank(const struct report_figure *figure, enum report_view view);
+
+/* Name of a loss (enum ring_loss) in words; NULL: no such loss. */
+const char *report_loss_name(size_t loss);
+
+/* The sum over a dump in a view. */
+struct report_figure report_total_of(const struct profile_dump *dump, enum report_view view);
+
+/* A frame that belongs to the allocator's own entrances (operator new, ...). */
+bool report_is_allocator_frame(const char *name);
+
+uint64_t report_peak_rss(const struct profile_process *process);
+
+#endif

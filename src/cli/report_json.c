@@ -1,0 +1,193 @@
+/*
+ * The report for scripts: one JSON object with every callsite, unrounded. The
+ * layout is documented in docs/report.md.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+
+#include "cli/report.h"
+#include "wire/ring.h"
+
+static void print_string(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
+        if (*at == '"' || *at == '\\')
+            fprintf(out, "\\%c", *at);
+        else if (*at < 0x20)
+            fprintf(out, "\\u%04x", *at);
+        else
+            fputc(*at, out);
+    }
+    fputc('"', out);
+}
+
+static void print_key(FILE *out, const char *key)
+{
+    print_string(out, key);
+    fputc(':', out);
+}
+
+static void print_figure(FILE *out, const char *name, double value, double variance)
+{
+    print_key(out, name);
+    fprintf(out, "{\"estimate\":%.17g,\"margin95\":%.17g}", value, profile_margin95(variance));
+}
+
+static void print_figures(FILE *out, const struct rollup_values *values)
+{
+    struct report_figure live = report_figure_of(values, REPORT_SPACE);
+    struct report_figure all = report_figure_of(values, REPORT_ALLOC_SPACE);
+    struct report_figure peak = report_figure_of(values, REPORT_MAX);
+    print_figure(out, "space", live.bytes, live.bytes_variance);
+    fputc(',', out);
+    print_figure(out, "objects", live.count, live.count_variance);
+    fputc(',', out);
+    print_figure(out, "alloc_space", all.bytes, all.bytes_variance);
+    fputc(',', out);
+    print_figure(out, "alloc_objects", all.count, all.count_variance);
+    fputc(',', out);
+    print_figure(out, "max", peak.bytes, peak.bytes_variance);
+    fputc(',', out);
+    print_figure(out, "max_objects", peak.count, peak.count_variance);
+    fprintf(out,
+            ",\"samples\":%" PRIu64 ",\"freed_samples\":%" PRIu64
+            ",\"temporary_space\":%.17g,\"temporary_objects\":%.17g",
+            values->figures.samples, values->figures.freed_samples, values->figures.temporary_bytes,
+            values->figures.temporary_count);
+}
+
+static void print_stack(FILE *out, const struct profile *profile, uint32_t callsite)
+{
+    fputs("\"frames\":[", out);
+    for (bool first = true; callsite != PROFILE_NONE; first = false) {
+        const struct profile_callsite *node = &profile->callsites[callsite];
+        const struct profile_frame *frame = &profile->frames[node->frame];
+        fputs(first ? "{\"name\":" : ",{\"name\":", out);
+        print_string(out, frame->name);
+        fputs(",\"linkage_name\":", out);
+        print_string(out, frame->linkage_name);
+        fputs(",\"mapping\":", out);
+        print_string(out,
+                     frame->mapping != PROFILE_NONE ? profile->mappings[frame->mapping].path : "");
+        fprintf(out, ",\"rel_pc\":%" PRIu64, frame->rel_pc);
+        if (frame->source_file[0] != '\0') {
+            fputs(",\"file\":", out);
+            print_string(out, frame->source_file);
+            fprintf(out, ",\"line\":%u", frame->line);
+        }
+        fputc('}', out);
+        callsite = node->parent;
+    }
+    fputc(']', out);
+}
+
+static void print_threads(FILE *out, const struct profile *profile, const struct profile_heap *heap,
+                          const struct profile_dump *dump)
+{
+    struct rollup *rollup = rollup_new(profile, dump, ROLLUP_THREAD);
+    fputs(",\"threads\":[", out);
+    for (size_t i = 0; rollup != NULL && i < rollup->row_count; i++) {
+        const struct rollup_row *row = &rollup->rows[i];
+        fprintf(out, "%s{\"tid\":%d,\"name\":", i > 0 ? "," : "", row->tid);
+        print_string(out,
+                     profile_thread_name(profile, profile->processes[heap->process].pid, row->tid));
+        fputc(',', out);
+        print_figures(out, &row->self);
+        fputc('}', out);
+    }
+    fputc(']', out);
+    rollup_free(rollup);
+}
+
+static void print_lost(FILE *out, const struct trace_heap_dump *status)
+{
+    static const char *const keys[] = {"overrun",        "reentrant", "no_scratch",
+                                       "no_thread_slot", "live_set",  "unwind"};
+    fputs(",\"lost\":{", out);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        fprintf(out, "%s\"%s\":%" PRIu64, i > 0 ? "," : "", keys[i], status->lost[i]);
+    fprintf(out, ",\"unsent_ring_bytes\":%" PRIu64 "}", status->unsent_bytes_of_ring);
+}
+
+static void print_heap(FILE *out, const struct profile *profile, const struct profile_heap *heap,
+                       const struct profile_dump *dump)
+{
+    const struct profile_process *process = &profile->processes[heap->process];
+    const struct trace_heap_dump *status = &heap->status;
+    fprintf(out, "{\"pid\":%d,\"name\":", process->pid);
+    print_string(out, process->name);
+    fputs(",\"command\":", out);
+    print_string(out, process->command);
+    fputs(",\"heap\":", out);
+    print_string(out, heap->name);
+    fprintf(out,
+            ",\"interval_bytes\":%" PRIu64 ",\"floor_bytes\":%.17g,\"duration_ns\":%" PRIu64
+            ",\"dump\":%zu,\"dumps\":%zu,\"exact_bytes\":%" PRIu64 ",\"exact_calls\":%" PRIu64
+            ",\"heap_samples\":%" PRIu64 ",\"unwinding_errors\":%" PRIu64
+            ",\"peak_live_bytes\":%.17g,\"peak_rss_bytes\":%" PRIu64 ",\"blocked_us\":%" PRIu64,
+            heap->interval_bytes, profile_floor_bytes(heap->interval_bytes),
+            dump->boottime_ns - heap->start_boottime_ns, (size_t)(dump - heap->dumps) + 1,
+            heap->dump_count, dump->exact_bytes, dump->exact_calls, status->heap_samples,
+            status->unwinding_errors, status->peak_live_bytes, report_peak_rss(process),
+            status->blocked_us);
+    fprintf(out,
+            ",\"buffer_overran\":%s,\"buffer_corrupted\":%s,\"disconnected\":%s,"
+            "\"rejected_concurrent\":%s,\"hit_guardrail\":%s,\"client_error\":%u,\"remark\":",
+            status->buffer_overran ? "true" : "false", status->buffer_corrupted ? "true" : "false",
+            status->disconnected ? "true" : "false", status->rejected_concurrent ? "true" : "false",
+            status->hit_guardrail ? "true" : "false", status->client_error);
+    print_string(out, status->remark != NULL ? status->remark : "");
+    print_lost(out, status);
+    struct rollup_values total = {.figures = dump->total};
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        total.peak_bytes += dump->samples[i].peak_bytes;
+        total.peak_count += dump->samples[i].peak_count;
+        total.peak_bytes_variance += dump->samples[i].peak_bytes_variance;
+        total.peak_count_variance += dump->samples[i].peak_count_variance;
+    }
+    fputs(",\"total\":{", out);
+    print_figures(out, &total);
+    fputc('}', out);
+    print_threads(out, profile, heap, dump);
+    fputs(",\"callsites\":[", out);
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        struct rollup_values values = rollup_values_of(&dump->samples[i]);
+        fputs(i > 0 ? ",\n{" : "\n{", out);
+        print_figures(out, &values);
+        fputc(',', out);
+        print_stack(out, profile, dump->samples[i].callsite);
+        fputc('}', out);
+    }
+    fputs("]}", out);
+}
+
+int report_print_json(const struct profile *profile, const struct report_options *options,
+                      FILE *out)
+{
+    int found = 0;
+    fputs("{\"version\":1,\"warning\":", out);
+    print_string(out, profile->warning);
+    fputs(",\"heaps\":[", out);
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_dump *dump = report_dump_of(profile, &profile->heaps[i], options);
+        if (dump == NULL)
+            continue;
+        if (found++ > 0)
+            fputc(',', out);
+        print_heap(out, profile, &profile->heaps[i], dump);
+    }
+    fputs("],\"unprofiled\":[", out);
+    for (size_t i = 0; i < profile->unprofiled_count; i++) {
+        const struct profile_unprofiled *process = &profile->unprofiled[i];
+        fprintf(out, "%s{\"pid\":%d,\"parent_pid\":%d,\"name\":", i > 0 ? "," : "", process->pid,
+                process->parent_pid);
+        print_string(out, process->name);
+        fputs(",\"reason\":", out);
+        print_string(out, process->reason);
+        fputc('}', out);
+    }
+    fputs("]}\n", out);
+    return found > 0 ? 0 : -ENOENT;
+}

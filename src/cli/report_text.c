@@ -1,0 +1,510 @@
+/* The report for people: a head of facts, then tables. See report.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/report.h"
+#include "wire/ring.h"
+
+#define BRIEF_LINES 5
+#define SECTION_LINES 5     /* of the sections that follow the main table */
+#define STACK_FRAMES 4      /* callers shown beside a callsite's function */
+#define TREE_SHARE_MIN 0.01 /* subtrees below it are summed up */
+#define TREE_DEPTH_MAX 400
+
+#define BOLD "\033[1m"
+#define PLAIN "\033[0m"
+
+struct printer {
+    const struct profile *profile;
+    const struct report_options *options;
+    const struct profile_heap *heap;
+    const struct profile_dump *dump;
+    FILE *out;
+};
+
+struct line {
+    uint32_t index; /* of a sample, or of a rollup row */
+    double rank;
+};
+
+/* --- words --- */
+
+struct text {
+    char bytes[32];
+};
+
+static struct text bytes_text(double bytes)
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    struct text text;
+    unsigned unit = 0;
+    double value = fabs(bytes);
+    while (value >= 999.5 && unit < 4) {
+        value /= 1000;
+        unit++;
+    }
+    int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+    snprintf(text.bytes, sizeof(text.bytes), "%s%.*f %s", bytes < 0 ? "-" : "", digits, value,
+             units[unit]);
+    return text;
+}
+
+/* 1234567 as 1,234,567. */
+static struct text count_text(double count)
+{
+    char digits[32];
+    struct text text;
+    snprintf(digits, sizeof(digits), "%.0f", fabs(count) < 9e18 ? fabs(count) : 9e18);
+    size_t length = strlen(digits), at = 0;
+    for (size_t i = 0; i < length && at + 2 < sizeof(text.bytes); i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            text.bytes[at++] = ',';
+        text.bytes[at++] = digits[i];
+    }
+    text.bytes[at] = '\0';
+    return text;
+}
+
+static bool is_exact(const struct printer *printer)
+{
+    return printer->heap->interval_bytes == 1;
+}
+
+/* "± 12 kB", or "exact". */
+static struct text margin_text(const struct printer *printer, double variance, bool bytes)
+{
+    struct text text = {"exact"};
+    if (!is_exact(printer)) {
+        double margin = profile_margin95(variance);
+        struct text value = bytes ? bytes_text(margin) : count_text(margin);
+        snprintf(text.bytes, sizeof(text.bytes), "± %.26s", value.bytes);
+    }
+    return text;
+}
+
+static bool view_counts(enum report_view view)
+{
+    return view == REPORT_OBJECTS || view == REPORT_ALLOC_OBJECTS;
+}
+
+static const char *view_title(enum report_view view)
+{
+    static const char *const titles[REPORT_VIEWS] = {
+        [REPORT_SPACE] = "Bytes live",
+        [REPORT_OBJECTS] = "Allocations live",
+        [REPORT_ALLOC_SPACE] = "Bytes ever allocated",
+        [REPORT_ALLOC_OBJECTS] = "Allocations ever made",
+        [REPORT_MAX] = "Bytes live at the peak",
+    };
+    return titles[view];
+}
+
+static void print_title(const struct printer *printer, const char *title)
+{
+    fprintf(printer->out, "\n%s%s%s\n", printer->options->colours ? BOLD : "", title,
+            printer->options->colours ? PLAIN : "");
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* A frame's name, or its address in its module. */
+static void print_frame(const struct printer *printer, uint32_t index, size_t width)
+{
+    const struct profile_frame *frame = &printer->profile->frames[index];
+    const char *module = frame->mapping != PROFILE_NONE
+                             ? base_name(printer->profile->mappings[frame->mapping].path)
+                             : "unknown code";
+    if (frame->name[0] == '\0')
+        fprintf(printer->out, "0x%" PRIx64 " @ %s", frame->rel_pc, module);
+    else if (strlen(frame->name) <= width)
+        fputs(frame->name, printer->out);
+    else
+        fprintf(printer->out, "%.*s...", (int)width - 3, frame->name);
+}
+
+static void print_module(const struct printer *printer, uint32_t index)
+{
+    const struct profile_frame *frame = &printer->profile->frames[index];
+    if (frame->mapping != PROFILE_NONE && frame->name[0] != '\0')
+        fprintf(printer->out, " [%s]", base_name(printer->profile->mappings[frame->mapping].path));
+}
+
+/* --- the head --- */
+
+static void print_losses(const struct printer *printer)
+{
+    const struct trace_heap_dump *status = &printer->heap->status;
+    for (size_t i = 0; i < sizeof(status->lost) / sizeof(status->lost[0]); i++)
+        if (status->lost[i] > 0 && report_loss_name(i) != NULL)
+            fprintf(printer->out, "  lost          %s %s\n",
+                    count_text((double)status->lost[i]).bytes, report_loss_name(i));
+    if (status->unsent_bytes_of_ring > 0)
+        fprintf(printer->out, "  lost          %s of records unfinished at the process's death\n",
+                bytes_text((double)status->unsent_bytes_of_ring).bytes);
+    if (status->blocked_us > 0)
+        fprintf(printer->out, "  slowed down   waited %.1f ms for the profiler in all\n",
+                (double)status->blocked_us / 1000);
+    if (status->buffer_overran)
+        fprintf(printer->out, "  ended early   the ring overran; use --block-client, a larger "
+                              "--shmem-size or a larger --interval\n");
+    if (status->buffer_corrupted)
+        fprintf(printer->out, "  ended early   the process damaged the ring\n");
+    if (status->client_error == 1)
+        fprintf(printer->out, "  ended early   --block-client-timeout passed while the ring was "
+                              "full; use a larger --shmem-size or --interval\n");
+    if (status->hit_guardrail)
+        fprintf(printer->out, "  ended early   a limit of the daemon was reached\n");
+    if (status->rejected_concurrent)
+        fprintf(printer->out, "  no profile    another session was profiling this process\n");
+}
+
+static void print_head(const struct printer *printer)
+{
+    const struct profile_heap *heap = printer->heap;
+    const struct profile_dump *dump = printer->dump;
+    const struct profile_process *process = &printer->profile->processes[heap->process];
+    const struct report_figure live = report_total_of(dump, REPORT_SPACE);
+    FILE *out = printer->out;
+
+    print_title(printer, process->command[0] != '\0' ? process->command : process->name);
+    fprintf(out, "  process       %d, %.2f s, heap %s", process->pid,
+            (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9, heap->name);
+    if (heap->status.allocator != NULL && heap->status.allocator[0] != '\0')
+        fprintf(out, " (%s)", heap->status.allocator);
+    if (heap->dump_count > 1)
+        fprintf(out, ", dump %zu of %zu", (size_t)(dump - heap->dumps) + 1, heap->dump_count);
+    fprintf(out, "\n  allocated     %s in %s calls, exact\n",
+            bytes_text((double)dump->exact_bytes).bytes,
+            count_text((double)dump->exact_calls).bytes);
+    fprintf(out, "  live          %s %s", bytes_text(live.bytes).bytes,
+            margin_text(printer, live.bytes_variance, true).bytes);
+    fprintf(out, " in %s allocations %s\n", count_text(live.count).bytes,
+            margin_text(printer, live.count_variance, false).bytes);
+    const struct report_figure peak = report_total_of(dump, REPORT_MAX);
+    fprintf(out, "  peak          %s %s", bytes_text(heap->status.peak_live_bytes).bytes,
+            margin_text(printer, peak.bytes_variance, true).bytes);
+    if (report_peak_rss(process) > 0)
+        fprintf(out, "; resident memory at most %s",
+                bytes_text((double)report_peak_rss(process)).bytes);
+    if (is_exact(printer))
+        fprintf(out, "\n  samples       %s, every allocation: all figures are exact\n",
+                count_text((double)dump->total.samples).bytes);
+    else
+        fprintf(out,
+                "\n  samples       %s, one in %s on average; ± is 95 %%, a callsite below %s may "
+                "go unseen\n",
+                count_text((double)dump->total.samples).bytes,
+                bytes_text((double)heap->interval_bytes).bytes,
+                bytes_text(profile_floor_bytes(heap->interval_bytes)).bytes);
+    print_losses(printer);
+    if (heap->status.remark != NULL && heap->status.remark[0] != '\0')
+        fprintf(out, "  note          %s\n", heap->status.remark);
+}
+
+/* --- tables --- */
+
+static int compare_lines(const void *a, const void *b)
+{
+    const struct line *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? 1 : -1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* One line's figures. */
+static void print_figures(const struct printer *printer, const struct report_figure *figure,
+                          double total, enum report_view view)
+{
+    bool counts = view_counts(view);
+    double rank = report_rank(figure, view);
+    struct text value = counts ? count_text(figure->count) : bytes_text(figure->bytes);
+    struct text margin =
+        margin_text(printer, counts ? figure->count_variance : figure->bytes_variance, !counts);
+    struct text other = counts ? bytes_text(figure->bytes) : count_text(figure->count);
+    /* The ± sign is two bytes wide and one column. */
+    int margin_width = strncmp(margin.bytes, "±", strlen("±")) == 0 ? 13 : 12;
+    fprintf(printer->out, "%10s %5.1f%% %-*s %10s %9s  ", value.bytes,
+            total > 0 ? 100 * rank / total : 0, margin_width, margin.bytes, other.bytes,
+            figure->count >= 0.5 ? bytes_text(figure->bytes / figure->count).bytes : "-");
+}
+
+static void print_columns(const struct printer *printer, enum report_view view, const char *what)
+{
+    bool counts = view_counts(view);
+    fprintf(printer->out, "%10s %6s %-12s %10s %9s  %s\n", counts ? "count" : "bytes", "share",
+            "± 95 %", counts ? "bytes" : "count", "mean", what);
+}
+
+/* The function that a callsite is charged to, behind the allocator's own entrances,
+ * and the callers behind it. */
+static void print_callsite(const struct printer *printer, uint32_t callsite)
+{
+    const struct profile *profile = printer->profile;
+    uint32_t at = callsite;
+    while (report_is_allocator_frame(profile->frames[profile->callsites[at].frame].name) &&
+           profile->callsites[at].parent != PROFILE_NONE)
+        at = profile->callsites[at].parent;
+    print_frame(printer, profile->callsites[at].frame, 60);
+    print_module(printer, profile->callsites[at].frame);
+    if (printer->options->stacks) {
+        fputc('\n', printer->out);
+        for (at = callsite; at != PROFILE_NONE; at = profile->callsites[at].parent) {
+            fputs("              ", printer->out);
+            print_frame(printer, profile->callsites[at].frame, 200);
+            print_module(printer, profile->callsites[at].frame);
+            fputc('\n', printer->out);
+        }
+        return;
+    }
+    at = profile->callsites[at].parent;
+    for (int i = 0; i < STACK_FRAMES && at != PROFILE_NONE; i++) {
+        fputs(" < ", printer->out);
+        print_frame(printer, profile->callsites[at].frame, 40);
+        at = profile->callsites[at].parent;
+    }
+    fputs(at != PROFILE_NONE ? " < ...\n" : "\n", printer->out);
+}
+
+/* The callsites that rank highest; how a callsite ranks is the caller's. */
+static void print_callsites(const struct printer *printer, struct line *lines, size_t count,
+                            double total, enum report_view view, size_t top)
+{
+    qsort(lines, count, sizeof(*lines), compare_lines);
+    size_t shown = top == 0 || top > count ? count : top;
+    print_columns(printer, view, "function < its callers");
+    for (size_t i = 0; i < shown; i++) {
+        const struct profile_sample *sample = &printer->dump->samples[lines[i].index];
+        struct rollup_values values = rollup_values_of(sample);
+        struct report_figure figure = report_figure_of(&values, view);
+        print_figures(printer, &figure, total, view);
+        print_callsite(printer, sample->callsite);
+    }
+    if (shown < count)
+        fprintf(printer->out, "%10s        (%s more callsites; --top 0 shows all)\n", "...",
+                count_text((double)(count - shown)).bytes);
+}
+
+static void print_callsite_table(const struct printer *printer, enum report_view view, size_t top,
+                                 const char *title)
+{
+    const struct profile_dump *dump = printer->dump;
+    struct line *lines = calloc(dump->sample_count + 1, sizeof(*lines));
+    if (lines == NULL)
+        return;
+    size_t count = 0;
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        struct rollup_values values = rollup_values_of(&dump->samples[i]);
+        struct report_figure figure = report_figure_of(&values, view);
+        double rank = report_rank(&figure, view);
+        if (rank >= 0.5)
+            lines[count++] = (struct line){(uint32_t)i, rank};
+    }
+    struct report_figure total = report_total_of(dump, view);
+    print_title(printer, title);
+    if (count == 0)
+        fputs("  nothing\n", printer->out);
+    else
+        print_callsites(printer, lines, count, report_rank(&total, view), view, top);
+    free(lines);
+}
+
+static void print_temporary(const struct printer *printer)
+{
+    const struct profile_dump *dump = printer->dump;
+    const struct trace_figures *all = &dump->total;
+    struct line *lines = calloc(dump->sample_count + 1, sizeof(*lines));
+    size_t count = 0;
+    for (size_t i = 0; lines != NULL && i < dump->sample_count; i++)
+        if (dump->samples[i].figures.temporary_count >= 0.5)
+            lines[count++] = (struct line){(uint32_t)i, dump->samples[i].figures.temporary_count};
+    if (count > 0) {
+        qsort(lines, count, sizeof(*lines), compare_lines);
+        print_title(printer, "Temporary allocations");
+        fprintf(printer->out,
+                "  %.1f %% of all allocations were freed by their thread before it allocated "
+                "again\n%10s %6s %10s %9s  %s\n",
+                100 * all->temporary_count / fmax(all->allocated_count, 1), "count", "share",
+                "bytes", "mean", "function < its callers");
+    }
+    for (size_t i = 0; i < count && i < SECTION_LINES; i++) {
+        const struct profile_sample *sample = &dump->samples[lines[i].index];
+        const struct trace_figures *figures = &sample->figures;
+        fprintf(printer->out, "%10s %5.1f%% %10s %9s  ", count_text(figures->temporary_count).bytes,
+                100 * figures->temporary_count / fmax(figures->allocated_count, 1),
+                bytes_text(figures->temporary_bytes).bytes,
+                bytes_text(figures->temporary_bytes / figures->temporary_count).bytes);
+        print_callsite(printer, sample->callsite);
+    }
+    free(lines);
+}
+
+static void print_rollup(const struct printer *printer, enum rollup_key key, const char *title)
+{
+    enum report_view view = printer->options->view;
+    struct rollup *rollup = rollup_new(printer->profile, printer->dump, key);
+    struct line *lines = rollup != NULL ? calloc(rollup->row_count + 1, sizeof(*lines)) : NULL;
+    if (lines == NULL) {
+        rollup_free(rollup);
+        return;
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < rollup->row_count; i++) {
+        const struct rollup_row *row = &rollup->rows[i];
+        struct report_figure figure =
+            report_figure_of(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
+        double rank = report_rank(&figure, view);
+        if (rank >= 0.5)
+            lines[count++] = (struct line){(uint32_t)i, rank};
+    }
+    qsort(lines, count, sizeof(*lines), compare_lines);
+    struct report_figure total = report_total_of(printer->dump, view);
+    size_t top = printer->options->top;
+    print_title(printer, title);
+    print_columns(printer, view, key == ROLLUP_THREAD ? "thread" : "function and all it calls");
+    for (size_t i = 0; i < count && (top == 0 || i < top); i++) {
+        const struct rollup_row *row = &rollup->rows[lines[i].index];
+        struct report_figure figure =
+            report_figure_of(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
+        print_figures(printer, &figure, report_rank(&total, view), view);
+        if (key == ROLLUP_THREAD) {
+            int32_t pid = printer->profile->processes[printer->heap->process].pid;
+            fprintf(printer->out, "%d %s\n", row->tid,
+                    profile_thread_name(printer->profile, pid, row->tid));
+        } else {
+            print_frame(printer, row->frame, 80);
+            print_module(printer, row->frame);
+            fputc('\n', printer->out);
+        }
+    }
+    free(lines);
+    rollup_free(rollup);
+}
+
+/* --- tree --- */
+
+static void print_tree_level(const struct printer *printer, const struct rollup_tree *tree,
+                             uint32_t first, double total, unsigned depth)
+{
+    enum report_view view = printer->options->view;
+    size_t count = 0, small = 0;
+    double small_rank = 0;
+    for (uint32_t at = first; at != PROFILE_NONE; at = tree->next_sibling[at])
+        count++;
+    struct line *lines = calloc(count + 1, sizeof(*lines));
+    if (lines == NULL)
+        return;
+    count = 0;
+    for (uint32_t at = first; at != PROFILE_NONE; at = tree->next_sibling[at]) {
+        struct report_figure figure = report_figure_of(&tree->cumulative[at], view);
+        double rank = report_rank(&figure, view);
+        if (rank >= total * TREE_SHARE_MIN && rank >= 0.5) {
+            lines[count++] = (struct line){at, rank};
+        } else if (rank >= 0.5) {
+            small++;
+            small_rank += rank;
+        }
+    }
+    qsort(lines, count, sizeof(*lines), compare_lines);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t at = lines[i].index;
+        struct report_figure figure = report_figure_of(&tree->cumulative[at], view);
+        print_figures(printer, &figure, total, view);
+        fprintf(printer->out, "%*s", (int)(depth < 40 ? depth : 40), "");
+        print_frame(printer, printer->profile->callsites[at].frame, 80);
+        print_module(printer, printer->profile->callsites[at].frame);
+        fputc('\n', printer->out);
+        if (depth < TREE_DEPTH_MAX)
+            print_tree_level(printer, tree, tree->first_child[at], total, depth + 1);
+    }
+    if (small > 0)
+        fprintf(printer->out,
+                "%10s %5.1f%% %12s %10s %9s  %*s(%zu smaller ones, below 1 %% each)\n",
+                view_counts(view) ? count_text(small_rank).bytes : bytes_text(small_rank).bytes,
+                total > 0 ? 100 * small_rank / total : 0, "", "", "",
+                (int)(depth < 40 ? depth : 40), "", small);
+    free(lines);
+}
+
+static void print_tree(const struct printer *printer)
+{
+    struct rollup_tree *tree = rollup_tree_new(printer->profile, printer->dump);
+    if (tree == NULL)
+        return;
+    struct report_figure total = report_total_of(printer->dump, printer->options->view);
+    print_title(printer, view_title(printer->options->view));
+    print_columns(printer, printer->options->view, "function, below its caller");
+    print_tree_level(printer, tree, tree->first_root, report_rank(&total, printer->options->view),
+                     0);
+    rollup_tree_free(tree);
+}
+
+/* --- all of it --- */
+
+static void print_body(const struct printer *printer)
+{
+    const struct report_options *options = printer->options;
+    if (options->tree)
+        print_tree(printer);
+    if (options->cumulative)
+        print_rollup(printer, ROLLUP_FUNCTION, view_title(options->view));
+    if (options->thread)
+        print_rollup(printer, ROLLUP_THREAD, "By thread");
+    if (options->tree || options->cumulative || options->thread)
+        return;
+    print_callsite_table(printer, options->view, options->top, view_title(options->view));
+    if (options->view != REPORT_SPACE && printer->dump->final)
+        print_callsite_table(printer, REPORT_SPACE, SECTION_LINES, "Leaks: still live at the end");
+    print_temporary(printer);
+}
+
+static void print_brief(const struct printer *printer)
+{
+    struct report_figure live = report_total_of(printer->dump, REPORT_SPACE);
+    struct report_figure all = report_total_of(printer->dump, REPORT_ALLOC_SPACE);
+    if (all.bytes < 0.5)
+        return;
+    print_callsite_table(printer, REPORT_MAX, BRIEF_LINES, view_title(REPORT_MAX));
+    if (live.bytes >= 0.5)
+        print_callsite_table(printer, REPORT_SPACE, BRIEF_LINES, "Leaks: still live at the end");
+}
+
+static void print_unprofiled(const struct profile *profile, FILE *out)
+{
+    for (size_t i = 0; i < profile->unprofiled_count; i++)
+        fprintf(out, "%s  %-16s %s\n", i == 0 ? "\nNot profiled\n" : "",
+                profile->unprofiled[i].name, profile->unprofiled[i].reason);
+}
+
+int report_print_text(const struct profile *profile, const struct report_options *options,
+                      FILE *out)
+{
+    int found = 0;
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        struct printer printer = {
+            .profile = profile,
+            .options = options,
+            .heap = &profile->heaps[i],
+            .dump = report_dump_of(profile, &profile->heaps[i], options),
+            .out = out,
+        };
+        if (printer.dump == NULL)
+            continue;
+        found++;
+        print_head(&printer);
+        if (options->brief)
+            print_brief(&printer);
+        else if (printer.dump->sample_count > 0)
+            print_body(&printer);
+    }
+    print_unprofiled(profile, out);
+    if (profile->warning[0] != '\0')
+        fprintf(out, "\nwarning: %s\n", profile->warning);
+    return found > 0 ? 0 : -ENOENT;
+}
