@@ -41,11 +41,11 @@ SKEWNESS_FOR_COVERAGE = 1 / math.sqrt(60)
 
 
 def run_once(interval, *arguments):
-    """Truth and estimates of one run: two lists, in the same order of callsites."""
+    """Truth and what the report says, of one run: two lists, in the same order of callsites."""
     with tempfile.TemporaryDirectory() as directory:
-        truth_path = os.path.join(directory, "truth.json")
+        truth_path, output = os.path.join(directory, "truth.json"), os.path.join(directory, "profile")
         outcome, profile = harness.profile(
-            [program("ground_truth"), truth_path, *arguments], interval
+            [program("ground_truth"), truth_path, *arguments], interval, keep=output
         )
         if outcome.status != 0 or profile is None:
             fail(f"status {outcome.status}, {outcome.stderr[-500:]!r}")
@@ -54,8 +54,9 @@ def run_once(interval, *arguments):
             truth = json.load(file)
         if profile.lost():
             fail(f"lost {profile.lost()}")
-        process = profile.process()
-        return truth, [process.allocated_by(site["function"]) for site in truth]
+        reported, heap = harness.read_report(output)
+        check(heap["exact_bytes"] >= sum(site["alloc_space"] for site in truth), "exact bytes")
+        return truth, [reported.get(site["function"], harness.Reported()) for site in truth]
 
 
 def check_exact():
@@ -64,9 +65,9 @@ def check_exact():
         for site, estimate in zip(truth, found):
             for figure in FIGURES:
                 check(
-                    getattr(estimate, figure) == site[figure],
+                    estimate.value(figure) == site[figure],
                     f"threads {arguments[:1]}: {site['function']} {figure}: "
-                    f"{getattr(estimate, figure)}, truth {site[figure]}",
+                    f"{estimate.value(figure)}, truth {site[figure]}",
                 )
         print(f"{len(truth)} callsites exact, arguments {arguments}")
 
@@ -82,7 +83,7 @@ def observe(interval):
         for site, estimate in zip(truth, found):
             for figure, skewness in zip(FIGURES, site["skewness"]):
                 key = site["class"], figure
-                value, margin = getattr(estimate, figure), estimate.margin(figure)
+                value, margin = estimate.value(figure), estimate.margin(figure)
                 sums[key] = sums.get(key, 0) + value
                 truths[key] = truths.get(key, 0) + site[figure]
                 if margin > 0 and abs(skewness) <= SKEWNESS_FOR_COVERAGE:

@@ -5,6 +5,8 @@ The build directory is named by HEAPPROFD_BUILD. Python's standard library only.
 finish(): exit code 0, 1, or 77 where something that it needs is not installed.
 """
 
+import json
+import math
 import os
 import re
 import resource
@@ -192,6 +194,39 @@ def read_profile(directory):
     if not os.path.exists(path) or not os.path.getsize(path):
         return None
     return Profile(path)
+
+
+class Reported:
+    """A function's figures as `heap_profile report --json` prints them."""
+
+    def __init__(self):
+        self.figures = {}
+
+    def add(self, callsite):
+        for name in ("alloc_space", "alloc_objects", "space", "objects"):
+            estimate, margin = self.figures.get(name, (0, 0))
+            printed = callsite[name]
+            self.figures[name] = (
+                estimate + printed["estimate"], math.hypot(margin, printed["margin95"])
+            )
+
+    def value(self, figure):
+        return self.figures.get(figure, (0, 0))[0]
+
+    def margin(self, figure):
+        return self.figures.get(figure, (0, 0))[1]
+
+
+def read_report(directory):
+    """{function: Reported} of the only process, and its heap's entry in the JSON."""
+    outcome = run([TOOL, "report", "--json", directory])
+    check(outcome.status == 0, f"report: status {outcome.status}, {outcome.stderr[-300:]!r}")
+    heap = json.loads(outcome.stdout)["heaps"][0]
+    found = {}
+    for callsite in heap["callsites"]:
+        name = callsite["frames"][0]["name"] if callsite["frames"] else ""
+        found.setdefault(name, Reported()).add(callsite)
+    return found, heap
 
 
 def host_command(command, directory, interval, *options):
