@@ -29,7 +29,7 @@ check:
 
 install: build
 	meson configure build -Dprefix="$(abspath $(prefix))"
-	DESTDIR="$(DESTDIR)" meson install -C build --no-rebuild
+	DESTDIR="$(DESTDIR)" meson install -C build
 
 bench:
 	@scripts/install-deps bench
