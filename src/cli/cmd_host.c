@@ -284,7 +284,7 @@ static int exit_code_of(const struct host_result *result, const char *command)
 static int run(const struct host_arguments *arguments)
 {
     char library[PATH_MAX];
-    struct output output;
+    struct output output = {.is_own = false};
     struct error error = {0};
     int trace_fd = -1;
     if (find_library(library, &error) != 0 ||
@@ -307,6 +307,10 @@ static int run(const struct host_arguments *arguments)
     close(trace_fd);
     if (progress)
         fputs("\r\033[K", stderr);
+    if (result.started)
+        output_publish(&output);
+    else
+        output_discard(&output);
     if (code == 0 && result.started)
         code = finish_output(&output, arguments->quiet, &error);
     if (code != 0)

@@ -70,12 +70,25 @@ int output_create(struct output *output, const char *wanted, struct error *error
         if (mkdtemp(output->directory) == NULL)
             return error_set(error, -errno, "cannot create %s: %s; set TMPDIR or use -o",
                              output->directory, strerror(errno));
-        link_latest(output->directory);
+        output->is_own = true;
     }
     int printed = snprintf(output->trace, sizeof(output->trace), "%s/raw-trace", output->directory);
     if (printed < 0 || (size_t)printed >= sizeof(output->trace))
         return error_set(error, -ENAMETOOLONG, "the path %s is too long", output->directory);
     return 0;
+}
+
+void output_publish(const struct output *output)
+{
+    if (output->is_own)
+        link_latest(output->directory);
+}
+
+void output_discard(const struct output *output)
+{
+    unlink(output->trace);
+    if (output->is_own)
+        rmdir(output->directory);
 }
 
 int output_open_trace(const struct output *output, struct error *error)

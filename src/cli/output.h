@@ -12,14 +12,21 @@
 
 struct output {
     char directory[PATH_MAX];
+    bool is_own;          /* made by us, in a place of our choice */
     char trace[PATH_MAX]; /* directory/raw-trace */
 };
 
 /*
- * Makes TMPDIR/heap_profile-XXXXXX with the symlink heap_profile-latest beside
- * it, or takes `wanted`, which must be new or empty. 0 or a negative errno.
+ * Makes TMPDIR/heap_profile-XXXXXX, or takes `wanted`, which must be new or
+ * empty. 0 or a negative errno.
  */
 int output_create(struct output *output, const char *wanted, struct error *error);
+
+/* There is a profile: points the symlink heap_profile-latest at it. */
+void output_publish(const struct output *output);
+
+/* There is none: leaves nothing behind. */
+void output_discard(const struct output *output);
 
 /* Creates the raw trace; its descriptor, or a negative errno. */
 int output_open_trace(const struct output *output, struct error *error);

@@ -198,10 +198,10 @@ static void print_head(const struct printer *printer)
                 count_text((double)dump->total.samples).bytes);
     else
         fprintf(out,
-                "\n  samples       %s, one in %s on average; ± is 95 %%, a callsite below %s may "
+                "\n  samples       %s, one in %s B on average; ± is 95 %%, a callsite below %s may "
                 "go unseen\n",
                 count_text((double)dump->total.samples).bytes,
-                bytes_text((double)heap->interval_bytes).bytes,
+                count_text((double)heap->interval_bytes).bytes,
                 bytes_text(profile_floor_bytes(heap->interval_bytes)).bytes);
     print_losses(printer);
     if (heap->status.remark != NULL && heap->status.remark[0] != '\0')
