@@ -290,7 +290,7 @@ def measure_daemon():
         for blocks in (1000, 2000000):
             command = [os.path.join(work, "micro"), "hold", str(blocks)]
             process = subprocess.Popen(
-                ours(1)(command, os.path.join(work, str(blocks)))[0], stdout=subprocess.DEVNULL
+                ours(1)(command, tempfile.mkdtemp(dir=work))[0], stdout=subprocess.DEVNULL
             )
             peak = 0
             while process.poll() is None:
