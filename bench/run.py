@@ -307,6 +307,14 @@ def measure_daemon():
         return found
 
 
+def measure_ledger():
+    """What bench/ledger.c prints, by its words: nanoseconds of CPU an event, bytes a live sample."""
+    target = "src/daemon/ledger_bench"
+    subprocess.run(["ninja", "-C", BUILD, target], check=True, stdout=subprocess.DEVNULL)
+    text = subprocess.run([os.path.join(BUILD, target)], capture_output=True, text=True).stdout
+    return {name: float(value) for name, value in re.findall(r"(\w+): +([0-9.]+)", text)}
+
+
 def machine():
     with open("/proc/cpuinfo") as file:
         model = re.search(r"model name\s*: (.*)", file.read()).group(1)
@@ -351,7 +359,7 @@ def main():
         return
     figures = {
         "machine": machine(), "programs": all_figures, "micro": measure_micro(),
-        "daemon": measure_daemon(),
+        "daemon": measure_daemon(), "ledger": measure_ledger(),
     }
     from write_performance import write_page
 

@@ -77,6 +77,11 @@ def aim_rows(figures, ratios, extra):
         verdict(geometric_mean(shares.values()), 0.5, "", "{:.2f}"), "bench/run.py")
     row("interval 1, CPU in all, of heaptrack's", "at most 1",
         verdict(geometric_mean(cpu.values()), 1, "", "{:.2f}"), "bench/run.py")
+    ledger = figures["ledger"]
+    row("daemon, CPU an event, of a million live samples that come and go", "150 ns",
+        verdict(ledger["churning"], 150, "ns", "{:.0f}"), "build/src/daemon/ledger_bench")
+    row("daemon, CPU an event, while its tables grow to a million", "150 ns",
+        verdict(ledger["filling"], 150, "ns", "{:.0f}"), "build/src/daemon/ledger_bench")
     few, many = daemon[1000] / 1024, daemon[2000000] / 1024
     row("daemon, memory at rest", "64 MiB", verdict(few, 64, "MiB", "{:.0f}"), "run.py: measure_daemon")
     row("daemon, memory a live sample", "100 bytes",
