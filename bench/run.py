@@ -358,7 +358,7 @@ def main():
     if sys.argv[1:]:
         return
     figures = {
-        "machine": machine(), "programs": all_figures, "micro": measure_micro(),
+        "machine": machine(), "runs": RUNS, "programs": all_figures, "micro": measure_micro(),
         "daemon": measure_daemon(), "ledger": measure_ledger(),
     }
     from write_performance import write_page

@@ -15,11 +15,10 @@ the commands below repeat one. Interval 4096 is the default; 524288 suits produc
 |---|---|---|---|
 {aims}
 
-{remarks}
-## Whole programs
+{remarks}## Whole programs
 
-Wall time / CPU time as multiples of the same program without a profiler, medians of runs that alternate. CPU is
-all of it: the program and whatever the profiler runs beside it. jemalloc's and gperftools' profilers bring an
+Wall time / CPU time as multiples of the same program without a profiler, medians of {runs} runs that alternate (at most 3 of the
+profilers that take long). CPU is all of it: the program and whatever the profiler runs beside it. jemalloc's and gperftools' profilers bring an
 allocator of their own and are held against that allocator without profiling. `n/a`: redis is linked to
 jemalloc, which gperftools cannot replace.
 
@@ -124,6 +123,7 @@ def write_page(figures, ratios, programs):
     remarks = os.path.join(ROOT, "bench", "remarks.md")
     text = PAGE.format(
         machine=figures["machine"],
+        runs=figures["runs"],
         aims=aim_rows(figures, ratios, extra),
         remarks=open(remarks).read() if os.path.exists(remarks) else "",
         programs=programs,
