@@ -68,16 +68,25 @@ static struct text count_text(double count)
     return text;
 }
 
-static bool is_exact(const struct printer *printer)
+/* Whether allocations are missing from the figures (not only stacks or frees). */
+static bool is_partial(const struct trace_heap_dump *status)
 {
-    return printer->heap->interval_bytes == 1;
+    return status->buffer_overran || status->buffer_corrupted || status->hit_guardrail ||
+           status->client_error != 0 || status->unsent_bytes_of_ring > 0 ||
+           status->lost[RING_LOST_OVERRUN] > 0 || status->lost[RING_LOST_REENTRANT] > 0 ||
+           status->lost[RING_LOST_NO_THREAD_SLOT] > 0;
 }
 
-/* "± 12 kB", or "exact". */
+static bool is_exact(const struct printer *printer)
+{
+    return printer->heap->interval_bytes == 1 && !is_partial(&printer->heap->status);
+}
+
+/* "± 12 kB", or "exact"; at interval 1 what was recorded has no error but may be too little. */
 static struct text margin_text(const struct printer *printer, double variance, bool bytes)
 {
-    struct text text = {"exact"};
-    if (!is_exact(printer)) {
+    struct text text = {is_exact(printer) ? "exact" : "or more"};
+    if (printer->heap->interval_bytes > 1) {
         double margin = profile_margin95(variance);
         struct text value = bytes ? bytes_text(margin) : count_text(margin);
         snprintf(text.bytes, sizeof(text.bytes), "± %.26s", value.bytes);
@@ -193,9 +202,10 @@ static void print_head(const struct printer *printer)
     if (report_peak_rss(process) > 0)
         fprintf(out, "; resident memory at most %s",
                 bytes_text((double)report_peak_rss(process)).bytes);
-    if (is_exact(printer))
-        fprintf(out, "\n  samples       %s, every allocation: all figures are exact\n",
-                count_text((double)dump->total.samples).bytes);
+    if (printer->heap->interval_bytes == 1)
+        fprintf(out, "\n  samples       %s, every allocation%s\n",
+                count_text((double)dump->total.samples).bytes,
+                is_exact(printer) ? ": all figures are exact" : " that was not lost");
     else
         fprintf(out,
                 "\n  samples       %s, one in %s B on average; ± is 95 %%, a callsite below %s may "
@@ -204,6 +214,8 @@ static void print_head(const struct printer *printer)
                 count_text((double)heap->interval_bytes).bytes,
                 bytes_text(profile_floor_bytes(heap->interval_bytes)).bytes);
     print_losses(printer);
+    if (is_partial(&heap->status))
+        fputs("  partial       all but the exact totals leave out what was lost\n", out);
     if (heap->status.remark != NULL && heap->status.remark[0] != '\0')
         fprintf(out, "  note          %s\n", heap->status.remark);
 }
