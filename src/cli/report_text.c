@@ -82,11 +82,11 @@ static bool is_exact(const struct printer *printer)
     return printer->heap->interval_bytes == 1 && !is_partial(&printer->heap->status);
 }
 
-/* "± 12 kB", or "exact"; at interval 1 what was recorded has no error but may be too little. */
+/* "± 12 kB", or "exact"; at interval 1 what was recorded has no error, but is not all. */
 static struct text margin_text(const struct printer *printer, double variance, bool bytes)
 {
     struct text text;
-    snprintf(text.bytes, sizeof(text.bytes), is_exact(printer) ? "exact" : "or more");
+    snprintf(text.bytes, sizeof(text.bytes), is_exact(printer) ? "exact" : "partial");
     if (printer->heap->interval_bytes > 1) {
         double margin = profile_margin95(variance);
         struct text value = bytes ? bytes_text(margin) : count_text(margin);
