@@ -235,6 +235,11 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
         say(text, size,
             "The profiler ran out of memory for this process's books; the profile ends "
             "there. A larger interval (-i) needs less.");
+    if (facts->hit_guardrail)
+        say(text, size,
+            "The profiler used more memory or CPU time than max_heapprofd_memory_kb or "
+            "max_heapprofd_cpu_secs allow, and ended the session; the profile ends there. A larger "
+            "interval (-i) needs less of both.");
     switch (facts->totals.client_state) {
     case RING_CLIENT_OVERRAN:
         say(text, size,

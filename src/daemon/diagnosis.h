@@ -25,6 +25,7 @@ struct diagnosis_facts {
     struct ring_totals totals;
     bool corrupted;
     bool out_of_memory;        /* the daemon was, for this process's books */
+    bool hit_guardrail;        /* max_heapprofd_memory_kb or max_heapprofd_cpu_secs was passed */
     bool running;              /* when the session ended */
     bool interrupted;          /* the session was ended by a signal to us */
     const char *became;        /* name of what it became by exec; NULL: nothing */

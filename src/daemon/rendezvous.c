@@ -43,29 +43,45 @@ static int watch(const struct rendezvous *rendezvous, int fd)
     return epoll_ctl(rendezvous->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
-int rendezvous_open(struct rendezvous *rendezvous, int epoll, struct error *error)
+/* Whoever knows the socket may connect: children that have become another user, processes of
+ * all users. Who they are, the kernel says. */
+static int listen_at_path(struct rendezvous *rendezvous)
 {
-    rendezvous->listener = -1;
-    rendezvous->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    rendezvous->epoll = epoll;
-    rendezvous->peer_count = 0;
-    rendezvous->path[0] = 0;
-    int code = make_directory(rendezvous);
-    if (code < 0)
-        return error_set(error, code,
-                         "cannot make a directory for the profiler's socket in $TMPDIR or /tmp: %s",
-                         strerror(-code));
-
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, rendezvous->path, sizeof(address.sun_path));
     rendezvous->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (rendezvous->listener < 0 ||
         bind(rendezvous->listener, (struct sockaddr *)&address, sizeof(address)) < 0 ||
-        /* Children that have become another user must get in, and find nothing else. */
-        chmod(rendezvous->path, 0666) < 0 || chmod(rendezvous->directory, 0711) < 0 ||
-        listen(rendezvous->listener, SOMAXCONN) < 0)
-        code = -errno;
-    else
+        chmod(rendezvous->path, 0666) < 0 || listen(rendezvous->listener, SOMAXCONN) < 0)
+        return -errno;
+    if (rendezvous->directory[0] != 0 && chmod(rendezvous->directory, 0711) < 0)
+        return -errno;
+    return 0;
+}
+
+int rendezvous_open(struct rendezvous *rendezvous, int epoll, const char *directory, int listener,
+                    struct error *error)
+{
+    rendezvous->listener = listener;
+    rendezvous->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    rendezvous->epoll = epoll;
+    rendezvous->peer_count = 0;
+    rendezvous->path[0] = rendezvous->directory[0] = 0;
+    int code = 0;
+    if (directory == NULL && listener < 0 && (code = make_directory(rendezvous)) < 0)
+        return error_set(error, code,
+                         "cannot make a directory for the profiler's socket in $TMPDIR or /tmp: %s",
+                         strerror(-code));
+    if (directory != NULL && listener < 0 &&
+        (size_t)snprintf(rendezvous->path, sizeof(rendezvous->path), "%s/socket", directory) >=
+            sizeof(rendezvous->path)) {
+        rendezvous->path[0] = 0;
+        return error_set(error, -ENAMETOOLONG, "the name of the run directory %s is too long",
+                         directory);
+    }
+    if (listener < 0)
+        code = listen_at_path(rendezvous);
+    if (code == 0)
         code = watch(rendezvous, rendezvous->listener);
     if (code < 0) {
         error_set(error, code, "cannot listen on the profiler's socket %s: %s", rendezvous->path,
@@ -84,11 +100,11 @@ void rendezvous_close(struct rendezvous *rendezvous)
     if (rendezvous->spare >= 0)
         close(rendezvous->spare);
     rendezvous->listener = rendezvous->spare = -1;
-    if (rendezvous->directory[0] != 0) {
+    if (rendezvous->path[0] != 0)
         unlink(rendezvous->path);
+    if (rendezvous->directory[0] != 0)
         rmdir(rendezvous->directory);
-    }
-    rendezvous->directory[0] = 0;
+    rendezvous->directory[0] = rendezvous->path[0] = 0;
 }
 
 static void drop_peer(struct rendezvous *rendezvous, unsigned index)
@@ -117,22 +133,62 @@ static void send_reply(int fd, const struct handshake_reply *reply, int memfd)
     sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Whether the peer has been dealt with and is to be dropped. */
-static bool serve_peer(const struct rendezvous_peer *peer, rendezvous_answer *answer, void *context)
+struct message {
+    char bytes[REQUEST_BYTES_MAX];
+    size_t length;
+    int passed_fd; /* -1: none */
+};
+
+/* As recv; what cannot be a message of ours has length 0. */
+static ssize_t receive(int fd, struct message *message)
 {
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec vector = {.iov_base = message->bytes, .iov_len = sizeof(message->bytes)};
+    struct msghdr header = {.msg_iov = &vector,
+                            .msg_iovlen = 1,
+                            .msg_control = &control,
+                            .msg_controllen = sizeof(control)};
+    message->passed_fd = -1;
+    ssize_t got = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0)
+        return got;
+    if (header.msg_controllen >= CMSG_LEN(sizeof(int)) && control.header.cmsg_level == SOL_SOCKET &&
+        control.header.cmsg_type == SCM_RIGHTS)
+        memcpy(&message->passed_fd, CMSG_DATA(&control.header), sizeof(int));
+    message->length = (header.msg_flags & MSG_TRUNC) != 0 ? 0 : (size_t)got;
+    return got;
+}
+
+enum served { SERVED_WAITS, SERVED_DROP, SERVED_HANDED_ON };
+
+static enum served serve_peer(const struct rendezvous *rendezvous,
+                              const struct rendezvous_peer *peer, rendezvous_answer *answer,
+                              void *context, rendezvous_request *request, void *request_context)
+{
+    struct message message;
+    if (receive(peer->fd, &message) < 0)
+        return errno == EAGAIN || errno == EINTR ? SERVED_WAITS : SERVED_DROP;
+    if (request != NULL && request_is_one(message.bytes, message.length)) {
+        epoll_ctl(rendezvous->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
+        request(request_context, peer->fd, message.bytes, message.length, message.passed_fd);
+        return SERVED_HANDED_ON;
+    }
+    if (message.passed_fd >= 0)
+        close(message.passed_fd);
     struct handshake_hello hello;
-    ssize_t got = recv(peer->fd, &hello, sizeof(hello), MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return false;
-    if (got != sizeof(hello))
-        return true;
+    if (message.length != sizeof(hello))
+        return SERVED_DROP;
+    memcpy(&hello, message.bytes, sizeof(hello));
     struct handshake_reply reply;
     int memfd = -1;
     if (answer(context, peer->pid, peer->uid, &hello, &reply, &memfd) >= 0)
         send_reply(peer->fd, &reply, memfd);
     if (memfd >= 0)
         close(memfd);
-    return true;
+    return SERVED_DROP;
 }
 
 /* No descriptor is left for a peer. It is taken up with the spare one and let go,
@@ -147,7 +203,8 @@ static void turn_away(struct rendezvous *rendezvous)
     rendezvous->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static void accept_peers(struct rendezvous *rendezvous, rendezvous_answer *answer, void *context)
+static void accept_peers(struct rendezvous *rendezvous, rendezvous_answer *answer, void *context,
+                         rendezvous_request *request, void *request_context)
 {
     for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
         /* Whoever has been silent longest makes room. */
@@ -172,7 +229,11 @@ static void accept_peers(struct rendezvous *rendezvous, rendezvous_answer *answe
         peer.pid = credentials.pid;
         peer.uid = credentials.uid;
         /* Mostly the hello is there already. */
-        if (serve_peer(&peer, answer, context) || watch(rendezvous, peer.fd) < 0) {
+        enum served served =
+            serve_peer(rendezvous, &peer, answer, context, request, request_context);
+        if (served == SERVED_HANDED_ON)
+            continue;
+        if (served == SERVED_DROP || watch(rendezvous, peer.fd) < 0) {
             close(peer.fd);
             continue;
         }
@@ -181,17 +242,21 @@ static void accept_peers(struct rendezvous *rendezvous, rendezvous_answer *answe
 }
 
 bool rendezvous_serve(struct rendezvous *rendezvous, int fd, rendezvous_answer *answer,
-                      void *context)
+                      void *context, rendezvous_request *request, void *request_context)
 {
     if (fd == rendezvous->listener) {
-        accept_peers(rendezvous, answer, context);
+        accept_peers(rendezvous, answer, context, request, request_context);
         return true;
     }
     for (unsigned i = 0; i < rendezvous->peer_count; i++) {
         if (rendezvous->peers[i].fd != fd)
             continue;
-        if (serve_peer(&rendezvous->peers[i], answer, context))
+        enum served served = serve_peer(rendezvous, &rendezvous->peers[i], answer, context, request,
+                                        request_context);
+        if (served == SERVED_DROP)
             drop_peer(rendezvous, i);
+        else if (served == SERVED_HANDED_ON)
+            rendezvous->peers[i] = rendezvous->peers[--rendezvous->peer_count];
         return true;
     }
     return false;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "daemon/clock.h"
@@ -34,11 +35,22 @@ static void beat_all(void *context)
     }
 }
 
+static uint64_t own_cpu_us(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
 int session_open(struct session *session, const struct heap_config *config, bool follow_children,
                  int trace_fd)
 {
     memset(session, 0, sizeof(*session));
     session->config = config;
+    session->of_command = true;
+    session->sample_ms = session->dump_ms = session->end_ms = UINT64_MAX;
+    session->cpu_us_at_start = own_cpu_us();
     session->follow_children = follow_children;
     session->ring_bytes = ring_bytes_of(config);
     session->files = dump_files_open(beat_all, session);
@@ -89,23 +101,46 @@ static bool has_names(const struct session *session)
     return session->config->process_cmdline != NULL && session->config->process_cmdline[0] != NULL;
 }
 
-static bool is_target(const struct session *session, const struct process_info *info)
+static bool is_named(const struct session *session, const struct process_info *info)
 {
-    if (has_names(session)) {
-        for (char **name = session->config->process_cmdline; *name != NULL; name++) {
-            if (process_info_matches(info, *name))
-                return true;
-        }
-        return false;
+    for (char **name = session->config->process_cmdline; name != NULL && *name != NULL; name++) {
+        if (process_info_matches(info, *name))
+            return true;
     }
+    return false;
+}
+
+static bool is_wanted_of_machine(const struct session *session, const struct process_info *info,
+                                 enum handshake_origin origin)
+{
+    const struct heap_config *config = session->config;
+    if (origin == HANDSHAKE_FORK && !session->follow_children && !is_named(session, info))
+        return false;
+    if (origin == HANDSHAKE_FORK && session_find(session, info->parent_pid) != NULL)
+        return true;
+    if (origin == HANDSHAKE_RUNNING ? config->no_running : config->no_startup)
+        return false;
+    return config->all || is_named(session, info);
+}
+
+bool session_wants(const struct session *session, const struct process_info *info,
+                   enum handshake_origin origin)
+{
+    if (!session->of_command)
+        return is_wanted_of_machine(session, info, origin);
+    if (has_names(session))
+        return is_named(session, info);
     return session->follow_children || info->pid == session->command_pid;
 }
 
-/* The socket's name is known to what inherited our environment. A child may have
+/* The name of a command's socket is known to what inherited our environment. A child may have
  * changed its user since; a stranger of another user has no business here. */
-static bool may_speak(const struct session *session, pid_t pid, uid_t uid)
+static bool may_speak(const struct session *session, const struct process_info *info, uid_t uid)
 {
-    return uid == geteuid() || uid == getuid() || process_info_descends(pid, session->command_pid);
+    if (!session->of_command)
+        return access_check(&session->owner, info, NULL) == 0;
+    return uid == geteuid() || uid == getuid() ||
+           process_info_descends(info->pid, session->command_pid);
 }
 
 /* The image of this pid that we knew is gone: exec. Its rest is taken in, and
@@ -185,18 +220,12 @@ static void copy_allocator(char to[64], const char from[64])
     to[i] = 0;
 }
 
-int session_hello(struct session *session, pid_t pid, uid_t uid,
+int session_hello(struct session *session, struct process_info *info, uid_t uid,
                   const struct handshake_hello *hello, struct handshake_reply *reply, int *memfd)
 {
-    struct process_info info;
-    if (hello->magic != HANDSHAKE_MAGIC || hello->version != HANDSHAKE_VERSION ||
-        (hello->origin != HANDSHAKE_STARTUP && hello->origin != HANDSHAKE_FORK))
-        return -EPROTO;
-    if (pid <= 0 || !may_speak(session, pid, uid))
+    pid_t pid = info->pid;
+    if (!may_speak(session, info, uid))
         return -EPERM;
-    int code = process_info_read(&info, pid);
-    if (code < 0)
-        return code;
     if (pid == session->command_pid)
         session->command_said_hello = true;
 
@@ -207,29 +236,67 @@ int session_hello(struct session *session, pid_t pid, uid_t uid,
         old = NULL;
     }
     enum unprofiled_reason reason = has_names(session) ? UNPROFILED_NAME : UNPROFILED_CHILD;
-    if (!is_target(session, &info)) {
-        unprofiled_add(&session->unprofiled, pid, info.parent_pid, process_info_name(&info),
-                       reason);
+    if (!session_wants(session, info, (enum handshake_origin)hello->origin)) {
+        if (session->of_command)
+            unprofiled_add(&session->unprofiled, pid, info->parent_pid, process_info_name(info),
+                           reason);
         if (old != NULL)
-            replace_image(session, old, &info, NULL);
-        process_info_clear(&info);
+            replace_image(session, old, info, NULL);
         fill_reply(session, NULL, reply);
         return 0;
     }
-    struct process_info seen = info; /* add_target takes over what it points to */
-    target = add_target(session, &info, memfd);
+    struct process_info seen = *info; /* add_target takes over what it points to */
+    target = add_target(session, info, memfd);
     if (target == NULL) {
+        *info = (struct process_info){.pid = pid};
         unprofiled_add(&session->unprofiled, pid, seen.parent_pid, seen.comm, UNPROFILED_TOO_MANY);
         fill_reply(session, NULL, reply);
         return 0;
     }
-    target->origin = hello->origin;
+    target->origin = (enum handshake_origin)hello->origin;
     copy_allocator(target->allocator, hello->allocator);
     unprofiled_remove(&session->unprofiled, pid);
     if (old != NULL)
         replace_image(session, old, &target->info, target);
     fill_reply(session, target, reply);
     return 1;
+}
+
+static void write_absent(struct session *session, const struct process_info *info, bool rejected,
+                         const char *remark)
+{
+    if (!absent_note(&session->absent, info->pid, info->start_boottime_ns))
+        return;
+    const char *comm = info->comm;
+    struct trace_process process = {
+        .pid = info->pid,
+        .parent_pid = info->parent_pid,
+        .uid = (int32_t)info->uid,
+        .arguments = info->argument_count > 0 ? info->arguments : &comm,
+        .argument_count = info->argument_count > 0 ? info->argument_count : 1,
+        .arguments_are_comm = info->argument_count == 0,
+        .start_boottime_ns = info->start_boottime_ns,
+    };
+    absent_write(session->writer, session->config, &process, rejected, -1, remark);
+}
+
+void session_note_absent(struct session *session, const struct process_info *info,
+                         const char *remark)
+{
+    write_absent(session, info, false, remark);
+}
+
+void session_reject(struct session *session, pid_t pid, enum handshake_origin origin)
+{
+    struct process_info info;
+    if (process_info_read(&info, pid) < 0)
+        return;
+    if (may_speak(session, &info, (uid_t)-1) && session_wants(session, &info, origin))
+        write_absent(session, &info, true,
+                     "Another session was profiling this process already, and a process can be "
+                     "in one at a time. heap_profile status shows the sessions; end that one, or "
+                     "ask for its profile.");
+    process_info_clear(&info);
 }
 
 /* --- while it runs --- */
@@ -261,6 +328,11 @@ static void end_target(struct session *session, struct target *target, const str
         notice_silent_exec(target);
     target_write_dump(target, session->writer, session->files, end, session->config->dump_at_max);
     remove_target(session, target);
+}
+
+void session_check_guardrails(struct session *session)
+{
+    (void)session;
 }
 
 static void dump_superseded(struct session *session)
@@ -369,7 +441,6 @@ void session_explain_command(struct session *session, const char *command, const
     }
     char remark[DIAGNOSIS_BYTES_MAX];
     diagnosis_write(&facts, remark, sizeof(remark));
-
     struct trace_process process = {
         .pid = session->command_pid,
         .parent_pid = getpid(),
@@ -377,21 +448,7 @@ void session_explain_command(struct session *session, const char *command, const
         .arguments = &command,
         .argument_count = 1,
     };
-    uint64_t now = clock_read_ns(CLOCK_MONOTONIC_COARSE);
-    struct trace_heap_dump dump = {
-        .pid = session->command_pid,
-        .heap_name = "libc.malloc",
-        .interval_bytes = session->config->sampling_interval_bytes,
-        .first_interval_bytes = session->config->sampling_interval_bytes,
-        .timestamp_ns = now,
-        .start_timestamp_ns = now,
-        .final = true,
-        .exit_status = exit_status,
-        .remark = remark,
-    };
-    trace_writer_process_tree(session->writer, &process, 1, NULL, 0);
-    if (trace_writer_dump_begin(session->writer, &dump) == 0)
-        trace_writer_dump_end(session->writer);
+    absent_write(session->writer, session->config, &process, false, exit_status, remark);
 }
 
 int session_close(struct session *session)
@@ -400,6 +457,7 @@ int session_close(struct session *session)
         remove_target(session, session->targets[0]);
     unprofiled_write(&session->unprofiled, session->writer);
     unprofiled_clear(&session->unprofiled);
+    absent_clear(&session->absent);
     dump_files_close(session->files);
     int code = trace_writer_close(session->writer);
     session->writer = NULL;

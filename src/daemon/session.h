@@ -2,9 +2,12 @@
  * A profiling session: which processes are its targets, their rings and
  * ledgers, and the trace that it writes.
  *
- * Targets. Without names and without follow_children: the process that the
- * command is, whatever it execs. With names: every descendant of such a name.
- * With follow_children: all descendants.
+ * Targets of a session of a command. Without names and without follow_children: the
+ * process that the command is, whatever it execs. With names: every descendant of such a
+ * name. With follow_children: all descendants.
+ *
+ * Targets of a session of the machine: the processes that its configuration names and that
+ * its owner may profile (daemon/access.h). With follow_children: their forked children too.
  *
  * Exec. The last target that a pid was has the heap names that people expect
  * ("libc.malloc"). A target that execs another target is dumped then, as a heap of its
@@ -20,6 +23,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/absent.h"
+#include "daemon/access.h"
 #include "daemon/dump.h"
 #include "daemon/target.h"
 #include "daemon/unprofiled.h"
@@ -30,34 +35,65 @@
 /* Each has a ring of shmem_size_bytes of address space and three descriptors or so. */
 #define SESSION_TARGETS_MAX 512
 
+enum session_end {
+    SESSION_GOES_ON,
+    SESSION_OVER_DURATION,
+    SESSION_OVER_GUARDRAIL,
+};
+
 struct session {
+    uint64_t id;
     const struct heap_config *config;
     bool follow_children;
-    pid_t command_pid; /* 0: not started yet */
+    bool of_command;               /* not of the machine */
+    pid_t command_pid;             /* 0: not started yet */
+    struct access_requester owner; /* of a session of the machine */
+    enum session_end over;
+
+    /* All times: CLOCK_MONOTONIC; UINT64_MAX: never. */
+    uint64_t start_ms, sample_ms, dump_ms, end_ms;
+    uint64_t cpu_us_at_start;
     uint64_t ring_bytes;
     struct trace_writer *writer;
     struct dump_files *files;
     struct target *targets[SESSION_TARGETS_MAX];
     size_t target_count;
     struct unprofiled_list unprofiled;
+    struct absent_list absent;
     unsigned profiled; /* targets with a profile, gone ones too */
     bool command_said_hello;
     uint64_t samples_of_gone, lost_of_gone;
     uint64_t command_rss_bytes;
 };
 
-/* Opens the trace and writes its head. 0 or a negative errno. */
+/* Opens the trace and writes its head. The session is one of a command until its owner is
+ * set and of_command cleared. 0 or a negative errno. */
 int session_open(struct session *session, const struct heap_config *config, bool follow_children,
                  int trace_fd);
 
 /*
  * Answers a process that says hello. 1: a target, with its ring in *memfd, to be
- * sent and closed; 0: not a target; negative errno: no answer is due.
+ * sent and closed, and info taken over; 0: not a target; negative errno: no answer is due.
  */
-int session_hello(struct session *session, pid_t pid, uid_t uid,
+int session_hello(struct session *session, struct process_info *info, uid_t uid,
                   const struct handshake_hello *hello, struct handshake_reply *reply, int *memfd);
 
+/* Whether this process is one that the session is after. */
+bool session_wants(const struct session *session, const struct process_info *info,
+                   enum handshake_origin origin);
+
+/* The process belongs to another session: says so in the trace if this one wants it too. */
+void session_reject(struct session *session, pid_t pid, enum handshake_origin origin);
+
+/* The process is wanted and has no profile: says why in the trace, once a process. */
+void session_note_absent(struct session *session, const struct process_info *info,
+                         const char *remark);
+
 struct target *session_find(const struct session *session, pid_t pid);
+
+/* Ends the session (session->over) where max_heapprofd_memory_kb or max_heapprofd_cpu_secs
+ * is passed. */
+void session_check_guardrails(struct session *session);
 
 /* Takes in what all rings hold; the bytes of the fullest. */
 uint64_t session_look(struct session *session);

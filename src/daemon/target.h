@@ -28,7 +28,7 @@ struct target {
     char allocator[64];
     bool has_ring;  /* false once nothing more can come */
     bool announced; /* the trace has its process */
-    bool corrupted, out_of_memory;
+    bool corrupted, out_of_memory, hit_guardrail;
     bool image_gone;    /* the process became another program, which is not a target */
     bool superseded;    /* it became another program, which is a target of its own */
     char became[64];    /* that program's name */

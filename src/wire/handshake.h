@@ -11,6 +11,7 @@
 #ifndef HEAPPROFD_WIRE_HANDSHAKE_H
 #define HEAPPROFD_WIRE_HANDSHAKE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define HANDSHAKE_MAGIC UINT32_C(0x48504853) /* "HPHS" */
@@ -23,6 +24,7 @@
 enum handshake_origin {
     HANDSHAKE_STARTUP = 1, /* first allocation of a new image */
     HANDSHAKE_FORK = 2,    /* first allocation of a forked child */
+    HANDSHAKE_RUNNING = 3, /* a process that was dormant until now */
 };
 
 struct handshake_hello {
@@ -44,6 +46,12 @@ enum handshake_flag {
     HANDSHAKE_BLOCK_CLIENT = 1,    /* wait when the ring is full */
     HANDSHAKE_HELLO_AFTER_FORK = 2 /* forked children say hello too */
 };
+
+static inline bool handshake_hello_is_sound(const struct handshake_hello *hello)
+{
+    return hello->magic == HANDSHAKE_MAGIC && hello->version == HANDSHAKE_VERSION &&
+           hello->origin >= HANDSHAKE_STARTUP && hello->origin <= HANDSHAKE_RUNNING;
+}
 
 struct handshake_reply {
     uint32_t magic;

@@ -1,0 +1,45 @@
+/*
+ * Who may profile what. The kernel's own rule for ptrace: a process of the same
+ * user that is dumpable, or any process for who has CAP_SYS_PTRACE. The
+ * administrator may deny programs to all (never_profile in /etc/heapprofd.conf).
+ */
+#ifndef HEAPPROFD_DAEMON_ACCESS_H
+#define HEAPPROFD_DAEMON_ACCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "daemon/process_info.h"
+#include "util/error.h"
+
+#define ACCESS_POLICY_PATH "/etc/heapprofd.conf"
+
+/* Who asked for a session. */
+struct access_requester {
+    uid_t uid;
+    bool may_all; /* had CAP_SYS_PTRACE when asking */
+};
+
+/* Ourselves. */
+struct access_requester access_self(void);
+
+/* Who stands at the other end of a unix socket. 0 or a negative errno. */
+int access_peer(int socket, struct access_requester *requester, pid_t *pid);
+
+/* 0, or -EPERM with what stands against it and what would help. */
+int access_check(const struct access_requester *requester, const struct process_info *info,
+                 struct error *error);
+
+struct access_policy {
+    char **never_profile; /* names and globs, as process names in a configuration are */
+    size_t count;
+};
+
+/* Reads a policy; a file that is not there denies nothing. 0, or a negative errno with a
+ * message that names file and line: a policy that cannot be read must not be taken for none. */
+int access_policy_read(struct access_policy *policy, const char *path, struct error *error);
+void access_policy_clear(struct access_policy *policy);
+bool access_policy_denies(const struct access_policy *policy, const struct process_info *info);
+
+#endif

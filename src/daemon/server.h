@@ -1,0 +1,61 @@
+/*
+ * The event loop that serves sessions: takes hellos, drains rings, keeps the
+ * sessions' clocks (timeline, dumps, duration) and learns of processes' ends.
+ * Never waits for anybody. Who makes the sessions and what becomes of them when
+ * they are over is its user's business: `host` has one, the daemon any number.
+ */
+#ifndef HEAPPROFD_DAEMON_SERVER_H
+#define HEAPPROFD_DAEMON_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/rendezvous.h"
+#include "daemon/session.h"
+#include "util/error.h"
+
+#define SERVER_SESSIONS_MAX 64
+
+struct server;
+
+/* What the user of a server is told; each may be NULL. */
+struct server_user {
+    /* A descriptor is readable that server_watch was given. */
+    void (*readable)(void *context, int fd);
+    /* A session's duration has passed, or a guardrail ended it (session->over says which). */
+    void (*session_over)(void *context, struct session *session);
+    /* About ten times a second, for each session. */
+    void (*progress)(void *context, struct session *session, uint64_t now_ms);
+    /* Somebody has sent what is no hello; as rendezvous_request. */
+    rendezvous_request *request;
+    void *context;
+};
+
+struct server {
+    const struct server_user *user;
+    int epoll;
+    struct rendezvous rendezvous;
+    struct session *sessions[SERVER_SESSIONS_MAX]; /* in the order of their start; not owned */
+    size_t session_count;
+    uint64_t look_ms, look_delay_ms; /* CLOCK_MONOTONIC */
+    uint64_t wake_ms;                /* of the user's; UINT64_MAX: none */
+};
+
+/* `directory`: where the socket is to be, NULL: in a new one of its own; `listener`: one
+ * that is there already (of systemd), -1: none. 0 or a negative errno with a message. */
+int server_open(struct server *server, const struct server_user *user, const char *directory,
+                int listener, struct error *error);
+void server_close(struct server *server);
+
+/* Has the user told when fd is readable. 0 or a negative errno. */
+int server_watch(const struct server *server, int fd);
+
+/* From here on the session's clock runs and processes are told of it. -EMFILE: too many. */
+int server_add_session(struct server *server, struct session *session);
+void server_remove_session(struct server *server, struct session *session);
+
+/* Does what is due, waits for what comes next, and deals with it. */
+void server_step(struct server *server);
+
+#endif
