@@ -20,6 +20,10 @@
 #include "wire/barrier.h"
 #include "wire/ring.h"
 
+#ifdef HEAPPROFD_ATTACHED
+#include "client/attached/thread_table.h"
+#endif
+
 #define HIDDEN __attribute__((visibility("hidden")))
 #define EXPORT __attribute__((visibility("default")))
 
@@ -37,6 +41,7 @@ struct client_live {
     uint32_t announced_generation; /* module_generation() that the daemon knows */
     uint32_t modules_checked_ms;
     uint32_t threads_hand; /* next slot to look at for a thread that is gone */
+    uint32_t newcomers;    /* threads inside that had no slot when they came */
 };
 
 struct client {
@@ -60,6 +65,17 @@ extern HIDDEN struct client client;
 /* A cell for each slot, wiped on fork: the slot while it may be used. */
 extern HIDDEN struct ring_thread *client_no_slot;
 
+#ifdef HEAPPROFD_ATTACHED
+
+/* Without thread-local storage: the cell stands in a table, by thread pointer. */
+static inline struct ring_thread **client_cell(void)
+{
+    struct attached_thread *thread = thread_table_own();
+    return thread != NULL ? &thread->cell : &client_no_slot;
+}
+
+#else
+
 /* This thread's cell, as its distance from client_no_slot: 0 before it has one, with nothing to
  * relocate, for an IFUNC resolver may allocate before the loader has copied initial values.
  * Initial-exec, so that it costs one %fs-relative load and can never allocate. 8 bytes of static
@@ -70,6 +86,8 @@ static inline struct ring_thread **client_cell(void)
 {
     return (struct ring_thread **)((uintptr_t)&client_no_slot + client_cell_distance);
 }
+
+#endif
 
 static inline uint32_t client_state(void)
 {

@@ -22,7 +22,7 @@ int live_set_init(struct live_set *set, uint64_t interval_bytes)
             return -ENOMEM;
         set->counters = system_map_wiped(LIVE_SET_COUNTERS * sizeof(*set->counters));
         if (set->counters == NULL) {
-            system_call(SYS_munmap, level0, LEVEL0_BUCKETS * sizeof(*level0));
+            system_unmap(level0, LEVEL0_BUCKETS * sizeof(*level0));
             return -ENOMEM;
         }
         set->level0 = level0;
@@ -33,6 +33,24 @@ int live_set_init(struct live_set *set, uint64_t interval_bytes)
         shift++;
     set->region_shift = shift;
     return 0;
+}
+
+static size_t level_bytes(int level)
+{
+    return ((size_t)LEVEL0_BUCKETS << (LEVEL_GROWTH_SHIFT * level)) *
+           sizeof(struct live_set_bucket);
+}
+
+void live_set_forget(struct live_set *set)
+{
+    if (set->mask0 == 0)
+        return;
+    system_wipe(set->level0, level_bytes(0));
+    system_wipe(set->counters, LIVE_SET_COUNTERS * sizeof(*set->counters));
+    for (int level = 1; level < LIVE_SET_LEVELS; level++) {
+        if (set->deeper[level] != NULL)
+            system_wipe(set->deeper[level], level_bytes(level));
+    }
 }
 
 /* The address's bucket in a level; NULL if the level is not there (and, with
@@ -55,7 +73,7 @@ static struct live_set_bucket *bucket_at(struct live_set *set, int level, uint64
         if (cas_acq_rel(&set->deeper[level], &table, mapped))
             table = mapped;
         else
-            system_call(SYS_munmap, mapped, buckets * sizeof(*mapped));
+            system_unmap(mapped, buckets * sizeof(*mapped));
     }
     /* Regions shrink as levels grow, so that a crowded region spreads out. */
     uint32_t shift = set->region_shift;

@@ -47,6 +47,9 @@ struct live_set {
  * live_set_might_hold() is false for all but 0. */
 int live_set_init(struct live_set *set, uint64_t interval_bytes);
 
+/* Empties the set, while nobody inserts or removes, and gives its memory back. */
+void live_set_forget(struct live_set *set);
+
 /* False if there is no memory or no level left: the address is not in the set. */
 bool live_set_insert(struct live_set *set, uint64_t address);
 

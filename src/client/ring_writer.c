@@ -24,12 +24,18 @@ uint32_t ring_writer_length_max(void)
     return (uint32_t)((client.data_mask + 1) / 4);
 }
 
+/* The daemon has ended it: nothing is to be said of why. */
+static void leave_session(void)
+{
+    uint32_t active = CLIENT_ACTIVE;
+    cas_relaxed(&client.live->state, &active, CLIENT_ENDED);
+}
+
 void ring_writer_end_session(enum ring_client_state reason)
 {
     uint32_t running = RING_CLIENT_RUNNING;
     cas_relaxed(&client.control->client_state, &running, (uint32_t)reason);
-    uint32_t active = CLIENT_ACTIVE;
-    cas_relaxed(&client.live->state, &active, CLIENT_ENDED);
+    leave_session();
 }
 
 static bool daemon_is_gone(void)
@@ -78,7 +84,11 @@ static bool wait_for_space(struct ring_thread *thread, uint32_t length)
         struct timespec slice = {.tv_nsec = (long)slice_us * 1000};
         system_call(SYS_futex, &control->space_futex, FUTEX_WAIT, seen, &slice);
         waited_us = clock_now_us() - began_us;
-        if (load_relaxed(&control->stopping) != 0 || daemon_is_gone()) {
+        if (load_relaxed(&control->stopping) != 0) {
+            leave_session();
+            break;
+        }
+        if (daemon_is_gone()) {
             ring_writer_end_session(RING_CLIENT_DAEMON_GONE);
             break;
         }
@@ -96,6 +106,10 @@ void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
     for (;;) {
         if (client_state() != CLIENT_ACTIVE)
             return NULL;
+        if (unlikely(load_relaxed(&control->stopping) != 0)) {
+            leave_session();
+            return NULL;
+        }
         if (unlikely(!has_space(reserved, length))) {
             if (!wait_for_space(thread, length))
                 return NULL;

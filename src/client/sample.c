@@ -52,6 +52,11 @@ int sample_init(void)
     return scratches != NULL && sent_modules != NULL ? 0 : -ENOMEM;
 }
 
+void sample_forget(void)
+{
+    system_wipe(sent_modules, SENT_MODULES * sizeof(*sent_modules));
+}
+
 /* Whether this thread left the function that took the buffer without giving it back: a signal
  * handler's siglongjmp. Known only on the thread's own stack: that function stood further in. */
 static bool scratch_is_abandoned(const struct scratch *scratch, const struct ring_thread *thread,
@@ -261,7 +266,9 @@ static void record_allocation(struct ring_thread *thread, uint64_t address, uint
     if (record == NULL) {
         live_set_remove(&sample_live_set, address);
         bool ended = client_state() != CLIENT_ACTIVE;
-        add_relaxed(&client.control->lost[ended ? RING_LOST_OVERRUN : RING_LOST_REENTRANT], 1);
+        /* What comes after the session's end is not lost. */
+        if (load_relaxed(&client.control->stopping) == 0)
+            add_relaxed(&client.control->lost[ended ? RING_LOST_OVERRUN : RING_LOST_REENTRANT], 1);
         return;
     }
     record->address = address;
@@ -274,10 +281,9 @@ static void record_allocation(struct ring_thread *thread, uint64_t address, uint
     ring_writer_commit(thread, record, RECORD_ALLOC);
 }
 
-void sample_allocation(const void *memory, size_t size, const struct unwind_registers *caller)
+static void account_allocation(const void *memory, size_t size,
+                               const struct unwind_registers *caller)
 {
-    if (memory == NULL)
-        return;
     if (unlikely(client_state() == CLIENT_NEW))
         session_join();
     if (unlikely(client_state() == CLIENT_CONNECTING))
@@ -286,19 +292,32 @@ void sample_allocation(const void *memory, size_t size, const struct unwind_regi
     if (unlikely(thread == NULL))
         return;
     if (unlikely(client_state() != CLIENT_ACTIVE)) {
-        sampler_stop(thread);
+        sampler_idle(thread);
         thread->bytes_before += size;
         thread->calls++;
+        session_tick();
         return;
     }
     if (sampler_count(thread, size, session_rule()))
         record_allocation(thread, (uintptr_t)memory, size, caller);
 }
 
+void sample_allocation(const void *memory, size_t size, const struct unwind_registers *caller)
+{
+    if (memory == NULL)
+        return;
+    struct thread_passage passage = thread_enter();
+    account_allocation(memory, size, caller);
+    thread_leave(&passage);
+}
+
 /* --- frees --- */
 
-static int record_free(const void *memory)
+static int account_free(const void *memory)
 {
+    /* The set may be about to be emptied. */
+    if (unlikely(client_state() == CLIENT_CONNECTING))
+        return 0;
     if (!live_set_remove(&sample_live_set, (uintptr_t)memory) || client_state() != CLIENT_ACTIVE)
         return 0;
     struct ring_thread *thread = thread_slot_get();
@@ -316,6 +335,14 @@ static int record_free(const void *memory)
     return 1;
 }
 
+static int record_free(const void *memory)
+{
+    struct thread_passage passage = thread_enter();
+    int recorded = account_free(memory);
+    thread_leave(&passage);
+    return recorded;
+}
+
 void sample_free(const void *memory)
 {
     record_free(memory);
@@ -326,9 +353,9 @@ int sample_free_for_realloc(const void *memory)
     return memory != NULL ? record_free(memory) : 0;
 }
 
-void sample_unfree(const void *memory)
+static void account_unfree(const void *memory)
 {
-    struct ring_thread *thread = thread_slot_get();
+    struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
     if (thread == NULL || !live_set_insert(&sample_live_set, (uintptr_t)memory))
         return;
     struct record_unfree *record = ring_writer_reserve(thread, sizeof(*record));
@@ -336,4 +363,11 @@ void sample_unfree(const void *memory)
         return;
     record->address = (uintptr_t)memory;
     ring_writer_commit(thread, record, RECORD_UNFREE);
+}
+
+void sample_unfree(const void *memory)
+{
+    struct thread_passage passage = thread_enter();
+    account_unfree(memory);
+    thread_leave(&passage);
 }

@@ -15,6 +15,9 @@ extern struct live_set sample_live_set __attribute__((visibility("hidden")));
 /* Maps the buffers that stacks are written to; 0 or -ENOMEM. */
 int sample_init(void);
 
+/* Forgets what a daemon was told, while nobody is inside. */
+void sample_forget(void);
+
 /*
  * The slow path of every allocation, after the real function returned memory:
  * joins the session if that is still to be done, accounts the allocation, and

@@ -5,8 +5,9 @@
 
 #include "wire/barrier.h"
 
-/* A gap that never ends within the life of a process. */
-#define GAP_NEVER (UINT64_MAX / 4)
+/* What a thread without a session allocates between two looks whether there is one: a look costs
+ * some 20 ns. */
+#define IDLE_GAP_BYTES 65536u
 
 /* SplitMix64 (Steele, Lea and Flood, 2014): one addition of state, full period,
  * and any two seeds give unrelated streams. */
@@ -78,10 +79,10 @@ bool sampler_count(struct ring_thread *thread, uint64_t size, const struct sampl
     return sampled;
 }
 
-void sampler_stop(struct ring_thread *thread)
+void sampler_idle(struct ring_thread *thread)
 {
     thread->bytes_before += thread->bytes_loaded - thread->bytes_left;
     thread->gap_rest = 0;
-    thread->bytes_loaded = GAP_NEVER;
-    thread->bytes_left = GAP_NEVER;
+    thread->bytes_loaded = IDLE_GAP_BYTES;
+    thread->bytes_left = IDLE_GAP_BYTES;
 }

@@ -21,8 +21,8 @@ void sampler_start(struct ring_thread *thread, uint64_t seed, const struct sampl
 /* Accounts one allocation of size bytes that the hot path did not; whether it is sampled. */
 bool sampler_count(struct ring_thread *thread, uint64_t size, const struct sampler_rule *rule);
 
-/* Counts on without ever sampling again: the session is over. */
-void sampler_stop(struct ring_thread *thread);
+/* Counts on without sampling, up to the next tick: there is no session. */
+void sampler_idle(struct ring_thread *thread);
 
 /* The next 64 bits of a thread's generator. */
 uint64_t sampler_random(uint64_t *state);

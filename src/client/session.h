@@ -18,6 +18,12 @@
  */
 void session_join(void);
 
+/*
+ * To be called now and then by a thread that is not in the middle of a sample: leaves a session
+ * that is over, and joins one that this process is invited to. Cheap where neither is the case.
+ */
+void session_tick(void);
+
 /* The sampling rule in force. */
 const struct sampler_rule *session_rule(void);
 

@@ -19,6 +19,11 @@ int stack_cache_init(void)
     return sets != NULL ? 0 : -ENOMEM;
 }
 
+void stack_cache_forget(void)
+{
+    system_wipe(sets, SETS * sizeof(*sets));
+}
+
 bool stack_cache_holds(uint64_t hash)
 {
     const uint64_t *set = sets[hash % SETS];

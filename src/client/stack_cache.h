@@ -10,6 +10,9 @@
 
 int stack_cache_init(void); /* 0 or -ENOMEM */
 
+/* Empties it, while nobody uses it. */
+void stack_cache_forget(void);
+
 bool stack_cache_holds(uint64_t hash);
 
 /* After the STACK record was committed: whoever then finds the hash here puts

@@ -7,6 +7,10 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#ifdef HEAPPROFD_ATTACHED
+#include "client/attached/attached.h"
+#endif
+
 #define SYSTEM_PAGE_BYTES 4096u
 
 /* Remote pieces of one process_vm_readv. Split at pages: the kernel may refuse
@@ -23,7 +27,23 @@ void *system_map_wiped(size_t bytes)
         system_call(SYS_munmap, mapped, bytes);
         return NULL;
     }
+#ifdef HEAPPROFD_ATTACHED
+    attached_note_mapped((void *)mapped, bytes);
+#endif
     return (void *)mapped;
+}
+
+void system_unmap(void *memory, size_t bytes)
+{
+#ifdef HEAPPROFD_ATTACHED
+    attached_note_unmapped(memory);
+#endif
+    system_call(SYS_munmap, memory, bytes);
+}
+
+void system_wipe(void *memory, size_t bytes)
+{
+    system_call(SYS_madvise, memory, bytes, MADV_DONTNEED);
 }
 
 /* At most READ_PIECES pages of the wanted range; what the kernel said. */

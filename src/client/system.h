@@ -17,6 +17,12 @@
  * NULL if there is none to be had. */
 void *system_map_wiped(size_t bytes);
 
+/* Gives back what system_map_wiped() gave. */
+void system_unmap(void *memory, size_t bytes);
+
+/* Makes it zeros again and gives its pages back. */
+void system_wipe(void *memory, size_t bytes);
+
 /* Copies bytes of this process's memory that may not be there; the number of
  * bytes copied, which may be short, or a negative errno. */
 long system_read_memory(void *to, uintptr_t from, size_t bytes);

@@ -13,14 +13,84 @@
  * for each that is taken, and one more catches up. */
 #define SLOTS_CHECKED 2
 
-static struct ring_thread **cells;         /* wiped on fork */
 static struct unwind_stack_bounds *bounds; /* wiped on fork */
+
+/* How a thread comes by its slot. */
+#ifdef HEAPPROFD_ATTACHED
+
+static int table_init(void)
+{
+    return thread_table_init();
+}
+
+static struct ring_thread *own_slot(void)
+{
+    return thread_table_slot();
+}
+
+static bool enter_slot(struct ring_thread *thread)
+{
+    return thread_table_enter(thread);
+}
+
+static void leave_slot(struct ring_thread *thread)
+{
+    thread_table_leave(thread);
+}
+
+#else
+
+static struct ring_thread **cells; /* wiped on fork */
+
+static int table_init(void)
+{
+    cells = system_map_wiped(RING_THREADS_MAX * sizeof(*cells));
+    return cells != NULL ? 0 : -ENOMEM;
+}
+
+static struct ring_thread *own_slot(void)
+{
+    return load_relaxed(client_cell());
+}
+
+static bool enter_slot(struct ring_thread *thread)
+{
+    size_t index = (size_t)(thread - client.threads);
+    store_relaxed(&cells[index], thread);
+    client_cell_distance = (uintptr_t)&cells[index] - (uintptr_t)&client_no_slot;
+    return true;
+}
+
+void thread_slot_forget(void)
+{
+    system_wipe(cells, RING_THREADS_MAX * sizeof(*cells));
+    system_wipe(bounds, RING_THREADS_MAX * sizeof(*bounds));
+}
+
+/* Its thread is gone, and its cell with it. */
+static void leave_slot(struct ring_thread *thread)
+{
+    (void)thread;
+}
+
+#endif
 
 int thread_slot_init(void)
 {
-    cells = system_map_wiped(RING_THREADS_MAX * sizeof(*cells));
     bounds = system_map_wiped(RING_THREADS_MAX * sizeof(*bounds));
-    return cells != NULL && bounds != NULL ? 0 : -ENOMEM;
+    return bounds != NULL ? table_init() : -ENOMEM;
+}
+
+bool thread_slot_none_inside(void)
+{
+    const struct ring_thread *own = own_slot();
+    uint32_t used = load_acquire(&client.control->threads_used);
+    for (uint32_t index = 0; index < used && index < RING_THREADS_MAX; index++) {
+        const struct ring_thread *thread = &client.threads[index];
+        if (thread != own && load_ordered(&thread->inside) != 0 && load_relaxed(&thread->tid) != 0)
+            return false;
+    }
+    return load_ordered(&client.live->newcomers) == (own == NULL);
 }
 
 struct unwind_stack_bounds *thread_slot_bounds(const struct ring_thread *thread)
@@ -47,6 +117,7 @@ static bool claim_if_gone(struct ring_thread *thread, uint32_t own_tid)
         return false;
     if (!cas_acq_rel(&thread->tid, &tid, RING_THREAD_CLAIMED))
         return false;
+    leave_slot(thread);
     retire_totals(thread);
     return true;
 }
@@ -69,29 +140,48 @@ static struct ring_thread *find_slot(uint32_t own_tid)
     return NULL;
 }
 
-struct ring_thread *thread_slot_get(void)
+/* Begins the thread's account in a slot that it has claimed. */
+static void open_account(struct ring_thread *thread, uint32_t tid)
 {
-    struct ring_thread *thread = load_relaxed(client_cell());
-    if (likely(thread != NULL))
-        return thread;
-
-    uint32_t tid = (uint32_t)system_call(SYS_gettid);
-    thread = find_slot(tid);
-    if (thread == NULL) {
-        add_relaxed(&client.control->lost[RING_LOST_NO_THREAD_SLOT], 1);
-        return NULL;
-    }
-    size_t index = (size_t)(thread - client.threads);
-    bounds[index] = (struct unwind_stack_bounds){0};
+    bounds[thread - client.threads] = (struct unwind_stack_bounds){0};
     thread->samples = 0;
     thread->in_ring = 0;
     uint64_t seed = client.seed ^ ((uint64_t)tid << 32);
     if (client_state() == CLIENT_ACTIVE)
         sampler_start(thread, sampler_random(&seed), session_rule());
     else
-        sampler_stop(thread);
+        sampler_idle(thread);
     store_release(&thread->tid, tid);
-    store_relaxed(&cells[index], thread);
-    client_cell_distance = (uintptr_t)&cells[index] - (uintptr_t)&client_no_slot;
-    return thread;
 }
+
+struct ring_thread *thread_slot_get(void)
+{
+    struct ring_thread *thread = own_slot();
+    if (likely(thread != NULL))
+        return thread;
+
+    uint32_t tid = (uint32_t)system_call(SYS_gettid);
+    thread = find_slot(tid);
+    if (thread != NULL) {
+        open_account(thread, tid);
+        if (enter_slot(thread))
+            return thread;
+        store_release(&thread->tid, 0);
+    }
+    add_relaxed(&client.control->lost[RING_LOST_NO_THREAD_SLOT], 1);
+    return NULL;
+}
+
+#ifdef HEAPPROFD_ATTACHED
+void thread_slot_check(struct ring_thread *thread)
+{
+    uint32_t own = (uint32_t)system_call(SYS_gettid), tid = load_relaxed(&thread->tid);
+    if (likely(tid == own) || tid == RING_THREAD_CLAIMED)
+        return;
+    /* A child of vfork counts for the thread that waits for it. */
+    if (system_call(SYS_getpid) != client.pid || !claim_if_gone(thread, own))
+        return;
+    open_account(thread, own);
+    enter_slot(thread);
+}
+#endif

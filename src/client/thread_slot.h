@@ -8,8 +8,10 @@
 #ifndef HEAPPROFD_CLIENT_THREAD_SLOT_H
 #define HEAPPROFD_CLIENT_THREAD_SLOT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "client/client.h"
 #include "client/unwind.h"
 #include "wire/ring.h"
 
@@ -18,6 +20,47 @@ int thread_slot_init(void);
 
 /* This thread's slot, a new one if it has none; NULL: none is to be had. */
 struct ring_thread *thread_slot_get(void);
+
+#ifdef HEAPPROFD_ATTACHED
+/* Whether the slot that was found by this thread's pointer is that of a thread that had the
+ * same one and is gone: then this thread's account begins there. */
+void thread_slot_check(struct ring_thread *thread);
+#endif
+
+/* A thread on its way through the slow half: while it is inside, the session does not change
+ * under it. Nests (signal handlers). */
+struct thread_passage {
+    struct ring_thread *thread; /* NULL: it had no slot */
+    struct client_live *live;
+    uint32_t was;
+};
+
+static inline struct thread_passage thread_enter(void)
+{
+    struct thread_passage passage = {.thread = load_relaxed(client_cell()), .live = client.live};
+    /* Ordered before the look at the state that follows: whoever changes that looks here then. */
+    if (likely(passage.thread != NULL)) {
+        passage.was = passage.thread->inside;
+        store_ordered(&passage.thread->inside, 1);
+    } else {
+        add_ordered(&passage.live->newcomers, 1);
+    }
+    return passage;
+}
+
+static inline void thread_leave(const struct thread_passage *passage)
+{
+    if (likely(passage->thread != NULL))
+        store_release(&passage->thread->inside, passage->was);
+    else
+        add_ordered(&passage->live->newcomers, -1);
+}
+
+/* Whether no thread but the caller, which is inside, is inside. The state must keep others out. */
+bool thread_slot_none_inside(void);
+
+/* Every thread is to take a new slot, of what will then be the arena. */
+void thread_slot_forget(void);
 
 /* What the unwinder knows of the stack of the thread in this slot. */
 struct unwind_stack_bounds *thread_slot_bounds(const struct ring_thread *thread);

@@ -133,14 +133,7 @@ static void send_reply(int fd, const struct handshake_reply *reply, int memfd)
     sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-struct message {
-    char bytes[REQUEST_BYTES_MAX];
-    size_t length;
-    int passed_fd; /* -1: none */
-};
-
-/* As recv; what cannot be a message of ours has length 0. */
-static ssize_t receive(int fd, struct message *message)
+ssize_t rendezvous_receive(int fd, struct rendezvous_message *message)
 {
     union {
         struct cmsghdr header;
@@ -168,8 +161,8 @@ static enum served serve_peer(const struct rendezvous *rendezvous,
                               const struct rendezvous_peer *peer, rendezvous_answer *answer,
                               void *context, rendezvous_request *request, void *request_context)
 {
-    struct message message;
-    if (receive(peer->fd, &message) < 0)
+    struct rendezvous_message message;
+    if (rendezvous_receive(peer->fd, &message) < 0)
         return errno == EAGAIN || errno == EINTR ? SERVED_WAITS : SERVED_DROP;
     if (request != NULL && request_is_one(message.bytes, message.length)) {
         epoll_ctl(rendezvous->epoll, EPOLL_CTL_DEL, peer->fd, NULL);

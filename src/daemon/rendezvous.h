@@ -41,6 +41,16 @@ typedef int rendezvous_answer(void *context, pid_t pid, uid_t uid,
                               const struct handshake_hello *hello, struct handshake_reply *reply,
                               int *memfd);
 
+struct rendezvous_message {
+    char bytes[REQUEST_BYTES_MAX];
+    size_t length;
+    int passed_fd; /* -1: none */
+};
+
+/* Receives a message and the descriptor that came with it, without waiting; as recv(). What
+ * is too long has length 0. */
+ssize_t rendezvous_receive(int fd, struct rendezvous_message *message);
+
 /* Takes over the peer's descriptor, and the one that came with its message (-1: none).
  * `bytes` is the message. */
 typedef void rendezvous_request(void *context, int fd, const void *bytes, size_t length,

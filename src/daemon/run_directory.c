@@ -120,7 +120,8 @@ static int map_page(struct run_directory *directory, struct error *error)
         return error_set(error, code, "cannot map %s/%s: %s", directory->path,
                          RUN_DIRECTORY_CONTROL, strerror(-code));
     directory->page = page;
-    store_relaxed(&directory->page->sessions, 0);
+    run_directory_announce(directory, 0);
+    run_directory_invite(directory, NULL, 0);
     store_relaxed(&directory->page->version, CONTROL_PAGE_VERSION);
     store_release(&directory->page->magic, CONTROL_PAGE_MAGIC);
     return 0;
@@ -149,7 +150,8 @@ int run_directory_open(struct run_directory *directory, const char *path, struct
 void run_directory_close(struct run_directory *directory)
 {
     if (directory->page != NULL) {
-        store_release(&directory->page->sessions, 0);
+        run_directory_announce(directory, 0);
+        run_directory_invite(directory, NULL, 0);
         munmap(directory->page, CONTROL_PAGE_BYTES);
     }
     directory->page = NULL;
@@ -158,11 +160,47 @@ void run_directory_close(struct run_directory *directory)
     directory->lock = -1;
 }
 
-void run_directory_announce(struct run_directory *directory, unsigned sessions, bool one_began)
+void run_directory_announce(struct run_directory *directory, unsigned startup_sessions)
 {
-    if (directory->page == NULL)
+    if (directory->page != NULL)
+        store_release(&directory->page->startup_sessions, startup_sessions);
+}
+
+/* The number that the process itself knows: the last of those that its namespaces give it. */
+static int32_t number_in_own_namespace(pid_t pid)
+{
+    char path[64], line[256];
+    int32_t number = pid;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return pid;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (strncmp(line, "NSpid:", 6) != 0)
+            continue;
+        const char *last = strrchr(line, '\t');
+        if (last != NULL)
+            number = (int32_t)strtol(last, NULL, 10);
+        break;
+    }
+    fclose(file);
+    return number;
+}
+
+void run_directory_invite(struct run_directory *directory, const pid_t *pids, size_t count)
+{
+    struct control_page *page = directory->page;
+    bool changed = false;
+    if (page == NULL)
         return;
-    store_release(&directory->page->sessions, sessions);
-    if (one_began)
-        add_ordered(&directory->page->generation, 1);
+    for (size_t i = 0; i < CONTROL_PAGE_INVITED_MAX; i++) {
+        int32_t number = i < count ? number_in_own_namespace(pids[i]) : 0;
+        if (load_relaxed(&page->invited[i]) == number)
+            continue;
+        store_relaxed(&page->invited[i], number);
+        changed |= number != 0;
+    }
+    /* Ordered after the list: who sees this one sees that. */
+    if (changed)
+        add_ordered(&page->generation, 1);
 }

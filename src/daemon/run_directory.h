@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "util/error.h"
 #include "wire/control_page.h"
@@ -32,7 +33,10 @@ bool run_directory_candidate(unsigned n, char path[RUN_DIRECTORY_PATH_MAX]);
 int run_directory_open(struct run_directory *directory, const char *path, struct error *error);
 void run_directory_close(struct run_directory *directory);
 
-/* Sessions of the machine have begun or ended. */
-void run_directory_announce(struct run_directory *directory, unsigned sessions, bool one_began);
+/* How many sessions want processes from their start. */
+void run_directory_announce(struct run_directory *directory, unsigned startup_sessions);
+
+/* Who is to say hello, in place of those who were before. */
+void run_directory_invite(struct run_directory *directory, const pid_t *pids, size_t count);
 
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "daemon/clock.h"
+#include "daemon/reach.h"
 
 /* Points of the timelines, and calls of progress. */
 #define SAMPLE_PERIOD_MS 100
@@ -176,6 +177,8 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
     if (now_ms >= session->sample_ms) {
         session_sample_memory(session);
         session_check_guardrails(session);
+        if (!session->of_command)
+            reach_new(server, session);
         if (user->progress != NULL)
             user->progress(user->context, session, now_ms);
         session->sample_ms = now_ms + SAMPLE_PERIOD_MS;

@@ -110,6 +110,15 @@ static bool is_named(const struct session *session, const struct process_info *i
     return false;
 }
 
+static bool has_pid(const struct session *session, pid_t pid)
+{
+    for (size_t i = 0; i < session->config->pid_count; i++) {
+        if (session->config->pids[i] == (uint64_t)pid)
+            return true;
+    }
+    return false;
+}
+
 static bool is_wanted_of_machine(const struct session *session, const struct process_info *info,
                                  enum handshake_origin origin)
 {
@@ -117,6 +126,8 @@ static bool is_wanted_of_machine(const struct session *session, const struct pro
     if (origin == HANDSHAKE_FORK && !session->follow_children && !is_named(session, info))
         return false;
     if (origin == HANDSHAKE_FORK && session_find(session, info->parent_pid) != NULL)
+        return true;
+    if (has_pid(session, info->pid))
         return true;
     if (origin == HANDSHAKE_RUNNING ? config->no_running : config->no_startup)
         return false;
@@ -133,14 +144,33 @@ bool session_wants(const struct session *session, const struct process_info *inf
     return session->follow_children || info->pid == session->command_pid;
 }
 
+int session_may_profile(const struct session *session, const struct process_info *info,
+                        struct error *error)
+{
+    int code = access_check(&session->owner, info, error);
+    if (code == 0 && access_policy_denies(session->policy, info))
+        code = error_set(error, -EPERM, "%s is not to be profiled: never_profile in %s names it",
+                         process_info_name(info), ACCESS_POLICY_PATH);
+    return code;
+}
+
 /* The name of a command's socket is known to what inherited our environment. A child may have
  * changed its user since; a stranger of another user has no business here. */
 static bool may_speak(const struct session *session, const struct process_info *info, uid_t uid)
 {
     if (!session->of_command)
-        return access_check(&session->owner, info, NULL) == 0;
+        return session_may_profile(session, info, NULL) == 0;
     return uid == geteuid() || uid == getuid() ||
            process_info_descends(info->pid, session->command_pid);
+}
+
+bool session_had(const struct session *session, pid_t pid)
+{
+    for (size_t i = 0; i < session->had.count; i++) {
+        if (session->had.processes[i].pid == pid)
+            return true;
+    }
+    return false;
 }
 
 /* The image of this pid that we knew is gone: exec. Its rest is taken in, and
@@ -188,6 +218,8 @@ static struct target *add_target(struct session *session, struct process_info *i
         return NULL;
     session->targets[session->target_count++] = target;
     session->profiled++;
+    if (!session->of_command)
+        absent_note(&session->had, target->info.pid, target->info.start_boottime_ns);
     return target;
 }
 
@@ -332,7 +364,24 @@ static void end_target(struct session *session, struct target *target, const str
 
 void session_check_guardrails(struct session *session)
 {
-    (void)session;
+    const struct heap_config *config = session->config;
+    if (config->max_heapprofd_memory_kb == 0 && config->max_heapprofd_cpu_secs == 0)
+        return;
+    struct process_memory memory = {0};
+    int fd = process_memory_open(getpid());
+    if (fd >= 0) {
+        process_memory_read(fd, &memory);
+        close(fd);
+    }
+    uint64_t cpu_us = own_cpu_us() - session->cpu_us_at_start;
+    if ((config->max_heapprofd_memory_kb > 0 &&
+         memory.rss_bytes / 1024 > config->max_heapprofd_memory_kb) ||
+        (config->max_heapprofd_cpu_secs > 0 &&
+         cpu_us / 1000000 >= config->max_heapprofd_cpu_secs)) {
+        session->over = SESSION_OVER_GUARDRAIL;
+        for (size_t i = 0; i < session->target_count; i++)
+            session->targets[i]->hit_guardrail = true;
+    }
 }
 
 static void dump_superseded(struct session *session)
@@ -458,6 +507,8 @@ int session_close(struct session *session)
     unprofiled_write(&session->unprofiled, session->writer);
     unprofiled_clear(&session->unprofiled);
     absent_clear(&session->absent);
+    absent_clear(&session->had);
+    free(session->reach.entries);
     dump_files_close(session->files);
     int code = trace_writer_close(session->writer);
     session->writer = NULL;

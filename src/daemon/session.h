@@ -35,6 +35,25 @@
 /* Each has a ring of shmem_size_bytes of address space and three descriptors or so. */
 #define SESSION_TARGETS_MAX 512
 
+/* What has been done about a process (daemon/reach.c). */
+enum reach_state {
+    REACH_NOT_WANTED,
+    REACH_DONE,    /* it joined, was attached to, or the trace says why not */
+    REACH_AWAITED, /* it has the library, and will join by itself */
+    REACH_YOUNG,   /* its loader is not done yet */
+};
+
+/* The processes of the machine as they were at the last look, by pid. */
+struct reach_list {
+    struct reach_entry {
+        pid_t pid;
+        char comm[16];
+        enum reach_state state;
+        unsigned scans;
+    } * entries;
+    size_t count, capacity;
+};
+
 enum session_end {
     SESSION_GOES_ON,
     SESSION_OVER_DURATION,
@@ -45,9 +64,11 @@ struct session {
     uint64_t id;
     const struct heap_config *config;
     bool follow_children;
-    bool of_command;               /* not of the machine */
-    pid_t command_pid;             /* 0: not started yet */
-    struct access_requester owner; /* of a session of the machine */
+    bool of_command;   /* not of the machine */
+    pid_t command_pid; /* 0: not started yet */
+    /* Of a session of the machine. */
+    struct access_requester owner;
+    const struct access_policy *policy;
     enum session_end over;
 
     /* All times: CLOCK_MONOTONIC; UINT64_MAX: never. */
@@ -60,6 +81,8 @@ struct session {
     size_t target_count;
     struct unprofiled_list unprofiled;
     struct absent_list absent;
+    struct absent_list had; /* processes that have or had a profile */
+    struct reach_list reach;
     unsigned profiled; /* targets with a profile, gone ones too */
     bool command_said_hello;
     uint64_t samples_of_gone, lost_of_gone;
@@ -81,6 +104,13 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
 /* Whether this process is one that the session is after. */
 bool session_wants(const struct session *session, const struct process_info *info,
                    enum handshake_origin origin);
+
+/* Whether the session's owner may profile it; 0, or -EPERM with a message. */
+int session_may_profile(const struct session *session, const struct process_info *info,
+                        struct error *error);
+
+/* Whether this process has or had a profile here. */
+bool session_had(const struct session *session, pid_t pid);
 
 /* The process belongs to another session: says so in the trace if this one wants it too. */
 void session_reject(struct session *session, pid_t pid, enum handshake_origin origin);

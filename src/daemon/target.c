@@ -94,6 +94,11 @@ bool target_is_dead(const struct target *target)
     return poll(&poll_pidfd, 1, 0) == 1;
 }
 
+bool target_is_attached(const struct target *target)
+{
+    return target->attach != NULL;
+}
+
 uint64_t target_lost(const struct target *target)
 {
     struct ring_totals totals = target->totals;

@@ -25,6 +25,7 @@ struct target {
     uint64_t start_ms; /* CLOCK_MONOTONIC_COARSE */
     uint64_t interval_bytes;
     enum handshake_origin origin;
+    struct attach *attach; /* NULL: the process joined by itself */
     char allocator[64];
     bool has_ring;  /* false once nothing more can come */
     bool announced; /* the trace has its process */
@@ -68,6 +69,9 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
 
 /* Whether the process has ended, whoever waits for it. */
 bool target_is_dead(const struct target *target);
+
+/* Whether the client came into it by attaching. */
+bool target_is_attached(const struct target *target);
 
 uint64_t target_lost(const struct target *target);
 

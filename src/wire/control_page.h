@@ -1,12 +1,15 @@
 /*
- * The page by which dormant processes learn that there are sessions: the file
- * `control` in the daemon's run directory, beside its socket. Written by the daemon
- * alone, mapped read-only by whoever has the library preloaded. The file outlives the daemon and
- * is never replaced or made shorter, so that those who map it also see the next one's
- * sessions.
+ * The page by which processes that have the library preloaded learn of sessions: the file
+ * `control` in the daemon's run directory, beside its socket. Written by the daemon alone,
+ * mapped read-only by a process when it starts, and never again (the process may have forbidden
+ * itself system calls by then). The file outlives the daemon and is never replaced or made
+ * shorter, so that those who map it see the next one's sessions, too.
  *
  * The run directory is $HEAPPROFD_RUN_DIR, else /run/heapprofd, else
- * $XDG_RUNTIME_DIR/heapprofd.
+ * $XDG_RUNTIME_DIR/heapprofd; the latter two are both looked at.
+ *
+ * A process that starts says hello where startup_sessions is not 0. One that runs does so when
+ * it is invited: the daemon has looked at it before, and knows that it may.
  */
 #ifndef HEAPPROFD_WIRE_CONTROL_PAGE_H
 #define HEAPPROFD_WIRE_CONTROL_PAGE_H
@@ -24,11 +27,15 @@
 #define RUN_DIRECTORY_CONTROL "control"
 #define RUN_DIRECTORY_LOCK "lock"
 
+#define CONTROL_PAGE_INVITED_MAX 1000u
+
 struct control_page {
-    uint32_t magic;      /* CONTROL_PAGE_MAGIC, once the rest is set */
-    uint32_t version;    /* CONTROL_PAGE_VERSION */
-    uint32_t generation; /* goes up when a session begins; released after `sessions` is set */
-    uint32_t sessions;   /* of the machine, running now; 0: nobody need say hello */
+    uint32_t magic;            /* CONTROL_PAGE_MAGIC, once the rest is set */
+    uint32_t version;          /* CONTROL_PAGE_VERSION */
+    uint32_t generation;       /* goes up after somebody was invited */
+    uint32_t startup_sessions; /* that want processes from their start */
+    /* Processes that are to say hello, each by its number in its own namespace; 0: none. */
+    int32_t invited[CONTROL_PAGE_INVITED_MAX];
 };
 
 _Static_assert(sizeof(struct control_page) <= CONTROL_PAGE_BYTES, "fits its page");

@@ -109,7 +109,7 @@ struct ring_thread {
     uint32_t tid;      /* 0: slot free; RING_THREAD_CLAIMED: between two threads */
     uint32_t samples;
     uint32_t in_ring; /* 1 between reserve and commit: a nested signal handler must not wait */
-    uint32_t pad;
+    uint32_t inside;  /* 1 while the thread accounts a sample: nothing may change under it */
 };
 
 _Static_assert(sizeof(struct ring_control) <= RING_THREADS_OFFSET, "control fits its page");

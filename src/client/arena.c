@@ -1,0 +1,78 @@
+/* See arena.h. */
+#include "client/arena.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "client/client.h"
+#include "client/system.h"
+
+/* The one in use, the one that was left last, and the one before. */
+#define ARENAS 3u
+
+static struct {
+    uintptr_t base;
+    size_t bytes;
+} arenas[ARENAS];
+static uint32_t current; /* an entry is whole before this leads to it: a child may be forked */
+
+static bool failed(long mapped)
+{
+    return mapped < 0 && mapped > -4096;
+}
+
+/* What it held goes back to the kernel, what its addresses mean is nothing. */
+static void retire(uint32_t index)
+{
+    if (arenas[index].base != 0)
+        system_call(SYS_mmap, arenas[index].base, arenas[index].bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+static void move_to(uintptr_t base, uint64_t data_bytes)
+{
+    uint32_t last = current, next = (last + 1) % ARENAS;
+    if (arenas[next].base != 0)
+        system_call(SYS_munmap, arenas[next].base, arenas[next].bytes);
+    arenas[next].base = base;
+    arenas[next].bytes = RING_DATA_OFFSET + 2 * data_bytes;
+    client.control = (void *)base;
+    client.threads = (void *)(base + RING_THREADS_OFFSET);
+    client.data = data_bytes > 0 ? (void *)(base + RING_DATA_OFFSET) : NULL;
+    client.data_mask = data_bytes > 0 ? data_bytes - 1 : 0;
+    store_release(&current, next);
+    retire(last);
+}
+
+int arena_enter_ring(int fd, uint64_t data_bytes)
+{
+    size_t total = RING_DATA_OFFSET + 2 * data_bytes;
+    long base = system_call(SYS_mmap, NULL, total, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (failed(base))
+        return (int)base;
+    /* Control and threads once, data twice in a row. */
+    const int protection = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_FIXED;
+    long first =
+        system_call(SYS_mmap, base, RING_DATA_OFFSET + data_bytes, protection, flags, fd, 0);
+    long second = system_call(SYS_mmap, base + (long)(RING_DATA_OFFSET + data_bytes), data_bytes,
+                              protection, flags, fd, RING_DATA_OFFSET);
+    const struct ring_control *control = (void *)base;
+    if (first != base || failed(second) || control->magic != RING_MAGIC ||
+        control->version != RING_VERSION || control->data_bytes != data_bytes) {
+        system_call(SYS_munmap, base, total);
+        return -ENOMEM;
+    }
+    move_to((uintptr_t)base, data_bytes);
+    return 0;
+}
+
+int arena_enter_dormant(void)
+{
+    void *arena = system_map_wiped(RING_DATA_OFFSET);
+    if (arena == NULL)
+        return -ENOMEM;
+    move_to((uintptr_t)arena, 0);
+    return 0;
+}

@@ -1,0 +1,343 @@
+/* See control.h. */
+#include "daemon/control.h"
+
+#include <control.pb-c.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/clock.h"
+#include "daemon/control_status.h"
+#include "wire/request.h"
+
+#define PROGRESS_PERIOD_MS 250
+
+__attribute__((format(printf, 2, 3))) static void tell(const struct control *control,
+                                                       const char *format, ...)
+{
+    char line[512];
+    va_list arguments;
+    if (control->log == NULL)
+        return;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    control->log(line);
+}
+
+/* --- replies --- */
+
+static void send_error(int fd, int code, const char *message)
+{
+    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    reply.error = (char *)message;
+    reply.has_error_code = true;
+    reply.error_code = code;
+    control_send_reply(fd, &reply);
+}
+
+static void send_count(int fd, unsigned sessions)
+{
+    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    reply.has_sessions = true;
+    reply.sessions = sessions;
+    control_send_reply(fd, &reply);
+}
+
+/* --- sessions --- */
+
+static struct control_connection *find_connection(struct control *control,
+                                                  const struct session *session)
+{
+    for (size_t i = 0; i < control->connection_count; i++) {
+        if (control->connections[i].session == session)
+            return &control->connections[i];
+    }
+    return NULL;
+}
+
+/* Ends the connection's session; its trace is whole when the peer is told. */
+static void end_session(struct control *control, struct control_connection *connection,
+                        Heapprofd__ControlReply__End__Reason reason)
+{
+    struct session *session = connection->session;
+    Heapprofd__ControlReply__End end = HEAPPROFD__CONTROL_REPLY__END__INIT;
+    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    end.has_reason = end.has_profiled = end.has_absent = true;
+    end.reason = reason;
+    end.profiled = session->profiled;
+    reply.has_session_id = true;
+    reply.session_id = session->id;
+    uint64_t samples = session_samples(session);
+    connection->session = NULL;
+    int code = station_finish(&control->station, session, false, &end.absent);
+    close(connection->trace_fd);
+    connection->trace_fd = -1;
+    tell(control, "session %llu ended: %u processes, %llu samples%s%s",
+         (unsigned long long)reply.session_id, end.profiled, (unsigned long long)samples,
+         code < 0 ? ", trace not whole: " : "", code < 0 ? strerror(-code) : "");
+    if (code < 0) {
+        char message[256];
+        snprintf(message, sizeof(message), "cannot write the trace: %s", strerror(-code));
+        send_error(connection->fd, code, message);
+        return;
+    }
+    reply.end = &end;
+    control_send_reply(connection->fd, &reply);
+}
+
+static void handle_session_over(void *context, struct session *session)
+{
+    struct control *control = context;
+    struct control_connection *connection = find_connection(control, session);
+    if (connection != NULL)
+        end_session(control, connection,
+                    session->over == SESSION_OVER_GUARDRAIL
+                        ? HEAPPROFD__CONTROL_REPLY__END__REASON__GUARDRAIL
+                        : HEAPPROFD__CONTROL_REPLY__END__REASON__DURATION);
+}
+
+static void handle_progress(void *context, struct session *session, uint64_t now_ms)
+{
+    struct control *control = context;
+    struct control_connection *connection = find_connection(control, session);
+    if (connection == NULL || !connection->wants_progress || now_ms < connection->progress_ms)
+        return;
+    connection->progress_ms = now_ms + PROGRESS_PERIOD_MS;
+    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    Heapprofd__ControlSession progress;
+    control_status_fill_session(&progress, session, now_ms);
+    reply.progress = &progress;
+    control_send_reply(connection->fd, &reply);
+}
+
+static unsigned sessions_of(const struct control *control, uid_t uid)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < control->connection_count; i++)
+        count +=
+            control->connections[i].session != NULL && control->connections[i].requester.uid == uid;
+    return count;
+}
+
+/* A pipe or socket could keep the daemon waiting for its reader. */
+static int check_trace_fd(int fd, struct error *error)
+{
+    struct stat status;
+    int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || fstat(fd, &status) < 0 ||
+        !S_ISREG(status.st_mode))
+        return error_set(error, -EINVAL, "the trace must be a regular file, opened for writing");
+    return 0;
+}
+
+/* Takes over trace_fd. */
+static void start_session(struct control *control, struct control_connection *connection,
+                          const Heapprofd__ControlRequest__Start *start, int trace_fd)
+{
+    struct heap_config config;
+    struct error error = {0};
+    int code = check_trace_fd(trace_fd, &error);
+    if (code == 0 && connection->session != NULL)
+        code = error_set(&error, -EBUSY, "this connection has a session already");
+    if (code == 0 && !connection->requester.may_all &&
+        sessions_of(control, connection->requester.uid) >= CONTROL_SESSIONS_OF_A_USER_MAX)
+        code = error_set(&error, -EMFILE, "you have %d sessions already: end one",
+                         CONTROL_SESSIONS_OF_A_USER_MAX);
+    if (code == 0) {
+        code = heap_config_read_binary(start->trace_config.data, start->trace_config.len, &config,
+                                       NULL, &error);
+        if (code == 0 && (code = heap_config_check_targets(&config, &error)) < 0)
+            heap_config_clear(&config);
+    }
+    struct session *session = NULL;
+    if (code == 0)
+        session = station_start(&control->station, &config, start->follow_children,
+                                &connection->requester, trace_fd, &error);
+    if (session == NULL) {
+        if (trace_fd >= 0)
+            close(trace_fd);
+        send_error(connection->fd, error.code, error.message);
+        tell(control, "session refused to uid %u, process %d: %s",
+             (unsigned)connection->requester.uid, (int)connection->pid, error.message);
+        return;
+    }
+    connection->session = session;
+    connection->trace_fd = trace_fd;
+    connection->wants_progress = start->progress;
+    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    reply.has_session_id = true;
+    reply.session_id = session->id;
+    control_send_reply(connection->fd, &reply);
+    tell(control, "session %llu began: uid %u, process %d, interval %llu",
+         (unsigned long long)session->id, (unsigned)connection->requester.uid, (int)connection->pid,
+         (unsigned long long)session->config->sampling_interval_bytes);
+}
+
+/* Whether the request of this connection reaches that session. */
+static bool reaches(const struct control_connection *connection,
+                    const Heapprofd__ControlRequest__Session *wanted, const struct session *session)
+{
+    if (wanted->has_id && wanted->id != session->id)
+        return false;
+    return connection->requester.may_all || connection->requester.uid == session->owner.uid;
+}
+
+static void handle_snapshot(struct control *control, const struct control_connection *connection,
+                            const Heapprofd__ControlRequest__Session *wanted)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < control->station.server.session_count; i++) {
+        struct session *session = control->station.server.sessions[i];
+        if (!reaches(connection, wanted, session))
+            continue;
+        session_dump(session);
+        count++;
+    }
+    tell(control, "snapshot of %u sessions for uid %u", count, (unsigned)connection->requester.uid);
+    send_count(connection->fd, count);
+}
+
+static void handle_stop(struct control *control, const struct control_connection *connection,
+                        const Heapprofd__ControlRequest__Session *wanted)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < control->connection_count; i++) {
+        struct control_connection *other = &control->connections[i];
+        if (other->session == NULL || !reaches(connection, wanted, other->session))
+            continue;
+        end_session(control, other, HEAPPROFD__CONTROL_REPLY__END__REASON__STOPPED);
+        count++;
+    }
+    send_count(connection->fd, count);
+}
+
+/* --- connections --- */
+
+static void handle_message(struct control *control, struct control_connection *connection,
+                           const void *bytes, size_t length, int passed_fd)
+{
+    struct request_header header;
+    Heapprofd__ControlRequest *request = NULL;
+    if (length >= sizeof(header)) {
+        memcpy(&header, bytes, sizeof(header));
+        if (header.magic == REQUEST_MAGIC && header.version == REQUEST_VERSION)
+            request = heapprofd__control_request__unpack(NULL, length - sizeof(header),
+                                                         (const uint8_t *)bytes + sizeof(header));
+    }
+    if (request == NULL) {
+        send_error(connection->fd, -EPROTO,
+                   "the daemon does not understand this request: is it of another version?");
+    } else if (request->start != NULL) {
+        start_session(control, connection, request->start, passed_fd);
+        passed_fd = -1;
+    } else if (request->snapshot != NULL) {
+        handle_snapshot(control, connection, request->snapshot);
+    } else if (request->stop != NULL) {
+        handle_stop(control, connection, request->stop);
+    } else if (request->status) {
+        control_status_send(connection->fd, &control->station, &connection->requester);
+    } else {
+        send_error(connection->fd, -EINVAL, "the daemon was asked for nothing");
+    }
+    if (passed_fd >= 0)
+        close(passed_fd);
+    heapprofd__control_request__free_unpacked(request, NULL);
+}
+
+static void drop_connection(struct control *control, struct control_connection *connection)
+{
+    if (connection->session != NULL)
+        end_session(control, connection, HEAPPROFD__CONTROL_REPLY__END__REASON__STOPPED);
+    close(connection->fd);
+    *connection = control->connections[--control->connection_count];
+}
+
+static void handle_request(void *context, int fd, const void *bytes, size_t length, int passed_fd)
+{
+    struct control *control = context;
+    struct control_connection connection = {.fd = fd, .trace_fd = -1};
+    if (control->connection_count == CONTROL_CONNECTIONS_MAX ||
+        access_peer(fd, &connection.requester, &connection.pid) < 0 ||
+        server_watch(&control->station.server, fd) < 0) {
+        send_error(fd, -EMFILE, "too many ask something of the daemon at once");
+        if (passed_fd >= 0)
+            close(passed_fd);
+        close(fd);
+        return;
+    }
+    control->connections[control->connection_count] = connection;
+    handle_message(control, &control->connections[control->connection_count++], bytes, length,
+                   passed_fd);
+}
+
+/* False: the peer is gone. */
+static bool read_connection(struct control *control, struct control_connection *connection)
+{
+    struct rendezvous_message message;
+    ssize_t got = rendezvous_receive(connection->fd, &message);
+    if (got < 0)
+        return errno == EAGAIN || errno == EINTR;
+    if (got == 0)
+        return false;
+    handle_message(control, connection, message.bytes, message.length, message.passed_fd);
+    return true;
+}
+
+static void handle_readable(void *context, int fd)
+{
+    struct control *control = context;
+    for (size_t i = 0; i < control->connection_count; i++) {
+        if (control->connections[i].fd != fd)
+            continue;
+        if (!read_connection(control, &control->connections[i]))
+            drop_connection(control, &control->connections[i]);
+        return;
+    }
+    if (control->readable != NULL)
+        control->readable(control->context, fd);
+}
+
+int control_open(struct control *control, const char *path, int listener, struct error *error)
+{
+    control->connection_count = 0;
+    control->user = (struct server_user){
+        .readable = handle_readable,
+        .session_over = handle_session_over,
+        .progress = handle_progress,
+        .request = handle_request,
+        .context = control,
+    };
+    return station_open(&control->station, path, listener, &control->user, error);
+}
+
+void control_close(struct control *control)
+{
+    for (size_t i = 0; i < control->connection_count; i++) {
+        struct control_connection *connection = &control->connections[i];
+        if (connection->session != NULL)
+            end_session(control, connection, HEAPPROFD__CONTROL_REPLY__END__REASON__DAEMON_ENDS);
+        close(connection->fd);
+    }
+    control->connection_count = 0;
+    station_close(&control->station);
+}
+
+void control_step(struct control *control)
+{
+    server_step(&control->station.server);
+}
+
+void control_snapshot_all(struct control *control)
+{
+    const struct server *server = &control->station.server;
+    for (size_t i = 0; i < server->session_count; i++)
+        session_dump(server->sessions[i]);
+    tell(control, "snapshot of %zu sessions on a signal", server->session_count);
+}

@@ -1,0 +1,123 @@
+/* See control_status.h. */
+#include "daemon/control_status.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/clock.h"
+#include "wire/request.h"
+
+/* So many names and figures fit a message with room to spare. */
+#define PROCESSES_MAX 1000
+
+void control_send_reply(int fd, const Heapprofd__ControlReply *reply)
+{
+    size_t length = heapprofd__control_reply__get_packed_size(reply);
+    struct request_header header = {REQUEST_MAGIC, REQUEST_VERSION};
+    uint8_t *bytes = malloc(sizeof(header) + length);
+    if (bytes == NULL)
+        return;
+    memcpy(bytes, &header, sizeof(header));
+    heapprofd__control_reply__pack(reply, bytes + sizeof(header));
+    send(fd, bytes, sizeof(header) + length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    free(bytes);
+}
+
+void control_status_fill_session(Heapprofd__ControlSession *to, const struct session *session,
+                                 uint64_t now_ms)
+{
+    heapprofd__control_session__init(to);
+    to->has_id = to->has_uid = to->has_elapsed_ms = to->has_interval_bytes = true;
+    to->has_profiled = to->has_samples = to->has_lost = to->has_live_bytes = true;
+    to->has_process_count = true;
+    to->id = session->id;
+    to->uid = session->owner.uid;
+    to->elapsed_ms = now_ms - session->start_ms;
+    to->interval_bytes = session->config->sampling_interval_bytes;
+    to->profiled = session->profiled;
+    to->samples = session_samples(session);
+    to->lost = session_lost(session);
+    to->live_bytes = session_live_bytes(session);
+    to->process_count = (uint32_t)session->target_count;
+}
+
+static void fill_process(Heapprofd__ControlProcess *to, const struct target *target)
+{
+    heapprofd__control_process__init(to);
+    to->has_pid = to->has_samples = to->has_lost = to->has_live_bytes = to->has_attached = true;
+    to->pid = target->info.pid;
+    to->name = (char *)process_info_name(&target->info);
+    to->samples = ledger_counts(target->ledger).allocs;
+    to->lost = target_lost(target);
+    to->live_bytes = ledger_live_bytes(target->ledger);
+    to->attached = target_is_attached(target);
+}
+
+/* What a status is made of: as many of each as there may be. */
+struct parts {
+    Heapprofd__ControlSession sessions[SERVER_SESSIONS_MAX];
+    Heapprofd__ControlSession *session_pointers[SERVER_SESSIONS_MAX];
+    Heapprofd__ControlProcess processes[PROCESSES_MAX];
+    Heapprofd__ControlProcess *process_pointers[PROCESSES_MAX];
+    size_t process_count;
+};
+
+static void fill_processes(struct parts *parts, Heapprofd__ControlSession *to,
+                           const struct session *session)
+{
+    to->processes = parts->process_pointers + parts->process_count;
+    for (size_t i = 0; i < session->target_count && parts->process_count < PROCESSES_MAX; i++) {
+        Heapprofd__ControlProcess *process = &parts->processes[parts->process_count];
+        fill_process(process, session->targets[i]);
+        parts->process_pointers[parts->process_count++] = process;
+        to->n_processes++;
+    }
+}
+
+static void fill_self(Heapprofd__ControlStatus *status, const struct station *station,
+                      uint64_t now_ms)
+{
+    struct process_memory memory = {0};
+    int statm = process_memory_open(getpid());
+    if (statm >= 0) {
+        process_memory_read(statm, &memory);
+        close(statm);
+    }
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    status->version = (char *)HEAPPROFD_VERSION;
+    status->run_directory = (char *)station->directory.path;
+    status->has_pid = status->has_elapsed_ms = status->has_rss_bytes = status->has_cpu_us = true;
+    status->pid = getpid();
+    status->elapsed_ms = now_ms - station->start_ms;
+    status->rss_bytes = memory.rss_bytes;
+    status->cpu_us = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+                     (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+void control_status_send(int fd, const struct station *station,
+                         const struct access_requester *requester)
+{
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    struct parts *parts = calloc(1, sizeof(*parts));
+    if (parts == NULL)
+        return;
+    Heapprofd__ControlStatus status = HEAPPROFD__CONTROL_STATUS__INIT;
+    fill_self(&status, station, now_ms);
+    status.sessions = parts->session_pointers;
+    for (size_t i = 0; i < station->server.session_count; i++) {
+        const struct session *session = station->server.sessions[i];
+        Heapprofd__ControlSession *to = &parts->sessions[i];
+        control_status_fill_session(to, session, now_ms);
+        if (requester->may_all || requester->uid == session->owner.uid)
+            fill_processes(parts, to, session);
+        parts->session_pointers[status.n_sessions++] = to;
+    }
+    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    reply.status = &status;
+    control_send_reply(fd, &reply);
+    free(parts);
+}

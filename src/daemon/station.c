@@ -1,0 +1,124 @@
+/* See station.h. */
+#include "daemon/station.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/clock.h"
+#include "daemon/reach.h"
+
+/* A session with what it stands on. */
+struct station_session {
+    struct session session; /* first: the two have one address */
+    struct heap_config config;
+};
+
+int station_open(struct station *station, const char *path, int listener,
+                 const struct server_user *user, struct error *error)
+{
+    memset(station, 0, sizeof(*station));
+    station->directory.lock = -1;
+    station->server.epoll = station->server.rendezvous.listener = -1;
+    station->server.rendezvous.spare = -1;
+    station->start_ms = clock_read_ms(CLOCK_MONOTONIC);
+    int code = access_policy_read(&station->policy, ACCESS_POLICY_PATH, error);
+    if (code == 0 && path != NULL)
+        code = run_directory_open(&station->directory, path, error);
+    if (code == 0)
+        code = server_open(&station->server, user, path, listener, error);
+    if (code < 0)
+        station_close(station);
+    return code;
+}
+
+void station_close(struct station *station)
+{
+    while (station->server.session_count > 0)
+        station_finish(station, station->server.sessions[0], true, NULL);
+    server_close(&station->server);
+    run_directory_close(&station->directory);
+    access_policy_clear(&station->policy);
+}
+
+static void announce(struct station *station)
+{
+    unsigned startup_sessions = 0;
+    for (size_t i = 0; i < station->server.session_count; i++)
+        startup_sessions += reach_wants_new(station->server.sessions[i]);
+    run_directory_announce(&station->directory, startup_sessions);
+}
+
+/* Those of all sessions that have the library and have not joined. */
+void station_invite(struct station *station)
+{
+    pid_t awaited[CONTROL_PAGE_INVITED_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < station->server.session_count; i++) {
+        const struct session *session = station->server.sessions[i];
+        for (size_t j = 0; j < session->reach.count; j++) {
+            const struct reach_entry *entry = &session->reach.entries[j];
+            if (entry->state == REACH_AWAITED && count < CONTROL_PAGE_INVITED_MAX &&
+                !session_had(session, entry->pid))
+                awaited[count++] = entry->pid;
+        }
+    }
+    run_directory_invite(&station->directory, awaited, count);
+}
+
+struct session *station_start(struct station *station, struct heap_config *config,
+                              bool follow_children, const struct access_requester *owner,
+                              int trace_fd, struct error *error)
+{
+    struct station_session *own = calloc(1, sizeof(*own));
+    if (own == NULL) {
+        heap_config_clear(config);
+        error_set(error, -ENOMEM, "no memory for one more session");
+        return NULL;
+    }
+    own->config = *config;
+    struct session *session = &own->session;
+    int code = session_open(session, &own->config, follow_children, trace_fd);
+    if (code < 0) {
+        error_set(error, code, "cannot begin the trace: %s", strerror(-code));
+        goto free_session;
+    }
+    session->id = ++station->last_id;
+    session->of_command = false;
+    session->owner = *owner;
+    session->policy = &station->policy;
+    code = server_add_session(&station->server, session);
+    if (code < 0) {
+        error_set(error, code, "%u sessions run already: end one (heap_profile status shows them)",
+                  SERVER_SESSIONS_MAX);
+        goto close_session;
+    }
+    announce(station);
+    reach_running(&station->server, session);
+    station_invite(station);
+    return session;
+
+close_session:
+    session_close(session);
+free_session:
+    heap_config_clear(&own->config);
+    free(own);
+    return NULL;
+}
+
+int station_finish(struct station *station, struct session *session, bool interrupted,
+                   uint32_t *absent)
+{
+    struct station_session *own = (struct station_session *)session;
+    /* First: nobody is to join a session that ends. */
+    server_remove_session(&station->server, session);
+    announce(station);
+    session_end_targets(session, interrupted);
+    reach_explain(session);
+    if (absent != NULL)
+        *absent = (uint32_t)session->absent.count;
+    int code = session_close(session);
+    heap_config_clear(&own->config);
+    free(own);
+    return code;
+}
