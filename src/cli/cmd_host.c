@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
+#include "cli/finish.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/report.h"
@@ -217,37 +218,6 @@ static void show_progress(void *context, const struct host_progress *progress)
 }
 
 /* --- after the run --- */
-
-static void print_summary(const struct output *output, const struct profile *profile, int files)
-{
-    struct report_options report = {
-        .view = REPORT_MAX,
-        .brief = true,
-        .colours = isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL,
-    };
-    report_print_text(profile, &report, stderr);
-    fprintf(stderr, "\nProfile in %s: raw-trace and %d pprof file%s\n", output->directory, files,
-            files == 1 ? "" : "s");
-    fprintf(stderr,
-            "  heap_profile report %s            all callsites; --tree, --view max, --json\n",
-            output->directory);
-    fprintf(stderr, "  go tool pprof -http=: %s/*.pb.gz  flame graph in a browser\n",
-            output->directory);
-    fprintf(stderr, "  https://ui.perfetto.dev           opens %s\n", output->trace);
-}
-
-/* Reads the trace back, writes the pprof files, prints the short report. */
-static int finish_output(const struct output *output, bool quiet, struct error *error)
-{
-    struct profile *profile = profile_read(output->trace, error);
-    if (profile == NULL)
-        return error->code;
-    int files = output_write_pprof(output->directory, profile, error);
-    if (files >= 0 && !quiet)
-        print_summary(output, profile, files);
-    profile_free(profile);
-    return files < 0 ? files : 0;
-}
 
 /* Ends as the command ended, so that whoever waits for us sees no difference. */
 static int end_like(int wait_status)

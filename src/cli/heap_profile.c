@@ -10,12 +10,17 @@ static const struct verb {
     const char *summary;
 } verbs[] = {
     {"host", cmd_host, "run a command and profile its heap"},
+    {"record", cmd_record, "run the session that a configuration file describes"},
     {"report", cmd_report, "print what a profile says"},
+    {"snapshot", cmd_snapshot, "have the running heapprofd take a dump, now"},
+    {"status", cmd_status, "say what the running heapprofd does"},
+    {"stop", cmd_stop, "end sessions of the running heapprofd"},
 };
 
 static void print_help(FILE *out)
 {
     fputs("usage: heap_profile VERB [options]\n"
+          "       heap_profile -n NAME | -p PID [options]   profile what runs already\n"
           "\n"
           "Shows which call stacks of a program hold, allocate and free its memory.\n"
           "\n",
@@ -48,6 +53,8 @@ int main(int argc, char **argv)
         puts("heap_profile " HEAPPROFD_VERSION);
         return 0;
     }
+    if (argv[1][0] == '-')
+        return cmd_profile(argc, argv);
     fprintf(stderr,
             "heap_profile: there is no verb '%s'; to profile a program: heap_profile host -- %s "
             "...\n",

@@ -65,3 +65,25 @@ bool parse_names(const char *text, char ***names)
     }
     return true;
 }
+
+bool parse_pids(const char *text, uint64_t **pids, size_t *count)
+{
+    const char *at = text;
+    while (*at != '\0') {
+        uint64_t pid;
+        const char *rest = at;
+        if (!parse_whole(at, &pid, &rest) || (*rest != ',' && *rest != '\0')) {
+            fprintf(stderr,
+                    "heap_profile: --pid takes numbers of processes, as in 12,345, not '%s'\n",
+                    text);
+            return false;
+        }
+        uint64_t *grown = realloc(*pids, (*count + 1) * sizeof(*grown));
+        if (grown == NULL)
+            return false;
+        *pids = grown;
+        grown[(*count)++] = pid;
+        at = rest + (*rest == ',');
+    }
+    return true;
+}

@@ -5,6 +5,7 @@
 #define HEAPPROFD_CLI_PARSE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* A whole number with an optional suffix k, M or G (of 1024) when it counts
@@ -14,5 +15,8 @@ bool parse_number(const char *option, const char *text, uint64_t max, uint64_t *
 
 /* Adds the names of a comma-separated list to a malloc'd NULL-terminated array. */
 bool parse_names(const char *text, char ***names);
+
+/* Adds the numbers of a comma-separated list to a malloc'd array. False, with a message. */
+bool parse_pids(const char *text, uint64_t **pids, size_t *count);
 
 #endif

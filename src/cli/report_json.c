@@ -6,26 +6,13 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "cli/json.h"
 #include "cli/report.h"
 #include "wire/ring.h"
 
-static void print_string(FILE *out, const char *text)
-{
-    fputc('"', out);
-    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
-        if (*at == '"' || *at == '\\')
-            fprintf(out, "\\%c", *at);
-        else if (*at < 0x20)
-            fprintf(out, "\\u%04x", *at);
-        else
-            fputc(*at, out);
-    }
-    fputc('"', out);
-}
-
 static void print_key(FILE *out, const char *key)
 {
-    print_string(out, key);
+    json_print_string(out, key);
     fputc(':', out);
 }
 
@@ -65,16 +52,16 @@ static void print_stack(FILE *out, const struct profile *profile, uint32_t calls
         const struct profile_callsite *node = &profile->callsites[callsite];
         const struct profile_frame *frame = &profile->frames[node->frame];
         fputs(first ? "{\"name\":" : ",{\"name\":", out);
-        print_string(out, frame->name);
+        json_print_string(out, frame->name);
         fputs(",\"linkage_name\":", out);
-        print_string(out, frame->linkage_name);
+        json_print_string(out, frame->linkage_name);
         fputs(",\"mapping\":", out);
-        print_string(out,
-                     frame->mapping != PROFILE_NONE ? profile->mappings[frame->mapping].path : "");
+        json_print_string(
+            out, frame->mapping != PROFILE_NONE ? profile->mappings[frame->mapping].path : "");
         fprintf(out, ",\"rel_pc\":%" PRIu64, frame->rel_pc);
         if (frame->source_file[0] != '\0') {
             fputs(",\"file\":", out);
-            print_string(out, frame->source_file);
+            json_print_string(out, frame->source_file);
             fprintf(out, ",\"line\":%u", frame->line);
         }
         fputc('}', out);
@@ -91,8 +78,8 @@ static void print_threads(FILE *out, const struct profile *profile, const struct
     for (size_t i = 0; rollup != NULL && i < rollup->row_count; i++) {
         const struct rollup_row *row = &rollup->rows[i];
         fprintf(out, "%s{\"tid\":%d,\"name\":", i > 0 ? "," : "", row->tid);
-        print_string(out,
-                     profile_thread_name(profile, profile->processes[heap->process].pid, row->tid));
+        json_print_string(
+            out, profile_thread_name(profile, profile->processes[heap->process].pid, row->tid));
         fputc(',', out);
         print_figures(out, &row->self);
         fputc('}', out);
@@ -117,11 +104,11 @@ static void print_heap(FILE *out, const struct profile *profile, const struct pr
     const struct profile_process *process = &profile->processes[heap->process];
     const struct trace_heap_dump *status = &heap->status;
     fprintf(out, "{\"pid\":%d,\"name\":", process->pid);
-    print_string(out, process->name);
+    json_print_string(out, process->name);
     fputs(",\"command\":", out);
-    print_string(out, process->command);
+    json_print_string(out, process->command);
     fputs(",\"heap\":", out);
-    print_string(out, heap->name);
+    json_print_string(out, heap->name);
     fprintf(out,
             ",\"interval_bytes\":%" PRIu64 ",\"floor_bytes\":%.17g,\"duration_ns\":%" PRIu64
             ",\"dump\":%zu,\"dumps\":%zu,\"exact_bytes\":%" PRIu64 ",\"exact_calls\":%" PRIu64
@@ -138,7 +125,7 @@ static void print_heap(FILE *out, const struct profile *profile, const struct pr
             status->buffer_overran ? "true" : "false", status->buffer_corrupted ? "true" : "false",
             status->disconnected ? "true" : "false", status->rejected_concurrent ? "true" : "false",
             status->hit_guardrail ? "true" : "false", status->client_error);
-    print_string(out, status->remark != NULL ? status->remark : "");
+    json_print_string(out, status->remark != NULL ? status->remark : "");
     print_lost(out, status);
     struct rollup_values total = {.figures = dump->total};
     for (size_t i = 0; i < dump->sample_count; i++) {
@@ -168,7 +155,7 @@ int report_print_json(const struct profile *profile, const struct report_options
 {
     int found = 0;
     fputs("{\"version\":1,\"warning\":", out);
-    print_string(out, profile->warning);
+    json_print_string(out, profile->warning);
     fputs(",\"heaps\":[", out);
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_dump *dump = report_dump_of(profile, &profile->heaps[i], options);
@@ -183,9 +170,9 @@ int report_print_json(const struct profile *profile, const struct report_options
         const struct profile_unprofiled *process = &profile->unprofiled[i];
         fprintf(out, "%s{\"pid\":%d,\"parent_pid\":%d,\"name\":", i > 0 ? "," : "", process->pid,
                 process->parent_pid);
-        print_string(out, process->name);
+        json_print_string(out, process->name);
         fputs(",\"reason\":", out);
-        print_string(out, process->reason);
+        json_print_string(out, process->reason);
         fputc('}', out);
     }
     fputs("]}\n", out);

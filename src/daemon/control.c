@@ -71,16 +71,18 @@ static void end_session(struct control *control, struct control_connection *conn
     Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
     end.has_reason = end.has_profiled = end.has_absent = true;
     end.reason = reason;
-    end.profiled = session->profiled;
     reply.has_session_id = true;
     reply.session_id = session->id;
-    uint64_t samples = session_samples(session);
     connection->session = NULL;
-    int code = station_finish(&control->station, session, false, &end.absent);
+    struct station_outcome outcome;
+    int code = station_finish(&control->station, session, &outcome);
+    end.profiled = outcome.profiled;
+    end.absent = outcome.absent;
     close(connection->trace_fd);
     connection->trace_fd = -1;
-    tell(control, "session %llu ended: %u processes, %llu samples%s%s",
-         (unsigned long long)reply.session_id, end.profiled, (unsigned long long)samples,
+    tell(control, "session %llu ended: %u processes, %llu samples, %llu lost%s%s",
+         (unsigned long long)reply.session_id, outcome.profiled,
+         (unsigned long long)outcome.samples, (unsigned long long)outcome.lost,
          code < 0 ? ", trace not whole: " : "", code < 0 ? strerror(-code) : "");
     if (code < 0) {
         char message[256];
@@ -107,6 +109,7 @@ static void handle_progress(void *context, struct session *session, uint64_t now
 {
     struct control *control = context;
     struct control_connection *connection = find_connection(control, session);
+    station_invite(&control->station);
     if (connection == NULL || !connection->wants_progress || now_ms < connection->progress_ms)
         return;
     connection->progress_ms = now_ms + PROGRESS_PERIOD_MS;

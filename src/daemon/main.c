@@ -1,6 +1,7 @@
 /*
- * heapprofd: the daemon as a program of its own. It runs a command under the
- * profiler and leaves a raw trace; heap_profile does the same with more comfort.
+ * heapprofd: the daemon as a program of its own. It serves whoever asks for profiles on this
+ * machine; or it runs a command under the profiler and leaves a raw trace, as heap_profile host
+ * does with more comfort.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,14 +15,21 @@
 #include <unistd.h>
 
 #include "daemon/host.h"
+#include "daemon/serve.h"
 
 #define LIBRARY_NAME "libheapprofd_preload.so"
 
 static const char usage[] =
-    "usage: heapprofd host [-o FILE] [-i BYTES] [-n NAME]... [--follow-children] -- COMMAND "
+    "usage: heapprofd\n"
+    "       heapprofd host [-o FILE] [-i BYTES] [-n NAME]... [--follow-children] -- COMMAND "
     "[ARGS]\n"
     "\n"
-    "Runs COMMAND and writes a heap profile of it, as a Perfetto trace.\n"
+    "Without arguments: serves heap_profile -n, -p, record, status, snapshot and stop, in the\n"
+    "foreground, until SIGTERM or Ctrl-C. SIGUSR1 takes a dump of all profiled processes. Its run\n"
+    "directory is $HEAPPROFD_RUN_DIR, else /run/heapprofd for root, else\n"
+    "$XDG_RUNTIME_DIR/heapprofd.\n"
+    "\n"
+    "host: runs COMMAND and writes a heap profile of it, as a Perfetto trace.\n"
     "\n"
     "  -o, --output FILE      the trace (raw-trace)\n"
     "  -i, --interval BYTES   mean bytes between samples (4096); 1: every allocation\n"
@@ -167,6 +175,8 @@ static int run(struct arguments *arguments)
 int main(int argc, char **argv)
 {
     struct arguments arguments = {.output = "raw-trace"};
+    if (argc == 1)
+        return serve();
     heap_config_init(&arguments.config);
     bool has_verb = argc > 1 && strcmp(argv[1], "host") == 0;
     if (has_verb) {

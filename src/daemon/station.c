@@ -35,7 +35,7 @@ int station_open(struct station *station, const char *path, int listener,
 void station_close(struct station *station)
 {
     while (station->server.session_count > 0)
-        station_finish(station, station->server.sessions[0], true, NULL);
+        station_finish(station, station->server.sessions[0], NULL);
     server_close(&station->server);
     run_directory_close(&station->directory);
     access_policy_clear(&station->policy);
@@ -106,17 +106,22 @@ free_session:
     return NULL;
 }
 
-int station_finish(struct station *station, struct session *session, bool interrupted,
-                   uint32_t *absent)
+int station_finish(struct station *station, struct session *session,
+                   struct station_outcome *outcome)
 {
     struct station_session *own = (struct station_session *)session;
     /* First: nobody is to join a session that ends. */
     server_remove_session(&station->server, session);
     announce(station);
-    session_end_targets(session, interrupted);
+    session_end_targets(session, false);
     reach_explain(session);
-    if (absent != NULL)
-        *absent = (uint32_t)session->absent.count;
+    if (outcome != NULL)
+        *outcome = (struct station_outcome){
+            .profiled = session->profiled,
+            .absent = (unsigned)session->absent.count,
+            .samples = session_samples(session),
+            .lost = session_lost(session),
+        };
     int code = session_close(session);
     heap_config_clear(&own->config);
     free(own);

@@ -48,9 +48,16 @@ struct session *station_start(struct station *station, struct heap_config *confi
  * then, as new ones come. */
 void station_invite(struct station *station);
 
-/* Ends it, writes the rest of its trace, and frees it; *absent, which may be NULL: processes
- * that were wanted and have no profile. 0, or the first error of writing the trace. */
-int station_finish(struct station *station, struct session *session, bool interrupted,
-                   uint32_t *absent);
+/* What a session came to. */
+struct station_outcome {
+    unsigned profiled; /* processes with a profile */
+    unsigned absent;   /* wanted, and without one */
+    uint64_t samples, lost;
+};
+
+/* Ends it, writes the rest of its trace, and frees it. *outcome may be NULL. 0, or the first error
+ * of writing the trace. */
+int station_finish(struct station *station, struct session *session,
+                   struct station_outcome *outcome);
 
 #endif

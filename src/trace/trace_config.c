@@ -12,6 +12,8 @@ typedef Perfetto__Protos__TraceConfig TraceConfig;
 
 #define SHMEM_BYTES_MIN 8192u
 #define SHMEM_BYTES_MAX (UINT64_C(500) << 20)
+#define PID_MAX 4194304u /* the kernel's own limit */
+#define HEAP_NAME_BYTES_MAX 63
 #define BUFFER_KB 63488u
 #define FLUSH_TIMEOUT_MS 30000u
 
@@ -24,12 +26,72 @@ void heap_config_init(struct heap_config *config)
     };
 }
 
+static void clear_list(char ***list)
+{
+    for (char **item = *list; item != NULL && *item != NULL; item++)
+        free(*item);
+    free(*list);
+    *list = NULL;
+}
+
 void heap_config_clear(struct heap_config *config)
 {
-    for (char **name = config->process_cmdline; name != NULL && *name != NULL; name++)
-        free(*name);
-    free(config->process_cmdline);
-    config->process_cmdline = NULL;
+    clear_list(&config->process_cmdline);
+    clear_list(&config->heaps);
+    clear_list(&config->exclude_heaps);
+    clear_list(&config->skip_symbol_prefix);
+    clear_list(&config->target_installed_by);
+    free(config->pids);
+    free(config->heap_sampling_intervals);
+    config->pids = config->heap_sampling_intervals = NULL;
+    config->pid_count = config->heap_sampling_interval_count = 0;
+}
+
+static size_t list_length(char *const *list)
+{
+    size_t length = 0;
+    while (list != NULL && list[length] != NULL)
+        length++;
+    return length;
+}
+
+static int check_names_and_heaps(const struct heap_config *config, struct error *error)
+{
+    for (char **name = config->process_cmdline; name != NULL && *name != NULL; name++) {
+        if (**name == '\0')
+            return error_set(error, -EINVAL,
+                             "a process name is empty: give the name of the program to profile");
+        if (strchr(*name, '*') != NULL && !config->no_startup)
+            return error_set(
+                error, -EINVAL,
+                "the process name '%.64s' is a pattern, and patterns are for processes "
+                "that run: give no_startup (--no-startup) with it",
+                *name);
+    }
+    for (size_t i = 0; i < config->pid_count; i++) {
+        if (config->pids[i] == 0 || config->pids[i] > PID_MAX)
+            return error_set(error, -EINVAL, "%llu is not the number of a process",
+                             (unsigned long long)config->pids[i]);
+    }
+    for (char **name = config->heaps; name != NULL && *name != NULL; name++) {
+        if (**name == '\0' || strlen(*name) > HEAP_NAME_BYTES_MAX)
+            return error_set(error, -EINVAL, "the heap name '%.80s' is not one: 1 to %d bytes are",
+                             *name, HEAP_NAME_BYTES_MAX);
+    }
+    if (config->heap_sampling_interval_count > 0 &&
+        config->heap_sampling_interval_count != list_length(config->heaps))
+        return error_set(error, -EINVAL,
+                         "there are %zu heap_sampling_intervals for %zu heaps: give one for each "
+                         "heap, or none",
+                         config->heap_sampling_interval_count, list_length(config->heaps));
+    for (size_t i = 0; i < config->heap_sampling_interval_count; i++) {
+        if (config->heap_sampling_intervals[i] == 0)
+            return error_set(error, -EINVAL,
+                             "the sampling interval of heap %s is 0 bytes: give 1 to record every "
+                             "allocation",
+                             config->heaps[i]);
+    }
+    return 0;
 }
 
 int heap_config_check(const struct heap_config *config, struct error *error)
@@ -58,11 +120,22 @@ int heap_config_check(const struct heap_config *config, struct error *error)
                          "a phase of %u ms is given for continuous dumps, but no interval: give "
                          "the interval too",
                          config->dump_phase_ms);
-    for (char **name = config->process_cmdline; name != NULL && *name != NULL; name++) {
-        if (**name == '\0')
-            return error_set(error, -EINVAL,
-                             "a process name is empty: give the name of the program to profile");
-    }
+    return check_names_and_heaps(config, error);
+}
+
+int heap_config_check_targets(const struct heap_config *config, struct error *error)
+{
+    int code = heap_config_check(config, error);
+    if (code < 0)
+        return code;
+    if (config->pid_count == 0 && config->process_cmdline == NULL && !config->all)
+        return error_set(error, -EINVAL,
+                         "no process is named: give names (-n, process_cmdline), numbers (-p, "
+                         "pid), or all");
+    if (config->no_startup && config->no_running)
+        return error_set(error, -EINVAL,
+                         "no_startup and no_running together leave no process to profile: give one "
+                         "of them at most");
     return 0;
 }
 
@@ -88,24 +161,56 @@ static void print_flag(FILE *out, const char *name, bool set)
         fprintf(out, "      %s: true\n", name);
 }
 
-static void print_heapprofd_config(FILE *out, const struct heap_config *config)
+static void print_number(FILE *out, const char *name, uint64_t value)
 {
-    fprintf(out, "    heapprofd_config {\n      sampling_interval_bytes: %llu\n",
-            (unsigned long long)config->sampling_interval_bytes);
-    for (char **name = config->process_cmdline; name != NULL && *name != NULL; name++) {
-        fputs("      process_cmdline: ", out);
-        print_quoted(out, *name);
+    fprintf(out, "      %s: %llu\n", name, (unsigned long long)value);
+}
+
+static void print_number_unless_zero(FILE *out, const char *name, uint64_t value)
+{
+    if (value != 0)
+        print_number(out, name, value);
+}
+
+static void print_list(FILE *out, const char *name, char *const *list)
+{
+    for (; list != NULL && *list != NULL; list++) {
+        fprintf(out, "      %s: ", name);
+        print_quoted(out, *list);
         fputc('\n', out);
     }
+}
+
+static void print_heapprofd_config(FILE *out, const struct heap_config *config)
+{
+    fputs("    heapprofd_config {\n", out);
+    print_number(out, "sampling_interval_bytes", config->sampling_interval_bytes);
+    print_list(out, "process_cmdline", config->process_cmdline);
+    for (size_t i = 0; i < config->pid_count; i++)
+        print_number(out, "pid", config->pids[i]);
+    print_list(out, "target_installed_by", config->target_installed_by);
+    print_list(out, "heaps", config->heaps);
+    for (size_t i = 0; i < config->heap_sampling_interval_count; i++)
+        print_number(out, "heap_sampling_intervals", config->heap_sampling_intervals[i]);
+    print_list(out, "exclude_heaps", config->exclude_heaps);
+    print_flag(out, "all_heaps", config->all_heaps);
+    print_flag(out, "stream_allocations", config->stream_allocations);
+    print_list(out, "skip_symbol_prefix", config->skip_symbol_prefix);
     if (config->dump_interval_ms != 0)
         fprintf(out,
                 "      continuous_dump_config {\n        dump_phase_ms: %u\n"
                 "        dump_interval_ms: %u\n      }\n",
                 config->dump_phase_ms, config->dump_interval_ms);
-    fprintf(out, "      shmem_size_bytes: %llu\n", (unsigned long long)config->shmem_size_bytes);
+    print_number(out, "shmem_size_bytes", config->shmem_size_bytes);
     print_flag(out, "block_client", config->block_client);
-    if (config->block_client_timeout_us != 0)
-        fprintf(out, "      block_client_timeout_us: %u\n", config->block_client_timeout_us);
+    print_number_unless_zero(out, "block_client_timeout_us", config->block_client_timeout_us);
+    print_number_unless_zero(out, "adaptive_sampling_shmem_threshold",
+                             config->adaptive_sampling_shmem_threshold);
+    print_number_unless_zero(out, "adaptive_sampling_max_sampling_interval_bytes",
+                             config->adaptive_sampling_max_sampling_interval_bytes);
+    print_number_unless_zero(out, "min_anonymous_memory_kb", config->min_anonymous_memory_kb);
+    print_number_unless_zero(out, "max_heapprofd_memory_kb", config->max_heapprofd_memory_kb);
+    print_number_unless_zero(out, "max_heapprofd_cpu_secs", config->max_heapprofd_cpu_secs);
     print_flag(out, "all", config->all);
     print_flag(out, "no_startup", config->no_startup);
     print_flag(out, "no_running", config->no_running);
@@ -151,6 +256,13 @@ char *heap_config_to_text(const struct heap_config *config)
         (message)->has_##field = (message)->field != 0;                                            \
     } while (0)
 
+/* A list for a message: it is only read. */
+#define SET_LIST(message, field, list)                                                             \
+    do {                                                                                           \
+        (message)->field = (list);                                                                 \
+        (message)->n_##field = list_length(list);                                                  \
+    } while (0)
+
 static void fill_heapprofd_config(HeapprofdConfig *message, const struct heap_config *config)
 {
     SET(message, sampling_interval_bytes, config->sampling_interval_bytes);
@@ -163,10 +275,24 @@ static void fill_heapprofd_config(HeapprofdConfig *message, const struct heap_co
     SET_UNLESS_ZERO(message, dump_at_max, config->dump_at_max);
     SET_UNLESS_ZERO(message, disable_fork_teardown, config->disable_fork_teardown);
     SET_UNLESS_ZERO(message, disable_vfork_detection, config->disable_vfork_detection);
-    message->process_cmdline = config->process_cmdline;
-    while (config->process_cmdline != NULL &&
-           config->process_cmdline[message->n_process_cmdline] != NULL)
-        message->n_process_cmdline++;
+    SET_UNLESS_ZERO(message, all_heaps, config->all_heaps);
+    SET_UNLESS_ZERO(message, stream_allocations, config->stream_allocations);
+    SET_UNLESS_ZERO(message, min_anonymous_memory_kb, config->min_anonymous_memory_kb);
+    SET_UNLESS_ZERO(message, max_heapprofd_memory_kb, config->max_heapprofd_memory_kb);
+    SET_UNLESS_ZERO(message, max_heapprofd_cpu_secs, config->max_heapprofd_cpu_secs);
+    SET_UNLESS_ZERO(message, adaptive_sampling_shmem_threshold,
+                    config->adaptive_sampling_shmem_threshold);
+    SET_UNLESS_ZERO(message, adaptive_sampling_max_sampling_interval_bytes,
+                    config->adaptive_sampling_max_sampling_interval_bytes);
+    SET_LIST(message, process_cmdline, config->process_cmdline);
+    SET_LIST(message, heaps, config->heaps);
+    SET_LIST(message, exclude_heaps, config->exclude_heaps);
+    SET_LIST(message, skip_symbol_prefix, config->skip_symbol_prefix);
+    SET_LIST(message, target_installed_by, config->target_installed_by);
+    message->pid = config->pids;
+    message->n_pid = config->pid_count;
+    message->heap_sampling_intervals = config->heap_sampling_intervals;
+    message->n_heap_sampling_intervals = config->heap_sampling_interval_count;
 }
 
 void *heap_config_to_bytes(const struct heap_config *config, size_t *length)

@@ -11,20 +11,37 @@
 
 #include "util/error.h"
 
+/* Lists of strings end in NULL, and are NULL where there is none; all are malloc'd. */
 struct heap_config {
     uint64_t sampling_interval_bytes; /* 4096 */
     uint64_t shmem_size_bytes;        /* 8388608 */
     bool block_client;                /* true */
     uint32_t block_client_timeout_us; /* 0: as long as the daemon lives */
     bool no_startup, no_running, dump_at_max, disable_fork_teardown, disable_vfork_detection, all;
-    char **process_cmdline; /* names; NULL-terminated, NULL if none */
+    bool all_heaps, stream_allocations;
+    char **process_cmdline; /* names */
     uint64_t *pids;         /* processes that run */
     size_t pid_count;
+    char **heaps, **exclude_heaps;     /* names; no heaps and not all_heaps: libc.malloc */
+    uint64_t *heap_sampling_intervals; /* as many as heaps, or none */
+    size_t heap_sampling_interval_count;
+    char **skip_symbol_prefix, **target_installed_by;
+    uint32_t min_anonymous_memory_kb; /* smaller processes are left alone */
     uint32_t max_heapprofd_memory_kb; /* guardrails; 0: none */
     uint64_t max_heapprofd_cpu_secs;
-    uint32_t duration_ms;                     /* 0: until stopped */
-    uint32_t dump_interval_ms, dump_phase_ms; /* continuous dumps; 0: none */
+    uint64_t adaptive_sampling_shmem_threshold; /* free bytes of the ring; 0: not adaptive */
+    uint64_t adaptive_sampling_max_sampling_interval_bytes; /* 0: no bound */
+    uint32_t duration_ms;                                   /* 0: until stopped */
+    uint32_t dump_interval_ms, dump_phase_ms;               /* continuous dumps; 0: none */
 };
+
+/* What was read and has no effect, in words for people. */
+struct heap_config_warnings {
+    char **messages;
+    size_t count, capacity;
+};
+
+void heap_config_warnings_clear(struct heap_config_warnings *warnings);
 
 /* The defaults of heap_profile. */
 void heap_config_init(struct heap_config *config);
@@ -33,15 +50,24 @@ void heap_config_clear(struct heap_config *config);
 /* 0, or a negative errno with what is wrong with which value and what would be right. */
 int heap_config_check(const struct heap_config *config, struct error *error);
 
-struct heap_config_warnings;
+/* heap_config_check, and that there is a target: a pid, a name, or all. */
+int heap_config_check_targets(const struct heap_config *config, struct error *error);
 
-/* Reads a serialized TraceConfig into *config, which need not be initialized. 0 or a negative errno
- * with a message; *config is to be cleared only after 0. `warnings` may be NULL. */
+/* 0 or -ENOMEM; *to is to be cleared only after 0. */
+int heap_config_copy(struct heap_config *to, const struct heap_config *from);
+
+/*
+ * Reads a TraceConfig into *config, which need not be initialized: serialized, as text, or
+ * whichever of the two it looks like. What is not for us is named in *warnings (may be NULL).
+ * 0, or a negative errno with a message that says where (line and column of a text) and what;
+ * *config is to be cleared only after 0.
+ */
 int heap_config_read_binary(const void *bytes, size_t length, struct heap_config *config,
                             struct heap_config_warnings *warnings, struct error *error);
-
-/* heap_config_check, and that it names a target. */
-int heap_config_check_targets(const struct heap_config *config, struct error *error);
+int heap_config_read_text(const char *text, size_t length, struct heap_config *config,
+                          struct heap_config_warnings *warnings, struct error *error);
+int heap_config_read(const void *bytes, size_t length, struct heap_config *config,
+                     struct heap_config_warnings *warnings, struct error *error);
 
 /* A malloc'd protobuf text form, as `heap_profile --print-config` prints it; NULL: no memory. */
 char *heap_config_to_text(const struct heap_config *config);

@@ -1,0 +1,112 @@
+/* See daemon_client.h. */
+#include "cli/daemon_client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/run_directory.h"
+#include "wire/request.h"
+
+int daemon_connect(struct error *error)
+{
+    char directory[RUN_DIRECTORY_PATH_MAX];
+    for (unsigned n = 0; n < 2; n++) {
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        if (!run_directory_candidate(n, directory))
+            continue;
+        int length = snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", directory,
+                              RUN_DIRECTORY_SOCKET);
+        if (length < 0 || (size_t)length >= sizeof(address.sun_path))
+            continue;
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        if (fd < 0)
+            return error_set(error, -errno, "cannot make a socket: %s", strerror(errno));
+        if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+            return fd;
+        int code = -errno;
+        close(fd);
+        if (code != -ENOENT && code != -ECONNREFUSED && code != -ENOTDIR)
+            return error_set(error, code, "cannot reach the daemon at %s: %s", address.sun_path,
+                             strerror(-code));
+    }
+    return error_set(error, -ENOENT, "no heapprofd is running: start it, as `heapprofd &`");
+}
+
+int daemon_send(int fd, const Heapprofd__ControlRequest *request, int passed_fd,
+                struct error *error)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct request_header header = {REQUEST_MAGIC, REQUEST_VERSION};
+    size_t length = heapprofd__control_request__get_packed_size(request);
+    if (length > REQUEST_BYTES_MAX - sizeof(header))
+        return error_set(error, -E2BIG, "the configuration is too large: %zu bytes, %zu are taken",
+                         length, (size_t)REQUEST_BYTES_MAX - sizeof(header));
+    uint8_t *bytes = malloc(length > 0 ? length : 1);
+    if (bytes == NULL)
+        return error_set(error, -ENOMEM, "no memory for a request");
+    heapprofd__control_request__pack(request, bytes);
+    struct iovec vectors[] = {{&header, sizeof(header)}, {bytes, length}};
+    struct msghdr message = {.msg_iov = vectors, .msg_iovlen = 2};
+    if (passed_fd >= 0) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control);
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(&control.header), &passed_fd, sizeof(int));
+    }
+    ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+    int code = sent < 0 ? -errno : 0;
+    free(bytes);
+    if (code < 0)
+        return error_set(error, code, "cannot ask the daemon: %s", strerror(-code));
+    return 0;
+}
+
+Heapprofd__ControlReply *daemon_receive(int fd, struct error *error)
+{
+    static uint8_t bytes[REQUEST_BYTES_MAX];
+    struct request_header header;
+    ssize_t got;
+    do {
+        got = recv(fd, bytes, sizeof(bytes), 0);
+    } while (got < 0 && errno == EINTR);
+    if (got <= 0) {
+        error_set(error, got < 0 ? -errno : -EPIPE, "the daemon went away%s%s", got < 0 ? ": " : "",
+                  got < 0 ? strerror(errno) : "");
+        return NULL;
+    }
+    Heapprofd__ControlReply *reply = NULL;
+    if ((size_t)got >= sizeof(header) && request_is_one(bytes, (size_t)got))
+        reply = heapprofd__control_reply__unpack(NULL, (size_t)got - sizeof(header),
+                                                 bytes + sizeof(header));
+    if (reply == NULL) {
+        error_set(error, -EPROTO,
+                  "the daemon's answer is not understood: is it of another version?");
+        return NULL;
+    }
+    if (reply->error == NULL)
+        return reply;
+    error_set(error, reply->error_code < 0 ? reply->error_code : -EIO, "%s", reply->error);
+    heapprofd__control_reply__free_unpacked(reply, NULL);
+    return NULL;
+}
+
+Heapprofd__ControlReply *daemon_ask(const Heapprofd__ControlRequest *request, struct error *error)
+{
+    int fd = daemon_connect(error);
+    if (fd < 0)
+        return NULL;
+    Heapprofd__ControlReply *reply =
+        daemon_send(fd, request, -1, error) == 0 ? daemon_receive(fd, error) : NULL;
+    close(fd);
+    return reply;
+}

@@ -1,0 +1,38 @@
+/* See finish.h. */
+#include "cli/finish.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cli/report.h"
+
+static void print_summary(const struct output *output, const struct profile *profile, int files)
+{
+    struct report_options report = {
+        .view = REPORT_MAX,
+        .brief = true,
+        .colours = isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL,
+    };
+    report_print_text(profile, &report, stderr);
+    fprintf(stderr, "\nProfile in %s: raw-trace and %d pprof file%s\n", output->directory, files,
+            files == 1 ? "" : "s");
+    fprintf(stderr,
+            "  heap_profile report %s            all callsites; --tree, --view max, --json\n",
+            output->directory);
+    fprintf(stderr, "  go tool pprof -http=: %s/*.pb.gz  flame graph in a browser\n",
+            output->directory);
+    fprintf(stderr, "  https://ui.perfetto.dev           opens %s\n", output->trace);
+}
+
+int finish_output(const struct output *output, bool quiet, struct error *error)
+{
+    struct profile *profile = profile_read(output->trace, error);
+    if (profile == NULL)
+        return error->code;
+    int files = output_write_pprof(output->directory, profile, error);
+    if (files >= 0 && !quiet)
+        print_summary(output, profile, files);
+    profile_free(profile);
+    return files < 0 ? files : 0;
+}

@@ -1,0 +1,95 @@
+/* See machine_session.h. */
+#include "cli/machine_session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/finish.h"
+#include "cli/output.h"
+#include "cli/session_run.h"
+
+static bool quiet;
+
+static void tell_started(bool in_daemon)
+{
+    if (!quiet)
+        fprintf(stderr, "Profiling%s; Ctrl-C ends it and writes the profile.\n",
+                in_daemon ? " through the running heapprofd" : "");
+}
+
+/* One line, rewritten, on a terminal alone. */
+static void show_progress(const struct session_progress *progress)
+{
+    fprintf(stderr, "\r\033[K%.1f s, %u process%s, %.1f MB live, %llu samples, %llu lost",
+            (double)progress->elapsed_ms / 1000, progress->processes,
+            progress->processes == 1 ? "" : "es", progress->live_bytes / 1e6,
+            (unsigned long long)progress->samples, (unsigned long long)progress->lost);
+}
+
+static int open_trace(const struct machine_session *session, struct output *output,
+                      struct error *error)
+{
+    if (session->trace_path == NULL) {
+        int code = output_create(output, session->output, error);
+        return code < 0 ? code : output_open_trace(output, error);
+    }
+    int fd = open(session->trace_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return error_set(error, -errno, "cannot write %s: %s", session->trace_path,
+                         strerror(errno));
+    return fd;
+}
+
+static void tell_end(const struct session_run_result *result)
+{
+    if (result->daemon_ended)
+        fputs("heap_profile: the daemon ended, and the session with it\n", stderr);
+    if (result->hit_guardrail)
+        fputs("heap_profile: a guardrail of the configuration ended the session\n", stderr);
+    if (result->profiled == 0)
+        fputs("heap_profile: no process was profiled: the report says why\n", stderr);
+}
+
+int machine_session_run(const struct machine_session *session)
+{
+    struct error error = {0};
+    struct output output = {.is_own = false};
+    int trace_fd = open_trace(session, &output, &error);
+    if (trace_fd < 0) {
+        fprintf(stderr, "heap_profile: %s\n", error.message);
+        return MACHINE_SESSION_FAILED;
+    }
+    quiet = session->quiet;
+    bool progress = !quiet && isatty(STDERR_FILENO);
+    struct session_run_options options = {
+        .config = session->config,
+        .follow_children = session->follow_children,
+        .trace_fd = trace_fd,
+        .progress = progress ? show_progress : NULL,
+        .started = tell_started,
+    };
+    struct session_run_result result;
+    int code = session_run(&options, &result, &error);
+    bool wrote = lseek(trace_fd, 0, SEEK_END) > 0;
+    close(trace_fd);
+    if (progress)
+        fputs("\r\033[K", stderr);
+    if (code < 0)
+        fprintf(stderr, "heap_profile: %s\n", error.message);
+    if (session->trace_path == NULL && wrote) {
+        output_publish(&output);
+        int finished = finish_output(&output, quiet, &error);
+        if (finished < 0)
+            fprintf(stderr, "heap_profile: %s\n", error.message);
+        code = code < 0 ? code : finished;
+    } else if (session->trace_path == NULL) {
+        output_discard(&output);
+    }
+    if (code < 0)
+        return MACHINE_SESSION_FAILED;
+    tell_end(&result);
+    return result.profiled > 0 ? MACHINE_SESSION_DONE : MACHINE_SESSION_EMPTY;
+}

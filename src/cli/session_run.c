@@ -1,0 +1,223 @@
+/* See session_run.h. */
+#include "cli/session_run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cli/daemon_client.h"
+#include "daemon/station.h"
+
+static int take_signals(sigset_t *before)
+{
+    sigset_t ours;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGINT);
+    sigaddset(&ours, SIGTERM);
+    sigaddset(&ours, SIGHUP);
+    sigprocmask(SIG_BLOCK, &ours, before);
+    return signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void give_signals_back(int signals, const sigset_t *before)
+{
+    struct signalfd_siginfo info;
+    while (signals >= 0 && read(signals, &info, sizeof(info)) > 0)
+        ;
+    if (signals >= 0)
+        close(signals);
+    sigprocmask(SIG_SETMASK, before, NULL);
+}
+
+/* --- in the daemon --- */
+
+static int start_remote(int fd, const struct session_run_options *options, struct error *error)
+{
+    Heapprofd__ControlRequest__Start start = HEAPPROFD__CONTROL_REQUEST__START__INIT;
+    Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
+    start.trace_config.data = heap_config_to_bytes(options->config, &start.trace_config.len);
+    if (start.trace_config.data == NULL)
+        return error_set(error, -ENOMEM, "no memory for the configuration");
+    start.has_trace_config = start.has_follow_children = start.has_progress = true;
+    start.follow_children = options->follow_children;
+    start.progress = options->progress != NULL;
+    request.start = &start;
+    int code = daemon_send(fd, &request, options->trace_fd, error);
+    free(start.trace_config.data);
+    if (code < 0)
+        return code;
+    Heapprofd__ControlReply *reply = daemon_receive(fd, error);
+    if (reply == NULL)
+        return error->code;
+    heapprofd__control_reply__free_unpacked(reply, NULL);
+    return 0;
+}
+
+/* Takes in one reply; true: it was the last. */
+static bool take_reply(const Heapprofd__ControlReply *reply,
+                       const struct session_run_options *options, struct session_run_result *result)
+{
+    const Heapprofd__ControlSession *from = reply->progress;
+    if (from != NULL && options->progress != NULL) {
+        struct session_progress progress = {
+            .elapsed_ms = from->elapsed_ms,
+            .processes = from->process_count,
+            .live_bytes = from->live_bytes,
+            .samples = from->samples,
+            .lost = from->lost,
+        };
+        options->progress(&progress);
+    }
+    if (reply->end == NULL)
+        return false;
+    result->profiled = reply->end->profiled;
+    result->absent = reply->end->absent;
+    result->hit_guardrail = reply->end->reason == HEAPPROFD__CONTROL_REPLY__END__REASON__GUARDRAIL;
+    result->daemon_ended = reply->end->reason == HEAPPROFD__CONTROL_REPLY__END__REASON__DAEMON_ENDS;
+    return true;
+}
+
+static int run_remote(int fd, int signals, const struct session_run_options *options,
+                      struct session_run_result *result, struct error *error)
+{
+    int code = start_remote(fd, options, error);
+    if (code == 0 && options->started != NULL)
+        options->started(true);
+    struct pollfd polled[] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+    for (bool over = false; code == 0 && !over;) {
+        if (poll(polled, 2, -1) < 0 && errno != EINTR)
+            return error_set(error, -errno, "cannot wait for the daemon: %s", strerror(errno));
+        if (polled[1].revents != 0) {
+            /* The daemon sees the end of what it is asked, and answers with the end. */
+            shutdown(fd, SHUT_WR);
+            polled[1].fd = -1;
+        }
+        if (polled[0].revents == 0)
+            continue;
+        Heapprofd__ControlReply *reply = daemon_receive(fd, error);
+        if (reply == NULL)
+            return error->code;
+        over = take_reply(reply, options, result);
+        heapprofd__control_reply__free_unpacked(reply, NULL);
+    }
+    return code;
+}
+
+/* --- in this process --- */
+
+struct local {
+    struct station station;
+    const struct session_run_options *options;
+    int signals;
+    bool over;
+};
+
+static void handle_readable(void *context, int fd)
+{
+    struct local *local = context;
+    local->over |= fd == local->signals;
+}
+
+static void handle_over(void *context, struct session *session)
+{
+    struct local *local = context;
+    (void)session;
+    local->over = true;
+}
+
+static void handle_progress(void *context, struct session *session, uint64_t now_ms)
+{
+    struct local *local = context;
+    station_invite(&local->station);
+    if (local->options->progress == NULL)
+        return;
+    struct session_progress progress = {
+        .elapsed_ms = now_ms - session->start_ms,
+        .processes = (unsigned)session->target_count,
+        .live_bytes = session_live_bytes(session),
+        .samples = session_samples(session),
+        .lost = session_lost(session),
+    };
+    local->options->progress(&progress);
+}
+
+/* The place of the daemon that does not run: so that preloaded processes find us. Without
+ * such a place, only those can be profiled that can be attached to. */
+static int open_station(struct local *local, const struct server_user *user, struct error *error)
+{
+    char path[RUN_DIRECTORY_PATH_MAX];
+    if (run_directory_choose(path, error) == 0) {
+        int code = station_open(&local->station, path, -1, user, error);
+        if (code == 0 || code == -EINVAL)
+            return code;
+    }
+    return station_open(&local->station, NULL, -1, user, error);
+}
+
+static int run_local(int signals, const struct session_run_options *options,
+                     struct session_run_result *result, struct error *error)
+{
+    struct local local = {.options = options, .signals = signals};
+    const struct server_user user = {.readable = handle_readable,
+                                     .session_over = handle_over,
+                                     .progress = handle_progress,
+                                     .context = &local};
+    struct heap_config config;
+    struct access_requester self = access_self();
+    int code = open_station(&local, &user, error);
+    if (code < 0)
+        return code;
+    code = server_watch(&local.station.server, signals);
+    if (code < 0)
+        error_set(error, code, "cannot listen to signals: %s", strerror(-code));
+    if (code == 0 && (code = heap_config_copy(&config, options->config)) < 0)
+        error_set(error, code, "no memory for the configuration");
+    struct session *session = NULL;
+    if (code == 0)
+        session = station_start(&local.station, &config, options->follow_children, &self,
+                                options->trace_fd, error);
+    if (session != NULL) {
+        if (options->started != NULL)
+            options->started(false);
+        while (!local.over)
+            server_step(&local.station.server);
+        struct station_outcome outcome;
+        result->hit_guardrail = session->over == SESSION_OVER_GUARDRAIL;
+        code = station_finish(&local.station, session, &outcome);
+        result->profiled = outcome.profiled;
+        result->absent = outcome.absent;
+        if (code < 0)
+            error_set(error, code, "cannot write the trace: %s", strerror(-code));
+    } else if (code == 0) {
+        code = error->code;
+    }
+    station_close(&local.station);
+    return code;
+}
+
+int session_run(const struct session_run_options *options, struct session_run_result *result,
+                struct error *error)
+{
+    sigset_t before;
+    *result = (struct session_run_result){0};
+    int signals = take_signals(&before);
+    if (signals < 0) {
+        int code = error_set(error, -errno, "cannot listen to signals: %s", strerror(errno));
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        return code;
+    }
+    int fd = daemon_connect(error), code;
+    if (fd >= 0) {
+        code = run_remote(fd, signals, options, result, error);
+        close(fd);
+    } else {
+        code = fd == -ENOENT ? run_local(signals, options, result, error) : fd;
+    }
+    give_signals_back(signals, &before);
+    return code;
+}

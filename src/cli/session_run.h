@@ -1,0 +1,43 @@
+/*
+ * Runs a session of the machine until it is over: in the daemon where one runs, else in this
+ * process.
+ */
+#ifndef HEAPPROFD_CLI_SESSION_RUN_H
+#define HEAPPROFD_CLI_SESSION_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "trace/trace_config.h"
+#include "util/error.h"
+
+struct session_progress {
+    uint64_t elapsed_ms;
+    unsigned processes; /* profiled now */
+    double live_bytes;
+    uint64_t samples, lost;
+};
+
+struct session_run_options {
+    const struct heap_config *config;
+    bool follow_children;
+    int trace_fd;
+    /* Some times a second; NULL: not wanted. */
+    void (*progress)(const struct session_progress *progress);
+    /* Once, when all is set up; `in_daemon`: a running daemon does it. NULL: not wanted. */
+    void (*started)(bool in_daemon);
+};
+
+struct session_run_result {
+    unsigned profiled; /* processes that have a profile */
+    unsigned absent;   /* that were wanted and have none; the trace says why */
+    bool hit_guardrail;
+    bool daemon_ended; /* the daemon was told to end */
+};
+
+/* Returns when the duration has passed, on SIGINT, SIGTERM or SIGHUP, or when somebody stops the
+ * session. 0, or a negative errno with a message. */
+int session_run(const struct session_run_options *options, struct session_run_result *result,
+                struct error *error);
+
+#endif
