@@ -31,7 +31,8 @@ struct ring_thread *client_no_slot;
 __thread uintptr_t client_cell_distance;
 
 static struct sampler_rule rule;
-static bool is_set_up; /* stays true in a forked child */
+static bool is_set_up;             /* stays true in a forked child */
+static const char *session_socket; /* of the daemon that has, or had, this process's session */
 
 const struct sampler_rule *session_rule(void)
 {
@@ -74,6 +75,7 @@ static int shake_hands(const char *socket_path, enum handshake_origin origin)
         return result;
     rule =
         (struct sampler_rule){reply.interval_bytes, sampling_certain_bytes(reply.interval_bytes)};
+    session_socket = socket_path;
     client.start_ms = reply.start_ms;
     client.block_timeout_us = reply.block_client_timeout_us;
     client.daemon_pid = daemon_pid;
@@ -93,11 +95,13 @@ static enum client_state begin(bool forked)
     /* A child's parent may have forbidden system calls: only one that was profiled asks. */
     if (forked && (client.flags & HANDSHAKE_HELLO_AFTER_FORK) == 0)
         return fall_asleep();
-    if (shake_hands(handshake_socket_of_command(), origin) == 0)
-        return CLIENT_ACTIVE;
-    const char *socket_path = invitation_at_startup();
-    if (socket_path != NULL && shake_hands(socket_path, origin) == 0)
-        return CLIENT_ACTIVE;
+    const char *const sockets[] = {session_socket, handshake_socket_of_command(),
+                                   invitation_at_startup()};
+    for (size_t i = 0; i < sizeof(sockets) / sizeof(sockets[0]); i++) {
+        bool asked = i > 0 && sockets[i] == session_socket;
+        if (sockets[i] != NULL && !asked && shake_hands(sockets[i], origin) == 0)
+            return CLIENT_ACTIVE;
+    }
     return fall_asleep();
 }
 

@@ -299,6 +299,10 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
     else
         explain_amount(facts, text, size);
 
+    if (facts->forked && facts->samples > 0)
+        say(text, size,
+            "The process began as a copy of its parent: what it inherited is not part of this "
+            "profile.");
     if (facts->replaced != NULL && facts->replaced_kept)
         say(text, size,
             "Before its exec this process was %s; what that allocated stands in a heap of its own.",

@@ -26,6 +26,7 @@ struct diagnosis_facts {
     bool corrupted;
     bool out_of_memory;        /* the daemon was, for this process's books */
     bool hit_guardrail;        /* max_heapprofd_memory_kb or max_heapprofd_cpu_secs was passed */
+    bool forked;               /* its profile began with a fork */
     bool running;              /* when the session ended */
     bool interrupted;          /* the session was ended by a signal to us */
     const char *became;        /* name of what it became by exec; NULL: nothing */

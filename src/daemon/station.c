@@ -113,6 +113,7 @@ int station_finish(struct station *station, struct session *session,
     /* First: nobody is to join a session that ends. */
     server_remove_session(&station->server, session);
     announce(station);
+    station_invite(station);
     session_end_targets(session, false);
     reach_explain(session);
     if (outcome != NULL)

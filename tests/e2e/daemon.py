@@ -1,0 +1,584 @@
+#!/usr/bin/python3
+"""heapprofd as a service, and what it is asked for: each behaviour by its name.
+
+    daemon.py CASE
+
+The programs that are profiled do what they are told (tests/programs/commanded.c), at interval 1, so
+that every figure is known.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import harness
+from harness import BUILD, TOOL, check, program, run
+
+DAEMON = os.path.join(BUILD, "heapprofd")
+LIBRARY = os.path.join(BUILD, "libheapprofd_preload.so")
+PATIENCE = 30
+
+
+def wait_for(what, condition):
+    """Waits until the condition holds; what it gave. Not within PATIENCE seconds is a failure."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.01)
+    harness.fail(f"{what}: not within {PATIENCE} s")
+    return None
+
+
+class Daemon:
+    """A heapprofd in a run directory of its own."""
+
+    def __init__(self, directory):
+        self.log_path = os.path.join(directory, "log")
+        self.environment = {**os.environ, "HEAPPROFD_RUN_DIR": os.path.join(directory, "run")}
+        self.process = None
+
+    def start(self):
+        with open(self.log_path, "a") as log:
+            self.process = subprocess.Popen([DAEMON], stderr=log, env=self.environment)
+        wait_for("the daemon's socket", lambda: self.status() is not None)
+        return self
+
+    def log(self):
+        with open(self.log_path) as log:
+            return log.read()
+
+    def status(self):
+        outcome = run([TOOL, "status", "--json"], env=self.environment)
+        return json.loads(outcome.stdout) if outcome.status == 0 else None
+
+    def profiled_pids(self):
+        status = self.status()
+        return {p["pid"] for s in status["sessions"] for p in s["processes"]} if status else set()
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE)
+
+
+class Commanded:
+    """A preloaded program that does what it is told."""
+
+    def __init__(self, environment, name=None, directory=None, preload=True):
+        path = program("commanded")
+        if name:
+            copy = os.path.join(directory, name)
+            if not os.path.exists(copy):
+                shutil.copy(path, copy)
+            path = copy
+        environment = {**environment, **({"LD_PRELOAD": LIBRARY} if preload else {})}
+        self.process = subprocess.Popen(
+            [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0
+        )
+        self.pid = self.process.pid
+        self.tell("hold 1 1")
+
+    def tell(self, line, answers=True):
+        self.process.stdin.write(line.encode() + b"\n")
+        if answers:
+            got = self.process.stdout.readline()
+            check(got == b"ok\n", f"process {self.pid} answered {got!r} to {line!r}")
+
+    def wake(self):
+        """Allocates what a dormant process allocates between two looks."""
+        self.tell("churn 2000 100")
+
+    def end(self):
+        self.process.stdin.close()
+        status = self.process.wait(PATIENCE)
+        self.process.stdout.close()
+        return status
+
+
+class Session:
+    """A heap_profile that runs until it is told to end."""
+
+    def __init__(self, daemon, output, *options):
+        self.output = output
+        self.process = subprocess.Popen(
+            [TOOL, "-i", "1", "-o", output, *options],
+            env=daemon.environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
+        )
+        line = self.process.stderr.readline()
+        check(b"Profiling" in line, f"heap_profile began with {line!r}")
+
+    def end(self, number=signal.SIGINT):
+        if number:
+            self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=PATIENCE)
+        self.stderr = err.decode()
+        return self.process.returncode
+
+    def report(self):
+        return report_of(self.output)
+
+
+def report_of(path, *options):
+    outcome = run([TOOL, "report", "--json", *options, path])
+    check(outcome.status == 0, f"report of {path}: {outcome.stderr!r}")
+    return json.loads(outcome.stdout)
+
+
+def heap_of(report, pid):
+    found = [heap for heap in report["heaps"] if heap["pid"] == pid]
+    return found[-1] if found else None
+
+
+def figure(heap, function, name):
+    """The sum of a figure over the callsites of a function."""
+    return sum(
+        site[name]["estimate"]
+        for site in (heap or {"callsites": []})["callsites"]
+        if site["frames"] and site["frames"][0]["name"] == function
+    )
+
+
+def check_figure(heap, function, name, wanted):
+    got = figure(heap, function, name)
+    check(got == wanted, f"{function} {name}: {got}, truth {wanted}")
+
+
+@contextlib.contextmanager
+def scene(start=True):
+    """A daemon, its directory, and an end for both."""
+    directory = tempfile.mkdtemp(prefix="test-daemon-")
+    daemon = Daemon(directory)
+    try:
+        if start:
+            daemon.start()
+        yield daemon, directory
+    finally:
+        if daemon.process and daemon.process.poll() is None:
+            daemon.end()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def joined(daemon, *processes):
+    """Waits until these are profiled; they allocate, so that they notice."""
+
+    def all_in():
+        for process in processes:
+            process.wake()
+        return {p.pid for p in processes} <= daemon.profiled_pids()
+
+    return wait_for(f"{[p.pid for p in processes]} joining", all_in)
+
+
+# --- heapprofd's own list of behaviours ---
+
+
+def two_processes():
+    with scene() as (daemon, directory):
+        first, second = Commanded(daemon.environment), Commanded(daemon.environment)
+        session = Session(
+            daemon, os.path.join(directory, "o"), "-p", f"{first.pid},{second.pid}"
+        )
+        joined(daemon, first, second)
+        first.tell("hold 10 1000")
+        second.tell("hold 20 500")
+        check(session.end() == 0, f"status of the session: {session.stderr}")
+        report = session.report()
+        check_figure(heap_of(report, first.pid), "hold_block", "space", 10000)
+        check_figure(heap_of(report, second.pid), "hold_block", "space", 10000)
+        check_figure(heap_of(report, second.pid), "hold_block", "objects", 20)
+        check(first.end() == 0 and second.end() == 0, "the programs' own ends")
+
+
+def discover_by_name():
+    with scene() as (daemon, directory):
+        wanted = Commanded(daemon.environment, "wanted_name", directory)
+        other = Commanded(daemon.environment, "other_name", directory)
+        session = Session(daemon, os.path.join(directory, "o"), "-n", "wanted_name")
+        joined(daemon, wanted)
+        other.wake()
+        wanted.tell("hold 3 100")
+        session.end()
+        report = session.report()
+        check({heap["pid"] for heap in report["heaps"]} == {wanted.pid}, "only the named one")
+        check_figure(heap_of(report, wanted.pid), "hold_block", "space", 300)
+        wanted.end(), other.end()
+
+
+def names_with_slashes_and_at():
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment, "slashed", directory)
+        session = Session(daemon, os.path.join(directory, "o"), "-n", "/some/where/slashed@1.2")
+        joined(daemon, process)
+        session.end()
+        check(heap_of(session.report(), process.pid), "a name with slashes and @ is matched")
+        process.end()
+
+
+def startup_by_name():
+    with scene() as (daemon, directory):
+        output = os.path.join(directory, "o")
+        session = Session(daemon, output, "-n", "late_comer", "--no-running")
+        process = Commanded(daemon.environment, "late_comer", directory)
+        process.tell("hold 5 200")
+        check(process.end() == 0, "its own end")
+        session.end()
+        heap = heap_of(session.report(), process.pid)
+        # From its very first allocation on, which is that of one byte.
+        check_figure(heap, "hold_block", "alloc_space", 1001)
+        check_figure(heap, "hold_block", "alloc_objects", 6)
+
+
+def no_startup():
+    with scene() as (daemon, directory):
+        session = Session(daemon, os.path.join(directory, "o"), "-n", "late_comer", "--no-startup")
+        process = Commanded(daemon.environment, "late_comer", directory)
+        process.wake()
+        process.end()
+        check(session.end() == 3, "nothing was profiled: exit code 3")
+        check("No process" in session.stderr or "no process" in session.stderr, session.stderr)
+
+
+def reinit_after_session():
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        for round_number in range(5):
+            output = os.path.join(directory, f"o{round_number}")
+            session = Session(daemon, output, "-p", str(process.pid))
+            joined(daemon, process)
+            process.tell(f"hold {round_number + 1} 1000")
+            session.end()
+            heap = heap_of(session.report(), process.pid)
+            check_figure(heap, "hold_block", "alloc_objects", round_number + 1)
+            process.tell("drop")
+        check(process.end() == 0, "its own end")
+
+
+def reinit_after_invalid():
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        outcome = run(
+            [TOOL, "-p", str(process.pid), "-i", "0", "-o", os.path.join(directory, "bad")],
+            env=daemon.environment,
+        )
+        check(outcome.status == 2 and b"interval is 0" in outcome.stderr, repr(outcome.stderr))
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+        joined(daemon, process)
+        process.tell("hold 2 10")
+        session.end()
+        check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 20)
+        process.end()
+
+
+def concurrent_session():
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        first = Session(daemon, os.path.join(directory, "o1"), "-p", str(process.pid))
+        joined(daemon, process)
+        second = Session(daemon, os.path.join(directory, "o2"), "-p", str(process.pid))
+        process.tell("hold 4 25")
+        check(second.end() == 3, "the second has no profile: exit code 3")
+        heap = heap_of(second.report(), process.pid)
+        check(heap and heap["rejected_concurrent"], "it is rejected as concurrent")
+        check("Another session" in second.stderr, f"and says so: {second.stderr}")
+        first.end()
+        check_figure(heap_of(first.report(), process.pid), "hold_block", "space", 100)
+        process.end()
+
+
+def active_at_exit():
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+        joined(daemon, process)
+        process.tell("hold 7 1000")
+        process.tell("exit 5", answers=False)
+        check(process.process.wait(PATIENCE) == 5, "its own exit code")
+        session.end()
+        check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 7000)
+
+
+def final_flush():
+    """What was allocated a moment before the end is in the profile."""
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+        joined(daemon, process)
+        process.tell("hold 100000 16")
+        session.end()
+        check_figure(heap_of(session.report(), process.pid), "hold_block", "objects", 100000)
+        process.end()
+
+
+def dump_at_max():
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        session = Session(
+            daemon, os.path.join(directory, "o"), "-p", str(process.pid), "--dump-at-max"
+        )
+        joined(daemon, process)
+        process.tell("hold 10 100000")
+        process.tell("drop")
+        process.tell("hold 3 100")
+        session.end()
+        heap = heap_of(session.report(), process.pid)
+        check_figure(heap, "hold_block", "max", 1000000)
+        check_figure(heap, "hold_block", "max_objects", 10)
+        process.end()
+
+
+def continuous_dumps_add_up():
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        session = Session(
+            daemon, os.path.join(directory, "o"), "-p", str(process.pid), "-c", "100"
+        )
+        joined(daemon, process)
+        for _ in range(6):
+            process.tell("hold 5 100")
+            time.sleep(0.1)
+        session.end()
+        files = [f for f in os.listdir(session.output) if f.endswith(".pb.gz")]
+        check(len(files) >= 5, f"a file a dump: {files}")
+        heap = heap_of(session.report(), process.pid)
+        check_figure(heap, "hold_block", "alloc_space", 3000)
+        check_figure(heap, "hold_block", "space", 3000)
+        process.end()
+
+
+# --- the daemon itself ---
+
+
+def snapshots():
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+        joined(daemon, process)
+        process.tell("hold 1 1000")
+        outcome = run([TOOL, "snapshot"], env=daemon.environment)
+        check(outcome.status == 0 and b"1 session" in outcome.stdout, repr(outcome))
+        daemon.process.send_signal(signal.SIGUSR1)
+        wait_for("the snapshot by signal", lambda: "on a signal" in daemon.log())
+        outcome = run([TOOL, "stop"], env=daemon.environment)
+        check(outcome.status == 0 and b"ended 1" in outcome.stdout, repr(outcome.stdout))
+        check(session.end(None) == 0, "stopped from outside, the session ends well")
+        files = sorted(f for f in os.listdir(session.output) if f.endswith(".pb.gz"))
+        check(len(files) == 3, f"two snapshots and the end: {files}")
+        outcome = run([TOOL, "stop"], env=daemon.environment)
+        check(outcome.status == 1 and b"no such session" in outcome.stderr, repr(outcome.stderr))
+        process.end()
+
+
+def second_daemon():
+    with scene() as (daemon, _):
+        outcome = run([DAEMON], env=daemon.environment)
+        check(outcome.status == 1, f"a second daemon: status {outcome.status}")
+        check(
+            b"another heapprofd serves" in outcome.stderr
+            and str(daemon.process.pid).encode() in outcome.stderr,
+            repr(outcome.stderr),
+        )
+        check(daemon.end() == 0, "the first one's end")
+        outcome = run([TOOL, "status"], env=daemon.environment)
+        check(outcome.status == 1 and b"no heapprofd" in outcome.stderr, repr(outcome.stderr))
+
+
+def without_daemon():
+    """The session runs in heap_profile itself; processes that know the place join it."""
+    with scene() as (daemon, directory):
+        daemon.end()
+        process = Commanded(daemon.environment)
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+        joined(daemon, process) if False else [process.wake() for _ in range(20)]
+        time.sleep(0.3)
+        process.tell("hold 6 50")
+        session.end()
+        check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 300)
+        check(process.end() == 0, "its own end")
+
+
+def daemon_killed():
+    """The program goes on, and joins the next daemon's session."""
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        session = Session(daemon, os.path.join(directory, "o1"), "-p", str(process.pid))
+        joined(daemon, process)
+        daemon.end(signal.SIGKILL)
+        check(session.end(None) == 1, "the session fails")
+        check("daemon went away" in session.stderr, session.stderr)
+        process.tell("churn 400000 64")
+        daemon.start()
+        session = Session(daemon, os.path.join(directory, "o2"), "-p", str(process.pid))
+        joined(daemon, process)
+        process.tell("hold 9 100")
+        session.end()
+        check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 900)
+        check(process.end() == 0, "its own end")
+
+
+def requester_killed():
+    """Whoever is killed leaves no session behind."""
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+        joined(daemon, process)
+        process.tell("hold 2 100")
+        session.end(signal.SIGKILL)
+        wait_for("the session's end", lambda: not daemon.status()["sessions"])
+        report = report_of(os.path.join(session.output, "raw-trace"))
+        check_figure(heap_of(report, process.pid), "hold_block", "space", 200)
+        process.end()
+
+
+def record():
+    """--print-config, fed back, profiles the same."""
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        options = ["-p", str(process.pid), "-i", "1", "-d", "1500"]
+        config = run([TOOL, *options, "--print-config"]).stdout
+        trace = os.path.join(directory, "trace")
+        recording = subprocess.Popen(
+            [TOOL, "record", "-c", "-", "--txt", "-o", trace],
+            stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=daemon.environment,
+        )
+        recording.stdin.write(config)
+        recording.stdin.close()
+        joined(daemon, process)
+        process.tell("hold 8 10")
+        check(recording.wait(PATIENCE) == 0, "status of record")
+        recording.stderr.close()
+        check_figure(heap_of(report_of(trace), process.pid), "hold_block", "space", 80)
+        process.end()
+
+
+def config_errors():
+    base = (
+        'data_sources { config { name: "android.heapprofd"\n heapprofd_config {\n'
+        'sampling_interval_bytes: 4096\n process_cmdline: "x"\n %s } } }'
+    )
+    cases = [
+        (base % "no_such: 1", "5:2: HeapprofdConfig has no field 'no_such'"),
+        (base % "all_heap: true", "did you mean all_heaps"),
+        (base % "sampling_interval_bytes: 0", "interval is 0"),
+        (base % "sampling_interval_bytes: -1", "does not fit"),
+        (base % "no_startup: true no_running: true", "no_startup and no_running"),
+        (base % "shmem_size_bytes: 12288", "power of two"),
+        (base % 'process_cmdline: "a*"', "pattern"),
+        (base % 'heaps: "a" heap_sampling_intervals: [1, 2]', "heap_sampling_intervals"),
+        (base % "continuous_dump_config { dump_phase_ms: 5 }", "phase"),
+        (base % 'process_cmdline: "never ends', "has no end"),
+        ("data_sources {", "text ends before"),
+        ('data_sources { config { name: "linux.ftrace" } }', "no data source android.heapprofd"),
+        ("", "no data source"),
+    ]
+    with tempfile.TemporaryDirectory() as directory:
+        for text, wanted in cases:
+            trace = os.path.join(directory, "trace")
+            outcome = run([TOOL, "record", "-c", "-", "-o", trace], stdin=text.encode())
+            check(outcome.status == 2, f"{text!r}: status {outcome.status}, {outcome.stderr!r}")
+            check(wanted in outcome.stderr.decode(), f"{text!r}: {outcome.stderr!r}")
+            check(not os.path.exists(trace), f"{text!r} left a trace")
+
+
+def foreign_data_sources():
+    text = (
+        'buffers { size_kb: 1 }\ndata_sources { config { name: "linux.ftrace" ftrace_config {\n'
+        'ftrace_events: "sched/sched_switch" } } }\n'
+        'data_sources { config { name: "android.heapprofd" heapprofd_config {\n'
+        "sampling_interval_bytes: 1 pid: 4194303 shmem_size_bytes: 8192 } } }\nduration_ms: 100\n"
+    )
+    with scene(start=False) as (daemon, directory):
+        trace = os.path.join(directory, "trace")
+        outcome = run(
+            [TOOL, "record", "-c", "-", "-o", trace], stdin=text.encode(), env=daemon.environment
+        )
+        stderr = outcome.stderr.decode()
+        check("data source 'linux.ftrace' is not ours" in stderr, stderr)
+        check("2:" in stderr and "ftrace_config" in stderr, stderr)
+        check(outcome.status == 3, f"no such process: status {outcome.status}")
+
+
+def forks():
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        session = Session(
+            daemon, os.path.join(directory, "o"), "-p", str(process.pid), "--follow-children"
+        )
+        joined(daemon, process)
+        process.tell("fork")
+        session.end()
+        report = session.report()
+        children = [heap for heap in report["heaps"] if heap["pid"] != process.pid]
+        check(len(children) == 1, f"the child has a profile of its own: {len(children)}")
+        check_figure(children[0] if children else None, "child_block", "alloc_space", 10000)
+        check_figure(heap_of(report, process.pid), "child_block", "alloc_space", 0)
+        session = Session(daemon, os.path.join(directory, "o2"), "-p", str(process.pid))
+        joined(daemon, process)
+        process.tell("fork")
+        session.end()
+        pids = {heap["pid"] for heap in session.report()["heaps"]}
+        check(pids == {process.pid}, f"not asked for, no child is profiled: {pids}")
+        process.end()
+
+
+def many_processes():
+    """200 at once."""
+    with scene() as (daemon, directory):
+        session = Session(
+            daemon, os.path.join(directory, "o"), "-n", "crowd", "--shmem-size", "64k"
+        )
+        crowd = [Commanded(daemon.environment, "crowd", directory) for _ in range(200)]
+        for number, process in enumerate(crowd):
+            process.tell(f"hold {number + 1} 100")
+        check(len(daemon.profiled_pids()) == 200, f"{len(daemon.profiled_pids())} of 200 profiled")
+        session.end()
+        report = session.report()
+        for number, process in enumerate(crowd):
+            check_figure(
+                heap_of(report, process.pid), "hold_block", "alloc_space", 100 * (number + 1) + 1
+            )
+            process.end()
+
+
+def guardrail():
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        config = (
+            'data_sources { config { name: "android.heapprofd" heapprofd_config {\n'
+            f"sampling_interval_bytes: 1 pid: {process.pid} max_heapprofd_memory_kb: 1 }} }} }}"
+        )
+        trace = os.path.join(directory, "trace")
+        outcome = run(
+            [TOOL, "record", "-c", "-", "-o", trace], stdin=config.encode(), env=daemon.environment
+        )
+        check("guardrail" in outcome.stderr.decode(), outcome.stderr.decode())
+        check(process.end() == 0, "its own end")
+
+
+def strangers_get_a_refusal():
+    """Garbage on the socket harms nobody."""
+    import socket as sockets
+
+    with scene() as (daemon, _):
+        path = os.path.join(daemon.environment["HEAPPROFD_RUN_DIR"], "socket")
+        messages = [b"", b"x", b"HPCT", b"TCPH" * 100, b"TCPH\x01\0\0\0" + b"\xff" * 1000,
+                    b"SHPH\x01\0\0\0" + b"\0" * 80, b"\0" * 200000]
+        for message in messages:
+            for _ in range(20):
+                peer = sockets.socket(sockets.AF_UNIX, sockets.SOCK_SEQPACKET)
+                peer.connect(path)
+                with contextlib.suppress(OSError):
+                    peer.send(message)
+                peer.close()
+        check(daemon.status() is not None, "the daemon still serves")
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
+    harness.finish()

@@ -1,0 +1,104 @@
+/*
+ * Does what its standard input says, a line each, and answers "ok" when it is done:
+ *
+ *   hold COUNT BYTES   allocates so many blocks and keeps them
+ *   drop               frees all that it holds
+ *   churn COUNT BYTES  allocates and frees so many, one at a time
+ *   exit STATUS        ends without freeing
+ *   fork               has a child do "hold 10 1000" and end; answers when it has
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "truth.h"
+
+enum { HELD_MAX = 1000000 };
+
+static void *held[HELD_MAX];
+static size_t held_count;
+
+static CALLSITE void *hold_block(size_t bytes)
+{
+    return kept(malloc(bytes));
+}
+
+static CALLSITE void *churn_block(size_t bytes)
+{
+    return kept(malloc(bytes));
+}
+
+static CALLSITE void *child_block(size_t bytes)
+{
+    return kept(malloc(bytes));
+}
+
+static void hold(size_t count, size_t bytes)
+{
+    for (size_t i = 0; i < count && held_count < HELD_MAX; i++)
+        held[held_count++] = hold_block(bytes);
+}
+
+static void drop(void)
+{
+    while (held_count > 0)
+        free(held[--held_count]);
+}
+
+static void churn(size_t count, size_t bytes)
+{
+    for (size_t i = 0; i < count; i++)
+        free(churn_block(bytes));
+}
+
+static void fork_child(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (int i = 0; i < 10; i++)
+            child_block(1000);
+        _exit(0);
+    }
+    waitpid(pid, NULL, 0);
+}
+
+/* Reads by itself: stdio would allocate in between. */
+static int read_line(char *line, size_t size)
+{
+    size_t used = 0;
+    while (used + 1 < size) {
+        ssize_t got = read(STDIN_FILENO, line + used, 1);
+        if (got <= 0)
+            return 0;
+        if (line[used] == '\n')
+            break;
+        used++;
+    }
+    line[used] = 0;
+    return 1;
+}
+
+int main(void)
+{
+    char line[128], verb[16];
+    unsigned long count, bytes;
+    while (read_line(line, sizeof(line))) {
+        count = bytes = 0;
+        if (sscanf(line, "%15s %lu %lu", verb, &count, &bytes) < 1)
+            continue;
+        if (strcmp(verb, "hold") == 0)
+            hold(count, bytes);
+        else if (strcmp(verb, "drop") == 0)
+            drop();
+        else if (strcmp(verb, "churn") == 0)
+            churn(count, bytes);
+        else if (strcmp(verb, "fork") == 0)
+            fork_child();
+        else if (strcmp(verb, "exit") == 0)
+            _exit((int)count);
+        if (write(STDOUT_FILENO, "ok\n", 3) != 3)
+            return 1;
+    }
+    return 0;
+}
