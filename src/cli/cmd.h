@@ -6,6 +6,7 @@ int cmd_host(int argc, char **argv);
 int cmd_profile(int argc, char **argv); /* the one without a name: options alone */
 int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_shell(int argc, char **argv);
 int cmd_snapshot(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_stop(int argc, char **argv);

@@ -17,12 +17,11 @@
 
 #include "cli/cmd.h"
 #include "cli/finish.h"
+#include "cli/library.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/report.h"
 #include "daemon/host.h"
-
-#define LIBRARY_NAME "libheapprofd_preload.so"
 
 /* As shells and env(1) have them. */
 #define EXIT_USAGE 2
@@ -169,33 +168,6 @@ static int parse_arguments(int argc, char **argv, struct host_arguments *argumen
     return -1;
 }
 
-/* Beside the program, as it is built; where it is installed; or where the environment says. */
-static int find_library(char path[PATH_MAX], struct error *error)
-{
-    const char *wanted = getenv("HEAPPROFD_PRELOAD");
-    if (wanted != NULL && realpath(wanted, path) != NULL)
-        return 0;
-    char own[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
-    own[length > 0 ? length : 0] = '\0';
-    char *slash = strrchr(own, '/');
-    if (slash != NULL)
-        *slash = '\0';
-    static const char *const places[] = {
-        "", "/../lib/heapprofd", "/../lib/x86_64-linux-gnu/heapprofd",
-        "/../lib/aarch64-linux-gnu/heapprofd", "/../lib64/heapprofd"};
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        char candidate[2 * PATH_MAX];
-        snprintf(candidate, sizeof(candidate), "%s%s/" LIBRARY_NAME, own, places[i]);
-        if (realpath(candidate, path) != NULL)
-            return 0;
-    }
-    return error_set(error, -ENOENT,
-                     "%s is neither in %s nor in ../lib*/heapprofd beside it; reinstall, or name "
-                     "it in HEAPPROFD_PRELOAD",
-                     LIBRARY_NAME, own);
-}
-
 /* --- progress: one line, rewritten, only where it disturbs nobody --- */
 
 static bool shows_progress(const struct host_arguments *arguments)
@@ -257,7 +229,7 @@ static int run(const struct host_arguments *arguments)
     struct output output = {.is_own = false};
     struct error error = {0};
     int trace_fd = -1;
-    if (find_library(library, &error) != 0 ||
+    if (library_find(library, &error) != 0 ||
         output_create(&output, arguments->output, &error) != 0 ||
         (trace_fd = output_open_trace(&output, &error)) < 0) {
         fprintf(stderr, "heap_profile: %s\n", error.message);

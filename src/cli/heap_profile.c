@@ -12,6 +12,7 @@ static const struct verb {
     {"host", cmd_host, "run a command and profile its heap"},
     {"record", cmd_record, "run the session that a configuration file describes"},
     {"report", cmd_report, "print what a profile says"},
+    {"shell", cmd_shell, "run a shell whose programs can be profiled later"},
     {"snapshot", cmd_snapshot, "have the running heapprofd take a dump, now"},
     {"status", cmd_status, "say what the running heapprofd does"},
     {"stop", cmd_stop, "end sessions of the running heapprofd"},

@@ -101,15 +101,40 @@ static int take_lock(struct run_directory *directory, struct error *error)
     return 0;
 }
 
-/* Only ever made longer: others have it mapped. */
-static int map_page(struct run_directory *directory, struct error *error)
+/* The file of the page, only ever made longer: others have it mapped. A descriptor, or a negative
+ * errno. */
+static int open_page(const struct run_directory *directory)
 {
     struct stat status;
-    int fd = open_in(directory, RUN_DIRECTORY_CONTROL), code = fd < 0 ? fd : 0;
+    int fd = open_in(directory, RUN_DIRECTORY_CONTROL);
+    if (fd >= 0 && (fstat(fd, &status) < 0 || (status.st_size < (off_t)CONTROL_PAGE_BYTES &&
+                                               ftruncate(fd, CONTROL_PAGE_BYTES) < 0))) {
+        int code = -errno;
+        close(fd);
+        return code;
+    }
+    return fd;
+}
+
+int run_directory_prepare(const char *path, struct error *error)
+{
+    struct run_directory directory = {.lock = -1};
+    snprintf(directory.path, sizeof(directory.path), "%s", path);
+    int code = make_directory(path, error);
+    if (code < 0)
+        return code;
+    int fd = open_page(&directory);
+    if (fd < 0)
+        return error_set(error, fd, "cannot make %s/%s: %s", path, RUN_DIRECTORY_CONTROL,
+                         strerror(-fd));
+    close(fd);
+    return 0;
+}
+
+static int map_page(struct run_directory *directory, struct error *error)
+{
+    int fd = open_page(directory), code = fd < 0 ? fd : 0;
     void *page = MAP_FAILED;
-    if (code == 0 && (fstat(fd, &status) < 0 || (status.st_size < (off_t)CONTROL_PAGE_BYTES &&
-                                                 ftruncate(fd, CONTROL_PAGE_BYTES) < 0)))
-        code = -errno;
     if (code == 0)
         page = mmap(NULL, CONTROL_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (code == 0 && page == MAP_FAILED)

@@ -26,6 +26,10 @@ int run_directory_choose(char path[RUN_DIRECTORY_PATH_MAX], struct error *error)
 /* The n-th place (from 0) where somebody's daemon may be that serves us; false: no more. */
 bool run_directory_candidate(unsigned n, char path[RUN_DIRECTORY_PATH_MAX]);
 
+/* Makes the directory and its page if they are missing, so that processes that start now can be
+ * told of sessions later. 0 or a negative errno with a message. */
+int run_directory_prepare(const char *path, struct error *error);
+
 /*
  * Makes the directory if it is missing, takes its lock, and maps its control page with no
  * session in it. -EBUSY: another daemon serves it; else a negative errno. All with a message.

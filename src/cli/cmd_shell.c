@@ -1,0 +1,66 @@
+/*
+ * heap_profile shell: a shell, or a command, whose programs can be profiled at any time later,
+ * from their next allocation on, without attaching to them.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "cli/library.h"
+#include "daemon/run_directory.h"
+
+static const char help[] =
+    "usage: heap_profile shell [-- COMMAND [ARGS]]\n"
+    "\n"
+    "Runs $SHELL, or COMMAND, with the profiling library preloaded and asleep: everything that is\n"
+    "started from it costs some 2 ns an allocation, and heap_profile -n or -p can profile it "
+    "later\n"
+    "(-n from its first allocation on).\n"
+    "\n"
+    "Example:\n"
+    "  heap_profile shell -- ./server &\n"
+    "  heap_profile -n server -d 10000\n";
+
+static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {0}};
+
+static int prepare(struct error *error)
+{
+    char library[PATH_MAX], directory[RUN_DIRECTORY_PATH_MAX], preload[2 * PATH_MAX];
+    if (library_find(library, error) < 0 || run_directory_choose(directory, error) < 0 ||
+        run_directory_prepare(directory, error) < 0)
+        return error->code;
+    const char *others = getenv("LD_PRELOAD");
+    bool has_others = others != NULL && others[0] != 0;
+    int printed = snprintf(preload, sizeof(preload), "%s%s%s", library, has_others ? ":" : "",
+                           has_others ? others : "");
+    if (printed < 0 || (size_t)printed >= sizeof(preload) || setenv("LD_PRELOAD", preload, 1) != 0)
+        return error_set(error, -ENOMEM, "the environment's LD_PRELOAD is too long");
+    return 0;
+}
+
+int cmd_shell(int argc, char **argv)
+{
+    int option;
+    while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
+        fputs(help, option == 'h' ? stdout : stderr);
+        return option == 'h' ? 0 : 2;
+    }
+    struct error error = {0};
+    if (prepare(&error) < 0) {
+        fprintf(stderr, "heap_profile: %s\n", error.message);
+        return 125;
+    }
+    const char *shell = getenv("SHELL");
+    char *const interactive[] = {(char *)(shell != NULL && shell[0] != 0 ? shell : "/bin/sh"),
+                                 NULL};
+    char *const *command = optind < argc ? argv + optind : interactive;
+    execvp(command[0], command);
+    int code = errno;
+    fprintf(stderr, "heap_profile: cannot run %s: %s\n", command[0], strerror(code));
+    return code == ENOENT ? 127 : 126;
+}
