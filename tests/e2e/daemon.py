@@ -579,6 +579,140 @@ def strangers_get_a_refusal():
         check(daemon.status() is not None, "the daemon still serves")
 
 
+# --- who may profile what ---
+
+ALICE, BOB = 54321, 54322
+
+
+def as_user(uid):
+    return {"user": uid, "group": uid, "extra_groups": []}
+
+
+def need_root():
+    if os.geteuid() != 0:
+        harness.skip("needs root, to be two users")
+
+
+def ask_as(uid, daemon, directory, name, *options):
+    """heap_profile as that user, with an output directory of his own."""
+    output = os.path.join(directory, name)
+    os.mkdir(output)
+    os.chown(output, uid, uid)
+    outcome = run(
+        [TOOL, "-i", "1", "-d", "500", "-o", output, *options],
+        env=daemon.environment, **as_user(uid),
+    )
+    return outcome, output
+
+
+def reachable(directory):
+    """Other users may reach what is tested."""
+    os.chmod(directory, 0o755)
+    for path in (TOOL, LIBRARY, program("commanded")):
+        outcome = run(["test", "-r", path], **as_user(BOB))
+        if outcome.status != 0:
+            harness.skip(f"other users cannot reach {path}")
+
+
+def two_users():
+    need_root()
+    with scene() as (daemon, directory):
+        reachable(directory)
+        hers = subprocess.Popen(
+            [program("commanded")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**daemon.environment, "LD_PRELOAD": LIBRARY}, **as_user(ALICE),
+        )
+        outcome, output = ask_as(BOB, daemon, directory, "bob", "-p", str(hers.pid))
+        check(outcome.status == 3, f"another's process: status {outcome.status}")
+        check(b"belongs to another user" in outcome.stderr, repr(outcome.stderr))
+        outcome, output = ask_as(ALICE, daemon, directory, "alice", "-p", str(hers.pid))
+        check(b"belongs to another" not in outcome.stderr, repr(outcome.stderr))
+        # His requests do not reach her sessions.
+        session = Session(daemon, os.path.join(directory, "root"), "-p", str(hers.pid))
+        outcome = run([TOOL, "stop"], env=daemon.environment, **as_user(BOB))
+        check(b"no such session of yours" in outcome.stderr, repr(outcome.stderr))
+        status = run([TOOL, "status", "--json"], env=daemon.environment, **as_user(BOB))
+        sessions = json.loads(status.stdout)["sessions"]
+        check(len(sessions) == 1 and not sessions[0]["processes"], f"he sees {sessions}")
+        session.end()
+        hers.stdin.close()
+        hers.wait()
+        hers.stdout.close()
+
+
+def setuid_program():
+    need_root()
+    with scene() as (daemon, directory):
+        reachable(directory)
+        copy = os.path.join(directory, "gains_rights")
+        shutil.copy(program("commanded"), copy)
+        os.chmod(copy, 0o4755)
+        process = subprocess.Popen(
+            [copy], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=daemon.environment,
+            **as_user(ALICE),
+        )
+        outcome, _ = ask_as(ALICE, daemon, directory, "alice", "-p", str(process.pid))
+        check(outcome.status == 3, f"status {outcome.status}")
+        check(
+            b"another user" in outcome.stderr or b"rights" in outcome.stderr, repr(outcome.stderr)
+        )
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()
+
+
+def a_lie_about_the_pid():
+    """Who says hello, the kernel knows."""
+    need_root()
+    import socket as sockets
+    import struct
+
+    with scene() as (daemon, directory):
+        reachable(directory)
+        victim = Commanded(daemon.environment, "victim", directory)
+        session = Session(daemon, os.path.join(directory, "o"), "-n", "victim", "--no-running")
+        path = os.path.join(daemon.environment["HEAPPROFD_RUN_DIR"], "socket")
+        child = os.fork()
+        if child == 0:
+            os.setgid(BOB)
+            os.setuid(BOB)
+            peer = sockets.socket(sockets.AF_UNIX, sockets.SOCK_SEQPACKET)
+            peer.connect(path)
+            peer.send(struct.pack("<6I64s", 0x48504853, 1, 1, victim.pid, victim.pid, 1, b"libc"))
+            reply, descriptors, _, _ = sockets.recv_fds(peer, 256, 1)
+            verdict = struct.unpack_from("<3I", reply)[2] if len(reply) >= 12 else 0
+            os._exit(0 if verdict != 1 and not descriptors else 1)
+        check(os.waitpid(child, 0)[1] == 0, "the liar got a ring")
+        check(victim.pid not in daemon.profiled_pids(), "the victim became a target")
+        session.end()
+        victim.end()
+
+
+def denied_by_policy():
+    """never_profile, and a policy that cannot be read is not taken for none."""
+    need_root()
+    policy = "/etc/heapprofd.conf"
+    if os.path.exists(policy):
+        harness.skip(f"{policy} is there")
+    try:
+        with open(policy, "w") as file:
+            file.write("# nobody profiles these\nnever_profile other, secr*t\n")
+        with scene() as (daemon, directory):
+            process = Commanded(daemon.environment, "secret", directory)
+            session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+            check(session.end() == 3, "exit code 3")
+            check("never_profile in /etc/heapprofd.conf" in session.stderr, session.stderr)
+            process.end()
+        with open(policy, "w") as file:
+            file.write("never_profile x\nnever_profil y\n")
+        with scene(start=False) as (daemon, _):
+            outcome = run([DAEMON], env=daemon.environment)
+            check(outcome.status == 1, f"status {outcome.status}")
+            check(b"/etc/heapprofd.conf:2:" in outcome.stderr, repr(outcome.stderr))
+    finally:
+        os.unlink(policy)
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()
     harness.finish()
