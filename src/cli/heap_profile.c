@@ -9,6 +9,7 @@ static const struct verb {
     int (*run)(int argc, char **argv);
     const char *summary;
 } verbs[] = {
+    {"doctor", cmd_doctor, "say what will work here, with a process or a program"},
     {"host", cmd_host, "run a command and profile its heap"},
     {"record", cmd_record, "run the session that a configuration file describes"},
     {"report", cmd_report, "print what a profile says"},

@@ -1,32 +1,13 @@
 /* See diagnosis.h. */
 #include "daemon/diagnosis.h"
 
-#include <fcntl.h>
-#include <gelf.h>
 #include <inttypes.h>
-#include <libelf.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
-#define SEGMENTS_MAX 1024
-#define SYMBOLS_MAX (1u << 20)
-#define INTERPRETERS_MAX 4 /* as the kernel: a script's interpreter may be a script */
-
-/* What an ELF file says about itself. */
-struct program {
-    bool is_elf;
-    bool other_machine;
-    bool has_interpreter;
-    bool is_musl;
-    bool defines_malloc;
-    bool gains_rights; /* by exec: AT_SECURE, the loader drops LD_PRELOAD */
-};
+#include "daemon/program.h"
 
 static void say(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -44,150 +25,12 @@ static void say(char *text, size_t size, const char *format, ...)
     va_end(arguments);
 }
 
-/* --- finding the program --- */
-
-static bool is_program(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
-}
-
-static void search_path(const char *command, char *path, size_t size)
-{
-    path[0] = 0;
-    if (strchr(command, '/') != NULL) {
-        if (is_program(command))
-            snprintf(path, size, "%s", command);
-        return;
-    }
-    const char *directories = getenv("PATH");
-    if (directories == NULL)
-        directories = "/bin:/usr/bin";
-    for (const char *at = directories;; at++) {
-        size_t length = strcspn(at, ":");
-        snprintf(path, size, "%.*s%s%s", (int)length, at, length > 0 ? "/" : "./", command);
-        if (is_program(path))
-            return;
-        at += length;
-        if (*at == 0)
-            break;
-    }
-    path[0] = 0;
-}
-
-/* If path is a script, its interpreter in place of it. */
-static bool follow_script(char *path, size_t size)
-{
-    char line[256];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return false;
-    ssize_t length = read(fd, line, sizeof(line) - 1);
-    close(fd);
-    if (length < 3 || line[0] != '#' || line[1] != '!')
-        return false;
-    line[length] = 0;
-    line[strcspn(line, "\n")] = 0;
-    char *interpreter = line + 2 + strspn(line + 2, " \t");
-    interpreter[strcspn(interpreter, " \t")] = 0;
-    snprintf(path, size, "%s", interpreter);
-    return true;
-}
-
-void diagnosis_find_program(const char *command, char *path, size_t size)
-{
-    search_path(command, path, size);
-    for (int i = 0; i < INTERPRETERS_MAX && path[0] != 0 && follow_script(path, size); i++)
-        ;
-}
-
-/* --- reading it --- */
-
-static bool is_our_machine(const GElf_Ehdr *header)
-{
-#if defined(__x86_64__)
-    return header->e_machine == EM_X86_64 && header->e_ident[EI_CLASS] == ELFCLASS64;
-#elif defined(__aarch64__)
-    return header->e_machine == EM_AARCH64 && header->e_ident[EI_CLASS] == ELFCLASS64;
-#else
-#error "which machine is this?"
-#endif
-}
-
-static void read_interpreter(int fd, const GElf_Phdr *segment, struct program *program)
-{
-    char name[256];
-    size_t length = segment->p_filesz < sizeof(name) ? segment->p_filesz : sizeof(name) - 1;
-    ssize_t got = pread(fd, name, length, (off_t)segment->p_offset);
-    name[got > 0 ? got : 0] = 0;
-    program->has_interpreter = true;
-    program->is_musl = strstr(name, "ld-musl") != NULL;
-}
-
-static void read_symbols(Elf *elf, struct program *program)
-{
-    GElf_Shdr header;
-    for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section)) != NULL;) {
-        if (gelf_getshdr(section, &header) == NULL || header.sh_type != SHT_DYNSYM ||
-            header.sh_entsize == 0)
-            continue;
-        Elf_Data *data = elf_getdata(section, NULL);
-        size_t count = header.sh_size / header.sh_entsize;
-        for (size_t i = 0; data != NULL && i < count && i < SYMBOLS_MAX; i++) {
-            GElf_Sym symbol;
-            if (gelf_getsym(data, (int)i, &symbol) == NULL || symbol.st_shndx == SHN_UNDEF)
-                continue;
-            const char *name = elf_strptr(elf, header.sh_link, symbol.st_name);
-            if (name != NULL && strcmp(name, "malloc") == 0)
-                program->defines_malloc = true;
-        }
-    }
-}
-
-static struct program read_program(const char *path)
-{
-    struct program program = {0};
-    struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return program;
-    if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
-        goto out_close;
-    program.gains_rights = ((status.st_mode & S_ISUID) && status.st_uid != geteuid()) ||
-                           ((status.st_mode & S_ISGID) && status.st_gid != getegid()) ||
-                           (geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0);
-
-    elf_version(EV_CURRENT);
-    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-    GElf_Ehdr header;
-    size_t segments = 0;
-    if (elf == NULL || gelf_getehdr(elf, &header) == NULL)
-        goto out_end;
-    program.is_elf = true;
-    program.other_machine = !is_our_machine(&header);
-    if (elf_getphdrnum(elf, &segments) != 0)
-        segments = 0;
-    for (size_t i = 0; i < segments && i < SEGMENTS_MAX; i++) {
-        GElf_Phdr segment;
-        if (gelf_getphdr(elf, (int)i, &segment) != NULL && segment.p_type == PT_INTERP)
-            read_interpreter(fd, &segment, &program);
-    }
-    read_symbols(elf, &program);
-out_end:
-    elf_end(elf);
-out_close:
-    close(fd);
-    return program;
-}
-
-/* --- saying it --- */
-
 static void explain_silence(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     const char *path = facts->executable != NULL ? facts->executable : "";
     struct program program = {0};
     if (path[0] != 0)
-        program = read_program(path);
+        program_read(&program, path);
 
     if (facts->library != NULL && access(facts->library, R_OK) != 0)
         say(text, size, "The profiling library %s cannot be read: reinstall heapprofd.",

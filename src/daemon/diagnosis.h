@@ -41,8 +41,4 @@ struct diagnosis_facts {
 /* Writes all that is to be said, sentence by sentence; "" if all is well. */
 void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t size);
 
-/* Finds what execvp() would run, following scripts to their interpreter. The
- * path, or "" if there is none. */
-void diagnosis_find_program(const char *command, char *path, size_t size);
-
 #endif

@@ -48,6 +48,15 @@ static bool has_client(pid_t pid)
     return file_mentions_library(pid, "maps") || file_mentions_library(pid, "environ");
 }
 
+int reach_check(const struct process_info *info, struct error *how)
+{
+    if (has_client(info->pid)) {
+        error_set(how, 0, "the library is preloaded: it joins at its next allocations");
+        return 0;
+    }
+    return error_set(how, -ENOTSUP, "the library is not preloaded in it");
+}
+
 static bool belongs_to_another(const struct server *server, const struct session *session,
                                pid_t pid)
 {

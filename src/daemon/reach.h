@@ -8,6 +8,10 @@
 #include "daemon/server.h"
 #include "daemon/session.h"
 
+/* How this process would be reached, by what can be seen from outside: the message says how, or,
+ * with a negative errno, why it cannot be. */
+int reach_check(const struct process_info *info, struct error *how);
+
 /* Reaches all that run now. */
 void reach_running(struct server *server, struct session *session);
 

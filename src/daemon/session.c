@@ -12,6 +12,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/diagnosis.h"
+#include "daemon/program.h"
 
 static uint64_t ring_bytes_of(const struct heap_config *config)
 {
@@ -467,7 +468,7 @@ void session_explain_command(struct session *session, const char *command, const
     if (session->profiled > 0)
         return;
     char path[4096], names[256], refused[512];
-    diagnosis_find_program(command, path, sizeof(path));
+    program_find(command, path, sizeof(path));
     struct diagnosis_facts facts = {
         .name = command,
         .executable = path,

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "daemon/diagnosis.h"
+#include "daemon/program.h"
 #include "daemon/process_info.h"
 
 static char text[DIAGNOSIS_BYTES_MAX];
@@ -151,10 +152,10 @@ static void test_script_leads_to_its_interpreter(void **state)
     static const char script[] = "#! /bin/sh -e\necho\n";
     char path[64], found[256];
     make_file(path, script, sizeof(script) - 1, 0700);
-    diagnosis_find_program(path, found, sizeof(found));
+    program_find(path, found, sizeof(found));
     assert_string_equal("/bin/sh", found);
     unlink(path);
-    diagnosis_find_program("no-such-program-here", found, sizeof(found));
+    program_find("no-such-program-here", found, sizeof(found));
     assert_string_equal("", found);
 }
 

@@ -1,0 +1,221 @@
+/*
+ * heap_profile doctor: what will work here and what not, why, and what would help. Looks, and
+ * changes nothing.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <gnu/libc-version.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "cli/daemon_client.h"
+#include "cli/library.h"
+#include "cli/parse.h"
+#include "daemon/access.h"
+#include "daemon/process_info.h"
+#include "daemon/program.h"
+#include "daemon/reach.h"
+#include "daemon/run_directory.h"
+
+static const char help[] =
+    "usage: heap_profile doctor [-p PID | -- COMMAND]\n"
+    "\n"
+    "Says what will work on this machine and with this process or program, and what not, why, and\n"
+    "what would help. Changes nothing.\n"
+    "\n"
+    "Exit code: 0 if it can be profiled, 1 if not, 2 for wrong usage.\n";
+
+static const struct option options[] = {
+    {"pid", required_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'}, {0}};
+
+enum finding { FINE, LACKING, IMPOSSIBLE };
+
+static enum finding worst;
+
+/* One line; the worst finding decides the exit code. */
+__attribute__((format(printf, 2, 3))) static void say(enum finding finding, const char *format, ...)
+{
+    static const char *const marks[] = {"ok  ", "note", "NO  "};
+    va_list arguments;
+    if (finding > worst)
+        worst = finding;
+    printf("  %s  ", marks[finding]);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+}
+
+/* --- this machine --- */
+
+static int read_number(const char *path, int missing)
+{
+    int value = missing;
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return missing;
+    if (fscanf(file, "%d", &value) != 1)
+        value = missing;
+    fclose(file);
+    return value;
+}
+
+static void check_ptrace(const struct access_requester *self)
+{
+    int scope = read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
+    if (scope == 3)
+        say(LACKING, "ptrace_scope is 3: nobody can attach to a process until the next boot; "
+                     "preload the library (heap_profile host or shell)");
+    else if (self->may_all)
+        say(FINE, "attach: CAP_SYS_PTRACE, so any process (ptrace_scope %d)", scope);
+    else if (scope == 0)
+        say(FINE, "attach: processes of your own (ptrace_scope 0)");
+    else
+        say(LACKING,
+            "ptrace_scope is %d: without CAP_SYS_PTRACE you can attach to no process that runs; as "
+            "root, or with the library preloaded (heap_profile host or shell), it works",
+            scope);
+}
+
+static void check_daemon(void)
+{
+    struct error error = {0};
+    char path[RUN_DIRECTORY_PATH_MAX];
+    int fd = daemon_connect(&error);
+    if (fd >= 0) {
+        say(FINE, "a heapprofd runs: heap_profile status says what it does");
+        close(fd);
+    } else if (fd != -ENOENT) {
+        say(LACKING, "%s", error.message);
+    } else if (run_directory_choose(path, &error) == 0) {
+        say(FINE, "no heapprofd runs: heap_profile does the work itself, in %s", path);
+    } else {
+        say(LACKING, "no heapprofd runs, and %s", error.message);
+    }
+}
+
+static void check_machine(void)
+{
+    struct utsname names;
+    char library[PATH_MAX];
+    struct error error = {0};
+    struct access_requester self = access_self();
+    puts("this machine");
+    if (uname(&names) == 0)
+        say(FINE, "Linux %s, %s, glibc %s", names.release, names.machine, gnu_get_libc_version());
+    if (library_find(library, &error) == 0)
+        say(FINE, "the library: %s", library);
+    else
+        say(IMPOSSIBLE, "%s", error.message);
+    check_ptrace(&self);
+    check_daemon();
+}
+
+/* --- a program --- */
+
+static void check_program(const char *path, bool will_start)
+{
+    struct program program;
+    int code = program_read(&program, path);
+    if (code < 0) {
+        say(code == -ENOEXEC ? IMPOSSIBLE : LACKING, "%s: %s", path,
+            code == -ENOEXEC ? "no program of this machine's kind" : strerror(-code));
+        return;
+    }
+    if (program.other_machine)
+        say(IMPOSSIBLE, "it is for another kind of machine (32-bit, or another processor)");
+    if (!program.has_interpreter)
+        say(will_start ? IMPOSSIBLE : LACKING,
+            "it is linked statically: the library cannot be preloaded; link it dynamically%s",
+            program.has_symbols ? ", or attach to it as it runs" : "");
+    if (program.is_musl)
+        say(IMPOSSIBLE, "it runs on musl, and the library was built for glibc");
+    if (program.gains_rights && will_start)
+        say(IMPOSSIBLE, "it gains rights when it starts (set-user-id, set-group-id or file "
+                        "capabilities): the loader drops the library");
+    if (program.defines_malloc && program.has_interpreter)
+        say(FINE, "it has a malloc of its own");
+    say(program.has_unwind_tables ? FINE : LACKING, "%s",
+        program.has_unwind_tables ? "unwind tables: stacks will be whole"
+                                  : "no unwind tables: stacks follow frame pointers, if it keeps "
+                                    "them (compile with -fasynchronous-unwind-tables)");
+    if (program.has_debug_info)
+        say(FINE, "debug information: names, inlined functions and lines");
+    else if (program.has_symbols)
+        say(FINE, "a symbol table: names of functions, no lines (-g has them)");
+    else
+        say(LACKING, "stripped: names of exported functions only, unless its symbols are found%s",
+            program.has_debug_link ? " (it names a file of debug information)" : "");
+    if (program.build_id[0] != 0)
+        say(FINE, "build id %s", program.build_id);
+    else
+        say(LACKING, "no build id: symbols are found by path alone (link with --build-id)");
+}
+
+static void check_command(const char *command)
+{
+    char path[PATH_MAX];
+    program_find(command, path, sizeof(path));
+    printf("\n%s%s%s\n", command, path[0] != 0 ? ", that is " : "", path);
+    if (path[0] == 0)
+        say(IMPOSSIBLE, "there is no such program in PATH");
+    else
+        check_program(path, true);
+}
+
+/* --- a process --- */
+
+static void check_process(pid_t pid)
+{
+    struct process_info info;
+    struct error error = {0};
+    struct access_requester self = access_self();
+    struct access_policy policy;
+    char path[64];
+    printf("\nprocess %d\n", (int)pid);
+    if (process_info_read(&info, pid) < 0) {
+        say(IMPOSSIBLE, "there is no process of this number");
+        return;
+    }
+    say(FINE, "it is %s, of user %u", process_info_name(&info), (unsigned)info.uid);
+    if (access_check(&self, &info, &error) < 0)
+        say(IMPOSSIBLE, "%s", error.message);
+    if (access_policy_read(&policy, ACCESS_POLICY_PATH, &error) < 0)
+        say(LACKING, "%s", error.message);
+    else if (access_policy_denies(&policy, &info))
+        say(IMPOSSIBLE, "never_profile in %s names it", ACCESS_POLICY_PATH);
+    access_policy_clear(&policy);
+    if (reach_check(&info, &error) < 0)
+        say(IMPOSSIBLE, "%s", error.message);
+    else
+        say(FINE, "%s", error.message);
+    /* By way of /proc: the file may be deleted, or in another mount namespace. */
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    check_program(path, false);
+    process_info_clear(&info);
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+    uint64_t pid = 0;
+    int option;
+    while ((option = getopt_long(argc, argv, "+p:h", options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return 0;
+        }
+        if (option != 'p' || !parse_number("--pid", optarg, INT32_MAX, &pid))
+            return 2;
+    }
+    check_machine();
+    if (pid > 0)
+        check_process((pid_t)pid);
+    if (optind < argc)
+        check_command(argv[optind]);
+    return worst == IMPOSSIBLE ? 1 : 0;
+}
