@@ -21,6 +21,7 @@
 
 static const char usage[] =
     "usage: heapprofd\n"
+    "       heapprofd prepare\n"
     "       heapprofd host [-o FILE] [-i BYTES] [-n NAME]... [--follow-children] -- COMMAND "
     "[ARGS]\n"
     "\n"
@@ -28,6 +29,9 @@ static const char usage[] =
     "foreground, until SIGTERM or Ctrl-C. SIGUSR1 takes a dump of all profiled processes. Its run\n"
     "directory is $HEAPPROFD_RUN_DIR, else /run/heapprofd for root, else\n"
     "$XDG_RUNTIME_DIR/heapprofd.\n"
+    "\n"
+    "prepare: makes that directory, so that programs that are started before the daemon, with the\n"
+    "library preloaded, can be profiled later.\n"
     "\n"
     "host: runs COMMAND and writes a heap profile of it, as a Perfetto trace.\n"
     "\n"
@@ -177,6 +181,8 @@ int main(int argc, char **argv)
     struct arguments arguments = {.output = "raw-trace"};
     if (argc == 1)
         return serve();
+    if (argc == 2 && strcmp(argv[1], "prepare") == 0)
+        return serve_prepare();
     heap_config_init(&arguments.config);
     bool has_verb = argc > 1 && strcmp(argv[1], "host") == 0;
     if (has_verb) {

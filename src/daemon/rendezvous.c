@@ -84,7 +84,8 @@ int rendezvous_open(struct rendezvous *rendezvous, int epoll, const char *direct
     if (code == 0)
         code = watch(rendezvous, rendezvous->listener);
     if (code < 0) {
-        error_set(error, code, "cannot listen on the profiler's socket %s: %s", rendezvous->path,
+        error_set(error, code, "cannot listen on the profiler's socket %s: %s",
+                  rendezvous->path[0] != 0 ? rendezvous->path : "that was passed to it",
                   strerror(-code));
         rendezvous_close(rendezvous);
     }

@@ -152,7 +152,8 @@ static int map_page(struct run_directory *directory, struct error *error)
     return 0;
 }
 
-int run_directory_open(struct run_directory *directory, const char *path, struct error *error)
+int run_directory_open(struct run_directory *directory, const char *path, bool keep_socket,
+                       struct error *error)
 {
     *directory = (struct run_directory){.lock = -1};
     snprintf(directory->path, sizeof(directory->path), "%s", path);
@@ -168,7 +169,8 @@ int run_directory_open(struct run_directory *directory, const char *path, struct
     /* Nobody serves it: we hold the lock. */
     char socket_path[RUN_DIRECTORY_PATH_MAX + 16];
     snprintf(socket_path, sizeof(socket_path), "%s/%s", path, RUN_DIRECTORY_SOCKET);
-    unlink(socket_path);
+    if (!keep_socket)
+        unlink(socket_path);
     return 0;
 }
 

@@ -31,10 +31,12 @@ bool run_directory_candidate(unsigned n, char path[RUN_DIRECTORY_PATH_MAX]);
 int run_directory_prepare(const char *path, struct error *error);
 
 /*
- * Makes the directory if it is missing, takes its lock, and maps its control page with no
- * session in it. -EBUSY: another daemon serves it; else a negative errno. All with a message.
+ * Makes the directory if it is missing, takes its lock, removes a socket that nobody serves any
+ * more unless `keep_socket` (somebody else listens there for us), and maps its control page with
+ * no session in it. -EBUSY: another daemon serves it; else a negative errno. All with a message.
  */
-int run_directory_open(struct run_directory *directory, const char *path, struct error *error);
+int run_directory_open(struct run_directory *directory, const char *path, bool keep_socket,
+                       struct error *error);
 void run_directory_close(struct run_directory *directory);
 
 /* How many sessions want processes from their start. */

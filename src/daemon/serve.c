@@ -139,3 +139,13 @@ int serve(void)
     log_line("ended");
     return 0;
 }
+
+int serve_prepare(void)
+{
+    struct error error = {0};
+    char path[RUN_DIRECTORY_PATH_MAX];
+    if (run_directory_choose(path, &error) == 0 && run_directory_prepare(path, &error) == 0)
+        return 0;
+    fprintf(stderr, "heapprofd: %s\n", error.message);
+    return 1;
+}

@@ -8,4 +8,8 @@
 /* The exit code: 0, or 1 with a message where it could not begin. */
 int serve(void);
 
+/* Makes the run directory and its control page, so that processes that start before the daemon
+ * can be told of sessions, too. The exit code. */
+int serve_prepare(void);
+
 #endif

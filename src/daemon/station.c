@@ -24,7 +24,7 @@ int station_open(struct station *station, const char *path, int listener,
     station->start_ms = clock_read_ms(CLOCK_MONOTONIC);
     int code = access_policy_read(&station->policy, ACCESS_POLICY_PATH, error);
     if (code == 0 && path != NULL)
-        code = run_directory_open(&station->directory, path, error);
+        code = run_directory_open(&station->directory, path, listener >= 0, error);
     if (code == 0)
         code = server_open(&station->server, user, path, listener, error);
     if (code < 0)

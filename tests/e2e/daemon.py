@@ -389,6 +389,48 @@ def second_daemon():
         check(outcome.status == 1 and b"no heapprofd" in outcome.stderr, repr(outcome.stderr))
 
 
+def socket_activation():
+    """The socket is systemd's, and stays when the daemon ends."""
+    import socket as sockets
+
+    with scene(start=False) as (daemon, directory):
+        environment = dict(daemon.environment)
+        outcome = run([DAEMON, "prepare"], env=environment)
+        check(outcome.status == 0, repr(outcome.stderr))
+        process = Commanded(environment)
+        path = os.path.join(environment["HEAPPROFD_RUN_DIR"], "socket")
+        listener = sockets.socket(sockets.AF_UNIX, sockets.SOCK_SEQPACKET)
+        listener.bind(path)
+        listener.listen(16)
+        notified = sockets.socket(sockets.AF_UNIX, sockets.SOCK_DGRAM)
+        notified.bind(os.path.join(directory, "notify"))
+
+        def activate():
+            os.dup2(listener.fileno(), 3)
+            os.set_inheritable(3, True)
+            os.environ["LISTEN_PID"] = str(os.getpid())
+            os.environ["LISTEN_FDS"] = "1"
+            os.execve(DAEMON, [DAEMON], os.environ)
+
+        os.environ.update(environment)
+        os.environ["NOTIFY_SOCKET"] = os.path.join(directory, "notify")
+        child = os.fork()
+        if child == 0:
+            activate()
+        notified.settimeout(PATIENCE)
+        check(notified.recv(64) == b"READY=1", "it says that it is ready")
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+        joined(daemon, process)
+        process.tell("hold 2 50")
+        session.end()
+        check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 100)
+        os.kill(child, signal.SIGTERM)
+        check(os.waitpid(child, 0)[1] == 0, "its end")
+        check(os.path.exists(path), "the socket is still there")
+        process.end()
+        listener.close(), notified.close()
+
+
 def without_daemon():
     """The session runs in heap_profile itself; processes that know the place join it."""
     with scene() as (daemon, directory):
