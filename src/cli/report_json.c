@@ -19,7 +19,9 @@ static void print_key(FILE *out, const char *key)
 static void print_figure(FILE *out, const char *name, double value, double variance)
 {
     print_key(out, name);
-    fprintf(out, "{\"estimate\":%.17g,\"margin95\":%.17g}", value, profile_margin95(variance));
+    struct profile_interval interval = profile_interval95(value, variance);
+    fprintf(out, "{\"estimate\":%.17g,\"low95\":%.17g,\"high95\":%.17g}", value, interval.low,
+            interval.high);
 }
 
 static void print_figures(FILE *out, const struct rollup_values *values)

@@ -82,16 +82,24 @@ static bool is_exact(const struct printer *printer)
     return printer->heap->interval_bytes == 1 && !is_partial(&printer->heap->status);
 }
 
-/* "± 12 kB", or "exact"; at interval 1 what was recorded has no error, but is not all. */
-static struct text margin_text(const struct printer *printer, double variance, bool bytes)
+/* "± 12 kB"; "-8 kB +20 kB" where the two sides differ by a quarter, which they do for few
+ * samples; or "exact": at interval 1 what was recorded has no error, but is not all. */
+static struct text margin_text(const struct printer *printer, double estimate, double variance,
+                               bool bytes)
 {
     struct text text;
-    snprintf(text.bytes, sizeof(text.bytes), is_exact(printer) ? "exact" : "partial");
-    if (printer->heap->interval_bytes > 1) {
-        double margin = profile_margin95(variance);
-        struct text value = bytes ? bytes_text(margin) : count_text(margin);
-        snprintf(text.bytes, sizeof(text.bytes), "± %.26s", value.bytes);
+    if (printer->heap->interval_bytes == 1) {
+        snprintf(text.bytes, sizeof(text.bytes), is_exact(printer) ? "exact" : "partial");
+        return text;
     }
+    struct profile_interval interval = profile_interval95(estimate, variance);
+    double below = estimate - interval.low, above = interval.high - estimate;
+    struct text first = bytes ? bytes_text(below) : count_text(below);
+    struct text second = bytes ? bytes_text(above) : count_text(above);
+    if (above <= 1.25 * below)
+        snprintf(text.bytes, sizeof(text.bytes), "± %.26s", second.bytes);
+    else
+        snprintf(text.bytes, sizeof(text.bytes), "-%.12s +%.12s", first.bytes, second.bytes);
     return text;
 }
 
@@ -194,12 +202,12 @@ static void print_head(const struct printer *printer)
             bytes_text((double)dump->exact_bytes).bytes,
             count_text((double)dump->exact_calls).bytes);
     fprintf(out, "  live          %s %s", bytes_text(live.bytes).bytes,
-            margin_text(printer, live.bytes_variance, true).bytes);
+            margin_text(printer, live.bytes, live.bytes_variance, true).bytes);
     fprintf(out, " in %s allocations %s\n", count_text(live.count).bytes,
-            margin_text(printer, live.count_variance, false).bytes);
+            margin_text(printer, live.count, live.count_variance, false).bytes);
     const struct report_figure peak = report_total_of(dump, REPORT_MAX);
     fprintf(out, "  peak          %s %s", bytes_text(heap->status.peak_live_bytes).bytes,
-            margin_text(printer, peak.bytes_variance, true).bytes);
+            margin_text(printer, peak.bytes, peak.bytes_variance, true).bytes);
     if (report_peak_rss(process) > 0)
         fprintf(out, "; resident memory at most %s",
                 bytes_text((double)report_peak_rss(process)).bytes);
@@ -239,10 +247,11 @@ static void print_figures(const struct printer *printer, const struct report_fig
     double rank = report_rank(figure, view);
     struct text value = counts ? count_text(figure->count) : bytes_text(figure->bytes);
     struct text margin =
-        margin_text(printer, counts ? figure->count_variance : figure->bytes_variance, !counts);
+        margin_text(printer, counts ? figure->count : figure->bytes,
+                    counts ? figure->count_variance : figure->bytes_variance, !counts);
     struct text other = counts ? bytes_text(figure->bytes) : count_text(figure->count);
     /* The ± sign is two bytes wide and one column. */
-    int margin_width = strncmp(margin.bytes, "±", strlen("±")) == 0 ? 13 : 12;
+    int margin_width = strncmp(margin.bytes, "±", strlen("±")) == 0 ? 20 : 19;
     fprintf(printer->out, "%10s %5.1f%% %-*s %10s %9s  ", value.bytes,
             total > 0 ? 100 * rank / total : 0, margin_width, margin.bytes, other.bytes,
             figure->count >= 0.5 ? bytes_text(figure->bytes / figure->count).bytes : "-");
@@ -251,8 +260,8 @@ static void print_figures(const struct printer *printer, const struct report_fig
 static void print_columns(const struct printer *printer, enum report_view view, const char *what)
 {
     bool counts = view_counts(view);
-    fprintf(printer->out, "%10s %6s %-12s %10s %9s  %s\n", counts ? "count" : "bytes", "share",
-            "± 95 %", counts ? "bytes" : "count", "mean", what);
+    fprintf(printer->out, "%10s %6s %-19s %10s %9s  %s\n", counts ? "count" : "bytes", "share",
+            "95 %", counts ? "bytes" : "count", "mean", what);
 }
 
 /* The function that a callsite is charged to, behind the allocator's own entrances,

@@ -94,9 +94,27 @@ const char *profile_thread_name(const struct profile *profile, int32_t pid, int3
     return "";
 }
 
-double profile_margin95(double variance)
+/* The quantile that lies `deviations` standard normal ones from the middle, of the gamma
+ * distribution of this shape and scale 1. */
+static double gamma_quantile(double shape, double deviations)
 {
-    return variance > 0 ? 1.959964 * sqrt(variance) : 0;
+    double root = 1 - 1 / (9 * shape) + deviations / (3 * sqrt(shape));
+    return root > 0 ? shape * root * root * root : 0;
+}
+
+struct profile_interval profile_interval95(double estimate, double variance)
+{
+    const double deviations = 1.959964;
+    if (!(variance > 0) || !(estimate > 0))
+        return (struct profile_interval){estimate, estimate};
+    double weight = variance / estimate;
+    double mean = estimate + weight / 2, spread = variance + weight * weight / 2;
+    double scale = spread / mean, shape = mean / scale;
+    double low = scale * gamma_quantile(shape, -deviations);
+    double high = scale * gamma_quantile(shape, deviations);
+    /* The estimate itself is always inside. */
+    return (struct profile_interval){low < estimate ? low : estimate,
+                                     high > estimate ? high : estimate};
 }
 
 /* Bytes b of allocations small beside T go unseen with probability exp(-b/T), which is
