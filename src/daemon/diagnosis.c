@@ -142,6 +142,13 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
     else
         explain_amount(facts, text, size);
 
+    if (facts->attached)
+        say(text, size,
+            "The profiler attached while it ran: what it held before is not part of this profile. "
+            "Its threads stood for %.1f ms then, and for %.1f ms at the end.",
+            (double)facts->attach_stopped_us / 1e3, (double)facts->detach_stopped_us / 1e3);
+    if (facts->attach_remark != NULL && facts->attach_remark[0] != 0)
+        say(text, size, "Attaching: %s.", facts->attach_remark);
     if (facts->forked && facts->samples > 0)
         say(text, size,
             "The process began as a copy of its parent: what it inherited is not part of this "

@@ -24,8 +24,11 @@ struct diagnosis_facts {
     uint64_t samples;
     struct ring_totals totals;
     bool corrupted;
-    bool out_of_memory;        /* the daemon was, for this process's books */
-    bool hit_guardrail;        /* max_heapprofd_memory_kb or max_heapprofd_cpu_secs was passed */
+    bool out_of_memory; /* the daemon was, for this process's books */
+    bool hit_guardrail; /* max_heapprofd_memory_kb or max_heapprofd_cpu_secs was passed */
+    bool attached;      /* the client came into it while it ran */
+    uint64_t attach_stopped_us, detach_stopped_us;
+    const char *attach_remark; /* what did not go as it should; "": nothing */
     bool forked;               /* its profile began with a fork */
     bool running;              /* when the session ended */
     bool interrupted;          /* the session was ended by a signal to us */

@@ -154,6 +154,15 @@ bool process_info_matches(const struct process_info *info, const char *name)
            (info->argument_count > 0 && names_equal(info->arguments[0], name));
 }
 
+bool process_info_shares_pids(pid_t pid)
+{
+    char path[64];
+    struct stat theirs, ours;
+    snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
+    return stat(path, &theirs) == 0 && stat("/proc/self/ns/pid", &ours) == 0 &&
+           theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev;
+}
+
 pid_t process_info_parent(pid_t pid)
 {
     pid_t parent = 0;

@@ -44,6 +44,9 @@ const char *process_info_name(const struct process_info *info);
  */
 bool process_info_matches(const struct process_info *info, const char *name);
 
+/* Whether its pid means the same to it as to us: one pid namespace. */
+bool process_info_shares_pids(pid_t pid);
+
 /* comm alone, which a zombie still has. False: gone. */
 bool process_info_comm(pid_t pid, char comm[16]);
 

@@ -54,7 +54,11 @@ int reach_check(const struct process_info *info, struct error *how)
         error_set(how, 0, "the library is preloaded: it joins at its next allocations");
         return 0;
     }
-    return error_set(how, -ENOTSUP, "the library is not preloaded in it");
+    struct attach_outcome outcome;
+    int code = attach_check(info->pid, &outcome, how);
+    if (code == 0)
+        error_set(how, 0, "it can be attached to; its allocator is %s", outcome.allocator);
+    return code;
 }
 
 static bool belongs_to_another(const struct server *server, const struct session *session,
@@ -70,10 +74,9 @@ static bool belongs_to_another(const struct server *server, const struct session
 static int attach_to(struct server *server, struct session *session,
                      const struct process_info *info, struct error *error)
 {
-    (void)server;
-    (void)session;
-    return error_set(error, -ENOTSUP, "The profiling library is not preloaded in process %d (%s).",
-                     (int)info->pid, process_info_name(info));
+    int pidfd = -1;
+    int code = session_attach(session, info->pid, &pidfd, error);
+    return code < 0 ? code : server_watch(server, pidfd);
 }
 
 static enum reach_state reach_process(struct server *server, struct session *session,

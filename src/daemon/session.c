@@ -295,6 +295,32 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
     return 1;
 }
 
+int session_attach(struct session *session, pid_t pid, int *pidfd, struct error *error)
+{
+    struct process_info info;
+    struct handshake_reply reply;
+    int ring_fd = -1;
+    int code = process_info_read(&info, pid);
+    if (code < 0)
+        return error_set(error, code, "there is no process %d any more", (int)pid);
+    struct target *target = add_target(session, &info, &ring_fd);
+    if (target == NULL)
+        return error_set(error, -ENOMEM,
+                         "there was no memory, or no file descriptor, for one more process");
+    target->origin = HANDSHAKE_RUNNING;
+    fill_reply(session, target, &reply);
+    code = target_attach(target, ring_fd, &reply, error);
+    close(ring_fd);
+    if (code < 0) {
+        session->profiled--;
+        session->had.count--; /* add_target noted it last */
+        remove_target(session, target);
+        return code;
+    }
+    *pidfd = target->pidfd;
+    return 0;
+}
+
 static void write_absent(struct session *session, const struct process_info *info, bool rejected,
                          const char *remark)
 {

@@ -112,6 +112,12 @@ int session_may_profile(const struct session *session, const struct process_info
 /* Whether this process has or had a profile here. */
 bool session_had(const struct session *session, pid_t pid);
 
+/*
+ * Makes a target of a process that has not the library in it, by attaching; *pidfd is readable at
+ * its end. 0; -EAGAIN: it may work in a moment; or a negative errno. With a message.
+ */
+int session_attach(struct session *session, pid_t pid, int *pidfd, struct error *error);
+
 /* The process belongs to another session: says so in the trace if this one wants it too. */
 void session_reject(struct session *session, pid_t pid, enum handshake_origin origin);
 

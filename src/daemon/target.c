@@ -37,10 +37,13 @@ struct target *target_open(struct process_info *info, int pidfd, uint64_t data_b
     return target;
 }
 
+static void detach(struct target *target);
+
 void target_close(struct target *target)
 {
     if (target == NULL)
         return;
+    detach(target);
     if (target->has_ring)
         ring_reader_close(&target->reader);
     ledger_close(target->ledger);
@@ -67,6 +70,7 @@ uint64_t target_look(struct target *target, bool dead)
     target->out_of_memory = bytes != -EBADMSG;
     target->has_ring = false;
     ring_reader_stop(&target->reader);
+    detach(target);
     ring_reader_totals(&target->reader, &target->totals);
     ring_reader_close(&target->reader);
     return 0;
@@ -78,6 +82,7 @@ void target_finish(struct target *target, bool dead)
         return;
     if (!dead)
         ring_reader_stop(&target->reader);
+    detach(target);
     /* A drain takes one ring full at most; what lives may go on writing. */
     for (int i = 0; i < 4 && target_look(target, dead) > 0; i++)
         ;
@@ -94,9 +99,52 @@ bool target_is_dead(const struct target *target)
     return poll(&poll_pidfd, 1, 0) == 1;
 }
 
+int target_attach(struct target *target, int ring_fd, const struct handshake_reply *reply,
+                  struct error *error)
+{
+    struct attach_outcome outcome;
+    const struct attach_options options = {
+        .pid = target->info.pid,
+        .ring_fd = ring_fd,
+        .data_bytes = reply->data_bytes,
+        .interval_bytes = reply->interval_bytes,
+        .block_client_timeout_us = reply->block_client_timeout_us,
+        .start_ms = reply->start_ms,
+        .flags = reply->flags,
+        /* Elsewhere the number means another process, or none: the heartbeat decides. */
+        .daemon_pid = process_info_shares_pids(target->info.pid) ? getpid() : 0,
+    };
+    target->attach = attach_open(&options, &outcome, error);
+    if (target->attach == NULL) {
+        bool may_work = outcome.refusal == ATTACH_BUSY || outcome.refusal == ATTACH_UNSUPPORTED;
+        return may_work ? -EAGAIN : error->code;
+    }
+    target->was_attached = true;
+    target->attach_stopped_us = outcome.stopped_us;
+    memcpy(target->allocator, outcome.allocator, sizeof(target->allocator));
+    if (outcome.functions_refused > 0)
+        snprintf(target->attach_remark, sizeof(target->attach_remark), "%s", outcome.refused);
+    return 0;
+}
+
+static void detach(struct target *target)
+{
+    struct attach_outcome outcome;
+    struct error error = {0};
+    if (target->attach == NULL)
+        return;
+    int code = attach_close(target->attach, &outcome, &error);
+    target->attach = NULL;
+    target->detach_stopped_us = outcome.stopped_us;
+    const char *what = code < 0 ? error.message : outcome.left;
+    if (what[0] != 0)
+        snprintf(target->attach_remark, sizeof(target->attach_remark), "%.*s",
+                 (int)sizeof(target->attach_remark) - 1, what);
+}
+
 bool target_is_attached(const struct target *target)
 {
-    return target->attach != NULL;
+    return target->was_attached;
 }
 
 uint64_t target_lost(const struct target *target)
@@ -181,6 +229,10 @@ static void diagnose(const struct target *target, const struct target_end *end, 
         .corrupted = target->corrupted,
         .out_of_memory = target->out_of_memory,
         .hit_guardrail = target->hit_guardrail,
+        .attached = target->was_attached,
+        .attach_stopped_us = target->attach_stopped_us,
+        .detach_stopped_us = target->detach_stopped_us,
+        .attach_remark = target->attach_remark,
         .forked = target->origin == HANDSHAKE_FORK,
         .running = end->running && !target->image_gone,
         .interrupted = end->interrupted,

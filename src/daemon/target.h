@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "attach/attach.h"
 #include "daemon/dump.h"
 #include "daemon/ledger.h"
 #include "daemon/process_info.h"
@@ -26,6 +27,9 @@ struct target {
     uint64_t interval_bytes;
     enum handshake_origin origin;
     struct attach *attach; /* NULL: the process joined by itself */
+    bool was_attached;
+    uint64_t attach_stopped_us, detach_stopped_us; /* how long all its threads stood */
+    char attach_remark[ATTACH_LEFT_BYTES];         /* what did not go as it should; "": nothing */
     char allocator[64];
     bool has_ring;  /* false once nothing more can come */
     bool announced; /* the trace has its process */
@@ -54,6 +58,13 @@ struct target_end {
 struct target *target_open(struct process_info *info, int pidfd, uint64_t data_bytes,
                            uint64_t interval_bytes, int *memfd);
 void target_close(struct target *target);
+
+/*
+ * Brings the client into the target's process, which has it not. 0; -EAGAIN: it may work in a
+ * moment; or a negative errno. With a message.
+ */
+int target_attach(struct target *target, int ring_fd, const struct handshake_reply *reply,
+                  struct error *error);
 
 /* Takes in what the ring holds; the number of bytes. `dead`: no one writes any more. */
 uint64_t target_look(struct target *target, bool dead);

@@ -1,0 +1,524 @@
+/*
+ * See attach.h. The order of steps, so that the process is whole at each: all that can be worked
+ * out beforehand is; then all threads stop; memory comes in, of which nobody knows; the entries are
+ * patched; all go on. Back: entries first, then, once nobody is in it, the memory.
+ */
+#include "attach/attach.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "attach/enter.h"
+#include "attach/image.h"
+#include "attach/locate.h"
+#include "attach/presence.h"
+#include "attach/process.h"
+#include "attach/seccomp_filter.h"
+#include "attach/tracee.h"
+#include "attach/trampoline.h"
+#include "wire/sampling.h"
+
+/* Looks whether the client is deserted, and how far they are apart. */
+#define LEAVE_ATTEMPTS 40
+#define LEAVE_PAUSE_MS 10
+
+/* Tries to find no thread in a signal handler that came from a patched entry. */
+#define ENTRY_ATTEMPTS 20
+
+/* So much of each stack is looked through for a return to a patched entry: signal frames lie near
+ * the stack pointer. */
+#define ENTRY_STACK_BYTES (16u << 10)
+
+/* Of a function whose size is not known this much is read. */
+#define UNSIZED_BYTES 64u
+#define FUNCTION_BYTES_MAX (16u << 10)
+
+struct attach {
+    pid_t pid;
+    uint64_t start_time; /* of the process: its pid may come to mean another */
+    struct presence presence;
+    struct trampoline trampolines[ATTACHED_FUNCTIONS];
+    unsigned count;
+};
+
+static uint64_t now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void pause_ms(unsigned ms)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
+}
+
+/* When the process started, in the kernel's ticks; 0: it is gone. */
+static uint64_t start_time_of(pid_t pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    size_t length = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    text[length] = 0;
+    /* Behind the name, which may hold anything, it is the twentieth field. */
+    const char *at = strrchr(text, ')');
+    unsigned long long start = 0;
+    if (at == NULL || sscanf(at + 1,
+                             " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
+                             "%*d %*d %*d %*d %llu",
+                             &start) != 1)
+        return 0;
+    return start;
+}
+
+/* --- what can be worked out while it runs --- */
+
+static void note_refused(struct attach_outcome *outcome, const char *name, const char *why)
+{
+    size_t used = strlen(outcome->refused);
+    outcome->functions_refused++;
+    snprintf(outcome->refused + used, sizeof(outcome->refused) - used, "%s%s: %s",
+             used > 0 ? "; " : "", name, why);
+}
+
+static int make_trampolines(struct attach *attach, const struct located *located,
+                            const struct tracee *tracee, struct image *image, uint64_t base,
+                            struct attach_outcome *outcome, struct error *error)
+{
+    struct attached_params *params = image_params(image);
+    uint8_t *code = malloc(FUNCTION_BYTES_MAX);
+    if (code == NULL)
+        return error_set(error, -ENOMEM, "out of memory");
+    for (int i = 0; i < ATTACHED_FUNCTIONS; i++) {
+        const struct located_function *function = &located->functions[i];
+        if (function->address == 0)
+            continue;
+        size_t wanted = function->size > 0 ? function->size : UNSIZED_BYTES;
+        if (wanted > FUNCTION_BYTES_MAX)
+            wanted = FUNCTION_BYTES_MAX;
+        size_t got = tracee_read_some(tracee, function->address, code, wanted);
+        struct trampoline *trampoline = &attach->trampolines[attach->count];
+        size_t place = image->trampolines_start + attach->count * TRAMPOLINE_BYTES;
+        const char *why = "";
+        if (trampoline_make(trampoline, function->address, code, got, params->hooks[i],
+                            base + place, &why) < 0) {
+            note_refused(outcome, function->name, why);
+            continue;
+        }
+        trampoline->site.function = (uint32_t)i;
+        memcpy(image->bytes + place, trampoline->code, trampoline->code_bytes);
+        params->real[i] = trampoline->site.trampoline;
+        params->sites[attach->count++] = trampoline->site;
+    }
+    free(code);
+    outcome->functions_patched = attach->count;
+    if (params->real[ATTACHED_MALLOC] != 0 && params->real[ATTACHED_FREE] != 0)
+        return 0;
+    outcome->refusal = ATTACH_UNSUPPORTED;
+    return error_set(error, -ENOTSUP,
+                     "the allocator of process %d (%s) cannot be patched (%s): start it under "
+                     "heap_profile",
+                     (int)attach->pid, located->allocator, outcome->refused);
+}
+
+static void fill_params(struct attached_params *params, const struct attach *attach,
+                        const struct attach_options *options, const struct located *located)
+{
+    params->data_bytes = options->data_bytes;
+    params->interval_bytes = options->interval_bytes;
+    params->certain_bytes = sampling_certain_bytes(options->interval_bytes);
+    params->block_client_timeout_us = options->block_client_timeout_us;
+    params->start_ms = options->start_ms;
+    params->flags = options->flags;
+    params->daemon_pid = options->daemon_pid;
+    params->clock_gettime = located->clock_gettime;
+    params->stack_end = located->stack_end;
+    params->dl_find_object = located->dl_find_object;
+    params->cxx_allocates = params->real[ATTACHED_CXX] != 0;
+    params->site_count = attach->count;
+    if (getrandom(&params->seed, sizeof(params->seed), GRND_NONBLOCK) !=
+        (ssize_t)sizeof(params->seed))
+        params->seed = now_us() ^ ((uint64_t)attach->pid << 40);
+}
+
+/* --- with all threads stopped --- */
+
+static int explain_stop(const struct tracee *tracee, int code, struct attach_outcome *outcome,
+                        struct error *error)
+{
+    if (code == -EPERM || code == -EACCES)
+        return process_explain_permission(tracee->pid, outcome, error);
+    if (code == -ESRCH) {
+        outcome->refusal = ATTACH_NO_PROCESS;
+        return error_set(error, -ESRCH, "process %d has ended", (int)tracee->pid);
+    }
+    if (code == -ETIMEDOUT) {
+        outcome->refusal = ATTACH_BUSY;
+        return error_set(error, -EAGAIN,
+                         "thread %d of process %d could not be stopped within %d ms (it waits in "
+                         "the kernel): try again later",
+                         (int)tracee->stuck, (int)tracee->pid, TRACEE_STOP_MS);
+    }
+    return error_set(error, code, "cannot stop process %d: %s", (int)tracee->pid, strerror(-code));
+}
+
+static int check_seccomp(const struct process *process, const struct tracee *tracee,
+                         struct attach_outcome *outcome, struct error *error)
+{
+    struct error why = {0};
+    if (process->seccomp == 0)
+        return 0;
+    outcome->refusal = ATTACH_SECCOMP;
+    if (process->seccomp == 1)
+        return error_set(error, -EPERM,
+                         "process %d forbids itself nearly all system calls (strict seccomp)",
+                         (int)process->pid);
+    for (size_t i = 0; i < tracee->thread_count; i++) {
+        if (tracee->threads[i].stopped && !tracee->threads[i].gone &&
+            seccomp_filter_check(tracee->threads[i].tid, &why) < 0)
+            return error_set(error, -EPERM, "process %d: %s", (int)process->pid, why.message);
+    }
+    outcome->refusal = ATTACH_FAILED;
+    return 0;
+}
+
+/* Whether what the trampolines were made of is still there. */
+static bool code_is_unchanged(const struct attach *attach, const struct tracee *tracee)
+{
+    for (unsigned i = 0; i < attach->count; i++) {
+        const struct attached_site *site = &attach->trampolines[i].site;
+        uint8_t bytes[ATTACHED_SITE_BYTES];
+        if (tracee_read(tracee, site->address, bytes, site->length) < 0 ||
+            memcmp(bytes, site->original, site->length) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Moves threads that stand in the middle of a replaced entry. False: one stands where it cannot be
+ * moved from, or a signal handler will return there. */
+static bool clear_entries(const struct attach *attach, struct tracee *tracee)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    for (unsigned i = 0; i < attach->count; i++) {
+        const struct attached_site *site = &attach->trampolines[i].site;
+        low = site->address < low ? site->address : low;
+        high = site->address + site->length > high ? site->address + site->length : high;
+    }
+    for (size_t t = 0; t < tracee->thread_count; t++) {
+        struct user_regs_struct *registers = tracee_registers(&tracee->threads[t]);
+        if (registers == NULL)
+            continue;
+        bool near = presence_stack_mentions(tracee, registers, low, high, ENTRY_STACK_BYTES);
+        for (unsigned i = 0; i < attach->count; i++) {
+            const struct trampoline *trampoline = &attach->trampolines[i];
+            uint64_t start = trampoline->site.address, end = start + trampoline->site.length;
+            if (near &&
+                presence_stack_mentions(tracee, registers, start + 1, end, ENTRY_STACK_BYTES))
+                return false;
+            if (registers->rip <= start || registers->rip >= end)
+                continue;
+            uint64_t to = trampoline_enter(trampoline, registers->rip);
+            if (to == 0)
+                return false;
+            registers->rip = to;
+            tracee->threads[t].moved = true;
+        }
+    }
+    return true;
+}
+
+static int patch_entries(const struct attach *attach, struct tracee *tracee)
+{
+    for (unsigned i = 0; i < attach->count; i++) {
+        const struct attached_site *site = &attach->trampolines[i].site;
+        int code = tracee_write(tracee, site->address, site->patched, site->length);
+        if (code < 0)
+            return code;
+    }
+    return 0;
+}
+
+/* Brings it in. The process is stopped before and after. */
+static int enter_stopped(struct attach *attach, const struct attach_options *options,
+                         struct tracee *tracee, struct image *image, uint64_t base,
+                         struct error *error)
+{
+    struct attached_params *params = image_params(image);
+    uint64_t ring = 0;
+    int code = tracee_work_begin(tracee);
+    if (code < 0)
+        return error_set(error, code, "cannot make system calls in process %d: %s",
+                         (int)attach->pid, strerror(-code));
+    params->image = base;
+    params->image_bytes = image->total;
+    params->ring_bytes = RING_DATA_OFFSET + 2 * options->data_bytes;
+    code = enter_map(tracee, image, base, options->ring_fd, options->data_bytes, &ring, error);
+    int ended = tracee_work_end(tracee);
+    if (code == 0 && ended < 0)
+        code = error_set(error, ended, "process %d ended meanwhile", (int)attach->pid);
+    if (code < 0)
+        return code;
+
+    params->ring = ring;
+    attach->presence.params_address = base + image->params_offset;
+    attach->presence.trampolines = attach->trampolines;
+    attach->presence.trampoline_count = attach->count;
+    attach->presence.params = *params;
+    code = tracee_write(tracee, attach->presence.params_address, params, sizeof(*params));
+    if (code == 0)
+        code = patch_entries(attach, tracee);
+    if (code < 0) {
+        presence_restore(&attach->presence, tracee);
+        presence_remove(&attach->presence, tracee);
+        return error_set(error, code, "cannot write the code of process %d: %s", (int)attach->pid,
+                         strerror(-code));
+    }
+    return 0;
+}
+
+static int stop_clear(const struct attach *attach, struct tracee *tracee,
+                      struct attach_outcome *outcome, uint64_t *stopped_at, struct error *error)
+{
+    for (int attempt = 0;; attempt++) {
+        *stopped_at = now_us();
+        int code = tracee_stop(tracee);
+        if (code < 0)
+            return explain_stop(tracee, code, outcome, error);
+        if (clear_entries(attach, tracee))
+            return 0;
+        for (size_t i = 0; i < tracee->thread_count; i++)
+            tracee->threads[i].moved = false;
+        tracee_resume(tracee);
+        if (attempt == ENTRY_ATTEMPTS) {
+            outcome->refusal = ATTACH_BUSY;
+            return error_set(error, -EAGAIN,
+                             "a thread of process %d stands in the entry of its allocator: try "
+                             "again",
+                             (int)attach->pid);
+        }
+        pause_ms(1);
+    }
+}
+
+/* --- a client that is there already --- */
+
+/* Waits until nobody is in it, and takes it out. 0; -EBUSY: somebody stays in it; or a negative
+ * errno of what failed. The process runs before and after. */
+static int leave(struct presence *presence, struct tracee *tracee, struct attach_outcome *outcome)
+{
+    int restored = -EBUSY;
+    for (int attempt = 0; attempt < LEAVE_ATTEMPTS; attempt++) {
+        uint64_t began = now_us();
+        int code = tracee_stop(tracee);
+        if (code < 0)
+            return code;
+        outcome->threads = (unsigned)tracee->thread_count;
+        code = presence_read(presence, tracee);
+        if (code == 0)
+            restored = presence_restore(presence, tracee);
+        bool deserted = code == 0 && restored == 0 && presence_is_deserted(presence, tracee);
+        if (deserted)
+            code = presence_remove(presence, tracee);
+        tracee_resume(tracee);
+        uint64_t stopped = now_us() - began;
+        if (stopped > outcome->stopped_us)
+            outcome->stopped_us = stopped;
+        outcome->code_restored = restored == 0;
+        if (code < 0 || restored < 0)
+            return code < 0 ? code : restored;
+        if (deserted)
+            return 0;
+        pause_ms(LEAVE_PAUSE_MS);
+    }
+    return -EBUSY;
+}
+
+/* Another attacher's: if that one is gone, its client goes, too. */
+static int take_out_orphan(const struct process *process, struct tracee *tracee,
+                           struct attach_outcome *outcome, struct error *error)
+{
+    struct presence orphan;
+    struct ring_control control;
+    if (!presence_find(&orphan, process, tracee))
+        return 0;
+    bool is_served = orphan.params.ring != 0 &&
+                     tracee_read(tracee, orphan.params.ring, &control, sizeof(control)) == 0 &&
+                     control.stopping == 0 && now_us() / 1000 < control.heartbeat_ms + 2000;
+    outcome->refusal = ATTACH_ATTACHED;
+    if (is_served)
+        return error_set(error, -EBUSY, "another heapprofd is attached to process %d",
+                         (int)process->pid);
+    int code = leave(&orphan, tracee, outcome);
+    outcome->refusal = code < 0 ? ATTACH_BUSY : ATTACH_FAILED;
+    outcome->stopped_us = 0;
+    if (code < 0)
+        return error_set(error, -EAGAIN,
+                         "what an earlier heapprofd left in process %d could not be taken out "
+                         "(%s): try again later",
+                         (int)process->pid, strerror(-code));
+    return 0;
+}
+
+/* --- in and out --- */
+
+static int attach_to(struct attach *attach, const struct attach_options *options,
+                     struct process *process, struct tracee *tracee, struct attach_outcome *outcome,
+                     struct error *error)
+{
+    struct located located;
+    struct image image = {0};
+    uint64_t stopped_at = 0;
+    int code = take_out_orphan(process, tracee, outcome, error);
+    if (code == 0)
+        code = process_read_regions(process);
+    if (code == 0)
+        code = locate_functions(&located, process, tracee, outcome, error);
+    if (code < 0)
+        return code;
+    snprintf(outcome->allocator, sizeof(outcome->allocator), "%s", located.allocator);
+    tracee->syscall_instruction = located.syscall_instruction;
+    uint64_t base =
+        enter_find_place(process, located.functions[ATTACHED_MALLOC].address, image_total());
+    if (base == 0)
+        return error_set(error, -ENOMEM,
+                         "there is no free place within 2 GiB of the allocator of process %d",
+                         (int)attach->pid);
+    code = image_make(&image, base, error);
+    if (code == 0)
+        code = make_trampolines(attach, &located, tracee, &image, base, outcome, error);
+    if (code == 0) {
+        fill_params(image_params(&image), attach, options, &located);
+        code = stop_clear(attach, tracee, outcome, &stopped_at, error);
+    }
+    if (code == 0) {
+        outcome->threads = (unsigned)tracee->thread_count;
+        code = check_seccomp(process, tracee, outcome, error);
+        if (code == 0 && !code_is_unchanged(attach, tracee)) {
+            outcome->refusal = ATTACH_BUSY;
+            code = error_set(error, -EAGAIN, "the code of process %d changed meanwhile: try again",
+                             (int)attach->pid);
+        }
+        if (code == 0)
+            code = enter_stopped(attach, options, tracee, &image, base, error);
+        if (code < 0) {
+            for (size_t i = 0; i < tracee->thread_count; i++)
+                tracee->threads[i].moved = false;
+        }
+        tracee_resume(tracee);
+        outcome->stopped_us = now_us() - stopped_at;
+    }
+    image_free(&image);
+    return code;
+}
+
+struct attach *attach_open(const struct attach_options *options, struct attach_outcome *outcome,
+                           struct error *error)
+{
+    struct process process;
+    struct tracee tracee;
+    uint64_t began = now_us();
+    *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
+    struct attach *attach = calloc(1, sizeof(*attach));
+    if (attach == NULL) {
+        error_set(error, -ENOMEM, "out of memory");
+        return NULL;
+    }
+    attach->pid = options->pid;
+    attach->start_time = start_time_of(options->pid);
+    int code = process_look(&process, options->pid, outcome, error);
+    if (code == 0) {
+        code = tracee_open(&tracee, options->pid);
+        if (code < 0)
+            explain_stop(&tracee, code, outcome, error);
+        else
+            code = attach_to(attach, options, &process, &tracee, outcome, error);
+        tracee_close(&tracee);
+    }
+    process_clear(&process);
+    outcome->total_us = now_us() - began;
+    if (code < 0) {
+        free(attach);
+        return NULL;
+    }
+    return attach;
+}
+
+int attach_close(struct attach *attach, struct attach_outcome *outcome, struct error *error)
+{
+    struct tracee tracee = {.memory_fd = -1};
+    struct process process = {.pid = attach->pid};
+    uint64_t began = now_us();
+    *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
+    int code = -ESRCH;
+    /* An exec has thrown the image away, and with it what we patched. */
+    if (start_time_of(attach->pid) == attach->start_time && attach->start_time != 0 &&
+        process_read_regions(&process) == 0) {
+        const struct process_region *region =
+            process_region_of(&process, attach->presence.params_address);
+        if (region != NULL && strstr(region->path, ATTACHED_MEMFD_NAME) != NULL)
+            code = tracee_open(&tracee, attach->pid);
+    }
+    if (code == 0) {
+        struct process_region *regions = process.regions;
+        for (size_t i = 0; i < process.region_count && tracee.syscall_instruction == 0; i++) {
+            if (strcmp(regions[i].path, "[vdso]") == 0)
+                tracee.syscall_instruction = locate_syscall_in(&tracee, &regions[i]);
+        }
+        code = leave(&attach->presence, &tracee, outcome);
+    }
+    tracee_close(&tracee);
+    process_clear(&process);
+    outcome->process_gone = code == -ESRCH || code == -ENOENT;
+    if (outcome->process_gone)
+        code = 0;
+    if (code == -EBUSY && outcome->code_restored) {
+        outcome->left_mapped = true;
+        snprintf(outcome->left, sizeof(outcome->left),
+                 "a thread is still inside of the client: its memory stays mapped until somebody "
+                 "attaches again");
+        code = 0;
+    }
+    outcome->total_us = now_us() - began;
+    pid_t pid = attach->pid;
+    free(attach);
+    if (code < 0)
+        return error_set(error, code, "cannot take the profiler out of process %d: %s", (int)pid,
+                         strerror(-code));
+    return 0;
+}
+
+void attach_abandon(struct attach *attach)
+{
+    free(attach);
+}
+
+int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
+{
+    struct process process;
+    struct tracee tracee;
+    struct located located;
+    *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
+    int code = process_look(&process, pid, outcome, error);
+    if (code == 0) {
+        code = tracee_open(&tracee, pid);
+        if (code < 0)
+            explain_stop(&tracee, code, outcome, error);
+        else
+            code = locate_functions(&located, &process, &tracee, outcome, error);
+        if (code == 0)
+            snprintf(outcome->allocator, sizeof(outcome->allocator), "%s", located.allocator);
+        tracee_close(&tracee);
+    }
+    process_clear(&process);
+    return code;
+}

@@ -1,0 +1,11 @@
+"""Prints a file as a C array: the client's blob, to be part of the program that brings it along."""
+
+import sys
+
+path, name = sys.argv[1:]
+with open(path, "rb") as file:
+    content = file.read()
+print(f"static const unsigned char {name}[{len(content)}] __attribute__((aligned(16))) = {{")
+for at in range(0, len(content), 32):
+    print(",".join(map(str, content[at : at + 32])) + ",")
+print("};")

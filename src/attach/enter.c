@@ -1,0 +1,313 @@
+/* See enter.h. Until it is mapped for good, the image's place serves as the target's part of the
+ * messages: nothing else of its memory is written. */
+#include "attach/enter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "wire/ring.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10u
+#endif
+
+/* A 32-bit distance, less what the image itself and the function may be long. */
+#define REACH ((UINT64_C(1) << 31) - (UINT64_C(64) << 20))
+
+/* Kept free on both sides: heaps and stacks grow. */
+#define MARGIN (UINT64_C(1) << 20)
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+uint64_t enter_find_place(const struct process *process, uint64_t near, size_t bytes)
+{
+    uint64_t best = 0;
+    for (size_t i = 1; i < process->region_count; i++) {
+        uint64_t gap_start = process->regions[i - 1].end, gap_end = process->regions[i].start;
+        if (gap_end < gap_start || gap_end - gap_start < bytes + 2 * MARGIN)
+            continue;
+        /* The end of the gap that is nearer. */
+        uint64_t low = gap_start + MARGIN, high = gap_end - MARGIN - bytes;
+        uint64_t place = distance(low, near) < distance(high, near) ? low : high;
+        if (near > low && near < high)
+            place = low;
+        if (distance(place, near) < REACH && distance(place + bytes, near) < REACH &&
+            (best == 0 || distance(place, near) < distance(best, near)))
+            best = place;
+    }
+    return best & ~UINT64_C(4095);
+}
+
+/* What the steps have opened and mapped, to be undone. */
+struct entering {
+    struct tracee *tracee;
+    int pidfd;
+    uint64_t scratch; /* in the target, RW */
+    uint64_t base, total, ring, ring_bytes;
+    int memfd, pair[2], ring_fd; /* in the target; -1: none */
+    struct error *error;
+    int code;
+};
+
+static bool is_error(long result)
+{
+    return result < 0 && result > -4096;
+}
+
+/* One system call in the target; remembers the first that fails. */
+static long call(struct entering *entering, const char *what, long number, uint64_t a, uint64_t b,
+                 uint64_t c, uint64_t d, uint64_t e, uint64_t f)
+{
+    const uint64_t arguments[6] = {a, b, c, d, e, f};
+    int code;
+    if (entering->code < 0)
+        return -ECANCELED;
+    long result = tracee_system_call(entering->tracee, &code, number, arguments);
+    if (code < 0)
+        result = code;
+    if (is_error(result))
+        entering->code = error_set(entering->error, (int)result, "the process cannot %s: %s", what,
+                                   strerror((int)-result));
+    return result;
+}
+
+/* Our own descriptor of what the target has open. */
+static int take_descriptor(struct entering *entering, int fd)
+{
+    if (entering->code < 0)
+        return -1;
+    int own = (int)syscall(SYS_pidfd_getfd, entering->pidfd, fd, 0);
+    if (own < 0)
+        entering->code =
+            error_set(entering->error, -errno, "cannot take over a descriptor of the process: %s",
+                      strerror(errno));
+    return own;
+}
+
+static void put_memory(struct entering *entering, uint64_t address, const void *from, size_t bytes)
+{
+    if (entering->code < 0)
+        return;
+    int code = tracee_write(entering->tracee, address, from, bytes);
+    if (code < 0)
+        entering->code = error_set(entering->error, code, "cannot write the process's memory: %s",
+                                   strerror(-code));
+}
+
+static void get_memory(struct entering *entering, uint64_t address, void *to, size_t bytes)
+{
+    if (entering->code == 0 && tracee_read(entering->tracee, address, to, bytes) < 0)
+        entering->code = error_set(entering->error, -EFAULT, "cannot read the process's memory");
+}
+
+static void close_in_target(struct entering *entering, int *fd)
+{
+    const uint64_t arguments[6] = {(uint64_t)*fd};
+    int code;
+    if (*fd >= 0)
+        tracee_system_call(entering->tracee, &code, SYS_close, arguments);
+    *fd = -1;
+}
+
+/* --- the image --- */
+
+static int write_image(const struct image *image, int fd)
+{
+    if (ftruncate(fd, (off_t)image->total) < 0)
+        return -errno;
+    for (size_t at = 0; at < image->total; at += 4096) {
+        /* What is zero stays a hole. */
+        static const uint8_t zeros[4096];
+        if (memcmp(image->bytes + at, zeros, 4096) != 0 &&
+            pwrite(fd, image->bytes + at, 4096, (off_t)at) != 4096)
+            return errno != 0 ? -errno : -EIO;
+    }
+    return 0;
+}
+
+static void make_image(struct entering *entering, const struct image *image)
+{
+    static const char name[] = ATTACHED_MEMFD_NAME;
+    put_memory(entering, entering->scratch, name, sizeof(name));
+    /* Kernels before 6.3 do not know MFD_EXEC, and need it not. */
+    const uint64_t arguments[6] = {entering->scratch, MFD_CLOEXEC | MFD_EXEC};
+    int code = 0;
+    long fd = -ECANCELED;
+    if (entering->code == 0)
+        fd = tracee_system_call(entering->tracee, &code, SYS_memfd_create, arguments);
+    if (code < 0 || is_error(fd))
+        fd = call(entering, "make an anonymous file", SYS_memfd_create, entering->scratch,
+                  MFD_CLOEXEC, 0, 0, 0, 0);
+    entering->memfd = is_error(fd) ? -1 : (int)fd;
+    int own = take_descriptor(entering, entering->memfd);
+    if (own < 0)
+        return;
+    code = write_image(image, own);
+    close(own);
+    if (code < 0)
+        entering->code =
+            error_set(entering->error, code, "cannot write the client: %s", strerror(-code));
+}
+
+static void map_image(struct entering *entering, const struct image *image)
+{
+    const struct {
+        uint64_t start, bytes;
+        int protection;
+    } parts[] = {
+        {0, image->code_bytes, PROT_READ | PROT_EXEC},
+        {image->data_start, image->data_bytes, PROT_READ | PROT_WRITE},
+        {image->trampolines_start, image->total - image->trampolines_start, PROT_READ | PROT_EXEC},
+    };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        call(entering, "map the client's code", SYS_mmap, entering->base + parts[i].start,
+             parts[i].bytes, (uint64_t)parts[i].protection, MAP_PRIVATE | MAP_FIXED,
+             (uint64_t)entering->memfd, parts[i].start);
+}
+
+/* --- the ring --- */
+
+/* As the target's recvmsg takes it. */
+struct remote_message {
+    struct msghdr header;
+    struct iovec vector;
+    char byte;
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+};
+
+static int send_ring(int socket, int ring_fd)
+{
+    char byte = 0;
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec vector = {&byte, 1};
+    struct msghdr message = {.msg_iov = &vector,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    control.header.cmsg_level = SOL_SOCKET;
+    control.header.cmsg_type = SCM_RIGHTS;
+    control.header.cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(&control.header), &ring_fd, sizeof(int));
+    return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+}
+
+static void receive_ring(struct entering *entering)
+{
+    uint64_t at = entering->scratch;
+    struct remote_message message = {
+        .header = {.msg_iov = (void *)(at + offsetof(struct remote_message, vector)),
+                   .msg_iovlen = 1,
+                   .msg_control = (void *)(at + offsetof(struct remote_message, control)),
+                   .msg_controllen = sizeof(message.control)},
+        .vector = {(void *)(at + offsetof(struct remote_message, byte)), 1},
+    };
+    put_memory(entering, at, &message, sizeof(message));
+    call(entering, "receive a message", SYS_recvmsg, (uint64_t)entering->pair[1], at,
+         MSG_CMSG_CLOEXEC | MSG_DONTWAIT, 0, 0, 0);
+    get_memory(entering, at, &message, sizeof(message));
+    if (entering->code < 0)
+        return;
+    if (message.header.msg_controllen < CMSG_LEN(sizeof(int)))
+        entering->code = error_set(entering->error, -EMFILE,
+                                   "the process has no file descriptor left: raise its limit");
+    else
+        memcpy(&entering->ring_fd, CMSG_DATA(&message.control.header), sizeof(int));
+}
+
+static void pass_ring(struct entering *entering, int ring_fd)
+{
+    call(entering, "make a pair of sockets", SYS_socketpair, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0,
+         entering->scratch, 0, 0);
+    get_memory(entering, entering->scratch, entering->pair, sizeof(entering->pair));
+    if (entering->code < 0) {
+        entering->pair[0] = entering->pair[1] = -1;
+        return;
+    }
+    int own = take_descriptor(entering, entering->pair[0]);
+    if (own < 0)
+        return;
+    int code = send_ring(own, ring_fd);
+    close(own);
+    if (code < 0)
+        entering->code =
+            error_set(entering->error, code, "cannot pass the ring on: %s", strerror(-code));
+    receive_ring(entering);
+}
+
+/* As src/client/arena.c maps it: the data twice in a row. */
+static void map_ring(struct entering *entering, uint64_t data_bytes)
+{
+    entering->ring_bytes = RING_DATA_OFFSET + 2 * data_bytes;
+    long base = call(entering, "map the ring", SYS_mmap, 0, entering->ring_bytes, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, UINT64_MAX, 0);
+    if (entering->code < 0)
+        return;
+    entering->ring = (uint64_t)base;
+    call(entering, "map the ring", SYS_mmap, entering->ring, RING_DATA_OFFSET + data_bytes,
+         PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (uint64_t)entering->ring_fd, 0);
+    call(entering, "map the ring", SYS_mmap, entering->ring + RING_DATA_OFFSET + data_bytes,
+         data_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (uint64_t)entering->ring_fd,
+         RING_DATA_OFFSET);
+}
+
+/* --- all of it --- */
+
+void enter_unmap(struct tracee *tracee, uint64_t address, uint64_t bytes)
+{
+    const uint64_t arguments[6] = {address, bytes};
+    int code;
+    if (address != 0 && bytes != 0)
+        tracee_system_call(tracee, &code, SYS_munmap, arguments);
+}
+
+int enter_map(struct tracee *tracee, const struct image *image, uint64_t base, int ring_fd,
+              uint64_t data_bytes, uint64_t *ring, struct error *error)
+{
+    struct entering entering = {
+        .tracee = tracee, .memfd = -1, .pair = {-1, -1}, .ring_fd = -1, .error = error};
+    entering.pidfd = pidfd_open(tracee->pid, 0);
+    if (entering.pidfd < 0)
+        return error_set(error, -errno, "cannot hold on to process %d: %s", (int)tracee->pid,
+                         strerror(errno));
+    long mapped = call(&entering, "map memory where its allocator reaches it", SYS_mmap, base,
+                       image->total, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, UINT64_MAX, 0);
+    if (entering.code == 0) {
+        entering.base = entering.scratch = (uint64_t)mapped;
+        entering.total = image->total;
+        if (entering.base != base)
+            entering.code = error_set(error, -EEXIST, "the process mapped something in our place");
+    }
+    make_image(&entering, image);
+    pass_ring(&entering, ring_fd);
+    map_ring(&entering, data_bytes);
+    map_image(&entering, image);
+
+    close_in_target(&entering, &entering.ring_fd);
+    close_in_target(&entering, &entering.pair[0]);
+    close_in_target(&entering, &entering.pair[1]);
+    close_in_target(&entering, &entering.memfd);
+    close(entering.pidfd);
+    if (entering.code < 0) {
+        enter_unmap(tracee, entering.base, entering.total);
+        enter_unmap(tracee, entering.ring, entering.ring != 0 ? entering.ring_bytes : 0);
+    }
+    *ring = entering.ring;
+    return entering.code;
+}

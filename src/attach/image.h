@@ -1,0 +1,33 @@
+/*
+ * The client's blob as it is to stand in a process: laid out for an address and relocated, with a
+ * page for trampolines behind it.
+ */
+#ifndef HEAPPROFD_ATTACH_IMAGE_H
+#define HEAPPROFD_ATTACH_IMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/attached/params.h"
+#include "util/error.h"
+
+struct image {
+    uint8_t *bytes; /* as they are to be mapped */
+    size_t total;   /* all sizes in whole pages */
+    size_t code_bytes;
+    size_t data_start, data_bytes;
+    size_t trampolines_start; /* ends at total */
+    size_t params_offset;
+};
+
+/* How much address space an image takes. */
+size_t image_total(void);
+
+/* 0, or -ENOMEM, or -ENOEXEC for a blob that is none. */
+int image_make(struct image *image, uint64_t base, struct error *error);
+void image_free(struct image *image);
+
+/* The parameters in it. */
+struct attached_params *image_params(const struct image *image);
+
+#endif

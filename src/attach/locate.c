@@ -1,0 +1,334 @@
+/* See locate.h. */
+#include "attach/locate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/symbols_remote.h"
+
+#define OBJECTS_MAX 4096
+
+static const char *const names[ATTACHED_FUNCTIONS] = {
+    [ATTACHED_MALLOC] = "malloc",
+    [ATTACHED_FREE] = "free",
+    [ATTACHED_CALLOC] = "calloc",
+    [ATTACHED_REALLOC] = "realloc",
+    [ATTACHED_REALLOCARRAY] = "reallocarray",
+    [ATTACHED_POSIX_MEMALIGN] = "posix_memalign",
+    [ATTACHED_ALIGNED_ALLOC] = "aligned_alloc",
+    [ATTACHED_MEMALIGN] = "memalign",
+    [ATTACHED_VALLOC] = "valloc",
+    [ATTACHED_PVALLOC] = "pvalloc",
+    [ATTACHED_CFREE] = "cfree",
+    [ATTACHED_FREE_SIZED] = "free_sized",
+    [ATTACHED_FREE_ALIGNED_SIZED] = "free_aligned_sized",
+    [ATTACHED_DLCLOSE] = "dlclose",
+    /* In the order of enum cxx_function (src/client/real.h). */
+    [ATTACHED_CXX] = "_Znwm",
+    "_Znam",
+    "_ZnwmRKSt9nothrow_t",
+    "_ZnamRKSt9nothrow_t",
+    "_ZnwmSt11align_val_t",
+    "_ZnamSt11align_val_t",
+    "_ZnwmSt11align_val_tRKSt9nothrow_t",
+    "_ZnamSt11align_val_tRKSt9nothrow_t",
+    "_ZdlPv",
+    "_ZdaPv",
+    "_ZdlPvm",
+    "_ZdaPvm",
+    "_ZdlPvRKSt9nothrow_t",
+    "_ZdaPvRKSt9nothrow_t",
+    "_ZdlPvSt11align_val_t",
+    "_ZdaPvSt11align_val_t",
+    "_ZdlPvmSt11align_val_t",
+    "_ZdaPvmSt11align_val_t",
+    "_ZdlPvSt11align_val_tRKSt9nothrow_t",
+    "_ZdaPvSt11align_val_tRKSt9nothrow_t",
+};
+
+/* Prefixes of allocators that are linked in beside the C library's (Rust's jemalloc, ...). */
+static const char *const prefixes[] = {"_rjem_", "je_", "mi_", "tc_"};
+
+/* What jemalloc calls a release with a size, or with flags: the same arguments, as far as a hook
+ * looks at them. */
+static const struct {
+    const char *name;
+    enum attached_function function;
+} jemalloc_names[] = {
+    {"dallocx", ATTACHED_FREE_SIZED},
+    {"sdallocx", ATTACHED_FREE_ALIGNED_SIZED},
+};
+
+static void take_function(struct located *located, enum attached_function function,
+                          const char *name, uint64_t address, uint64_t size)
+{
+    struct located_function *to = &located->functions[function];
+    to->address = address;
+    to->size = size;
+    snprintf(to->name, sizeof(to->name), "%s", name);
+}
+
+/* --- objects of the loader --- */
+
+static void take_exported(struct located *located, const struct tracee *tracee,
+                          const struct remote_object *object, bool with_cxx)
+{
+    int end = with_cxx ? ATTACHED_FUNCTIONS : ATTACHED_CXX;
+    for (int i = 0; i < end; i++) {
+        struct remote_symbol symbol;
+        if (i != ATTACHED_DLCLOSE && remote_symbol_find(tracee, object, names[i], &symbol))
+            take_function(located, (enum attached_function)i, names[i], symbol.address,
+                          symbol.size);
+    }
+}
+
+/* The first object that defines the function, or NULL. */
+static const struct remote_object *first_with(const struct tracee *tracee,
+                                              const struct remote_object *objects, size_t count,
+                                              const char *name, struct remote_symbol *symbol)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (remote_symbol_find(tracee, &objects[i], name, symbol))
+            return &objects[i];
+    }
+    return NULL;
+}
+
+static bool locate_in_objects(struct located *located, const struct tracee *tracee,
+                              const struct remote_object *objects, size_t count)
+{
+    struct remote_symbol symbol;
+    if (first_with(tracee, objects, count, "_dl_find_object", &symbol) != NULL)
+        located->dl_find_object = symbol.address;
+    if (first_with(tracee, objects, count, "dlclose", &symbol) != NULL)
+        take_function(located, ATTACHED_DLCLOSE, "dlclose", symbol.address, symbol.size);
+    const struct remote_object *allocator = first_with(tracee, objects, count, "malloc", &symbol);
+    if (allocator == NULL)
+        return false;
+    /* operator new of another object ends in malloc, whose hook sees it. */
+    bool with_cxx = first_with(tracee, objects, count, "_Znwm", &symbol) == allocator;
+    take_exported(located, tracee, allocator, with_cxx);
+    snprintf(located->allocator, sizeof(located->allocator), "%s", allocator->name);
+    return true;
+}
+
+/* --- the executable's own symbols --- */
+
+struct own_symbols {
+    int fd;
+    Elf *elf;
+    Elf_Data *symbols;
+    GElf_Shdr header;
+    size_t count;
+    uint64_t base;
+};
+
+static bool own_symbols_open(struct own_symbols *own, const struct process *process,
+                             const struct tracee *tracee)
+{
+    char path[64];
+    memset(own, 0, sizeof(*own));
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process->pid);
+    own->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (own->fd < 0 || elf_version(EV_CURRENT) == EV_NONE ||
+        !remote_executable_base(process, tracee, &own->base))
+        return false;
+    own->elf = elf_begin(own->fd, ELF_C_READ_MMAP, NULL);
+    Elf_Scn *section = NULL;
+    while (own->elf != NULL && (section = elf_nextscn(own->elf, section)) != NULL) {
+        if (gelf_getshdr(section, &own->header) == NULL || own->header.sh_type != SHT_SYMTAB ||
+            own->header.sh_entsize == 0)
+            continue;
+        own->symbols = elf_getdata(section, NULL);
+        own->count = own->header.sh_size / own->header.sh_entsize;
+        return own->symbols != NULL;
+    }
+    return false;
+}
+
+static void own_symbols_close(struct own_symbols *own)
+{
+    if (own->elf != NULL)
+        elf_end(own->elf);
+    if (own->fd >= 0)
+        close(own->fd);
+}
+
+/* The name of a function's symbol, or NULL if the symbol is none. */
+static const char *own_function(const struct own_symbols *own, size_t index, GElf_Sym *symbol)
+{
+    if (gelf_getsym(own->symbols, (int)index, symbol) == NULL || symbol->st_value == 0 ||
+        symbol->st_shndx == SHN_UNDEF || GELF_ST_TYPE(symbol->st_info) != STT_FUNC)
+        return NULL;
+    return elf_strptr(own->elf, own->header.sh_link, symbol->st_name);
+}
+
+/* The function that a name with the prefix means; ATTACHED_FUNCTIONS: none. */
+static enum attached_function function_of(const char *name, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    if (strncmp(name, prefix, length) != 0)
+        return ATTACHED_FUNCTIONS;
+    name += length;
+    int end = length == 0 ? ATTACHED_FUNCTIONS : ATTACHED_DLCLOSE;
+    for (int i = 0; i < end; i++) {
+        if (strcmp(name, names[i]) == 0)
+            return (enum attached_function)i;
+    }
+    for (size_t i = 0; length > 0 && i < sizeof(jemalloc_names) / sizeof(jemalloc_names[0]); i++) {
+        if (strcmp(name, jemalloc_names[i].name) == 0)
+            return jemalloc_names[i].function;
+    }
+    return ATTACHED_FUNCTIONS;
+}
+
+/* Takes what the executable defines under that prefix; whether malloc and free are among it. */
+static bool take_own(struct located *located, const struct own_symbols *own, const char *prefix)
+{
+    struct located found = {0};
+    GElf_Sym symbol;
+    for (size_t i = 0; i < own->count; i++) {
+        const char *name = own_function(own, i, &symbol);
+        if (name == NULL)
+            continue;
+        enum attached_function function = function_of(name, prefix);
+        if (function != ATTACHED_FUNCTIONS)
+            take_function(&found, function, name, own->base + symbol.st_value, symbol.st_size);
+        else if (strcmp(name, "_dl_find_object") == 0)
+            found.dl_find_object = own->base + symbol.st_value;
+    }
+    if (found.functions[ATTACHED_MALLOC].address == 0 ||
+        found.functions[ATTACHED_FREE].address == 0)
+        return false;
+    /* In one executable it cannot be told by the object whether operator new ends in malloc. That
+     * of libstdc++, the usual one, does. */
+    memset(&found.functions[ATTACHED_CXX], 0,
+           (ATTACHED_FUNCTIONS - ATTACHED_CXX) * sizeof(found.functions[0]));
+    if (located->functions[ATTACHED_DLCLOSE].address != 0)
+        found.functions[ATTACHED_DLCLOSE] = located->functions[ATTACHED_DLCLOSE];
+    if (located->dl_find_object != 0)
+        found.dl_find_object = located->dl_find_object;
+    *located = found;
+    return true;
+}
+
+static bool locate_in_executable(struct located *located, const struct process *process,
+                                 const struct tracee *tracee, bool has_malloc)
+{
+    struct own_symbols own;
+    bool found = false;
+    if (own_symbols_open(&own, process, tracee)) {
+        /* One with a prefix is there because the program uses it: rather that than libc's. */
+        for (size_t i = 0; !found && i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+            found = take_own(located, &own, prefixes[i]);
+        if (!found && !has_malloc)
+            found = take_own(located, &own, "");
+    }
+    own_symbols_close(&own);
+    return found;
+}
+
+/* --- the rest --- */
+
+static void locate_vdso(struct located *located, const struct process *process,
+                        const struct tracee *tracee)
+{
+    struct remote_object vdso;
+    struct remote_symbol symbol;
+    if (process->vdso != 0 && remote_object_at(tracee, process->vdso, &vdso) &&
+        remote_symbol_find(tracee, &vdso, "__vdso_clock_gettime", &symbol))
+        located->clock_gettime = symbol.address;
+}
+
+uint64_t locate_syscall_in(const struct tracee *tracee, const struct process_region *region)
+{
+    static const uint8_t instruction[] = {0x0f, 0x05};
+    size_t bytes = region->end - region->start < 2u << 20 ? region->end - region->start : 2u << 20;
+    uint8_t *code = malloc(bytes);
+    if (code == NULL)
+        return 0;
+    size_t got = tracee_read_some(tracee, region->start, code, bytes);
+    const uint8_t *at = memmem(code, got, instruction, sizeof(instruction));
+    uint64_t address = at != NULL ? region->start + (uint64_t)(at - code) : 0;
+    free(code);
+    return address;
+}
+
+static void locate_regions(struct located *located, const struct process *process,
+                           const struct tracee *tracee)
+{
+    for (size_t i = 0; i < process->region_count; i++) {
+        const struct process_region *region = &process->regions[i];
+        if (strcmp(region->path, "[stack]") == 0)
+            located->stack_end = region->end;
+        if (strcmp(region->path, "[vdso]") == 0)
+            located->syscall_instruction = locate_syscall_in(tracee, region);
+    }
+    for (size_t i = 0; i < process->region_count && located->syscall_instruction == 0; i++) {
+        if (process->regions[i].executable && process->regions[i].path[0] == '/')
+            located->syscall_instruction = locate_syscall_in(tracee, &process->regions[i]);
+    }
+}
+
+/* Of several names of one address the first one counts. */
+static void drop_aliases(struct located *located)
+{
+    for (int i = 0; i < ATTACHED_FUNCTIONS; i++) {
+        for (int j = i + 1; j < ATTACHED_FUNCTIONS; j++) {
+            if (located->functions[j].address == located->functions[i].address)
+                located->functions[j].address = 0;
+        }
+    }
+}
+
+static void name_executable(struct located *located, const struct process *process)
+{
+    char path[64], link[4096];
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process->pid);
+    ssize_t length = readlink(path, link, sizeof(link) - 1);
+    link[length > 0 ? length : 0] = 0;
+    const char *slash = strrchr(link, '/');
+    snprintf(located->allocator, sizeof(located->allocator), "%.63s",
+             slash != NULL ? slash + 1 : link);
+}
+
+int locate_functions(struct located *located, const struct process *process,
+                     const struct tracee *tracee, struct attach_outcome *outcome,
+                     struct error *error)
+{
+    memset(located, 0, sizeof(*located));
+    struct remote_object *objects = calloc(OBJECTS_MAX, sizeof(*objects));
+    if (objects == NULL)
+        return error_set(error, -ENOMEM, "out of memory");
+    size_t count = remote_objects(process, tracee, objects, OBJECTS_MAX);
+    bool found = locate_in_objects(located, tracee, objects, count);
+    free(objects);
+    if (locate_in_executable(located, process, tracee, found))
+        found = true;
+    if (!found) {
+        outcome->refusal = ATTACH_UNSUPPORTED;
+        return error_set(error, -ENOTSUP,
+                         "no allocator was found in pid %d: %s; start it under heap_profile, or "
+                         "build it with symbols (do not strip it)",
+                         (int)process->pid,
+                         count == 0 ? "it is linked statically and has no symbol \"malloc\""
+                                    : "none of its libraries defines malloc");
+    }
+    if (located->allocator[0] == 0)
+        name_executable(located, process);
+    drop_aliases(located);
+    locate_vdso(located, process, tracee);
+    locate_regions(located, process, tracee);
+    if (located->syscall_instruction == 0) {
+        outcome->refusal = ATTACH_UNSUPPORTED;
+        return error_set(error, -ENOTSUP, "no system call instruction was found in pid %d",
+                         (int)process->pid);
+    }
+    return 0;
+}

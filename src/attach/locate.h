@@ -1,0 +1,37 @@
+/*
+ * Which functions of a process are its allocator, and where the few others are that the client
+ * needs: read from the loader's list of objects and their symbol tables in the process's memory,
+ * and, for allocators linked statically, from the executable's own symbols.
+ */
+#ifndef HEAPPROFD_ATTACH_LOCATE_H
+#define HEAPPROFD_ATTACH_LOCATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attach/process.h"
+#include "attach/tracee.h"
+#include "client/attached/params.h"
+
+/* A function that can be patched. */
+struct located_function {
+    uint64_t address; /* 0: there is none, or it is another's alias */
+    uint64_t size;    /* 0: not known */
+    char name[48];
+};
+
+struct located {
+    char allocator[64]; /* file name of the object that has malloc */
+    struct located_function functions[ATTACHED_FUNCTIONS];
+    uint64_t dl_find_object, clock_gettime, stack_end; /* 0: none */
+    uint64_t syscall_instruction;
+};
+
+/* The address of a `syscall` instruction in a region; 0: there is none. */
+uint64_t locate_syscall_in(const struct tracee *tracee, const struct process_region *region);
+
+int locate_functions(struct located *located, const struct process *process,
+                     const struct tracee *tracee, struct attach_outcome *outcome,
+                     struct error *error);
+
+#endif

@@ -1,0 +1,190 @@
+/* See presence.h. What stands in the process's memory is its own word: nothing is read or unmapped
+ * that it could not have unmapped itself. */
+#include "attach/presence.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/enter.h"
+
+/* So much of a stack is looked through for addresses of ours. */
+#define STACK_BYTES_MAX (256u << 10)
+
+/* Parameters stand in the data of the image: as far into it as this. */
+#define DATA_BYTES_MAX (2u << 20)
+
+/* --- finding it --- */
+
+static bool params_are_sound(const struct attached_params *params)
+{
+    return params->magic == ATTACHED_MAGIC && params->version == ATTACHED_VERSION &&
+           params->bytes == sizeof(*params) && params->site_count <= ATTACHED_SITES_MAX;
+}
+
+static bool find_in_region(struct presence *presence, const struct process_region *region,
+                           const struct tracee *tracee)
+{
+    const uint64_t magic = ATTACHED_MAGIC;
+    size_t bytes = region->end - region->start;
+    if (bytes > DATA_BYTES_MAX)
+        bytes = DATA_BYTES_MAX;
+    uint8_t *data = malloc(bytes);
+    if (data == NULL)
+        return false;
+    size_t got = tracee_read_some(tracee, region->start, data, bytes);
+    bool found = false;
+    for (size_t at = 0; !found && at + sizeof(presence->params) <= got; at += 8) {
+        if (memcmp(data + at, &magic, sizeof(magic)) != 0)
+            continue;
+        memcpy(&presence->params, data + at, sizeof(presence->params));
+        presence->params_address = region->start + at;
+        found = params_are_sound(&presence->params);
+    }
+    free(data);
+    return found;
+}
+
+bool presence_find(struct presence *presence, const struct process *process,
+                   const struct tracee *tracee)
+{
+    *presence = (struct presence){0};
+    for (size_t i = 0; i < process->region_count; i++) {
+        const struct process_region *region = &process->regions[i];
+        if (region->writable && strstr(region->path, "memfd:" ATTACHED_MEMFD_NAME) != NULL &&
+            find_in_region(presence, region, tracee))
+            return true;
+    }
+    return false;
+}
+
+int presence_read(struct presence *presence, const struct tracee *tracee)
+{
+    struct attached_params params;
+    if (tracee_read(tracee, presence->params_address, &params, sizeof(params)) < 0 ||
+        !params_are_sound(&params))
+        return -ENOENT;
+    presence->params = params;
+    return 0;
+}
+
+/* --- its patches --- */
+
+static int restore_site(const struct attached_site *site, const struct tracee *tracee)
+{
+    uint8_t bytes[ATTACHED_SITE_BYTES];
+    if (site->length > sizeof(bytes) || tracee_read(tracee, site->address, bytes, site->length) < 0)
+        return -EFAULT;
+    if (memcmp(bytes, site->original, site->length) == 0)
+        return 0;
+    if (memcmp(bytes, site->patched, site->length) != 0)
+        return -EUCLEAN;
+    int code = tracee_write(tracee, site->address, site->original, site->length);
+    if (code == 0 && (tracee_read(tracee, site->address, bytes, site->length) < 0 ||
+                      memcmp(bytes, site->original, site->length) != 0))
+        code = -EIO;
+    return code;
+}
+
+int presence_restore(const struct presence *presence, struct tracee *tracee)
+{
+    int first = 0;
+    for (uint64_t i = 0; i < presence->params.site_count; i++) {
+        int code = restore_site(&presence->params.sites[i], tracee);
+        if (code < 0 && first == 0)
+            first = code;
+    }
+    return first;
+}
+
+/* --- who is in it --- */
+
+bool presence_stack_mentions(const struct tracee *tracee, const struct user_regs_struct *registers,
+                             uint64_t start, uint64_t end, size_t bytes)
+{
+    /* Below the stack pointer lies what leaf functions may use. */
+    uint64_t at = (registers->rsp - 128) & ~UINT64_C(7);
+    uint64_t words[512];
+    for (size_t done = 0; done < bytes; done += sizeof(words)) {
+        size_t got = tracee_read_some(tracee, at + done, words, sizeof(words));
+        for (size_t i = 0; i < got / 8; i++) {
+            if (words[i] >= start && words[i] < end)
+                return true;
+        }
+        if (got < sizeof(words))
+            return false;
+    }
+    return false;
+}
+
+/* Moves a thread out of a trampoline. False: it stands in the client's code, and not there. */
+static bool move_out(const struct presence *presence, struct tracee_thread *thread,
+                     struct user_regs_struct *registers)
+{
+    const struct attached_params *params = &presence->params;
+    if (registers->rip < params->image || registers->rip >= params->image + params->image_bytes)
+        return true;
+    for (unsigned i = 0; i < presence->trampoline_count; i++) {
+        uint64_t to = trampoline_leave(&presence->trampolines[i], registers->rip);
+        if (to == 0)
+            continue;
+        registers->rip = to;
+        thread->moved = true;
+        return true;
+    }
+    return false;
+}
+
+/* Whether a thread's entry says that it will return into the client. */
+static bool somebody_passes(const struct presence *presence, const struct tracee *tracee)
+{
+    const struct attached_params *params = &presence->params;
+    struct ring_control control;
+    if (params->threads == 0 || tracee_read(tracee, params->ring, &control, sizeof(control)) < 0)
+        return false;
+    uint32_t used =
+        control.threads_used < RING_THREADS_MAX ? control.threads_used : RING_THREADS_MAX;
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t entry;
+        struct attached_thread thread;
+        if (tracee_read(tracee, params->threads + i * UINT64_C(8), &entry, sizeof(entry)) < 0)
+            return false;
+        if (entry == 0 || tracee_read(tracee, entry, &thread, sizeof(thread)) < 0)
+            continue;
+        if ((uint64_t)(uintptr_t)thread.cell == entry + offsetof(struct attached_thread, pass))
+            return true;
+    }
+    return false;
+}
+
+bool presence_is_deserted(const struct presence *presence, struct tracee *tracee)
+{
+    const struct attached_params *params = &presence->params;
+    if (params->inside != 0 || somebody_passes(presence, tracee))
+        return false;
+    for (size_t i = 0; i < tracee->thread_count; i++) {
+        struct user_regs_struct *registers = tracee_registers(&tracee->threads[i]);
+        if (registers == NULL)
+            continue;
+        if (!move_out(presence, &tracee->threads[i], registers) ||
+            presence_stack_mentions(tracee, registers, params->image,
+                                    params->image + params->image_bytes, STACK_BYTES_MAX))
+            return false;
+    }
+    return true;
+}
+
+/* --- its end --- */
+
+int presence_remove(const struct presence *presence, struct tracee *tracee)
+{
+    const struct attached_params *params = &presence->params;
+    int code = tracee_work_begin(tracee);
+    if (code < 0)
+        return code;
+    for (unsigned i = 0; i < ATTACHED_MAPPED_MAX; i++)
+        enter_unmap(tracee, params->mapped[i].address, params->mapped[i].bytes);
+    enter_unmap(tracee, params->ring, params->ring_bytes);
+    enter_unmap(tracee, params->image, params->image_bytes);
+    return tracee_work_end(tracee);
+}

@@ -1,0 +1,315 @@
+/* See process.h. */
+#include "attach/process.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REGIONS_MAX (1u << 20)
+
+#if defined(__x86_64__)
+#define OWN_MACHINE EM_X86_64
+#define OWN_MACHINE_NAME "x86-64"
+#else
+#define OWN_MACHINE EM_AARCH64
+#define OWN_MACHINE_NAME "aarch64"
+#endif
+
+static int refuse(struct attach_outcome *outcome, enum attach_refusal refusal, int code)
+{
+    outcome->refusal = refusal;
+    return code;
+}
+
+static ssize_t read_file(pid_t pid, const char *name, char *buffer, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    size_t length = 0;
+    ssize_t got = 0;
+    while (length < size - 1 && (got = read(fd, buffer + length, size - 1 - length)) != 0) {
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            got = -errno;
+            break;
+        }
+        length += (size_t)got;
+    }
+    close(fd);
+    buffer[length] = 0;
+    return got < 0 ? got : (ssize_t)length;
+}
+
+/* The text behind "Name:" in /proc/PID/status, or "". */
+static const char *status_field(const char *status, const char *name)
+{
+    const char *at = strstr(status, name);
+    if (at == NULL)
+        return "";
+    at += strlen(name);
+    return at + strspn(at, " \t");
+}
+
+int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct error *error)
+{
+    char text[64] = "";
+    int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        ssize_t length = read(fd, text, sizeof(text) - 1);
+        text[length > 0 ? length : 0] = 0;
+        close(fd);
+    }
+    char status[4096];
+    long uid = -1;
+    if (read_file(pid, "status", status, sizeof(status)) > 0)
+        uid = strtol(status_field(status, "\nUid:"), NULL, 10);
+    refuse(outcome, ATTACH_FORBIDDEN, -EPERM);
+    if (uid >= 0 && uid != (long)geteuid())
+        return error_set(error, -EPERM,
+                         "pid %d belongs to uid %ld and this is uid %ld; attach as that user, as "
+                         "root, or with CAP_SYS_PTRACE",
+                         (int)pid, uid, (long)geteuid());
+    int scope = atoi(text);
+    if (scope == 3)
+        return error_set(error, -EPERM,
+                         "the kernel forbids attaching to any process until it is booted anew "
+                         "(kernel.yama.ptrace_scope is 3); start the program under heap_profile");
+    if (scope > 0)
+        return error_set(error, -EPERM,
+                         "the kernel forbids attaching to pid %d (kernel.yama.ptrace_scope is %d); "
+                         "attach as root or with CAP_SYS_PTRACE, or run: sysctl "
+                         "kernel.yama.ptrace_scope=0",
+                         (int)pid, scope);
+    return error_set(error, -EPERM,
+                     "the kernel forbids attaching to pid %d (it has more privileges than we, or "
+                     "is not dumpable); attach as root or with CAP_SYS_PTRACE",
+                     (int)pid);
+}
+
+static int check_status(struct process *process, struct attach_outcome *outcome,
+                        struct error *error)
+{
+    char status[8192], link[16];
+    int pid = (int)process->pid;
+    if (pid <= 0 || read_file(process->pid, "status", status, sizeof(status)) <= 0) {
+        refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
+        return error_set(error, -ESRCH, "there is no process with pid %d", pid);
+    }
+    long leader = strtol(status_field(status, "\nTgid:"), NULL, 10);
+    if (leader != pid) {
+        refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
+        return error_set(error, -ESRCH, "%d is a thread of process %ld; name that one", pid,
+                         leader);
+    }
+    process->threads = (unsigned)strtoul(status_field(status, "\nThreads:"), NULL, 10);
+    process->seccomp = atoi(status_field(status, "\nSeccomp:"));
+    char state = *status_field(status, "\nState:");
+    if ((state == 'Z' && process->threads <= 1) || state == 'X') {
+        refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
+        return error_set(error, -ESRCH, "pid %d has ended; its parent has not taken note yet", pid);
+    }
+    long tracer = strtol(status_field(status, "\nTracerPid:"), NULL, 10);
+    if (tracer != 0) {
+        refuse(outcome, ATTACH_TRACED, -EBUSY);
+        return error_set(error, -EBUSY,
+                         "pid %d is already traced by pid %ld (a debugger or strace); only one "
+                         "can do so, end that first",
+                         pid, tracer);
+    }
+    if (strstr(status, "\nVmSize:") == NULL && state != 'Z') {
+        char path[64];
+        snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+        if (readlink(path, link, sizeof(link)) < 0 && errno == ENOENT) {
+            refuse(outcome, ATTACH_FORBIDDEN, -EPERM);
+            return error_set(error, -EPERM, "pid %d is a kernel thread; it has no heap", pid);
+        }
+    }
+    return 0;
+}
+
+static int check_executable(const struct process *process, struct attach_outcome *outcome,
+                            struct error *error)
+{
+    char path[64];
+    Elf64_Ehdr header = {0};
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process->pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        if (errno == EACCES || errno == EPERM)
+            return process_explain_permission(process->pid, outcome, error);
+        refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
+        return error_set(error, -ESRCH, "cannot open the executable of pid %d: %s",
+                         (int)process->pid, strerror(errno));
+    }
+    ssize_t got = read(fd, &header, sizeof(header));
+    close(fd);
+    refuse(outcome, ATTACH_UNSUPPORTED, -ENOTSUP);
+    if (got < EI_NIDENT || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+        return error_set(error, -ENOTSUP, "the executable of pid %d is no ELF file",
+                         (int)process->pid);
+    if (header.e_ident[EI_CLASS] != ELFCLASS64)
+        return error_set(error, -ENOTSUP,
+                         "pid %d is a 32-bit process; only 64-bit ones can be profiled",
+                         (int)process->pid);
+    if (header.e_machine != OWN_MACHINE)
+        return error_set(error, -ENOTSUP,
+                         "pid %d runs code of another processor (ELF machine %u) than this "
+                         "heapprofd (" OWN_MACHINE_NAME ")",
+                         (int)process->pid, header.e_machine);
+    outcome->refusal = ATTACH_FAILED;
+    return 0;
+}
+
+static bool parse_region(char *line, struct process_region *region)
+{
+    unsigned long long start, end, offset;
+    char permissions[8];
+    int path_at = 0;
+    if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &start, &end, permissions, &offset,
+               &path_at) < 4)
+        return false;
+    line[strcspn(line, "\n")] = 0;
+    *region = (struct process_region){.start = start,
+                                      .end = end,
+                                      .offset = offset,
+                                      .readable = permissions[0] == 'r',
+                                      .writable = permissions[1] == 'w',
+                                      .executable = permissions[2] == 'x'};
+    if (path_at > 0)
+        snprintf(region->path, sizeof(region->path), "%s", line + path_at);
+    return true;
+}
+
+int process_read_regions(struct process *process)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)process->pid);
+    FILE *maps = fopen(path, "re");
+    if (maps == NULL)
+        return -errno;
+    free(process->regions);
+    process->regions = NULL;
+    process->region_count = 0;
+    size_t room = 0, length = 0;
+    char *line = NULL;
+    int code = 0;
+    while (code == 0 && getline(&line, &length, maps) > 0) {
+        if (process->region_count == room) {
+            room = room ? 2 * room : 256;
+            struct process_region *grown =
+                room <= REGIONS_MAX ? realloc(process->regions, room * sizeof(*grown)) : NULL;
+            if (grown == NULL) {
+                code = -ENOMEM;
+                break;
+            }
+            process->regions = grown;
+        }
+        if (parse_region(line, &process->regions[process->region_count]))
+            process->region_count++;
+    }
+    if (code == 0 && ferror(maps))
+        code = -EIO;
+    free(line);
+    fclose(maps);
+    return code == 0 && process->region_count == 0 ? -ESRCH : code;
+}
+
+static int read_auxiliary_vector(struct process *process)
+{
+    Elf64_auxv_t entries[64] = {0};
+    ssize_t got = read_file(process->pid, "auxv", (char *)entries, sizeof(entries));
+    if (got < 0)
+        return (int)got;
+    for (size_t i = 0; i < (size_t)got / sizeof(entries[0]); i++) {
+        uint64_t value = entries[i].a_un.a_val;
+        if (entries[i].a_type == AT_PHDR)
+            process->headers = value;
+        else if (entries[i].a_type == AT_PHNUM)
+            process->header_count = value;
+        else if (entries[i].a_type == AT_SYSINFO_EHDR)
+            process->vdso = value;
+    }
+    return 0;
+}
+
+bool process_region_is(const struct process_region *region, const char *name)
+{
+    const char *slash = strrchr(region->path, '/');
+    return slash != NULL && strncmp(slash + 1, name, strlen(name)) == 0;
+}
+
+static int check_regions(const struct process *process, struct attach_outcome *outcome,
+                         struct error *error)
+{
+    for (size_t i = 0; i < process->region_count; i++) {
+        const struct process_region *region = &process->regions[i];
+        if (process_region_is(region, "libheapprofd_preload.so")) {
+            refuse(outcome, ATTACH_HAS_CLIENT, -EALREADY);
+            return error_set(error, -EALREADY,
+                             "pid %d was started with heapprofd's library; it joins a session by "
+                             "itself and is not attached to",
+                             (int)process->pid);
+        }
+        if (process_region_is(region, "ld-musl-")) {
+            refuse(outcome, ATTACH_UNSUPPORTED, -ENOTSUP);
+            return error_set(error, -ENOTSUP,
+                             "pid %d uses musl libc, which is not supported yet; only glibc and "
+                             "static programs are",
+                             (int)process->pid);
+        }
+    }
+    return 0;
+}
+
+int process_look(struct process *process, pid_t pid, struct attach_outcome *outcome,
+                 struct error *error)
+{
+    memset(process, 0, sizeof(*process));
+    process->pid = pid;
+    int code = check_status(process, outcome, error);
+    if (code == 0)
+        code = check_executable(process, outcome, error);
+    if (code < 0)
+        return code;
+    code = process_read_regions(process);
+    if (code == 0)
+        code = read_auxiliary_vector(process);
+    if (code == -EACCES || code == -EPERM)
+        return process_explain_permission(pid, outcome, error);
+    if (code < 0) {
+        refuse(outcome, code == -ENOMEM ? ATTACH_FAILED : ATTACH_NO_PROCESS, code);
+        return error_set(error, code, "cannot read the mappings of pid %d: %s", (int)pid,
+                         strerror(-code));
+    }
+    return check_regions(process, outcome, error);
+}
+
+void process_clear(struct process *process)
+{
+    free(process->regions);
+    process->regions = NULL;
+    process->region_count = 0;
+}
+
+const struct process_region *process_region_of(const struct process *process, uint64_t address)
+{
+    size_t low = 0, high = process->region_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (process->regions[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < process->region_count && process->regions[low].start <= address)
+        return &process->regions[low];
+    return NULL;
+}

@@ -1,0 +1,198 @@
+/* See seccomp_filter.h. The interpreter follows the kernel's rules for classic BPF on struct
+ * seccomp_data: 32-bit words, loads from its 64 bytes, sixteen words of scratch. */
+#include "attach/seccomp_filter.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef PTRACE_SECCOMP_GET_FILTER
+#define PTRACE_SECCOMP_GET_FILTER 0x420c
+#endif
+
+#if defined(__x86_64__)
+#define OWN_ARCHITECTURE AUDIT_ARCH_X86_64
+#else
+#define OWN_ARCHITECTURE AUDIT_ARCH_AARCH64
+#endif
+
+/* What is injected, and what the client does later. */
+static const struct {
+    int number;
+    const char *name;
+} needed[] = {
+    {SYS_mmap, "mmap"},
+    {SYS_munmap, "munmap"},
+    {SYS_madvise, "madvise"},
+    {SYS_mincore, "mincore"},
+    {SYS_memfd_create, "memfd_create"},
+    {SYS_socketpair, "socketpair"},
+    {SYS_recvmsg, "recvmsg"},
+    {SYS_close, "close"},
+    {SYS_futex, "futex"},
+    {SYS_gettid, "gettid"},
+    {SYS_getpid, "getpid"},
+    {SYS_getppid, "getppid"},
+    {SYS_tgkill, "tgkill"},
+    {SYS_kill, "kill"},
+    {SYS_prctl, "prctl"},
+    {SYS_sched_yield, "sched_yield"},
+    {SYS_clock_gettime, "clock_gettime"},
+    {SYS_process_vm_readv, "process_vm_readv"},
+    {SYS_readlinkat, "readlinkat"},
+    {SYS_openat, "openat"},
+    {SYS_read, "read"},
+};
+
+/* Jumps lead forward only, so that a program ends. */
+uint32_t seccomp_filter_run(const struct sock_filter *program, size_t length, int number,
+                            uint64_t instruction_pointer)
+{
+    struct seccomp_data data = {
+        .nr = number, .arch = OWN_ARCHITECTURE, .instruction_pointer = instruction_pointer};
+    uint32_t a = 0, x = 0, memory[BPF_MEMWORDS] = {0};
+    for (size_t pc = 0; pc < length; pc++) {
+        const struct sock_filter *at = &program[pc];
+        uint32_t k = at->k, operand = BPF_SRC(at->code) == BPF_X ? x : k;
+        bool holds = false;
+        switch (at->code) {
+        case BPF_LD | BPF_W | BPF_ABS:
+            if (k > sizeof(data) - 4 || k % 4 != 0)
+                return SECCOMP_RET_KILL_PROCESS;
+            memcpy(&a, (const char *)&data + k, 4);
+            break;
+        case BPF_LD | BPF_W | BPF_LEN:
+            a = sizeof(data);
+            break;
+        case BPF_LDX | BPF_W | BPF_LEN:
+            x = sizeof(data);
+            break;
+        case BPF_LD | BPF_IMM:
+            a = k;
+            break;
+        case BPF_LDX | BPF_IMM:
+            x = k;
+            break;
+        case BPF_LD | BPF_MEM:
+        case BPF_LDX | BPF_MEM:
+        case BPF_ST:
+        case BPF_STX:
+            if (k >= BPF_MEMWORDS)
+                return SECCOMP_RET_KILL_PROCESS;
+            if (at->code == (BPF_LD | BPF_MEM))
+                a = memory[k];
+            else if (at->code == (BPF_LDX | BPF_MEM))
+                x = memory[k];
+            else
+                memory[k] = at->code == BPF_ST ? a : x;
+            break;
+        case BPF_ALU | BPF_ADD | BPF_K:
+        case BPF_ALU | BPF_ADD | BPF_X:
+            a += operand;
+            break;
+        case BPF_ALU | BPF_SUB | BPF_K:
+        case BPF_ALU | BPF_SUB | BPF_X:
+            a -= operand;
+            break;
+        case BPF_ALU | BPF_MUL | BPF_K:
+        case BPF_ALU | BPF_MUL | BPF_X:
+            a *= operand;
+            break;
+        case BPF_ALU | BPF_DIV | BPF_K:
+        case BPF_ALU | BPF_DIV | BPF_X:
+            if (operand == 0)
+                return SECCOMP_RET_KILL_PROCESS;
+            a /= operand;
+            break;
+        case BPF_ALU | BPF_AND | BPF_K:
+        case BPF_ALU | BPF_AND | BPF_X:
+            a &= operand;
+            break;
+        case BPF_ALU | BPF_OR | BPF_K:
+        case BPF_ALU | BPF_OR | BPF_X:
+            a |= operand;
+            break;
+        case BPF_ALU | BPF_XOR | BPF_K:
+        case BPF_ALU | BPF_XOR | BPF_X:
+            a ^= operand;
+            break;
+        case BPF_ALU | BPF_LSH | BPF_K:
+        case BPF_ALU | BPF_LSH | BPF_X:
+            a = operand < 32 ? a << operand : 0;
+            break;
+        case BPF_ALU | BPF_RSH | BPF_K:
+        case BPF_ALU | BPF_RSH | BPF_X:
+            a = operand < 32 ? a >> operand : 0;
+            break;
+        case BPF_ALU | BPF_NEG:
+            a = 0 - a;
+            break;
+        case BPF_MISC | BPF_TAX:
+            x = a;
+            break;
+        case BPF_MISC | BPF_TXA:
+            a = x;
+            break;
+        case BPF_JMP | BPF_JA:
+            pc += k;
+            break;
+        case BPF_JMP | BPF_JEQ | BPF_K:
+        case BPF_JMP | BPF_JEQ | BPF_X:
+            holds = a == operand;
+            pc += holds ? at->jt : at->jf;
+            break;
+        case BPF_JMP | BPF_JGT | BPF_K:
+        case BPF_JMP | BPF_JGT | BPF_X:
+            holds = a > operand;
+            pc += holds ? at->jt : at->jf;
+            break;
+        case BPF_JMP | BPF_JGE | BPF_K:
+        case BPF_JMP | BPF_JGE | BPF_X:
+            holds = a >= operand;
+            pc += holds ? at->jt : at->jf;
+            break;
+        case BPF_JMP | BPF_JSET | BPF_K:
+        case BPF_JMP | BPF_JSET | BPF_X:
+            holds = (a & operand) != 0;
+            pc += holds ? at->jt : at->jf;
+            break;
+        case BPF_RET | BPF_K:
+            return k;
+        case BPF_RET | BPF_A:
+            return a;
+        default:
+            return SECCOMP_RET_KILL_PROCESS;
+        }
+    }
+    return SECCOMP_RET_KILL_PROCESS;
+}
+
+int seccomp_filter_check(pid_t tid, struct error *error)
+{
+    struct sock_filter program[BPF_MAXINSNS];
+    for (unsigned long index = 0;; index++) {
+        long length = syscall(SYS_ptrace, PTRACE_SECCOMP_GET_FILTER, tid, index, program);
+        if (length < 0 && errno == ENOENT)
+            return 0;
+        if (length < 0 || length > BPF_MAXINSNS)
+            return error_set(error, -EPERM,
+                             "it restricts its system calls (seccomp), and how can only be read "
+                             "with CAP_SYS_ADMIN: attach as root, or start it under heap_profile");
+        for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+            uint32_t verdict = seccomp_filter_run(program, (size_t)length, needed[i].number, 0);
+            uint32_t action = verdict & SECCOMP_RET_ACTION_FULL;
+            /* With a mere error we can live. */
+            if (action != SECCOMP_RET_ALLOW && action != SECCOMP_RET_LOG &&
+                action != SECCOMP_RET_ERRNO)
+                return error_set(error, -EPERM,
+                                 "it forbids itself the system call %s (seccomp), which the "
+                                 "profiler's client needs: profile it with that restriction off",
+                                 needed[i].name);
+        }
+    }
+}

@@ -1,0 +1,383 @@
+/*
+ * See tracee.h.
+ *
+ * A thread that PTRACE_INTERRUPT took out of a system call stands inside the kernel's signal
+ * delivery, with -ERESTART... in rax and the call's number in orig_rax. If it is let go from there
+ * with these registers the kernel restarts the call. So a system call of ours ends in a stop of
+ * that same kind, and only there the thread's own registers are put back.
+ */
+#include "attach/tracee.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef PTRACE_EVENT_STOP
+#define PTRACE_EVENT_STOP 128
+#endif
+#ifndef PTRACE_GET_RSEQ_CONFIGURATION
+#define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
+#endif
+
+/* Looks for stopped threads are this far apart while none is found. */
+#define POLL_NS 20000
+
+/* More threads than the kernel allows a process: a list that does not end. */
+#define THREADS_MAX (1u << 22)
+
+#define SYSCALL_STOP (SIGTRAP | 0x80) /* by PTRACE_O_TRACESYSGOOD */
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static long trace(int request, pid_t tid, void *address, void *data)
+{
+    long result = syscall(SYS_ptrace, request, tid, address, data);
+    return result < 0 ? -errno : result;
+}
+
+int tracee_open(struct tracee *tracee, pid_t pid)
+{
+    memset(tracee, 0, sizeof(*tracee));
+    tracee->pid = pid;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+    tracee->memory_fd = open(path, O_RDWR | O_CLOEXEC);
+    return tracee->memory_fd < 0 ? -errno : 0;
+}
+
+void tracee_close(struct tracee *tracee)
+{
+    tracee_resume(tracee);
+    if (tracee->memory_fd >= 0)
+        close(tracee->memory_fd);
+    free(tracee->threads);
+    tracee->threads = NULL;
+    tracee->memory_fd = -1;
+}
+
+/* --- memory --- */
+
+size_t tracee_read_some(const struct tracee *tracee, uint64_t address, void *to, size_t bytes)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t got =
+            pread(tracee->memory_fd, (char *)to + done, bytes - done, (off_t)(address + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        done += (size_t)got;
+    }
+    return done;
+}
+
+int tracee_read(const struct tracee *tracee, uint64_t address, void *to, size_t bytes)
+{
+    return tracee_read_some(tracee, address, to, bytes) == bytes ? 0 : -EFAULT;
+}
+
+int tracee_write(const struct tracee *tracee, uint64_t address, const void *from, size_t bytes)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t put = pwrite(tracee->memory_fd, (const char *)from + done, bytes - done,
+                             (off_t)(address + done));
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return put < 0 ? -errno : -EFAULT;
+        done += (size_t)put;
+    }
+    return 0;
+}
+
+/* --- stopping --- */
+
+static bool is_known(const struct tracee *tracee, pid_t tid)
+{
+    for (size_t i = 0; i < tracee->thread_count; i++) {
+        if (tracee->threads[i].tid == tid && !tracee->threads[i].gone)
+            return true;
+    }
+    return false;
+}
+
+static int add_thread(struct tracee *tracee, pid_t tid)
+{
+    if (tracee->thread_count == tracee->thread_room) {
+        size_t room = tracee->thread_room ? 2 * tracee->thread_room : 64;
+        struct tracee_thread *grown =
+            room <= THREADS_MAX ? realloc(tracee->threads, room * sizeof(*grown)) : NULL;
+        if (grown == NULL)
+            return -ENOMEM;
+        tracee->threads = grown;
+        tracee->thread_room = room;
+    }
+    tracee->threads[tracee->thread_count++] = (struct tracee_thread){.tid = tid};
+    return 0;
+}
+
+/* Seizes threads that are not yet ours. The number of them, or a negative errno. */
+static int seize_new(struct tracee *tracee)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)tracee->pid);
+    DIR *tasks = opendir(path);
+    if (tasks == NULL)
+        return errno == ENOENT ? -ESRCH : -errno;
+    int found = 0, code = 0;
+    struct dirent *entry;
+    while (code == 0 && (entry = readdir(tasks)) != NULL) {
+        pid_t tid = atoi(entry->d_name);
+        if (tid <= 0 || is_known(tracee, tid))
+            continue;
+        long result = trace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD);
+        if (result == -ESRCH || (result == -EPERM && kill(tid, 0) != 0))
+            continue; /* it has ended */
+        if (result == -EPERM && tracee->thread_count > 0) {
+            /* A leader that has ended while its threads live cannot be traced. */
+            char state[64];
+            snprintf(state, sizeof(state), "/proc/%d/task/%d/exe", (int)tracee->pid, (int)tid);
+            char link[8];
+            if (readlink(state, link, sizeof(link)) < 0)
+                continue;
+        }
+        code = result < 0 ? (int)result : add_thread(tracee, tid);
+        if (code == 0) {
+            trace(PTRACE_INTERRUPT, tid, NULL, NULL);
+            found++;
+        }
+    }
+    closedir(tasks);
+    return code < 0 ? code : found;
+}
+
+/* Looks once whether the thread has come to stand. */
+static void look_at(struct tracee_thread *thread)
+{
+    int status;
+    pid_t got = waitpid(thread->tid, &status, __WALL | WNOHANG);
+    if (got == 0 || (got < 0 && errno == EINTR))
+        return;
+    if (got < 0 || WIFEXITED(status) || WIFSIGNALED(status)) {
+        thread->gone = true;
+        return;
+    }
+    if (status >> 16 == PTRACE_EVENT_STOP) {
+        thread->stopped = true;
+        thread->has_registers = false;
+        thread->moved = false;
+        return;
+    }
+    /* A signal on its way to it: that goes first, and our stop is still to come. */
+    int signal = status >> 16 == 0 ? WSTOPSIG(status) : 0;
+    trace(PTRACE_CONT, thread->tid, NULL, (void *)(intptr_t)signal);
+}
+
+static int wait_all(struct tracee *tracee)
+{
+    uint64_t deadline_ms = now_ms() + TRACEE_STOP_MS;
+    for (;;) {
+        pid_t missing = 0;
+        for (size_t i = 0; i < tracee->thread_count; i++) {
+            struct tracee_thread *thread = &tracee->threads[i];
+            if (!thread->gone && !thread->stopped)
+                look_at(thread);
+            if (!thread->gone && !thread->stopped)
+                missing = thread->tid;
+        }
+        if (missing == 0)
+            return 0;
+        if (now_ms() > deadline_ms) {
+            tracee->stuck = missing;
+            return -ETIMEDOUT;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+    }
+}
+
+int tracee_stop(struct tracee *tracee)
+{
+    tracee->thread_count = 0;
+    int code;
+    do {
+        code = seize_new(tracee);
+        int waited = wait_all(tracee);
+        if (code >= 0 && waited < 0)
+            code = waited;
+    } while (code > 0);
+    bool any = false;
+    for (size_t i = 0; i < tracee->thread_count; i++)
+        any = any || tracee->threads[i].stopped;
+    if (code == 0 && !any)
+        code = -ESRCH;
+    if (code < 0)
+        tracee_resume(tracee);
+    return code;
+}
+
+/* A thread can be let go only where it stands: one that never stopped is waited for a moment. */
+static void release_unstopped(struct tracee_thread *thread)
+{
+    for (int i = 0; i < 50 && !thread->gone && !thread->stopped; i++) {
+        look_at(thread);
+        nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+    }
+}
+
+void tracee_resume(struct tracee *tracee)
+{
+    for (size_t i = 0; i < tracee->thread_count; i++) {
+        struct tracee_thread *thread = &tracee->threads[i];
+        if (!thread->stopped)
+            release_unstopped(thread);
+        if (!thread->stopped || thread->gone)
+            continue;
+        if (thread->moved)
+            trace(PTRACE_SETREGS, thread->tid, NULL, &thread->registers);
+        trace(PTRACE_DETACH, thread->tid, NULL, NULL);
+        thread->stopped = false;
+    }
+    tracee->thread_count = 0;
+}
+
+struct user_regs_struct *tracee_registers(struct tracee_thread *thread)
+{
+    if (!thread->stopped || thread->gone)
+        return NULL;
+    if (!thread->has_registers && trace(PTRACE_GETREGS, thread->tid, NULL, &thread->registers) < 0)
+        return NULL;
+    thread->has_registers = true;
+    return &thread->registers;
+}
+
+/* --- system calls --- */
+
+/* Waits for the worker's next stop; its status, or a negative errno. */
+static int wait_worker(struct tracee *tracee)
+{
+    int status;
+    pid_t got;
+    do {
+        got = waitpid(tracee->worker->tid, &status, __WALL);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0 || WIFEXITED(status) || WIFSIGNALED(status)) {
+        tracee->worker->gone = true;
+        return -ESRCH;
+    }
+    return status;
+}
+
+/* An allocator that uses restartable sequences may stand inside of one: the kernel would take our
+ * code for its end. */
+static void note_rseq(struct tracee *tracee)
+{
+    struct {
+        uint64_t pointer;
+        uint32_t size, signature, flags, pad;
+    } configuration = {0};
+    tracee->rseq_field = 0;
+    if (trace(PTRACE_GET_RSEQ_CONFIGURATION, tracee->worker->tid,
+              (void *)(uintptr_t)sizeof(configuration), &configuration) < 0 ||
+        configuration.pointer == 0)
+        return;
+    uint64_t field = configuration.pointer + 8;
+    if (tracee_read(tracee, field, &tracee->rseq_value, 8) == 0 && tracee->rseq_value != 0)
+        tracee->rseq_field = field;
+}
+
+int tracee_work_begin(struct tracee *tracee)
+{
+    tracee->worker = NULL;
+    for (size_t i = 0; i < tracee->thread_count && tracee->worker == NULL; i++) {
+        if (tracee_registers(&tracee->threads[i]) != NULL)
+            tracee->worker = &tracee->threads[i];
+    }
+    if (tracee->worker == NULL)
+        return -ESRCH;
+    pid_t tid = tracee->worker->tid;
+    uint64_t all = UINT64_MAX;
+    note_rseq(tracee);
+    long code = trace(PTRACE_GETSIGMASK, tid, (void *)8, &tracee->worker_mask);
+    if (code == 0)
+        code = trace(PTRACE_SETSIGMASK, tid, (void *)8, &all);
+    if (code < 0)
+        tracee->worker = NULL;
+    return (int)code;
+}
+
+/* Lets the worker run to its next system call stop. */
+static int run_to_syscall_stop(struct tracee *tracee)
+{
+    for (;;) {
+        long code = trace(PTRACE_SYSCALL, tracee->worker->tid, NULL, NULL);
+        if (code < 0)
+            return (int)code;
+        int status = wait_worker(tracee);
+        if (status < 0)
+            return status;
+        /* Nothing else can come but a stop of the whole process, which waits for us. */
+        if (WSTOPSIG(status) == SYSCALL_STOP)
+            return 0;
+    }
+}
+
+long tracee_system_call(struct tracee *tracee, int *code, long number, const uint64_t arguments[6])
+{
+    struct user_regs_struct registers = tracee->worker->registers;
+    registers.rip = tracee->syscall_instruction;
+    registers.rax = (uint64_t)number;
+    registers.orig_rax = UINT64_MAX; /* nothing is to be restarted */
+    registers.rdi = arguments[0];
+    registers.rsi = arguments[1];
+    registers.rdx = arguments[2];
+    registers.r10 = arguments[3];
+    registers.r8 = arguments[4];
+    registers.r9 = arguments[5];
+    *code = (int)trace(PTRACE_SETREGS, tracee->worker->tid, NULL, &registers);
+    if (*code == 0)
+        *code = run_to_syscall_stop(tracee);
+    if (*code == 0)
+        *code = run_to_syscall_stop(tracee);
+    if (*code == 0)
+        *code = (int)trace(PTRACE_GETREGS, tracee->worker->tid, NULL, &registers);
+    return *code == 0 ? (long)registers.rax : -EIO;
+}
+
+int tracee_work_end(struct tracee *tracee)
+{
+    struct tracee_thread *worker = tracee->worker;
+    if (worker == NULL || worker->gone)
+        return -ESRCH;
+    int status = 0;
+    trace(PTRACE_INTERRUPT, worker->tid, NULL, NULL);
+    do {
+        long code = trace(PTRACE_CONT, worker->tid, NULL, NULL);
+        status = code < 0 ? (int)code : wait_worker(tracee);
+    } while (status >= 0 && status >> 16 != PTRACE_EVENT_STOP);
+    if (status >= 0) {
+        trace(PTRACE_SETREGS, worker->tid, NULL, &worker->registers);
+        trace(PTRACE_SETSIGMASK, worker->tid, (void *)8, &tracee->worker_mask);
+        if (tracee->rseq_field != 0)
+            tracee_write(tracee, tracee->rseq_field, &tracee->rseq_value, 8);
+    }
+    tracee->worker = NULL;
+    return status < 0 ? status : 0;
+}

@@ -1,0 +1,72 @@
+/*
+ * A process in our hands: all of its threads stopped, its memory read and written, system calls
+ * made in its name. Nothing of a thread's own state changes by it: what it was doing when it
+ * was stopped, a system call too, goes on when it is let go.
+ *
+ * Functions return 0 or a negative errno; -ESRCH: the process is gone.
+ */
+#ifndef HEAPPROFD_ATTACH_TRACEE_H
+#define HEAPPROFD_ATTACH_TRACEE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+/* A thread is given this long to stop. */
+#define TRACEE_STOP_MS 1000
+
+struct tracee_thread {
+    pid_t tid;
+    bool stopped;
+    bool gone;
+    bool has_registers; /* registers are what they were when it stopped */
+    bool moved;         /* and have to be written back */
+    struct user_regs_struct registers;
+};
+
+struct tracee {
+    pid_t pid;
+    int memory_fd; /* /proc/PID/mem */
+    struct tracee_thread *threads;
+    size_t thread_count, thread_room;
+    uint64_t syscall_instruction; /* address of one; found by the caller */
+    pid_t stuck;                  /* a thread that did not stop in time */
+
+    /* While system calls are made. */
+    struct tracee_thread *worker;
+    uint64_t worker_mask;
+    uint64_t rseq_field,
+        rseq_value; /* address of its critical section's pointer, and what it was */
+};
+
+int tracee_open(struct tracee *tracee, pid_t pid);
+
+/* Lets go of threads that are still held, and frees. */
+void tracee_close(struct tracee *tracee);
+
+/* Stops all threads. -ETIMEDOUT: one does not stop (tracee->stuck); all are let go then. */
+int tracee_stop(struct tracee *tracee);
+
+/* Lets all threads go on, those that were moved where they were moved to. */
+void tracee_resume(struct tracee *tracee);
+
+int tracee_read(const struct tracee *tracee, uint64_t address, void *to, size_t bytes);
+int tracee_write(const struct tracee *tracee, uint64_t address, const void *from, size_t bytes);
+
+/* As much as there is up to `bytes`; the number of bytes. */
+size_t tracee_read_some(const struct tracee *tracee, uint64_t address, void *to, size_t bytes);
+
+/* The registers of a stopped thread; NULL if it is gone. Changes take effect by `moved`. */
+struct user_regs_struct *tracee_registers(struct tracee_thread *thread);
+
+/* System calls, in one of the stopped threads: begin, any number of calls, end. */
+int tracee_work_begin(struct tracee *tracee);
+int tracee_work_end(struct tracee *tracee);
+
+/* What the system call returned, a negative errno of its own among it; `code` is 0, or why
+ * it could not be made at all. */
+long tracee_system_call(struct tracee *tracee, int *code, long number, const uint64_t arguments[6]);
+
+#endif

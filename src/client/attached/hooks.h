@@ -1,0 +1,131 @@
+/*
+ * What the hooks of C and of C++ share: the real functions, the count, and the pass.
+ *
+ * A real function is code of which a part may call a hooked function again (realloc(NULL) ends in
+ * malloc), where a preloaded library stands between objects only. While one other than malloc
+ * and free runs, its thread passes: the thread's cell leads to where nothing is counted.
+ *
+ * A call that will return into this code is known of: by its thread's entry (it passes), or by the
+ * count `inside`. So the attacher can tell when nobody is left in here.
+ */
+#ifndef HEAPPROFD_CLIENT_ATTACHED_HOOKS_H
+#define HEAPPROFD_CLIENT_ATTACHED_HOOKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/arch/registers.h"
+#include "client/attached/attached.h"
+#include "client/attached/thread_table.h"
+#include "client/client.h"
+#include "client/sample.h"
+
+/* So much may be allocated inside one real function before its thread looks whether it
+ * left that function by a jump. */
+#define PASS_BYTES (UINT64_C(1) << 20)
+
+/* The real function of a number in enum attached_function. */
+static inline uint64_t real_address(unsigned function)
+{
+    return load_relaxed(&heapprofd_attach_params.real[function]);
+}
+
+static inline bool thread_passes(const struct attached_thread *thread)
+{
+    return load_relaxed(&thread->cell) == &thread->pass;
+}
+
+/* sp: of the hook's caller, after the hook's return. */
+static inline void pass_begin(struct attached_thread *thread, uintptr_t sp)
+{
+    thread->passing = sp;
+    thread->pass.bytes_left = PASS_BYTES;
+    store_relaxed(&thread->cell, &thread->pass);
+    barrier_signal();
+}
+
+static inline void pass_end(struct attached_thread *thread)
+{
+    barrier_signal();
+    store_relaxed(&thread->cell, load_relaxed(&thread->slot));
+}
+
+/* Runs a real function while its thread passes; to be used in the hook itself. */
+#define PASS(thread, type, call)                                                                   \
+    ({                                                                                             \
+        pass_begin(thread, (uintptr_t)__builtin_dwarf_cfa());                                      \
+        type pass_result = (call);                                                                 \
+        pass_end(thread);                                                                          \
+        pass_result;                                                                               \
+    })
+
+/* client_count() by entry: the entry if nothing more is due; NULL: the slow half is. */
+static inline struct attached_thread *hook_count(size_t size)
+{
+    struct attached_thread *thread = thread_table_own();
+    if (unlikely(thread == NULL))
+        return NULL;
+    struct ring_thread *slot = load_relaxed(&thread->cell);
+    if (unlikely(slot == NULL))
+        return NULL;
+    uint64_t left = slot->bytes_left;
+    if (unlikely(size - 1 >= left || slot == &thread->pass))
+        return NULL;
+    slot->bytes_left = left - size;
+    slot->calls++;
+    return thread;
+}
+
+/* A slow half's call, from before the real function until after it. */
+struct hook_call {
+    struct attached_thread *thread; /* NULL: not to be accounted */
+    bool passing;
+};
+
+struct hook_call hook_call_begin(const struct unwind_registers *caller, bool passing) HIDDEN;
+void hook_call_end(struct hook_call call, const void *memory, size_t size,
+                   const struct unwind_registers *caller) HIDDEN;
+
+/* The slow half of every free. */
+void hook_note_free(const void *memory) HIDDEN;
+
+static inline void hook_look_at_free(const void *memory)
+{
+    /* Before the table is there, the live set may not be, either. */
+    if (likely(load_acquire(&thread_table) != NULL) &&
+        unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)) && memory != NULL)
+        hook_note_free(memory);
+}
+
+/* The hooks of operator new and delete, by enum cxx_function. */
+#define HOOK_CXX_NEWS(form)                                                                        \
+    form(CXX_NEW, _Znwm) form(CXX_NEW_ARRAY, _Znam) form(CXX_NEW_NOTHROW, _ZnwmRKSt9nothrow_t)     \
+        form(CXX_NEW_ARRAY_NOTHROW, _ZnamRKSt9nothrow_t)                                           \
+            form(CXX_NEW_ALIGNED, _ZnwmSt11align_val_t)                                            \
+                form(CXX_NEW_ARRAY_ALIGNED, _ZnamSt11align_val_t)                                  \
+                    form(CXX_NEW_ALIGNED_NOTHROW, _ZnwmSt11align_val_tRKSt9nothrow_t)              \
+                        form(CXX_NEW_ARRAY_ALIGNED_NOTHROW, _ZnamSt11align_val_tRKSt9nothrow_t)
+
+#define HOOK_CXX_DELETES(form)                                                                     \
+    form(CXX_DELETE, _ZdlPv) form(CXX_DELETE_ARRAY, _ZdaPv) form(CXX_DELETE_SIZED, _ZdlPvm)        \
+        form(CXX_DELETE_ARRAY_SIZED, _ZdaPvm) form(CXX_DELETE_NOTHROW, _ZdlPvRKSt9nothrow_t)       \
+            form(CXX_DELETE_ARRAY_NOTHROW, _ZdaPvRKSt9nothrow_t)                                   \
+                form(CXX_DELETE_ALIGNED, _ZdlPvSt11align_val_t) form(CXX_DELETE_ARRAY_ALIGNED,     \
+                                                                     _ZdaPvSt11align_val_t)        \
+                    form(CXX_DELETE_SIZED_ALIGNED, _ZdlPvmSt11align_val_t)                         \
+                        form(CXX_DELETE_ARRAY_SIZED_ALIGNED, _ZdaPvmSt11align_val_t)               \
+                            form(CXX_DELETE_ALIGNED_NOTHROW, _ZdlPvSt11align_val_tRKSt9nothrow_t)  \
+                                form(CXX_DELETE_ARRAY_ALIGNED_NOTHROW,                             \
+                                     _ZdaPvSt11align_val_tRKSt9nothrow_t)
+
+#define HOOK_DECLARE_NEW(form, symbol)                                                             \
+    HIDDEN void *hook_##symbol(size_t size, uintptr_t b, uintptr_t c);
+#define HOOK_DECLARE_DELETE(form, symbol)                                                          \
+    HIDDEN void hook_##symbol(void *memory, uintptr_t b, uintptr_t c);
+/* clang-format off */
+HOOK_CXX_NEWS(HOOK_DECLARE_NEW)
+HOOK_CXX_DELETES(HOOK_DECLARE_DELETE)
+/* clang-format on */
+
+#endif

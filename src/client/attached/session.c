@@ -1,0 +1,105 @@
+/*
+ * The session of a client that was brought into a running process: there is nobody to shake hands
+ * with, all is decided and the ring is mapped. The first slow path sets up what else is needed.
+ *
+ * A forked child finds that its session is not its own, lets go of the parent's ring, and goes on
+ * unprofiled: the patched code is in it, too, and must count somewhere.
+ */
+#include "client/session.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "client/attached/attached.h"
+#include "client/attached/thread_table.h"
+#include "client/client.h"
+#include "client/clock.h"
+#include "client/live_set.h"
+#include "client/module.h"
+#include "client/sample.h"
+#include "client/stack_cache.h"
+#include "client/system.h"
+#include "client/thread_slot.h"
+#include "client/unwind.h"
+
+static struct client_live live_at_start; /* until there is wiped memory */
+struct client client = {.live = &live_at_start};
+
+struct ring_thread *client_no_slot;
+
+/* Where the initial stack ends, for the unwinder. */
+HIDDEN void *__libc_stack_end;
+
+static struct sampler_rule rule;
+static bool is_set_up; /* stays true in a forked child */
+
+const struct sampler_rule *session_rule(void)
+{
+    return &rule;
+}
+
+static int set_up(const struct attached_params *params)
+{
+    struct client_live *live = system_map_wiped(sizeof(*live));
+    if (live == NULL)
+        return -ENOMEM;
+    if (thread_slot_init() != 0 || stack_cache_init() != 0 || sample_init() != 0 ||
+        unwind_init() != 0 || live_set_init(&sample_live_set, params->interval_bytes) != 0)
+        return -ENOMEM;
+    clock_init();
+    module_init();
+    __libc_stack_end = (void *)params->stack_end;
+    live->state = CLIENT_CONNECTING;
+    client.live = live;
+    is_set_up = true;
+    return 0;
+}
+
+static void start_session(const struct attached_params *params)
+{
+    rule = (struct sampler_rule){params->interval_bytes, params->certain_bytes};
+    client.control = (struct ring_control *)params->ring;
+    client.threads = (struct ring_thread *)(params->ring + RING_THREADS_OFFSET);
+    client.data = (uint8_t *)(params->ring + RING_DATA_OFFSET);
+    client.data_mask = params->data_bytes - 1;
+    client.start_ms = params->start_ms;
+    client.block_timeout_us = params->block_client_timeout_us;
+    client.seed = params->seed;
+    client.flags = params->flags;
+    client.daemon_pid = params->daemon_pid;
+    store_release(&client.control->client_state, RING_CLIENT_RUNNING);
+}
+
+/* In a child: a private arena in place of the parent's ring. */
+static enum client_state leave_parents_session(void)
+{
+    if (client.data != NULL)
+        system_call(SYS_munmap, client.control, RING_DATA_OFFSET + 2 * (client.data_mask + 1));
+    client.data = NULL;
+    void *arena = system_map_wiped(RING_DATA_OFFSET);
+    if (arena == NULL)
+        return CLIENT_CONNECTING; /* every allocation passes through */
+    client.control = arena;
+    client.threads = (void *)((char *)arena + RING_THREADS_OFFSET);
+    return CLIENT_DORMANT;
+}
+
+void session_join(void)
+{
+    uint32_t state = CLIENT_NEW;
+    if (!cas_acq_rel(&client.live->state, &state, CLIENT_CONNECTING))
+        return;
+    enum client_state next = CLIENT_ACTIVE;
+    client.pid = (int32_t)system_call(SYS_getpid);
+    if (is_set_up)
+        next = leave_parents_session();
+    else if (set_up(&heapprofd_attach_params) == 0)
+        start_session(&heapprofd_attach_params);
+    else
+        return; /* stays CONNECTING: every allocation passes through */
+    thread_table_open();
+    store_release(&client.live->state, next);
+}
+
+/* Without a daemon to ask, there is nothing to look for. */
+void session_tick(void) {}
