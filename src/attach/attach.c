@@ -6,6 +6,7 @@
 #include "attach/attach.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,16 +24,15 @@
 #include "attach/trampoline.h"
 #include "wire/sampling.h"
 
-/* Looks whether the client is deserted, and how far they are apart. */
-#define LEAVE_ATTEMPTS 40
-#define LEAVE_PAUSE_MS 10
+/* The process is stopped so often to see whether the client is deserted; in between its own
+ * accounts are asked, at most this long: where many threads share few processors, one that lost its
+ * own in the middle of a sample gets it back after seconds. */
+#define LEAVE_ATTEMPTS 20
+#define LEAVE_PATIENCE_MS 4000
+#define LEAVE_PAUSE_MS 5
 
 /* Tries to find no thread in a signal handler that came from a patched entry. */
 #define ENTRY_ATTEMPTS 20
-
-/* So much of each stack is looked through for a return to a patched entry: signal frames lie near
- * the stack pointer. */
-#define ENTRY_STACK_BYTES (16u << 10)
 
 /* Of a function whose size is not known this much is read. */
 #define UNSIZED_BYTES 64u
@@ -218,12 +218,11 @@ static bool clear_entries(const struct attach *attach, struct tracee *tracee)
         struct user_regs_struct *registers = tracee_registers(&tracee->threads[t]);
         if (registers == NULL)
             continue;
-        bool near = presence_stack_mentions(tracee, registers, low, high, ENTRY_STACK_BYTES);
+        bool near = presence_handler_returns_to(tracee, registers, low, high);
         for (unsigned i = 0; i < attach->count; i++) {
             const struct trampoline *trampoline = &attach->trampolines[i];
             uint64_t start = trampoline->site.address, end = start + trampoline->site.length;
-            if (near &&
-                presence_stack_mentions(tracee, registers, start + 1, end, ENTRY_STACK_BYTES))
+            if (near && presence_handler_returns_to(tracee, registers, start + 1, end))
                 return false;
             if (registers->rip <= start || registers->rip >= end)
                 continue;
@@ -261,6 +260,7 @@ static int enter_stopped(struct attach *attach, const struct attach_options *opt
                          (int)attach->pid, strerror(-code));
     params->image = base;
     params->image_bytes = image->total;
+    params->marker = base + image->marker_start;
     params->ring_bytes = RING_DATA_OFFSET + 2 * options->data_bytes;
     code = enter_map(tracee, image, base, options->ring_fd, options->data_bytes, &ring, error);
     int ended = tracee_work_end(tracee);
@@ -317,6 +317,7 @@ static int stop_clear(const struct attach *attach, struct tracee *tracee,
 static int leave(struct presence *presence, struct tracee *tracee, struct attach_outcome *outcome)
 {
     int restored = -EBUSY;
+    uint64_t deadline_us = now_us() + LEAVE_PATIENCE_MS * 1000;
     for (int attempt = 0; attempt < LEAVE_ATTEMPTS; attempt++) {
         uint64_t began = now_us();
         int code = tracee_stop(tracee);
@@ -338,7 +339,9 @@ static int leave(struct presence *presence, struct tracee *tracee, struct attach
             return code < 0 ? code : restored;
         if (deserted)
             return 0;
-        pause_ms(LEAVE_PAUSE_MS);
+        do {
+            pause_ms(LEAVE_PAUSE_MS);
+        } while (presence_is_busy(presence, tracee) && now_us() < deadline_us);
     }
     return -EBUSY;
 }
@@ -351,7 +354,8 @@ static int take_out_orphan(const struct process *process, struct tracee *tracee,
     struct ring_control control;
     if (!presence_find(&orphan, process, tracee))
         return 0;
-    bool is_served = orphan.params.ring != 0 &&
+    int32_t owner = orphan.params.daemon_pid;
+    bool is_served = orphan.params.ring != 0 && (owner == 0 || kill(owner, 0) == 0) &&
                      tracee_read(tracee, orphan.params.ring, &control, sizeof(control)) == 0 &&
                      control.stopping == 0 && now_us() / 1000 < control.heartbeat_ms + 2000;
     outcome->refusal = ATTACH_ATTACHED;
@@ -378,6 +382,12 @@ static int attach_to(struct attach *attach, const struct attach_options *options
     struct located located;
     struct image image = {0};
     uint64_t stopped_at = 0;
+    tracee->syscall_instruction = locate_syscall_instruction(process, tracee);
+    if (tracee->syscall_instruction == 0) {
+        outcome->refusal = ATTACH_UNSUPPORTED;
+        return error_set(error, -ENOTSUP, "no system call instruction was found in process %d",
+                         (int)attach->pid);
+    }
     int code = take_out_orphan(process, tracee, outcome, error);
     if (code == 0)
         code = process_read_regions(process);
@@ -386,7 +396,6 @@ static int attach_to(struct attach *attach, const struct attach_options *options
     if (code < 0)
         return code;
     snprintf(outcome->allocator, sizeof(outcome->allocator), "%s", located.allocator);
-    tracee->syscall_instruction = located.syscall_instruction;
     uint64_t base =
         enter_find_place(process, located.functions[ATTACHED_MALLOC].address, image_total());
     if (base == 0)
@@ -469,12 +478,10 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
             code = tracee_open(&tracee, attach->pid);
     }
     if (code == 0) {
-        struct process_region *regions = process.regions;
-        for (size_t i = 0; i < process.region_count && tracee.syscall_instruction == 0; i++) {
-            if (strcmp(regions[i].path, "[vdso]") == 0)
-                tracee.syscall_instruction = locate_syscall_in(&tracee, &regions[i]);
-        }
-        code = leave(&attach->presence, &tracee, outcome);
+        tracee.syscall_instruction = locate_syscall_instruction(&process, &tracee);
+        code = tracee.syscall_instruction == 0 ? -ENOTSUP : 0;
+        if (code == 0)
+            code = leave(&attach->presence, &tracee, outcome);
     }
     tracee_close(&tracee);
     process_clear(&process);

@@ -167,12 +167,23 @@ static void map_image(struct entering *entering, const struct image *image)
     } parts[] = {
         {0, image->code_bytes, PROT_READ | PROT_EXEC},
         {image->data_start, image->data_bytes, PROT_READ | PROT_WRITE},
-        {image->trampolines_start, image->total - image->trampolines_start, PROT_READ | PROT_EXEC},
+        {image->trampolines_start, image->marker_start - image->trampolines_start,
+         PROT_READ | PROT_EXEC},
     };
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         call(entering, "map the client's code", SYS_mmap, entering->base + parts[i].start,
              parts[i].bytes, (uint64_t)parts[i].protection, MAP_PRIVATE | MAP_FIXED,
              (uint64_t)entering->memfd, parts[i].start);
+}
+
+/* The last page stays what it was, private memory, and is not for children. */
+static void make_marker(struct entering *entering, const struct image *image)
+{
+    const uint32_t present = 1;
+    uint64_t marker = entering->base + image->marker_start;
+    call(entering, "keep memory from its children", SYS_madvise, marker,
+         image->total - image->marker_start, MADV_WIPEONFORK, 0, 0, 0);
+    put_memory(entering, marker, &present, sizeof(present));
 }
 
 /* --- the ring --- */
@@ -298,6 +309,7 @@ int enter_map(struct tracee *tracee, const struct image *image, uint64_t base, i
     pass_ring(&entering, ring_fd);
     map_ring(&entering, data_bytes);
     map_image(&entering, image);
+    make_marker(&entering, image);
 
     close_in_target(&entering, &entering.ring_fd);
     close_in_target(&entering, &entering.pair[0]);

@@ -47,7 +47,7 @@ static size_t loaded_bytes(void)
 
 size_t image_total(void)
 {
-    return loaded_bytes() + whole_pages(ATTACHED_FUNCTIONS * TRAMPOLINE_BYTES);
+    return loaded_bytes() + whole_pages(ATTACHED_FUNCTIONS * TRAMPOLINE_BYTES) + PAGE_BYTES;
 }
 
 /* Code first, then data, on pages of their own. */
@@ -139,7 +139,9 @@ static bool find_params(struct image *image, const struct dynamic *dynamic)
 int image_make(struct image *image, uint64_t base, struct error *error)
 {
     struct dynamic dynamic;
-    *image = (struct image){.total = image_total(), .trampolines_start = loaded_bytes()};
+    *image = (struct image){.total = image_total(),
+                            .trampolines_start = loaded_bytes(),
+                            .marker_start = image_total() - PAGE_BYTES};
     image->bytes = calloc(1, image->total);
     if (image->bytes == NULL)
         return error_set(error, -ENOMEM, "no memory for the client");

@@ -16,7 +16,8 @@ struct image {
     size_t total;   /* all sizes in whole pages */
     size_t code_bytes;
     size_t data_start, data_bytes;
-    size_t trampolines_start; /* ends at total */
+    size_t trampolines_start; /* ends at marker_start */
+    size_t marker_start;      /* a page of its own, the last */
     size_t params_offset;
 };
 

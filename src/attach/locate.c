@@ -246,7 +246,7 @@ static void locate_vdso(struct located *located, const struct process *process,
         located->clock_gettime = symbol.address;
 }
 
-uint64_t locate_syscall_in(const struct tracee *tracee, const struct process_region *region)
+static uint64_t syscall_in(const struct tracee *tracee, const struct process_region *region)
 {
     static const uint8_t instruction[] = {0x0f, 0x05};
     size_t bytes = region->end - region->start < 2u << 20 ? region->end - region->start : 2u << 20;
@@ -260,19 +260,25 @@ uint64_t locate_syscall_in(const struct tracee *tracee, const struct process_reg
     return address;
 }
 
-static void locate_regions(struct located *located, const struct process *process,
-                           const struct tracee *tracee)
+uint64_t locate_syscall_instruction(const struct process *process, const struct tracee *tracee)
+{
+    uint64_t address = 0;
+    for (size_t i = 0; i < process->region_count && address == 0; i++) {
+        if (strcmp(process->regions[i].path, "[vdso]") == 0)
+            address = syscall_in(tracee, &process->regions[i]);
+    }
+    for (size_t i = 0; i < process->region_count && address == 0; i++) {
+        if (process->regions[i].executable && process->regions[i].path[0] == '/')
+            address = syscall_in(tracee, &process->regions[i]);
+    }
+    return address;
+}
+
+static void locate_stack_end(struct located *located, const struct process *process)
 {
     for (size_t i = 0; i < process->region_count; i++) {
-        const struct process_region *region = &process->regions[i];
-        if (strcmp(region->path, "[stack]") == 0)
-            located->stack_end = region->end;
-        if (strcmp(region->path, "[vdso]") == 0)
-            located->syscall_instruction = locate_syscall_in(tracee, region);
-    }
-    for (size_t i = 0; i < process->region_count && located->syscall_instruction == 0; i++) {
-        if (process->regions[i].executable && process->regions[i].path[0] == '/')
-            located->syscall_instruction = locate_syscall_in(tracee, &process->regions[i]);
+        if (strcmp(process->regions[i].path, "[stack]") == 0)
+            located->stack_end = process->regions[i].end;
     }
 }
 
@@ -324,11 +330,6 @@ int locate_functions(struct located *located, const struct process *process,
         name_executable(located, process);
     drop_aliases(located);
     locate_vdso(located, process, tracee);
-    locate_regions(located, process, tracee);
-    if (located->syscall_instruction == 0) {
-        outcome->refusal = ATTACH_UNSUPPORTED;
-        return error_set(error, -ENOTSUP, "no system call instruction was found in pid %d",
-                         (int)process->pid);
-    }
+    locate_stack_end(located, process);
     return 0;
 }

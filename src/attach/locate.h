@@ -24,11 +24,10 @@ struct located {
     char allocator[64]; /* file name of the object that has malloc */
     struct located_function functions[ATTACHED_FUNCTIONS];
     uint64_t dl_find_object, clock_gettime, stack_end; /* 0: none */
-    uint64_t syscall_instruction;
 };
 
-/* The address of a `syscall` instruction in a region; 0: there is none. */
-uint64_t locate_syscall_in(const struct tracee *tracee, const struct process_region *region);
+/* The address of a `syscall` instruction in the process's code; 0: there is none. */
+uint64_t locate_syscall_instruction(const struct process *process, const struct tracee *tracee);
 
 int locate_functions(struct located *located, const struct process *process,
                      const struct tracee *tracee, struct attach_outcome *outcome,

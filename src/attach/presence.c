@@ -8,8 +8,9 @@
 
 #include "attach/enter.h"
 
-/* So much of a stack is looked through for addresses of ours. */
-#define STACK_BYTES_MAX (256u << 10)
+/* So much of a stack is looked through for frames of signal handlers: they begin where the
+ * handler was called, and handlers do little. */
+#define STACK_BYTES_MAX (16u << 10)
 
 /* Parameters stand in the data of the image: as far into it as this. */
 #define DATA_BYTES_MAX (2u << 20)
@@ -99,20 +100,23 @@ int presence_restore(const struct presence *presence, struct tracee *tracee)
 
 /* --- who is in it --- */
 
-bool presence_stack_mentions(const struct tracee *tracee, const struct user_regs_struct *registers,
-                             uint64_t start, uint64_t end, size_t bytes)
+/* In the frame of a handler the interrupted pc is followed by the flags and by the code segment. */
+static bool is_saved_pc(const uint64_t *words)
 {
-    /* Below the stack pointer lies what leaf functions may use. */
-    uint64_t at = (registers->rsp - 128) & ~UINT64_C(7);
-    uint64_t words[512];
-    for (size_t done = 0; done < bytes; done += sizeof(words)) {
-        size_t got = tracee_read_some(tracee, at + done, words, sizeof(words));
-        for (size_t i = 0; i < got / 8; i++) {
-            if (words[i] >= start && words[i] < end)
-                return true;
-        }
-        if (got < sizeof(words))
-            return false;
+    const uint64_t code_segment = 0x33, always_set = 2, flags = 0x3fffff;
+    return (words[1] & always_set) != 0 && (words[1] & ~flags) == 0 &&
+           (words[2] & 0xffff) == code_segment;
+}
+
+bool presence_handler_returns_to(const struct tracee *tracee,
+                                 const struct user_regs_struct *registers, uint64_t start,
+                                 uint64_t end)
+{
+    uint64_t words[STACK_BYTES_MAX / 8];
+    size_t got = tracee_read_some(tracee, registers->rsp & ~UINT64_C(7), words, sizeof(words)) / 8;
+    for (size_t i = 0; i + 2 < got; i++) {
+        if (words[i] >= start && words[i] < end && is_saved_pc(words + i))
+            return true;
     }
     return false;
 }
@@ -140,10 +144,13 @@ static bool somebody_passes(const struct presence *presence, const struct tracee
 {
     const struct attached_params *params = &presence->params;
     struct ring_control control;
-    if (params->threads == 0 || tracee_read(tracee, params->ring, &control, sizeof(control)) < 0)
+    if (params->threads == 0)
         return false;
-    uint32_t used =
-        control.threads_used < RING_THREADS_MAX ? control.threads_used : RING_THREADS_MAX;
+    /* A forked child has no ring. */
+    uint32_t used = RING_THREADS_MAX;
+    if (params->ring != 0 && tracee_read(tracee, params->ring, &control, sizeof(control)) == 0 &&
+        control.threads_used < used)
+        used = control.threads_used;
     for (uint32_t i = 0; i < used; i++) {
         uint64_t entry;
         struct attached_thread thread;
@@ -157,6 +164,12 @@ static bool somebody_passes(const struct presence *presence, const struct tracee
     return false;
 }
 
+bool presence_is_busy(struct presence *presence, const struct tracee *tracee)
+{
+    return presence_read(presence, tracee) == 0 &&
+           (presence->params.inside != 0 || somebody_passes(presence, tracee));
+}
+
 bool presence_is_deserted(const struct presence *presence, struct tracee *tracee)
 {
     const struct attached_params *params = &presence->params;
@@ -167,8 +180,8 @@ bool presence_is_deserted(const struct presence *presence, struct tracee *tracee
         if (registers == NULL)
             continue;
         if (!move_out(presence, &tracee->threads[i], registers) ||
-            presence_stack_mentions(tracee, registers, params->image,
-                                    params->image + params->image_bytes, STACK_BYTES_MAX))
+            presence_handler_returns_to(tracee, registers, params->image,
+                                        params->image + params->image_bytes))
             return false;
     }
     return true;

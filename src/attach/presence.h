@@ -37,10 +37,15 @@ int presence_restore(const struct presence *presence, struct tracee *tracee);
  * trampoline are moved to where they would have come. */
 bool presence_is_deserted(const struct presence *presence, struct tracee *tracee);
 
-/* Whether a thread's stack mentions an address of [start, end): a signal handler's caller may
- * stand there. */
-bool presence_stack_mentions(const struct tracee *tracee, const struct user_regs_struct *registers,
-                             uint64_t start, uint64_t end, size_t bytes);
+/* Whether a signal handler of this thread will return to an address of [start, end): looks for the
+ * frames that the kernel makes for handlers, in so many bytes of the stack. */
+bool presence_handler_returns_to(const struct tracee *tracee,
+                                 const struct user_regs_struct *registers, uint64_t start,
+                                 uint64_t end);
+
+/* Whether the client's own accounts say that somebody is in it: to be asked while the process runs,
+ * before it is stopped to be sure. */
+bool presence_is_busy(struct presence *presence, const struct tracee *tracee);
 
 /* Unmaps it and all that it mapped, and its ring. */
 int presence_remove(const struct presence *presence, struct tracee *tracee);

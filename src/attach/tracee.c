@@ -333,9 +333,12 @@ static int run_to_syscall_stop(struct tracee *tracee)
         int status = wait_worker(tracee);
         if (status < 0)
             return status;
-        /* Nothing else can come but a stop of the whole process, which waits for us. */
         if (WSTOPSIG(status) == SYSCALL_STOP)
             return 0;
+        /* All signals are blocked: one that comes nevertheless is the instruction's own fault. What
+         * else may come, a stop of the whole process, waits for us. */
+        if (status >> 16 == 0 && WSTOPSIG(status) != SIGSTOP)
+            return -EFAULT;
     }
 }
 

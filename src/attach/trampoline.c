@@ -85,6 +85,9 @@ static bool move_plain(struct trampoline *trampoline, const struct instruction *
                        const uint8_t *code, uint64_t from, uint64_t to, const char **why)
 {
     const ZydisDecodedInstruction *decoded = &instruction->decoded;
+    *why = "it calls another at its very entry";
+    if (decoded->meta.category == ZYDIS_CATEGORY_CALL) /* it would return into the trampoline */
+        return false;
     if (trampoline->code_bytes + decoded->length > sizeof(trampoline->code))
         return false;
     uint8_t *copy = trampoline->code + trampoline->code_bytes;

@@ -101,6 +101,9 @@ struct attached_params {
     uint32_t cxx_pad;
     uint64_t image, image_bytes; /* all that the attacher mapped but the ring */
     uint64_t ring_bytes;         /* of address space */
+    uint64_t
+        marker; /* a word that is 1 here, and 0 in a forked child: one that comes to its first
+                 * allocation before the client was set up must not take the ring for its own */
     uint64_t site_count;
     struct attached_site sites[ATTACHED_SITES_MAX];
 

@@ -71,10 +71,10 @@ static void start_session(const struct attached_params *params)
 }
 
 /* In a child: a private arena in place of the parent's ring. */
-static enum client_state leave_parents_session(void)
+static enum client_state leave_parents_session(struct attached_params *params)
 {
-    if (client.data != NULL)
-        system_call(SYS_munmap, client.control, RING_DATA_OFFSET + 2 * (client.data_mask + 1));
+    system_call(SYS_munmap, params->ring, params->ring_bytes);
+    params->ring = params->ring_bytes = 0; /* nobody is to unmap what comes to stand there */
     client.data = NULL;
     void *arena = system_map_wiped(RING_DATA_OFFSET);
     if (arena == NULL)
@@ -86,17 +86,19 @@ static enum client_state leave_parents_session(void)
 
 void session_join(void)
 {
+    struct attached_params *params = &heapprofd_attach_params;
     uint32_t state = CLIENT_NEW;
     if (!cas_acq_rel(&client.live->state, &state, CLIENT_CONNECTING))
         return;
+    bool is_child = is_set_up || load_relaxed((const uint32_t *)params->marker) == 0;
     enum client_state next = CLIENT_ACTIVE;
     client.pid = (int32_t)system_call(SYS_getpid);
-    if (is_set_up)
-        next = leave_parents_session();
-    else if (set_up(&heapprofd_attach_params) == 0)
-        start_session(&heapprofd_attach_params);
-    else
+    if (!is_set_up && set_up(params) != 0)
         return; /* stays CONNECTING: every allocation passes through */
+    if (is_child)
+        next = leave_parents_session(params);
+    else
+        start_session(params);
     thread_table_open();
     store_release(&client.live->state, next);
 }
