@@ -312,6 +312,10 @@ int tracee_work_begin(struct tracee *tracee)
     }
     if (tracee->worker == NULL)
         return -ESRCH;
+    if (tracee->syscall_instruction == 0) {
+        tracee->worker = NULL;
+        return -ENOTSUP;
+    }
     pid_t tid = tracee->worker->tid;
     uint64_t all = UINT64_MAX;
     note_rseq(tracee);
