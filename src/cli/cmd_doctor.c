@@ -16,6 +16,7 @@
 #include "cli/daemon_client.h"
 #include "cli/library.h"
 #include "cli/parse.h"
+#include "cli/suggest.h"
 #include "daemon/access.h"
 #include "daemon/process_info.h"
 #include "daemon/program.h"
@@ -204,11 +205,14 @@ int cmd_doctor(int argc, char **argv)
 {
     uint64_t pid = 0;
     int option;
-    while ((option = getopt_long(argc, argv, "+p:h", options, NULL)) != -1) {
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "+:p:h", options, NULL)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return 0;
         }
+        if (option != 'p')
+            suggest_option("heap_profile doctor", argv, option, options);
         if (option != 'p' || !parse_number("--pid", optarg, INT32_MAX, &pid))
             return 2;
     }

@@ -21,6 +21,7 @@
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/report.h"
+#include "cli/suggest.h"
 #include "daemon/host.h"
 
 /* As shells and env(1) have them. */
@@ -34,6 +35,7 @@ static const char help[] =
     "\n"
     "Runs COMMAND and profiles its heap from the first allocation to its exit, to Ctrl-C\n"
     "or for the given time. Input, output, exit code and signals are COMMAND's own.\n"
+    "The -- may be left out: options end where COMMAND begins.\n"
     "\n"
     "  -i, --interval BYTES   mean bytes between samples (4096); 1: every allocation, exact\n"
     "  -o, --output DIR       a new or empty directory (default: a new one in TMPDIR or /tmp)\n"
@@ -98,7 +100,7 @@ static bool take_option(int option, struct host_arguments *arguments)
     case 'i':
         return parse_bytes("--interval", optarg, &config->sampling_interval_bytes);
     case OPTION_SHMEM:
-        return parse_bytes("--shmem-size", optarg, &config->shmem_size_bytes);
+        return parse_ring_bytes(optarg, &config->shmem_size_bytes);
     case 'd':
         if (!parse_number("--duration", optarg, UINT32_MAX, &number))
             return false;
@@ -139,7 +141,8 @@ static bool take_option(int option, struct host_arguments *arguments)
 static int parse_arguments(int argc, char **argv, struct host_arguments *arguments)
 {
     int option;
-    while ((option = getopt_long(argc, argv, "+i:o:d:n:h", options, NULL)) != -1) {
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "+:i:o:d:n:h", options, NULL)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return 0;
@@ -149,8 +152,8 @@ static int parse_arguments(int argc, char **argv, struct host_arguments *argumen
             return 0;
         }
         if (!take_option(option, arguments)) {
-            if (option == '?')
-                fputs("heap_profile: see heap_profile host --help\n", stderr);
+            if (option == '?' || option == ':')
+                suggest_option("heap_profile host", argv, option, options);
             return EXIT_USAGE;
         }
     }

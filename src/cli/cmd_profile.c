@@ -10,6 +10,7 @@
 #include "cli/cmd.h"
 #include "cli/machine_session.h"
 #include "cli/parse.h"
+#include "cli/suggest.h"
 
 static const char help[] =
     "usage: heap_profile -n NAME[,NAME] [options]\n"
@@ -133,7 +134,7 @@ static bool take_option(int option, int index, struct profile_arguments *argumen
     case OPTION_HEAPS:
         return parse_names(optarg, &config->heaps);
     case OPTION_SHMEM:
-        return parse_bytes("--shmem-size", optarg, &config->shmem_size_bytes);
+        return parse_ring_bytes(optarg, &config->shmem_size_bytes);
     case OPTION_BLOCK_TIMEOUT:
         return take_number("--block-client-timeout", optarg, &config->block_client_timeout_us);
     case OPTION_NO_RUNNING:
@@ -179,14 +180,15 @@ static bool take_option(int option, int index, struct profile_arguments *argumen
 static int parse_arguments(int argc, char **argv, struct profile_arguments *arguments)
 {
     int option, index = 0;
-    while ((option = getopt_long(argc, argv, "n:p:i:d:o:c:h", options, &index)) != -1) {
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":n:p:i:d:o:c:h", options, &index)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return MACHINE_SESSION_DONE;
         }
         if (!take_option(option, index, arguments)) {
-            if (option == '?')
-                fputs("heap_profile: see heap_profile -n --help\n", stderr);
+            if (option == '?' || option == ':')
+                suggest_option("heap_profile -n", argv, option, options);
             return MACHINE_SESSION_USAGE;
         }
     }

@@ -9,6 +9,7 @@
 
 #include "cli/cmd.h"
 #include "cli/machine_session.h"
+#include "cli/suggest.h"
 #include "util/array.h"
 
 #define CONFIG_BYTES_MAX (1u << 20)
@@ -93,7 +94,8 @@ int cmd_record(int argc, char **argv)
     bool is_text = false;
     struct machine_session session = {0};
     int option;
-    while ((option = getopt_long(argc, argv, "c:o:h", options, NULL)) != -1) {
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":c:o:h", options, NULL)) != -1) {
         switch (option) {
         case 'c':
             path = optarg;
@@ -111,7 +113,7 @@ int cmd_record(int argc, char **argv)
             fputs(help, stdout);
             return MACHINE_SESSION_DONE;
         default:
-            fputs("heap_profile: see heap_profile record --help\n", stderr);
+            suggest_option("heap_profile record", argv, option, options);
             return MACHINE_SESSION_USAGE;
         }
     }

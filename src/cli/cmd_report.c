@@ -9,6 +9,9 @@
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/report.h"
+#include "cli/suggest.h"
+
+#define HEAPS_NAMED 10 /* where nothing answers to the options */
 
 static const char help[] =
     "usage: heap_profile report [options] [DIR|TRACE]\n"
@@ -65,7 +68,8 @@ static int parse_options(int argc, char **argv, struct report_options *report, b
 {
     int option;
     uint64_t number = 0;
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         switch (option) {
         case OPTION_VIEW:
             if (parse_view(optarg) < 0) {
@@ -113,11 +117,31 @@ static int parse_options(int argc, char **argv, struct report_options *report, b
             fputs(help, stdout);
             return 0;
         default:
-            fputs("heap_profile: see heap_profile report --help\n", stderr);
+            suggest_option("heap_profile report", argv, option, options);
             return 2;
         }
     }
     return -1;
+}
+
+/* Why a trace that could be read gave no report, and what there is instead. */
+static void explain_nothing(const struct profile *profile, const char *path)
+{
+    if (profile->heap_count == 0) {
+        fprintf(stderr, "heap_profile: %s: there is no heap profile in it%s%s\n", path,
+                profile->warning[0] != '\0' ? ": "
+                                            : "; is it the raw-trace that heap_profile wrote?",
+                profile->warning);
+        return;
+    }
+    fprintf(stderr, "heap_profile: %s: nothing in it has that pid, heap or dump; there are\n",
+            path);
+    for (size_t i = 0; i < profile->heap_count && i < HEAPS_NAMED; i++)
+        fprintf(stderr, "  --pid %d --heap '%s' --dump 1 to %zu\n",
+                profile->processes[profile->heaps[i].process].pid, profile->heaps[i].name,
+                profile->heaps[i].dump_count);
+    if (profile->heap_count > HEAPS_NAMED)
+        fprintf(stderr, "  and %zu more\n", profile->heap_count - HEAPS_NAMED);
 }
 
 int cmd_report(int argc, char **argv)
@@ -136,21 +160,18 @@ int cmd_report(int argc, char **argv)
         return 2;
     }
     char path[PATH_MAX];
-    output_find_trace(argv[optind], path);
     struct error error = {0};
-    struct profile *profile = profile_read(path, &error);
+    struct profile *profile = NULL;
+    if (output_find_trace(argv[optind], path, &error) == 0)
+        profile = profile_read(path, &error);
     if (profile == NULL) {
         fprintf(stderr, "heap_profile: %s\n", error.message);
         return 1;
     }
     int result = json ? report_print_json(profile, &report, stdout)
                       : report_print_text(profile, &report, stdout);
-    if (result != 0 && !json)
-        fprintf(stderr,
-                profile->heap_count == 0
-                    ? "heap_profile: there is no heap profile in %s\n"
-                    : "heap_profile: nothing in %s has that pid, heap or dump\n",
-                path);
+    if (result != 0)
+        explain_nothing(profile, path);
     profile_free(profile);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("heap_profile: cannot write the report");

@@ -7,6 +7,7 @@
 #include "cli/cmd.h"
 #include "cli/daemon_client.h"
 #include "cli/json.h"
+#include "cli/suggest.h"
 
 static const char help[] =
     "usage: heap_profile status [--json]\n"
@@ -84,13 +85,16 @@ int cmd_status(int argc, char **argv)
 {
     bool json = false;
     int option;
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return 0;
         }
-        if (option != 'j')
+        if (option != 'j') {
+            suggest_option("heap_profile status", argv, option, options);
             return 2;
+        }
         json = true;
     }
     if (optind < argc) {

@@ -7,6 +7,7 @@
 #include "cli/cmd.h"
 #include "cli/daemon_client.h"
 #include "cli/parse.h"
+#include "cli/suggest.h"
 
 static const char snapshot_help[] =
     "usage: heap_profile snapshot [--session ID]\n"
@@ -28,11 +29,15 @@ static int ask(int argc, char **argv, const char *help, bool stop)
     Heapprofd__ControlRequest__Session session = HEAPPROFD__CONTROL_REQUEST__SESSION__INIT;
     Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
     int option;
-    while ((option = getopt_long(argc, argv, "s:h", options, NULL)) != -1) {
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":s:h", options, NULL)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return 0;
         }
+        if (option != 's')
+            suggest_option(stop ? "heap_profile stop" : "heap_profile snapshot", argv, option,
+                           options);
         if (option != 's' || !parse_number("--session", optarg, UINT64_MAX, &session.id))
             return 2;
         session.has_id = true;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/suggest.h"
 
 static const struct verb {
     const char *name;
@@ -57,9 +58,11 @@ int main(int argc, char **argv)
     }
     if (argv[1][0] == '-')
         return cmd_profile(argc, argv);
-    fprintf(stderr,
-            "heap_profile: there is no verb '%s'; to profile a program: heap_profile host -- %s "
-            "...\n",
-            argv[1], argv[1]);
+    const char *nearest =
+        suggest_nearest(argv[1], verbs, sizeof(verbs) / sizeof(verbs[0]), sizeof(verbs[0]));
+    fprintf(stderr, "heap_profile: there is no verb '%s'", argv[1]);
+    if (nearest != NULL)
+        fprintf(stderr, "; did you mean %s?", nearest);
+    fprintf(stderr, "\nheap_profile: to profile a program: heap_profile host -- %s ...\n", argv[1]);
     return 2;
 }

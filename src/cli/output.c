@@ -65,11 +65,9 @@ int output_create(struct output *output, const char *wanted, struct error *error
         if (realpath(wanted, output->directory) == NULL)
             return error_set(error, -errno, "cannot resolve %s: %s", wanted, strerror(errno));
     } else {
-        snprintf(output->directory, sizeof(output->directory), "%s/heap_profile-XXXXXX",
-                 temporary_directory());
-        if (mkdtemp(output->directory) == NULL)
-            return error_set(error, -errno, "cannot create %s: %s; set TMPDIR or use -o",
-                             output->directory, strerror(errno));
+        int result = output_make_temporary(output->directory, error);
+        if (result != 0)
+            return result;
         output->is_own = true;
     }
     int printed = snprintf(output->trace, sizeof(output->trace), "%s/raw-trace", output->directory);
@@ -89,6 +87,17 @@ void output_discard(const struct output *output)
     unlink(output->trace);
     if (output->is_own)
         rmdir(output->directory);
+}
+
+int output_make_temporary(char path[PATH_MAX], struct error *error)
+{
+    int printed = snprintf(path, PATH_MAX, "%s/heap_profile-XXXXXX", temporary_directory());
+    if (printed < 0 || printed >= PATH_MAX)
+        return error_set(error, -ENAMETOOLONG, "the path in TMPDIR is too long");
+    if (mkdtemp(path) == NULL)
+        return error_set(error, -errno, "cannot create %s: %s; set TMPDIR or use -o", path,
+                         strerror(errno));
+    return 0;
 }
 
 int output_open_trace(const struct output *output, struct error *error)
@@ -131,13 +140,26 @@ int output_write_pprof(const char *directory, const struct profile *profile, str
     return written;
 }
 
-void output_find_trace(const char *argument, char path[PATH_MAX])
+int output_find_trace(const char *argument, char path[PATH_MAX], struct error *error)
 {
     struct stat info;
+    int printed;
+    bool is_directory = argument != NULL && stat(argument, &info) == 0 && S_ISDIR(info.st_mode);
     if (argument == NULL)
-        snprintf(path, PATH_MAX, "%s/" LATEST "/raw-trace", temporary_directory());
-    else if (stat(argument, &info) == 0 && S_ISDIR(info.st_mode))
-        snprintf(path, PATH_MAX, "%s/raw-trace", argument);
+        printed = snprintf(path, PATH_MAX, "%s/" LATEST "/raw-trace", temporary_directory());
     else
-        snprintf(path, PATH_MAX, "%s", argument);
+        printed = snprintf(path, PATH_MAX, "%s%s", argument, is_directory ? "/raw-trace" : "");
+    if (printed < 0 || printed >= PATH_MAX)
+        return error_set(error, -ENAMETOOLONG, "the path %s is too long", argument);
+    if (argument == NULL && access(path, F_OK) != 0)
+        return error_set(error, -errno,
+                         "there is no latest profile (%s: %s): make one by heap_profile host -- "
+                         "COMMAND, or name one",
+                         path, strerror(errno));
+    if (is_directory && access(path, F_OK) != 0 && errno == ENOENT)
+        return error_set(error, -ENOENT,
+                         "the directory %s has no raw-trace in it: name one that heap_profile "
+                         "wrote, or a trace file",
+                         argument);
+    return 0;
 }

@@ -22,6 +22,9 @@ struct output {
  */
 int output_create(struct output *output, const char *wanted, struct error *error);
 
+/* Makes TMPDIR/heap_profile-XXXXXX and writes its name to path. 0 or a negative errno. */
+int output_make_temporary(char path[PATH_MAX], struct error *error);
+
 /* There is a profile: points the symlink heap_profile-latest at it. */
 void output_publish(const struct output *output);
 
@@ -35,7 +38,8 @@ int output_open_trace(const struct output *output, struct error *error);
  * negative errno. */
 int output_write_pprof(const char *directory, const struct profile *profile, struct error *error);
 
-/* The trace that a DIR or TRACE argument names; NULL: the latest. Into path. */
-void output_find_trace(const char *argument, char path[PATH_MAX]);
+/* The trace that a DIR or TRACE argument names; NULL: the latest. Into path. 0, or a negative errno
+ * where there is none; a TRACE that is no file is left to whoever opens it. */
+int output_find_trace(const char *argument, char path[PATH_MAX], struct error *error);
 
 #endif

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/ring.h"
+
 static bool parse_whole(const char *text, uint64_t *value, const char **rest)
 {
     if (*text < '0' || *text > '9')
@@ -44,9 +46,23 @@ bool parse_bytes(const char *option, const char *text, uint64_t *value)
     return false;
 }
 
+bool parse_ring_bytes(const char *text, uint64_t *value)
+{
+    if (!parse_bytes("--shmem-size", text, value))
+        return false;
+    if (*value > RING_DATA_BYTES_MAX)
+        fprintf(stderr, "heap_profile: warning: --shmem-size %s is cut to %uM, the largest\n", text,
+                RING_DATA_BYTES_MAX >> 20);
+    return true;
+}
+
 bool parse_names(const char *text, char ***names)
 {
     size_t count = 0;
+    if (text[strspn(text, ",")] == '\0') {
+        fprintf(stderr, "heap_profile: a list of names has none in it: '%s'\n", text);
+        return false;
+    }
     while (*names != NULL && (*names)[count] != NULL)
         count++;
     while (*text != '\0') {

@@ -122,10 +122,11 @@ static void print_heap(FILE *out, const struct profile *profile, const struct pr
             status->unwinding_errors, status->peak_live_bytes, report_peak_rss(process),
             status->blocked_us);
     fprintf(out,
-            ",\"buffer_overran\":%s,\"buffer_corrupted\":%s,\"disconnected\":%s,"
+            ",\"incomplete\":%s,\"buffer_overran\":%s,\"buffer_corrupted\":%s,\"disconnected\":%s,"
             "\"rejected_concurrent\":%s,\"hit_guardrail\":%s,\"client_error\":%u,\"remark\":",
-            status->buffer_overran ? "true" : "false", status->buffer_corrupted ? "true" : "false",
-            status->disconnected ? "true" : "false", status->rejected_concurrent ? "true" : "false",
+            dump->incomplete ? "true" : "false", status->buffer_overran ? "true" : "false",
+            status->buffer_corrupted ? "true" : "false", status->disconnected ? "true" : "false",
+            status->rejected_concurrent ? "true" : "false",
             status->hit_guardrail ? "true" : "false", status->client_error);
     json_print_string(out, status->remark != NULL ? status->remark : "");
     print_lost(out, status);

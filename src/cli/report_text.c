@@ -69,17 +69,18 @@ static struct text count_text(double count)
 }
 
 /* Whether allocations are missing from the figures (not only stacks or frees). */
-static bool is_partial(const struct trace_heap_dump *status)
+static bool is_partial(const struct printer *printer)
 {
-    return status->buffer_overran || status->buffer_corrupted || status->hit_guardrail ||
-           status->client_error != 0 || status->unsent_bytes_of_ring > 0 ||
+    const struct trace_heap_dump *status = &printer->heap->status;
+    return printer->dump->incomplete || status->buffer_overran || status->buffer_corrupted ||
+           status->hit_guardrail || status->client_error != 0 || status->unsent_bytes_of_ring > 0 ||
            status->lost[RING_LOST_OVERRUN] > 0 || status->lost[RING_LOST_REENTRANT] > 0 ||
            status->lost[RING_LOST_NO_THREAD_SLOT] > 0;
 }
 
 static bool is_exact(const struct printer *printer)
 {
-    return printer->heap->interval_bytes == 1 && !is_partial(&printer->heap->status);
+    return printer->heap->interval_bytes == 1 && !is_partial(printer);
 }
 
 /* "± 12 kB"; "-8 kB +20 kB" where the two sides differ by a quarter, which they do for few
@@ -223,7 +224,11 @@ static void print_head(const struct printer *printer)
                 count_text((double)heap->interval_bytes).bytes,
                 bytes_text(profile_floor_bytes(heap->interval_bytes)).bytes);
     print_losses(printer);
-    if (is_partial(&heap->status))
+    if (dump->incomplete)
+        fputs("  partial       samples of this dump are missing from the trace: all but the exact "
+              "totals are too low\n",
+              out);
+    else if (is_partial(printer))
         fputs("  partial       all but the exact totals leave out what was lost\n", out);
     if (heap->status.remark != NULL && heap->status.remark[0] != '\0')
         fprintf(out, "  note          %s\n", heap->status.remark);
@@ -525,8 +530,10 @@ int report_print_text(const struct profile *profile, const struct report_options
         else if (printer.dump->sample_count > 0)
             print_body(&printer);
     }
+    if (found == 0)
+        return -ENOENT;
     print_unprofiled(profile, out);
     if (profile->warning[0] != '\0')
         fprintf(out, "\nwarning: %s\n", profile->warning);
-    return found > 0 ? 0 : -ENOENT;
+    return 0;
 }

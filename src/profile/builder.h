@@ -139,6 +139,7 @@ struct builder_sequence {
     } * pending;
     size_t pending_count, pending_capacity;
     bool index_known;
+    bool gap; /* packets of the pending snapshot are missing */
     uint64_t next_index;
 };
 

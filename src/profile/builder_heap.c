@@ -531,6 +531,7 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
     struct profile_dump dump = {
         .boottime_ns = pending->boottime_ns,
         .final = pending->status.final,
+        .incomplete = sequence->gap,
         .exact_bytes = pending->status.exact_bytes,
         .exact_calls = pending->status.exact_calls,
     };
@@ -576,6 +577,7 @@ static void commit(struct builder *builder, struct builder_sequence *sequence)
         free(pending->threads);
     }
     sequence->pending_count = 0;
+    sequence->gap = false;
 }
 
 bool builder_commit_rest(struct builder *builder)
@@ -583,6 +585,7 @@ bool builder_commit_rest(struct builder *builder)
     bool any = false;
     for (size_t i = 0; i < builder->sequence_count; i++) {
         any |= builder->sequences[i].pending_count > 0;
+        builder->sequences[i].gap = true;
         commit(builder, &builder->sequences[i]);
     }
     return any;
@@ -624,8 +627,10 @@ int builder_profile_packet(struct builder *builder, struct builder_sequence *seq
             code = code == 0 ? result : code;
         }
     }
-    if (has_index && sequence->index_known && index > sequence->next_index)
+    if (has_index && sequence->index_known && index > sequence->next_index) {
         builder->missing_packets += index - sequence->next_index;
+        sequence->gap = true;
+    }
     if (has_index) {
         sequence->index_known = true;
         sequence->next_index = index + 1;

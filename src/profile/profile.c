@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "profile/builder.h"
 #include "trace/trace_reader.h"
@@ -21,7 +22,8 @@ static struct profile *read_all(struct trace_reader *reader, struct error *error
         code = builder_packet(builder, packet);
     bool nothing_good = builder->packets == builder->damaged_packets;
     if (nothing_good && code == 0)
-        error_set(&problem, -ENODATA, "%s", "there is no trace packet in it: is it a trace?");
+        error_set(&problem, -ENODATA, "%s",
+                  "there is no trace packet in it; is it the raw-trace that heap_profile wrote?");
     if (nothing_good || builder->error < 0) {
         if (builder->error < 0)
             error_set(error, -ENOMEM, "no memory to read the trace");
@@ -41,7 +43,11 @@ struct profile *profile_read(const char *path, struct error *error)
     struct trace_reader *reader = trace_reader_open(path, error);
     if (reader == NULL)
         return NULL;
-    struct profile *profile = read_all(reader, error);
+    struct error problem = {0};
+    struct profile *profile = read_all(reader, &problem);
+    if (profile == NULL)
+        error_set(error, problem.code, "%.300s: %s",
+                  strcmp(path, "-") == 0 ? "standard input" : path, problem.message);
     trace_reader_close(reader);
     return profile;
 }

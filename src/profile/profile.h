@@ -56,6 +56,8 @@ struct profile_sample {
 struct profile_dump {
     uint64_t boottime_ns; /* trace time */
     bool final;
+    bool incomplete; /* samples of it are missing from the trace: all but the exact totals are too
+                        low */
     struct profile_sample *samples;
     size_t sample_count;
     struct profile_thread_figures *thread_figures;
