@@ -175,16 +175,17 @@ static int check_seccomp(const struct process *process, const struct tracee *tra
                          struct attach_outcome *outcome, struct error *error)
 {
     struct error why = {0};
-    if (process->seccomp == 0)
-        return 0;
     outcome->refusal = ATTACH_SECCOMP;
     if (process->seccomp == 1)
         return error_set(error, -EPERM,
                          "process %d forbids itself nearly all system calls (strict seccomp)",
                          (int)process->pid);
     for (size_t i = 0; i < tracee->thread_count; i++) {
-        if (tracee->threads[i].stopped && !tracee->threads[i].gone &&
-            seccomp_filter_check(tracee->threads[i].tid, &why) < 0)
+        if (!tracee->threads[i].stopped || tracee->threads[i].gone)
+            continue;
+        int code = seccomp_filter_check(tracee->threads[i].tid, &why);
+        /* Who may not look takes the first thread for all of them. */
+        if (code == -EPERM || (code < 0 && process->seccomp != 0))
             return error_set(error, -EPERM, "process %d: %s", (int)process->pid, why.message);
     }
     outcome->refusal = ATTACH_FAILED;

@@ -3,12 +3,17 @@
 #include "attach/seccomp_filter.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
-#include <linux/seccomp.h>
+#include <linux/futex.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef PTRACE_SECCOMP_GET_FILTER
@@ -21,40 +26,43 @@
 #define OWN_ARCHITECTURE AUDIT_ARCH_AARCH64
 #endif
 
-/* What is injected, and what the client does later. */
+/* What is injected, and what the client does later, with the arguments that filters look at:
+ * domains, operations, protections. The rest is 0, for what an address is cannot be told before. */
 static const struct {
     int number;
     const char *name;
+    uint64_t arguments[6];
 } needed[] = {
-    {SYS_mmap, "mmap"},
-    {SYS_munmap, "munmap"},
-    {SYS_madvise, "madvise"},
-    {SYS_mincore, "mincore"},
-    {SYS_memfd_create, "memfd_create"},
-    {SYS_socketpair, "socketpair"},
-    {SYS_recvmsg, "recvmsg"},
-    {SYS_close, "close"},
-    {SYS_futex, "futex"},
-    {SYS_gettid, "gettid"},
-    {SYS_getpid, "getpid"},
-    {SYS_getppid, "getppid"},
-    {SYS_tgkill, "tgkill"},
-    {SYS_kill, "kill"},
-    {SYS_prctl, "prctl"},
-    {SYS_sched_yield, "sched_yield"},
-    {SYS_clock_gettime, "clock_gettime"},
-    {SYS_process_vm_readv, "process_vm_readv"},
-    {SYS_readlinkat, "readlinkat"},
-    {SYS_openat, "openat"},
-    {SYS_read, "read"},
+    {SYS_mmap, "mmap", {0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS}},
+    {SYS_mmap, "mmap", {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED}},
+    {SYS_mmap, "mmap", {0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED}},
+    {SYS_munmap, "munmap", {0, 4096}},
+    {SYS_madvise, "madvise", {0, 4096, MADV_WIPEONFORK}},
+    {SYS_mincore, "mincore", {0, 4096}},
+    {SYS_memfd_create, "memfd_create", {0, MFD_CLOEXEC}},
+    {SYS_socketpair, "socketpair", {AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC}},
+    {SYS_recvmsg, "recvmsg", {0, 0, MSG_CMSG_CLOEXEC | MSG_DONTWAIT}},
+    {SYS_close, "close", {0}},
+    {SYS_futex, "futex", {0, FUTEX_WAIT}},
+    {SYS_futex, "futex", {0, FUTEX_WAKE, 1}},
+    {SYS_gettid, "gettid", {0}},
+    {SYS_getpid, "getpid", {0}},
+    {SYS_tgkill, "tgkill", {0}},
+    {SYS_kill, "kill", {0}},
+    {SYS_prctl, "prctl", {PR_GET_NAME}},
+    {SYS_sched_yield, "sched_yield", {0}},
+    {SYS_clock_gettime, "clock_gettime", {CLOCK_MONOTONIC}},
+    {SYS_clock_gettime, "clock_gettime", {CLOCK_MONOTONIC_COARSE}},
+    {SYS_process_vm_readv, "process_vm_readv", {0}},
+    {SYS_readlinkat, "readlinkat", {(uint64_t)AT_FDCWD}},
+    {SYS_openat, "openat", {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC}},
+    {SYS_read, "read", {0}},
 };
 
 /* Jumps lead forward only, so that a program ends. */
-uint32_t seccomp_filter_run(const struct sock_filter *program, size_t length, int number,
-                            uint64_t instruction_pointer)
+uint32_t seccomp_filter_run(const struct sock_filter *program, size_t length,
+                            const struct seccomp_data *data)
 {
-    struct seccomp_data data = {
-        .nr = number, .arch = OWN_ARCHITECTURE, .instruction_pointer = instruction_pointer};
     uint32_t a = 0, x = 0, memory[BPF_MEMWORDS] = {0};
     for (size_t pc = 0; pc < length; pc++) {
         const struct sock_filter *at = &program[pc];
@@ -62,15 +70,15 @@ uint32_t seccomp_filter_run(const struct sock_filter *program, size_t length, in
         bool holds = false;
         switch (at->code) {
         case BPF_LD | BPF_W | BPF_ABS:
-            if (k > sizeof(data) - 4 || k % 4 != 0)
+            if (k > sizeof(*data) - 4 || k % 4 != 0)
                 return SECCOMP_RET_KILL_PROCESS;
-            memcpy(&a, (const char *)&data + k, 4);
+            memcpy(&a, (const char *)data + k, 4);
             break;
         case BPF_LD | BPF_W | BPF_LEN:
-            a = sizeof(data);
+            a = sizeof(*data);
             break;
         case BPF_LDX | BPF_W | BPF_LEN:
-            x = sizeof(data);
+            x = sizeof(*data);
             break;
         case BPF_LD | BPF_IMM:
             a = k;
@@ -177,14 +185,17 @@ int seccomp_filter_check(pid_t tid, struct error *error)
     struct sock_filter program[BPF_MAXINSNS];
     for (unsigned long index = 0;; index++) {
         long length = syscall(SYS_ptrace, PTRACE_SECCOMP_GET_FILTER, tid, index, program);
-        if (length < 0 && errno == ENOENT)
+        /* No more of them, or none at all. */
+        if (length < 0 && (errno == ENOENT || errno == EINVAL))
             return 0;
         if (length < 0 || length > BPF_MAXINSNS)
-            return error_set(error, -EPERM,
+            return error_set(error, -EACCES,
                              "it restricts its system calls (seccomp), and how can only be read "
                              "with CAP_SYS_ADMIN: attach as root, or start it under heap_profile");
         for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
-            uint32_t verdict = seccomp_filter_run(program, (size_t)length, needed[i].number, 0);
+            struct seccomp_data data = {.nr = needed[i].number, .arch = OWN_ARCHITECTURE};
+            memcpy(data.args, needed[i].arguments, sizeof(data.args));
+            uint32_t verdict = seccomp_filter_run(program, (size_t)length, &data);
             uint32_t action = verdict & SECCOMP_RET_ACTION_FULL;
             /* With a mere error we can live. */
             if (action != SECCOMP_RET_ALLOW && action != SECCOMP_RET_LOG &&

@@ -6,19 +6,20 @@
 #define HEAPPROFD_ATTACH_SECCOMP_FILTER_H
 
 #include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "util/error.h"
 
-/* What a filter returns for a system call, with arguments that are all 0; SECCOMP_RET_KILL_PROCESS
- * for a program that breaks the rules. */
-uint32_t seccomp_filter_run(const struct sock_filter *program, size_t length, int number,
-                            uint64_t instruction_pointer);
+/* What a filter returns for a system call; SECCOMP_RET_KILL_PROCESS for a program that breaks the
+ * rules. */
+uint32_t seccomp_filter_run(const struct sock_filter *program, size_t length,
+                            const struct seccomp_data *data);
 
-/* Looks at all filters of a stopped, traced thread. 0: they allow it all; -EPERM with a message:
- * they do not, or they cannot be read. */
+/* Looks at all filters of a stopped, traced thread. 0: there are none, or they allow it all;
+ * -EPERM with a message: they do not; -EACCES with one: they cannot be read. */
 int seccomp_filter_check(pid_t tid, struct error *error);
 
 #endif

@@ -1,0 +1,137 @@
+/* The interpreter of system call filters: on programs as libseccomp and systemd write them, and on
+ * programs that break the rules. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include <cmocka.h>
+
+#include "attach/seccomp_filter.h"
+
+#define ARCHITECTURE 0xc000003eu
+#define OTHER_ARCHITECTURE 0x40000003u
+
+#define COUNT(program) (sizeof(program) / sizeof((program)[0]))
+#define NUMBER offsetof(struct seccomp_data, nr)
+#define ARGUMENT(i) (offsetof(struct seccomp_data, args) + 8 * (i))
+
+static uint32_t run(const struct sock_filter *program, size_t length, int number, uint64_t first,
+                    uint64_t third)
+{
+    struct seccomp_data data = {.nr = number, .arch = ARCHITECTURE, .args = {first, 0, third}};
+    return seccomp_filter_run(program, length, &data);
+}
+
+static void test_denied_number(void **state)
+{
+    (void)state;
+    const struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 0, 4),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, NUMBER),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socketpair, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    assert_int_equal(run(program, COUNT(program), SYS_mmap, 0, 0), SECCOMP_RET_ALLOW);
+    assert_int_equal(run(program, COUNT(program), SYS_socketpair, 0, 0), SECCOMP_RET_KILL_PROCESS);
+    struct seccomp_data other = {.nr = SYS_mmap, .arch = OTHER_ARCHITECTURE};
+    assert_int_equal(seccomp_filter_run(program, COUNT(program), &other), SECCOMP_RET_KILL_PROCESS);
+}
+
+/* RestrictAddressFamilies= and MemoryDenyWriteExecute= look at arguments. */
+static void test_arguments(void **state)
+{
+    (void)state;
+    const struct sock_filter families[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT(0)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 97),
+    };
+    assert_int_equal(run(families, COUNT(families), SYS_socketpair, AF_UNIX, 0), SECCOMP_RET_ALLOW);
+    assert_int_equal(run(families, COUNT(families), SYS_socketpair, AF_INET, 0),
+                     SECCOMP_RET_ERRNO | 97);
+    const struct sock_filter memory[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT(2)),
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, PROT_WRITE | PROT_EXEC),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PROT_WRITE | PROT_EXEC, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    assert_int_equal(run(memory, COUNT(memory), SYS_mmap, 0, PROT_READ | PROT_EXEC),
+                     SECCOMP_RET_ALLOW);
+    assert_int_equal(run(memory, COUNT(memory), SYS_mmap, 0, PROT_WRITE | PROT_EXEC),
+                     SECCOMP_RET_ERRNO | 1);
+}
+
+static void test_arithmetic(void **state)
+{
+    (void)state;
+    const struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_IMM, 6),          BPF_STMT(BPF_ST, 3),
+        BPF_STMT(BPF_LDX | BPF_MEM, 3),         BPF_STMT(BPF_ALU | BPF_MUL | BPF_X, 0), /* 36 */
+        BPF_STMT(BPF_ALU | BPF_ADD | BPF_K, 4),                                         /* 40 */
+        BPF_STMT(BPF_ALU | BPF_DIV | BPF_K, 5),                                         /* 8 */
+        BPF_STMT(BPF_ALU | BPF_LSH | BPF_K, 4),                                         /* 128 */
+        BPF_STMT(BPF_ALU | BPF_OR | BPF_K, 3),                                          /* 131 */
+        BPF_STMT(BPF_ALU | BPF_XOR | BPF_X, 0),                                         /* 133 */
+        BPF_STMT(BPF_ALU | BPF_SUB | BPF_X, 0),                                         /* 127 */
+        BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 1),                                         /* 63 */
+        BPF_STMT(BPF_MISC | BPF_TAX, 0),        BPF_STMT(BPF_ALU | BPF_NEG, 0),
+        BPF_STMT(BPF_ALU | BPF_ADD | BPF_X, 0), /* 0 */
+        BPF_STMT(BPF_MISC | BPF_TXA, 0),        BPF_STMT(BPF_RET | BPF_A, 0),
+    };
+    assert_int_equal(run(program, COUNT(program), 0, 0, 0), 63);
+}
+
+static void test_jumps(void **state)
+{
+    (void)state;
+    const struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, NUMBER),
+        BPF_STMT(BPF_LDX | BPF_IMM, 10),
+        BPF_JUMP(BPF_JMP | BPF_JGT | BPF_X, 0, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 1),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 4, 0, 2),
+        BPF_STMT(BPF_JMP | BPF_JA, 2),
+        BPF_STMT(BPF_RET | BPF_K, 2),
+        BPF_STMT(BPF_RET | BPF_K, 3),
+        BPF_STMT(BPF_RET | BPF_K, 4),
+    };
+    assert_int_equal(run(program, COUNT(program), 11, 0, 0), 1);
+    assert_int_equal(run(program, COUNT(program), 4, 0, 0), 4);
+    assert_int_equal(run(program, COUNT(program), 8, 0, 0), 3);
+}
+
+static void test_broken_programs(void **state)
+{
+    (void)state;
+    const struct sock_filter endless = BPF_STMT(BPF_JMP | BPF_JA, 0xffffffff);
+    const struct sock_filter unaligned = BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 2);
+    const struct sock_filter outside = BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 64);
+    const struct sock_filter no_memory = BPF_STMT(BPF_ST, BPF_MEMWORDS);
+    const struct sock_filter no_end = BPF_STMT(BPF_LD | BPF_IMM, 0);
+    const struct sock_filter by_zero = BPF_STMT(BPF_ALU | BPF_DIV | BPF_K, 0);
+    const struct sock_filter unknown = {.code = 0xffff};
+    const struct sock_filter programs[] = {endless, unaligned, outside, no_memory,
+                                           no_end,  by_zero,   unknown};
+    for (size_t i = 0; i < COUNT(programs); i++)
+        assert_int_equal(run(&programs[i], 1, 0, 0, 0), SECCOMP_RET_KILL_PROCESS);
+    assert_int_equal(run(programs, 0, 0, 0, 0), SECCOMP_RET_KILL_PROCESS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_denied_number),   cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_arithmetic),      cmocka_unit_test(test_jumps),
+        cmocka_unit_test(test_broken_programs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
