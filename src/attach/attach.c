@@ -276,11 +276,17 @@ static int enter_stopped(struct attach *attach, const struct attach_options *opt
     attach->presence.trampoline_count = attach->count;
     attach->presence.params = *params;
     code = tracee_write(tracee, attach->presence.params_address, params, sizeof(*params));
-    if (code == 0)
+    if (code == 0) {
+        tracee_move(tracee);
         code = patch_entries(attach, tracee);
+    }
     if (code < 0) {
         presence_restore(&attach->presence, tracee);
-        presence_remove(&attach->presence, tracee);
+        /* Nobody has run since: this only moves back who was moved. */
+        if (presence_is_deserted(&attach->presence, tracee)) {
+            tracee_move(tracee);
+            presence_remove(&attach->presence, tracee);
+        }
         return error_set(error, code, "cannot write the code of process %d: %s", (int)attach->pid,
                          strerror(-code));
     }
@@ -329,8 +335,10 @@ static int leave(struct presence *presence, struct tracee *tracee, struct attach
         if (code == 0)
             restored = presence_restore(presence, tracee);
         bool deserted = code == 0 && restored == 0 && presence_is_deserted(presence, tracee);
-        if (deserted)
+        if (deserted) {
+            tracee_move(tracee);
             code = presence_remove(presence, tracee);
+        }
         tracee_resume(tracee);
         uint64_t stopped = now_us() - began;
         if (stopped > outcome->stopped_us)

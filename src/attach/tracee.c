@@ -242,16 +242,25 @@ static void release_unstopped(struct tracee_thread *thread)
     }
 }
 
+void tracee_move(struct tracee *tracee)
+{
+    for (size_t i = 0; i < tracee->thread_count; i++) {
+        struct tracee_thread *thread = &tracee->threads[i];
+        if (thread->stopped && !thread->gone && thread->moved)
+            trace(PTRACE_SETREGS, thread->tid, NULL, &thread->registers);
+        thread->moved = false;
+    }
+}
+
 void tracee_resume(struct tracee *tracee)
 {
+    tracee_move(tracee);
     for (size_t i = 0; i < tracee->thread_count; i++) {
         struct tracee_thread *thread = &tracee->threads[i];
         if (!thread->stopped)
             release_unstopped(thread);
         if (!thread->stopped || thread->gone)
             continue;
-        if (thread->moved)
-            trace(PTRACE_SETREGS, thread->tid, NULL, &thread->registers);
         trace(PTRACE_DETACH, thread->tid, NULL, NULL);
         thread->stopped = false;
     }

@@ -49,6 +49,10 @@ void tracee_close(struct tracee *tracee);
 /* Stops all threads. -ETIMEDOUT: one does not stop (tracee->stuck); all are let go then. */
 int tracee_stop(struct tracee *tracee);
 
+/* Has the kernel take note of threads that were moved: should we be killed, they go on from there.
+ * To be called once that place is there, and before the old one is gone. */
+void tracee_move(struct tracee *tracee);
+
 /* Lets all threads go on, those that were moved where they were moved to. */
 void tracee_resume(struct tracee *tracee);
 
