@@ -1,4 +1,5 @@
 /* heap_profile report: reads a trace and prints what is in it. */
+#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -170,8 +171,10 @@ int cmd_report(int argc, char **argv)
     }
     int result = json ? report_print_json(profile, &report, stdout)
                       : report_print_text(profile, &report, stdout);
-    if (result != 0)
+    if (result == -ENOENT)
         explain_nothing(profile, path);
+    else if (result != 0)
+        fprintf(stderr, "heap_profile: %s: %s\n", path, strerror(-result));
     profile_free(profile);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("heap_profile: cannot write the report");

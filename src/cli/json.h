@@ -4,7 +4,10 @@
 
 #include <stdio.h>
 
-/* A string in quotes, with what must be escaped escaped. */
+/* A string in quotes, with what must be escaped escaped; what is not UTF-8 becomes U+FFFD. */
 void json_print_string(FILE *out, const char *text);
+
+/* A number that reads back as the same double; null if it is not finite. */
+void json_print_number(FILE *out, double value);
 
 #endif

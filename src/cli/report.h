@@ -33,7 +33,7 @@ struct report_options {
 
 extern const char *const report_view_names[REPORT_VIEWS];
 
-/* Both return 0, or -ENOENT if nothing in the profile answers to the options. */
+/* Both return 0, -ENOENT if nothing in the profile answers to the options, or -ENOMEM. */
 int report_print_text(const struct profile *profile, const struct report_options *options,
                       FILE *out);
 int report_print_json(const struct profile *profile, const struct report_options *options,

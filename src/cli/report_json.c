@@ -4,24 +4,22 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
+#include <stdlib.h>
 
 #include "cli/json.h"
 #include "cli/report.h"
 #include "wire/ring.h"
 
-static void print_key(FILE *out, const char *key)
-{
-    json_print_string(out, key);
-    fputc(':', out);
-}
-
 static void print_figure(FILE *out, const char *name, double value, double variance)
 {
-    print_key(out, name);
     struct profile_interval interval = profile_interval95(value, variance);
-    fprintf(out, "{\"estimate\":%.17g,\"low95\":%.17g,\"high95\":%.17g}", value, interval.low,
-            interval.high);
+    fprintf(out, "\"%s\":{\"estimate\":", name);
+    json_print_number(out, value);
+    fputs(",\"low95\":", out);
+    json_print_number(out, interval.low);
+    fputs(",\"high95\":", out);
+    json_print_number(out, interval.high);
+    fputc('}', out);
 }
 
 static void print_figures(FILE *out, const struct rollup_values *values)
@@ -40,33 +38,79 @@ static void print_figures(FILE *out, const struct rollup_values *values)
     print_figure(out, "max", peak.bytes, peak.bytes_variance);
     fputc(',', out);
     print_figure(out, "max_objects", peak.count, peak.count_variance);
-    fprintf(out,
-            ",\"samples\":%" PRIu64 ",\"freed_samples\":%" PRIu64
-            ",\"temporary_space\":%.17g,\"temporary_objects\":%.17g",
-            values->figures.samples, values->figures.freed_samples, values->figures.temporary_bytes,
-            values->figures.temporary_count);
+    fprintf(out, ",\"samples\":%" PRIu64 ",\"freed_samples\":%" PRIu64 ",\"temporary_space\":",
+            values->figures.samples, values->figures.freed_samples);
+    json_print_number(out, values->figures.temporary_bytes);
+    fputs(",\"temporary_objects\":", out);
+    json_print_number(out, values->figures.temporary_count);
 }
 
-static void print_stack(FILE *out, const struct profile *profile, uint32_t callsite)
+/* --- frames: a frame stands in many stacks and is put into words once --- */
+
+struct frame_texts {
+    const struct profile *profile;
+    char **texts; /* by frame; NULL: not yet */
+    size_t *lengths;
+};
+
+static bool frame_texts_begin(struct frame_texts *frames, const struct profile *profile)
+{
+    frames->profile = profile;
+    frames->texts = calloc(profile->frame_count + 1, sizeof(*frames->texts));
+    frames->lengths = calloc(profile->frame_count + 1, sizeof(*frames->lengths));
+    return frames->texts != NULL && frames->lengths != NULL;
+}
+
+static void frame_texts_end(struct frame_texts *frames)
+{
+    for (size_t i = 0; frames->texts != NULL && i < frames->profile->frame_count; i++)
+        free(frames->texts[i]);
+    free(frames->texts);
+    free(frames->lengths);
+}
+
+static void print_frame(FILE *out, const struct profile *profile, const struct profile_frame *frame)
+{
+    fputs("{\"name\":", out);
+    json_print_string(out, frame->name);
+    fputs(",\"linkage_name\":", out);
+    json_print_string(out, frame->linkage_name);
+    fputs(",\"mapping\":", out);
+    json_print_string(out,
+                      frame->mapping != PROFILE_NONE ? profile->mappings[frame->mapping].path : "");
+    fprintf(out, ",\"rel_pc\":%" PRIu64, frame->rel_pc);
+    if (frame->source_file[0] != '\0') {
+        fputs(",\"file\":", out);
+        json_print_string(out, frame->source_file);
+        fprintf(out, ",\"line\":%u", frame->line);
+    }
+    fputc('}', out);
+}
+
+static void print_frame_once(FILE *out, struct frame_texts *frames, uint32_t index)
+{
+    const struct profile *profile = frames->profile;
+    if (frames->texts[index] == NULL) {
+        FILE *text = open_memstream(&frames->texts[index], &frames->lengths[index]);
+        if (text != NULL) {
+            print_frame(text, profile, &profile->frames[index]);
+            fclose(text);
+        }
+    }
+    if (frames->texts[index] != NULL)
+        fwrite(frames->texts[index], 1, frames->lengths[index], out);
+    else
+        print_frame(out, profile, &profile->frames[index]);
+}
+
+static void print_stack(FILE *out, struct frame_texts *frames, uint32_t callsite)
 {
     fputs("\"frames\":[", out);
     for (bool first = true; callsite != PROFILE_NONE; first = false) {
-        const struct profile_callsite *node = &profile->callsites[callsite];
-        const struct profile_frame *frame = &profile->frames[node->frame];
-        fputs(first ? "{\"name\":" : ",{\"name\":", out);
-        json_print_string(out, frame->name);
-        fputs(",\"linkage_name\":", out);
-        json_print_string(out, frame->linkage_name);
-        fputs(",\"mapping\":", out);
-        json_print_string(
-            out, frame->mapping != PROFILE_NONE ? profile->mappings[frame->mapping].path : "");
-        fprintf(out, ",\"rel_pc\":%" PRIu64, frame->rel_pc);
-        if (frame->source_file[0] != '\0') {
-            fputs(",\"file\":", out);
-            json_print_string(out, frame->source_file);
-            fprintf(out, ",\"line\":%u", frame->line);
-        }
-        fputc('}', out);
+        const struct profile_callsite *node = &frames->profile->callsites[callsite];
+        if (!first)
+            fputc(',', out);
+        print_frame_once(out, frames, node->frame);
         callsite = node->parent;
     }
     fputc(']', out);
@@ -100,9 +144,10 @@ static void print_lost(FILE *out, const struct trace_heap_dump *status)
     fprintf(out, ",\"unsent_ring_bytes\":%" PRIu64 "}", status->unsent_bytes_of_ring);
 }
 
-static void print_heap(FILE *out, const struct profile *profile, const struct profile_heap *heap,
+static void print_heap(FILE *out, struct frame_texts *frames, const struct profile_heap *heap,
                        const struct profile_dump *dump)
 {
+    const struct profile *profile = frames->profile;
     const struct profile_process *process = &profile->processes[heap->process];
     const struct trace_heap_dump *status = &heap->status;
     fprintf(out, "{\"pid\":%d,\"name\":", process->pid);
@@ -147,7 +192,7 @@ static void print_heap(FILE *out, const struct profile *profile, const struct pr
         fputs(i > 0 ? ",\n{" : "\n{", out);
         print_figures(out, &values);
         fputc(',', out);
-        print_stack(out, profile, dump->samples[i].callsite);
+        print_stack(out, frames, dump->samples[i].callsite);
         fputc('}', out);
     }
     fputs("]}", out);
@@ -156,7 +201,12 @@ static void print_heap(FILE *out, const struct profile *profile, const struct pr
 int report_print_json(const struct profile *profile, const struct report_options *options,
                       FILE *out)
 {
+    struct frame_texts frames = {0};
     int found = 0;
+    if (!frame_texts_begin(&frames, profile)) {
+        frame_texts_end(&frames);
+        return -ENOMEM;
+    }
     fputs("{\"version\":1,\"warning\":", out);
     json_print_string(out, profile->warning);
     fputs(",\"heaps\":[", out);
@@ -166,7 +216,7 @@ int report_print_json(const struct profile *profile, const struct report_options
             continue;
         if (found++ > 0)
             fputc(',', out);
-        print_heap(out, profile, &profile->heaps[i], dump);
+        print_heap(out, &frames, &profile->heaps[i], dump);
     }
     fputs("],\"unprofiled\":[", out);
     for (size_t i = 0; i < profile->unprofiled_count; i++) {
@@ -179,5 +229,6 @@ int report_print_json(const struct profile *profile, const struct report_options
         fputc('}', out);
     }
     fputs("]}\n", out);
+    frame_texts_end(&frames);
     return found > 0 ? 0 : -ENOENT;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/report.h"
+#include "cli/words.h"
 #include "wire/ring.h"
 
 #define BRIEF_LINES 5
@@ -13,6 +14,10 @@
 #define STACK_FRAMES 4      /* callers shown beside a callsite's function */
 #define TREE_SHARE_MIN 0.01 /* subtrees below it are summed up */
 #define TREE_DEPTH_MAX 400
+#define COMMAND_WIDTH 4096 /* as much as the profile keeps */
+#define MODULE_WIDTH 255
+#define REMARK_WIDTH 2000
+#define NAME_COLUMN 16u /* of processes that were not profiled */
 
 #define BOLD "\033[1m"
 #define PLAIN "\033[0m"
@@ -32,42 +37,6 @@ struct line {
 
 /* --- words --- */
 
-struct text {
-    char bytes[32];
-};
-
-static struct text bytes_text(double bytes)
-{
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
-    struct text text;
-    unsigned unit = 0;
-    double value = fabs(bytes);
-    while (value >= 999.5 && unit < 4) {
-        value /= 1000;
-        unit++;
-    }
-    int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-    snprintf(text.bytes, sizeof(text.bytes), "%s%.*f %s", bytes < 0 ? "-" : "", digits, value,
-             units[unit]);
-    return text;
-}
-
-/* 1234567 as 1,234,567. */
-static struct text count_text(double count)
-{
-    char digits[32];
-    struct text text;
-    snprintf(digits, sizeof(digits), "%.0f", fabs(count) < 9e18 ? fabs(count) : 9e18);
-    size_t length = strlen(digits), at = 0;
-    for (size_t i = 0; i < length && at + 2 < sizeof(text.bytes); i++) {
-        if (i > 0 && (length - i) % 3 == 0)
-            text.bytes[at++] = ',';
-        text.bytes[at++] = digits[i];
-    }
-    text.bytes[at] = '\0';
-    return text;
-}
-
 /* Whether allocations are missing from the figures (not only stacks or frees). */
 static bool is_partial(const struct printer *printer)
 {
@@ -85,18 +54,18 @@ static bool is_exact(const struct printer *printer)
 
 /* "± 12 kB"; "-8 kB +20 kB" where the two sides differ by a quarter, which they do for few
  * samples; or "exact": at interval 1 what was recorded has no error, but is not all. */
-static struct text margin_text(const struct printer *printer, double estimate, double variance,
-                               bool bytes)
+static struct words margin_text(const struct printer *printer, double estimate, double variance,
+                                bool bytes)
 {
-    struct text text;
+    struct words text;
     if (printer->heap->interval_bytes == 1) {
         snprintf(text.bytes, sizeof(text.bytes), is_exact(printer) ? "exact" : "partial");
         return text;
     }
     struct profile_interval interval = profile_interval95(estimate, variance);
     double below = estimate - interval.low, above = interval.high - estimate;
-    struct text first = bytes ? bytes_text(below) : count_text(below);
-    struct text second = bytes ? bytes_text(above) : count_text(above);
+    struct words first = bytes ? words_of_bytes(below) : words_of_count(below);
+    struct words second = bytes ? words_of_bytes(above) : words_of_count(above);
     if (above <= 1.25 * below)
         snprintf(text.bytes, sizeof(text.bytes), "± %.26s", second.bytes);
     else
@@ -123,8 +92,9 @@ static const char *view_title(enum report_view view)
 
 static void print_title(const struct printer *printer, const char *title)
 {
-    fprintf(printer->out, "\n%s%s%s\n", printer->options->colours ? BOLD : "", title,
-            printer->options->colours ? PLAIN : "");
+    fputs(printer->options->colours ? "\n" BOLD : "\n", printer->out);
+    words_print(printer->out, title, COMMAND_WIDTH);
+    fputs(printer->options->colours ? PLAIN "\n" : "\n", printer->out);
 }
 
 static const char *base_name(const char *path)
@@ -140,19 +110,23 @@ static void print_frame(const struct printer *printer, uint32_t index, size_t wi
     const char *module = frame->mapping != PROFILE_NONE
                              ? base_name(printer->profile->mappings[frame->mapping].path)
                              : "unknown code";
-    if (frame->name[0] == '\0')
-        fprintf(printer->out, "0x%" PRIx64 " @ %s", frame->rel_pc, module);
-    else if (strlen(frame->name) <= width)
-        fputs(frame->name, printer->out);
-    else
-        fprintf(printer->out, "%.*s...", (int)width - 3, frame->name);
+    if (frame->name[0] == '\0') {
+        fprintf(printer->out, "0x%" PRIx64 " @ ", frame->rel_pc);
+        words_print(printer->out, module, MODULE_WIDTH);
+    } else {
+        words_print(printer->out, frame->name, width);
+    }
 }
 
 static void print_module(const struct printer *printer, uint32_t index)
 {
     const struct profile_frame *frame = &printer->profile->frames[index];
-    if (frame->mapping != PROFILE_NONE && frame->name[0] != '\0')
-        fprintf(printer->out, " [%s]", base_name(printer->profile->mappings[frame->mapping].path));
+    if (frame->mapping == PROFILE_NONE || frame->name[0] == '\0')
+        return;
+    fputs(" [", printer->out);
+    words_print(printer->out, base_name(printer->profile->mappings[frame->mapping].path),
+                MODULE_WIDTH);
+    fputc(']', printer->out);
 }
 
 /* --- the head --- */
@@ -163,10 +137,10 @@ static void print_losses(const struct printer *printer)
     for (size_t i = 0; i < sizeof(status->lost) / sizeof(status->lost[0]); i++)
         if (status->lost[i] > 0 && report_loss_name(i) != NULL)
             fprintf(printer->out, "  lost          %s %s\n",
-                    count_text((double)status->lost[i]).bytes, report_loss_name(i));
+                    words_of_count((double)status->lost[i]).bytes, report_loss_name(i));
     if (status->unsent_bytes_of_ring > 0)
         fprintf(printer->out, "  lost          %s of records unfinished at the process's death\n",
-                bytes_text((double)status->unsent_bytes_of_ring).bytes);
+                words_of_bytes((double)status->unsent_bytes_of_ring).bytes);
     if (status->blocked_us > 0)
         fprintf(printer->out, "  slowed down   waited %.1f ms for the profiler in all\n",
                 (double)status->blocked_us / 1000);
@@ -193,36 +167,40 @@ static void print_head(const struct printer *printer)
     FILE *out = printer->out;
 
     print_title(printer, process->command[0] != '\0' ? process->command : process->name);
-    fprintf(out, "  process       %d, %.2f s, heap %s", process->pid,
-            (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9, heap->name);
-    if (heap->status.allocator != NULL && heap->status.allocator[0] != '\0')
-        fprintf(out, " (%s)", heap->status.allocator);
+    fprintf(out, "  process       %d, %.2f s, heap ", process->pid,
+            (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
+    words_print(out, heap->name, MODULE_WIDTH);
+    if (heap->status.allocator != NULL && heap->status.allocator[0] != '\0') {
+        fputs(" (", out);
+        words_print(out, heap->status.allocator, MODULE_WIDTH);
+        fputc(')', out);
+    }
     if (heap->dump_count > 1)
         fprintf(out, ", dump %zu of %zu", (size_t)(dump - heap->dumps) + 1, heap->dump_count);
     fprintf(out, "\n  allocated     %s in %s calls, exact\n",
-            bytes_text((double)dump->exact_bytes).bytes,
-            count_text((double)dump->exact_calls).bytes);
-    fprintf(out, "  live          %s %s", bytes_text(live.bytes).bytes,
+            words_of_bytes((double)dump->exact_bytes).bytes,
+            words_of_count((double)dump->exact_calls).bytes);
+    fprintf(out, "  live          %s %s", words_of_bytes(live.bytes).bytes,
             margin_text(printer, live.bytes, live.bytes_variance, true).bytes);
-    fprintf(out, " in %s allocations %s\n", count_text(live.count).bytes,
+    fprintf(out, " in %s allocations %s\n", words_of_count(live.count).bytes,
             margin_text(printer, live.count, live.count_variance, false).bytes);
     const struct report_figure peak = report_total_of(dump, REPORT_MAX);
-    fprintf(out, "  peak          %s %s", bytes_text(heap->status.peak_live_bytes).bytes,
+    fprintf(out, "  peak          %s %s", words_of_bytes(heap->status.peak_live_bytes).bytes,
             margin_text(printer, peak.bytes, peak.bytes_variance, true).bytes);
     if (report_peak_rss(process) > 0)
         fprintf(out, "; resident memory at most %s",
-                bytes_text((double)report_peak_rss(process)).bytes);
+                words_of_bytes((double)report_peak_rss(process)).bytes);
     if (printer->heap->interval_bytes == 1)
         fprintf(out, "\n  samples       %s, every allocation%s\n",
-                count_text((double)dump->total.samples).bytes,
+                words_of_count((double)dump->total.samples).bytes,
                 is_exact(printer) ? ": all figures are exact" : " that was not lost");
     else
         fprintf(out,
                 "\n  samples       %s, one in %s B on average; ± is 95 %%, a callsite below %s may "
                 "go unseen\n",
-                count_text((double)dump->total.samples).bytes,
-                count_text((double)heap->interval_bytes).bytes,
-                bytes_text(profile_floor_bytes(heap->interval_bytes)).bytes);
+                words_of_count((double)dump->total.samples).bytes,
+                words_of_count((double)heap->interval_bytes).bytes,
+                words_of_bytes(profile_floor_bytes(heap->interval_bytes)).bytes);
     print_losses(printer);
     if (dump->incomplete)
         fputs("  partial       samples of this dump are missing from the trace: all but the exact "
@@ -230,8 +208,11 @@ static void print_head(const struct printer *printer)
               out);
     else if (is_partial(printer))
         fputs("  partial       all but the exact totals leave out what was lost\n", out);
-    if (heap->status.remark != NULL && heap->status.remark[0] != '\0')
-        fprintf(out, "  note          %s\n", heap->status.remark);
+    if (heap->status.remark != NULL && heap->status.remark[0] != '\0') {
+        fputs("  note          ", out);
+        words_print(out, heap->status.remark, REMARK_WIDTH);
+        fputc('\n', out);
+    }
 }
 
 /* --- tables --- */
@@ -250,16 +231,16 @@ static void print_figures(const struct printer *printer, const struct report_fig
 {
     bool counts = view_counts(view);
     double rank = report_rank(figure, view);
-    struct text value = counts ? count_text(figure->count) : bytes_text(figure->bytes);
-    struct text margin =
+    struct words value = counts ? words_of_count(figure->count) : words_of_bytes(figure->bytes);
+    struct words margin =
         margin_text(printer, counts ? figure->count : figure->bytes,
                     counts ? figure->count_variance : figure->bytes_variance, !counts);
-    struct text other = counts ? bytes_text(figure->bytes) : count_text(figure->count);
+    struct words other = counts ? words_of_bytes(figure->bytes) : words_of_count(figure->count);
     /* The ± sign is two bytes wide and one column. */
     int margin_width = strncmp(margin.bytes, "±", strlen("±")) == 0 ? 20 : 19;
     fprintf(printer->out, "%10s %5.1f%% %-*s %10s %9s  ", value.bytes,
             total > 0 ? 100 * rank / total : 0, margin_width, margin.bytes, other.bytes,
-            figure->count >= 0.5 ? bytes_text(figure->bytes / figure->count).bytes : "-");
+            figure->count >= 0.5 ? words_of_bytes(figure->bytes / figure->count).bytes : "-");
 }
 
 static void print_columns(const struct printer *printer, enum report_view view, const char *what)
@@ -315,7 +296,7 @@ static void print_callsites(const struct printer *printer, struct line *lines, s
     }
     if (shown < count)
         fprintf(printer->out, "%10s        (%s more callsites; --top 0 shows all)\n", "...",
-                count_text((double)(count - shown)).bytes);
+                words_of_count((double)(count - shown)).bytes);
 }
 
 static void print_callsite_table(const struct printer *printer, enum report_view view, size_t top,
@@ -363,10 +344,11 @@ static void print_temporary(const struct printer *printer)
     for (size_t i = 0; i < count && i < SECTION_LINES; i++) {
         const struct profile_sample *sample = &dump->samples[lines[i].index];
         const struct trace_figures *figures = &sample->figures;
-        fprintf(printer->out, "%10s %5.1f%% %10s %9s  ", count_text(figures->temporary_count).bytes,
+        fprintf(printer->out, "%10s %5.1f%% %10s %9s  ",
+                words_of_count(figures->temporary_count).bytes,
                 100 * figures->temporary_count / fmax(figures->allocated_count, 1),
-                bytes_text(figures->temporary_bytes).bytes,
-                bytes_text(figures->temporary_bytes / figures->temporary_count).bytes);
+                words_of_bytes(figures->temporary_bytes).bytes,
+                words_of_bytes(figures->temporary_bytes / figures->temporary_count).bytes);
         print_callsite(printer, sample->callsite);
     }
     free(lines);
@@ -394,7 +376,13 @@ static void print_rollup(const struct printer *printer, enum rollup_key key, con
     struct report_figure total = report_total_of(printer->dump, view);
     size_t top = printer->options->top;
     print_title(printer, title);
-    print_columns(printer, view, key == ROLLUP_THREAD ? "thread" : "function and all it calls");
+    if (count == 0)
+        fputs(key == ROLLUP_THREAD && view == REPORT_MAX
+                  ? "  the peak is not known by thread: choose another --view\n"
+                  : "  nothing\n",
+              printer->out);
+    else
+        print_columns(printer, view, key == ROLLUP_THREAD ? "thread" : "function and all it calls");
     for (size_t i = 0; i < count && (top == 0 || i < top); i++) {
         const struct rollup_row *row = &rollup->rows[lines[i].index];
         struct report_figure figure =
@@ -402,14 +390,19 @@ static void print_rollup(const struct printer *printer, enum rollup_key key, con
         print_figures(printer, &figure, report_rank(&total, view), view);
         if (key == ROLLUP_THREAD) {
             int32_t pid = printer->profile->processes[printer->heap->process].pid;
-            fprintf(printer->out, "%d %s\n", row->tid,
-                    profile_thread_name(printer->profile, pid, row->tid));
+            fprintf(printer->out, "%d ", row->tid);
+            words_print(printer->out, profile_thread_name(printer->profile, pid, row->tid),
+                        MODULE_WIDTH);
+            fputc('\n', printer->out);
         } else {
             print_frame(printer, row->frame, 80);
             print_module(printer, row->frame);
             fputc('\n', printer->out);
         }
     }
+    if (top != 0 && count > top)
+        fprintf(printer->out, "%10s        (%s more; --top 0 shows all)\n", "...",
+                words_of_count((double)(count - top)).bytes);
     free(lines);
     rollup_free(rollup);
 }
@@ -451,11 +444,11 @@ static void print_tree_level(const struct printer *printer, const struct rollup_
             print_tree_level(printer, tree, tree->first_child[at], total, depth + 1);
     }
     if (small > 0)
-        fprintf(printer->out,
-                "%10s %5.1f%% %12s %10s %9s  %*s(%zu smaller ones, below 1 %% each)\n",
-                view_counts(view) ? count_text(small_rank).bytes : bytes_text(small_rank).bytes,
-                total > 0 ? 100 * small_rank / total : 0, "", "", "",
-                (int)(depth < 40 ? depth : 40), "", small);
+        fprintf(
+            printer->out, "%10s %5.1f%% %12s %10s %9s  %*s(%zu smaller ones, below 1 %% each)\n",
+            view_counts(view) ? words_of_count(small_rank).bytes : words_of_bytes(small_rank).bytes,
+            total > 0 ? 100 * small_rank / total : 0, "", "", "", (int)(depth < 40 ? depth : 40),
+            "", small);
     free(lines);
 }
 
@@ -474,6 +467,12 @@ static void print_tree(const struct printer *printer)
 
 /* --- all of it --- */
 
+/* What a process still held when it ended has leaked; while it runs, nobody can say. */
+static const char *title_of_rest(const struct trace_heap_dump *status)
+{
+    return status->exit_status >= 0 ? "Leaks: still live at the end" : "Still live at the end";
+}
+
 static void print_body(const struct printer *printer)
 {
     const struct report_options *options = printer->options;
@@ -487,7 +486,8 @@ static void print_body(const struct printer *printer)
         return;
     print_callsite_table(printer, options->view, options->top, view_title(options->view));
     if (options->view != REPORT_SPACE && printer->dump->final)
-        print_callsite_table(printer, REPORT_SPACE, SECTION_LINES, "Leaks: still live at the end");
+        print_callsite_table(printer, REPORT_SPACE, SECTION_LINES,
+                             title_of_rest(&printer->heap->status));
     print_temporary(printer);
 }
 
@@ -499,14 +499,21 @@ static void print_brief(const struct printer *printer)
         return;
     print_callsite_table(printer, REPORT_MAX, BRIEF_LINES, view_title(REPORT_MAX));
     if (live.bytes >= 0.5)
-        print_callsite_table(printer, REPORT_SPACE, BRIEF_LINES, "Leaks: still live at the end");
+        print_callsite_table(printer, REPORT_SPACE, BRIEF_LINES,
+                             title_of_rest(&printer->heap->status));
 }
 
 static void print_unprofiled(const struct profile *profile, FILE *out)
 {
-    for (size_t i = 0; i < profile->unprofiled_count; i++)
-        fprintf(out, "%s  %-16s %s\n", i == 0 ? "\nNot profiled\n" : "",
-                profile->unprofiled[i].name, profile->unprofiled[i].reason);
+    for (size_t i = 0; i < profile->unprofiled_count; i++) {
+        const struct profile_unprofiled *process = &profile->unprofiled[i];
+        size_t width = strlen(process->name);
+        fputs(i == 0 ? "\nNot profiled\n  " : "  ", out);
+        words_print(out, process->name, MODULE_WIDTH);
+        fprintf(out, "%*s ", width < NAME_COLUMN ? (int)(NAME_COLUMN - width) : 0, "");
+        words_print(out, process->reason, REMARK_WIDTH);
+        fputc('\n', out);
+    }
 }
 
 int report_print_text(const struct profile *profile, const struct report_options *options,
@@ -533,7 +540,10 @@ int report_print_text(const struct profile *profile, const struct report_options
     if (found == 0)
         return -ENOENT;
     print_unprofiled(profile, out);
-    if (profile->warning[0] != '\0')
-        fprintf(out, "\nwarning: %s\n", profile->warning);
+    if (profile->warning[0] != '\0') {
+        fputs("\nwarning: ", out);
+        words_print(out, profile->warning, REMARK_WIDTH);
+        fputc('\n', out);
+    }
     return 0;
 }

@@ -1,0 +1,21 @@
+/* Figures and names as people read them. */
+#ifndef HEAPPROFD_CLI_WORDS_H
+#define HEAPPROFD_CLI_WORDS_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+struct words {
+    char bytes[32];
+};
+
+/* Three digits and a decimal unit: "4.10 kB". */
+struct words words_of_bytes(double bytes);
+
+/* 1234567 as "1,234,567". */
+struct words words_of_count(double count);
+
+/* Text from a trace, cut to a width in bytes; what could command a terminal becomes '?'. */
+void words_print(FILE *out, const char *text, size_t width);
+
+#endif
