@@ -1,0 +1,393 @@
+#!/usr/bin/python3
+"""Attaching to processes that were not started under us: that it works, is exact, and leaves no trace.
+
+    attach.py CASE
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import daemon as daemon_tests
+import harness
+from daemon import Commanded, Session, check_figure, heap_of, joined, report_of, scene, wait_for
+from harness import TOOL, check, program, run
+
+CYCLES = int(os.environ.get("HEAPPROFD_CYCLES", "100"))
+
+
+def maps_of(pid):
+    """What is mapped, without what the program itself may change: its heap and stacks."""
+    with open(f"/proc/{pid}/maps") as maps:
+        lines = [line.split() for line in maps]
+    return sorted((l[0], l[1], l[5]) for l in lines if len(l) > 5 and l[5].startswith("/"))
+
+
+def code_of(pid):
+    """A digest of every executable mapping that a file backs."""
+    digest = hashlib.sha256()
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
+        for line in maps:
+            parts = line.split()
+            if len(parts) < 6 or "x" not in parts[1] or not parts[5].startswith("/"):
+                continue
+            start, end = (int(number, 16) for number in parts[0].split("-"))
+            memory.seek(start)
+            digest.update(memory.read(end - start))
+    return digest.hexdigest()
+
+
+def status_of(pid, field):
+    with open(f"/proc/{pid}/status") as status:
+        return int(re.search(rf"^{field}:\s+(\d+)", status.read(), re.M).group(1))
+
+
+def descriptors_of(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def profile(pid, directory, *options, environment=None):
+    """One session of heap_profile -p; its outcome and its report (None if there is none)."""
+    output = tempfile.mkdtemp(dir=directory)
+    outcome = run([TOOL, "-p", str(pid), "-o", output, *options], env=environment)
+    trace = os.path.join(output, "raw-trace")
+    return outcome, report_of(trace) if os.path.exists(trace) else None
+
+
+def remark_of(report, pid):
+    heap = heap_of(report, pid)
+    return heap["remark"] if heap else ""
+
+
+class Bare(Commanded):
+    """A program that does what it is told and knows nothing of us."""
+
+    def __init__(self, daemon, name=None, directory=None):
+        super().__init__(daemon.environment, name, directory, preload=False)
+
+
+def attached(daemon, *processes):
+    return wait_for(
+        "attaching", lambda: {p.pid for p in processes} <= daemon.profiled_pids()
+    )
+
+
+def exact():
+    """To the byte and the call; afterwards code and mappings are what they were."""
+    with scene() as (daemon, directory):
+        process = Bare(daemon)
+        maps, code = maps_of(process.pid), code_of(process.pid)
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+        attached(daemon, process)
+        check(code_of(process.pid) != code, "the code is patched meanwhile")
+        process.tell("hold 1000 100")
+        process.tell("churn 5000 64")
+        check(session.end() == 0, session.stderr)
+        heap = heap_of(session.report(), process.pid)
+        for figure, truth in (("space", 100000), ("objects", 1000)):
+            check_figure(heap, "hold_block", figure, truth)
+        for figure, truth in (("alloc_space", 320000), ("alloc_objects", 5000), ("space", 0)):
+            check_figure(heap, "churn_block", figure, truth)
+        check(heap["exact_bytes"] == 420000, f"exact bytes {heap['exact_bytes']}")
+        check(heap["exact_calls"] == 6000, f"exact calls {heap['exact_calls']}")
+        check(code_of(process.pid) == code, "the code is as it was")
+        check(maps_of(process.pid) == maps, "the mappings are as they were")
+        process.tell("churn 1000 100")
+        check(process.end() == 0, "its own end")
+
+
+def by_name_from_its_start():
+    """A program that starts meanwhile and knows nothing of us is found and attached to."""
+    with scene() as (daemon, directory):
+        session = Session(daemon, os.path.join(directory, "o"), "-n", "newcomer")
+        process = Bare(daemon, "newcomer", directory)
+        attached(daemon, process)
+        process.tell("hold 3 1000")
+        session.end()
+        check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 3000)
+        process.end()
+
+
+def blocked():
+    """Threads in system calls see nothing of it."""
+    with tempfile.TemporaryDirectory() as directory:
+        process = subprocess.Popen([program("blocked")], stdout=subprocess.PIPE)
+        check(process.stdout.readline() == b"waiting\n", "it begins")
+        time.sleep(0.3)
+        for _ in range(5):
+            outcome, _ = profile(process.pid, directory, "-d", "50")
+            check(outcome.status == 0, repr(outcome.stderr[-400:]))
+        check(process.stdout.read() == b"ok\n", "its system calls returned as ever")
+        check(process.wait() == 0, "its own end")
+
+
+def threads():
+    """500 of them, all busy."""
+    with tempfile.TemporaryDirectory() as directory:
+        process = subprocess.Popen([program("busy_threads"), "500", "8"], stdout=subprocess.PIPE)
+        check(process.stdout.readline() == b"busy\n", "it begins")
+        for _ in range(3):
+            outcome, report = profile(process.pid, directory, "-d", "300")
+            check(outcome.status == 0, repr(outcome.stderr[-400:]))
+            print(remark_of(report, process.pid))
+        check(process.stdout.read() == b"ok\n", "nothing was wrong in it")
+        check(process.wait() == 0, "its own end")
+
+
+def cycle(pid, directory, cycles, options=("-d", "10", "--quiet")):
+    """Attaches and detaches; its memory and descriptors do not grow."""
+    code, maps = code_of(pid), maps_of(pid)
+    sizes = []
+    for number in range(cycles):
+        outcome, report = profile(pid, directory, *options)
+        if not check(outcome.status == 0, f"cycle {number}: {outcome.stderr[-400:]!r}"):
+            return
+        heap = heap_of(report, pid)
+        check("could not" not in heap["remark"], heap["remark"])
+        sizes.append((status_of(pid, "VmSize"), descriptors_of(pid)))
+        shutil.rmtree(directory)
+        os.mkdir(directory)
+    check(code_of(pid) == code, "the code is as it was")
+    check(maps_of(pid) == maps, "the mappings are as they were")
+    return sizes
+
+
+def cycles_threads():
+    with tempfile.TemporaryDirectory() as directory:
+        directory = os.path.join(directory, "o")
+        os.mkdir(directory)
+        process = subprocess.Popen([program("busy_threads"), "8", "60"], stdout=subprocess.PIPE)
+        check(process.stdout.readline() == b"busy\n", "it begins")
+        time.sleep(0.3)
+        sizes = cycle(process.pid, directory, CYCLES)
+        if sizes:
+            check(sizes[-1][1] <= sizes[0][1], f"descriptors: {sizes[0]} to {sizes[-1]}")
+            check(sizes[-1][0] <= sizes[0][0] + 4096, f"kB: {sizes[0]} to {sizes[-1]}")
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def cycles_python():
+    script = (
+        "import sys, json, hashlib\n"
+        "n = 0\n"
+        "print('begun', flush=True)\n"
+        "while True:\n"
+        "    text = json.dumps([{'k': i, 'v': 'x' * i} for i in range(200)])\n"
+        "    assert len(json.loads(text)) == 200\n"
+        "    n += 1\n"
+        "    if n % 50 == 0: print(hashlib.sha256(text.encode()).hexdigest(), flush=True)\n"
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        directory = os.path.join(directory, "o")
+        os.mkdir(directory)
+        out = tempfile.TemporaryFile()
+        process = subprocess.Popen(
+            [sys.executable, "-c", script], stdout=out, stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONMALLOC": "malloc"},
+        )
+        time.sleep(0.5)
+        sizes = cycle(process.pid, directory, CYCLES)
+        if sizes:
+            check(sizes[-1][1] <= sizes[0][1], f"descriptors: {sizes[0]} to {sizes[-1]}")
+            check(sizes[-1][0] <= sizes[0][0] + 4096, f"kB: {sizes[0]} to {sizes[-1]}")
+        check(process.poll() is None, "it still runs")
+        process.kill()
+        check(process.stderr.read() == b"", "it complained of nothing")
+        process.wait()
+        out.seek(0)
+        check(len(set(out.read().splitlines()[1:])) == 1, "every result is the same")
+
+
+def cycles_redis():
+    harness.need("redis-server", "redis-benchmark")
+    with tempfile.TemporaryDirectory() as directory:
+        socket = os.path.join(directory, "redis")
+        output = os.path.join(directory, "o")
+        os.mkdir(output)
+        server = subprocess.Popen(
+            ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", directory],
+            stdout=subprocess.DEVNULL,
+        )
+        wait_for("redis", lambda: os.path.exists(socket))
+        load = subprocess.Popen(
+            ["redis-benchmark", "-s", socket, "-n", "100000000", "-d", "100", "-r", "1000", "-q",
+             "-t", "set,get,lpush,lpop"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )
+        time.sleep(0.5)
+        sizes = cycle(server.pid, output, CYCLES)
+        if sizes:
+            check(sizes[-1][1] <= sizes[0][1] + 1, f"descriptors: {sizes[0]} to {sizes[-1]}")
+        check(load.poll() is None, "the benchmark still runs")
+        load.terminate()
+        load.communicate()
+        outcome = run(["redis-cli", "-s", socket, "ping"])
+        check(outcome.stdout == b"PONG\n", repr(outcome.stdout))
+        outcome, report = profile(server.pid, output, "-d", "100")
+        check("jemalloc" in json.dumps(report) or heap_of(report, server.pid), "its allocator")
+        server.terminate()
+        check(server.wait(30) == 0, "its own end")
+
+
+def static_program():
+    """Linked statically: by its symbols; without them it is refused, with the reason."""
+    with scene() as (daemon, directory):
+        for name, status in (("commanded_static", 0), ("stripped", 3)):
+            path = program("commanded_static")
+            if not os.path.exists(path):
+                harness.skip("no static C library")
+            if status:
+                path = os.path.join(directory, name)
+                run(["strip", "-o", path, program("commanded_static")])
+            process = Bare.__new__(Bare)
+            process.process = subprocess.Popen(
+                [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+            )
+            process.pid = process.process.pid
+            process.tell("hold 1 1")
+            session = Session(daemon, os.path.join(directory, "o" + name), "-p", str(process.pid))
+            if status == 0:
+                attached(daemon, process)
+            process.tell("hold 10 1000")
+            check(session.end() == status, f"{name}: {session.stderr}")
+            if status == 0:
+                heap = heap_of(session.report(), process.pid)
+                check_figure(heap, "hold_block", "space", 10000)
+            else:
+                check("linked statically" in session.stderr, session.stderr)
+            check(process.end() == 0, "its own end")
+
+
+def namespaces():
+    """In a mount and pid namespace of its own, with another root's files."""
+    if os.geteuid() != 0:
+        harness.skip("needs root, to make namespaces")
+    with scene() as (daemon, directory):
+        unshare = subprocess.Popen(
+            ["unshare", "--mount", "--pid", "--fork", "--mount-proc", program("commanded")],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+        )
+        pid = wait_for("the program", lambda: harness.find_descendant(unshare.pid, "commanded"))
+        process = Bare.__new__(Bare)
+        process.process, process.pid = unshare, pid
+        process.tell("hold 1 1")
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(pid))
+        attached(daemon, process)
+        process.tell("hold 7 300")
+        check(session.end() == 0, session.stderr)
+        check_figure(heap_of(session.report(), pid), "hold_block", "space", 2100)
+        check(process.end() == 0, "its own end")
+
+
+def forks_and_execs():
+    """A child goes on unprofiled; the parent's profile is not disturbed."""
+    with scene() as (daemon, directory):
+        process = Bare(daemon)
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+        attached(daemon, process)
+        for _ in range(10):
+            process.tell("fork")
+        process.tell("hold 5 100")
+        session.end()
+        heap = heap_of(session.report(), process.pid)
+        check_figure(heap, "hold_block", "space", 500)
+        check_figure(heap, "child_block", "alloc_space", 0)
+        process.end()
+        shell = subprocess.Popen(
+            ["sh", "-c", "read x; exec sleep 2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        session = Session(daemon, os.path.join(directory, "o2"), "-p", str(shell.pid))
+        wait_for("attaching", lambda: shell.pid in daemon.profiled_pids())
+        shell.stdin.write(b"go\n")
+        shell.stdin.close()
+        check(shell.wait() == 0, "what it became by exec ends well")
+        shell.stdout.close()
+        session.end()
+
+
+def daemon_killed():
+    """The program goes on; the next one takes out what was left and attaches anew."""
+    with scene() as (daemon, directory):
+        process = Bare(daemon)
+        code = code_of(process.pid)
+        session = Session(daemon, os.path.join(directory, "o1"), "-p", str(process.pid))
+        attached(daemon, process)
+        daemon.end(signal.SIGKILL)
+        session.end(None)
+        process.tell("churn 300000 100")
+        check(code_of(process.pid) != code, "the patches are still there")
+        daemon.start()
+        session = Session(daemon, os.path.join(directory, "o2"), "-p", str(process.pid))
+        attached(daemon, process)
+        process.tell("hold 4 100")
+        check(session.end() == 0, session.stderr)
+        check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 400)
+        check(code_of(process.pid) == code, "the code is as it was")
+        check(process.end() == 0, "its own end")
+
+
+def never_allocates():
+    with tempfile.TemporaryDirectory() as directory:
+        process = subprocess.Popen(["sleep", "30"])
+        time.sleep(0.2)
+        outcome, report = profile(process.pid, directory, "-d", "100")
+        check(outcome.status == 0, repr(outcome.stderr[-300:]))
+        check("Nothing was allocated" in remark_of(report, process.pid), "and it says so")
+        check(process.poll() is None, "it still sleeps")
+        process.kill()
+        process.wait()
+
+
+def refusals():
+    with tempfile.TemporaryDirectory() as directory:
+
+        def refused(pid, words, what):
+            outcome, report = profile(pid, directory, "-d", "100")
+            remark = remark_of(report, pid)
+            check(outcome.status == 3, f"{what}: status {outcome.status}")
+            check(words in remark, f"{what}: {remark!r}")
+
+        traced = subprocess.Popen(
+            ["gdb", "-q", "-batch", "-ex", "start", "-ex", "shell sleep 3", "/bin/sleep"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        ) if shutil.which("gdb") else None
+        if os.geteuid() == 0:
+            refused(2, "kernel thread", "a kernel thread")
+        zombie = subprocess.Popen(["true"])
+        time.sleep(0.2)
+        refused(zombie.pid, "has ended", "a zombie")
+        zombie.wait()
+        if os.geteuid() == 0:
+            strict = subprocess.Popen(
+                [sys.executable, "-c",
+                 "import ctypes, time\n"
+                 "libc = ctypes.CDLL(None)\n"
+                 "print('ready', flush=True)\n"
+                 "libc.prctl(22, 1, 0, 0, 0)\n"
+                 "while True: pass\n"],
+                stdout=subprocess.PIPE,
+            )
+            strict.stdout.readline()
+            time.sleep(0.3)
+            refused(strict.pid, "strict seccomp", "strict seccomp")
+            check(strict.poll() is None, "it still runs")
+            strict.kill()
+            strict.wait()
+            strict.stdout.close()
+        if traced:
+            traced.kill()
+            traced.wait()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
+    harness.finish()
