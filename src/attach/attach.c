@@ -34,6 +34,9 @@
 /* Tries to find no thread in a signal handler that came from a patched entry. */
 #define ENTRY_ATTEMPTS 20
 
+/* So many clients of attachers that died are taken out at once. */
+#define ORPHANS_MAX 64
+
 /* Of a function whose size is not known this much is read. */
 #define UNSIZED_BYTES 64u
 #define FUNCTION_BYTES_MAX (16u << 10)
@@ -355,7 +358,8 @@ static int leave(struct presence *presence, struct tracee *tracee, struct attach
     return -EBUSY;
 }
 
-/* Another attacher's: if that one is gone, its client goes, too. */
+/* Another attacher's: if that one is gone, its client goes, too. 1: one was taken out; 0: there is
+ * none. */
 static int take_out_orphan(const struct process *process, struct tracee *tracee,
                            struct attach_outcome *outcome, struct error *error)
 {
@@ -379,7 +383,23 @@ static int take_out_orphan(const struct process *process, struct tracee *tracee,
                          "what an earlier heapprofd left in process %d could not be taken out "
                          "(%s): try again later",
                          (int)process->pid, strerror(-code));
-    return 0;
+    return 1;
+}
+
+/* All of them: whoever was killed in the middle of attaching has left one that was not found in
+ * use. */
+static int take_out_orphans(struct process *process, struct tracee *tracee,
+                            struct attach_outcome *outcome, struct error *error)
+{
+    int code = 1;
+    for (int i = 0; code > 0 && i < ORPHANS_MAX; i++) {
+        code = take_out_orphan(process, tracee, outcome, error);
+        int read = code > 0 ? process_read_regions(process) : 0;
+        if (read < 0)
+            return error_set(error, read, "cannot read the mappings of process %d: %s",
+                             (int)process->pid, strerror(-read));
+    }
+    return code < 0 ? code : 0;
 }
 
 /* --- in and out --- */
@@ -391,15 +411,12 @@ static int attach_to(struct attach *attach, const struct attach_options *options
     struct located located;
     struct image image = {0};
     uint64_t stopped_at = 0;
-    tracee->syscall_instruction = locate_syscall_instruction(process, tracee);
-    if (tracee->syscall_instruction == 0) {
+    if (locate_system_call(process, tracee) < 0) {
         outcome->refusal = ATTACH_UNSUPPORTED;
         return error_set(error, -ENOTSUP, "no system call instruction was found in process %d",
                          (int)attach->pid);
     }
-    int code = take_out_orphan(process, tracee, outcome, error);
-    if (code == 0)
-        code = process_read_regions(process);
+    int code = take_out_orphans(process, tracee, outcome, error);
     if (code == 0)
         code = locate_functions(&located, process, tracee, outcome, error);
     if (code < 0)
@@ -487,8 +504,7 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
             code = tracee_open(&tracee, attach->pid);
     }
     if (code == 0) {
-        tracee.syscall_instruction = locate_syscall_instruction(&process, &tracee);
-        code = tracee.syscall_instruction == 0 ? -ENOTSUP : 0;
+        code = locate_system_call(&process, &tracee);
         if (code == 0)
             code = leave(&attach->presence, &tracee, outcome);
     }

@@ -14,6 +14,9 @@
 
 #define OBJECTS_MAX 4096
 
+/* So much of each object is looked through for instructions. */
+#define CODE_BYTES_MAX (4u << 20)
+
 static const char *const names[ATTACHED_FUNCTIONS] = {
     [ATTACHED_MALLOC] = "malloc",
     [ATTACHED_FREE] = "free",
@@ -246,32 +249,46 @@ static void locate_vdso(struct located *located, const struct process *process,
         located->clock_gettime = symbol.address;
 }
 
-static uint64_t syscall_in(const struct tracee *tracee, const struct process_region *region)
+static uint64_t find_code(const uint8_t *code, size_t bytes, uint64_t address, const void *wanted,
+                          size_t wanted_bytes)
 {
-    static const uint8_t instruction[] = {0x0f, 0x05};
-    size_t bytes = region->end - region->start < 2u << 20 ? region->end - region->start : 2u << 20;
-    uint8_t *code = malloc(bytes);
-    if (code == NULL)
-        return 0;
-    size_t got = tracee_read_some(tracee, region->start, code, bytes);
-    const uint8_t *at = memmem(code, got, instruction, sizeof(instruction));
-    uint64_t address = at != NULL ? region->start + (uint64_t)(at - code) : 0;
-    free(code);
-    return address;
+    const uint8_t *at = memmem(code, bytes, wanted, wanted_bytes);
+    return at != NULL ? address + (uint64_t)(at - code) : 0;
 }
 
-uint64_t locate_syscall_instruction(const struct process *process, const struct tracee *tracee)
+static void find_in_region(const struct process_region *region, struct tracee *tracee)
 {
-    uint64_t address = 0;
-    for (size_t i = 0; i < process->region_count && address == 0; i++) {
-        if (strcmp(process->regions[i].path, "[vdso]") == 0)
-            address = syscall_in(tracee, &process->regions[i]);
+    static const uint8_t call[] = {0x0f, 0x05}, call_and_return[] = {0x0f, 0x05, 0xc3};
+    static const uint8_t sigreturn[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
+    size_t bytes = region->end - region->start;
+    if (bytes > CODE_BYTES_MAX)
+        bytes = CODE_BYTES_MAX;
+    uint8_t *code = malloc(bytes);
+    if (code == NULL)
+        return;
+    bytes = tracee_read_some(tracee, region->start, code, bytes);
+    uint64_t both = find_code(code, bytes, region->start, call_and_return, sizeof(call_and_return));
+    uint64_t back = find_code(code, bytes, region->start, sigreturn, sizeof(sigreturn));
+    if (both != 0 && back != 0) {
+        tracee->syscall_instruction = both;
+        tracee->sigreturn = back;
+    } else if (tracee->syscall_instruction == 0) {
+        tracee->syscall_instruction = find_code(code, bytes, region->start, call, sizeof(call));
     }
-    for (size_t i = 0; i < process->region_count && address == 0; i++) {
-        if (process->regions[i].executable && process->regions[i].path[0] == '/')
-            address = syscall_in(tracee, &process->regions[i]);
+    free(code);
+}
+
+int locate_system_call(const struct process *process, struct tracee *tracee)
+{
+    tracee->syscall_instruction = tracee->sigreturn = 0;
+    /* The C library has it all, and lies behind the executable. */
+    for (size_t i = process->region_count; i-- > 0 && tracee->sigreturn == 0;) {
+        const struct process_region *region = &process->regions[i];
+        if (region->executable && region->readable &&
+            (region->path[0] == '/' || strcmp(region->path, "[vdso]") == 0))
+            find_in_region(region, tracee);
     }
-    return address;
+    return tracee->syscall_instruction != 0 ? 0 : -ENOTSUP;
 }
 
 static void locate_stack_end(struct located *located, const struct process *process)

@@ -26,8 +26,9 @@ struct located {
     uint64_t dl_find_object, clock_gettime, stack_end; /* 0: none */
 };
 
-/* The address of a `syscall` instruction in the process's code; 0: there is none. */
-uint64_t locate_syscall_instruction(const struct process *process, const struct tracee *tracee);
+/* Finds in the process's code what it takes to make system calls in it: tracee's
+ * syscall_instruction and sigreturn. 0, or -ENOTSUP. */
+int locate_system_call(const struct process *process, struct tracee *tracee);
 
 int locate_functions(struct located *located, const struct process *process,
                      const struct tracee *tracee, struct attach_outcome *outcome,

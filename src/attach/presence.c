@@ -195,9 +195,10 @@ int presence_remove(const struct presence *presence, struct tracee *tracee)
     int code = tracee_work_begin(tracee);
     if (code < 0)
         return code;
+    /* The image first: should we be killed, nobody reads in it of memory that is no longer its. */
+    enter_unmap(tracee, params->image, params->image_bytes);
+    enter_unmap(tracee, params->ring, params->ring_bytes);
     for (unsigned i = 0; i < ATTACHED_MAPPED_MAX; i++)
         enter_unmap(tracee, params->mapped[i].address, params->mapped[i].bytes);
-    enter_unmap(tracee, params->ring, params->ring_bytes);
-    enter_unmap(tracee, params->image, params->image_bytes);
     return tracee_work_end(tracee);
 }

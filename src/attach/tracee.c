@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/return_frame.h"
+
 #ifndef PTRACE_EVENT_STOP
 #define PTRACE_EVENT_STOP 128
 #endif
@@ -312,13 +314,50 @@ static void note_rseq(struct tracee *tracee)
         tracee->rseq_field = field;
 }
 
+static long prepare_call(struct tracee *tracee, long number, const uint64_t arguments[6])
+{
+    struct user_regs_struct registers = tracee->worker->registers;
+    registers.rip = tracee->syscall_instruction;
+    if (tracee->worker_frame != 0)
+        registers.rsp = tracee->worker_frame;
+    registers.rax = (uint64_t)number;
+    registers.orig_rax = UINT64_MAX; /* nothing is to be restarted */
+    registers.rdi = arguments[0];
+    registers.rsi = arguments[1];
+    registers.rdx = arguments[2];
+    registers.r10 = arguments[3];
+    registers.r8 = arguments[4];
+    registers.r9 = arguments[5];
+    return trace(PTRACE_SETREGS, tracee->worker->tid, NULL, &registers);
+}
+
+/* Whether it sleeps for a time, or is about to sleep on. */
+static bool sleeps(const struct user_regs_struct *registers)
+{
+    const int64_t restart_block = -516; /* ERESTART_RESTARTBLOCK */
+    return (int64_t)registers->orig_rax >= 0 &&
+           ((int64_t)registers->rax == restart_block || registers->rax == SYS_restart_syscall);
+}
+
+/* Any of them, but rather none that sleeps: should we be killed, its sleep would end. */
+static struct tracee_thread *choose_worker(struct tracee *tracee)
+{
+    struct tracee_thread *any = NULL;
+    for (size_t i = 0; i < tracee->thread_count; i++) {
+        const struct user_regs_struct *registers = tracee_registers(&tracee->threads[i]);
+        if (registers == NULL)
+            continue;
+        if (!sleeps(registers))
+            return &tracee->threads[i];
+        if (any == NULL)
+            any = &tracee->threads[i];
+    }
+    return any;
+}
+
 int tracee_work_begin(struct tracee *tracee)
 {
-    tracee->worker = NULL;
-    for (size_t i = 0; i < tracee->thread_count && tracee->worker == NULL; i++) {
-        if (tracee_registers(&tracee->threads[i]) != NULL)
-            tracee->worker = &tracee->threads[i];
-    }
+    tracee->worker = choose_worker(tracee);
     if (tracee->worker == NULL)
         return -ESRCH;
     if (tracee->syscall_instruction == 0) {
@@ -329,6 +368,14 @@ int tracee_work_begin(struct tracee *tracee)
     uint64_t all = UINT64_MAX;
     note_rseq(tracee);
     long code = trace(PTRACE_GETSIGMASK, tid, (void *)8, &tracee->worker_mask);
+    tracee->worker_frame = 0;
+    if (code == 0) {
+        tracee->worker_frame = return_frame_put(tracee, tid, &tracee->worker->registers,
+                                                tracee->worker_mask, tracee->sigreturn);
+        /* On its way back before its signals are blocked. */
+        static const uint64_t nothing[6];
+        code = prepare_call(tracee, SYS_getpid, nothing);
+    }
     if (code == 0)
         code = trace(PTRACE_SETSIGMASK, tid, (void *)8, &all);
     if (code < 0)
@@ -357,17 +404,8 @@ static int run_to_syscall_stop(struct tracee *tracee)
 
 long tracee_system_call(struct tracee *tracee, int *code, long number, const uint64_t arguments[6])
 {
-    struct user_regs_struct registers = tracee->worker->registers;
-    registers.rip = tracee->syscall_instruction;
-    registers.rax = (uint64_t)number;
-    registers.orig_rax = UINT64_MAX; /* nothing is to be restarted */
-    registers.rdi = arguments[0];
-    registers.rsi = arguments[1];
-    registers.rdx = arguments[2];
-    registers.r10 = arguments[3];
-    registers.r8 = arguments[4];
-    registers.r9 = arguments[5];
-    *code = (int)trace(PTRACE_SETREGS, tracee->worker->tid, NULL, &registers);
+    struct user_regs_struct registers;
+    *code = (int)prepare_call(tracee, number, arguments);
     if (*code == 0)
         *code = run_to_syscall_stop(tracee);
     if (*code == 0)
@@ -389,8 +427,9 @@ int tracee_work_end(struct tracee *tracee)
         status = code < 0 ? (int)code : wait_worker(tracee);
     } while (status >= 0 && status >> 16 != PTRACE_EVENT_STOP);
     if (status >= 0) {
-        trace(PTRACE_SETREGS, worker->tid, NULL, &worker->registers);
+        /* Its own registers last: until then it is on its way back. */
         trace(PTRACE_SETSIGMASK, worker->tid, (void *)8, &tracee->worker_mask);
+        trace(PTRACE_SETREGS, worker->tid, NULL, &worker->registers);
         if (tracee->rseq_field != 0)
             tracee_write(tracee, tracee->rseq_field, &tracee->rseq_value, 8);
     }

@@ -32,11 +32,13 @@ struct tracee {
     struct tracee_thread *threads;
     size_t thread_count, thread_room;
     uint64_t syscall_instruction; /* address of one; found by the caller */
+    uint64_t sigreturn;           /* likewise; if not 0, a `ret` stands behind the former */
     pid_t stuck;                  /* a thread that did not stop in time */
 
     /* While system calls are made. */
     struct tracee_thread *worker;
     uint64_t worker_mask;
+    uint64_t worker_frame; /* its way back should we be killed (return_frame.h); 0: none */
     uint64_t rseq_field,
         rseq_value; /* address of its critical section's pointer, and what it was */
 };
