@@ -1,5 +1,5 @@
-/* See enter.h. Until it is mapped for good, the image's place serves as the target's part of the
- * messages: nothing else of its memory is written. */
+/* See enter.h. The page of the marker serves as the target's part of the messages: nothing of its
+ * own memory is written. */
 #include "attach/enter.h"
 
 #include <errno.h>
@@ -262,7 +262,7 @@ static void pass_ring(struct entering *entering, int ring_fd)
 }
 
 /* As src/client/arena.c maps it: the data twice in a row. */
-static void map_ring(struct entering *entering, uint64_t data_bytes)
+static void map_ring(struct entering *entering, const struct image *image, uint64_t data_bytes)
 {
     entering->ring_bytes = RING_DATA_OFFSET + 2 * data_bytes;
     long base = call(entering, "map the ring", SYS_mmap, 0, entering->ring_bytes, PROT_NONE,
@@ -270,6 +270,10 @@ static void map_ring(struct entering *entering, uint64_t data_bytes)
     if (entering->code < 0)
         return;
     entering->ring = (uint64_t)base;
+    /* Noted at once: should we be killed, it can be found. */
+    put_memory(entering,
+               entering->base + image->params_offset + offsetof(struct attached_params, ring),
+               &entering->ring, sizeof(entering->ring));
     call(entering, "map the ring", SYS_mmap, entering->ring, RING_DATA_OFFSET + data_bytes,
          PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (uint64_t)entering->ring_fd, 0);
     call(entering, "map the ring", SYS_mmap, entering->ring + RING_DATA_OFFSET + data_bytes,
@@ -300,15 +304,16 @@ int enter_map(struct tracee *tracee, const struct image *image, uint64_t base, i
                        image->total, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, UINT64_MAX, 0);
     if (entering.code == 0) {
-        entering.base = entering.scratch = (uint64_t)mapped;
+        entering.base = (uint64_t)mapped;
+        entering.scratch = entering.base + image->marker_start;
         entering.total = image->total;
         if (entering.base != base)
             entering.code = error_set(error, -EEXIST, "the process mapped something in our place");
     }
     make_image(&entering, image);
-    pass_ring(&entering, ring_fd);
-    map_ring(&entering, data_bytes);
     map_image(&entering, image);
+    pass_ring(&entering, ring_fd);
+    map_ring(&entering, image, data_bytes);
     make_marker(&entering, image);
 
     close_in_target(&entering, &entering.ring_fd);
