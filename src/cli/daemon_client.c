@@ -108,5 +108,9 @@ Heapprofd__ControlReply *daemon_ask(const Heapprofd__ControlRequest *request, st
     Heapprofd__ControlReply *reply =
         daemon_send(fd, request, -1, error) == 0 ? daemon_receive(fd, error) : NULL;
     close(fd);
+    if (reply == NULL && (error->code == -EPIPE || error->code == -ECONNRESET))
+        error_set(error, -ENOENT,
+                  "no heapprofd is running (what listens in its place is a heap_profile that "
+                  "serves itself alone)");
     return reply;
 }

@@ -85,8 +85,8 @@ static bool take_reply(const Heapprofd__ControlReply *reply,
 static int run_remote(int fd, int signals, const struct session_run_options *options,
                       struct session_run_result *result, struct error *error)
 {
-    int code = start_remote(fd, options, error);
-    if (code == 0 && options->started != NULL)
+    int code = 0;
+    if (options->started != NULL)
         options->started(true);
     struct pollfd polled[] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
     for (bool over = false; code == 0 && !over;) {
@@ -211,13 +211,18 @@ int session_run(const struct session_run_options *options, struct session_run_re
         sigprocmask(SIG_SETMASK, &before, NULL);
         return code;
     }
-    int fd = daemon_connect(error), code;
+    int fd = daemon_connect(error), code = fd < 0 ? fd : 0;
     if (fd >= 0) {
-        code = run_remote(fd, signals, options, result, error);
+        code = start_remote(fd, options, error);
+        /* What listens there serves only itself: a heap_profile such as we. */
+        if (code == -EPIPE || code == -ECONNRESET)
+            code = -ENOENT;
+        else if (code == 0)
+            code = run_remote(fd, signals, options, result, error);
         close(fd);
-    } else {
-        code = fd == -ENOENT ? run_local(signals, options, result, error) : fd;
     }
+    if (code == -ENOENT)
+        code = run_local(signals, options, result, error);
     give_signals_back(signals, &before);
     return code;
 }

@@ -40,8 +40,10 @@ struct client_live {
     uint32_t state;                /* enum client_state */
     uint32_t announced_generation; /* module_generation() that the daemon knows */
     uint32_t modules_checked_ms;
-    uint32_t threads_hand; /* next slot to look at for a thread that is gone */
-    uint32_t newcomers;    /* threads inside that had no slot when they came */
+    uint32_t threads_hand;   /* next slot to look at for a thread that is gone */
+    uint32_t interval_index; /* of the sampling interval in force (client/adaptive.h) */
+    uint32_t lengthened_ms;  /* when it was lengthened last */
+    uint32_t newcomers;      /* threads inside that had no slot when they came */
 };
 
 struct client {
@@ -55,6 +57,8 @@ struct client {
     uint64_t start_ms;
     uint64_t block_timeout_us;
     uint64_t seed;
+    uint64_t adaptive_threshold_bytes; /* free bytes of the ring; 0: not adaptive */
+    uint64_t adaptive_max_interval_bytes;
     uint32_t flags; /* enum handshake_flag */
     int32_t pid;
     int32_t daemon_pid; /* 0: in another namespace */

@@ -5,6 +5,7 @@
 #include <linux/prctl.h>
 #include <string.h>
 
+#include "client/adaptive.h"
 #include "client/client.h"
 #include "client/clock.h"
 #include "client/module.h"
@@ -253,7 +254,7 @@ static void record_thread(struct ring_thread *thread)
 }
 
 static void record_allocation(struct ring_thread *thread, uint64_t address, uint64_t size,
-                              const struct unwind_registers *caller)
+                              uint32_t interval_index, const struct unwind_registers *caller)
 {
     record_thread(thread);
     uint64_t stack = record_stack(thread, caller);
@@ -276,7 +277,7 @@ static void record_allocation(struct ring_thread *thread, uint64_t address, uint
     record->stack = stack;
     record->time_ms = time_since_start_ms();
     record->ordinal = (uint32_t)thread->calls;
-    record->interval = 0;
+    record->interval = interval_index;
     record->flags = flags;
     ring_writer_commit(thread, record, RECORD_ALLOC);
 }
@@ -298,8 +299,12 @@ static void account_allocation(const void *memory, size_t size,
         session_tick();
         return;
     }
-    if (sampler_count(thread, size, session_rule()))
-        record_allocation(thread, (uintptr_t)memory, size, caller);
+    uint32_t drawn_by = thread->rule, index = adaptive_index();
+    if (sampler_count(thread, size, adaptive_rule(drawn_by), adaptive_rule(index))) {
+        thread->rule = (uint16_t)index;
+        record_allocation(thread, (uintptr_t)memory, size, drawn_by, caller);
+        adaptive_look(thread);
+    }
 }
 
 void sample_allocation(const void *memory, size_t size, const struct unwind_registers *caller)

@@ -66,7 +66,8 @@ void sampler_start(struct ring_thread *thread, uint64_t seed, const struct sampl
     load_gap(thread, next_gap(thread, rule), rule);
 }
 
-bool sampler_count(struct ring_thread *thread, uint64_t size, const struct sampler_rule *rule)
+bool sampler_count(struct ring_thread *thread, uint64_t size, const struct sampler_rule *rule,
+                   const struct sampler_rule *next)
 {
     uint64_t used = thread->bytes_loaded - thread->bytes_left;
     uint64_t gap = thread->bytes_left + thread->gap_rest;
@@ -75,7 +76,10 @@ bool sampler_count(struct ring_thread *thread, uint64_t size, const struct sampl
 
     thread->bytes_before += used + size;
     thread->calls++;
-    load_gap(thread, sampled ? next_gap(thread, rule) : gap - weighed, rule);
+    if (sampled)
+        load_gap(thread, next_gap(thread, next), next);
+    else
+        load_gap(thread, gap - weighed, rule);
     return sampled;
 }
 

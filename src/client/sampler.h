@@ -18,8 +18,10 @@ struct sampler_rule {
 /* Seeds a thread's sampler and draws its first gap. */
 void sampler_start(struct ring_thread *thread, uint64_t seed, const struct sampler_rule *rule);
 
-/* Accounts one allocation of size bytes that the hot path did not; whether it is sampled. */
-bool sampler_count(struct ring_thread *thread, uint64_t size, const struct sampler_rule *rule);
+/* Accounts one allocation of size bytes that the hot path did not; whether it is sampled. `rule` is
+ * the one by which the thread's gap was drawn, `next` the one for the gap that follows a sample. */
+bool sampler_count(struct ring_thread *thread, uint64_t size, const struct sampler_rule *rule,
+                   const struct sampler_rule *next);
 
 /* Counts on without sampling, up to the next tick: there is no session. */
 void sampler_idle(struct ring_thread *thread);

@@ -78,6 +78,8 @@ static int shake_hands(const char *socket_path, enum handshake_origin origin)
     session_socket = socket_path;
     client.start_ms = reply.start_ms;
     client.block_timeout_us = reply.block_client_timeout_us;
+    client.adaptive_threshold_bytes = reply.adaptive_threshold_bytes;
+    client.adaptive_max_interval_bytes = reply.adaptive_max_interval_bytes;
     client.daemon_pid = daemon_pid;
     store_release(&client.control->client_state, RING_CLIENT_RUNNING);
     return 0;
@@ -130,6 +132,7 @@ static void forget_session(void)
     sample_forget();
     live_set_forget(&sample_live_set);
     store_relaxed(&client.live->announced_generation, 0);
+    store_relaxed(&client.live->interval_index, 0);
     store_relaxed(&client.live->modules_checked_ms, 0);
     store_relaxed(&client.live->threads_hand, 0);
 }

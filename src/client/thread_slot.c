@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "client/adaptive.h"
 #include "client/client.h"
 #include "client/sampler.h"
 #include "client/session.h"
@@ -146,9 +147,10 @@ static void open_account(struct ring_thread *thread, uint32_t tid)
     bounds[thread - client.threads] = (struct unwind_stack_bounds){0};
     thread->samples = 0;
     thread->in_ring = 0;
+    thread->rule = (uint16_t)adaptive_index();
     uint64_t seed = client.seed ^ ((uint64_t)tid << 32);
     if (client_state() == CLIENT_ACTIVE)
-        sampler_start(thread, sampler_random(&seed), session_rule());
+        sampler_start(thread, sampler_random(&seed), adaptive_rule(thread->rule));
     else
         sampler_idle(thread);
     store_release(&thread->tid, tid);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/program.h"
 #include "wire/handshake.h"
 
 extern char **environ;
@@ -45,9 +47,20 @@ static char *make_entry(const char *name, const char *a, const char *b)
     return entry;
 }
 
+/* musl's loader ends a program whose preloaded library was built for glibc, and glibc's would
+ * only complain: a program that cannot be profiled must run all the same. */
+static bool refuses_library(const char *command)
+{
+    char path[PATH_MAX];
+    struct program program;
+    program_find(command, path, sizeof(path));
+    return path[0] != 0 && program_read(&program, path) == 0 && program.is_musl;
+}
+
 static int environment_make(struct environment *environment, const struct launch *launch)
 {
     size_t count = 0, used = 0;
+    bool as_it_is = refuses_library(launch->command[0]);
     while (environ[count] != NULL)
         count++;
     environment->entries = calloc(count + 3, sizeof(*environment->entries));
@@ -59,11 +72,14 @@ static int environment_make(struct environment *environment, const struct launch
         return -ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        if (!entry_is(environ[i], PRELOAD_ENV) && !entry_is(environ[i], HANDSHAKE_SOCKET_ENV))
+        if (as_it_is ||
+            (!entry_is(environ[i], PRELOAD_ENV) && !entry_is(environ[i], HANDSHAKE_SOCKET_ENV)))
             environment->entries[used++] = environ[i];
     }
-    environment->entries[used++] = environment->preload;
-    environment->entries[used++] = environment->socket;
+    if (!as_it_is) {
+        environment->entries[used++] = environment->preload;
+        environment->entries[used++] = environment->socket;
+    }
     return 0;
 }
 

@@ -241,6 +241,9 @@ static void fill_reply(const struct session *session, const struct target *targe
     reply->interval_bytes = session->config->sampling_interval_bytes;
     reply->block_client_timeout_us = session->config->block_client_timeout_us;
     reply->data_bytes = session->ring_bytes;
+    reply->adaptive_threshold_bytes = session->config->adaptive_sampling_shmem_threshold;
+    reply->adaptive_max_interval_bytes =
+        session->config->adaptive_sampling_max_sampling_interval_bytes;
     reply->start_ms = target->start_ms;
 }
 

@@ -61,7 +61,10 @@ struct handshake_reply {
     uint64_t interval_bytes;          /* >= 1 */
     uint64_t block_client_timeout_us; /* 0: as long as the daemon lives */
     uint64_t data_bytes;              /* of the ring */
-    uint64_t start_ms;                /* CLOCK_MONOTONIC_COARSE that time_ms counts from */
+    /* Free bytes of the ring below which the interval is doubled; 0: never. */
+    uint64_t adaptive_threshold_bytes;
+    uint64_t adaptive_max_interval_bytes; /* 0: no bound */
+    uint64_t start_ms;                    /* CLOCK_MONOTONIC_COARSE that time_ms counts from */
 };
 
 #endif

@@ -108,7 +108,8 @@ struct ring_thread {
     uint64_t random;   /* state of the thread's generator */
     uint32_t tid;      /* 0: slot free; RING_THREAD_CLAIMED: between two threads */
     uint32_t samples;
-    uint32_t in_ring; /* 1 between reserve and commit: a nested signal handler must not wait */
+    uint16_t rule;    /* number of the interval by which the gap was drawn */
+    uint16_t in_ring; /* 1 between reserve and commit: a nested signal handler must not wait */
     uint32_t inside;  /* 1 while the thread accounts a sample: nothing may change under it */
 };
 

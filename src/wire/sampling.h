@@ -19,7 +19,9 @@ static inline uint64_t sampling_certain_bytes(uint64_t interval_bytes)
         return 0;
     if (interval_bytes > UINT64_MAX / 8)
         return UINT64_MAX;
-    return (uint64_t)((unsigned __int128)interval_bytes * 4605170186u / 1000000000u) + 1;
+    /* ln 100 = 4.605170186; in two halves, so that 64 bits do. */
+    const uint64_t billion = 1000000000, times = 4605170186;
+    return interval_bytes / billion * times + interval_bytes % billion * times / billion + 1;
 }
 
 #endif

@@ -10,6 +10,7 @@ that every figure is known.
 import contextlib
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -619,6 +620,128 @@ def strangers_get_a_refusal():
                     peer.send(message)
                 peer.close()
         check(daemon.status() is not None, "the daemon still serves")
+
+
+# --- a ring that is full ---
+
+
+def config_of(process, *fields):
+    return (
+        'data_sources { config { name: "android.heapprofd" heapprofd_config {\n'
+        + "\n".join((f"pid: {process.pid}",) + fields) + "} } }"
+    ).encode()
+
+
+class Recording:
+    """heap_profile record with a configuration of one's own."""
+
+    def __init__(self, daemon, directory, config):
+        self.trace = os.path.join(directory, "trace")
+        self.process = subprocess.Popen(
+            [TOOL, "record", "-c", "-", "-o", self.trace],
+            stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=daemon.environment,
+        )
+        self.process.stdin.write(config)
+        self.process.stdin.close()
+        self.process.stdin = None
+
+    def end(self):
+        self.process.send_signal(signal.SIGINT)
+        self.stderr = self.process.communicate(timeout=PATIENCE)[1].decode()
+        check(self.process.returncode == 0, self.stderr)
+        return report_of(self.trace)
+
+
+def adaptive():
+    """A ring that fills doubles the interval; the estimates stay right."""
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        recording = Recording(daemon, directory, config_of(
+            process, "sampling_interval_bytes: 16", "shmem_size_bytes: 16384", "block_client: true",
+            "adaptive_sampling_shmem_threshold: 12288",
+            "adaptive_sampling_max_sampling_interval_bytes: 4096",
+        ))
+        joined(daemon, process)
+        daemon.process.send_signal(signal.SIGSTOP)
+        process.process.stdin.write(b"churn 200000 100\n")
+        time.sleep(0.3)
+        daemon.process.send_signal(signal.SIGCONT)
+        check(process.process.stdout.readline() == b"ok\n", "it goes on")
+        for _ in range(20):
+            process.tell("churn 100000 100")
+        heap = heap_of(recording.end(), process.pid)
+        check(heap["interval_bytes"] > 16, f"interval at the end: {heap['interval_bytes']}")
+        check(heap["interval_bytes"] <= 4096, f"interval at the end: {heap['interval_bytes']}")
+        sites = [
+            s["alloc_space"] for s in heap["callsites"] if s["frames"][0]["name"] == "churn_block"
+        ]
+        low, high = sum(s["low95"] for s in sites), sum(s["high95"] for s in sites)
+        truth = heap["exact_bytes"]
+        # Three times the interval of 95 %: false once in a hundred million.
+        middle, half = (low + high) / 2, (high - low) / 2
+        check(abs(middle - truth) <= 3 * half, f"{low} to {high}, truth {truth}")
+        check(not any(heap["lost"].values()), f"lost {heap['lost']}")
+        check(process.end() == 0, "its own end")
+
+
+def stopped(*fields):
+    """A process whose daemon stands still while it fills the smallest ring; what is told of it."""
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        recording = Recording(daemon, directory, config_of(
+            process, "sampling_interval_bytes: 1", "shmem_size_bytes: 8192", *fields
+        ))
+        joined(daemon, process)
+        daemon.process.send_signal(signal.SIGSTOP)
+        process.process.stdin.write(b"hold 5000 10\n")
+        time.sleep(0.5)
+        waits = not select.select([process.process.stdout], [], [], 0)[0]
+        daemon.process.send_signal(signal.SIGCONT)
+        check(process.process.stdout.readline() == b"ok\n", "it goes on")
+        heap = heap_of(recording.end(), process.pid)
+        check(process.end() == 0, "its own end")
+        return waits, heap
+
+
+def full_blocking():
+    waits, heap = stopped("block_client: true")
+    check(waits, "it waits for the daemon")
+    check(not any(heap["lost"].values()), f"lost {heap['lost']}")
+    check_figure(heap, "hold_block", "objects", 5000)
+
+
+def full_blocking_with_timeout():
+    waits, heap = stopped("block_client: true", "block_client_timeout_us: 100000")
+    check(not waits, "it waits for 0.1 s, no longer")
+    check(heap["client_error"] == 1, f"client error {heap['client_error']}")
+    check("--block-client-timeout" in heap["remark"], heap["remark"])
+    kept = figure(heap, "hold_block", "alloc_objects")
+    check(0 < kept < 5000, f"what fitted is kept: {kept}")
+
+
+def full_not_blocking():
+    waits, heap = stopped("block_client: false")
+    check(not waits, "it does not wait")
+    check(heap["buffer_overran"], "the ring overran, and that is said")
+    check(figure(heap, "hold_block", "alloc_objects") < 5000, "what did not fit is not there")
+    check(heap["total"]["samples"] > 0, "what fitted is kept")
+
+
+def full_killed():
+    """Blocking never outlives the daemon."""
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        Recording(daemon, directory, config_of(
+            process, "sampling_interval_bytes: 1", "shmem_size_bytes: 8192", "block_client: true"
+        ))
+        joined(daemon, process)
+        daemon.process.send_signal(signal.SIGSTOP)
+        process.process.stdin.write(b"hold 5000 10\n")
+        time.sleep(0.3)
+        daemon.end(signal.SIGKILL)
+        ready = select.select([process.process.stdout], [], [], PATIENCE)[0]
+        check(ready and process.process.stdout.readline() == b"ok\n", "it goes on")
+        check(process.end() == 0, "its own end")
 
 
 # --- who may profile what ---

@@ -28,7 +28,7 @@ static int allocate(struct ring_thread *thread, uint64_t size, const struct samp
         thread->calls++;
         return 0;
     }
-    return sampler_count(thread, size, rule);
+    return sampler_count(thread, size, rule, rule);
 }
 
 static void expect_rate(uint64_t interval, uint64_t size, uint64_t rounds)

@@ -1,0 +1,563 @@
+#!/usr/bin/python3
+"""What heap_profile host, heap_profile report and traceconv profile say and return, to users who
+err, to files that are damaged, and from every side of the same profile.
+
+    cli.py CASE      HEAPPROFD_BUILD names the build directory
+"""
+
+import gzip
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from harness import BUILD, ROOT, TOOL, check, find_descendant, finish, limit_core_dumps, need, run
+
+TRACECONV = os.path.join(BUILD, "traceconv")
+MAKE_TRACE = os.path.join(BUILD, "tests", "e2e", "make_trace")
+WORK = tempfile.mkdtemp(prefix="cli-")
+VIEWS = ("space", "objects", "alloc_space", "alloc_objects", "max")
+TEMPORARY = {"TMPDIR": WORK}
+
+
+def at(name):
+    return os.path.join(WORK, name)
+
+
+def tool(*arguments, **options):
+    return run([TOOL, *arguments], env=TEMPORARY, **options)
+
+
+def expect(outcome, status, what, *said):
+    """Exit status, and each text in what was said on standard error."""
+    check(outcome.status == status, f"{what}: status {outcome.status}, not {status}")
+    words = outcome.stderr.decode(errors="replace")
+    for text in said:
+        check(text in words, f"{what}: says {words[-400:]!r}, not {text!r}")
+
+
+def write(name, data):
+    with open(at(name), "wb") as file:
+        file.write(data)
+    return at(name)
+
+
+def made_trace(callsites=3000):
+    """A trace of two dumps of so many callsites, with all that a trace can hold."""
+    os.makedirs(at("made"), exist_ok=True)
+    check(run([MAKE_TRACE, at("made"), str(callsites)]).status == 0, "make_trace failed")
+    with open(at("made/raw-trace"), "rb") as file:
+        return file.read()
+
+
+def profile_of(directory, *command, options=()):
+    """Profiles a command; what the tool said."""
+    outcome = tool("host", "-o", at(directory), *options, "--", *command)
+    return outcome
+
+
+def compile_c(name, source, *flags):
+    need("gcc")
+    done = run(["gcc", "-x", "c", "-o", at(name), "-", *flags], stdin=source.encode())
+    check(done.status == 0, f"gcc: {done.stderr[-300:]!r}")
+    return at(name)
+
+
+SMALL = "#include <stdlib.h>\nint main() { volatile char *p = malloc(100); p[0] = 1; return 0; }\n"
+
+
+def truncated():
+    """Cut anywhere: no crash; what was whole before the cut is shown and called partial."""
+    data = made_trace(10000)
+    whole = json.loads(tool("report", "--json", at("made")).stdout)
+    check(whole["heaps"][0]["incomplete"] is False and whole["warning"] == "", "whole: not partial")
+    sites = len(whole["heaps"][0]["callsites"])
+    offsets = {0, 1, 2, 3, 9, 10, 100} | {len(data) * part // 20 for part in range(1, 20)}
+    offsets |= {len(data) - back for back in (1, 2, 10, 1000)}
+    shown = partial = 0
+    for offset in sorted(offsets):
+        path = write("cut", data[:offset])
+        text, script = tool("report", path), tool("report", "--json", path)
+        what = f"cut at {offset} of {len(data)}"
+        check(text.status in (0, 1), f"{what}: status {text.status}")
+        check(text.status == script.status, f"{what}: JSON's status is {script.status}")
+        if text.status == 1:
+            expect(text, 1, what, path)
+            continue
+        shown += 1
+        found = json.loads(script.stdout)
+        heap = found["heaps"][-1]
+        # A cut between two packets is none that a reader could see, if a dump ended there.
+        if not heap["incomplete"]:
+            check(len(heap["callsites"]) == sites, f"{what}: {len(heap['callsites'])} callsites")
+            continue
+        partial += 1
+        check(b"partial" in text.stdout, f"{what}: the report does not say that it is partial")
+        check(b"warning: " in text.stdout, f"{what}: no warning")
+        check("incomplete" in found["warning"], f"{what}: warns {found['warning']!r}")
+    check(shown > 8, f"only {shown} cuts left something to show")
+    check(partial > 3, f"only {partial} cuts were called partial")
+
+
+def partial_is_not_exact():
+    """At interval 1, figures that the trace cuts are not called exact."""
+    # Every path through these calls is a callsite: 2 to the power of 14.
+    many = compile_c(
+        "many",
+        "#include <stdlib.h>\n"
+        "void left(int deep); void right(int deep);\n"
+        "void left(int deep) { malloc(16); if (deep) { left(deep - 1); right(deep - 1); } }\n"
+        "void right(int deep) { malloc(24); if (deep) { left(deep - 1); right(deep - 1); } }\n"
+        "int main() { left(13); return 0; }\n",
+        "-O0", "-fno-builtin", "-w",
+    )
+    profile_of("many.profile", many, options=["-i", "1", "--quiet"])
+    with open(at("many.profile/raw-trace"), "rb") as file:
+        data = file.read()
+    whole = tool("report", at("many.profile")).stdout
+    check(b"all figures are exact" in whole, "whole: not exact")
+    shown = 0
+    for part in range(3, 20):
+        outcome = tool("report", write("cut", data[: len(data) * part // 20]))
+        if outcome.status == 0:
+            shown += 1
+            check(b"all figures are exact" not in outcome.stdout, f"cut at {part}/20: called exact")
+            check(b" partial " in outcome.stdout, f"cut at {part}/20: not called partial")
+    check(shown > 2, f"only {shown} cuts left something to show")
+
+
+def packed():
+    """gzip and zstd are read as they are; cut or damaged, they say so."""
+    need("zstd")
+    data = made_trace()
+    plain = tool("report", at("made/raw-trace")).stdout
+    zstd = run(["zstd", "-q", "-c", at("made/raw-trace")]).stdout
+    for name, packing in (("gzip", gzip.compress(data, 1)), ("zstd", zstd)):
+        path = write("packed", packing)
+        outcome = tool("report", path)
+        check(outcome.status == 0 and outcome.stdout == plain, f"{name}: another report")
+        outcome = tool("report", "-", stdin=packing)
+        check(outcome.status == 0 and outcome.stdout == plain, f"{name} from a pipe: another report")
+        for part in (1, 3, 5, 7, 9):
+            outcome = tool("report", write("packed", packing[: len(packing) * part // 10]))
+            words = outcome.stdout + outcome.stderr
+            check(outcome.status in (0, 1), f"{name} cut: status {outcome.status}")
+            check(f"{name} data is cut off".encode() in words, f"{name} cut: says {words[-300:]!r}")
+        middle = len(packing) // 2
+        garbled = packing[:middle] + bytes(byte ^ 0x5A for byte in packing[middle : middle + 64])
+        outcome = tool("report", write("packed", garbled + packing[middle + 64 :]))
+        words = outcome.stdout + outcome.stderr
+        check(outcome.status in (0, 1), f"{name} garbled: status {outcome.status}")
+        check(b"damaged" in words or b"cut off" in words, f"{name} garbled: says {words[-300:]!r}")
+
+
+def not_a_trace():
+    """What was named, why it cannot be shown, and what to name instead."""
+    expect(tool("report", at("nowhere")), 1, "missing", "nowhere", "No such file")
+    expect(tool("report", write("empty", b"")), 1, "empty", at("empty"), "no trace packet")
+    for seed in range(30):
+        garbage = bytes((seed * 7919 + i * i * 31 + (i >> 3) * seed) & 255 for i in range(4000))
+        expect(tool("report", write("garbage", garbage)), 1, f"garbage {seed}", at("garbage"))
+    os.mkdir(at("hollow"))
+    expect(tool("report", at("hollow")), 1, "hollow directory", at("hollow"), "no raw-trace in it")
+    expect(tool("report"), 1, "no latest profile", "no latest profile", "heap_profile host -- COMMAND")
+    expect(tool("report", "/dev/null"), 1, "/dev/null", "/dev/null", "no trace packet")
+    expect(tool("report", "-", stdin=b""), 1, "empty pipe", "standard input")
+    made_trace(10)
+    files = [name for name in os.listdir(at("made")) if name.endswith(".pb.gz")]
+    expect(tool("report", at("made/" + files[0])), 1, "pprof file", files[0], "no heap profile")
+    expect(tool("report", "a", "b"), 2, "two profiles", "one profile at a time", "'b'")
+    outcome = run([TOOL, "report", at("made")], env=TEMPORARY)
+    check(outcome.status == 0, "the trace beside all that garbage is read")
+    with open("/dev/full", "wb") as full:
+        outcome = subprocess.run([TOOL, "report", at("made")], stdout=full, stderr=subprocess.PIPE)
+    check(outcome.returncode == 1 and b"No space left" in outcome.stderr, "a full disk is reported")
+    if os.getuid() == 0:
+        shutil.copy(at("made/raw-trace"), at("secret"))
+        os.chmod(at("secret"), 0)
+        os.chmod(WORK, 0o755)
+        outcome = run([TOOL, "report", at("secret")], user=65534, group=65534, extra_groups=[])
+        expect(outcome, 1, "unreadable", at("secret"), "Permission denied")
+
+
+def nothing_answers():
+    """A dump, pid or heap that is not there: which are."""
+    made_trace(10)
+    for option, value in (("--dump", "9"), ("--pid", "9"), ("--heap", "other")):
+        outcome = tool("report", option, value, at("made"))
+        expect(outcome, 1, option, "has that pid, heap or dump", "--pid 4711", "libc.malloc", "1 to 2")
+        check(outcome.stdout == b"", f"{option}: prints {outcome.stdout!r}")
+        script = tool("report", "--json", option, value, at("made"))
+        check(script.status == 1 and json.loads(script.stdout)["heaps"] == [], f"{option} --json")
+
+
+def figures_of(text):
+    """The printed lines of a table: (value, share) as printed, without the head."""
+    found = []
+    for line in text.decode().splitlines():
+        match = re.match(r" *([\d.,]+(?: [kMGT]?B)?) +([\d.]+)% ", line)
+        if match:
+            found.append((number_of(match.group(1)), float(match.group(2))))
+    return found
+
+
+def number_of(text):
+    units = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+    digits, _, unit = text.partition(" ")
+    return float(digits.replace(",", "")) * units.get(unit, 1)
+
+
+def main_table(text):
+    """Of a report, the first table alone."""
+    return text.split(b"\n\n")[1] if text.count(b"\n\n") > 1 else text
+
+
+def views_agree():
+    """Table, tree, functions, threads and JSON of one profile have the same totals."""
+    need("jq")
+    program = "[range(3000)|tostring]|length"
+    profile_of("jq", "jq", "-n", program, options=["-i", "1", "--quiet"])
+    # A program that still holds something, on more than one thread.
+    outcome = profile_of(
+        "threads", os.path.join(BUILD, "tests/programs/threads_many"), options=["-i", "1", "--quiet"],
+    )
+    check(outcome.status == 0, f"threads_many: status {outcome.status}")
+    compared = 0
+    for directory in ("jq", "threads"):
+        script = json.loads(tool("report", "--json", at(directory)).stdout)
+        heap = script["heaps"][0]
+        check(heap["total"]["alloc_space"]["estimate"] == heap["exact_bytes"], f"{directory}: bytes")
+        check(heap["total"]["alloc_objects"]["estimate"] == heap["exact_calls"], f"{directory}: calls")
+        for view in VIEWS:
+            total = heap["total"][view]["estimate"]
+            sites = sum(site[view]["estimate"] for site in heap["callsites"])
+            check(abs(sites - total) <= 1e-9 * total, f"{directory} {view}: callsites {sites}, {total}")
+            if view != "max":
+                threads = sum(thread[view]["estimate"] for thread in heap["threads"])
+                check(abs(threads - total) <= 1e-9 * total, f"{directory} {view}: threads {threads}")
+            if total < 0.5:
+                continue
+            compared += 1
+            for shape in ((), ("--tree",), ("--cumulative",), ("--thread",)):
+                if view == "max" and shape == ("--thread",):
+                    continue
+                text = tool("report", "--view", view, "--top", "0", *shape, at(directory)).stdout
+                lines = figures_of(text.split(b"\n\n")[1] if shape else main_table(text))
+                what = f"{directory} --view {view} {' '.join(shape)}"
+                if not check(lines, f"{what}: no lines in {text[-300:]!r}"):
+                    continue
+                if shape == ("--cumulative",):
+                    # Under one function stands at most all; the highest is first.
+                    check(lines[0][0] == max(line[0] for line in lines), f"{what}: not in order")
+                    check(lines[0][0] <= total * 1.005 + 0.5, f"{what}: {lines[0][0]} of {total}")
+                    continue
+                if shape == ("--tree",):
+                    roots = [line for line in tree_roots(text)]
+                    printed = sum(value for value, _ in roots)
+                else:
+                    printed = sum(value for value, _ in lines)
+                # Printed values have three digits.
+                check(abs(printed - total) <= total * 0.006 + 0.5 * len(lines), f"{what}: {printed}, {total}")
+    check(compared >= 5, f"only {compared} views had anything in them")
+
+
+def tree_roots(text):
+    """Lines of the tree that are not indented: the name begins where the column does."""
+    found = []
+    for line in text.split(b"\n\n")[1].decode().splitlines():
+        # The last figure column is the mean, and two spaces stand before the outermost names.
+        match = re.match(r"( *[\d.,]+(?: [kMGT]?B)? +[\d.]+% .{19} .{10} .{9}  )(\S)", line)
+        if match:
+            found += figures_of(line.encode())
+    return found
+
+
+def top():
+    """--top cuts the table and says by how much; the order is by the view."""
+    made_trace(500)
+    for view in VIEWS:
+        full = figures_of(main_table(tool("report", "--view", view, "--top", "0", at("made")).stdout))
+        cut_text = main_table(tool("report", "--view", view, "--top", "7", at("made")).stdout)
+        cut = figures_of(cut_text)
+        check(len(full) > 400 and len(cut) == 7, f"{view}: {len(full)} lines, {len(cut)} after --top 7")
+        check(cut == full[:7], f"{view}: --top 7 shows others than the first seven")
+        check(full == sorted(full, key=lambda line: -line[0]), f"{view}: not in order")
+        check(f"({len(full) - 7:,} more callsites".encode() in cut_text, f"{view}: {cut_text[-100:]!r}")
+    functions = tool("report", "--cumulative", "--top", "3", at("made")).stdout
+    check(len(figures_of(functions)) == 3 and b" more; --top 0" in functions, "--cumulative --top 3")
+
+
+def remarks():
+    """Why a profile is empty, in words that name the cause and a way out."""
+    static = compile_c("static", SMALL, "-static")
+    dynamic = compile_c("dynamic", SMALL)
+
+    def says(what, command, *words, options=()):
+        name = f"remark-{len(os.listdir(WORK))}"
+        outcome = profile_of(name, *command, options=options)
+        check(outcome.status == 0, f"{what}: status {outcome.status}")
+        later = tool("report", at(name)).stdout.decode()
+        for word in words:
+            check(word in outcome.stderr.decode(), f"{what}: host does not say {word!r}")
+            check(word in later, f"{what}: report does not say {word!r}")
+
+    says("static", [static], "statically linked", "link it dynamically")
+    says("too little", [dynamic], "None of its 1 allocations", "-i 1", options=["-i", "1G"])
+    says("nothing allocated", ["true"], "allocated nothing")
+    says("exec", ["sh", "-c", f"exec {dynamic}"], "Before its exec this process was sh", options=["-i", "1"])
+    if os.path.exists("/lib/ld-musl-x86_64.so.1"):
+        musl = compile_c("musl", SMALL, "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1")
+        says("musl", [musl], "musl", "glibc")
+    if os.getuid() == 0:
+        shutil.copy(dynamic, at("setuid"))
+        os.chown(at("setuid"), 65534, 65534)
+        os.chmod(at("setuid"), 0o4755)
+        says("setuid", [at("setuid")], "gains rights", "a copy without these rights")
+
+
+def children():
+    """Who ran and was not profiled, and how to include them."""
+    dynamic = compile_c("worker", SMALL)
+    script = ["sh", "-c", f"{dynamic}; {dynamic}; true"]
+
+    def read(name, *options):
+        outcome = profile_of(name, *script, options=["-i", "1", *options])
+        check(outcome.status == 0, f"{name}: status {outcome.status}")
+        found = json.loads(tool("report", "--json", at(name)).stdout)
+        used = [heap["name"] for heap in found["heaps"] if heap["exact_calls"]]
+        return sorted(used), {process["name"]: process["reason"] for process in found["unprofiled"]}, outcome
+
+    profiled, others, outcome = read("alone")
+    check(profiled == ["sh"], f"alone: {profiled} profiled")
+    reason = others.get("worker (2 processes)", "")
+    check("--follow-children" in reason and "-n" in reason, f"alone: {others}")
+    check(b"Not profiled" in outcome.stderr, "host does not list what it did not profile")
+    profiled, others, _ = read("named", "-n", "worker")
+    check(profiled == ["worker", "worker"] and "sh" in others, f"-n: {profiled}, not {others}")
+    profiled, others, _ = read("followed", "--follow-children")
+    check(profiled == ["sh", "worker", "worker"] and not others, f"followed: {profiled}, not {others}")
+    profiled, others, outcome = read("nobody", "-n", "absent")
+    check(profiled == [], f"-n absent: {profiled}")
+    check(b"No process named absent was seen" in outcome.stderr, "-n absent: does not say so")
+
+
+def print_config():
+    """What --print-config prints is a config that protoc takes, with the values given."""
+    need("protoc")
+    outcome = tool(
+        "host", "-i", "12345", "-d", "6789", "--shmem-size", "64k", "-n", "a b,c\"d", "--dump-at-max",
+        "--block-client-timeout", "77", "--print-config",
+    )
+    check(outcome.status == 0 and outcome.stderr == b"", f"says {outcome.stderr!r}")
+    definition = [name for name in os.listdir(os.path.join(ROOT, "proto")) if name.endswith(".proto")]
+    encoded = None
+    for name in definition:
+        call = ["protoc", "-I", os.path.join(ROOT, "proto"), os.path.join(ROOT, "proto", name)]
+        with open(os.path.join(ROOT, "proto", name)) as file:
+            text = file.read()
+        if "message TraceConfig" not in text:
+            continue
+        package = re.search(r"^package (\S+);", text, re.M)
+        message = (package.group(1) + "." if package else "") + "TraceConfig"
+        encoded = run([*call, f"--encode={message}"], stdin=outcome.stdout)
+        check(encoded.status == 0, f"protoc --encode: {encoded.stderr[-300:]!r}")
+        decoded = run([*call, f"--decode={message}"], stdin=encoded.stdout).stdout.decode()
+        for line in (
+            "sampling_interval_bytes: 12345", "duration_ms: 6789", "shmem_size_bytes: 65536",
+            'process_cmdline: "a b"', 'process_cmdline: "c\\"d"', "dump_at_max: true",
+            "block_client_timeout_us: 77", "block_client: true",
+        ):
+            check(line in decoded, f"not in the config: {line}\n{decoded}")
+    check(encoded is not None, "no .proto of ours has TraceConfig")
+
+
+def bad_usage():
+    """Refused with exit code 2, naming the option, the value and what it takes."""
+    for options, *said in (
+        (["-i", "0"], "interval is 0", "4096"),
+        (["-i", "-1"], "--interval", "-1"), (["-i", "4k5"], "--interval", "4k5", "64k"),
+        (["-i", ""], "--interval"), (["-i", " 5"], "--interval"), (["-i", "1e3"], "--interval", "1e3"),
+        (["-i", "99999999999999999999"], "--interval"), (["-i", "20000000000G"], "--interval"),
+        (["-d", "5s"], "--duration", "5s"), (["-d", "4294967296"], "--duration", "4294967295"),
+        (["--shmem-size", "4096"], "too small", "8192"),
+        (["--shmem-size", "12000"], "not a power of two", "12000"),
+        (["--block-client-timeout", "x"], "--block-client-timeout", "'x'"),
+        (["-n", ","], "names", "','"),
+        (["--interval"], "--interval needs a value"), (["-n"], "-n needs a value"),
+        (["--quiet=yes"], "--quiet takes no value"), (["-x"], "no option '-x'"),
+        (["--block-clinet"], "did you mean --block-client?"),
+        (["--intervall", "5"], "no option '--intervall'", "did you mean --interval?"),
+        (["--folow-children"], "did you mean --follow-children?"),
+        (["--zzzz"], "no option '--zzzz'", "heap_profile host --help"),
+    ):
+        ending = [] if options in (["--interval"], ["-n"]) else ["--", "touch", at("ran")]
+        outcome = tool("host", *options, *ending)
+        expect(outcome, 2, " ".join(options), *said)
+        check(outcome.stdout == b"", f"{options}: writes {outcome.stdout!r}")
+    check(not os.path.exists(at("ran")), "a command was run although its options were refused")
+    for arguments, *said in (
+        (["reprot"], "no verb 'reprot'", "did you mean report?"),
+        (["jq", "."], "no verb 'jq'", "heap_profile host -- jq"),
+        (["report", "--cumulativ-"], "did you mean --cumulative?"),
+        (["report", "--view", "spce"], "no view 'spce'", "alloc_space"),
+        (["report", "--top", "-3"], "--top", "'-3'"), (["report", "--pid", "x"], "--pid", "'x'"),
+        (["report", "--t", "3"], "more than one option"),
+    ):
+        expect(tool(*arguments), 2, " ".join(arguments), *said)
+    check(b"did you mean" not in tool("jq").stderr, "jq is near no verb")
+    check(b"did you mean" not in tool("host", "--zzzz").stderr, "--zzzz is near no option")
+
+
+def limits():
+    """The smallest ring works, one beyond the largest is cut and that is said."""
+    dynamic = compile_c("dynamic", SMALL)
+    outcome = profile_of("smallest", dynamic, options=["-i", "1", "--shmem-size", "8192"])
+    check(outcome.status == 0 and b"100 B in 1 calls" in outcome.stderr, "--shmem-size 8192")
+    outcome = profile_of("largest", dynamic, options=["--quiet", "--shmem-size", "1G"])
+    expect(outcome, 0, "--shmem-size 1G", "cut to 512M")
+    for interval in ("9223372036854775807", "1G"):
+        outcome = profile_of(f"interval-{interval}", dynamic, options=["-i", interval])
+        check(outcome.status == 0, f"-i {interval}: status {outcome.status}")
+
+
+def output_directory():
+    """Only a new or an empty directory is written to, and what is refused runs nothing."""
+    ran = ["touch", at("ran")]
+    os.makedirs(at("full/sub"))
+    write("full/kept", b"kept")
+    write("file", b"kept")
+    before = sorted(os.listdir(at("full")))
+    for where, *said in (
+        (at("full"), at("full"), "not empty"), (at("file"), at("file"), "no directory"),
+        (at("none/below"), at("none/below"), "No such file"), ("", "output directory"),
+        (at("file/below"), at("file/below"), "Not a directory"),
+    ):
+        expect(tool("host", "-o", where, "--", *ran), 125, f"-o {where!r}", *said)
+    check(not os.path.exists(at("ran")), "the command ran although there was no place for its profile")
+    check(sorted(os.listdir(at("full"))) == before, "something was left in a directory that was refused")
+    os.mkdir(at("empty"))
+    check(tool("host", "--quiet", "-o", at("empty"), "--", *ran).status == 0, "an empty one is refused")
+    check("raw-trace" in os.listdir(at("empty")), "no raw-trace in it")
+    check(tool("host", "--quiet", "--", *ran).status == 0, "a directory of its own")
+    check(os.path.realpath(at("heap_profile-latest")).startswith(at("heap_profile-")), "no latest")
+    check(tool("report").status == 0, "report shows the latest")
+
+
+def traceconv():
+    """traceconv profile writes what host wrote, where it was asked to, and says what it could not."""
+    data = made_trace(10000)
+    ours = {name for name in os.listdir(at("made")) if name.endswith(".pb.gz")}
+    outcome = run([TRACECONV, "profile", "-o", at("out"), at("made")], env=TEMPORARY)
+    check(outcome.status == 0 and outcome.stdout.decode() == at("out") + "\n", f"prints {outcome.stdout!r}")
+    check(set(os.listdir(at("out"))) == ours and len(ours) == 2, f"writes {os.listdir(at('out'))}")
+    for name in ours:
+        with gzip.open(at("out/" + name)) as new, gzip.open(at("made/" + name)) as old:
+            check(new.read() == old.read(), f"{name} is another than make_trace wrote")
+    outcome = run([TRACECONV, "profile", "-"], env=TEMPORARY, stdin=data)
+    made = outcome.stdout.decode().strip()
+    check(made.startswith(WORK + "/heap_profile-"), f"TMPDIR is not obeyed: {made!r}")
+    check(outcome.status == 0 and set(os.listdir(made)) == ours, "standard input")
+    cut = write("cut", data[: len(data) * 3 // 5])
+    expect(run([TRACECONV, "profile", "-o", at("part"), cut]), 0, "cut", "warning: ", "cut off")
+    for arguments, status, *said in (
+        (["profile", at("nowhere")], 1, at("nowhere"), "No such file"),
+        (["profile", write("garbage", b"\xff" * 99)], 1, at("garbage")),
+        (["profile", "-o", at("garbage"), at("made")], 1, at("garbage"), "Not a directory"),
+        (["profile", "a", "b"], 2, "one trace at a time", "'b'", "-o"),
+        (["profle"], 2, "did you mean profile?"), (["profile", "--ouput", "x"], 2, "mean --output?"),
+        (["profile", "-o"], 2, "-o needs a value"), ([], 2, "usage: traceconv"),
+    ):
+        expect(run([TRACECONV, *arguments], env=TEMPORARY), status, f"traceconv {arguments}", *said)
+    check(run([TRACECONV, "--help"]).status == 0, "--help")
+    check(run([TRACECONV, "profile", "--help"]).stdout.startswith(b"usage: traceconv"), "profile --help")
+
+
+def duration():
+    """-d ends the profile, not the command, and what is live then is not called a leak."""
+    begin = time.monotonic()
+    outcome = profile_of("short", "sh", "-c", "sleep 0.7; echo done; exit 5", options=["-d", "150", "-i", "1"])
+    check(time.monotonic() - begin >= 0.7, "the command did not run to its end")
+    check(outcome.status == 5 and outcome.stdout == b"done\n", f"{outcome.status}, {outcome.stdout!r}")
+    check(b"still running when the session ended" in outcome.stderr, "not said that it still runs")
+    check(b"Still live" in outcome.stderr and b"Leaks" not in outcome.stderr, "called a leak")
+    heap = json.loads(tool("report", "--json", at("short")).stdout)["heaps"][0]
+    check(100e6 <= heap["duration_ns"] < 700e6, f"lasted {heap['duration_ns']} ns")
+
+
+def interrupted():
+    """Ctrl-C reaches the command as without us, and its profile is written."""
+    script = "trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.05; done"
+    command = [TOOL, "host", "-i", "1", "-o", at("interrupted"), "--", "sh", "-c", script]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )
+    check(process.stdout.readline() == b"ready\n", "the command did not start")
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of the foreground
+    stdout, stderr = process.communicate(timeout=30)
+    check(process.returncode == 9 and stdout == b"caught\n", f"{process.returncode}, {stdout!r}")
+    check(b"Profile in " in stderr, f"no report: {stderr[-300:]!r}")
+    check(tool("report", at("interrupted")).status == 0, "no profile")
+
+
+def endings():
+    """Exit codes and signals are the command's; 126 and 127 where it could not be run."""
+    limit_core_dumps()
+    for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGINT, signal.SIGUSR1):
+        outcome = profile_of(f"signal-{number}", "sh", "-c", f"kill -{int(number)} $$", options=["--quiet"])
+        check(outcome.status == -number, f"killed by {number}: ended by {outcome.status}")
+        check(tool("report", at(f"signal-{number}")).status == 0, f"killed by {number}: no profile")
+    expect(tool("host", "--", at("nothing")), 127, "missing", at("nothing"), "No such file")
+    write("text", b"plain text\n")
+    expect(tool("host", "--", at("text")), 126, "no program", at("text"), "Permission denied")
+    expect(tool("host", "--", WORK), 126, "a directory", WORK)
+    left = [name for name in os.listdir(WORK) if name.startswith("heap_profile-")]
+    check(left == [], f"left behind by commands that never ran: {left}")
+    expect(tool("host"), 2, "no command", "which command?")
+
+
+def streams():
+    """Standard output is the command's alone, byte for byte; so is standard input."""
+    data = bytes(range(256)) * 4096
+    outcome = tool("host", "-o", at("cat"), "--", "cat", stdin=data)
+    check(outcome.stdout == data, "standard output is not what the command wrote")
+    check(b"Profile in " in outcome.stderr, "no report on standard error")
+    outcome = tool("host", "--quiet", "-o", at("quiet"), "--", "sh", "-c", "echo to stderr >&2")
+    check(outcome.stdout == b"" and outcome.stderr == b"to stderr\n", f"{outcome.stderr!r}")
+    # Options end where the command begins, with and without "--".
+    for dashes in ([], ["--"]):
+        outcome = tool("host", "--quiet", *dashes, "sh", "-c", 'echo "$0 $1"', "-i", "--help")
+        check(outcome.stdout == b"-i --help\n", f"{dashes}: {outcome.stdout!r}")
+
+
+def hostile_names():
+    """Names from a trace neither command a terminal nor break the JSON."""
+    name = b"cat\x1b[31m\xff\xc2\x9b\n"
+    os.symlink("/bin/cat", os.fsencode(WORK) + b"/" + name)
+    command = [os.fsencode(WORK) + b"/" + name]
+    outcome = run([TOOL, "host", "-i", "1", "-o", at("named"), "--", *command], stdin=b"")
+    check(outcome.status == 0, f"status {outcome.status}")
+    for printed in (outcome.stderr, tool("report", at("named")).stdout):
+        check(b"cat?[31m" in printed and b"\x1b" not in printed, f"prints {printed[:200]!r}")
+        check(b"\xc2\x9b" not in printed, "prints a control character of two bytes")
+    script = tool("report", "--json", at("named")).stdout
+    parsed = json.loads(script.decode("utf-8"))
+    check("\x1b[31m\ufffd" in parsed["heaps"][0]["command"], f"{parsed['heaps'][0]['command']!r}")
+
+
+CASES = [
+    truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, top, remarks,
+    children, print_config, bad_usage, limits, output_directory, traceconv, duration, interrupted,
+    endings, streams, hostile_names,
+]
+
+if __name__ == "__main__":
+    try:
+        {case.__name__: case for case in CASES}[sys.argv[1]]()
+    finally:
+        shutil.rmtree(WORK, ignore_errors=True)
+    finish()
