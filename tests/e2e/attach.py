@@ -335,6 +335,34 @@ def daemon_killed():
         check(process.end() == 0, "its own end")
 
 
+def killed_meanwhile():
+    """A daemon that is killed at any moment of attaching leaves a process that goes on."""
+    with scene() as (daemon, directory):
+        process = subprocess.Popen([program("busy_threads"), "4", "60"], stdout=subprocess.PIPE)
+        check(process.stdout.readline() == b"busy\n", "it begins")
+        code = code_of(process.pid)
+        for number in range(40):
+            session = Session(daemon, os.path.join(directory, f"o{number}"), "-p", str(process.pid))
+            time.sleep(number * 0.0005)
+            daemon.end(signal.SIGKILL)
+            session.end(None)
+            daemon.start()
+            if not check(process.poll() is None, f"kill {number}: status {process.returncode}"):
+                return
+        bare = Bare.__new__(Bare)
+        bare.process, bare.pid = process, process.pid
+        session = Session(daemon, os.path.join(directory, "last"), "-p", str(process.pid))
+        attached(daemon, bare)
+        check(session.end() == 0, session.stderr)
+        check(code_of(process.pid) == code, "the code is as it was")
+        with open(f"/proc/{process.pid}/maps") as maps:
+            check("heapprofd" not in maps.read(), "nothing of it is left mapped")
+        check(process.poll() is None, "it still runs")
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
 def never_allocates():
     with tempfile.TemporaryDirectory() as directory:
         process = subprocess.Popen(["sleep", "30"])
