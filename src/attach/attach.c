@@ -343,7 +343,7 @@ static int leave(struct presence *presence, struct tracee *tracee, struct attach
             code = presence_remove(presence, tracee);
         }
         tracee_resume(tracee);
-        uint64_t stopped = now_us() - began;
+        uint64_t stopped = tracee->resumed_us - began;
         if (stopped > outcome->stopped_us)
             outcome->stopped_us = stopped;
         outcome->code_restored = restored == 0;
@@ -450,7 +450,7 @@ static int attach_to(struct attach *attach, const struct attach_options *options
                 tracee->threads[i].moved = false;
         }
         tracee_resume(tracee);
-        outcome->stopped_us = now_us() - stopped_at;
+        outcome->stopped_us = tracee->resumed_us - stopped_at;
     }
     image_free(&image);
     return code;

@@ -12,6 +12,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,11 +41,11 @@
 
 #define SYSCALL_STOP (SIGTRAP | 0x80) /* by PTRACE_O_TRACESYSGOOD */
 
-static uint64_t now_ms(void)
+static uint64_t now_us(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 static long trace(int request, pid_t tid, void *address, void *data)
@@ -195,7 +196,7 @@ static void look_at(struct tracee_thread *thread)
 
 static int wait_all(struct tracee *tracee)
 {
-    uint64_t deadline_ms = now_ms() + TRACEE_STOP_MS;
+    uint64_t deadline_us = now_us() + TRACEE_STOP_MS * UINT64_C(1000);
     for (;;) {
         pid_t missing = 0;
         for (size_t i = 0; i < tracee->thread_count; i++) {
@@ -207,7 +208,7 @@ static int wait_all(struct tracee *tracee)
         }
         if (missing == 0)
             return 0;
-        if (now_ms() > deadline_ms) {
+        if (now_us() > deadline_us) {
             tracee->stuck = missing;
             return -ETIMEDOUT;
         }
@@ -215,8 +216,32 @@ static int wait_all(struct tracee *tracee)
     }
 }
 
+/* Where its threads keep every processor busy we would wait for our turn while some of them already
+ * stand: 100 on two processors stood for 130 ms. Where we may, we go first for that long. */
+static void hurry(struct tracee *tracee)
+{
+    struct sched_param priority;
+    const struct sched_param first = {.sched_priority = 1};
+    int policy = sched_getscheduler(0);
+    if (tracee->hurries || policy < 0 || sched_getparam(0, &priority) < 0 ||
+        sched_setscheduler(0, SCHED_FIFO, &first) < 0)
+        return;
+    tracee->own_policy = policy;
+    tracee->own_priority = priority.sched_priority;
+    tracee->hurries = true;
+}
+
+static void hurry_no_more(struct tracee *tracee)
+{
+    const struct sched_param own = {.sched_priority = tracee->own_priority};
+    if (tracee->hurries)
+        sched_setscheduler(0, tracee->own_policy, &own);
+    tracee->hurries = false;
+}
+
 int tracee_stop(struct tracee *tracee)
 {
+    hurry(tracee);
     tracee->thread_count = 0;
     int code;
     do {
@@ -267,6 +292,8 @@ void tracee_resume(struct tracee *tracee)
         thread->stopped = false;
     }
     tracee->thread_count = 0;
+    tracee->resumed_us = now_us();
+    hurry_no_more(tracee);
 }
 
 struct user_regs_struct *tracee_registers(struct tracee_thread *thread)

@@ -34,6 +34,9 @@ struct tracee {
     uint64_t syscall_instruction; /* address of one; found by the caller */
     uint64_t sigreturn;           /* likewise; if not 0, a `ret` stands behind the former */
     pid_t stuck;                  /* a thread that did not stop in time */
+    bool hurries;                 /* we run before all others until they go on */
+    int own_policy, own_priority;
+    uint64_t resumed_us; /* when the last thread was let go, CLOCK_MONOTONIC */
 
     /* While system calls are made. */
     struct tracee_thread *worker;
