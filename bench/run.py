@@ -22,6 +22,8 @@ import tempfile
 import threading
 import time
 
+from report import measure_report
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
 TOOL = os.environ.get("HEAPPROFD_TOOL", os.path.join(BUILD, "heap_profile"))
@@ -359,7 +361,7 @@ def main():
         return
     figures = {
         "machine": machine(), "runs": RUNS, "programs": all_figures, "micro": measure_micro(),
-        "daemon": measure_daemon(), "ledger": measure_ledger(),
+        "daemon": measure_daemon(), "ledger": measure_ledger(), "report": measure_report(),
     }
     from write_performance import write_page
 

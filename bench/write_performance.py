@@ -93,6 +93,9 @@ def aim_rows(figures, ratios, extra):
     many_added = micro["threads_on"] - micro["threads"]
     row("8 threads allocating and freeing, not sampled: added", f"as with one: + {added:.1f} ns",
         f"+ {many_added:.1f} ns", "micro pair 1000000 8")
+    for way, what in (("table", "as a table"), ("tree", "as a tree"), ("json", "as JSON")):
+        row(f"heap_profile report, two dumps of 100,000 callsites, {what}, wall", "1 s",
+            verdict(figures["report"][way][0], 1, "s"), "bench/report.py")
     return "\n".join(rows)
 
 
