@@ -549,10 +549,39 @@ def hostile_names():
     check("\x1b[31m\ufffd" in parsed["heaps"][0]["command"], f"{parsed['heaps'][0]['command']!r}")
 
 
+def completion():
+    """bash is offered the verbs, options and values that the tools have."""
+    script = (
+        f"source {ROOT}/completions/heap_profile\n"
+        'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _heap_profile; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+
+    def offered(*words):
+        command = ["bash", "-c", script, "bash", *words]
+        path = {"PATH": BUILD + ":" + os.environ["PATH"]}
+        return set(run(command, env=path).stdout.decode().split())
+
+    check({"host", "report", "snapshot"} <= offered("heap_profile", ""), "verbs of heap_profile")
+    check(offered("heap_profile", "rep") == {"report"}, "a verb that is begun")
+    check({"prepare", "host"} == offered("heapprofd", ""), "verbs of heapprofd")
+    check({"profile"} == offered("traceconv", ""), "conversions")
+    for words, some, none in (
+        (("heap_profile", "host", "--"), {"--interval", "--follow-children", "--help"}, {"--port", "--view"}),
+        (("heap_profile", "report", "--"), {"--view", "--json"}, {"--interval"}),
+        (("heap_profile", "-n", "x", "--"), {"--continuous-dump", "--pid"}, {"--view"}),
+        (("heap_profile", "stop", "--"), {"--session"}, {"--pid"}),
+        (("traceconv", "profile", "--"), {"--output"}, {"--interval"}),
+    ):
+        found = offered(*words)
+        check(some <= found and not none & found, f"{words}: {sorted(found)}")
+    check(offered("heap_profile", "report", "--view", "a") == {"alloc_space", "alloc_objects"}, "views")
+    check(offered("heap_profile", "host", "--", "cat", "-") == set(), "options of the command")
+
+
 CASES = [
     truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, top, remarks,
     children, print_config, bad_usage, limits, output_directory, traceconv, duration, interrupted,
-    endings, streams, hostile_names,
+    endings, streams, hostile_names, completion,
 ]
 
 if __name__ == "__main__":
