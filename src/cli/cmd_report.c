@@ -11,8 +11,11 @@
 #include "cli/parse.h"
 #include "cli/report.h"
 #include "cli/suggest.h"
+#include "cli/words.h"
 
 #define HEAPS_NAMED 10 /* where nothing answers to the options */
+#define NAME_WIDTH 255
+#define REASON_WIDTH 2000
 
 static const char help[] =
     "usage: heap_profile report [options] [DIR|TRACE]\n"
@@ -129,10 +132,18 @@ static int parse_options(int argc, char **argv, struct report_options *report, b
 static void explain_nothing(const struct profile *profile, const char *path)
 {
     if (profile->heap_count == 0) {
-        fprintf(stderr, "heap_profile: %s: there is no heap profile in it%s%s\n", path,
-                profile->warning[0] != '\0' ? ": "
-                                            : "; is it the raw-trace that heap_profile wrote?",
-                profile->warning);
+        fprintf(
+            stderr, "heap_profile: %s: there is no heap profile in it: %s\n", path,
+            profile->warning[0] != '\0'
+                ? profile->warning
+                : "no process was profiled, or it is not the raw-trace that heap_profile wrote");
+        for (size_t i = 0; i < profile->unprofiled_count && i < HEAPS_NAMED; i++) {
+            fputs("  not profiled: ", stderr);
+            words_print(stderr, profile->unprofiled[i].name, NAME_WIDTH);
+            fputs(": ", stderr);
+            words_print(stderr, profile->unprofiled[i].reason, REASON_WIDTH);
+            fputc('\n', stderr);
+        }
         return;
     }
     fprintf(stderr, "heap_profile: %s: nothing in it has that pid, heap or dump; there are\n",

@@ -1,6 +1,7 @@
 /* See finish.h. */
 #include "cli/finish.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,12 +18,13 @@ static void print_summary(const struct output *output, const struct profile *pro
     report_print_text(profile, &report, stderr);
     fprintf(stderr, "\nProfile in %s: raw-trace and %d pprof file%s\n", output->directory, files,
             files == 1 ? "" : "s");
-    fprintf(stderr,
-            "  heap_profile report %s            all callsites; --tree, --view max, --json\n",
-            output->directory);
-    fprintf(stderr, "  go tool pprof -http=: %s/*.pb.gz  flame graph in a browser\n",
-            output->directory);
-    fprintf(stderr, "  https://ui.perfetto.dev           opens %s\n", output->trace);
+    /* As it was called: it need not stand in the PATH. */
+    fprintf(stderr, "  %s report %s   all callsites; --tree, --view max, --json\n",
+            program_invocation_name, output->directory);
+    if (files > 0)
+        fprintf(stderr, "  go tool pprof -http=: %s/*.pb.gz   flame graph in a browser\n",
+                output->directory);
+    fprintf(stderr, "  https://ui.perfetto.dev   opens %s\n", output->trace);
 }
 
 int finish_output(const struct output *output, bool quiet, struct error *error)

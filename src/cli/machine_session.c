@@ -50,7 +50,9 @@ static void tell_end(const struct session_run_result *result)
     if (result->hit_guardrail)
         fputs("heap_profile: a guardrail of the configuration ended the session\n", stderr);
     if (result->profiled == 0)
-        fputs("heap_profile: no process was profiled: the report says why\n", stderr);
+        fputs("heap_profile: no process was profiled; heap_profile doctor -p PID says what would "
+              "work\n",
+              stderr);
 }
 
 int machine_session_run(const struct machine_session *session)

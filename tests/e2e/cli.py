@@ -526,6 +526,10 @@ def streams():
     outcome = tool("host", "-o", at("cat"), "--", "cat", stdin=data)
     check(outcome.stdout == data, "standard output is not what the command wrote")
     check(b"Profile in " in outcome.stderr, "no report on standard error")
+    # What is offered next can be pasted, although the tool is in no PATH.
+    offered = re.search(rb"^  (\S+ report \S+)", outcome.stderr, re.M)
+    if check(offered, "host does not say how to see more"):
+        check(run(offered.group(1).decode().split()).status == 0, f"{offered.group(1)!r} fails")
     outcome = tool("host", "--quiet", "-o", at("quiet"), "--", "sh", "-c", "echo to stderr >&2")
     check(outcome.stdout == b"" and outcome.stderr == b"to stderr\n", f"{outcome.stderr!r}")
     # Options end where the command begins, with and without "--".
