@@ -3,7 +3,7 @@
  * records of a million live samples, drained into a ledger. Prints nanoseconds of
  * CPU an event and bytes of memory a live sample.
  *
- *   ledger [interval_bytes [live_samples]]
+ *   ledger [interval_bytes [live_samples [events]]]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 #define STACKS 5000u
 #define THREADS 8u
-#define EVENTS_TIMED 20000000ull
+#define EVENTS_TIMED_DEFAULT 20000000ull
 #define BATCH_BYTES (512u << 10)
 
 static struct ring_reader reader;
@@ -100,6 +100,7 @@ int main(int argc, char **argv)
 {
     uint64_t interval = argc > 1 ? strtoull(argv[1], NULL, 10) : 4096;
     uint64_t live = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000;
+    uint64_t events_timed = argc > 3 ? strtoull(argv[3], NULL, 10) : EVENTS_TIMED_DEFAULT;
     struct ledger *ledger = ledger_open(interval);
     uint64_t *addresses = calloc(live, sizeof(*addresses));
     int memfd;
@@ -121,7 +122,7 @@ int main(int argc, char **argv)
     }
     fill_ns += drain(ledger);
     long after_kib = resident_kib() - (long)(live * sizeof(*addresses) / 1024);
-    while (events < EVENTS_TIMED) {
+    while (events < events_timed) {
         for (uint32_t bytes = 0; bytes < BATCH_BYTES; bytes += 72, events += 2) {
             uint64_t victim = next_random() % live;
             write_free(addresses[victim], (uint32_t)events);
@@ -138,6 +139,9 @@ int main(int argc, char **argv)
     printf("churning: %.1f ns of CPU an event\n", (double)ns / (double)events);
     printf("memory:   %.1f bytes a live sample\n",
            (double)(after_kib - before_kib) * 1024 / (double)live);
+    printf("after %llu events: %.1f bytes a live sample\n", (unsigned long long)events,
+           (double)(resident_kib() - (long)(live * sizeof(*addresses) / 1024) - before_kib) * 1024 /
+               (double)live);
     ledger_close(ledger);
     ring_reader_close(&reader);
     free(addresses);
