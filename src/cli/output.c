@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/report.h"
 #include "export/pprof.h"
 
 #define LATEST "heap_profile-latest"
@@ -131,7 +132,10 @@ int output_write_pprof(const char *directory, const struct profile *profile, str
     int written = 0;
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
-        for (size_t j = 0; j < heap->dump_count; j++, written++) {
+        for (size_t j = 0; j < heap->dump_count; j++) {
+            if (report_is_absent(heap, &heap->dumps[j]))
+                continue;
+            written++;
             int result = write_one(directory, profile, heap, &heap->dumps[j], error);
             if (result != 0)
                 return result;

@@ -94,3 +94,10 @@ uint64_t report_peak_rss(const struct profile_process *process)
             peak = process->timeline[i].rss_bytes;
     return peak;
 }
+
+bool report_is_absent(const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    return dump->sample_count == 0 && dump->exact_calls == 0 && heap->dump_count == 1 &&
+           heap->status.timestamp_ns == heap->status.start_timestamp_ns &&
+           heap->status.remark != NULL && heap->status.remark[0] != '\0';
+}

@@ -215,6 +215,16 @@ static void print_head(const struct printer *printer)
     }
 }
 
+/* There are no figures, and zeros would look like some. */
+static void print_absent(const struct printer *printer)
+{
+    const struct profile_process *process = &printer->profile->processes[printer->heap->process];
+    print_title(printer, process->command[0] != '\0' ? process->command : process->name);
+    fprintf(printer->out, "  process       %d, not profiled\n  note          ", process->pid);
+    words_print(printer->out, printer->heap->status.remark, REMARK_WIDTH);
+    fputc('\n', printer->out);
+}
+
 /* --- tables --- */
 
 static int compare_lines(const void *a, const void *b)
@@ -531,6 +541,10 @@ int report_print_text(const struct profile *profile, const struct report_options
         if (printer.dump == NULL)
             continue;
         found++;
+        if (report_is_absent(printer.heap, printer.dump)) {
+            print_absent(&printer);
+            continue;
+        }
         print_head(&printer);
         if (options->brief)
             print_brief(&printer);

@@ -131,7 +131,8 @@ def blocked():
 def threads():
     """500 of them, all busy."""
     with tempfile.TemporaryDirectory() as directory:
-        process = subprocess.Popen([program("busy_threads"), "500", "8"], stdout=subprocess.PIPE)
+        # With the tools under a sanitizer each session takes seconds.
+        process = subprocess.Popen([program("busy_threads"), "500", "20"], stdout=subprocess.PIPE)
         check(process.stdout.readline() == b"busy\n", "it begins")
         for _ in range(3):
             outcome, report = profile(process.pid, directory, "-d", "300")
