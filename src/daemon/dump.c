@@ -28,7 +28,11 @@ struct dump_files {
     size_t count, capacity;
     void (*pause)(void *context);
     void *pause_context;
+    char *const *skipped_prefixes;
 };
+
+/* In place of the id of a frame that is left out of stacks. */
+#define FRAME_SKIPPED UINT64_MAX
 
 /* Trace ids of what the ledger has by index, filled as they are needed; 0: not yet. */
 struct dump {
@@ -64,6 +68,11 @@ struct dump_files *dump_files_open(void (*pause)(void *context), void *context)
         files->pause_context = context;
     }
     return files;
+}
+
+void dump_files_skip(struct dump_files *files, char *const *prefixes)
+{
+    files->skipped_prefixes = prefixes;
 }
 
 void dump_files_close(struct dump_files *files)
@@ -191,6 +200,16 @@ static int frames_grow(struct dump *dump)
 }
 
 /* 0: no memory, or the writer failed. */
+static bool is_skipped(const struct dump_files *files, const char *name)
+{
+    for (char *const *prefix = files->skipped_prefixes;
+         name != NULL && prefix != NULL && *prefix != NULL; prefix++) {
+        if (**prefix != 0 && strncmp(name, *prefix, strlen(*prefix)) == 0)
+            return true;
+    }
+    return false;
+}
+
 static uint64_t frame_id(struct dump *dump, const struct callsite_node *node)
 {
     if (dump->frame_count * 2 >= dump->frames_size && frames_grow(dump) < 0)
@@ -210,6 +229,8 @@ static uint64_t frame_id(struct dump *dump, const struct callsite_node *node)
     }
     place->module = node->module;
     place->pc = node->pc;
+    if (is_skipped(dump->files, name))
+        return place->id = FRAME_SKIPPED;
     place->id = trace_writer_frame(dump->writer, mapping, rel_pc, name);
     dump->frame_count += place->id != 0;
     return place->id;
@@ -253,8 +274,9 @@ static uint64_t callstack_id(struct dump *dump, uint32_t node)
             break;
         }
         frames[count] = frame_id(dump, frame);
-        if (frames[count++] == 0)
+        if (frames[count] == 0)
             return 0;
+        count += frames[count] != FRAME_SKIPPED;
     }
     dump->callstacks[node] = trace_writer_callstack(dump->writer, frames, count, ending);
     return dump->callstacks[node];

@@ -16,6 +16,10 @@ struct dump_files;
 /* `pause`, which may be NULL, is called after each file that was read: the symbols of
  * a large program take seconds, and others may wait for a sign of life. NULL: no memory. */
 struct dump_files *dump_files_open(void (*pause)(void *context), void *context);
+/* Frames of functions whose names (as in the symbol table) begin with one of these are left out of
+ * stacks; ended by NULL, NULL: none; stays the caller's. */
+void dump_files_skip(struct dump_files *files, char *const *prefixes);
+
 void dump_files_close(struct dump_files *files);
 
 /*

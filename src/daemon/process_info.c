@@ -163,6 +163,22 @@ bool process_info_shares_pids(pid_t pid)
            theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev;
 }
 
+uint64_t process_info_anonymous_kb(pid_t pid)
+{
+    char path[64], line[256];
+    unsigned long long kb, sum = 0;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (sscanf(line, "RssAnon: %llu", &kb) == 1 || sscanf(line, "VmSwap: %llu", &kb) == 1)
+            sum += kb;
+    }
+    fclose(file);
+    return sum;
+}
+
 pid_t process_info_parent(pid_t pid)
 {
     pid_t parent = 0;

@@ -47,6 +47,9 @@ bool process_info_matches(const struct process_info *info, const char *name);
 /* Whether its pid means the same to it as to us: one pid namespace. */
 bool process_info_shares_pids(pid_t pid);
 
+/* Anonymous memory, in core and swapped out, in KiB; 0 if it cannot be known. */
+uint64_t process_info_anonymous_kb(pid_t pid);
+
 /* comm alone, which a zombie still has. False: gone. */
 bool process_info_comm(pid_t pid, char comm[16]);
 

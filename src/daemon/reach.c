@@ -86,6 +86,9 @@ static enum reach_state reach_process(struct server *server, struct session *ses
     struct error error = {0};
     if (info->pid == getpid() || !session_wants(session, info, origin))
         return REACH_NOT_WANTED;
+    uint32_t least_kb = session->config->min_anonymous_memory_kb;
+    if (running && least_kb > 0 && process_info_anonymous_kb(info->pid) < least_kb)
+        return REACH_NOT_WANTED;
     if (session_find(session, info->pid) != NULL)
         return REACH_DONE;
     if (belongs_to_another(server, session, info->pid)) {

@@ -62,6 +62,7 @@ int session_open(struct session *session, const struct heap_config *config, bool
             trace_writer_close(session->writer);
         return -ENOMEM;
     }
+    dump_files_skip(session->files, config->skip_symbol_prefix);
     trace_writer_clock_snapshot(session->writer);
     trace_writer_uuid(session->writer);
     trace_writer_system_info(session->writer);

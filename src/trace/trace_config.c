@@ -123,6 +123,24 @@ int heap_config_check(const struct heap_config *config, struct error *error)
     return check_names_and_heaps(config, error);
 }
 
+static bool list_has(char *const *list, const char *name)
+{
+    for (; list != NULL && *list != NULL; list++) {
+        if (strcmp(*list, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool heap_config_wants_heap(const struct heap_config *config, const char *name)
+{
+    if (list_has(config->exclude_heaps, name))
+        return false;
+    if (config->heaps == NULL && !config->all_heaps)
+        return strcmp(name, "libc.malloc") == 0;
+    return config->all_heaps || list_has(config->heaps, name);
+}
+
 int heap_config_check_targets(const struct heap_config *config, struct error *error)
 {
     int code = heap_config_check(config, error);
@@ -132,6 +150,11 @@ int heap_config_check_targets(const struct heap_config *config, struct error *er
         return error_set(error, -EINVAL,
                          "no process is named: give names (-n, process_cmdline), numbers (-p, "
                          "pid), or all");
+    if (!heap_config_wants_heap(config, "libc.malloc"))
+        return error_set(
+            error, -EINVAL,
+            "the heap libc.malloc is not among those asked for (heaps, exclude_heaps), "
+            "and processes have no other");
     if (config->no_startup && config->no_running)
         return error_set(error, -EINVAL,
                          "no_startup and no_running together leave no process to profile: give one "

@@ -53,6 +53,10 @@ int heap_config_check(const struct heap_config *config, struct error *error);
 /* heap_config_check, and that there is a target: a pid, a name, or all. */
 int heap_config_check_targets(const struct heap_config *config, struct error *error);
 
+/* Whether a heap of this name is to be profiled: exclude_heaps wins over all_heaps and heaps, and
+ * where neither is given it is libc.malloc alone. */
+bool heap_config_wants_heap(const struct heap_config *config, const char *name);
+
 /* 0 or -ENOMEM; *to is to be cleared only after 0. */
 int heap_config_copy(struct heap_config *to, const struct heap_config *from);
 

@@ -129,6 +129,17 @@ static const HeapprofdConfig *find_ours(const TraceConfig *trace,
     return ours;
 }
 
+/* The heap that every process has may have an interval of its own. */
+static void apply_interval_of_malloc(struct heap_config *config)
+{
+    for (size_t i = 0; i < config->heap_sampling_interval_count && config->heaps != NULL &&
+                       config->heaps[i] != NULL;
+         i++) {
+        if (strcmp(config->heaps[i], "libc.malloc") == 0)
+            config->sampling_interval_bytes = config->heap_sampling_intervals[i];
+    }
+}
+
 static int take_config(const TraceConfig *trace, struct heap_config *config,
                        struct heap_config_warnings *warnings, struct error *error)
 {
@@ -142,12 +153,15 @@ static int take_config(const TraceConfig *trace, struct heap_config *config,
     config->duration_ms = trace->duration_ms;
     if (trace->output_path != NULL)
         warn(warnings, "output_path is left out: -o says where the trace goes");
+    if (ours->stream_allocations)
+        warn(warnings, "stream_allocations is left out: the trace has dumps alone");
     if (ours->n_target_installed_by > 0)
         warn(warnings, "target_installed_by has no effect on Linux");
     if (copy_lists(config, ours) < 0) {
         heap_config_clear(config);
         return error_set(error, -ENOMEM, "no memory for the configuration");
     }
+    apply_interval_of_malloc(config);
     return 0;
 }
 

@@ -622,6 +622,35 @@ def strangers_get_a_refusal():
         check(daemon.status() is not None, "the daemon still serves")
 
 
+def config_fields():
+    """Fields of a configuration that change what is recorded."""
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        recording = Recording(daemon, directory, config_of(
+            process, "sampling_interval_bytes: 100000", 'heaps: ["other", "libc.malloc"]',
+            "heap_sampling_intervals: [5, 1]", 'skip_symbol_prefix: "hold_bl"',
+        ))
+        joined(daemon, process)
+        process.tell("hold 3 100")
+        heap = heap_of(recording.end(), process.pid)
+        check(heap["interval_bytes"] == 1, f"its own interval: {heap['interval_bytes']}")
+        check_figure(heap, "hold_block", "space", 0)
+        total = heap["total"]["space"]["estimate"]
+        check(total == 300, f"its callers have what it held: {total}")
+        recording = Recording(daemon, directory, (
+            'data_sources { config { name: "android.heapprofd" heapprofd_config {\n'
+            'sampling_interval_bytes: 1 process_cmdline: "commanded" no_startup: true\n'
+            "min_anonymous_memory_kb: 100000 } } }"
+        ).encode())
+        time.sleep(0.3)
+        process.wake()
+        check(not daemon.profiled_pids(), "a small process is left alone")
+        recording.process.send_signal(signal.SIGINT)
+        recording.process.communicate(timeout=PATIENCE)
+        check(recording.process.returncode == 3, "and no other is there")
+        process.end()
+
+
 # --- a ring that is full ---
 
 
