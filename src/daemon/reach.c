@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "util/array.h"
@@ -17,6 +18,10 @@
 /* A program is not asked for its memory map longer than this after it began: its loader
  * needs some milliseconds until there is an allocator to attach to. */
 #define YOUNG_SCANS 20
+
+/* A thread in the wrong place for a moment is not the end of it. */
+#define ATTACH_ATTEMPTS 5
+#define ATTACH_PAUSE_MS 20
 
 /* Whether the file of /proc mentions the library; what cannot be read does not. */
 static bool file_mentions_library(pid_t pid, const char *name)
@@ -74,8 +79,12 @@ static bool belongs_to_another(const struct server *server, const struct session
 static int attach_to(struct server *server, struct session *session,
                      const struct process_info *info, struct error *error)
 {
-    int pidfd = -1;
-    int code = session_attach(session, info->pid, &pidfd, error);
+    int pidfd = -1, code = -EAGAIN;
+    for (int attempt = 0; code == -EAGAIN && attempt < ATTACH_ATTEMPTS; attempt++) {
+        if (attempt > 0)
+            nanosleep(&(struct timespec){.tv_nsec = ATTACH_PAUSE_MS * 1000000L}, NULL);
+        code = session_attach(session, info->pid, &pidfd, error);
+    }
     return code < 0 ? code : server_watch(server, pidfd);
 }
 
@@ -102,7 +111,7 @@ static enum reach_state reach_process(struct server *server, struct session *ses
     if (has_client(info->pid))
         return REACH_AWAITED;
     int code = attach_to(server, session, info, &error);
-    if (code == -EAGAIN && young)
+    if (code == -ENOTSUP && young)
         return REACH_YOUNG;
     if (code < 0)
         session_note_absent(session, info, error.message);

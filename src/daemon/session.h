@@ -114,7 +114,7 @@ bool session_had(const struct session *session, pid_t pid);
 
 /*
  * Makes a target of a process that has not the library in it, by attaching; *pidfd is readable at
- * its end. 0; -EAGAIN: it may work in a moment; or a negative errno. With a message.
+ * its end. As target_attach.
  */
 int session_attach(struct session *session, pid_t pid, int *pidfd, struct error *error);
 

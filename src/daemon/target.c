@@ -116,8 +116,9 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
     };
     target->attach = attach_open(&options, &outcome, error);
     if (target->attach == NULL) {
-        bool may_work = outcome.refusal == ATTACH_BUSY || outcome.refusal == ATTACH_UNSUPPORTED;
-        return may_work ? -EAGAIN : error->code;
+        if (outcome.refusal == ATTACH_BUSY)
+            return -EAGAIN;
+        return outcome.refusal == ATTACH_UNSUPPORTED ? -ENOTSUP : error->code;
     }
     target->was_attached = true;
     target->attach_stopped_us = outcome.stopped_us;

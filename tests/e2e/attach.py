@@ -148,7 +148,8 @@ def cycle(pid, directory, cycles, options=("-d", "10", "--quiet")):
     sizes = []
     for number in range(cycles):
         outcome, report = profile(pid, directory, *options)
-        if not check(outcome.status == 0, f"cycle {number}: {outcome.stderr[-400:]!r}"):
+        what = f"cycle {number}: {remark_of(report, pid) if report else outcome.stderr!r}"
+        if not check(outcome.status == 0, what):
             return
         heap = heap_of(report, pid)
         check("could not" not in heap["remark"], heap["remark"])
