@@ -61,7 +61,8 @@ void target_close(struct target *target);
 
 /*
  * Brings the client into the target's process, which has it not. 0; -EAGAIN: it may work in a
- * moment; or a negative errno. With a message.
+ * moment; -ENOTSUP: not with this program, unless its loader is not done yet; or a negative errno.
+ * With a message.
  */
 int target_attach(struct target *target, int ring_fd, const struct handshake_reply *reply,
                   struct error *error);
