@@ -534,6 +534,11 @@ void attach_abandon(struct attach *attach)
     free(attach);
 }
 
+void attach_tidy(void)
+{
+    tracee_release_pending();
+}
+
 int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
 {
     struct process process;

@@ -83,6 +83,9 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
 /* Frees without detaching: the hooks stay and pass through once the ring's owner is gone. */
 void attach_abandon(struct attach *attach);
 
+/* To be called now and then: lets go of threads that did not stop in time, and do now. */
+void attach_tidy(void);
+
 /*
  * Whether attach_open() would be refused, by what can be read without stopping anything (doctor).
  * 0, or a negative errno with the message and the refusal.

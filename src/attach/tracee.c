@@ -36,6 +36,10 @@
 /* Looks for stopped threads are this far apart while none is found. */
 #define POLL_NS 20000
 
+/* Threads that have not stopped in time are waited for this long before they are left for later. */
+#define RELEASE_MS 2000
+#define PENDING_MAX 1024
+
 /* More threads than the kernel allows a process: a list that does not end. */
 #define THREADS_MAX (1u << 22)
 
@@ -260,12 +264,42 @@ int tracee_stop(struct tracee *tracee)
     return code;
 }
 
-/* A thread can be let go only where it stands: one that never stopped is waited for a moment. */
-static void release_unstopped(struct tracee_thread *thread)
+/* Threads of any process that were seized and have not stopped since: should they ever, they would
+ * stand for as long as we live. */
+static pid_t pending[PENDING_MAX];
+static size_t pending_count;
+
+/* Lets a seized thread go if it stands by now. False: it does not. */
+static bool release_if_stopped(pid_t tid)
 {
-    for (int i = 0; i < 50 && !thread->gone && !thread->stopped; i++) {
-        look_at(thread);
-        nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+    struct tracee_thread thread = {.tid = tid};
+    look_at(&thread);
+    if (thread.stopped)
+        trace(PTRACE_DETACH, tid, NULL, NULL);
+    return thread.stopped || thread.gone;
+}
+
+void tracee_release_pending(void)
+{
+    for (size_t i = 0; i < pending_count;) {
+        if (release_if_stopped(pending[i]))
+            pending[i] = pending[--pending_count];
+        else
+            i++;
+    }
+}
+
+/* A thread can be let go only where it stands. One that waits in the kernel is left for later. */
+static void release_unstopped(const struct tracee *tracee)
+{
+    uint64_t deadline_us = now_us() + RELEASE_MS * UINT64_C(1000);
+    for (size_t i = 0; i < tracee->thread_count; i++) {
+        const struct tracee_thread *thread = &tracee->threads[i];
+        bool released = thread->gone || thread->stopped;
+        while (!released && !(released = release_if_stopped(thread->tid)) && now_us() < deadline_us)
+            nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+        if (!released && pending_count < PENDING_MAX)
+            pending[pending_count++] = thread->tid;
     }
 }
 
@@ -284,13 +318,10 @@ void tracee_resume(struct tracee *tracee)
     tracee_move(tracee);
     for (size_t i = 0; i < tracee->thread_count; i++) {
         struct tracee_thread *thread = &tracee->threads[i];
-        if (!thread->stopped)
-            release_unstopped(thread);
-        if (!thread->stopped || thread->gone)
-            continue;
-        trace(PTRACE_DETACH, thread->tid, NULL, NULL);
-        thread->stopped = false;
+        if (thread->stopped && !thread->gone)
+            trace(PTRACE_DETACH, thread->tid, NULL, NULL);
     }
+    release_unstopped(tracee);
     tracee->thread_count = 0;
     tracee->resumed_us = now_us();
     hurry_no_more(tracee);

@@ -58,6 +58,9 @@ int tracee_stop(struct tracee *tracee);
  * To be called once that place is there, and before the old one is gone. */
 void tracee_move(struct tracee *tracee);
 
+/* Lets threads go that did not stop in time and stand by now; to be called now and then. */
+void tracee_release_pending(void);
+
 /* Lets all threads go on, those that were moved where they were moved to. */
 void tracee_resume(struct tracee *tracee);
 

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/arch/counter.h"
 #include "wire/barrier.h"
 #include "wire/ring.h"
 
@@ -98,22 +99,27 @@ static inline uint32_t client_state(void)
     return load_acquire(&client.live->state);
 }
 
-/*
- * Accounts an allocation of size bytes on the hot path. True: nothing more is
- * due, the caller goes on to the real function. One comparison covers size 0
- * (it wraps), a due sample and a missing tick.
- */
+/* Takes size bytes of what is left, if there are as many. One comparison covers size 0 (it
+ * wraps), a due sample and a missing tick. */
+static inline bool client_take(struct ring_thread *thread, size_t size)
+{
+    if (unlikely(size - 1 >= load_relaxed(&thread->bytes_left)))
+        return false;
+    /* Between the two a signal handler may have taken them. */
+    if (unlikely(counter_subtract_own(&thread->bytes_left, size))) {
+        counter_add_own(&thread->bytes_left, size);
+        return false;
+    }
+    counter_add_own(&thread->calls, 1);
+    return true;
+}
+
+/* Accounts an allocation of size bytes on the hot path. True: nothing more is
+ * due, the caller goes on to the real function. */
 static inline bool client_count(size_t size)
 {
     struct ring_thread *thread = load_relaxed(client_cell());
-    if (unlikely(thread == NULL))
-        return false;
-    uint64_t left = thread->bytes_left;
-    if (unlikely(size - 1 >= left))
-        return false;
-    thread->bytes_left = left - size;
-    thread->calls++;
-    return true;
+    return likely(thread != NULL) && client_take(thread, size);
 }
 
 #endif

@@ -294,8 +294,8 @@ static void account_allocation(const void *memory, size_t size,
         return;
     if (unlikely(client_state() != CLIENT_ACTIVE)) {
         sampler_idle(thread);
-        thread->bytes_before += size;
-        thread->calls++;
+        counter_add_own(&thread->bytes_before, size);
+        counter_add_own(&thread->calls, 1);
         session_tick();
         return;
     }

@@ -3,11 +3,15 @@
  * allocation of s bytes is hit iff s exceeds the bytes left of the gap. */
 #include "client/sampler.h"
 
+#include "client/arch/counter.h"
 #include "wire/barrier.h"
 
 /* What a thread without a session allocates between two looks whether there is one: a look costs
  * some 20 ns. */
 #define IDLE_GAP_BYTES 65536u
+
+/* bytes_left is taken as signed where a signal handler got in between (client.h). */
+#define LOADED_BYTES_MAX (UINT64_C(1) << 62)
 
 /* SplitMix64 (Steele, Lea and Flood, 2014): one addition of state, full period,
  * and any two seeds give unrelated streams. */
@@ -42,15 +46,23 @@ static uint64_t draw_gap(uint64_t *state, uint64_t interval_bytes)
     return 64 * interval_bytes; /* once in 10^27 */
 }
 
-/* What fits below certain_bytes is loaded, so that a certain sample always ticks. */
-static void load_gap(struct ring_thread *thread, uint64_t gap, const struct sampler_rule *rule)
+/* Changes bytes_left from what it was seen as, and no total: the same is added to both words, so
+ * that what a signal handler takes meanwhile stays taken. */
+static void reload(struct ring_thread *thread, uint64_t seen_left, uint64_t left)
 {
-    uint64_t loaded = gap;
-    if (rule->certain_bytes > 0 && loaded >= rule->certain_bytes)
-        loaded = rule->certain_bytes - 1;
-    thread->gap_rest = gap - loaded;
-    thread->bytes_loaded = loaded;
-    thread->bytes_left = loaded;
+    counter_add_own(&thread->bytes_loaded, left - seen_left);
+    counter_add_own(&thread->bytes_left, left - seen_left);
+}
+
+/* What fits below certain_bytes is loaded, so that a certain sample always ticks. */
+static void load_gap(struct ring_thread *thread, uint64_t seen_left, uint64_t gap,
+                     const struct sampler_rule *rule)
+{
+    uint64_t left = gap < LOADED_BYTES_MAX ? gap : LOADED_BYTES_MAX;
+    if (rule->certain_bytes > 0 && left >= rule->certain_bytes)
+        left = rule->certain_bytes - 1;
+    thread->gap_rest = gap - left;
+    reload(thread, seen_left, left);
 }
 
 static uint64_t next_gap(struct ring_thread *thread, const struct sampler_rule *rule)
@@ -63,30 +75,30 @@ void sampler_start(struct ring_thread *thread, uint64_t seed, const struct sampl
     thread->random = seed;
     thread->bytes_before = 0;
     thread->calls = 0;
-    load_gap(thread, next_gap(thread, rule), rule);
+    thread->bytes_loaded = thread->bytes_left = 0;
+    load_gap(thread, 0, next_gap(thread, rule), rule);
 }
 
 bool sampler_count(struct ring_thread *thread, uint64_t size, const struct sampler_rule *rule,
                    const struct sampler_rule *next)
 {
-    uint64_t used = thread->bytes_loaded - thread->bytes_left;
-    uint64_t gap = thread->bytes_left + thread->gap_rest;
+    uint64_t left = load_relaxed(&thread->bytes_left);
+    bool overdrawn = (int64_t)left < 0 && -left > thread->gap_rest;
+    uint64_t gap = overdrawn ? 0 : left + thread->gap_rest;
     uint64_t weighed = size > 0 ? size : 1;
     bool sampled = size >= rule->certain_bytes || weighed > gap;
 
-    thread->bytes_before += used + size;
-    thread->calls++;
+    counter_add_own(&thread->bytes_before, size);
+    counter_add_own(&thread->calls, 1);
     if (sampled)
-        load_gap(thread, next_gap(thread, next), next);
+        load_gap(thread, left, next_gap(thread, next), next);
     else
-        load_gap(thread, gap - weighed, rule);
+        load_gap(thread, left, gap - weighed, rule);
     return sampled;
 }
 
 void sampler_idle(struct ring_thread *thread)
 {
-    thread->bytes_before += thread->bytes_loaded - thread->bytes_left;
     thread->gap_rest = 0;
-    thread->bytes_loaded = IDLE_GAP_BYTES;
-    thread->bytes_left = IDLE_GAP_BYTES;
+    reload(thread, load_relaxed(&thread->bytes_left), IDLE_GAP_BYTES);
 }

@@ -177,8 +177,10 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
     if (now_ms >= session->sample_ms) {
         session_sample_memory(session);
         session_check_guardrails(session);
-        if (!session->of_command)
+        if (!session->of_command) {
+            attach_tidy();
             reach_new(server, session);
+        }
         if (user->progress != NULL)
             user->progress(user->context, session, now_ms);
         session->sample_ms = now_ms + SAMPLE_PERIOD_MS;

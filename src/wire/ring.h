@@ -101,10 +101,10 @@ struct ring_control {
  */
 struct ring_thread {
     uint64_t bytes_left;   /* until the next slow tick; an allocation larger than this takes it */
-    uint64_t bytes_loaded; /* what bytes_left was last loaded with */
-    uint64_t bytes_before; /* bytes up to that load */
+    uint64_t bytes_loaded; /* all that bytes_left was ever loaded with, mod 2^64 */
+    uint64_t bytes_before; /* bytes that were not taken from bytes_left */
     uint64_t calls;
-    uint64_t gap_rest; /* of the drawn gap, what did not fit bytes_loaded */
+    uint64_t gap_rest; /* of the drawn gap, what did not fit bytes_left */
     uint64_t random;   /* state of the thread's generator */
     uint32_t tid;      /* 0: slot free; RING_THREAD_CLAIMED: between two threads */
     uint32_t samples;

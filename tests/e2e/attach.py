@@ -132,7 +132,7 @@ def threads():
     """500 of them, all busy."""
     with tempfile.TemporaryDirectory() as directory:
         # With the tools under a sanitizer each session takes seconds.
-        process = subprocess.Popen([program("busy_threads"), "500", "20"], stdout=subprocess.PIPE)
+        process = subprocess.Popen([program("busy_threads"), "500", "15"], stdout=subprocess.PIPE)
         check(process.stdout.readline() == b"busy\n", "it begins")
         for _ in range(3):
             outcome, report = profile(process.pid, directory, "-d", "300")
@@ -165,7 +165,7 @@ def cycles_threads():
     with tempfile.TemporaryDirectory() as directory:
         directory = os.path.join(directory, "o")
         os.mkdir(directory)
-        process = subprocess.Popen([program("busy_threads"), "8", "60"], stdout=subprocess.PIPE)
+        process = subprocess.Popen([program("busy_threads"), "8", "600"], stdout=subprocess.PIPE)
         check(process.stdout.readline() == b"busy\n", "it begins")
         time.sleep(0.3)
         sizes = cycle(process.pid, directory, CYCLES)
@@ -340,7 +340,7 @@ def daemon_killed():
 def killed_meanwhile():
     """A daemon that is killed at any moment of attaching leaves a process that goes on."""
     with scene() as (daemon, directory):
-        process = subprocess.Popen([program("busy_threads"), "4", "60"], stdout=subprocess.PIPE)
+        process = subprocess.Popen([program("busy_threads"), "4", "600"], stdout=subprocess.PIPE)
         check(process.stdout.readline() == b"busy\n", "it begins")
         code = code_of(process.pid)
         for number in range(40):

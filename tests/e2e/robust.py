@@ -110,6 +110,30 @@ def signal_storm():
             print(f"{what}: {calls} calls, {escapes} escapes, lost {profile.lost()}")
 
 
+def signal_totals():
+    """Handlers that allocate inside an allocation leave the exact totals exact: all but what the
+    loop and its handlers ask for is the same in a run without signals."""
+    for interval in (4096, 65536, 1 << 20):
+        rest = {}
+        for how in ("quiet", "storm"):
+            ours, profile = harness.profile([program("signal_storm"), how], interval, timeout=60)
+            what = f"signal_storm {how} at {interval}"
+            check(ours.status == 0, f"{what}: status {ours.status} {ours.stderr}")
+            if not check(profile is not None, f"{what}: no profile"):
+                return
+            outside = int(re.search(rb"calls: (\d+)", ours.stderr)[1])
+            handlers = int(re.search(rb"truth: allocate_in_handler \d+ (\d+)", ours.stdout)[1])
+            process = profile.process().process
+            rest[how] = (
+                process.exact_bytes - 72 * outside - 40 * handlers,
+                process.exact_calls - outside - handlers,
+            )
+        check(
+            rest["storm"] == rest["quiet"],
+            f"at {interval}: bytes and calls of the rest {rest['storm']}, in quiet {rest['quiet']}",
+        )
+
+
 def sudden_death():
     """However a process ends, all that it did up to that instant is in the profile."""
     count = 5000
@@ -238,6 +262,7 @@ CASES = {
     "threads_churn": simple("threads_churn", truth=False),
     "signals_altstack": simple("signals_altstack"),
     "signal_storm": signal_storm,
+    "signal_totals": signal_totals,
     "fibers": simple("fibers"),
     "dlopen_reuse": dlopen_reuse,
     "children": children,

@@ -16,7 +16,7 @@
 
 #include "truth.h"
 
-enum { SECONDS = 3 };
+enum { SECONDS = 8 };
 
 static int pipe_ends[2], epoll_pipe[2];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -69,12 +69,7 @@ static inline struct attached_thread *hook_count(size_t size)
     struct ring_thread *slot = load_relaxed(&thread->cell);
     if (unlikely(slot == NULL))
         return NULL;
-    uint64_t left = slot->bytes_left;
-    if (unlikely(size - 1 >= left || slot == &thread->pass))
-        return NULL;
-    slot->bytes_left = left - size;
-    slot->calls++;
-    return thread;
+    return likely(slot != &thread->pass) && client_take(slot, size) ? thread : NULL;
 }
 
 /* A slow half's call, from before the real function until after it. */
