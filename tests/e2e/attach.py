@@ -132,7 +132,7 @@ def threads():
     """500 of them, all busy."""
     with tempfile.TemporaryDirectory() as directory:
         # With the tools under a sanitizer each session takes seconds.
-        process = subprocess.Popen([program("busy_threads"), "500", "15"], stdout=subprocess.PIPE)
+        process = subprocess.Popen([program("busy_threads"), "500", "30"], stdout=subprocess.PIPE)
         check(process.stdout.readline() == b"busy\n", "it begins")
         for _ in range(3):
             outcome, report = profile(process.pid, directory, "-d", "300")
