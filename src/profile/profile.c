@@ -108,16 +108,22 @@ static double gamma_quantile(double shape, double deviations)
     return root > 0 ? shape * root * root * root : 0;
 }
 
+/* The limit on one side; `weights` is the k of profile.h. */
+static double interval_limit(double estimate, double variance, double weights, double deviations)
+{
+    double weight = variance / estimate;
+    double mean = estimate + weights * weight, spread = variance + weights * weight * weight;
+    double scale = spread / mean;
+    return scale * gamma_quantile(mean / scale, deviations);
+}
+
 struct profile_interval profile_interval95(double estimate, double variance)
 {
     const double deviations = 1.959964;
     if (!(variance > 0) || !(estimate > 0))
         return (struct profile_interval){estimate, estimate};
-    double weight = variance / estimate;
-    double mean = estimate + weight / 2, spread = variance + weight * weight / 2;
-    double scale = spread / mean, shape = mean / scale;
-    double low = scale * gamma_quantile(shape, -deviations);
-    double high = scale * gamma_quantile(shape, deviations);
+    double low = interval_limit(estimate, variance, 0.4, -deviations);
+    double high = interval_limit(estimate, variance, 0.7, deviations);
     /* The estimate itself is always inside. */
     return (struct profile_interval){low < estimate ? low : estimate,
                                      high > estimate ? high : estimate};

@@ -139,12 +139,14 @@ const char *profile_thread_name(const struct profile *profile, int32_t pid, int3
  * The 95 % interval of an estimate with this variance, both in the same unit.
  *
  * An estimate y = sum of w_i is a sum of Poisson counts, each weighted by what one sample stands
- * for; m = variance / y is the mean weight. Its truth is taken to have the gamma distribution of
- * mean y + m/2 and variance v + m^2/2: for equal weights that is Jeffreys' interval of a Poisson
- * mean (Brown, Cai and DasGupta, 2003), for others the approximation that Fay and Feuer (1997) make
- * for weighted counts. Quantiles by Wilson and Hilferty (1931). It holds the truth in 94 to 98 % of
- * cases from a single sample on, and for many samples is the normal interval. It cannot know of
- * sizes that a callsite asks for so seldom that none was sampled.
+ * for; m = variance / y is the mean weight. A limit is the quantile of the gamma distribution of
+ * mean y + k m and variance v + k m^2, the approximation that Fay and Feuer (1997) make for
+ * weighted counts. For equal weights k = 0 below and 1 above are the exact limits of a Poisson
+ * mean, and k = 1/2 is Jeffreys' interval (Brown, Cai and DasGupta, 2003), which holds the truth in
+ * 95 % on average but in 92 % in places. Here k is 0.4 below and 0.7 above: 94.1 % at the
+ * least, 95.5 on average, 98.5 at the most, for means of 4 to 40 samples. Quantiles by Wilson and
+ * Hilferty (1931). It cannot know of sizes that a callsite asks for so seldom that none was
+ * sampled.
  */
 struct profile_interval {
     double low, high;

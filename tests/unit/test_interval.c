@@ -9,17 +9,22 @@
 
 #include "profile/profile.h"
 
-static void is_jeffreys_for_equal_weights(void **state)
+static void lies_between_exact_and_jeffreys_limits(void **state)
 {
     (void)state;
-    /* Quantiles 0.025 and 0.975 of the gamma distribution of shape n + 1/2. */
+    /* Quantiles 0.025 and 0.975 of gamma distributions: of shape n and n + 1, and of n + 1/2. */
     static const struct {
-        double n, low, high;
-    } cases[] = {{1, 0.108, 4.674}, {5, 1.908, 10.960}, {20, 12.608, 30.238}, {100, 81.79, 120.96}};
+        double n, exact_low, jeffreys_low, jeffreys_high, exact_high;
+    } cases[] = {{1, 0.0253, 0.108, 4.674, 5.572},
+                 {5, 1.623, 1.908, 10.960, 11.668},
+                 {20, 12.217, 12.608, 30.28, 30.888},
+                 {100, 81.36, 81.79, 121.03, 121.63}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct profile_interval interval = profile_interval95(cases[i].n, cases[i].n);
-        assert_true(fabs(interval.low - cases[i].low) < 0.02 * cases[i].n + 0.04);
-        assert_true(fabs(interval.high - cases[i].high) < 0.01 * cases[i].n + 0.03);
+        assert_true(interval.low > cases[i].exact_low - 0.02);
+        assert_true(interval.low < cases[i].jeffreys_low + 0.02);
+        assert_true(interval.high > cases[i].jeffreys_high - 0.02);
+        assert_true(interval.high < cases[i].exact_high + 0.02);
     }
 }
 
@@ -76,14 +81,14 @@ static void holds_the_truth(void **state)
             held += count > 0 && interval.low <= means[i] && means[i] <= interval.high;
         }
         /* Counts are whole, so that no interval has 95 % everywhere. */
-        assert_true(held > 0.935 * seen && held < 0.985 * seen);
+        assert_true(held > 0.937 * seen && held < 0.988 * seen);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_jeffreys_for_equal_weights),
+        cmocka_unit_test(lies_between_exact_and_jeffreys_limits),
         cmocka_unit_test(scales_with_the_weight),
         cmocka_unit_test(is_normal_for_many_samples),
         cmocka_unit_test(is_a_point_without_variance),
