@@ -105,11 +105,6 @@ uint32_t module_generation(void)
     return load_relaxed(&generation);
 }
 
-void module_begin_generation(void)
-{
-    add_relaxed(&generation, 1);
-}
-
 void module_check_unloaded(void)
 {
     bool gone = false;
@@ -128,7 +123,7 @@ void module_check_unloaded(void)
         gone = true;
     }
     if (gone)
-        module_begin_generation();
+        add_relaxed(&generation, 1);
 }
 
 static bool text_begins(const char *text, const char *with)
