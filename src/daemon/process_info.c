@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 
 /* Deeper chains of parents are cycles of a process tree that changes as we read. */
 #define ANCESTORS_MAX 256
+/* Names are of files: 255 bytes at the most. */
+#define PATTERN_BYTES_MAX 1024
 
 static ssize_t read_proc_file(pid_t pid, const char *file, char *buffer, size_t size)
 {
@@ -138,20 +141,32 @@ const char *process_info_name(const struct process_info *info)
     return name[0] != 0 ? name : info->comm;
 }
 
-static bool names_equal(const char *have, const char *asked)
+/* What follows the last slash, up to an "@", cut to a buffer's size. */
+static size_t take_plain_name(char plain[PATTERN_BYTES_MAX], const char *name)
 {
-    have = base_name(have);
-    asked = base_name(asked);
-    size_t have_length = strcspn(have, "@"), asked_length = strcspn(asked, "@");
-    return asked_length > 0 && have_length == asked_length &&
-           memcmp(have, asked, asked_length) == 0;
+    name = base_name(name);
+    size_t length = strcspn(name, "@");
+    if (length >= PATTERN_BYTES_MAX)
+        length = PATTERN_BYTES_MAX - 1;
+    memcpy(plain, name, length);
+    plain[length] = 0;
+    return length;
+}
+
+static bool names_match(const char *have, const char *asked)
+{
+    char plain[PATTERN_BYTES_MAX], pattern[PATTERN_BYTES_MAX];
+    if (take_plain_name(pattern, asked) == 0 || take_plain_name(plain, have) == 0)
+        return false;
+    return strchr(pattern, '*') != NULL ? fnmatch(pattern, plain, 0) == 0
+                                        : strcmp(pattern, plain) == 0;
 }
 
 bool process_info_matches(const struct process_info *info, const char *name)
 {
-    return names_equal(info->executable, name) || names_equal(info->comm, name) ||
-           names_equal(process_info_name(info), name) ||
-           (info->argument_count > 0 && names_equal(info->arguments[0], name));
+    return names_match(info->executable, name) || names_match(info->comm, name) ||
+           names_match(process_info_name(info), name) ||
+           (info->argument_count > 0 && names_match(info->arguments[0], name));
 }
 
 bool process_info_shares_pids(pid_t pid)

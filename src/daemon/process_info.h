@@ -40,7 +40,8 @@ const char *process_info_name(const struct process_info *info);
 /*
  * Whether a name that was asked for means this process: the base name of its
  * executable, of its argument 0, or its comm. Of both sides only what follows the
- * last slash counts, without what follows an "@".
+ * last slash counts, without what follows an "@". A name with a "*" is a pattern
+ * as the shell has them.
  */
 bool process_info_matches(const struct process_info *info, const char *name);
 

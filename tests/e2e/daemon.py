@@ -219,6 +219,12 @@ def names_with_slashes_and_at():
         joined(daemon, process)
         session.end()
         check(heap_of(session.report(), process.pid), "a name with slashes and @ is matched")
+        session = Session(
+            daemon, os.path.join(directory, "o2"), "-n", "/some/where/sl*ed@1", "--no-startup"
+        )
+        joined(daemon, process)
+        session.end()
+        check(heap_of(session.report(), process.pid), "a pattern is matched")
         process.end()
 
 

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "daemon/diagnosis.h"
-#include "daemon/program.h"
 #include "daemon/process_info.h"
+#include "daemon/program.h"
 
 static char text[DIAGNOSIS_BYTES_MAX];
 
@@ -174,6 +174,30 @@ static void test_names_match_by_what_follows_the_slash(void **state)
     assert_false(process_info_matches(&info, "serve"));
     assert_false(process_info_matches(&info, ""));
     assert_false(process_info_matches(&info, "/"));
+    assert_false(process_info_matches(&info, "@2"));
+    assert_true(process_info_matches(&info, "server@"));
+}
+
+static void test_names_with_a_star_are_patterns(void **state)
+{
+    (void)state;
+    static const char *arguments[] = {"/opt/bin/[web]@2"};
+    struct process_info info = {.comm = "worker",
+                                .executable = "/usr/bin/server-4.1",
+                                .arguments = arguments,
+                                .argument_count = 1};
+    assert_true(process_info_matches(&info, "*"));
+    assert_true(process_info_matches(&info, "serv*"));
+    assert_true(process_info_matches(&info, "*-4.?"));
+    assert_true(process_info_matches(&info, "/any/where/w*r"));
+    assert_true(process_info_matches(&info, "serv*@7"));
+    assert_false(process_info_matches(&info, "serv*er"));
+    assert_false(process_info_matches(&info, "/usr/bin/*/x"));
+    /* Without a star it is a name, whatever else it has. */
+    assert_true(process_info_matches(&info, "[web]"));
+    assert_false(process_info_matches(&info, "worke?"));
+    struct process_info nameless = {0};
+    assert_false(process_info_matches(&nameless, "*"));
 }
 
 static void test_own_process_reads_as_it_is(void **state)
@@ -202,6 +226,7 @@ int main(void)
         cmocka_unit_test(test_garbage_in_place_of_a_program_is_survived),
         cmocka_unit_test(test_script_leads_to_its_interpreter),
         cmocka_unit_test(test_names_match_by_what_follows_the_slash),
+        cmocka_unit_test(test_names_with_a_star_are_patterns),
         cmocka_unit_test(test_own_process_reads_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
