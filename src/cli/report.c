@@ -72,6 +72,7 @@ const char *report_loss_name(size_t loss)
         [RING_LOST_NO_THREAD_SLOT] = "calls of threads beyond the 16,384th",
         [RING_LOST_LIVE_SET] = "frees (no memory to remember the allocation)",
         [RING_LOST_UNWIND] = "stacks that end before the outermost frame",
+        [RING_LOST_ABANDONED] = "records that a signal handler jumped out of",
     };
     return loss < sizeof(names) / sizeof(names[0]) ? names[loss] : NULL;
 }

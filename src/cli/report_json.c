@@ -136,8 +136,8 @@ static void print_threads(FILE *out, const struct profile *profile, const struct
 
 static void print_lost(FILE *out, const struct trace_heap_dump *status)
 {
-    static const char *const keys[] = {"overrun",        "reentrant", "no_scratch",
-                                       "no_thread_slot", "live_set",  "unwind"};
+    static const char *const keys[] = {"overrun",  "reentrant", "no_scratch", "no_thread_slot",
+                                       "live_set", "unwind",    "abandoned"};
     fputs(",\"lost\":{", out);
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         fprintf(out, "%s\"%s\":%" PRIu64, i > 0 ? "," : "", keys[i], status->lost[i]);

@@ -105,6 +105,11 @@ uint32_t module_generation(void)
     return load_relaxed(&generation);
 }
 
+void module_begin_generation(void)
+{
+    add_relaxed(&generation, 1);
+}
+
 void module_check_unloaded(void)
 {
     bool gone = false;
@@ -123,7 +128,7 @@ void module_check_unloaded(void)
         gone = true;
     }
     if (gone)
-        add_relaxed(&generation, 1);
+        module_begin_generation();
 }
 
 static bool text_begins(const char *text, const char *with)

@@ -48,6 +48,9 @@ const struct module *module_find(uintptr_t pc);
  */
 uint32_t module_generation(void);
 
+/* Begins another one. */
+void module_begin_generation(void);
+
 /* To be called after dlclose returned, and now and then (it compares the known
  * modules with the loader's, about 30 ns each): begins a new generation if one
  * of them is gone or has changed. Lock-free. */

@@ -9,7 +9,9 @@
 
 #include "client/client.h"
 #include "client/clock.h"
+#include "client/left_frame.h"
 #include "client/system.h"
+#include "client/thread_slot.h"
 #include "wire/handshake.h"
 
 /* A waiting thread looks up this often whether the daemon still lives. */
@@ -18,6 +20,106 @@
 /* The daemon looks at each ring at least ten times a second while it runs at
  * all. Where its pid cannot be seen, a heartbeat this old means that it is gone. */
 #define HEARTBEAT_LOST_MS 5000u
+
+/* Records of one thread that are known at once: signal handlers nest. */
+#define OPEN_MAX 3u
+
+/* So many records a signal handler may write before the one that it interrupted is no longer
+ * reckoned with: that would be one that was left unseen. */
+#define WRITTEN_INSIDE_MAX 4096u
+
+struct open_records {
+    uint32_t count;
+    uint32_t written_inside; /* while the outermost was open */
+    struct {
+        uint64_t position; /* as `reserved` counts */
+        uintptr_t frame;   /* of ring_writer_reserve() */
+    } record[OPEN_MAX];
+    uint64_t pad;
+} __attribute__((aligned(64)));
+
+static struct open_records *open_records; /* by slot; wiped on fork */
+
+int ring_writer_init(void)
+{
+    open_records = system_map_wiped(RING_THREADS_MAX * sizeof(*open_records));
+    return open_records != NULL ? 0 : -ENOMEM;
+}
+
+static uint16_t slot_of(const struct ring_thread *thread)
+{
+    return (uint16_t)(thread - client.threads);
+}
+
+static union record_header *record_at(uint64_t position)
+{
+    return (union record_header *)(client.data + (position & client.data_mask));
+}
+
+/* Whether the header is that of a record that this thread has begun: no other one writes such a
+ * word, whatever became of the place. */
+static bool is_begun_by(union record_header header, const struct ring_thread *thread)
+{
+    return header.type == RECORD_BUSY && header.thread == slot_of(thread);
+}
+
+static void abandon(const struct ring_thread *thread, uint64_t position)
+{
+    uint64_t in_use = load_relaxed(&client.control->reserved) - position;
+    union record_header *header = record_at(position);
+    union record_header begun = {.word = load_relaxed(&header->word)};
+    if (in_use > client.data_mask + 1 || !is_begun_by(begun, thread))
+        return; /* finished before the jump, never reserved, or stepped over */
+    union record_header abandoned = begun;
+    abandoned.type = RECORD_ABANDONED;
+    if (cas_acq_rel(&header->word, &begun.word, abandoned.word))
+        add_relaxed(&client.control->lost[RING_LOST_ABANDONED], 1);
+}
+
+/* Gives up those records of the thread that were left by a jump. */
+static void look_at_open_records(struct ring_thread *thread, struct open_records *open,
+                                 uintptr_t here)
+{
+    const struct unwind_stack_bounds *bounds = thread_slot_bounds(thread);
+    for (uint32_t i = 0; i < open->count; i++) {
+        if (!left_frame(bounds, open->record[i].frame, here))
+            continue;
+        /* With it all that stood further in. */
+        for (uint32_t inner = i; inner < open->count; inner++)
+            abandon(thread, open->record[inner].position);
+        open->count = i;
+    }
+    if (open->count == 0)
+        store_relaxed(&thread->in_ring, 0);
+}
+
+/* A record of this thread is about to be reserved there: it is known of before it can be. */
+static void open_record(struct ring_thread *thread, uint64_t position, uintptr_t here)
+{
+    struct open_records *open = &open_records[slot_of(thread)];
+    if (open->count < OPEN_MAX) {
+        open->record[open->count].position = position;
+        open->record[open->count].frame = here;
+        barrier_signal();
+        open->count++;
+    }
+    store_relaxed(&thread->in_ring, 1);
+    barrier_signal();
+}
+
+static void close_record(struct ring_thread *thread, uint64_t offset)
+{
+    struct open_records *open = &open_records[slot_of(thread)];
+    barrier_signal();
+    if (open->count > 0 && (open->record[open->count - 1].position & client.data_mask) == offset)
+        open->count--;
+    if (unlikely(open->count > 0) && ++open->written_inside > WRITTEN_INSIDE_MAX)
+        open->count = 0;
+    if (likely(open->count == 0)) {
+        open->written_inside = 0;
+        store_relaxed(&thread->in_ring, 0);
+    }
+}
 
 uint32_t ring_writer_length_max(void)
 {
@@ -101,7 +203,13 @@ static bool wait_for_space(struct ring_thread *thread, uint32_t length)
 void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
 {
     struct ring_control *control = client.control;
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    struct open_records *open = &open_records[slot_of(thread)];
     length = (length + 7) & ~7u;
+    if (likely(load_relaxed(&thread->in_ring) == 0))
+        open->count = 0; /* perhaps of the slot's last thread */
+    else
+        look_at_open_records(thread, open, here);
     uint64_t reserved = load_relaxed(&control->reserved);
     for (;;) {
         if (client_state() != CLIENT_ACTIVE)
@@ -116,38 +224,45 @@ void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
             reserved = load_relaxed(&control->reserved);
             continue;
         }
-        store_relaxed(&thread->in_ring, 1);
-        barrier_signal();
+        uint64_t position = reserved;
+        open_record(thread, position, here);
         if (likely(cas_relaxed(&control->reserved, &reserved, reserved + length))) {
-            union record_header *header = (void *)(client.data + (reserved & client.data_mask));
-            union record_header busy = {.length = length, .type = RECORD_BUSY};
+            union record_header *header = record_at(position);
+            union record_header busy = {
+                .length = length, .type = RECORD_BUSY, .thread = slot_of(thread)};
             /* Release is not needed: a reader that sees 0 here waits, and one that
              * sees this reads nothing behind it. */
             store_relaxed(&header->word, busy.word);
             return header;
         }
-        store_relaxed(&thread->in_ring, 0);
+        close_record(thread, position & client.data_mask);
     }
 }
 
-void ring_writer_commit(struct ring_thread *thread, void *record, enum record_type type)
+bool ring_writer_commit(struct ring_thread *thread, void *record, enum record_type type)
 {
     union record_header *header = record;
     union record_header ready = {.word = load_relaxed(&header->word)};
-    ready.type = type;
-    ready.thread = (uint16_t)(thread - client.threads);
-    /* The body before the type: the daemon loads the header with acquire. */
-    store_release(&header->word, ready.word);
-    barrier_signal();
-    store_relaxed(&thread->in_ring, 0);
-
-    /* One wake-up as the ring passes half full; whoever polls needs none. */
     struct ring_control *control = client.control;
     uint64_t offset = (uintptr_t)record - (uintptr_t)client.data;
+    bool in_time = is_begun_by(ready, thread);
+    if (likely(in_time)) {
+        ready.type = type;
+        /* The body before the type: the daemon loads the header with acquire. */
+        store_release(&header->word, ready.word);
+    } else {
+        add_relaxed(&control->lost[RING_LOST_ABANDONED], 1);
+    }
+    close_record(thread, offset);
+    if (unlikely(!in_time))
+        return false;
+
+    /* One wake-up as the ring passes half full; whoever polls needs none. */
     uint64_t half = (client.data_mask + 1) / 2;
     if (unlikely(((offset + ready.length) & half) != (offset & half)) &&
         load_relaxed(&control->reserved) - load_relaxed(&control->consumed) >= half) {
         add_ordered(&control->wake_futex, 1);
         system_call(SYS_futex, &control->wake_futex, FUTEX_WAKE, 1);
     }
+    return true;
 }

@@ -5,14 +5,22 @@
  * a daemon that is gone, and never inside a signal handler that interrupted a
  * write of the same thread (the reader cannot pass that write). Otherwise the
  * session ends for this process.
+ *
+ * A thread keeps in mind which records it has open. When it comes back and finds one whose writer
+ * was left by a jump, it commits that as RECORD_ABANDONED and counts it; where it cannot know, the
+ * daemon steps over the record after a time.
  */
 #ifndef HEAPPROFD_CLIENT_RING_WRITER_H
 #define HEAPPROFD_CLIENT_RING_WRITER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "wire/record.h"
 #include "wire/ring.h"
+
+/* Maps what threads keep in mind; 0 or -ENOMEM. */
+int ring_writer_init(void);
 
 /*
  * A place for a record of length bytes (rounded up to 8), marked as busy; the
@@ -21,8 +29,8 @@
  */
 void *ring_writer_reserve(struct ring_thread *thread, uint32_t length);
 
-/* Publishes it. header.length is filled in; type, heap and thread are the caller's. */
-void ring_writer_commit(struct ring_thread *thread, void *record, enum record_type type);
+/* Publishes it. False: the daemon has stepped over it, and it is counted as lost. */
+bool ring_writer_commit(struct ring_thread *thread, void *record, enum record_type type);
 
 /* Ends the session for this process, for that reason. The first reason stands. */
 void ring_writer_end_session(enum ring_client_state reason);

@@ -8,6 +8,7 @@
 #include "client/adaptive.h"
 #include "client/client.h"
 #include "client/clock.h"
+#include "client/left_frame.h"
 #include "client/module.h"
 #include "client/ring_writer.h"
 #include "client/sampler.h"
@@ -50,22 +51,12 @@ int sample_init(void)
 {
     scratches = system_map_wiped(SCRATCHES * sizeof(*scratches));
     sent_modules = system_map_wiped(SENT_MODULES * sizeof(*sent_modules));
-    return scratches != NULL && sent_modules != NULL ? 0 : -ENOMEM;
+    return scratches != NULL && sent_modules != NULL ? ring_writer_init() : -ENOMEM;
 }
 
 void sample_forget(void)
 {
     system_wipe(sent_modules, SENT_MODULES * sizeof(*sent_modules));
-}
-
-/* Whether this thread left the function that took the buffer without giving it back: a signal
- * handler's siglongjmp. Known only on the thread's own stack: that function stood further in. */
-static bool scratch_is_abandoned(const struct scratch *scratch, const struct ring_thread *thread,
-                                 uintptr_t here)
-{
-    const struct unwind_stack_bounds *bounds = thread_slot_bounds(thread);
-    uintptr_t taken_at = load_relaxed(&scratch->taken_at);
-    return taken_at < here && taken_at >= bounds->low && here < bounds->high;
 }
 
 static struct scratch *scratch_try(const struct ring_thread *thread, uintptr_t here)
@@ -75,7 +66,8 @@ static struct scratch *scratch_try(const struct ring_thread *thread, uintptr_t h
     for (uint32_t i = 0; i < SCRATCHES; i++) {
         struct scratch *scratch = &scratches[(first + i) % SCRATCHES];
         uint32_t owner = load_relaxed(&scratch->busy);
-        bool mine = owner == first + 1 && scratch_is_abandoned(scratch, thread, here);
+        bool mine = owner == first + 1 &&
+                    left_frame(thread_slot_bounds(thread), load_relaxed(&scratch->taken_at), here);
         if (!mine && (owner != 0 || !cas_acquire(&scratch->busy, &owner, first + 1)))
             continue;
         store_relaxed(&scratch->taken_at, here);
@@ -141,8 +133,7 @@ static bool send_module(struct ring_thread *thread, const struct module *module)
     record->path_length = (uint16_t)length;
     memcpy(record->bytes, module->build_id, id_length);
     memcpy(record->bytes + id_length, path, (size_t)length);
-    ring_writer_commit(thread, record, RECORD_MODULE);
-    return true;
+    return ring_writer_commit(thread, record, RECORD_MODULE);
 }
 
 static bool send_modules_of(struct ring_thread *thread, const uint64_t *frames, unsigned count,
@@ -185,8 +176,7 @@ static bool send_stack(struct ring_thread *thread, const struct unwind_walk *wal
     record->flags = truncated ? RECORD_STACK_TRUNCATED : 0;
     record->error = (uint16_t)(truncated ? UNWIND_OUTERMOST : walk->stop);
     memcpy(record->frames, frames, count * sizeof(frames[0]));
-    ring_writer_commit(thread, record, RECORD_STACK);
-    return true;
+    return ring_writer_commit(thread, record, RECORD_STACK);
 }
 
 /* Tells the daemon that addresses may have come to mean other modules. */
@@ -203,8 +193,9 @@ static void announce_generation(struct ring_thread *thread)
         !cas_relaxed(&client.live->announced_generation, &announced, generation))
         return;
     void *record = ring_writer_reserve(thread, sizeof(union record_header));
-    if (record != NULL)
-        ring_writer_commit(thread, record, RECORD_MODULES_RESET);
+    /* Without it this generation cannot be told from the last: all is sent anew in another. */
+    if (record == NULL || !ring_writer_commit(thread, record, RECORD_MODULES_RESET))
+        module_begin_generation();
 }
 
 /* Walks the stack and sees to it that the daemon has it. Its hash; 0: lost. */

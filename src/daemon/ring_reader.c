@@ -268,6 +268,8 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
             if (!dead)
                 break;
             reader->busy_bytes += header.length;
+        } else if (header.type == RECORD_ABANDONED) {
+            reader->busy_bytes += header.length;
         } else if (header.type >= RECORD_ALLOC && header.type <= RECORD_UNFREE) {
             code = take_event(&drain, header, at);
         } else {

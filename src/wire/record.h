@@ -24,6 +24,7 @@ enum record_type {
     RECORD_THREAD = 8,
     RECORD_HEAP = 9,
     RECORD_INTERVAL = 10,
+    RECORD_ABANDONED = 11, /* its writer was left by a jump: nothing in it counts */
 };
 
 /* Read and written as one 64-bit word. */

@@ -11,8 +11,8 @@
  * Producing is reserve, fill, commit, as in the kernel's BPF ring buffer:
  *   1. `reserved` is advanced by compare-and-swap; the order of reservations
  *      is the total order of events.
- *   2. At once the record's header is stored with type RECORD_BUSY and the true
- *      length, so that a reader can step over a record whose writer died.
+ *   2. At once the record's header is stored with type RECORD_BUSY, its thread and
+ *      the true length, so that a reader can step over a record whose writer died.
  *   3. The body is filled, and the header stored again with its true type
  *      (release).
  * The reader zeroes what it has consumed before it advances `consumed`
@@ -60,6 +60,7 @@ enum ring_loss {
     RING_LOST_NO_THREAD_SLOT, /* calls of threads beyond RING_THREADS_MAX */
     RING_LOST_LIVE_SET,       /* live set could not grow: the sample's free will not be seen */
     RING_LOST_UNWIND,         /* stacks that ended in an error (the sample is kept) */
+    RING_LOST_ABANDONED,      /* records whose writer was left by a jump, or came too late */
     RING_LOSS_COUNT = 16,
 };
 
@@ -109,7 +110,7 @@ struct ring_thread {
     uint32_t tid;      /* 0: slot free; RING_THREAD_CLAIMED: between two threads */
     uint32_t samples;
     uint16_t rule;    /* number of the interval by which the gap was drawn */
-    uint16_t in_ring; /* 1 between reserve and commit: a nested signal handler must not wait */
+    uint16_t in_ring; /* 1 while a record of its is open: a nested signal handler must not wait */
     uint32_t inside;  /* 1 while the thread accounts a sample: nothing may change under it */
 };
 

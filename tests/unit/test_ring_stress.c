@@ -16,6 +16,7 @@
 #include "client/client.h"
 #include "client/clock.h"
 #include "client/ring_writer.h"
+#include "client/thread_slot.h"
 #include "daemon/clock.h"
 #include "daemon/ring_reader.h"
 #include "wire/handshake.h"
@@ -35,6 +36,15 @@ uint64_t clock_now_ms(void)
 uint64_t clock_now_us(void)
 {
     return clock_read_ns(CLOCK_MONOTONIC) / 1000;
+}
+
+/* All of what the tests run on is the thread's own stack. */
+static struct unwind_stack_bounds whole_stack = {.low = 1, .high = UINTPTR_MAX};
+
+struct unwind_stack_bounds *thread_slot_bounds(const struct ring_thread *thread)
+{
+    (void)thread;
+    return &whole_stack;
 }
 
 static struct ring_reader reader;
@@ -101,10 +111,9 @@ static void *write_records(void *argument)
     return NULL;
 }
 
-static void test_nothing_is_lost_torn_or_disordered(void **state)
+static int open_ring(void **state)
 {
     (void)state;
-    pthread_t threads[THREADS];
     int memfd;
     assert_int_equal(0, ring_reader_open(&reader, 64u << 10, &memfd));
     close(memfd);
@@ -113,6 +122,137 @@ static void test_nothing_is_lost_torn_or_disordered(void **state)
     client.data = reader.data;
     client.data_mask = reader.data_bytes - 1;
     client.flags = HANDSHAKE_BLOCK_CLIENT;
+    taken = torn = disordered = 0;
+    for (int i = 0; i < THREADS; i++)
+        next_ordinal[i] = 0;
+    return 0;
+}
+
+static int close_ring(void **state)
+{
+    (void)state;
+    ring_reader_close(&reader);
+    return 0;
+}
+
+/* Takes room on the stack that the optimizer cannot take back. */
+static inline void stand_deeper(void *room)
+{
+    __asm__ volatile("" : : "r"(room) : "memory");
+}
+
+/* As a writer that a jump leaves: its frame is gone, its record is open. */
+static __attribute__((noinline)) void *leave_open(struct ring_thread *thread, uint32_t bytes)
+{
+    char room[256];
+    stand_deeper(room);
+    void *record = ring_writer_reserve(thread, bytes);
+    stand_deeper(room);
+    return record;
+}
+
+/* Time passes until the daemon has stepped over what was left open. */
+static void step_over(struct ring_thread *thread)
+{
+    thread->in_ring = 0;
+    ring_reader_unstick(&reader, 1);
+    ring_reader_unstick(&reader, 1 + RING_ABANDONED_MS);
+    assert_int_equal(reader.control->reserved, reader.control->consumed);
+}
+
+static __attribute__((noinline)) bool write_free(struct ring_thread *thread, uint32_t ordinal)
+{
+    struct record_free *record = ring_writer_reserve(thread, sizeof(*record));
+    record->address = expected_address((uint16_t)(thread - client.threads), ordinal);
+    record->ordinal = ordinal;
+    return ring_writer_commit(thread, record, RECORD_FREE);
+}
+
+/* A handler stands further in than what it interrupts. */
+static __attribute__((noinline)) bool write_free_deeper(struct ring_thread *thread,
+                                                        uint32_t ordinal)
+{
+    char room[1024];
+    stand_deeper(room);
+    bool written = write_free(thread, ordinal);
+    stand_deeper(room);
+    return written;
+}
+
+static void test_record_that_was_left_is_given_up_at_once(void **state)
+{
+    (void)state;
+    leave_open(&client.threads[2], sizeof(struct record_free));
+    assert_int_equal(1, client.threads[2].in_ring);
+    assert_true(write_free(&client.threads[2], 0));
+    assert_int_equal(0, client.threads[2].in_ring);
+    assert_int_equal(1, reader.control->lost[RING_LOST_ABANDONED]);
+    assert_true(ring_reader_drain(&reader, false, &visitor, NULL) > 0);
+    assert_int_equal(1, taken);
+    assert_int_equal(0, torn);
+    assert_int_equal(sizeof(struct record_free), reader.busy_bytes);
+    assert_int_equal(reader.control->reserved, reader.control->consumed);
+}
+
+static void test_record_around_a_handler_stays_open(void **state)
+{
+    (void)state;
+    struct ring_thread *thread = &client.threads[2];
+    struct record_free *outer = ring_writer_reserve(thread, sizeof(*outer));
+    assert_true(write_free_deeper(thread, 1));
+    assert_int_equal(1, thread->in_ring);
+    outer->address = expected_address(2, 0);
+    outer->ordinal = 0;
+    assert_true(ring_writer_commit(thread, outer, RECORD_FREE));
+    assert_int_equal(0, thread->in_ring);
+    assert_int_equal(0, reader.control->lost[RING_LOST_ABANDONED]);
+    assert_true(ring_reader_drain(&reader, false, &visitor, NULL) > 0);
+    assert_int_equal(2, taken);
+    assert_int_equal(0, torn + disordered);
+}
+
+static void test_record_that_comes_too_late_is_not_published(void **state)
+{
+    (void)state;
+    struct ring_thread *thread = &client.threads[2];
+    void *late = leave_open(thread, sizeof(struct record_free));
+    step_over(thread);
+    assert_false(ring_writer_commit(thread, late, RECORD_FREE));
+    assert_int_equal(1, reader.control->lost[RING_LOST_ABANDONED]);
+    assert_true(write_free(thread, 0));
+    assert_true(ring_reader_drain(&reader, false, &visitor, NULL) > 0);
+    assert_int_equal(1, taken);
+    assert_int_equal(0, torn);
+}
+
+/* The place of a record that was left may be another thread's by now. */
+static void test_place_of_another_is_not_given_up(void **state)
+{
+    (void)state;
+    struct ring_thread *thread = &client.threads[2], *other = &client.threads[3];
+    void *left = leave_open(thread, 64);
+    step_over(thread);
+    while (reader.control->reserved < reader.data_bytes) {
+        leave_open(other, 64);
+        step_over(other);
+    }
+    struct record_free *others = leave_open(other, 64);
+    assert_ptr_equal(left, others);
+    thread->in_ring = 1; /* it has not been back since */
+    assert_true(write_free(thread, 0));
+    assert_int_equal(0, reader.control->lost[RING_LOST_ABANDONED]);
+    others->address = expected_address(3, 0);
+    others->ordinal = 0;
+    assert_true(ring_writer_commit(other, others, RECORD_FREE));
+    assert_true(ring_reader_drain(&reader, false, &visitor, NULL) > 0);
+    assert_int_equal(2, taken);
+    assert_int_equal(0, torn + disordered);
+}
+
+static void test_nothing_is_lost_torn_or_disordered(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(0, pthread_create(&threads[i], NULL, write_records, &client.threads[i]));
 
@@ -129,13 +269,23 @@ static void test_nothing_is_lost_torn_or_disordered(void **state)
     assert_int_equal(0, disordered);
     assert_int_equal(0, reader.control->waiters);
     assert_int_equal(RING_CLIENT_RUNNING, reader.control->client_state);
-    ring_reader_close(&reader);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_is_lost_torn_or_disordered),
+        cmocka_unit_test_setup_teardown(test_nothing_is_lost_torn_or_disordered, open_ring,
+                                        close_ring),
+        cmocka_unit_test_setup_teardown(test_record_that_was_left_is_given_up_at_once, open_ring,
+                                        close_ring),
+        cmocka_unit_test_setup_teardown(test_record_around_a_handler_stays_open, open_ring,
+                                        close_ring),
+        cmocka_unit_test_setup_teardown(test_record_that_comes_too_late_is_not_published, open_ring,
+                                        close_ring),
+        cmocka_unit_test_setup_teardown(test_place_of_another_is_not_given_up, open_ring,
+                                        close_ring),
     };
+    if (ring_writer_init() != 0)
+        return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
