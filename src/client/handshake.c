@@ -17,10 +17,18 @@
 
 #define SOCKET_PATH_MAX sizeof(((struct sockaddr_un *)0)->sun_path)
 
-const char *handshake_socket_of_command(void)
+static char socket_of_command[SOCKET_PATH_MAX];
+
+void handshake_init(void)
 {
     const char *path = environment_get(HANDSHAKE_SOCKET_ENV);
-    return path != NULL && strlen(path) < SOCKET_PATH_MAX ? path : "";
+    if (path != NULL && strlen(path) < SOCKET_PATH_MAX)
+        strcpy(socket_of_command, path);
+}
+
+const char *handshake_socket_of_command(void)
+{
+    return socket_of_command;
 }
 
 /* A connected socket, or a negative errno. */

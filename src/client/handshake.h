@@ -9,7 +9,10 @@
 
 #include "wire/handshake.h"
 
-/* Where the command's profiler listens, from the environment; "": nowhere. */
+/* Copies what the environment says, before the program writes its title over it. */
+void handshake_init(void);
+
+/* Where the command's profiler listens; "": nowhere. */
 const char *handshake_socket_of_command(void);
 
 /*

@@ -49,6 +49,7 @@ static int set_up(void)
         unwind_init() != 0)
         return -ENOMEM;
     clock_init();
+    handshake_init();
     invitation_init();
     live->state = CLIENT_CONNECTING;
     client.live = live;
