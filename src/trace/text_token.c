@@ -1,0 +1,273 @@
+/* See text_token.h. */
+#include "trace/text_token.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FOUND_SHOWN_BYTES 40
+
+void text_scanner_fail(struct text_scanner *scanner, const char *format, ...)
+{
+    char what[400];
+    va_list arguments;
+    if (scanner->code < 0)
+        return;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
+    scanner->code = error_set(scanner->error, -EINVAL, "%u:%u: %s", scanner->token.line,
+                              scanner->token.column, what);
+}
+
+static bool is_word_start(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static void skip_blanks(struct text_scanner *scanner)
+{
+    for (; scanner->at < scanner->end; scanner->at++) {
+        if (*scanner->at == '#') {
+            while (scanner->at < scanner->end && *scanner->at != '\n')
+                scanner->at++;
+            if (scanner->at == scanner->end)
+                return;
+        }
+        if (*scanner->at == '\n') {
+            scanner->line++;
+            scanner->line_start = scanner->at + 1;
+        } else if (*scanner->at == 0 || strchr(" \t\r\v\f", *scanner->at) == NULL) {
+            return;
+        }
+    }
+}
+
+/* A string ends on its line; what follows a backslash is no quote. */
+static void scan_string(struct text_scanner *scanner)
+{
+    char quote = *scanner->at++;
+    while (scanner->at < scanner->end && *scanner->at != quote && *scanner->at != '\n') {
+        if (*scanner->at == '\\' && scanner->at + 1 < scanner->end && scanner->at[1] != '\n')
+            scanner->at++;
+        scanner->at++;
+    }
+    if (scanner->at >= scanner->end || *scanner->at != quote) {
+        text_scanner_fail(
+            scanner, "the string that begins here has no end on this line: %c is missing", quote);
+        scanner->at = scanner->end;
+        return;
+    }
+    scanner->at++;
+}
+
+/* A number may hold a sign behind its exponent: 1.5e-3; in a hexadecimal one, e is a digit. */
+static void scan_number(struct text_scanner *scanner)
+{
+    const char *start = scanner->at, *end = scanner->end;
+    bool is_hex = end - start > 1 && *start == '0' && (start[1] == 'x' || start[1] == 'X');
+    for (; scanner->at < end; scanner->at++) {
+        char c = *scanner->at;
+        bool is_exponent_sign = (c == '+' || c == '-') && !is_hex && scanner->at > start &&
+                                (scanner->at[-1] == 'e' || scanner->at[-1] == 'E');
+        if (!is_word_start(c) && !is_digit(c) && c != '.' && !is_exponent_sign)
+            return;
+    }
+}
+
+static void scan_word(struct text_scanner *scanner)
+{
+    while (scanner->at < scanner->end && (is_word_start(*scanner->at) || is_digit(*scanner->at)))
+        scanner->at++;
+}
+
+void text_scanner_advance(struct text_scanner *scanner)
+{
+    struct text_token *token = &scanner->token;
+    skip_blanks(scanner);
+    *token = (struct text_token){.start = scanner->at,
+                                 .line = scanner->line,
+                                 .column = (unsigned)(scanner->at - scanner->line_start) + 1};
+    if (scanner->at >= scanner->end)
+        return;
+    char c = *scanner->at;
+    if (c == '"' || c == '\'') {
+        token->kind = TEXT_TOKEN_STRING;
+        scan_string(scanner);
+    } else if (is_word_start(c)) {
+        token->kind = TEXT_TOKEN_WORD;
+        scan_word(scanner);
+    } else if (is_digit(c) ||
+               (c == '.' && scanner->at + 1 < scanner->end && is_digit(scanner->at[1]))) {
+        token->kind = TEXT_TOKEN_NUMBER;
+        scan_number(scanner);
+    } else {
+        token->kind = TEXT_TOKEN_SIGN;
+        scanner->at++;
+    }
+    token->length = (size_t)(scanner->at - token->start);
+}
+
+void text_scanner_open(struct text_scanner *scanner, const char *text, size_t length,
+                       struct error *error)
+{
+    *scanner = (struct text_scanner){
+        .at = text, .end = text + length, .line_start = text, .line = 1, .error = error};
+    text_scanner_advance(scanner);
+}
+
+bool text_scanner_is_sign(const struct text_scanner *scanner, char sign)
+{
+    return scanner->token.kind == TEXT_TOKEN_SIGN && *scanner->token.start == sign;
+}
+
+bool text_scanner_accept(struct text_scanner *scanner, char sign)
+{
+    if (!text_scanner_is_sign(scanner, sign))
+        return false;
+    text_scanner_advance(scanner);
+    return true;
+}
+
+const char *text_scanner_found(const struct text_scanner *scanner, char text[TEXT_FOUND_BYTES])
+{
+    const struct text_token *token = &scanner->token;
+    if (token->kind == TEXT_TOKEN_END)
+        return "the end of the text";
+    size_t shown = token->length < FOUND_SHOWN_BYTES ? token->length : FOUND_SHOWN_BYTES;
+    char *to = text;
+    *to++ = '\'';
+    for (size_t i = 0; i < shown; i++)
+        *to++ = token->start[i] >= ' ' && token->start[i] < 0x7f ? token->start[i] : '?';
+    strcpy(to, shown < token->length ? "...'" : "'");
+    return text;
+}
+
+/* --- what a string stands for --- */
+
+static int hex_digit(char c)
+{
+    if (is_digit(c))
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Up to `most` digits of this base from *at on; how many there were. */
+static unsigned take_digits(const char **at, const char *end, int base, unsigned most,
+                            uint32_t *value)
+{
+    unsigned digits = 0;
+    *value = 0;
+    for (; digits < most && *at < end; digits++, (*at)++) {
+        int digit = is_word_start(**at) || is_digit(**at) ? hex_digit(**at) : -1;
+        if (digit < 0 || digit >= base)
+            break;
+        *value = *value * (uint32_t)base + (uint32_t)digit;
+    }
+    return digits;
+}
+
+static bool put_utf8(struct proto_buffer *content, uint32_t point)
+{
+    uint8_t bytes[4];
+    size_t length = 0;
+    if (point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
+        return false;
+    if (point < 0x80) {
+        bytes[length++] = (uint8_t)point;
+    } else if (point < 0x800) {
+        bytes[length++] = (uint8_t)(0xc0 | point >> 6);
+    } else if (point < 0x10000) {
+        bytes[length++] = (uint8_t)(0xe0 | point >> 12);
+        bytes[length++] = (uint8_t)(0x80 | (point >> 6 & 0x3f));
+    } else {
+        bytes[length++] = (uint8_t)(0xf0 | point >> 18);
+        bytes[length++] = (uint8_t)(0x80 | (point >> 12 & 0x3f));
+        bytes[length++] = (uint8_t)(0x80 | (point >> 6 & 0x3f));
+    }
+    if (point >= 0x80)
+        bytes[length++] = (uint8_t)(0x80 | (point & 0x3f));
+    proto_put_raw(content, bytes, length);
+    return true;
+}
+
+/* \u and \U. Two that are the halves of one character, as UTF-16 has them, make that one. */
+static bool take_code_point(const char **at, const char *end, unsigned digits,
+                            struct proto_buffer *content)
+{
+    uint32_t point, low;
+    if (take_digits(at, end, 16, digits, &point) != digits)
+        return false;
+    if (digits == 4 && point >= 0xd800 && point < 0xdc00) {
+        const char *second = *at + 2;
+        if (end - *at < 6 || (*at)[0] != '\\' || (*at)[1] != 'u' ||
+            take_digits(&second, end, 16, 4, &low) != 4 || low < 0xdc00 || low >= 0xe000)
+            return false;
+        point = 0x10000 + ((point - 0xd800) << 10) + (low - 0xdc00);
+        *at = second;
+    }
+    return put_utf8(content, point);
+}
+
+/* One escape, from behind its backslash. */
+static bool take_escape(const char **at, const char *end, struct proto_buffer *content)
+{
+    static const char names[] = "abfnrtv\\'\"?", bytes[] = "\a\b\f\n\r\t\v\\'\"?";
+    uint32_t value = 0;
+    const char *name = **at != 0 ? strchr(names, **at) : NULL;
+    if (name != NULL) {
+        (*at)++;
+        proto_put_raw(content, &bytes[name - names], 1);
+        return true;
+    }
+    char c = **at;
+    if (c == 'u' || c == 'U') {
+        (*at)++;
+        return take_code_point(at, end, c == 'u' ? 4 : 8, content);
+    }
+    bool is_hex = c == 'x' || c == 'X';
+    *at += is_hex;
+    if (take_digits(at, end, is_hex ? 16 : 8, is_hex ? 2 : 3, &value) == 0 || value > 255)
+        return false;
+    uint8_t byte = (uint8_t)value;
+    proto_put_raw(content, &byte, 1);
+    return true;
+}
+
+void text_scanner_take_string(struct text_scanner *scanner, bool zero_allowed,
+                              struct proto_buffer *content)
+{
+    char found[TEXT_FOUND_BYTES];
+    const char *at = scanner->token.start + 1;
+    const char *end = scanner->token.start + scanner->token.length - 1;
+    while (at < end) {
+        const char *start = at++;
+        size_t length_before = content->length;
+        bool is_good = true;
+        if (*start == '\\')
+            is_good = at < end && take_escape(&at, end, content);
+        else
+            proto_put_raw(content, start, 1);
+        if (!is_good) {
+            text_scanner_fail(scanner, "the string %s has an escape that is none: %.*s",
+                              text_scanner_found(scanner, found),
+                              (int)(end - start < 10 ? end - start : 10), start);
+            return;
+        }
+        if (!zero_allowed && content->length > length_before &&
+            content->bytes[length_before] == 0) {
+            text_scanner_fail(scanner, "the string %s has a zero byte, which no name can have",
+                              text_scanner_found(scanner, found));
+            return;
+        }
+    }
+    text_scanner_advance(scanner);
+}

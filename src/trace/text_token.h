@@ -1,0 +1,59 @@
+/*
+ * The tokens of protobuf's text format, each with its line and column, and the bytes that a string
+ * in quotes stands for. Knows nothing of messages: see text_format.h.
+ */
+#ifndef HEAPPROFD_TRACE_TEXT_TOKEN_H
+#define HEAPPROFD_TRACE_TEXT_TOKEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "trace/proto_buffer.h"
+#include "util/error.h"
+
+enum text_token_kind {
+    TEXT_TOKEN_END,
+    TEXT_TOKEN_WORD,
+    TEXT_TOKEN_NUMBER,
+    TEXT_TOKEN_STRING, /* with its quotes */
+    TEXT_TOKEN_SIGN,   /* one byte: any other */
+};
+
+struct text_token {
+    enum text_token_kind kind;
+    const char *start;
+    size_t length;
+    unsigned line, column; /* from 1; a column is a byte */
+};
+
+struct text_scanner {
+    const char *at, *end, *line_start;
+    unsigned line;
+    struct text_token token; /* the next one */
+    struct error *error;
+    int code; /* 0 until the first failure */
+};
+
+/* Makes the first token the next one. */
+void text_scanner_open(struct text_scanner *scanner, const char *text, size_t length,
+                       struct error *error);
+void text_scanner_advance(struct text_scanner *scanner);
+
+/* Notes a failure at the next token; the first one stays. */
+void text_scanner_fail(struct text_scanner *scanner, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+bool text_scanner_is_sign(const struct text_scanner *scanner, char sign);
+/* Whether it is that sign, which is then behind us. */
+bool text_scanner_accept(struct text_scanner *scanner, char sign);
+
+#define TEXT_FOUND_BYTES 64
+/* What stands there, for a message. */
+const char *text_scanner_found(const struct text_scanner *scanner, char text[TEXT_FOUND_BYTES]);
+
+/* Appends the bytes of the string that is the next token, and goes on; fails at an escape that is
+ * none, and at a zero byte unless the field may have them. */
+void text_scanner_take_string(struct text_scanner *scanner, bool zero_allowed,
+                              struct proto_buffer *content);
+
+#endif
