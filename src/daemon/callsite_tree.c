@@ -10,17 +10,10 @@
 
 #define TABLE_SIZE_FIRST 256u
 
-static uint64_t mix(uint64_t value)
-{
-    value *= UINT64_C(0x9E3779B97F4A7C15);
-    value ^= value >> 32;
-    value *= UINT64_C(0xD6E8FEB86659FD93);
-    return value ^ (value >> 32);
-}
-
 static uint64_t node_hash(const struct callsite_node *node)
 {
-    return mix(node->pc + mix(((uint64_t)node->parent << 32) | node->module));
+    return callsite_tree_mix(node->pc +
+                             callsite_tree_mix(((uint64_t)node->parent << 32) | node->module));
 }
 
 int callsite_tree_init(struct callsite_tree *tree)
@@ -186,7 +179,7 @@ static uint32_t node_intern(struct callsite_tree *tree, uint32_t parent, uint32_
 
 static struct callsite_stack *stack_place(struct callsite_stack *stacks, size_t size, uint64_t hash)
 {
-    size_t position = mix(hash) & (size - 1);
+    size_t position = callsite_tree_mix(hash) & (size - 1);
     while (stacks[position].hash != 0 && stacks[position].hash != hash)
         position = (position + 1) & (size - 1);
     return &stacks[position];

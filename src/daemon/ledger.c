@@ -11,10 +11,6 @@
 #include "wire/barrier.h"
 #include "wire/sampling.h"
 
-#define FIGURES_NONE UINT32_MAX
-#define FIGURES_MAX (64u << 20)
-#define FIGURES_INDEX_FIRST 256u
-
 /* Direct-mapped, both: one load saves an exp (20 to 40 ns) or two look-ups.
  * Programs allocate few distinct sizes and from few stacks at a time. */
 #define WEIGHTS_CACHED 1024u
@@ -29,7 +25,7 @@ struct weight {
     double count_variance; /* (1-p)/p^2 */
 };
 
-struct figures_key {
+struct cached_figures {
     uint64_t stack; /* hash */
     uint32_t thread;
     uint8_t heap, interval;
@@ -50,10 +46,7 @@ struct ledger {
     struct live_table live;
     struct callsite_tree callsites;
 
-    struct ledger_figures *figures;
-    size_t figures_count, figures_capacity;
-    uint32_t *index; /* of figures by what they are for; 0: empty, else index + 1 */
-    size_t index_size;
+    struct figures_table figures;
 
     struct ledger_heap heaps[LEDGER_HEAPS_MAX];
     size_t heap_count;
@@ -67,7 +60,7 @@ struct ledger {
 
     struct ledger_counts counts;
     struct weight weights[WEIGHTS_CACHED];
-    struct figures_key figures_cache[FIGURES_CACHED];
+    struct cached_figures figures_cache[FIGURES_CACHED];
 };
 
 struct ledger *ledger_open(uint64_t interval_bytes)
@@ -80,11 +73,9 @@ struct ledger *ledger_open(uint64_t interval_bytes)
     strcpy(ledger->heaps[0].name, "libc.malloc");
     ledger->heaps[0].interval_bytes = interval_bytes;
     ledger->heap_count = 1;
-    ledger->index = calloc(FIGURES_INDEX_FIRST, sizeof(*ledger->index));
-    ledger->index_size = FIGURES_INDEX_FIRST;
     ledger->threads = calloc(8, sizeof(*ledger->threads));
     ledger->thread_capacity = 8;
-    if (ledger->index == NULL || ledger->threads == NULL ||
+    if (ledger->threads == NULL || figures_table_init(&ledger->figures) < 0 ||
         callsite_tree_init(&ledger->callsites) < 0) {
         ledger_close(ledger);
         return NULL;
@@ -100,8 +91,7 @@ void ledger_close(struct ledger *ledger)
         return;
     live_table_clear(&ledger->live);
     callsite_tree_clear(&ledger->callsites);
-    free(ledger->figures);
-    free(ledger->index);
+    figures_table_clear(&ledger->figures);
     free(ledger->slots);
     free(ledger->threads);
     free(ledger);
@@ -143,89 +133,54 @@ static const struct weight *weight_of(struct ledger *ledger, uint64_t size, uint
 
 /* --- figures --- */
 
-static uint64_t figures_hash(uint32_t node, uint32_t thread, uint8_t heap, uint8_t interval)
-{
-    uint64_t hash = ((uint64_t)node << 32 | thread << 16 | (uint32_t)heap << 8 | interval);
-    hash *= UINT64_C(0x9E3779B97F4A7C15);
-    hash ^= hash >> 32;
-    hash *= UINT64_C(0xD6E8FEB86659FD93);
-    return hash ^ (hash >> 32);
-}
-
-static int figures_index_grow(struct ledger *ledger)
-{
-    size_t size = ledger->index_size * 2;
-    uint32_t *index = calloc(size, sizeof(*index));
-    if (index == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < ledger->figures_count; i++) {
-        const struct ledger_figures *figures = &ledger->figures[i];
-        size_t position =
-            figures_hash(figures->node, figures->thread, figures->heap, figures->interval) &
-            (size - 1);
-        while (index[position] != 0)
-            position = (position + 1) & (size - 1);
-        index[position] = (uint32_t)i + 1;
-    }
-    free(ledger->index);
-    ledger->index = index;
-    ledger->index_size = size;
-    return 0;
-}
-
-static uint32_t figures_intern(struct ledger *ledger, uint32_t node, uint32_t thread, uint8_t heap,
-                               uint8_t interval)
-{
-    if (ledger->figures_count * 4 >= ledger->index_size * 3 && figures_index_grow(ledger) < 0)
-        return FIGURES_NONE;
-    size_t mask = ledger->index_size - 1;
-    size_t position = figures_hash(node, thread, heap, interval) & mask;
-    while (ledger->index[position] != 0) {
-        uint32_t known = ledger->index[position] - 1;
-        const struct ledger_figures *figures = &ledger->figures[known];
-        if (figures->node == node && figures->thread == thread && figures->heap == heap &&
-            figures->interval == interval)
-            return known;
-        position = (position + 1) & mask;
-    }
-    if (ledger->figures_count >= FIGURES_MAX ||
-        array_reserve(&ledger->figures, &ledger->figures_capacity, ledger->figures_count, 1,
-                      sizeof(*ledger->figures)) < 0)
-        return FIGURES_NONE;
-    /* Nothing was live here at any peak so far. */
-    ledger->figures[ledger->figures_count] = (struct ledger_figures){
-        .node = node,
-        .thread = (uint16_t)thread,
-        .heap = heap,
-        .interval = interval,
-        .epoch = ledger->heaps[heap].epoch,
-    };
-    ledger->index[position] = (uint32_t)ledger->figures_count + 1;
-    return (uint32_t)ledger->figures_count++;
-}
-
-static uint32_t figures_of(struct ledger *ledger, const struct heap_event *event, uint32_t thread)
+static struct cached_figures *cached_figures(struct ledger *ledger, const struct heap_event *event,
+                                             uint32_t thread)
 {
     uint64_t hash = event->stack ^ (uint64_t)thread * UINT64_C(0x9E3779B97F4A7C15);
-    struct figures_key *cached = &ledger->figures_cache[(hash ^ hash >> 32) % FIGURES_CACHED];
-    if (likely(cached->stack == event->stack && cached->thread == thread &&
-               cached->heap == event->heap && cached->interval == event->interval && cached->known))
-        return cached->figures;
+    return &ledger->figures_cache[(hash ^ hash >> 32) % FIGURES_CACHED];
+}
 
+static bool is_cached(const struct cached_figures *cached, const struct heap_event *event,
+                      uint32_t thread)
+{
+    return cached->stack == event->stack && cached->thread == thread &&
+           cached->heap == event->heap && cached->interval == event->interval && cached->known;
+}
+
+static struct figures_key figures_key(const struct ledger *ledger, const struct heap_event *event,
+                                      uint32_t thread)
+{
     uint32_t node = callsite_tree_find(&ledger->callsites, event->stack);
     if (node == CALLSITE_ROOT)
         node = ledger->callsites.unknown;
-    uint32_t found = figures_intern(ledger, node, thread, event->heap, (uint8_t)event->interval);
+    return (struct figures_key){node, thread, event->heap, (uint8_t)event->interval};
+}
+
+static void cache_figures(struct ledger *ledger, const struct heap_event *event, uint32_t thread,
+                          uint32_t node, uint32_t figures)
+{
     /* An unknown stack may yet be sent: it is not remembered. */
-    if (found != FIGURES_NONE && node != ledger->callsites.unknown) {
-        *cached = (struct figures_key){.stack = event->stack,
-                                       .thread = thread,
-                                       .heap = event->heap,
-                                       .interval = (uint8_t)event->interval,
-                                       .known = 1,
-                                       .figures = found};
-    }
-    return found;
+    if (node == ledger->callsites.unknown)
+        return;
+    *cached_figures(ledger, event, thread) =
+        (struct cached_figures){.stack = event->stack,
+                                .thread = thread,
+                                .heap = event->heap,
+                                .interval = (uint8_t)event->interval,
+                                .known = 1,
+                                .figures = figures};
+}
+
+/* The figures of an ALLOC, made if there are none. */
+static uint32_t figures_of(struct ledger *ledger, const struct heap_event *event, uint32_t thread)
+{
+    struct figures_key key = figures_key(ledger, event, thread);
+    /* Nothing was live there at any peak so far. */
+    uint32_t figures =
+        figures_table_intern(&ledger->figures, key, ledger->heaps[event->heap].epoch);
+    if (figures != FIGURES_NONE)
+        cache_figures(ledger, event, thread, key.node, figures);
+    return figures;
 }
 
 static void figures_note_peak(struct ledger_figures *figures, uint64_t epoch)
@@ -242,7 +197,7 @@ static void figures_note_peak(struct ledger_figures *figures, uint64_t epoch)
 static struct ledger_figures *figures_change(struct ledger *ledger, uint32_t index,
                                              struct ledger_heap **heap)
 {
-    struct ledger_figures *figures = &ledger->figures[index];
+    struct ledger_figures *figures = figures_table_change(&ledger->figures, index);
     *heap = &ledger->heaps[figures->heap];
     if (figures->epoch != (*heap)->epoch)
         figures_note_peak(figures, (*heap)->epoch);
@@ -314,7 +269,8 @@ static struct ledger_slot *slot_at(struct ledger *ledger, uint16_t slot)
     return &ledger->slots[slot];
 }
 
-static int apply_alloc(struct ledger *ledger, const struct heap_event *event)
+/* index: of its figures, FIGURES_NONE if they are not known yet. */
+static int apply_alloc(struct ledger *ledger, const struct heap_event *event, uint32_t index)
 {
     uint64_t key = sample_key(event->address, event->heap);
     if (event->heap >= LEDGER_HEAPS_MAX || key == 0 || event->interval >= LEDGER_INTERVALS_MAX ||
@@ -328,8 +284,7 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event)
     struct ledger_slot *slot = slot_at(ledger, event->thread);
     if (slot == NULL)
         return -ENOMEM;
-    uint32_t index = figures_of(ledger, event, slot->thread);
-    if (index == FIGURES_NONE)
+    if (index == FIGURES_NONE && (index = figures_of(ledger, event, slot->thread)) == FIGURES_NONE)
         return -ENOMEM;
 
     bool lost_free = event->flags & RECORD_ALLOC_LOST_FREE, added;
@@ -396,7 +351,7 @@ static int apply_free(struct ledger *ledger, const struct heap_event *event)
     slot->freed_time_ms = event->time_ms;
     slot->freed_temporary = sample->ordinal == event->ordinal &&
                             slot->thread != LEDGER_THREAD_OTHERS &&
-                            ledger->figures[sample->figures].thread == slot->thread;
+                            ledger->figures.items[sample->figures].thread == slot->thread;
     figures_add_freed(ledger, sample, slot->freed_size, slot->freed_time_ms, slot->freed_temporary,
                       1);
     return 0;
@@ -427,18 +382,77 @@ static int apply_unfree(struct ledger *ledger, const struct heap_event *event)
     return 0;
 }
 
-int ledger_events(struct ledger *ledger, const struct heap_event *events, size_t count)
+/*
+ * Finds the figures of a batch's allocations, FIGURES_NONE where there are none yet, and fetches
+ * all that the batch will touch. Each event waits for three or four cache lines one after the other
+ * otherwise; here the waits of a batch overlap, a step for all events before the next step.
+ */
+static void look_ahead(struct ledger *ledger, const struct heap_event *events, size_t count,
+                       uint32_t found[RING_EVENTS_BATCH])
 {
-    for (size_t i = 0; i < count; i++)
-        live_table_prefetch(&ledger->live, sample_key(events[i].address, events[i].heap));
+    struct figures_key keys[RING_EVENTS_BATCH];
+    uint8_t missed[RING_EVENTS_BATCH];
+    size_t missed_count = 0;
     for (size_t i = 0; i < count; i++) {
-        int code = events[i].type == RECORD_ALLOC  ? apply_alloc(ledger, &events[i])
+        const struct heap_event *event = &events[i];
+        live_table_prefetch(&ledger->live, sample_key(event->address, event->heap));
+        found[i] = FIGURES_NONE;
+        if (event->type != RECORD_ALLOC || event->thread >= ledger->slot_count)
+            continue;
+        uint32_t thread = ledger->slots[event->thread].thread;
+        const struct cached_figures *cached = cached_figures(ledger, event, thread);
+        if (is_cached(cached, event, thread)) {
+            found[i] = cached->figures;
+            figures_table_prefetch_item(&ledger->figures, cached->figures);
+        } else {
+            callsite_tree_prefetch(&ledger->callsites, event->stack);
+            missed[missed_count++] = (uint8_t)i;
+        }
+    }
+    for (size_t i = 0; i < missed_count; i++) {
+        const struct heap_event *event = &events[missed[i]];
+        keys[i] = figures_key(ledger, event, ledger->slots[event->thread].thread);
+        figures_table_prefetch_index(&ledger->figures, keys[i]);
+    }
+    for (size_t i = 0; i < missed_count; i++)
+        figures_table_prefetch_found(&ledger->figures, keys[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (events[i].type != RECORD_FREE)
+            continue;
+        const struct live_sample *sample =
+            live_table_find(&ledger->live, sample_key(events[i].address, events[i].heap));
+        if (sample != NULL)
+            figures_table_prefetch_item(&ledger->figures, sample->figures);
+    }
+    for (size_t i = 0; i < missed_count; i++) {
+        uint32_t figures = figures_table_find(&ledger->figures, keys[i]);
+        if (figures != FIGURES_NONE)
+            cache_figures(ledger, &events[missed[i]], keys[i].thread, keys[i].node, figures);
+        found[missed[i]] = figures;
+    }
+}
+
+static int apply_batch(struct ledger *ledger, const struct heap_event *events, size_t count)
+{
+    uint32_t figures[RING_EVENTS_BATCH];
+    look_ahead(ledger, events, count, figures);
+    for (size_t i = 0; i < count; i++) {
+        int code = events[i].type == RECORD_ALLOC  ? apply_alloc(ledger, &events[i], figures[i])
                    : events[i].type == RECORD_FREE ? apply_free(ledger, &events[i])
                                                    : apply_unfree(ledger, &events[i]);
         if (code < 0)
             return code;
     }
     return 0;
+}
+
+int ledger_events(struct ledger *ledger, const struct heap_event *events, size_t count)
+{
+    int code = 0;
+    for (size_t i = 0; i < count && code == 0; i += RING_EVENTS_BATCH)
+        code = apply_batch(ledger, events + i,
+                           count - i < RING_EVENTS_BATCH ? count - i : RING_EVENTS_BATCH);
+    return code;
 }
 
 /* --- threads, heaps, intervals, modules --- */
@@ -588,12 +602,12 @@ uint64_t ledger_first_interval_bytes(const struct ledger *ledger)
 
 size_t ledger_figures_count(const struct ledger *ledger)
 {
-    return ledger->figures_count;
+    return ledger->figures.count;
 }
 
 struct ledger_figures ledger_figures(const struct ledger *ledger, size_t index)
 {
-    struct ledger_figures figures = ledger->figures[index];
+    struct ledger_figures figures = ledger->figures.items[index];
     uint64_t epoch = ledger->heaps[figures.heap].epoch;
     struct trace_figures *sums = &figures.sums;
     if (sums->freed_samples == sums->samples) {

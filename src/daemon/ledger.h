@@ -21,6 +21,7 @@
 
 #include "daemon/callsite_tree.h"
 #include "daemon/event.h"
+#include "daemon/figures_table.h"
 #include "daemon/live_table.h"
 #include "daemon/ring_reader.h"
 #include "trace/trace_writer.h"
@@ -34,16 +35,6 @@
 
 /* That shared identity. */
 #define LEDGER_THREAD_OTHERS 0u
-
-struct ledger_figures {
-    uint32_t node; /* in the callsite tree */
-    uint16_t thread;
-    uint8_t heap, interval;
-    uint64_t epoch; /* of the peak that the values below belong to */
-    double peak_bytes, peak_count;
-    double peak_bytes_variance, peak_count_variance;
-    struct trace_figures sums;
-};
 
 struct ledger_heap {
     char name[64]; /* "" until it is heard of */

@@ -22,7 +22,10 @@ static struct live_sample *samples_allocate(uint32_t capacity)
     size_t bytes = (size_t)capacity * sizeof(struct live_sample);
     if (bytes < MAPPED_BYTES_MIN)
         return calloc(capacity, sizeof(struct live_sample));
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Growing fills it evenly, so that each page would be faulted in at once, twice: when its
+     * empty places are read, and when one is written. */
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
@@ -57,8 +60,7 @@ static uint32_t segment_next(const struct live_segment *segment, uint32_t positi
 static int segment_grow(struct live_segment *segment)
 {
     struct live_segment grown = {.count = segment->count};
-    grown.capacity =
-        segment->capacity == 0 ? SEGMENT_CAPACITY_FIRST : segment->capacity + segment->capacity / 2;
+    grown.capacity = segment->capacity == 0 ? SEGMENT_CAPACITY_FIRST : segment->capacity * 2;
     if (grown.capacity > SEGMENT_CAPACITY_MAX)
         return -ENOMEM;
     grown.samples = samples_allocate(grown.capacity);
@@ -104,6 +106,22 @@ struct live_sample *live_table_put(struct live_table *table, uint64_t key, bool 
     }
 }
 
+const struct live_sample *live_table_find(const struct live_table *table, uint64_t key)
+{
+    uint64_t hash = live_table_hash(key);
+    const struct live_segment *segment = &table->segments[hash >> 58];
+    /* 0 is no key: a search for it would end at an empty place. */
+    if (key == 0 || segment->count == 0)
+        return NULL;
+    uint32_t position = live_table_home(segment, hash);
+    while (segment->samples[position].key != key) {
+        if (segment->samples[position].key == 0)
+            return NULL;
+        position = segment_next(segment, position);
+    }
+    return &segment->samples[position];
+}
+
 /* Closes the gap at `hole`: every later sample of the run that may stand there
  * moves up, so that no search meets an empty place too early. */
 static void segment_close_gap(struct live_segment *segment, uint32_t hole)
@@ -127,18 +145,12 @@ static void segment_close_gap(struct live_segment *segment, uint32_t hole)
 
 bool live_table_remove(struct live_table *table, uint64_t key, struct live_sample *removed)
 {
-    uint64_t hash = live_table_hash(key);
-    struct live_segment *segment = &table->segments[hash >> 58];
-    if (segment->count == 0)
+    const struct live_sample *sample = live_table_find(table, key);
+    if (sample == NULL)
         return false;
-    uint32_t position = live_table_home(segment, hash);
-    while (segment->samples[position].key != key) {
-        if (segment->samples[position].key == 0)
-            return false;
-        position = segment_next(segment, position);
-    }
-    *removed = segment->samples[position];
-    segment_close_gap(segment, position);
+    *removed = *sample;
+    struct live_segment *segment = &table->segments[live_table_hash(key) >> 58];
+    segment_close_gap(segment, (uint32_t)(sample - segment->samples));
     segment->count--;
     table->count--;
     return true;

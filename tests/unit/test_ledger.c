@@ -349,6 +349,58 @@ static void test_all_freed_is_exactly_zero(void **state)
     ledger_close(ledger);
 }
 
+static void test_free_of_no_address_takes_nothing(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(1);
+    apply(ledger, alloc_event(16, 10, 1));
+    for (unsigned i = 0; i < 100; i++)
+        apply(ledger, free_event(0));
+    assert_int_equal(1, ledger_counts(ledger).live_samples);
+    assert_int_equal(100, ledger_counts(ledger).unknown_frees);
+    ledger_close(ledger);
+}
+
+/* Allocations and frees of few addresses, by two threads, some of stacks that were never sent. */
+static struct heap_event random_event(uint64_t *random)
+{
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    uint32_t bits = (uint32_t)(*random >> 33);
+    struct heap_event event = bits & 1 ? free_event(16 * (1 + bits / 2 % 500))
+                                       : alloc_event(16 * (1 + bits / 2 % 500), bits / 1000 % 300,
+                                                     1 + bits / 4 % (STACKS + 5));
+    event.thread = bits >> 20 & 1;
+    return event;
+}
+
+static void assert_same_figures(const struct ledger *one, const struct ledger *two)
+{
+    assert_int_equal(ledger_figures_count(one), ledger_figures_count(two));
+    for (size_t i = 0; i < ledger_figures_count(one); i++) {
+        struct ledger_figures a = ledger_figures(one, i), b = ledger_figures(two, i);
+        assert_memory_equal(&a, &b, sizeof(a));
+    }
+}
+
+static void test_batch_is_its_events_one_by_one(void **state)
+{
+    (void)state;
+    struct ledger *batches = open_ledger(100), *single = open_ledger(100);
+    struct heap_event events[200];
+    uint64_t random = 7;
+    for (unsigned round = 0; round < 500; round++) {
+        size_t count = 1 + round % (sizeof(events) / sizeof(events[0]));
+        for (size_t i = 0; i < count; i++) {
+            events[i] = random_event(&random);
+            apply(single, events[i]);
+        }
+        assert_int_equal(0, ledger_events(batches, events, count));
+    }
+    assert_same_figures(single, batches);
+    ledger_close(batches);
+    ledger_close(single);
+}
+
 static void test_live_table_holds_what_was_put(void **state)
 {
     (void)state;
@@ -387,6 +439,8 @@ int main(void)
         cmocka_unit_test(test_reset_forgets_hashes_and_keeps_callsites),
         cmocka_unit_test(test_intervals_weigh_by_their_own),
         cmocka_unit_test(test_all_freed_is_exactly_zero),
+        cmocka_unit_test(test_free_of_no_address_takes_nothing),
+        cmocka_unit_test(test_batch_is_its_events_one_by_one),
         cmocka_unit_test(test_live_table_holds_what_was_put),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
