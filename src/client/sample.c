@@ -41,8 +41,8 @@ struct scratch {
 /* Marks which modules the daemon has, by the address of the module's entry. */
 #define SENT_MODULES 8192u
 
-static const struct live_set_bucket no_live_addresses;
-struct live_set sample_live_set = {.level0 = (struct live_set_bucket *)&no_live_addresses};
+static const struct live_set_line no_live_addresses;
+struct live_set sample_live_set = {.level0 = (struct live_set_line *)&no_live_addresses};
 
 static struct scratch *scratches; /* wiped on fork */
 static uint64_t *sent_modules;    /* wiped on fork */

@@ -27,6 +27,9 @@ void *system_map_wiped(size_t bytes)
         system_call(SYS_munmap, mapped, bytes);
         return NULL;
     }
+    /* Tables are touched here and there: a huge page for each touch would cost memory. Fails
+     * where the kernel has no huge pages. */
+    system_call(SYS_madvise, mapped, bytes, MADV_NOHUGEPAGE);
 #ifdef HEAPPROFD_ATTACHED
     attached_note_mapped((void *)mapped, bytes);
 #endif

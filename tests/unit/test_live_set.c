@@ -71,6 +71,63 @@ static void takes_an_address_once(void **state)
     assert_false(live_set_remove(&set, address_of(7)));
 }
 
+/* Addresses that no place can tell apart from another's: odd ones, a multiple of 32 GiB, high ones.
+ */
+static void tells_all_addresses_apart(void **state)
+{
+    (void)state;
+    struct live_set set = {0};
+    assert_int_equal(live_set_init(&set, 4096), 0);
+    static const uint64_t addresses[] = {
+        1,
+        7,
+        8,
+        9,
+        UINT64_C(1) << 35,
+        UINT64_C(3) << 35,
+        (UINT64_C(1) << 35) + 8,
+        (UINT64_C(2) << 35) + 8,
+        (UINT64_C(0x7ff) << 35) + 8,
+        UINT64_C(1) << 47,
+        (UINT64_C(1) << 47) + 8,
+        UINT64_MAX,
+        UINT64_MAX - 7,
+        UINT64_MAX << 35,
+    };
+    enum { COUNT = sizeof(addresses) / sizeof(addresses[0]) };
+    for (int held = 0; held < COUNT; held++) {
+        assert_true(live_set_insert(&set, addresses[held]));
+        assert_true(live_set_might_hold(&set, addresses[held]));
+        for (int other = 0; other < COUNT; other++)
+            if (other != held)
+                assert_false(live_set_remove(&set, addresses[other]));
+        assert_true(live_set_remove(&set, addresses[held]));
+    }
+    for (int i = 0; i < COUNT; i++)
+        assert_true(live_set_insert(&set, addresses[i]));
+    for (int i = 0; i < COUNT; i++)
+        assert_true(live_set_remove(&set, addresses[i]));
+}
+
+/* The same layout in many places 64 MiB and 32 GiB apart, as threads' arenas have. */
+static void holds_arenas_of_one_layout(void **state)
+{
+    (void)state;
+    struct live_set set = {0};
+    assert_int_equal(live_set_init(&set, 1), 0);
+    for (uint64_t step = UINT64_C(64) << 20; step <= UINT64_C(32) << 30; step <<= 9) {
+        for (uint64_t arena = 0; arena < 1000; arena++)
+            for (uint64_t i = 0; i < 100; i++)
+                assert_true(live_set_insert(&set, address_of(2 * i) + arena * step));
+        for (uint64_t arena = 0; arena < 1000; arena++) {
+            for (uint64_t i = 0; i < 100; i++) {
+                assert_false(live_set_remove(&set, address_of(2 * i + 1) + arena * step));
+                assert_true(live_set_remove(&set, address_of(2 * i) + arena * step));
+            }
+        }
+    }
+}
+
 static void never_holds_null(void **state)
 {
     (void)state;
@@ -117,7 +174,7 @@ static void *churn(void *argument)
 static void threads_never_miss_their_own(void **state)
 {
     (void)state;
-    assert_int_equal(live_set_init(&shared, 1 << 20), 0); /* wide regions: crowded buckets */
+    assert_int_equal(live_set_init(&shared, 1 << 20), 0); /* wide regions: crowded lines */
     pthread_t threads[THREADS];
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, churn, (void *)i), 0);
@@ -137,6 +194,8 @@ int main(void)
         cmocka_unit_test(is_empty_again_after_all_is_removed),
         cmocka_unit_test(grows_to_millions_without_losing_any),
         cmocka_unit_test(takes_an_address_once),
+        cmocka_unit_test(tells_all_addresses_apart),
+        cmocka_unit_test(holds_arenas_of_one_layout),
         cmocka_unit_test(never_holds_null),
         cmocka_unit_test(threads_never_miss_their_own),
     };
