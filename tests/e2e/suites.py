@@ -1,0 +1,241 @@
+#!/usr/bin/python3
+"""Other people's torture under the preload library: stress-ng's stressors and CPython's own tests end
+with the same verdicts as without it.
+
+    suites.py CASE
+
+cpython runs the modules that take seconds. HEAPPROFD_LONG_TESTS=1 makes it run all ten, and every
+test of each: some ten minutes. `suites.py cpython_MODULE` runs one of the ten alone, as a whole.
+"""
+
+import collections
+import json
+import os
+import re
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+import harness
+from daemon import LIBRARY, Session, scene
+from harness import TOOL, check, fail, need, run
+
+# Remarks that are no complaint, by their beginnings: a forked child; one that allocated little.
+CALM_REMARKS = ("The process began as a copy of its parent", "None of its ")
+
+
+def judge(directory, what):
+    """Holds that the profile opens, has samples, and that nothing was lost. Its processes' figures
+    as the report prints them."""
+    outcome = run([TOOL, "report", "--json", directory])
+    if not check(outcome.status == 0, f"{what}: report: {outcome.status} {outcome.stderr!r}"):
+        return []
+    heaps = json.loads(outcome.stdout)["heaps"]
+    check(any(heap["heap_samples"] for heap in heaps), f"{what}: an empty profile")
+    for heap in heaps:
+        lost = {reason: count for reason, count in heap["lost"].items() if count}
+        lost.pop("unwind", None)  # a sample whose stack is cut is no lost one
+        whose = f"{what}: {heap['command'][:100]} ({heap['pid']})"
+        check(lost == {}, f"{whose}: lost {lost}")
+        for trouble in ("incomplete", "buffer_overran", "buffer_corrupted", "client_error"):
+            check(not heap[trouble], f"{whose}: {trouble}")
+    return heaps
+
+
+# --- stress-ng ---
+
+Stressor = collections.namedtuple("Stressor", "operations bytes")
+
+STARTER_BYTES = 100_000  # stress-ng itself, before it forks
+# The work, and what is allocated at least, by stress-ng and by the process that it forks.
+STRESSORS = {
+    "malloc": Stressor(20000, 100_000_000),
+    "fork": Stressor(1000, STARTER_BYTES),
+    "vfork": Stressor(1000, STARTER_BYTES),
+    "clone": Stressor(200, STARTER_BYTES),
+    "pthread": Stressor(500, 1_000_000),
+    "sigsegv": Stressor(50000, STARTER_BYTES),
+    "context": Stressor(1000, STARTER_BYTES),
+    "stack": Stressor(1, STARTER_BYTES),  # of a second each
+}
+
+
+def verdict(outcome):
+    """Its exit code, and its remarks without pids and times."""
+    lines = re.sub(r"\[\d+\]", "[]", (outcome.stdout + outcome.stderr).decode()).splitlines()
+    remarks = [line for line in lines if "metrc:" not in line]
+    return outcome.status, re.sub(r"\d+\.\d+", "-", "\n".join(remarks))
+
+
+def operations_done(path):
+    with open(path) as metrics:
+        found = re.search(r"bogo-ops: (\d+)", metrics.read())
+    return int(found.group(1)) if found else 0
+
+
+def stress(name):
+    need("stress-ng")
+    stressor = STRESSORS[name]
+    with scene() as (daemon, directory):
+        metrics = os.path.join(directory, "metrics")
+        command = [
+            "stress-ng", f"--{name}", "1", f"--{name}-ops", str(stressor.operations), "--verify",
+            "--metrics-brief", "--yaml", metrics, "--temp-path", directory,
+        ]
+        preloaded = {**daemon.environment, "LD_PRELOAD": LIBRARY}
+
+        def compare(outcome, what):
+            check(verdict(outcome) == bare, f"{name} {what}: {verdict(outcome)}, bare {bare}")
+            done = operations_done(metrics)
+            check(done >= stressor.operations, f"{name} {what}: {done} operations")
+            os.unlink(metrics)
+
+        def judge_stress(output, what):
+            heaps = judge(output, f"{name} {what}")
+            for heap in heaps:
+                remark = heap["remark"] if heap["exact_calls"] else ""  # else only seen in passing
+                padded = "'' ''" in heap["command"]  # behind the title that stress-ng gives itself
+                check(not padded, f"{name} {what}: command {heap['command']}")
+                check(remark == "" or remark.startswith(CALM_REMARKS), f"{name} {what}: {remark}")
+            allocated = sum(heap["exact_bytes"] for heap in heaps)
+            check(allocated >= stressor.bytes, f"{name} {what}: {allocated} bytes allocated")
+            samples = sum(heap["heap_samples"] for heap in heaps)
+            print(f"{name} {what}: {len(heaps)} processes, {samples} samples, {allocated} bytes")
+
+        bare = verdict(run(command))
+        check(bare[0] == 0 and "successful" in bare[1], f"{name} fails without us: {bare}")
+        os.unlink(metrics)
+        compare(run(command, env=preloaded), "dormant")
+
+        output = os.path.join(directory, "host")
+        compare(run(harness.host_command(command, output, 4096, "--follow-children")), "in host")
+        judge_stress(output, "in host")
+
+        output = os.path.join(directory, "session")
+        session = Session(
+            daemon, output, "-n", "stress-ng", "--no-running", "--follow-children", "-i", "4096"
+        )
+        compare(run(command, env=preloaded), "in a session")
+        check(session.end() == 0, f"{name} in a session: {session.stderr}")
+        judge_stress(output, "in a session")
+
+
+# --- CPython ---
+
+PYTHON = "/usr/bin/python3"
+LONG = bool(os.environ.get("HEAPPROFD_LONG_TESTS"))
+MODULE_TIMEOUT = 600
+BARE_RUNS_MORE = 3
+
+# What the short form leaves out of a module, because it waits for seconds.
+SHORT = {
+    "json": [],
+    "re": [],
+    "gc": ["*.test_trashcan_threads"],
+    "mmap": [],
+    "fork1": ["*.test_wait"],
+    "signal": [
+        "*.SiginterruptTest.*", "*.test_interprocess_signal", "*.test_wakeup_fd_*", "*.test_sig*wait*",
+        "*.ItimerTest.*",
+    ],
+}
+LONG_ONLY = ["threading", "subprocess", "os", "asyncio"]
+SUBTEST = "(tests of which a part failed)"  # these have no name in the results
+
+
+def read_results(path):
+    """{test: how it ended, each time}, and {test: what it said when it failed}."""
+    results, words = {}, {}
+    if not os.path.exists(path):
+        return results, words
+    for case in xml.etree.ElementTree.parse(path).iter("testcase"):
+        name = case.get("name", SUBTEST)
+        ends = [kind for kind in ("error", "failure", "skipped") if case.find(kind) is not None]
+        results.setdefault(name, []).extend(ends or ["passed"])
+        if ends:
+            words[name] = case.find(ends[0]).text
+    return {name: sorted(ends) for name, ends in results.items()}, words
+
+
+def run_module(module, prefix=(), only=(), ignored=()):
+    """Status, results and words of one run of python3 -m test."""
+    with tempfile.TemporaryDirectory(prefix="test-py-") as directory:
+        path = os.path.join(directory, "results.xml")
+        chosen = [word for name in only for word in ("-m", name)]
+        chosen += [word for pattern in ignored for word in ("-i", pattern)]
+        outcome = run(
+            [*prefix, PYTHON, "-m", "test", "--junit-xml", path, *chosen, f"test_{module}"],
+            env={"PYTHONMALLOC": "malloc", "TMPDIR": directory}, cwd=directory,
+            timeout=MODULE_TIMEOUT,
+        )
+        results, words = read_results(path)
+        if not results:
+            fail(f"test_{module} {prefix[:2]} ended without results: {outcome.status} "
+                 f"{outcome.stdout[-500:]!r} {outcome.stderr[-500:]!r}")
+        return outcome.status, results, words
+
+
+def unstable_without_us(module, names, bare):
+    """Of these tests, those that do not always end without us as they did in the first bare run."""
+    only = [] if SUBTEST in names else names
+    found = {}
+    for _ in range(BARE_RUNS_MORE):
+        _, again, _ = run_module(module, only=only)
+        for name in names:
+            if again.get(name) != bare.get(name):
+                found.setdefault(name, []).append(again.get(name))
+    return found
+
+
+def compare_module(module, ignored):
+    what = f"test_{module}"
+    bare_status, bare, _ = run_module(module, ignored=ignored)
+    with tempfile.TemporaryDirectory(prefix="test-py-") as directory:
+        output = os.path.join(directory, "profile")
+        prefix = harness.host_command([], output, 4096, "--follow-children")
+        status, ours, words = run_module(module, prefix, ignored=ignored)
+        heaps = judge(output, what)
+    differing = sorted(name for name in {*bare, *ours} if bare.get(name) != ours.get(name))
+    unstable = unstable_without_us(module, differing, bare) if differing else {}
+    for name in differing:
+        if name in unstable:
+            print(f"{what}: unstable without us, too: {name}: {bare.get(name)}, {unstable[name]}")
+            continue
+        fail(f"{what}: {name}: {ours.get(name)}, bare {bare.get(name)}: {words.get(name, '')}")
+    if not unstable:
+        check(status == bare_status, f"{what}: status {status}, bare {bare_status}")
+    ends = collections.Counter(end for ends in ours.values() for end in ends)
+    samples = sum(heap["heap_samples"] for heap in heaps)
+    print(f"{what}: {dict(ends)}, {len(unstable)} unstable; {len(heaps)} processes, "
+          f"{samples} samples", flush=True)
+
+
+def need_tests():
+    if run([PYTHON, "-c", "import test.test_json, test.libregrtest"]).status != 0:
+        harness.skip("CPython's tests are not installed")
+
+
+def cpython():
+    need_tests()
+    for module, ignored in SHORT.items():
+        compare_module(module, [] if LONG else ignored)
+    for module in LONG_ONLY if LONG else []:
+        compare_module(module, [])
+
+
+def cpython_module(module):
+    need_tests()
+    compare_module(module, [])
+
+
+CASES = {f"stress_{name}": lambda name=name: stress(name) for name in STRESSORS}
+CASES["cpython"] = cpython
+for each in [*SHORT, *LONG_ONLY]:
+    CASES[f"cpython_{each}"] = lambda module=each: cpython_module(module)
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in CASES:
+        sys.exit(f"usage: suites.py {'|'.join(CASES)}")
+    harness.limit_core_dumps()
+    CASES[sys.argv[1]]()
+    harness.finish()
