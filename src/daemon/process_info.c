@@ -62,6 +62,17 @@ static bool read_stat(pid_t pid, pid_t *parent, uint64_t *start_ns)
     return true;
 }
 
+/* A process that writes a title over its arguments leaves zeros behind it, which read as many empty
+ * arguments. One alone may be meant. */
+static void drop_title_padding(struct process_info *info)
+{
+    size_t kept = info->argument_count;
+    while (kept > 1 && info->arguments[kept - 1][0] == 0)
+        kept--;
+    if (info->argument_count - kept > 1)
+        info->argument_count = kept;
+}
+
 static int read_arguments(struct process_info *info)
 {
     info->argument_bytes = malloc(PROCESS_ARGUMENTS_BYTES_MAX);
@@ -75,6 +86,7 @@ static int read_arguments(struct process_info *info)
         info->arguments[info->argument_count++] = at;
         at += strlen(at) + 1;
     }
+    drop_title_padding(info);
     return 0;
 }
 
