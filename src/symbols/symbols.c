@@ -12,7 +12,7 @@
  * An address gets a name only if a symbol says that it covers it. Symbols
  * without a size (hand-written assembly) reach to the next symbol of their
  * section. Where several symbols start at one address the choice does not
- * depend on their order in the file: see symbol_compare.
+ * depend on their order in the file: see is_better.
  *
  * The file may be anybody's: elfutils checks what it hands out, everything
  * else is checked here. The file is read, not mapped, so that one which
@@ -35,12 +35,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "util/sort_keys.h"
+
 #define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"
 #define BUILD_ID_LENGTH_MAX 64
 /* A distribution's biggest .gnu_debugdata unpacks to a few MiB. */
 #define DEBUGDATA_BYTES_MAX ((size_t)256 << 20)
 #define DEBUGDATA_MEMORY_MAX ((uint64_t)256 << 20)
-/* Bounds the sort over a file with a million aliases of a million letters. */
+/* Bounds the choice in a file with a million aliases of a million letters. */
 #define COMPARED_LENGTH_MAX 4096
 
 struct symbol {
@@ -88,24 +90,12 @@ static int symbol_array_append(struct symbol_array *array, const struct symbol *
     return 0;
 }
 
-/* name, or a copy of it without a trailing "@VERSION"; NULL: no memory. */
-static const char *name_without_version(struct symbol_file *file, const char *name)
+/* Bytes of a name without its "@VERSION", at most COMPARED_LENGTH_MAX. */
+static size_t name_length(const char *name)
 {
-    const char *at = strchr(name, '@');
-    if (at == NULL || at == name)
-        return name;
-    if (file->stripped_count == file->stripped_capacity) {
-        size_t capacity = file->stripped_capacity != 0 ? 2 * file->stripped_capacity : 64;
-        char **names = reallocarray(file->stripped_names, capacity, sizeof(*names));
-        if (names == NULL)
-            return NULL;
-        file->stripped_names = names;
-        file->stripped_capacity = capacity;
-    }
-    char *copy = strndup(name, (size_t)(at - name));
-    if (copy != NULL)
-        file->stripped_names[file->stripped_count++] = copy;
-    return copy;
+    size_t length = strnlen(name, COMPARED_LENGTH_MAX);
+    const char *at = memchr(name, '@', length);
+    return at == NULL || at == name ? length : (size_t)(at - name);
 }
 
 /* NOTYPE symbols that mark something other than a function's start. */
@@ -114,38 +104,69 @@ static bool is_marker(const char *name)
     return name[0] == '$' || strncmp(name, ".L", 2) == 0;
 }
 
+/* The section that a symbol stood in last: most stand in .text. */
+struct code_section {
+    unsigned index;
+    bool holds_code;
+    uint64_t start, end;
+};
+
+static bool section_holds_code(Elf *elf, unsigned index, struct code_section *section)
+{
+    if (section->index == index)
+        return section->holds_code;
+    GElf_Shdr header;
+    Elf_Scn *found = elf_getscn(elf, index);
+    *section = (struct code_section){.index = index};
+    if (found == NULL || gelf_getshdr(found, &header) == NULL)
+        return false;
+    section->start = header.sh_addr;
+    section->holds_code = (header.sh_flags & SHF_EXECINSTR) != 0 &&
+                          !__builtin_add_overflow(header.sh_addr, header.sh_size, &section->end);
+    return section->holds_code;
+}
+
 /* Whether the symbol names code, in which case *symbol is filled but for its name. */
-static bool symbol_describes_code(Elf *elf, const GElf_Sym *entry, struct symbol *symbol)
+static bool symbol_describes_code(Elf *elf, const GElf_Sym *entry, struct code_section *section,
+                                  struct symbol *symbol)
 {
     unsigned char type = GELF_ST_TYPE(entry->st_info);
     if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
         return false;
-    if (entry->st_shndx == SHN_UNDEF || entry->st_shndx >= SHN_LORESERVE)
+    if (entry->st_shndx == SHN_UNDEF || entry->st_shndx >= SHN_LORESERVE ||
+        !section_holds_code(elf, entry->st_shndx, section) || entry->st_value < section->start ||
+        entry->st_value >= section->end)
         return false;
 
-    GElf_Shdr header;
-    Elf_Scn *section = elf_getscn(elf, entry->st_shndx);
-    if (section == NULL || gelf_getshdr(section, &header) == NULL ||
-        (header.sh_flags & SHF_EXECINSTR) == 0)
-        return false;
-    uint64_t section_end;
-    if (__builtin_add_overflow(header.sh_addr, header.sh_size, &section_end) ||
-        entry->st_value < header.sh_addr || entry->st_value >= section_end)
-        return false;
-
-    uint64_t room = section_end - entry->st_value;
+    uint64_t room = section->end - entry->st_value;
     symbol->start = entry->st_value;
     symbol->end = entry->st_value + (entry->st_size < room ? entry->st_size : room);
-    symbol->section_end = section_end;
+    symbol->section_end = section->end;
     symbol->type = type;
     symbol->binding = GELF_ST_BIND(entry->st_info);
     return true;
 }
 
+/* The bytes of a string table whose last string ends; NULL: there is none. */
+static const char *string_table(Elf *elf, size_t section_index, size_t *size)
+{
+    Elf_Scn *section = elf_getscn(elf, section_index);
+    GElf_Shdr header;
+    if (section == NULL || gelf_getshdr(section, &header) == NULL || header.sh_type != SHT_STRTAB)
+        return NULL;
+    Elf_Data *data = elf_getdata(section, NULL);
+    if (data == NULL || data->d_buf == NULL || data->d_size == 0)
+        return NULL;
+    const char *strings = data->d_buf;
+    *size = data->d_size;
+    while (*size > 0 && strings[*size - 1] != '\0')
+        (*size)--;
+    return strings;
+}
+
 /* Appends the code symbols of the one table of this type that a file may have.
  * 0 also if there is none. */
-static int collect_table(struct symbol_file *file, Elf *elf, GElf_Word table_type,
-                         struct symbol_array *array)
+static int collect_table(Elf *elf, GElf_Word table_type, struct symbol_array *array)
 {
     Elf_Scn *section = NULL;
     while ((section = elf_nextscn(elf, section)) != NULL) {
@@ -153,22 +174,21 @@ static int collect_table(struct symbol_file *file, Elf *elf, GElf_Word table_typ
         if (gelf_getshdr(section, &header) == NULL || header.sh_type != table_type)
             continue;
         Elf_Data *data = elf_getdata(section, NULL);
-        size_t entry_size = gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT);
-        if (data == NULL || entry_size == 0)
+        size_t entry_size = gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT), strings_size = 0;
+        const char *strings = string_table(elf, header.sh_link, &strings_size);
+        if (data == NULL || entry_size == 0 || strings == NULL)
             continue;
+        struct code_section code = {0};
         size_t count = data->d_size / entry_size;
         for (size_t i = 1; i < count && i <= INT32_MAX; i++) {
             GElf_Sym entry;
             struct symbol symbol = {0};
-            if (gelf_getsym(data, (int)i, &entry) == NULL ||
-                !symbol_describes_code(elf, &entry, &symbol))
+            if (gelf_getsym(data, (int)i, &entry) == NULL || entry.st_name >= strings_size ||
+                !symbol_describes_code(elf, &entry, &code, &symbol))
                 continue;
-            const char *name = elf_strptr(elf, header.sh_link, entry.st_name);
-            if (name == NULL || name[0] == '\0' || (symbol.type == STT_NOTYPE && is_marker(name)))
+            symbol.name = strings + entry.st_name;
+            if (symbol.name[0] == '\0' || (symbol.type == STT_NOTYPE && is_marker(symbol.name)))
                 continue;
-            symbol.name = name_without_version(file, name);
-            if (symbol.name == NULL)
-                return -ENOMEM;
             int result = symbol_array_append(array, &symbol);
             if (result < 0)
                 return result;
@@ -237,7 +257,7 @@ static int collect_debugdata(struct symbol_file *file, Elf *elf, struct symbol_a
         file->elfs[2] = elf_memory(file->debugdata, size);
         if (file->elfs[2] == NULL || elf_kind(file->elfs[2]) != ELF_K_ELF)
             return 0;
-        return collect_table(file, file->elfs[2], SHT_SYMTAB, array);
+        return collect_table(file->elfs[2], SHT_SYMTAB, array);
     }
     return 0;
 }
@@ -271,7 +291,7 @@ static int collect_debug_file(struct symbol_file *file, struct symbol_array *arr
     Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
     if (elf != NULL && elf_kind(elf) == ELF_K_ELF && build_id_is(elf, build_id, (size_t)length)) {
         file->elfs[1] = elf;
-        result = collect_table(file, elf, SHT_SYMTAB, array);
+        result = collect_table(elf, SHT_SYMTAB, array);
     } else {
         elf_end(elf);
     }
@@ -294,16 +314,13 @@ static int binding_rank(unsigned char binding)
 }
 
 /*
- * By address; at one address the name that people know best comes first: a
+ * Of symbols at one address the name that people know best comes first: a
  * function before a label, one with a size before one without, global before
  * weak before local, fewer leading underscores (malloc, not __libc_malloc),
  * shorter, and at last by its letters, so that the choice is always the same.
  */
-static int symbol_compare(const void *left, const void *right)
+static bool is_better(const struct symbol *a, const struct symbol *b)
 {
-    const struct symbol *a = left, *b = right;
-    if (a->start != b->start)
-        return a->start < b->start ? -1 : 1;
     int difference = (a->type == STT_NOTYPE) - (b->type == STT_NOTYPE);
     if (difference == 0)
         difference = (a->end == a->start) - (b->end == b->start);
@@ -312,24 +329,47 @@ static int symbol_compare(const void *left, const void *right)
     if (difference == 0)
         difference = (int)leading_underscores(a->name) - (int)leading_underscores(b->name);
     if (difference != 0)
-        return difference;
-    size_t a_length = strnlen(a->name, COMPARED_LENGTH_MAX);
-    size_t b_length = strnlen(b->name, COMPARED_LENGTH_MAX);
+        return difference < 0;
+    size_t a_length = name_length(a->name), b_length = name_length(b->name);
     if (a_length != b_length)
-        return a_length < b_length ? -1 : 1;
-    return strncmp(a->name, b->name, COMPARED_LENGTH_MAX);
+        return a_length < b_length;
+    return memcmp(a->name, b->name, a_length) < 0;
 }
 
-/* Keeps the best symbol of each address, gives an end to those without a size,
- * and drops labels inside functions. */
+/* Orders the symbols by address and keeps the best of each address. */
+static int order_symbols(struct symbol_array *array)
+{
+    size_t count = array->count, kept = 0;
+    struct sort_key *keys = reallocarray(NULL, count, 2 * sizeof(*keys));
+    struct symbol *ordered = reallocarray(NULL, count, sizeof(*ordered));
+    if (count > UINT32_MAX || keys == NULL || ordered == NULL) {
+        free(keys);
+        free(ordered);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++)
+        keys[i] = (struct sort_key){array->items[i].start, (uint32_t)i};
+    sort_keys(keys, keys + count, count);
+    for (size_t i = 0; i < count; i++) {
+        const struct symbol *symbol = &array->items[keys[i].index];
+        if (kept == 0 || ordered[kept - 1].start != symbol->start)
+            ordered[kept++] = *symbol;
+        else if (is_better(symbol, &ordered[kept - 1]))
+            ordered[kept - 1] = *symbol;
+    }
+    free(keys);
+    free(array->items);
+    *array = (struct symbol_array){ordered, kept, count};
+    return 0;
+}
+
+/* Drops labels inside functions, and gives an end to those without a size. */
 static void resolve_symbols(struct symbol_array *array)
 {
     struct symbol *items = array->items;
     size_t kept = 0;
     uint64_t covered = 0;
     for (size_t i = 0; i < array->count; i++) {
-        if (kept > 0 && items[kept - 1].start == items[i].start)
-            continue;
         if (items[i].end == items[i].start && items[i].start < covered)
             continue;
         if (items[i].end > covered)
@@ -397,13 +437,13 @@ static int build_ranges(struct symbol_file *file, const struct symbol_array *arr
 
 static int collect_all(struct symbol_file *file, struct symbol_array *array)
 {
-    int result = collect_table(file, file->elfs[0], SHT_SYMTAB, array);
+    int result = collect_table(file->elfs[0], SHT_SYMTAB, array);
     if (result < 0 || array->count > 0)
         return result;
     result = collect_debug_file(file, array);
     if (result < 0 || array->count > 0)
         return result;
-    result = collect_table(file, file->elfs[0], SHT_DYNSYM, array);
+    result = collect_table(file->elfs[0], SHT_DYNSYM, array);
     if (result < 0)
         return result;
     return collect_debugdata(file, file->elfs[0], array);
@@ -442,10 +482,10 @@ static struct symbol_file *open_named(int fd, const char *name, const uint8_t *b
     int result = check_file(fd, file->elfs[0], name, build_id, build_id_length, error);
     if (result == 0) {
         result = collect_all(file, &array);
-        if (result == 0 && array.count > 0) {
-            qsort(array.items, array.count, sizeof(*array.items), symbol_compare);
+        if (result == 0 && array.count > 0)
+            result = order_symbols(&array);
+        if (result == 0)
             resolve_symbols(&array);
-        }
         if (result == 0)
             result = build_ranges(file, &array);
         if (result < 0)
@@ -494,6 +534,27 @@ void symbol_file_close(struct symbol_file *file)
     free(file);
 }
 
+/* name, or a copy of it without its "@VERSION", kept until the file is closed. */
+static const char *name_without_version(struct symbol_file *file, const char *name)
+{
+    const char *at = strchr(name, '@');
+    if (at == NULL || at == name)
+        return name;
+    if (file->stripped_count == file->stripped_capacity) {
+        size_t capacity = file->stripped_capacity != 0 ? 2 * file->stripped_capacity : 64;
+        char **names = reallocarray(file->stripped_names, capacity, sizeof(*names));
+        if (names == NULL)
+            return name;
+        file->stripped_names = names;
+        file->stripped_capacity = capacity;
+    }
+    char *copy = strndup(name, (size_t)(at - name));
+    if (copy == NULL)
+        return name;
+    file->stripped_names[file->stripped_count++] = copy;
+    return copy;
+}
+
 const char *symbol_file_lookup(struct symbol_file *file, uint64_t address)
 {
     size_t low = 0, high = file->range_count;
@@ -504,5 +565,9 @@ const char *symbol_file_lookup(struct symbol_file *file, uint64_t address)
         else
             high = middle;
     }
-    return low > 0 ? file->ranges[low - 1].name : NULL;
+    struct symbol_range *range = low > 0 ? &file->ranges[low - 1] : NULL;
+    if (range == NULL || range->name == NULL)
+        return NULL;
+    range->name = name_without_version(file, range->name);
+    return range->name;
 }

@@ -49,6 +49,13 @@ void proto_put_raw(struct proto_buffer *buffer, const void *bytes, size_t length
     buffer->length += length;
 }
 
+void proto_put_varint(struct proto_buffer *buffer, uint64_t value)
+{
+    uint8_t *at = proto_buffer_reserve(buffer, PROTO_VARINT_BYTES_MAX);
+    if (at != NULL)
+        buffer->length += proto_encode_varint(at, value);
+}
+
 static void put_key_and_value(struct proto_buffer *buffer, uint32_t field, enum wire_type type,
                               uint64_t value)
 {

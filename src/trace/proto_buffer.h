@@ -27,6 +27,8 @@ void proto_buffer_free(struct proto_buffer *buffer);
 /* Room for this many bytes more, or NULL. The caller adds to length. */
 uint8_t *proto_buffer_reserve(struct proto_buffer *buffer, size_t bytes);
 
+/* A number alone, as packed fields hold them. */
+void proto_put_varint(struct proto_buffer *buffer, uint64_t value);
 void proto_put_raw(struct proto_buffer *buffer, const void *bytes, size_t length);
 void proto_put_uint(struct proto_buffer *buffer, uint32_t field, uint64_t value);
 void proto_put_bytes(struct proto_buffer *buffer, uint32_t field, const void *bytes, size_t length);
