@@ -1,8 +1,10 @@
 /*
  * What a dump costs the daemon: a ledger of so many live samples at so many callsites, written as a
- * trace to /dev/null. Prints milliseconds, of the first dump and of a later one.
+ * trace to /dev/null while events come in: at each pause of the dump those of 2 ms at 5 million a
+ * second. Prints milliseconds in all and the longest that no event was taken in, of the first
+ * dump and of a later one.
  *
- *   dump [live_samples [callsites]]
+ *   dump [live_samples [callsites [threads]]]
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,7 +19,14 @@
 
 #define FRAMES 30u
 #define SHARED_FRAMES 20u
-#define THREADS 8u
+#define EVENTS_OF_A_PAUSE 10000u
+
+/* Who takes events in while a dump is written. */
+struct rings {
+    struct ledger *ledger;
+    uint64_t samples, callsites, threads, next;
+    uint64_t free_since_ns, stall_ns;
+};
 
 static void add_stacks(struct ledger *ledger, uint64_t callsites)
 {
@@ -34,54 +43,96 @@ static void add_stacks(struct ledger *ledger, uint64_t callsites)
         ledger_visitor.stack(ledger, stack);
     }
     free(stack);
-    for (uint16_t i = 0; i < THREADS; i++)
-        ledger_thread(ledger, i, 100u + i, "worker");
 }
 
-static void add_samples(struct ledger *ledger, uint64_t samples, uint64_t callsites)
+static struct heap_event sample_event(const struct rings *rings, uint64_t i)
 {
-    struct heap_event event = {0};
-    for (uint64_t i = 0; i < samples; i++) {
-        event.type = RECORD_ALLOC;
-        event.thread = (uint16_t)(i % THREADS);
-        event.address = 0x7f0000000000 + i * 64;
-        event.size = 16 + i % 61 * 16;
-        event.stack = 1 + i % callsites;
-        event.time_ms = (uint32_t)(i / 1000);
-        event.ordinal = (uint32_t)i;
-        if (ledger_visitor.events(ledger, &event, 1) < 0)
-            abort();
+    return (struct heap_event){
+        .type = RECORD_ALLOC,
+        .thread = (uint16_t)(i / rings->callsites % rings->threads),
+        .address = 0x7f0000000000 + i % rings->samples * 64,
+        .size = 16 + i % 61 * 16,
+        .stack = 1 + i % rings->callsites,
+        .time_ms = (uint32_t)(i / 1000),
+        .ordinal = (uint32_t)i,
+    };
+}
+
+static void apply(struct rings *rings, const struct heap_event *event)
+{
+    if (ledger_visitor.events(rings->ledger, event, 1) < 0)
+        abort();
+}
+
+static void add_samples(struct rings *rings)
+{
+    for (uint16_t i = 0; i < rings->threads; i++)
+        ledger_thread(rings->ledger, i, 100u + i, "worker");
+    for (; rings->next < rings->samples; rings->next++) {
+        struct heap_event event = sample_event(rings, rings->next);
+        apply(rings, &event);
     }
 }
 
-static double dump_ms(struct trace_writer *writer, struct dump_files *files,
-                      const struct ledger *ledger)
+static void note_stall(struct rings *rings, uint64_t now_ns)
+{
+    if (now_ns - rings->free_since_ns > rings->stall_ns)
+        rings->stall_ns = now_ns - rings->free_since_ns;
+}
+
+static void drain(void *context)
+{
+    struct rings *rings = context;
+    note_stall(rings, clock_read_ns(CLOCK_MONOTONIC));
+    for (unsigned i = 0; i < EVENTS_OF_A_PAUSE / 2; i++, rings->next++) {
+        struct heap_event event = sample_event(rings, rings->next);
+        event.type = RECORD_FREE;
+        apply(rings, &event);
+        event.type = RECORD_ALLOC;
+        apply(rings, &event);
+    }
+    rings->free_since_ns = clock_read_ns(CLOCK_MONOTONIC);
+}
+
+static void measure_dump(struct rings *rings, struct trace_writer *writer, struct dump_files *files,
+                         const char *which)
 {
     struct trace_heap_dump status = {.pid = getpid(), .exit_status = -1};
     uint64_t before = clock_read_ns(CLOCK_MONOTONIC);
-    if (dump_write(writer, files, ledger, &status, 0, 0) < 0)
+    rings->free_since_ns = before;
+    rings->stall_ns = 0;
+    if (dump_write(writer, files, rings->ledger, &status, 0, 0) < 0)
         abort();
-    return (double)(clock_read_ns(CLOCK_MONOTONIC) - before) / 1e6;
+    uint64_t now = clock_read_ns(CLOCK_MONOTONIC);
+    note_stall(rings, now);
+    printf("%s: %.0f ms, ingestion stalled for %.1f ms at most\n", which,
+           (double)(now - before) / 1e6, (double)rings->stall_ns / 1e6);
 }
 
 int main(int argc, char **argv)
 {
-    uint64_t samples = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000000;
-    uint64_t callsites = argc > 2 ? strtoull(argv[2], NULL, 10) : 100000;
-    struct ledger *ledger = ledger_open(4096);
-    struct dump_files *files = dump_files_open(NULL, NULL);
+    struct rings rings = {
+        .ledger = ledger_open(4096),
+        .samples = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000000,
+        .callsites = argc > 2 ? strtoull(argv[2], NULL, 10) : 100000,
+        .threads = argc > 3 ? strtoull(argv[3], NULL, 10) : 1,
+    };
+    struct dump_files *files = dump_files_open(drain, &rings);
     int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     struct trace_writer *writer = trace_writer_open(fd);
-    if (ledger == NULL || files == NULL || writer == NULL || callsites == 0)
+    if (rings.ledger == NULL || files == NULL || writer == NULL || rings.samples == 0 ||
+        rings.callsites == 0 || rings.threads == 0 || rings.threads > 1000)
         return 1;
-    add_stacks(ledger, callsites);
-    add_samples(ledger, samples, callsites);
-    double first = dump_ms(writer, files, ledger), later = dump_ms(writer, files, ledger);
-    printf("%llu live samples at %llu callsites: first dump %.0f ms, a later one %.0f ms\n",
-           (unsigned long long)samples, (unsigned long long)callsites, first, later);
+    add_stacks(rings.ledger, rings.callsites);
+    add_samples(&rings);
+    printf("%llu live samples at %llu callsites of %llu threads\n",
+           (unsigned long long)rings.samples, (unsigned long long)rings.callsites,
+           (unsigned long long)rings.threads);
+    measure_dump(&rings, writer, files, "first dump");
+    measure_dump(&rings, writer, files, "later dump");
     trace_writer_close(writer);
     dump_files_close(files);
-    ledger_close(ledger);
+    ledger_close(rings.ledger);
     close(fd);
     return 0;
 }

@@ -34,13 +34,20 @@ struct dump_files {
 /* In place of the id of a frame that is left out of stacks. */
 #define FRAME_SKIPPED UINT64_MAX
 
+/* Between two pauses, in units of about 20 ns: 2 ms, or as long as one symbol file takes. */
+#define WORK_UNTIL_PAUSE 100000u
+#define WORK_OF_ROW 30u /* beside its frames and threads */
+#define WORK_OF_THREAD 10u
+
 /* Trace ids of what the ledger has by index, filled as they are needed; 0: not yet. */
 struct dump {
     struct trace_writer *writer;
     struct dump_files *files;
     const struct ledger *ledger;
+    const struct ledger_snapshot *snapshot; /* what is written; the ledger goes on */
     const struct callsite_tree *tree;
     pid_t root_pid;
+    unsigned work; /* since the last pause */
     uint64_t *mappings;
     struct symbol_file **symbols; /* of a module, once mappings[] is filled */
     uint64_t *callstacks;         /* by node */
@@ -49,13 +56,19 @@ struct dump {
         uint32_t module;
     } * frames; /* open addressing by (module, pc) */
     size_t frame_count, frames_size;
-    /* Figures of one heap, by callstack and thread. */
+    /* Figures of one heap, those of one callstack as a list. */
     struct dump_row {
-        uint64_t callstack;
-        uint32_t tid;
         uint32_t figures;
+        uint32_t next; /* row + 1; 0: the last */
     } * rows;
     size_t row_count;
+    uint32_t *first_rows; /* by callstack: row + 1; 0: none */
+    size_t first_count, first_capacity;
+    /* Of the callstack that is written. */
+    struct dump_part {
+        uint32_t tid, figures;
+    } * parts;
+    size_t part_capacity;
     struct trace_thread_figures *threads;
     size_t thread_capacity;
 };
@@ -85,6 +98,16 @@ void dump_files_close(struct dump_files *files)
     }
     free(files->files);
     free(files);
+}
+
+/* Lets others work once enough was done; what the ledger's arrays hold may move then. */
+static void breathe(struct dump *dump, unsigned work)
+{
+    dump->work += work;
+    if (dump->work < WORK_UNTIL_PAUSE || dump->files->pause == NULL)
+        return;
+    dump->work = 0;
+    dump->files->pause(dump->files->pause_context);
 }
 
 /* --- names --- */
@@ -123,9 +146,9 @@ static struct symbol_file *open_symbols(const struct callsite_module *module, pi
     return symbols;
 }
 
-static struct symbol_file *symbols_of(struct dump_files *files,
-                                      const struct callsite_module *module, pid_t root_pid)
+static struct symbol_file *symbols_of(struct dump *dump, const struct callsite_module *module)
 {
+    struct dump_files *files = dump->files;
     for (size_t i = 0; i < files->count; i++) {
         const struct dump_file *known = &files->files[i];
         if (known->build_id_length == module->build_id_length &&
@@ -142,9 +165,8 @@ static struct symbol_file *symbols_of(struct dump_files *files,
     added->path = path;
     added->build_id_length = module->build_id_length;
     memcpy(added->build_id, module->build_id, module->build_id_length);
-    added->symbols = open_symbols(module, root_pid);
-    if (files->pause != NULL)
-        files->pause(files->pause_context);
+    added->symbols = open_symbols(module, dump->root_pid);
+    dump->work += WORK_UNTIL_PAUSE;
     return added->symbols;
 }
 
@@ -166,8 +188,9 @@ static uint64_t mapping_id(struct dump *dump, uint32_t index)
         .exact_offset = module->file_offset,
         .load_bias = module->load_bias,
     };
-    dump->symbols[index] = symbols_of(dump->files, module, dump->root_pid);
     dump->mappings[index] = trace_writer_mapping(dump->writer, &mapping);
+    dump->symbols[index] = symbols_of(dump, module);
+    breathe(dump, 1);
     return dump->mappings[index];
 }
 
@@ -199,7 +222,6 @@ static int frames_grow(struct dump *dump)
     return 0;
 }
 
-/* 0: no memory, or the writer failed. */
 static bool is_skipped(const struct dump_files *files, const char *name)
 {
     for (char *const *prefix = files->skipped_prefixes;
@@ -210,25 +232,25 @@ static bool is_skipped(const struct dump_files *files, const char *name)
     return false;
 }
 
-static uint64_t frame_id(struct dump *dump, const struct callsite_node *node)
+/* 0: no memory, or the writer failed. */
+static uint64_t frame_id(struct dump *dump, struct callsite_node node)
 {
     if (dump->frame_count * 2 >= dump->frames_size && frames_grow(dump) < 0)
         return 0;
-    struct known_frame *place =
-        frame_place(dump->frames, dump->frames_size, node->module, node->pc);
+    struct known_frame *place = frame_place(dump->frames, dump->frames_size, node.module, node.pc);
     if (place->id != 0)
         return place->id;
 
-    uint64_t mapping = mapping_id(dump, node->module), rel_pc = node->pc;
+    uint64_t mapping = mapping_id(dump, node.module), rel_pc = node.pc;
     const char *name = NULL;
-    if (node->module != CALLSITE_NO_MODULE) {
-        const struct callsite_module *module = &dump->tree->modules[node->module];
-        rel_pc = node->pc - module->start + module->file_offset + module->load_bias;
-        if (dump->symbols[node->module] != NULL)
-            name = symbol_file_lookup(dump->symbols[node->module], rel_pc);
+    if (node.module != CALLSITE_NO_MODULE) {
+        const struct callsite_module *module = &dump->tree->modules[node.module];
+        rel_pc = node.pc - module->start + module->file_offset + module->load_bias;
+        if (dump->symbols[node.module] != NULL)
+            name = symbol_file_lookup(dump->symbols[node.module], rel_pc);
     }
-    place->module = node->module;
-    place->pc = node->pc;
+    place->module = node.module;
+    place->pc = node.pc;
     if (is_skipped(dump->files, name))
         return place->id = FRAME_SKIPPED;
     place->id = trace_writer_frame(dump->writer, mapping, rel_pc, name);
@@ -268,9 +290,9 @@ static uint64_t callstack_id(struct dump *dump, uint32_t node)
     const char *ending = NULL;
     for (uint32_t at = node; at != CALLSITE_ROOT && count < FRAMES_MAX;
          at = dump->tree->nodes[at].parent) {
-        const struct callsite_node *frame = &dump->tree->nodes[at];
-        if (frame->module == CALLSITE_ENDING) {
-            ending = ending_name(frame->pc);
+        struct callsite_node frame = dump->tree->nodes[at];
+        if (frame.module == CALLSITE_ENDING) {
+            ending = ending_name(frame.pc);
             break;
         }
         frames[count] = frame_id(dump, frame);
@@ -278,20 +300,19 @@ static uint64_t callstack_id(struct dump *dump, uint32_t node)
             return 0;
         count += frames[count] != FRAME_SKIPPED;
     }
+    dump->work += (unsigned)count;
     dump->callstacks[node] = trace_writer_callstack(dump->writer, frames, count, ending);
     return dump->callstacks[node];
 }
 
 /* --- figures --- */
 
-static int compare_rows(const void *left_pointer, const void *right_pointer)
+static int compare_parts(const void *left_pointer, const void *right_pointer)
 {
-    const struct dump_row *left = left_pointer, *right = right_pointer;
-    if (left->callstack != right->callstack)
-        return left->callstack < right->callstack ? -1 : 1;
+    const struct dump_part *left = left_pointer, *right = right_pointer;
     if (left->tid != right->tid)
         return left->tid < right->tid ? -1 : 1;
-    return 0;
+    return left->figures < right->figures ? -1 : left->figures > right->figures;
 }
 
 static void figures_add(struct trace_figures *sum, const struct trace_figures *part)
@@ -311,37 +332,68 @@ static void figures_add(struct trace_figures *sum, const struct trace_figures *p
     sum->lifetime_ms_sum += part->lifetime_ms_sum;
 }
 
+/* The list of the callstack's rows; NULL: no memory. */
+static uint32_t *first_row(struct dump *dump, uint64_t callstack)
+{
+    if (callstack >= dump->first_count) {
+        size_t more = callstack + 1 - dump->first_count;
+        if (array_reserve(&dump->first_rows, &dump->first_capacity, dump->first_count, more,
+                          sizeof(*dump->first_rows)) < 0)
+            return NULL;
+        memset(dump->first_rows + dump->first_count, 0, more * sizeof(*dump->first_rows));
+        dump->first_count += more;
+    }
+    return &dump->first_rows[callstack];
+}
+
+/* Sorts by callstack without comparing: many rows would take long at a stretch. */
 static int collect_rows(struct dump *dump, uint8_t heap)
 {
-    size_t count = ledger_figures_count(dump->ledger), thread_count;
-    const struct ledger_thread *threads = ledger_threads(dump->ledger, &thread_count);
     dump->row_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct ledger_figures figures = ledger_figures(dump->ledger, i);
+    for (size_t i = 0; i < dump->snapshot->figures_count; i++) {
+        breathe(dump, 1);
+        struct ledger_figures figures = ledger_snapshot_figures(dump->ledger, dump->snapshot, i);
         if (figures.heap != heap)
             continue;
         uint64_t callstack = callstack_id(dump, figures.node);
-        if (callstack == 0)
+        uint32_t *first = callstack != 0 ? first_row(dump, callstack) : NULL;
+        if (first == NULL)
             return -ENOMEM;
-        dump->rows[dump->row_count++] =
-            (struct dump_row){callstack, threads[figures.thread].tid, (uint32_t)i};
+        dump->rows[dump->row_count++] = (struct dump_row){(uint32_t)i, *first};
+        *first = (uint32_t)dump->row_count;
     }
-    qsort(dump->rows, dump->row_count, sizeof(*dump->rows), compare_rows);
     return 0;
 }
 
-/* Rows of one callstack, from `first` on; returns where the next one's begin. */
-static size_t sum_callstack(struct dump *dump, size_t first, struct trace_heap_sample *sample)
+/* What makes up one callstack, by thread; its rows are taken off the list. */
+static ssize_t take_parts(struct dump *dump, uint64_t callstack)
 {
-    memset(sample, 0, sizeof(*sample));
-    sample->callstack = dump->rows[first].callstack;
-    size_t i = first;
-    for (; i < dump->row_count && dump->rows[i].callstack == sample->callstack; i++) {
-        struct ledger_figures figures = ledger_figures(dump->ledger, dump->rows[i].figures);
-        int32_t tid = (int32_t)dump->rows[i].tid;
-        if (i == first || dump->rows[i - 1].tid != dump->rows[i].tid) {
+    size_t count = 0, thread_count;
+    const struct ledger_thread *threads = ledger_threads(dump->ledger, &thread_count);
+    for (uint32_t row = dump->first_rows[callstack]; row != 0; row = dump->rows[row - 1].next) {
+        uint32_t index = dump->rows[row - 1].figures;
+        if (array_reserve(&dump->parts, &dump->part_capacity, count, 1, sizeof(*dump->parts)) < 0 ||
+            array_reserve(&dump->threads, &dump->thread_capacity, count, 1,
+                          sizeof(*dump->threads)) < 0)
+            return -ENOMEM;
+        uint16_t thread = ledger_snapshot_figures(dump->ledger, dump->snapshot, index).thread;
+        dump->parts[count++] = (struct dump_part){threads[thread].tid, index};
+    }
+    dump->first_rows[callstack] = 0;
+    if (count > 1)
+        qsort(dump->parts, count, sizeof(*dump->parts), compare_parts);
+    return (ssize_t)count;
+}
+
+static void sum_parts(struct dump *dump, size_t count, struct trace_heap_sample *sample)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct dump_part *part = &dump->parts[i];
+        struct ledger_figures figures =
+            ledger_snapshot_figures(dump->ledger, dump->snapshot, part->figures);
+        if (i == 0 || dump->parts[i - 1].tid != part->tid) {
             memset(&dump->threads[sample->thread_count], 0, sizeof(*dump->threads));
-            dump->threads[sample->thread_count++].tid = tid;
+            dump->threads[sample->thread_count++].tid = (int32_t)part->tid;
         }
         figures_add(&dump->threads[sample->thread_count - 1].figures, &figures.sums);
         figures_add(&sample->figures, &figures.sums);
@@ -351,19 +403,33 @@ static size_t sum_callstack(struct dump *dump, size_t first, struct trace_heap_s
         sample->peak_count_variance += figures.peak_count_variance;
     }
     sample->threads = dump->threads;
-    return i;
 }
 
-static int write_heap(struct dump *dump, uint8_t index, const struct ledger_heap *heap,
-                      const struct trace_heap_dump *status, uint64_t start_ms)
+static int write_samples(struct dump *dump)
 {
+    int code = 0;
+    for (uint64_t callstack = 1; callstack < dump->first_count && code == 0; callstack++) {
+        if (dump->first_rows[callstack] == 0)
+            continue;
+        struct trace_heap_sample sample = {.callstack = callstack};
+        ssize_t count = take_parts(dump, callstack);
+        if (count < 0)
+            return (int)count;
+        sum_parts(dump, (size_t)count, &sample);
+        code = trace_writer_dump_sample(dump->writer, &sample);
+        breathe(dump, WORK_OF_ROW + (unsigned)count * WORK_OF_THREAD);
+    }
+    return code;
+}
+
+static int write_heap(struct dump *dump, uint8_t index, const struct trace_heap_dump *status,
+                      uint64_t start_ms)
+{
+    const struct ledger_snapshot *snapshot = dump->snapshot;
+    const struct ledger_heap *heap = &snapshot->heaps[index];
     int code = collect_rows(dump, index);
     if (code < 0)
         return code;
-    /* Threads of one callstack are at most its rows. */
-    if (array_reserve(&dump->threads, &dump->thread_capacity, 0, dump->row_count + 1,
-                      sizeof(*dump->threads)) < 0)
-        return -ENOMEM;
 
     struct trace_heap_dump filled = *status;
     char plain[80], name[192];
@@ -372,9 +438,9 @@ static int write_heap(struct dump *dump, uint8_t index, const struct ledger_heap
     if (status->heap_name != NULL)
         snprintf(name + strlen(name), sizeof(name) - strlen(name), " (%s)", status->heap_name);
     filled.heap_name = name;
-    filled.interval_bytes = index == 0 ? ledger_interval_bytes(dump->ledger) : heap->interval_bytes;
+    filled.interval_bytes = index == 0 ? snapshot->interval_bytes : heap->interval_bytes;
     filled.first_interval_bytes =
-        index == 0 ? ledger_first_interval_bytes(dump->ledger) : heap->interval_bytes;
+        index == 0 ? snapshot->first_interval_bytes : heap->interval_bytes;
     filled.heap_samples = heap->samples;
     filled.peak_live_bytes = heap->peak_bytes;
     filled.peak_live_count = heap->peak_count;
@@ -385,41 +451,50 @@ static int write_heap(struct dump *dump, uint8_t index, const struct ledger_heap
         filled.exact_bytes = filled.exact_calls = 0;
     }
     code = trace_writer_dump_begin(dump->writer, &filled);
-    for (size_t i = 0; i < dump->row_count && code == 0;) {
-        struct trace_heap_sample sample;
-        i = sum_callstack(dump, i, &sample);
-        code = trace_writer_dump_sample(dump->writer, &sample);
-    }
+    if (code == 0)
+        code = write_samples(dump);
     return code < 0 ? code : trace_writer_dump_end(dump->writer);
 }
 
-int dump_write(struct trace_writer *writer, struct dump_files *files, const struct ledger *ledger,
+static int write_heaps(struct dump *dump, const struct trace_heap_dump *status, uint64_t start_ms)
+{
+    const struct ledger_snapshot *snapshot = dump->snapshot;
+    dump->mappings = calloc(snapshot->module_count + 1, sizeof(*dump->mappings));
+    dump->symbols = calloc(snapshot->module_count + 1, sizeof(*dump->symbols));
+    dump->callstacks = calloc(snapshot->node_count, sizeof(*dump->callstacks));
+    dump->rows = calloc(snapshot->figures_count + 1, sizeof(*dump->rows));
+    if (dump->mappings == NULL || dump->symbols == NULL || dump->callstacks == NULL ||
+        dump->rows == NULL)
+        return -ENOMEM;
+    int code = 0;
+    for (size_t i = 0; i < snapshot->heap_count && code == 0; i++) {
+        if (i == 0 || snapshot->heaps[i].name[0] != 0 || snapshot->heaps[i].samples > 0)
+            code = write_heap(dump, (uint8_t)i, status, start_ms);
+    }
+    return code;
+}
+
+int dump_write(struct trace_writer *writer, struct dump_files *files, struct ledger *ledger,
                const struct trace_heap_dump *status, uint64_t start_ms, pid_t root_pid)
 {
-    size_t heap_count;
-    const struct ledger_heap *heaps = ledger_heaps(ledger, &heap_count);
-    const struct callsite_tree *tree = ledger_callsites(ledger);
-    struct dump dump = {
-        .writer = writer, .files = files, .ledger = ledger, .tree = tree, .root_pid = root_pid};
-    dump.mappings = calloc(tree->module_count + 1, sizeof(*dump.mappings));
-    dump.symbols = calloc(tree->module_count + 1, sizeof(*dump.symbols));
-    dump.callstacks = calloc(tree->node_count, sizeof(*dump.callstacks));
-    dump.rows = calloc(ledger_figures_count(ledger) + 1, sizeof(*dump.rows));
-
-    int code = -ENOMEM;
-    if (dump.mappings != NULL && dump.symbols != NULL && dump.callstacks != NULL &&
-        dump.rows != NULL) {
-        code = 0;
-        for (size_t i = 0; i < heap_count && code == 0; i++) {
-            if (i == 0 || heaps[i].name[0] != 0 || heaps[i].samples > 0)
-                code = write_heap(&dump, (uint8_t)i, &heaps[i], status, start_ms);
-        }
-    }
+    struct ledger_snapshot *snapshot = ledger_snapshot_take(ledger);
+    if (snapshot == NULL)
+        return -ENOMEM;
+    struct dump dump = {.writer = writer,
+                        .files = files,
+                        .ledger = ledger,
+                        .snapshot = snapshot,
+                        .tree = ledger_callsites(ledger),
+                        .root_pid = root_pid};
+    int code = write_heaps(&dump, status, start_ms);
+    ledger_snapshot_release(ledger, snapshot);
     free(dump.mappings);
     free(dump.symbols);
     free(dump.callstacks);
     free(dump.frames);
     free(dump.rows);
+    free(dump.first_rows);
+    free(dump.parts);
     free(dump.threads);
     return code;
 }

@@ -13,8 +13,9 @@
 /* Symbol files that dumps have opened, to be shared by all dumps of a session. */
 struct dump_files;
 
-/* `pause`, which may be NULL, is called after each file that was read: the symbols of
- * a large program take seconds, and others may wait for a sign of life. NULL: no memory. */
+/* `pause`, which may be NULL, is called every few milliseconds while a dump is written, and may
+ * take events in, those of the ledger that is dumped too: a dump holds what was at its beginning.
+ * NULL: no memory. */
 struct dump_files *dump_files_open(void (*pause)(void *context), void *context);
 /* Frames of functions whose names (as in the symbol table) begin with one of these are left out of
  * stacks; ended by NULL, NULL: none; stays the caller's. */
@@ -29,7 +30,7 @@ void dump_files_close(struct dump_files *files);
  * `root_pid`: a living process whose view of the files holds, 0 for our own view.
  * 0 or a negative errno.
  */
-int dump_write(struct trace_writer *writer, struct dump_files *files, const struct ledger *ledger,
+int dump_write(struct trace_writer *writer, struct dump_files *files, struct ledger *ledger,
                const struct trace_heap_dump *status, uint64_t start_ms, pid_t root_pid);
 
 #endif

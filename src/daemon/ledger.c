@@ -1,5 +1,5 @@
-/* See ledger.h. */
-#include "daemon/ledger.h"
+/* See ledger.h: what events do. */
+#include "daemon/ledger_state.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,58 +10,6 @@
 #include "util/array.h"
 #include "wire/barrier.h"
 #include "wire/sampling.h"
-
-/* Direct-mapped, both: one load saves an exp (20 to 40 ns) or two look-ups.
- * Programs allocate few distinct sizes and from few stacks at a time. */
-#define WEIGHTS_CACHED 1024u
-#define FIGURES_CACHED 4096u
-
-/* What a sample stands for. */
-struct weight {
-    uint64_t size; /* with the interval's index: the key of the cache */
-    uint32_t interval;
-    uint32_t known;
-    double count;          /* 1/p */
-    double count_variance; /* (1-p)/p^2 */
-};
-
-struct cached_figures {
-    uint64_t stack; /* hash */
-    uint32_t thread;
-    uint8_t heap, interval;
-    uint16_t known;
-    uint32_t figures;
-};
-
-/* The thread that has a slot now, and its last free, in case it did not happen. */
-struct ledger_slot {
-    uint32_t thread;
-    uint32_t freed_time_ms;
-    struct live_sample freed; /* size is unpacked below; key 0: none */
-    uint64_t freed_size;
-    bool freed_temporary;
-};
-
-struct ledger {
-    struct live_table live;
-    struct callsite_tree callsites;
-
-    struct figures_table figures;
-
-    struct ledger_heap heaps[LEDGER_HEAPS_MAX];
-    size_t heap_count;
-    uint64_t intervals[LEDGER_INTERVALS_MAX]; /* 0: not announced */
-    uint32_t interval_now;
-
-    struct ledger_slot *slots;
-    size_t slot_count, slot_capacity;
-    struct ledger_thread *threads;
-    size_t thread_count, thread_capacity;
-
-    struct ledger_counts counts;
-    struct weight weights[WEIGHTS_CACHED];
-    struct cached_figures figures_cache[FIGURES_CACHED];
-};
 
 struct ledger *ledger_open(uint64_t interval_bytes)
 {
@@ -183,16 +131,6 @@ static uint32_t figures_of(struct ledger *ledger, const struct heap_event *event
     return figures;
 }
 
-static void figures_note_peak(struct ledger_figures *figures, uint64_t epoch)
-{
-    const struct trace_figures *sums = &figures->sums;
-    figures->epoch = epoch;
-    figures->peak_bytes = sums->allocated_bytes - sums->freed_bytes;
-    figures->peak_count = sums->allocated_count - sums->freed_count;
-    figures->peak_bytes_variance = sums->allocated_bytes_variance - sums->freed_bytes_variance;
-    figures->peak_count_variance = sums->allocated_count_variance - sums->freed_count_variance;
-}
-
 /* To be called before figures change. */
 static struct ledger_figures *figures_change(struct ledger *ledger, uint32_t index,
                                              struct ledger_heap **heap)
@@ -200,7 +138,7 @@ static struct ledger_figures *figures_change(struct ledger *ledger, uint32_t ind
     struct ledger_figures *figures = figures_table_change(&ledger->figures, index);
     *heap = &ledger->heaps[figures->heap];
     if (figures->epoch != (*heap)->epoch)
-        figures_note_peak(figures, (*heap)->epoch);
+        ledger_note_peak(figures, (*heap)->epoch);
     return figures;
 }
 
@@ -555,69 +493,3 @@ const struct ring_visitor ledger_visitor = {
     .heap = visit_heap,
     .interval = visit_interval,
 };
-
-/* --- what others read --- */
-
-struct ledger_counts ledger_counts(const struct ledger *ledger)
-{
-    struct ledger_counts counts = ledger->counts;
-    counts.live_samples = ledger->live.count;
-    return counts;
-}
-
-double ledger_live_bytes(const struct ledger *ledger)
-{
-    double bytes = 0;
-    for (size_t i = 0; i < ledger->heap_count; i++)
-        bytes += ledger->heaps[i].live_bytes;
-    return bytes > 0 ? bytes : 0;
-}
-
-const struct ledger_heap *ledger_heaps(const struct ledger *ledger, size_t *count)
-{
-    *count = ledger->heap_count;
-    return ledger->heaps;
-}
-
-const struct ledger_thread *ledger_threads(const struct ledger *ledger, size_t *count)
-{
-    *count = ledger->thread_count;
-    return ledger->threads;
-}
-
-const struct callsite_tree *ledger_callsites(const struct ledger *ledger)
-{
-    return &ledger->callsites;
-}
-
-uint64_t ledger_interval_bytes(const struct ledger *ledger)
-{
-    return ledger->intervals[ledger->interval_now];
-}
-
-uint64_t ledger_first_interval_bytes(const struct ledger *ledger)
-{
-    return ledger->intervals[0];
-}
-
-size_t ledger_figures_count(const struct ledger *ledger)
-{
-    return ledger->figures.count;
-}
-
-struct ledger_figures ledger_figures(const struct ledger *ledger, size_t index)
-{
-    struct ledger_figures figures = ledger->figures.items[index];
-    uint64_t epoch = ledger->heaps[figures.heap].epoch;
-    struct trace_figures *sums = &figures.sums;
-    if (sums->freed_samples == sums->samples) {
-        /* The same numbers, summed in another order. */
-        sums->freed_bytes = sums->allocated_bytes;
-        sums->freed_count = sums->allocated_count;
-        sums->freed_bytes_variance = sums->allocated_bytes_variance;
-        sums->freed_count_variance = sums->allocated_count_variance;
-    }
-    if (figures.epoch != epoch)
-        figures_note_peak(&figures, epoch);
-    return figures;
-}

@@ -92,4 +92,23 @@ uint64_t ledger_first_interval_bytes(const struct ledger *ledger);
 size_t ledger_figures_count(const struct ledger *ledger);
 struct ledger_figures ledger_figures(const struct ledger *ledger, size_t index);
 
+/*
+ * A moment of a ledger, to be read while events go on: the figures and heaps of then. Callsites,
+ * modules and threads are read from the ledger itself: those that figures name stay as they are,
+ * and more only come behind them.
+ */
+struct ledger_snapshot {
+    size_t figures_count, node_count, module_count, heap_count;
+    uint64_t interval_bytes, first_interval_bytes;
+    struct ledger_heap heaps[LEDGER_HEAPS_MAX];
+};
+
+/* One at a time. NULL: no memory. Copies next to nothing; see daemon/figures_table.h. */
+struct ledger_snapshot *ledger_snapshot_take(struct ledger *ledger);
+void ledger_snapshot_release(struct ledger *ledger, struct ledger_snapshot *snapshot);
+
+/* As ledger_figures, of that moment; index < figures_count. */
+struct ledger_figures ledger_snapshot_figures(const struct ledger *ledger,
+                                              const struct ledger_snapshot *snapshot, size_t index);
+
 #endif

@@ -49,6 +49,13 @@ void server_close(struct server *server)
     server->epoll = -1;
 }
 
+static void drain_all(void *context)
+{
+    struct server *server = context;
+    for (size_t i = 0; i < server->session_count; i++)
+        session_drain(server->sessions[i]);
+}
+
 int server_add_session(struct server *server, struct session *session)
 {
     if (server->session_count == SERVER_SESSIONS_MAX)
@@ -62,6 +69,8 @@ int server_add_session(struct server *server, struct session *session)
     if (config->dump_interval_ms > 0)
         session->dump_ms =
             now_ms + (config->dump_phase_ms > 0 ? config->dump_phase_ms : config->dump_interval_ms);
+    session->drain_all = drain_all;
+    session->drain_context = server;
     server->sessions[server->session_count++] = session;
     server->look_ms = now_ms;
     server->look_delay_ms = 1;

@@ -24,16 +24,18 @@ static uint64_t ring_bytes_of(const struct heap_config *config)
     return bytes;
 }
 
-/* While a dump is written. The rings are not drained then: one of them may belong
- * to the ledger that is being dumped. */
-static void beat_all(void *context)
+/* While a dump is written: no ring is to wait for its end. */
+static void drain_all(void *context)
 {
     struct session *session = context;
-    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
-    for (size_t i = 0; i < session->target_count; i++) {
-        if (session->targets[i]->has_ring)
-            ring_reader_beat(&session->targets[i]->reader, now_ms);
-    }
+    if (session->drain_all != NULL)
+        session->drain_all(session->drain_context);
+}
+
+void session_drain(struct session *session)
+{
+    for (size_t i = 0; i < session->target_count; i++)
+        target_look(session->targets[i], false);
 }
 
 static uint64_t own_cpu_us(void)
@@ -54,7 +56,7 @@ int session_open(struct session *session, const struct heap_config *config, bool
     session->cpu_us_at_start = own_cpu_us();
     session->follow_children = follow_children;
     session->ring_bytes = ring_bytes_of(config);
-    session->files = dump_files_open(beat_all, session);
+    session->files = dump_files_open(drain_all, session);
     session->writer = trace_writer_open(trace_fd);
     if (session->files == NULL || session->writer == NULL) {
         dump_files_close(session->files);
@@ -452,9 +454,11 @@ void session_dump(struct session *session)
 {
     struct target_end end = {.running = true, .exit_status = -1};
     dump_superseded(session);
-    for (size_t i = 0; i < session->target_count; i++)
+    for (size_t i = 0; i < session->target_count; i++) {
+        target_look(session->targets[i], false);
         target_write_dump(session->targets[i], session->writer, session->files, &end,
                           session->config->dump_at_max);
+    }
 }
 
 void session_process_ended(struct session *session, pid_t pid, int exit_status)

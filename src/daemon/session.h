@@ -77,6 +77,9 @@ struct session {
     uint64_t ring_bytes;
     struct trace_writer *writer;
     struct dump_files *files;
+    /* Takes in what the rings of all sessions hold, this one's too; set by the server. */
+    void (*drain_all)(void *context);
+    void *drain_context;
     struct target *targets[SESSION_TARGETS_MAX];
     size_t target_count;
     struct unprofiled_list unprofiled;
@@ -133,6 +136,9 @@ void session_check_guardrails(struct session *session);
 
 /* Takes in what all rings hold; the bytes of the fullest. */
 uint64_t session_look(struct session *session);
+
+/* The same while something else goes on: nothing is written, no target ends. */
+void session_drain(struct session *session);
 
 /* A point of each target's timeline. */
 void session_sample_memory(struct session *session);

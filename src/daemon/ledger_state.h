@@ -1,0 +1,74 @@
+/*
+ * The ledger's inside, which its two parts share: ledger.c takes events in, ledger_read.c says what
+ * they came to.
+ */
+#ifndef HEAPPROFD_DAEMON_LEDGER_STATE_H
+#define HEAPPROFD_DAEMON_LEDGER_STATE_H
+
+#include "daemon/ledger.h"
+
+#include <stdbool.h>
+
+/* Direct-mapped, both: one load saves an exp (20 to 40 ns) or two look-ups.
+ * Programs allocate few distinct sizes and from few stacks at a time. */
+#define WEIGHTS_CACHED 1024u
+#define FIGURES_CACHED 4096u
+
+/* What a sample stands for. */
+struct weight {
+    uint64_t size; /* with the interval's index: the key of the cache */
+    uint32_t interval;
+    uint32_t known;
+    double count;          /* 1/p */
+    double count_variance; /* (1-p)/p^2 */
+};
+
+struct cached_figures {
+    uint64_t stack; /* hash */
+    uint32_t thread;
+    uint8_t heap, interval;
+    uint16_t known;
+    uint32_t figures;
+};
+
+/* The thread that has a slot now, and its last free, in case it did not happen. */
+struct ledger_slot {
+    uint32_t thread;
+    uint32_t freed_time_ms;
+    struct live_sample freed; /* size is unpacked below; key 0: none */
+    uint64_t freed_size;
+    bool freed_temporary;
+};
+
+struct ledger {
+    struct live_table live;
+    struct callsite_tree callsites;
+
+    struct figures_table figures;
+
+    struct ledger_heap heaps[LEDGER_HEAPS_MAX];
+    size_t heap_count;
+    uint64_t intervals[LEDGER_INTERVALS_MAX]; /* 0: not announced */
+    uint32_t interval_now;
+
+    struct ledger_slot *slots;
+    size_t slot_count, slot_capacity;
+    struct ledger_thread *threads;
+    size_t thread_count, thread_capacity;
+
+    struct ledger_counts counts;
+    struct weight weights[WEIGHTS_CACHED];
+    struct cached_figures figures_cache[FIGURES_CACHED];
+};
+
+static inline void ledger_note_peak(struct ledger_figures *figures, uint64_t epoch)
+{
+    const struct trace_figures *sums = &figures->sums;
+    figures->epoch = epoch;
+    figures->peak_bytes = sums->allocated_bytes - sums->freed_bytes;
+    figures->peak_count = sums->allocated_count - sums->freed_count;
+    figures->peak_bytes_variance = sums->allocated_bytes_variance - sums->freed_bytes_variance;
+    figures->peak_count_variance = sums->allocated_count_variance - sums->freed_count_variance;
+}
+
+#endif

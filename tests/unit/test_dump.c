@@ -1,0 +1,185 @@
+/* Dumps that are written while events come in: each holds one moment. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/dump.h"
+#include "profile/profile.h"
+#include "trace_fixture.h"
+
+#define STACKS 20000u
+#define THREADS 3u
+
+struct scene {
+    struct ledger *ledger;
+    uint64_t random, stacks;
+    unsigned pauses;
+};
+
+static uint32_t next_random(struct scene *scene)
+{
+    scene->random = scene->random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(scene->random >> 33);
+}
+
+static void add_stack(struct scene *scene)
+{
+    uint64_t words[sizeof(struct record_stack) / 8 + 4] = {0};
+    struct record_stack *record = (void *)words;
+    record->hash = ++scene->stacks;
+    record->count = 4;
+    for (unsigned i = 0; i < 4; i++)
+        record->frames[i] = 0x10000 + (record->hash >> 3 * i) * 16;
+    assert_int_equal(0, ledger_visitor.stack(scene->ledger, record));
+}
+
+static void add_module(struct scene *scene, uint64_t start)
+{
+    uint64_t words[sizeof(struct record_module) / 8 + 4] = {0};
+    struct record_module *record = (void *)words;
+    record->start = start;
+    record->end = start + 0x10000;
+    record->build_id_length = 4;
+    record->path_length = 12;
+    memcpy(record->bytes, "\x12\x34\x56\x78/no/such/lib", 16);
+    assert_int_equal(0, ledger_visitor.module(scene->ledger, record));
+}
+
+static void add_events(struct scene *scene, unsigned count, uint8_t heaps)
+{
+    for (unsigned i = 0; i < count; i++) {
+        uint32_t bits = next_random(scene);
+        struct heap_event event = {
+            .type = bits % 5 < 3 ? RECORD_ALLOC : RECORD_FREE,
+            .heap = (uint8_t)(bits / 8 % heaps),
+            .thread = (uint16_t)(bits / 64 % THREADS),
+            .address = 64 + next_random(scene) % 40000 * 16,
+            .size = 8 + next_random(scene) % 500,
+            .stack = 1 + next_random(scene) % scene->stacks,
+            .time_ms = i,
+        };
+        assert_int_equal(0, ledger_events(scene->ledger, &event, 1));
+    }
+}
+
+static void open_scene(struct scene *scene)
+{
+    *scene = (struct scene){.ledger = ledger_open(100)};
+    assert_non_null(scene->ledger);
+    add_module(scene, 0x10000);
+    for (unsigned i = 0; i < STACKS; i++)
+        add_stack(scene);
+    for (uint16_t i = 0; i < THREADS; i++)
+        ledger_thread(scene->ledger, i, 100u + i, "worker");
+    add_events(scene, 100000, 2);
+}
+
+/* All that may come out of a ring: more of everything, and all that was goes on changing. */
+static void change_ledger(void *context)
+{
+    struct scene *scene = context;
+    scene->pauses++;
+    add_module(scene, 0x1000000 * scene->pauses);
+    for (unsigned i = 0; i < 2000; i++)
+        add_stack(scene);
+    ledger_thread(scene->ledger, (uint16_t)(scene->pauses % THREADS), 200 + scene->pauses, "new");
+    add_events(scene, 20000, 3);
+    ledger_interval(scene->ledger, scene->pauses, 100 + scene->pauses);
+    ledger_visitor.modules_reset(scene->ledger);
+}
+
+static struct profile *dump(struct scene *scene, void (*pause)(void *context))
+{
+    int fd = memfd_create("dump", 0);
+    struct dump_files *files = dump_files_open(pause, scene);
+    struct trace_writer *writer = trace_writer_open(fd);
+    struct trace_heap_dump status = {.pid = FIXTURE_PID, .exit_status = -1, .timestamp_ns = 1};
+    assert_true(fd >= 0 && files != NULL && writer != NULL);
+    assert_int_equal(0, dump_write(writer, files, scene->ledger, &status, 0, 0));
+    assert_int_equal(0, trace_writer_close(writer));
+    dump_files_close(files);
+    struct fixture_trace trace = fixture_take(fd);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    assert_non_null(profile);
+    assert_string_equal("", profile->warning);
+    free(trace.bytes);
+    return profile;
+}
+
+static void assert_same_sample(const struct profile_sample *one, const struct profile_sample *two)
+{
+    assert_int_equal(one->callsite, two->callsite);
+    assert_int_equal(one->thread_count, two->thread_count);
+    assert_memory_equal(&one->figures, &two->figures, sizeof(one->figures));
+    assert_true(one->peak_bytes == two->peak_bytes && one->peak_count == two->peak_count);
+}
+
+static void test_dump_holds_the_moment_that_it_began(void **state)
+{
+    (void)state;
+    struct scene quiet, busy;
+    open_scene(&quiet);
+    open_scene(&busy);
+    struct profile *expected = dump(&quiet, NULL), *found = dump(&busy, change_ledger);
+    assert_true(busy.pauses >= 5);
+    assert_int_equal(2, found->heap_count);
+    assert_int_equal(expected->heap_count, found->heap_count);
+    for (size_t i = 0; i < found->heap_count; i++) {
+        const struct profile_heap *one = &expected->heaps[i], *two = &found->heaps[i];
+        assert_int_equal(one->interval_bytes, two->interval_bytes);
+        assert_int_equal(one->status.heap_samples, two->status.heap_samples);
+        assert_true(one->status.peak_live_bytes == two->status.peak_live_bytes);
+        assert_int_equal(one->dumps[0].sample_count, two->dumps[0].sample_count);
+        for (size_t j = 0; j < one->dumps[0].sample_count; j++)
+            assert_same_sample(&one->dumps[0].samples[j], &two->dumps[0].samples[j]);
+    }
+    profile_free(expected);
+    profile_free(found);
+    ledger_close(quiet.ledger);
+    ledger_close(busy.ledger);
+}
+
+static void test_dump_after_a_dump_misses_nothing(void **state)
+{
+    (void)state;
+    struct scene scene;
+    open_scene(&scene);
+    profile_free(dump(&scene, change_ledger));
+    struct profile *profile = dump(&scene, NULL);
+    double allocated = 0, freed = 0, peak = 0, peak_found = 0;
+    struct trace_figures found = {0};
+    for (size_t i = 0; i < ledger_figures_count(scene.ledger); i++) {
+        struct ledger_figures figures = ledger_figures(scene.ledger, i);
+        allocated += figures.sums.allocated_bytes;
+        freed += figures.sums.freed_bytes;
+        peak += figures.peak_bytes;
+    }
+    assert_int_equal(3, profile->heap_count);
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_dump *last = &profile->heaps[i].dumps[0];
+        found.allocated_bytes += last->total.allocated_bytes;
+        found.freed_bytes += last->total.freed_bytes;
+        for (size_t j = 0; j < last->sample_count; j++)
+            peak_found += last->samples[j].peak_bytes;
+    }
+    assert_true(fabs(found.allocated_bytes - allocated) < 1e-9 * allocated);
+    assert_true(fabs(found.freed_bytes - freed) < 1e-9 * allocated);
+    assert_true(fabs(peak_found - peak) < 1e-9 * allocated);
+    profile_free(profile);
+    ledger_close(scene.ledger);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dump_holds_the_moment_that_it_began),
+        cmocka_unit_test(test_dump_after_a_dump_misses_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
