@@ -20,6 +20,7 @@
 #include "attach/presence.h"
 #include "attach/process.h"
 #include "attach/seccomp_filter.h"
+#include "attach/symbols_remote.h"
 #include "attach/tracee.h"
 #include "attach/trampoline.h"
 #include "wire/sampling.h"
@@ -554,6 +555,22 @@ int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
             code = locate_functions(&located, &process, &tracee, outcome, error);
         if (code == 0)
             snprintf(outcome->allocator, sizeof(outcome->allocator), "%s", located.allocator);
+        tracee_close(&tracee);
+    }
+    process_clear(&process);
+    return code;
+}
+
+int attach_check_loaded(pid_t pid)
+{
+    struct process process;
+    struct tracee tracee;
+    struct attach_outcome outcome;
+    int code = process_look(&process, pid, &outcome, NULL);
+    if (code == 0) {
+        code = tracee_open(&tracee, pid);
+        if (code == 0 && !remote_is_loaded(&process, &tracee))
+            code = -EAGAIN;
         tracee_close(&tracee);
     }
     process_clear(&process);

@@ -92,4 +92,9 @@ void attach_tidy(void);
  */
 int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error);
 
+/* Whether a program that has just begun is so far that it can be attached to: its loader is done.
+ * Cheap, to be asked often. 0; -EAGAIN: not yet; or a negative errno: attach_open() will say why.
+ */
+int attach_check_loaded(pid_t pid);
+
 #endif

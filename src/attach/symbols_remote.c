@@ -86,23 +86,42 @@ bool remote_executable_base(const struct process *process, const struct tracee *
     return false;
 }
 
-/* The first link_map of the loader's list; 0: none. */
-static uint64_t first_link_map(const struct process *process, const struct tracee *tracee)
+/* What the loader publishes for debuggers; false: nothing. has_loader: there is to be one. */
+static bool read_loader(const struct process *process, const struct tracee *tracee,
+                        struct r_debug *list, bool *has_loader)
 {
     Elf64_Phdr headers[PROGRAM_HEADERS_MAX];
     size_t count;
     uint64_t base, debug = 0;
+    *has_loader = false;
     if (!read_headers(process, tracee, headers, &count) ||
         !remote_executable_base(process, tracee, &base))
-        return 0;
+        return false;
     for (size_t i = 0; i < count; i++) {
+        *has_loader |= headers[i].p_type == PT_INTERP;
         if (headers[i].p_type == PT_DYNAMIC) {
             struct remote_object executable = {.base = base};
             read_dynamic(tracee, base + headers[i].p_vaddr, &executable, &debug);
         }
     }
+    return debug != 0 && peek(tracee, debug, list, sizeof(*list));
+}
+
+/* The first link_map of the loader's list; 0: none. */
+static uint64_t first_link_map(const struct process *process, const struct tracee *tracee)
+{
     struct r_debug list;
-    return debug != 0 && peek(tracee, debug, &list, sizeof(list)) ? (uintptr_t)list.r_map : 0;
+    bool has_loader;
+    return read_loader(process, tracee, &list, &has_loader) ? (uintptr_t)list.r_map : 0;
+}
+
+bool remote_is_loaded(const struct process *process, const struct tracee *tracee)
+{
+    struct r_debug list;
+    bool has_loader;
+    if (!read_loader(process, tracee, &list, &has_loader))
+        return !has_loader;
+    return list.r_map != NULL && list.r_state == RT_CONSISTENT;
 }
 
 static void read_name(const struct tracee *tracee, uint64_t address, char *name, size_t size)

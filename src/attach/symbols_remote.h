@@ -26,6 +26,9 @@ struct remote_symbol {
 size_t remote_objects(const struct process *process, const struct tracee *tracee,
                       struct remote_object *objects, size_t max);
 
+/* Whether the loader has mapped and relocated all that the program needs, or there is none. */
+bool remote_is_loaded(const struct process *process, const struct tracee *tracee);
+
 /* The object whose ELF header is at an address (the vdso). */
 bool remote_object_at(const struct tracee *tracee, uint64_t header, struct remote_object *object);
 

@@ -1,4 +1,5 @@
 /* attach.h where the processor is none that entries can be patched on: refuses. */
+#include <errno.h>
 #include <stddef.h>
 
 #include "attach/attach.h"
@@ -33,6 +34,12 @@ void attach_abandon(struct attach *attach)
 int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
 {
     return refuse(pid, outcome, error);
+}
+
+int attach_check_loaded(pid_t pid)
+{
+    (void)pid;
+    return -ENOTSUP;
 }
 
 void attach_tidy(void) {}

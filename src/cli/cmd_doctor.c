@@ -18,6 +18,7 @@
 #include "cli/parse.h"
 #include "cli/suggest.h"
 #include "daemon/access.h"
+#include "daemon/exec_events.h"
 #include "daemon/process_info.h"
 #include "daemon/program.h"
 #include "daemon/reach.h"
@@ -100,6 +101,21 @@ static void check_daemon(void)
     }
 }
 
+static void check_newcomers(void)
+{
+    struct error error = {0};
+    int fd = exec_events_open(&error);
+    if (fd >= 0)
+        say(FINE, "new processes (-n): the kernel tells of programs that begin, so that they are "
+                  "attached to within milliseconds");
+    else
+        say(LACKING,
+            "new processes (-n) are found by a look through /proc ten times a second, and their "
+            "first 0.1 s is missed, unless the library is preloaded: %s",
+            error.message);
+    exec_events_close(fd);
+}
+
 static void check_machine(void)
 {
     struct utsname names;
@@ -114,6 +130,7 @@ static void check_machine(void)
     else
         say(IMPOSSIBLE, "%s", error.message);
     check_ptrace(&self);
+    check_newcomers();
     check_daemon();
 }
 

@@ -25,6 +25,11 @@ static void print_text(const Heapprofd__ControlStatus *status)
     printf("heapprofd %s, process %d, %s, up %.0f s, %.1f MB resident, %.2f s of CPU time\n",
            status->version, status->pid, status->run_directory, (double)status->elapsed_ms / 1e3,
            (double)status->rss_bytes / 1e6, (double)status->cpu_us / 1e6);
+    if (status->has_told_of_newcomers && status->told_of_newcomers)
+        puts("programs that begin: told of by the kernel");
+    else if (status->has_told_of_newcomers)
+        printf("programs that begin: found by a look through /proc, ten times a second (%s)\n",
+               status->not_told_because);
     if (status->n_sessions == 0)
         puts("no sessions");
     for (size_t i = 0; i < status->n_sessions; i++) {
@@ -71,6 +76,7 @@ static void print_json(const Heapprofd__ControlStatus *status)
     json_print_string(stdout, status->version);
     printf(",\"pid\":%d,\"run_directory\":", status->pid);
     json_print_string(stdout, status->run_directory);
+    printf(",\"told_of_newcomers\":%s", status->told_of_newcomers ? "true" : "false");
     printf(",\"elapsed_ms\":%llu,\"rss_bytes\":%llu,\"cpu_us\":%llu,\"sessions\":[",
            (unsigned long long)status->elapsed_ms, (unsigned long long)status->rss_bytes,
            (unsigned long long)status->cpu_us);

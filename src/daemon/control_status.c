@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/clock.h"
+#include "daemon/reach.h"
 #include "wire/request.h"
 
 /* So many names and figures fit a message with room to spare. */
@@ -106,7 +107,11 @@ void control_status_send(int fd, const struct station *station,
     if (parts == NULL)
         return;
     Heapprofd__ControlStatus status = HEAPPROFD__CONTROL_STATUS__INIT;
+    struct error why_not = {0};
     fill_self(&status, station, now_ms);
+    status.has_told_of_newcomers = true;
+    status.told_of_newcomers = reach_is_told(&station->server, &why_not);
+    status.not_told_because = status.told_of_newcomers ? NULL : why_not.message;
     status.sessions = parts->session_pointers;
     for (size_t i = 0; i < station->server.session_count; i++) {
         const struct session *session = station->server.sessions[i];

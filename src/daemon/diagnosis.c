@@ -132,6 +132,25 @@ static void explain_amount(const struct diagnosis_facts *facts, char *text, size
             facts->totals.calls, facts->totals.bytes, facts->interval_bytes);
 }
 
+static void explain_attaching(const struct diagnosis_facts *facts, char *text, size_t size)
+{
+    if (facts->attach_missed_us == 0)
+        say(text, size, "The profiler attached while it ran:");
+    else if (facts->told_of_start)
+        say(text, size, "The profiler attached %.1f ms after it began, of the %.0f ms that it ran:",
+            (double)facts->attach_missed_us / 1e3, (double)facts->known_us / 1e3);
+    else
+        say(text, size,
+            "Its start was missed: the profiler found it by a look through /proc and attached up "
+            "to %.0f ms after it began, of up to %.0f ms that it ran (heap_profile doctor says why "
+            "it is not told of programs that begin):",
+            (double)facts->attach_missed_us / 1e3, (double)facts->known_us / 1e3);
+    say(text, size,
+        "what it held before is not part of this profile. Its threads stood for %.1f ms then, and "
+        "for %.1f ms at the end.",
+        (double)facts->attach_stopped_us / 1e3, (double)facts->detach_stopped_us / 1e3);
+}
+
 void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     text[0] = 0;
@@ -143,10 +162,7 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
         explain_amount(facts, text, size);
 
     if (facts->attached)
-        say(text, size,
-            "The profiler attached while it ran: what it held before is not part of this profile. "
-            "Its threads stood for %.1f ms then, and for %.1f ms at the end.",
-            (double)facts->attach_stopped_us / 1e3, (double)facts->detach_stopped_us / 1e3);
+        explain_attaching(facts, text, size);
     if (facts->attach_remark != NULL && facts->attach_remark[0] != 0)
         say(text, size, "Attaching: %s.", facts->attach_remark);
     if (facts->forked && facts->samples > 0)

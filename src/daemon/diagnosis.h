@@ -28,6 +28,10 @@ struct diagnosis_facts {
     bool hit_guardrail; /* max_heapprofd_memory_kb or max_heapprofd_cpu_secs was passed */
     bool attached;      /* the client came into it while it ran */
     uint64_t attach_stopped_us, detach_stopped_us;
+    /* Of a program that began during the session: how long after that it was attached to, and how
+     * long it was known in all; 0: not such a one. Not told of its start: at the most. */
+    uint64_t attach_missed_us, known_us;
+    bool told_of_start;
     const char *attach_remark; /* what did not go as it should; "": nothing */
     bool forked;               /* its profile began with a fork */
     bool running;              /* when the session ended */

@@ -8,20 +8,38 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "daemon/clock.h"
+#include "daemon/exec_events.h"
 #include "util/array.h"
 
 #define LIBRARY_NAME "libheapprofd_preload.so"
 
-/* A program is not asked for its memory map longer than this after it began: its loader
- * needs some milliseconds until there is an allocator to attach to. */
-#define YOUNG_SCANS 20
+/* Looks through /proc: for newcomers, and, where the kernel tells of these, for what it forgot. */
+#define SCAN_PERIOD_MS 100
+#define SCAN_PERIOD_TOLD_MS 1000
+#define SCAN_SLACK_MS 25
 
-/* A thread in the wrong place for a moment is not the end of it. */
-#define ATTACH_ATTEMPTS 5
-#define ATTACH_PAUSE_MS 20
+/* A new process is most often about to begin another program. */
+#define FORKED_DELAY_MS 50
+
+/* The loader needs from half a millisecond to some tens until there is an allocator to attach to:
+ * it is looked at after 1, 1, 2, 2, 4, 4, ... ms, and for as long as this. */
+#define LOADING_DELAY_MAX_MS 32
+#define LOADING_PATIENCE_MS 2000
+#define UNSURE_MS 50
+
+/* A thread in the wrong place for a moment, or one that waits in the kernel, is not the end of it.
+ * An attempt may take a second, in which nothing else is done: at most a fifth of the time goes
+ * there. */
+#define BUSY_DELAY_MS 20
+#define BUSY_DELAY_MAX_MS 5000
+#define BUSY_PATIENCE_MS 60000
+#define BUSY_REST 4
+
+/* More newcomers between two looks are left to the next look. */
+#define ENTRIES_MAX (1u << 16)
 
 /* Whether the file of /proc mentions the library; what cannot be read does not. */
 static bool file_mentions_library(pid_t pid, const char *name)
@@ -75,30 +93,94 @@ static bool belongs_to_another(const struct server *server, const struct session
     }
     return false;
 }
+static bool is_pending(enum reach_state state)
+{
+    return state == REACH_FORKED || state == REACH_LOADING || state == REACH_BUSY;
+}
+
+/* --- one process --- */
 
 static int attach_to(struct server *server, struct session *session,
-                     const struct process_info *info, struct error *error)
+                     const struct reach_entry *entry, struct error *error)
 {
-    int pidfd = -1, code = -EAGAIN;
-    for (int attempt = 0; code == -EAGAIN && attempt < ATTACH_ATTEMPTS; attempt++) {
-        if (attempt > 0)
-            nanosleep(&(struct timespec){.tv_nsec = ATTACH_PAUSE_MS * 1000000L}, NULL);
-        code = session_attach(session, info->pid, &pidfd, error);
-    }
-    return code < 0 ? code : server_watch(server, pidfd);
+    int pidfd;
+    int code = session_attach(session, entry->pid, &pidfd, error);
+    if (code < 0)
+        return code;
+    struct target *target = session_find(session, entry->pid);
+    target->began_us = entry->began_us;
+    target->told_of_start = entry->told;
+    target->attached_us = clock_read_ns(CLOCK_MONOTONIC) / 1000;
+    return server_watch(server, pidfd);
+}
+
+/* Paths as /proc has them: that of a file that was replaced on the disk has an end of its own. */
+static bool is_same_executable(const char *now, const char *then)
+{
+    size_t length = strlen(then);
+    return strncmp(now, then, length) == 0 &&
+           (now[length] == 0 || strcmp(now + length, " (deleted)") == 0);
+}
+
+/* Whether what we attached to is gone, because its process has begun another program. */
+static bool has_been_replaced(const struct target *target, const struct process_info *info,
+                              const struct reach_entry *entry)
+{
+    return target_is_attached(target) && !target->image_gone &&
+           ((entry->told && entry->began_us > target->attached_us) ||
+            !is_same_executable(info->executable, target->info.executable));
+}
+
+static void explain_failure(struct session *session, const struct process_info *info,
+                            const struct reach_entry *entry, uint64_t age_ms,
+                            const struct error *error)
+{
+    char remark[sizeof(error->message) + 64];
+    snprintf(remark, sizeof(remark), "%s", error->message);
+    if (error->code == -EAGAIN)
+        snprintf(remark, sizeof(remark), "%s (it was tried %u times in %llu s)", error->message,
+                 entry->attempts + 1, (unsigned long long)age_ms / 1000);
+    session_note_absent(session, info, remark);
+}
+
+/* What is done about a process that the session wants and may have. */
+static enum reach_state attach_or_wait(struct server *server, struct session *session,
+                                       const struct process_info *info,
+                                       const struct reach_entry *entry, uint64_t now_ms)
+{
+    struct error error = {0};
+    uint64_t age_ms = now_ms - entry->seen_ms;
+    bool may_load = !entry->running && age_ms < LOADING_PATIENCE_MS;
+    if (has_client(info->pid))
+        return REACH_AWAITED;
+    if (may_load && attach_check_loaded(info->pid) == -EAGAIN)
+        return REACH_LOADING;
+    int code = attach_to(server, session, entry, &error);
+    /* Perhaps it was looked at in the moment before its loader began. */
+    if (code == -ENOTSUP && may_load && age_ms < UNSURE_MS)
+        return REACH_LOADING;
+    if (code == -EAGAIN && age_ms < BUSY_PATIENCE_MS)
+        return REACH_BUSY;
+    if (code < 0)
+        explain_failure(session, info, entry, age_ms, &error);
+    return REACH_DONE;
 }
 
 static enum reach_state reach_process(struct server *server, struct session *session,
-                                      const struct process_info *info, bool running, bool young)
+                                      const struct process_info *info,
+                                      const struct reach_entry *entry, uint64_t now_ms)
 {
-    enum handshake_origin origin = running ? HANDSHAKE_RUNNING : HANDSHAKE_STARTUP;
+    enum handshake_origin origin = entry->running ? HANDSHAKE_RUNNING : HANDSHAKE_STARTUP;
     struct error error = {0};
+    const struct target *target = session_find(session, info->pid);
+    if (target != NULL && has_been_replaced(target, info, entry))
+        session_lose_image(session, info);
     if (info->pid == getpid() || !session_wants(session, info, origin))
         return REACH_NOT_WANTED;
     uint32_t least_kb = session->config->min_anonymous_memory_kb;
-    if (running && least_kb > 0 && process_info_anonymous_kb(info->pid) < least_kb)
+    if (entry->running && least_kb > 0 && process_info_anonymous_kb(info->pid) < least_kb)
         return REACH_NOT_WANTED;
-    if (session_find(session, info->pid) != NULL)
+    if (target != NULL && !target->image_gone)
         return REACH_DONE;
     if (belongs_to_another(server, session, info->pid)) {
         session_reject(session, info->pid, origin);
@@ -108,15 +190,57 @@ static enum reach_state reach_process(struct server *server, struct session *ses
         session_note_absent(session, info, error.message);
         return REACH_DONE;
     }
-    if (has_client(info->pid))
-        return REACH_AWAITED;
-    int code = attach_to(server, session, info, &error);
-    if (code == -ENOTSUP && young)
-        return REACH_YOUNG;
-    if (code < 0)
-        session_note_absent(session, info, error.message);
-    return REACH_DONE;
+    return attach_or_wait(server, session, info, entry, now_ms);
 }
+
+/* It was wanted, and has ended before it could be attached to. */
+static void explain_ended(struct session *session, const struct reach_entry *entry, uint64_t now_ms)
+{
+    char remark[256];
+    struct process_info info = {.pid = entry->pid};
+    memcpy(info.comm, entry->comm, sizeof(info.comm));
+    snprintf(remark, sizeof(remark),
+             "It ended within %llu ms, before the profiler could attach to it. With the library "
+             "preloaded (heap_profile host or shell) so short a life is profiled whole.",
+             (unsigned long long)(now_ms - entry->seen_ms) + 1);
+    session_note_absent(session, &info, remark);
+}
+
+/* Until the next attempt, after one that took so long. */
+static uint64_t delay_of(const struct reach_entry *entry, uint64_t took_ms)
+{
+    unsigned earlier = entry->attempts < 32 ? entry->attempts - 1 : 31;
+    if (entry->state != REACH_BUSY) {
+        uint64_t delay = UINT64_C(1) << earlier / 2;
+        return delay < LOADING_DELAY_MAX_MS ? delay : LOADING_DELAY_MAX_MS;
+    }
+    uint64_t delay = (uint64_t)BUSY_DELAY_MS << earlier;
+    if (delay > BUSY_DELAY_MAX_MS)
+        delay = BUSY_DELAY_MAX_MS;
+    return delay > BUSY_REST * took_ms ? delay : BUSY_REST * took_ms;
+}
+
+/* Looks at a process, does about it what can be done now, and says when there is more to do. */
+static void look_at(struct server *server, struct session *session, struct reach_entry *entry)
+{
+    struct process_info info;
+    enum reach_state before = entry->state;
+    uint64_t began_ms = clock_read_ms(CLOCK_MONOTONIC);
+    if (process_info_read(&info, entry->pid) < 0) {
+        if (entry->attempts > 0 && (before == REACH_LOADING || before == REACH_BUSY))
+            explain_ended(session, entry, began_ms);
+        entry->state = REACH_DONE;
+        return;
+    }
+    memcpy(entry->comm, info.comm, sizeof(entry->comm));
+    entry->state = reach_process(server, session, &info, entry, began_ms);
+    entry->attempts = entry->state == before ? entry->attempts + 1 : 1;
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    entry->due_ms = now_ms + delay_of(entry, now_ms - began_ms);
+    process_info_clear(&info);
+}
+
+/* --- all of them --- */
 
 /* The processes' numbers in ascending order, which is how /proc lists them. */
 static pid_t *list_processes(size_t *count)
@@ -140,47 +264,147 @@ static pid_t *list_processes(size_t *count)
     return pids;
 }
 
-/* What was known of a process, if it is still the program that it was. */
-static const struct reach_entry *find_known(const struct reach_list *list, size_t *at, pid_t pid,
-                                            const char *comm)
+/* Where the pid stands, or would stand. */
+static size_t place_of(const struct reach_list *list, pid_t pid)
 {
-    while (*at < list->count && list->entries[*at].pid < pid)
-        (*at)++;
-    if (*at < list->count && list->entries[*at].pid == pid &&
-        strcmp(list->entries[*at].comm, comm) == 0)
-        return &list->entries[*at];
-    return NULL;
+    size_t low = 0, high = list->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (list->entries[middle].pid < pid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool is_known_at(const struct reach_list *list, size_t place, pid_t pid)
+{
+    return place < list->count && list->entries[place].pid == pid;
+}
+
+/* The last moment at which it cannot have run yet: before the look before this one, or its start;
+ * 0: it is not known. */
+static uint64_t began_after_us(const struct session *session, pid_t pid)
+{
+    struct process_info info;
+    uint64_t after_us = session->reach.scan_ms * 1000;
+    if (process_info_read(&info, pid) < 0)
+        return after_us;
+    uint64_t age_us = clock_read_ns(CLOCK_BOOTTIME) / 1000 - info.start_boottime_ns / 1000;
+    uint64_t start_us = clock_read_ns(CLOCK_MONOTONIC) / 1000 - age_us;
+    process_info_clear(&info);
+    return start_us > after_us ? start_us : after_us;
 }
 
 /* One look through /proc. Whoever was there at the last look as the same program keeps his
  * state and costs one small read. */
 static void scan(struct server *server, struct session *session, bool running)
 {
-    struct reach_list fresh = {0};
-    size_t count, at = 0;
+    struct reach_list fresh = {.scan_ms = clock_read_ms(CLOCK_MONOTONIC)};
+    const struct reach_list *old = &session->reach;
+    size_t count;
     pid_t *pids = list_processes(&count);
     for (size_t i = 0; i < count; i++) {
-        struct reach_entry entry = {.pid = pids[i]};
-        struct process_info info;
+        struct reach_entry entry = {.pid = pids[i], .running = running, .seen_ms = fresh.scan_ms};
         if (!process_info_comm(pids[i], entry.comm))
             continue;
-        const struct reach_entry *known = find_known(&session->reach, &at, pids[i], entry.comm);
-        if (known != NULL)
+        size_t place = place_of(old, pids[i]);
+        bool was_there = is_known_at(old, place, pids[i]);
+        const struct reach_entry *known = was_there ? &old->entries[place] : NULL;
+        if (known != NULL &&
+            (known->state == REACH_FORKED || strcmp(known->comm, entry.comm) == 0)) {
             entry = *known;
-        bool young = entry.scans < YOUNG_SCANS;
-        if ((known == NULL || known->state == REACH_YOUNG) &&
-            process_info_read(&info, pids[i]) == 0) {
-            entry.state = reach_process(server, session, &info, running, young && !running);
-            entry.scans++;
-            process_info_clear(&info);
+        } else {
+            entry.began_us = running || was_there ? 0 : began_after_us(session, entry.pid);
+            look_at(server, session, &entry);
         }
         if (array_reserve(&fresh.entries, &fresh.capacity, fresh.count, 1, sizeof(entry)) == 0)
             fresh.entries[fresh.count++] = entry;
+        fresh.pending += is_pending(entry.state);
     }
     free(pids);
     free(session->reach.entries);
     session->reach = fresh;
 }
+
+/* --- what the kernel tells --- */
+
+static void take_event(struct server *server, struct session *session,
+                       const struct exec_event *event)
+{
+    struct reach_list *list = &session->reach;
+    size_t place = place_of(list, event->pid);
+    bool is_there = is_known_at(list, place, event->pid);
+    if (event->kind == EXEC_EVENT_RENAMED && is_there &&
+        list->entries[place].state != REACH_NOT_WANTED)
+        return;
+    if (!is_there) {
+        if (list->count >= ENTRIES_MAX || array_reserve(&list->entries, &list->capacity,
+                                                        list->count, 1, sizeof(*list->entries)) < 0)
+            return;
+        memmove(&list->entries[place + 1], &list->entries[place],
+                (list->count - place) * sizeof(*list->entries));
+        list->count++;
+    }
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    struct reach_entry *entry = &list->entries[place];
+    *entry = (struct reach_entry){.pid = event->pid, .seen_ms = now_ms};
+    if (event->kind == EXEC_EVENT_FORKED) {
+        entry->state = REACH_FORKED;
+        entry->due_ms = now_ms + FORKED_DELAY_MS;
+    } else {
+        entry->told = event->kind == EXEC_EVENT_BEGAN;
+        entry->began_us = entry->told ? event->time_us : 0;
+        look_at(server, session, entry);
+    }
+    list->pending += is_pending(entry->state);
+}
+
+static void handle_event(void *context, const struct exec_event *event)
+{
+    struct server *server = context;
+    for (size_t i = 0; i < server->session_count; i++) {
+        if (reach_wants_new(server->sessions[i]))
+            take_event(server, server->sessions[i], event);
+    }
+}
+
+bool reach_serve(struct server *server, int fd)
+{
+    if (fd != server->exec_events || fd < 0)
+        return false;
+    bool lost = exec_events_read(fd, handle_event, server) < 0;
+    for (size_t i = 0; lost && i < server->session_count; i++)
+        server->sessions[i]->reach.must_scan = true;
+    return true;
+}
+
+void reach_listen(struct server *server)
+{
+    bool is_wanted = false;
+    for (size_t i = 0; i < server->session_count; i++)
+        is_wanted |= reach_wants_new(server->sessions[i]);
+    if (is_wanted && server->exec_events < 0) {
+        server->exec_events = exec_events_open(NULL);
+        if (server->exec_events >= 0 && server_watch(server, server->exec_events) < 0)
+            is_wanted = false;
+    }
+    if (!is_wanted) {
+        exec_events_close(server->exec_events);
+        server->exec_events = -1;
+    }
+}
+
+bool reach_is_told(const struct server *server, struct error *why_not)
+{
+    int fd = server->exec_events >= 0 ? server->exec_events : exec_events_open(why_not);
+    if (fd != server->exec_events)
+        exec_events_close(fd);
+    return fd >= 0;
+}
+
+/* --- for the server --- */
 
 static void explain_missing_pids(struct session *session)
 {
@@ -201,6 +425,8 @@ static void explain_missing_pids(struct session *session)
 void reach_running(struct server *server, struct session *session)
 {
     explain_missing_pids(session);
+    /* Before the look: who begins meanwhile is not missed. */
+    reach_listen(server);
     /* Also where running ones are not wanted: what runs now has not just started. */
     scan(server, session, true);
 }
@@ -214,23 +440,62 @@ bool reach_wants_new(const struct session *session)
 
 void reach_new(struct server *server, struct session *session)
 {
-    if (reach_wants_new(session))
+    uint64_t period_ms = server->exec_events >= 0 ? SCAN_PERIOD_TOLD_MS : SCAN_PERIOD_MS;
+    /* The caller's clock comes a little early at times. */
+    uint64_t due_ms = session->reach.scan_ms + period_ms - SCAN_SLACK_MS;
+    bool is_due = session->reach.must_scan || clock_read_ms(CLOCK_MONOTONIC) >= due_ms;
+    if (is_due && reach_wants_new(session))
         scan(server, session, false);
+}
+
+uint64_t reach_retry(struct server *server, struct session *session, uint64_t now_ms)
+{
+    struct reach_list *list = &session->reach;
+    uint64_t next_ms = UINT64_MAX;
+    if (list->pending == 0)
+        return next_ms;
+    list->pending = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        struct reach_entry *entry = &list->entries[i];
+        if (is_pending(entry->state) && entry->due_ms <= now_ms)
+            look_at(server, session, entry);
+        if (!is_pending(entry->state))
+            continue;
+        list->pending++;
+        if (entry->due_ms < next_ms)
+            next_ms = entry->due_ms;
+    }
+    return next_ms;
+}
+
+static const char *explain_entry(const struct reach_entry *entry)
+{
+    switch (entry->state) {
+    case REACH_AWAITED:
+        return "The profiling library is preloaded in this process, but it has not "
+               "joined: it allocated nothing since, or it looks for the daemon in "
+               "another run directory (HEAPPROFD_RUN_DIR), or was in another session.";
+    case REACH_LOADING:
+        return "Its loader had not finished when the session ended: there was nothing yet to "
+               "attach to.";
+    case REACH_BUSY:
+        return "The profiler tried to attach until the session ended: a thread could not be "
+               "stopped, or stood where nothing can be changed.";
+    default:
+        return NULL;
+    }
 }
 
 void reach_explain(struct session *session)
 {
     for (size_t i = 0; i < session->reach.count; i++) {
         const struct reach_entry *entry = &session->reach.entries[i];
+        const char *remark = explain_entry(entry);
         struct process_info info;
-        if (entry->state != REACH_AWAITED || session_had(session, entry->pid) ||
+        if (remark == NULL || session_had(session, entry->pid) ||
             process_info_read(&info, entry->pid) < 0)
             continue;
-        session_note_absent(
-            session, &info,
-            "The profiling library is preloaded in this process, but it has not "
-            "joined: it allocated nothing since, or it looks for the daemon in "
-            "another run directory (HEAPPROFD_RUN_DIR), or was in another session.");
+        session_note_absent(session, &info, remark);
         process_info_clear(&info);
     }
     free(session->reach.entries);

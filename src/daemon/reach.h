@@ -1,6 +1,10 @@
 /*
  * Finds the processes that a session of the machine is after, and sees to it that they join:
  * those with the library preloaded do so by themselves, the others are attached to.
+ *
+ * Newcomers: where the kernel tells of programs that begin (exec_events.h) each is looked at
+ * there and then; elsewhere by a look through /proc ten times a second. What cannot be
+ * attached to yet is tried again, for seconds, and what never can be is told of in the trace.
  */
 #ifndef HEAPPROFD_DAEMON_REACH_H
 #define HEAPPROFD_DAEMON_REACH_H
@@ -18,8 +22,21 @@ void reach_running(struct server *server, struct session *session);
 /* Whether it wants processes from their start. */
 bool reach_wants_new(const struct session *session);
 
-/* Looks for what has started since; to be called now and then (server's clock does). */
+/* Begins to be told of programs that begin, or ends it, as the server's sessions want it. */
+void reach_listen(struct server *server);
+
+/* Whether the kernel tells of them, or would: else why not. */
+bool reach_is_told(const struct server *server, struct error *why_not);
+
+/* A descriptor is readable: true if it was ours, and is dealt with. */
+bool reach_serve(struct server *server, int fd);
+
+/* Looks for what has started since; to be called ten times a second (server's clock does). */
 void reach_new(struct server *server, struct session *session);
+
+/* Tries again what was not possible yet and is due; when there is more to do (CLOCK_MONOTONIC),
+ * UINT64_MAX: never. */
+uint64_t reach_retry(struct server *server, struct session *session, uint64_t now_ms);
 
 /* At the session's end: says of what was wanted and never came why. */
 void reach_explain(struct session *session);

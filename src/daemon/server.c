@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "daemon/clock.h"
+#include "daemon/exec_events.h"
 #include "daemon/reach.h"
 
 /* Points of the timelines, and calls of progress. */
@@ -33,7 +34,7 @@ int server_open(struct server *server, const struct server_user *user, const cha
     memset(server, 0, sizeof(*server));
     server->user = user;
     server->look_ms = server->wake_ms = UINT64_MAX;
-    server->rendezvous.listener = server->rendezvous.spare = -1;
+    server->rendezvous.listener = server->rendezvous.spare = server->exec_events = -1;
     server->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (server->epoll < 0)
         return error_set(error, -errno, "cannot set up the profiler's event loop: %s",
@@ -43,10 +44,11 @@ int server_open(struct server *server, const struct server_user *user, const cha
 
 void server_close(struct server *server)
 {
+    exec_events_close(server->exec_events);
     rendezvous_close(&server->rendezvous);
     if (server->epoll >= 0)
         close(server->epoll);
-    server->epoll = -1;
+    server->epoll = server->exec_events = -1;
 }
 
 static void drain_all(void *context)
@@ -85,6 +87,7 @@ void server_remove_session(struct server *server, struct session *session)
         server->session_count--;
         memmove(&server->sessions[i], &server->sessions[i + 1],
                 (server->session_count - i) * sizeof(*server->sessions));
+        reach_listen(server);
         return;
     }
 }
@@ -202,7 +205,9 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
     }
     if (now_ms >= session->end_ms && session->over == SESSION_GOES_ON)
         session->over = SESSION_OVER_DURATION;
-    uint64_t next = session->sample_ms;
+    uint64_t next = reach_retry(server, session, now_ms);
+    if (session->sample_ms < next)
+        next = session->sample_ms;
     if (session->dump_ms < next)
         next = session->dump_ms;
     return session->end_ms < next ? session->end_ms : next;
@@ -245,7 +250,7 @@ void server_step(struct server *server)
         int fd = events[i].data.fd;
         if (rendezvous_serve(&server->rendezvous, fd, answer_hello, server, user->request,
                              user->context) ||
-            handle_ended_process(server, fd) || user->readable == NULL)
+            reach_serve(server, fd) || handle_ended_process(server, fd) || user->readable == NULL)
             continue;
         user->readable(user->context, fd);
     }

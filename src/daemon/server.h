@@ -36,6 +36,7 @@ struct server {
     const struct server_user *user;
     int epoll;
     struct rendezvous rendezvous;
+    int exec_events;                               /* daemon/exec_events.h; -1: none */
     struct session *sessions[SERVER_SESSIONS_MAX]; /* in the order of their start; not owned */
     size_t session_count;
     uint64_t look_ms, look_delay_ms; /* CLOCK_MONOTONIC */

@@ -193,9 +193,10 @@ static void replace_image(struct session *session, struct target *old,
     session->profiled--;
     new->execs = old->execs + 1;
     new->replaced_samples = ledger_counts(old->ledger).allocs;
-    if (old->origin == HANDSHAKE_STARTUP || new->replaced_samples > 0)
+    bool is_kept = old->origin == HANDSHAKE_STARTUP || old->was_attached;
+    if (is_kept || new->replaced_samples > 0)
         snprintf(new->replaced, sizeof(new->replaced), "%.63s", process_info_name(&old->info));
-    if (old->origin != HANDSHAKE_STARTUP || new->replaced_samples == 0) {
+    if (!is_kept || new->replaced_samples == 0) {
         remove_target(session, old);
         return;
     }
@@ -309,6 +310,8 @@ int session_attach(struct session *session, pid_t pid, int *pidfd, struct error 
     int code = process_info_read(&info, pid);
     if (code < 0)
         return error_set(error, code, "there is no process %d any more", (int)pid);
+    struct target *old = session_find(session, pid);
+    size_t had_before = session->had.count;
     struct target *target = add_target(session, &info, &ring_fd);
     if (target == NULL)
         return error_set(error, -ENOMEM,
@@ -319,12 +322,21 @@ int session_attach(struct session *session, pid_t pid, int *pidfd, struct error 
     close(ring_fd);
     if (code < 0) {
         session->profiled--;
-        session->had.count--; /* add_target noted it last */
+        session->had.count = had_before;
         remove_target(session, target);
         return code;
     }
     *pidfd = target->pidfd;
+    if (old != NULL)
+        replace_image(session, old, &target->info, target);
     return 0;
+}
+
+void session_lose_image(struct session *session, const struct process_info *info)
+{
+    struct target *target = session_find(session, info->pid);
+    if (target != NULL && !target->image_gone)
+        replace_image(session, target, info, NULL);
 }
 
 static void write_absent(struct session *session, const struct process_info *info, bool rejected,

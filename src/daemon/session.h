@@ -40,18 +40,26 @@ enum reach_state {
     REACH_NOT_WANTED,
     REACH_DONE,    /* it joined, was attached to, or the trace says why not */
     REACH_AWAITED, /* it has the library, and will join by itself */
-    REACH_YOUNG,   /* its loader is not done yet */
+    REACH_FORKED,  /* not looked at yet */
+    REACH_LOADING, /* its loader is not done yet */
+    REACH_BUSY,    /* it could not be attached to for the moment */
 };
 
-/* The processes of the machine as they were at the last look, by pid. */
+/* The processes of the machine as they were at the last look, by pid. Times: CLOCK_MONOTONIC. */
 struct reach_list {
     struct reach_entry {
         pid_t pid;
         char comm[16];
         enum reach_state state;
-        unsigned scans;
+        bool running;      /* when the session began */
+        bool told;         /* by the kernel, of its exec */
+        uint64_t began_us; /* its exec, if told; else no earlier than this; 0: unknown */
+        uint64_t seen_ms, due_ms;
+        unsigned attempts;
     } * entries;
-    size_t count, capacity;
+    size_t count, capacity, pending;
+    uint64_t scan_ms; /* of the last look */
+    bool must_scan;   /* something was missed since */
 };
 
 enum session_end {
@@ -120,6 +128,9 @@ bool session_had(const struct session *session, pid_t pid);
  * its end. As target_attach.
  */
 int session_attach(struct session *session, pid_t pid, int *pidfd, struct error *error);
+
+/* What was attached to is gone: its process has begun another program. */
+void session_lose_image(struct session *session, const struct process_info *info);
 
 /* The process belongs to another session: says so in the trace if this one wants it too. */
 void session_reject(struct session *session, pid_t pid, enum handshake_origin origin);

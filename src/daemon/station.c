@@ -20,7 +20,7 @@ int station_open(struct station *station, const char *path, int listener,
     memset(station, 0, sizeof(*station));
     station->directory.lock = -1;
     station->server.epoll = station->server.rendezvous.listener = -1;
-    station->server.rendezvous.spare = -1;
+    station->server.rendezvous.spare = station->server.exec_events = -1;
     station->start_ms = clock_read_ms(CLOCK_MONOTONIC);
     int code = access_policy_read(&station->policy, ACCESS_POLICY_PATH, error);
     if (code == 0 && path != NULL)

@@ -29,7 +29,11 @@ struct target {
     struct attach *attach; /* NULL: the process joined by itself */
     bool was_attached;
     uint64_t attach_stopped_us, detach_stopped_us; /* how long all its threads stood */
-    char attach_remark[ATTACH_LEFT_BYTES];         /* what did not go as it should; "": nothing */
+    /* Of a newcomer; CLOCK_MONOTONIC. When it was attached to, and when it had begun: at its exec,
+     * if the kernel told of that, else no earlier than this; 0: unknown. */
+    uint64_t began_us, attached_us;
+    bool told_of_start;
+    char attach_remark[ATTACH_LEFT_BYTES]; /* what did not go as it should; "": nothing */
     char allocator[64];
     bool has_ring;  /* false once nothing more can come */
     bool announced; /* the trace has its process */

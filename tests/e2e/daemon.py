@@ -41,14 +41,17 @@ def wait_for(what, condition):
 class Daemon:
     """A heapprofd in a run directory of its own."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, wrapper=()):
+        self.wrapper = wrapper
         self.log_path = os.path.join(directory, "log")
         self.environment = {**os.environ, "HEAPPROFD_RUN_DIR": os.path.join(directory, "run")}
         self.process = None
 
     def start(self):
         with open(self.log_path, "a") as log:
-            self.process = subprocess.Popen([DAEMON], stderr=log, env=self.environment)
+            self.process = subprocess.Popen(
+                [*self.wrapper, DAEMON], stderr=log, env=self.environment
+            )
         wait_for("the daemon's socket", lambda: self.status() is not None)
         return self
 
@@ -152,10 +155,10 @@ def check_figure(heap, function, name, wanted):
 
 
 @contextlib.contextmanager
-def scene(start=True):
+def scene(start=True, wrapper=()):
     """A daemon, its directory, and an end for both."""
     directory = tempfile.mkdtemp(prefix="test-daemon-")
-    daemon = Daemon(directory)
+    daemon = Daemon(directory, wrapper)
     try:
         if start:
             daemon.start()
@@ -911,6 +914,125 @@ def denied_by_policy():
             check(b"/etc/heapprofd.conf:2:" in outcome.stderr, repr(outcome.stderr))
     finally:
         os.unlink(policy)
+
+
+# --- newcomers without the library ---
+
+
+# Other cases run at the same time: each is after another name.
+NEWCOMER = "new_" + sys.argv[1][-11:] if len(sys.argv) > 1 else ""
+
+
+def newcomer(directory):
+    """A program of that name; its path."""
+    copy = os.path.join(directory, NEWCOMER)
+    if not os.path.exists(copy):
+        shutil.copy(program("stepper"), copy)
+    return copy
+
+
+class Stepper:
+    """A program that knows nothing of us and allocates a block at each step, from its start."""
+
+    def __init__(self, directory, *arguments):
+        self.process = subprocess.Popen(
+            [newcomer(directory), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.pid = self.process.pid
+
+    def steps(self):
+        """How many it made, when it has ended."""
+        stdout, _ = self.process.communicate(timeout=PATIENCE)
+        check(self.process.returncode == 0, f"its own end: {self.process.returncode}")
+        return int(stdout)
+
+
+def steps_seen(heap):
+    return figure(heap, "step_block", "alloc_objects")
+
+
+def newcomers_told_of():
+    """Short-lived programs are attached to moments after their exec; /proc alone is looked through
+    so seldom then that most of them would be missed."""
+    with scene() as (daemon, directory):
+        if not daemon.status()["told_of_newcomers"]:
+            harness.skip("the kernel does not tell of programs that begin")
+        session = Session(daemon, os.path.join(directory, "o"), "-n", NEWCOMER)
+        shares = {}
+        for _ in range(5):
+            process = Stepper(directory, "200")
+            shares[process.pid] = 1 / process.steps()
+        # One by way of a shell that becomes it.
+        shell = subprocess.Popen(
+            ["sh", "-c", 'exec "$0" 200', newcomer(directory)],
+            stdout=subprocess.PIPE,
+        )
+        shares[shell.pid] = 1 / int(shell.communicate(timeout=PATIENCE)[0])
+        session.end()
+        report = session.report()
+        for pid in shares:
+            heap = heap_of(report, pid)
+            check(heap is not None, f"process {pid} was missed")
+            check("ms after it began" in (heap or {"remark": ""})["remark"], f"{heap}")
+            shares[pid] *= steps_seen(heap)
+        print("shares of the steps:", sorted(shares.values()))
+        # The best of them: others share the processors.
+        check(max(shares.values()) > 0.9, f"shares of the steps that were seen: {shares}")
+
+
+def newcomers_by_polling():
+    """In another network namespace nobody tells the daemon: newcomers are found, and it is said
+    what was missed."""
+    need_root()
+    with scene(wrapper=("unshare", "--net")) as (daemon, directory):
+        check(not daemon.status()["told_of_newcomers"], "nobody tells it")
+        outcome = run([TOOL, "status"], env=daemon.environment)
+        check(b"ten times a second" in outcome.stdout, repr(outcome.stdout))
+        session = Session(daemon, os.path.join(directory, "o"), "-n", NEWCOMER)
+        process = Stepper(directory, "attached", "100")
+        made = process.steps()
+        session.end()
+        heap = heap_of(session.report(), process.pid)
+        check(heap and "Its start was missed" in heap["remark"], f"remark of {heap}")
+        seen = steps_seen(heap)
+        # One step may lie between the attaching and the program's noticing it.
+        check(100 <= seen <= 101 and made >= seen, f"seen {seen} of {made} steps")
+
+
+def newcomer_becomes_another():
+    """A program that was attached to and execs another wanted one: both have a profile."""
+    with scene() as (daemon, directory):
+        if not daemon.status()["told_of_newcomers"]:
+            harness.skip("the kernel does not tell of programs that begin")
+        process = Commanded(daemon.environment, "before_it", directory, preload=False)
+        session = Session(daemon, os.path.join(directory, "o"), "-n", f"before_it,{NEWCOMER}")
+        wait_for("attaching", lambda: process.pid in daemon.profiled_pids())
+        process.tell("hold 5 100")
+        process.tell(f"exec {newcomer(directory)} attached 100", answers=False)
+        made = int(process.process.stdout.readline())
+        check(process.process.wait(PATIENCE) == 0, "its own end")
+        process.process.stdin.close()
+        process.process.stdout.close()
+        session.end()
+        heaps = [h for h in session.report()["heaps"] if h["pid"] == process.pid]
+        check(len(heaps) == 2, f"two programs, {len(heaps)} profiles")
+        check(sum(figure(h, "hold_block", "space") for h in heaps) == 500, "the first one's")
+        seen = sum(steps_seen(heap) for heap in heaps)
+        check(100 <= seen <= 101 and made >= seen, f"seen {seen} of {made} steps")
+
+
+def busy_for_long():
+    """A process that cannot be stopped is tried again until it can be."""
+    with scene() as (daemon, directory):
+        process = Stepper(directory, "stuck", "100")
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+        # Longer than all attempts of one look take.
+        time.sleep(7)
+        check(process.pid not in daemon.profiled_pids(), "it could not be stopped")
+        made = process.steps()
+        session.end()
+        seen = steps_seen(heap_of(session.report(), process.pid))
+        check(100 <= seen <= 101 and made >= seen, f"seen {seen} of {made} steps")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
  *   drop               frees all that it holds
  *   churn COUNT BYTES  allocates and frees so many, one at a time
  *   exit STATUS        ends without freeing
+ *   exec PATH [A [B]]  becomes that program
  *   fork               has a child do "hold 10 1000" and end; answers when it has
  */
 #include <stdlib.h>
@@ -63,6 +64,14 @@ static void fork_child(void)
     waitpid(pid, NULL, 0);
 }
 
+static void become(const char *line)
+{
+    char path[128], first[16], second[16];
+    int count = sscanf(line, "%*s %127s %15s %15s", path, first, second);
+    execl(path, path, count > 1 ? first : NULL, count > 2 ? second : NULL, NULL);
+    _exit(127);
+}
+
 /* Reads by itself: stdio would allocate in between. */
 static int read_line(char *line, size_t size)
 {
@@ -95,6 +104,8 @@ int main(void)
             churn(count, bytes);
         else if (strcmp(verb, "fork") == 0)
             fork_child();
+        else if (strcmp(verb, "exec") == 0)
+            become(line);
         else if (strcmp(verb, "exit") == 0)
             _exit((int)count);
         if (write(STDOUT_FILENO, "ok\n", 3) != 3)

@@ -52,6 +52,22 @@ static void test_says_why_there_are_no_samples(void **state)
     expect(&facts, "Nothing was allocated");
 }
 
+static void test_says_what_of_a_newcomer_was_missed(void **state)
+{
+    (void)state;
+    struct diagnosis_facts facts = whole();
+    facts.attached = true;
+    expect(&facts, "attached while it ran: what it held before");
+    facts.attach_missed_us = 3400;
+    facts.known_us = 250000;
+    facts.told_of_start = true;
+    expect(&facts, "attached 3.4 ms after it began, of the 250 ms that it ran");
+    facts.told_of_start = false;
+    facts.attach_missed_us = 87000;
+    expect(&facts, "Its start was missed");
+    expect(&facts, "up to 87 ms after it began, of up to 250 ms");
+}
+
 static void test_says_how_the_session_ended(void **state)
 {
     (void)state;
@@ -219,6 +235,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_profile_has_no_remark),
         cmocka_unit_test(test_says_why_there_are_no_samples),
+        cmocka_unit_test(test_says_what_of_a_newcomer_was_missed),
         cmocka_unit_test(test_says_how_the_session_ended),
         cmocka_unit_test(test_says_what_exec_did),
         cmocka_unit_test(test_all_remarks_at_once_stay_in_bounds),

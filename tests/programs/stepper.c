@@ -1,0 +1,74 @@
+/*
+ * Allocates from its first line on: a block at each step, and a step about every millisecond.
+ *
+ *   stepper STEPS           so many steps
+ *   stepper attached STEPS  until a profiler is attached to it, and then so many
+ *   stepper stuck STEPS     the same, but waits first in the kernel, where no signal reaches it,
+ *                           until its standard input ends
+ *
+ * Says how many steps it made in all.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "truth.h"
+
+enum { BLOCK_BYTES = 1000, STEPS_MAX = 100000 };
+
+static CALLSITE void *step_block(void)
+{
+    return kept(malloc(BLOCK_BYTES));
+}
+
+static void step(void)
+{
+    step_block();
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* Reads by itself: stdio would allocate. */
+static int is_attached(void)
+{
+    static char maps[1 << 16];
+    size_t length = 0;
+    ssize_t got;
+    int fd = open("/proc/self/maps", O_RDONLY);
+    while (length + 1 < sizeof(maps) &&
+           (got = read(fd, maps + length, sizeof(maps) - 1 - length)) > 0)
+        length += (size_t)got;
+    close(fd);
+    maps[length] = 0;
+    return strstr(maps, "heapprofd_client") != NULL;
+}
+
+/* The parent of a vforked child stands still until that one has ended. */
+static void be_stuck(void)
+{
+    static char byte;
+    if (vfork() == 0) {
+        while (read(STDIN_FILENO, &byte, 1) > 0)
+            ;
+        _exit(0);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int stuck = argc > 1 && strcmp(argv[1], "stuck") == 0;
+    int waits = stuck || (argc > 1 && strcmp(argv[1], "attached") == 0);
+    int steps = argc > 1 + waits ? atoi(argv[1 + waits]) : 0, made = 0;
+    require(steps > 0);
+    if (stuck)
+        be_stuck();
+    for (; waits && !is_attached(); made++) {
+        require(made < STEPS_MAX);
+        step();
+    }
+    for (int i = 0; i < steps; i++, made++)
+        step();
+    char line[32];
+    int length = snprintf(line, sizeof(line), "%d\n", made);
+    return write(STDOUT_FILENO, line, (size_t)length) == length ? 0 : 1;
+}

@@ -1,0 +1,196 @@
+/* The kernel's messages of programs that begin: those that are sound are understood, and of the
+ * others none is read beyond its end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <linux/cn_proc.h>
+#include <linux/connector.h>
+#include <linux/netlink.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/exec_events.h"
+
+enum { EVENT_BYTES = 40, MESSAGE_BYTES = NLMSG_HDRLEN + sizeof(struct cn_msg) + EVENT_BYTES };
+
+struct seen {
+    struct exec_event events[64];
+    size_t count;
+};
+
+static void see(void *context, const struct exec_event *event)
+{
+    struct seen *seen = context;
+    assert_true(event->pid > 0);
+    assert_true(event->kind <= EXEC_EVENT_RENAMED);
+    if (seen->count < 64)
+        seen->events[seen->count] = *event;
+    seen->count++;
+}
+
+/* As the kernel lays it out: 4 + 4 + 8 bytes, then up to four pids. */
+static void make(uint8_t *to, uint32_t what, uint64_t time_ns, const int32_t pids[4])
+{
+    struct nlmsghdr header = {.nlmsg_len = MESSAGE_BYTES, .nlmsg_type = NLMSG_DONE};
+    struct cn_msg message = {.id = {CN_IDX_PROC, CN_VAL_PROC}, .len = EVENT_BYTES};
+    memset(to, 0, MESSAGE_BYTES);
+    memcpy(to, &header, sizeof(header));
+    memcpy(to + NLMSG_HDRLEN, &message, sizeof(message));
+    uint8_t *event = to + NLMSG_HDRLEN + sizeof(message);
+    memcpy(event, &what, sizeof(what));
+    memcpy(event + 8, &time_ns, sizeof(time_ns));
+    memcpy(event + 16, pids, 4 * sizeof(*pids));
+}
+
+/* From memory of exactly that size, so that a checker sees a byte too many. */
+static void parse(const uint8_t *bytes, size_t length, struct seen *seen)
+{
+    uint8_t *copy = malloc(length + 1);
+    assert_non_null(copy);
+    memcpy(copy + 1, bytes, length); /* nor is it aligned */
+    seen->count = 0;
+    exec_events_parse(copy + 1, length, see, seen);
+    free(copy);
+}
+
+static void events_are_understood(void **state)
+{
+    (void)state;
+    uint8_t bytes[5 * MESSAGE_BYTES];
+    struct seen seen;
+    make(bytes, 2, 5000000000, (int32_t[4]){11, 10});
+    make(bytes + MESSAGE_BYTES, 1, 1, (int32_t[4]){10, 10, 20, 20});
+    make(bytes + 2 * MESSAGE_BYTES, 0x200, 1, (int32_t[4]){30, 30});
+    make(bytes + 3 * MESSAGE_BYTES, 1, 1, (int32_t[4]){10, 10, 21, 20}); /* a thread */
+    make(bytes + 4 * MESSAGE_BYTES, 0x200, 1, (int32_t[4]){31, 30});     /* of a thread */
+    parse(bytes, sizeof(bytes), &seen);
+    assert_int_equal(seen.count, 3);
+    assert_int_equal(seen.events[0].kind, EXEC_EVENT_BEGAN);
+    assert_int_equal(seen.events[0].pid, 10);
+    assert_int_equal(seen.events[0].time_us, 5000000);
+    assert_int_equal(seen.events[1].kind, EXEC_EVENT_FORKED);
+    assert_int_equal(seen.events[1].pid, 20);
+    assert_int_equal(seen.events[2].kind, EXEC_EVENT_RENAMED);
+    assert_int_equal(seen.events[2].pid, 30);
+}
+
+static void others_are_passed_over(void **state)
+{
+    (void)state;
+    static const uint32_t others[] = {0, 4, 0x40, 0x80, 0x100, 0x40000000, 0x80000000, UINT32_MAX};
+    uint8_t bytes[MESSAGE_BYTES];
+    struct seen seen;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        make(bytes, others[i], 1, (int32_t[4]){10, 10, 10, 10});
+        parse(bytes, sizeof(bytes), &seen);
+        assert_int_equal(seen.count, 0);
+    }
+    make(bytes, 2, 1, (int32_t[4]){10, 0});
+    parse(bytes, sizeof(bytes), &seen);
+    assert_int_equal(seen.count, 0);
+    make(bytes, 2, 1, (int32_t[4]){10, -1});
+    parse(bytes, sizeof(bytes), &seen);
+    assert_int_equal(seen.count, 0);
+    make(bytes, 2, 1, (int32_t[4]){10, 10});
+    bytes[NLMSG_HDRLEN]++; /* of another connector */
+    parse(bytes, sizeof(bytes), &seen);
+    assert_int_equal(seen.count, 0);
+}
+
+static void what_is_cut_is_not_read_beyond(void **state)
+{
+    (void)state;
+    uint8_t bytes[2 * MESSAGE_BYTES];
+    struct seen seen;
+    make(bytes, 2, 1, (int32_t[4]){10, 10});
+    make(bytes + MESSAGE_BYTES, 2, 1, (int32_t[4]){20, 20});
+    for (size_t length = 0; length < sizeof(bytes); length++) {
+        parse(bytes, length, &seen);
+        assert_int_equal(seen.count, length / MESSAGE_BYTES);
+    }
+}
+
+static void lengths_may_lie(void **state)
+{
+    (void)state;
+    static const uint32_t lengths[] = {0,  1,  15, 16, 35,         36,         37,        51,
+                                       52, 75, 77, 78, 0x7fffffff, 0xfffffff0, 0xffffffff};
+    uint8_t bytes[2 * MESSAGE_BYTES];
+    struct seen seen;
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        for (size_t j = 0; j < sizeof(lengths) / sizeof(lengths[0]); j++) {
+            uint16_t inner = (uint16_t)lengths[j];
+            make(bytes, 2, 1, (int32_t[4]){10, 10});
+            make(bytes + MESSAGE_BYTES, 2, 1, (int32_t[4]){20, 20});
+            memcpy(bytes, &lengths[i], sizeof(lengths[i]));
+            memcpy(bytes + NLMSG_HDRLEN + offsetof(struct cn_msg, len), &inner, sizeof(inner));
+            parse(bytes, sizeof(bytes), &seen);
+            assert_true(seen.count <= 2);
+        }
+    }
+}
+
+static void noise_is_survived(void **state)
+{
+    (void)state;
+    uint8_t bytes[3 * MESSAGE_BYTES];
+    struct seen seen;
+    uint32_t random = 1;
+    for (int round = 0; round < 200000; round++) {
+        for (int i = 0; i < 3; i++)
+            make(bytes + i * MESSAGE_BYTES, 2, 1, (int32_t[4]){10, 10});
+        for (int i = 0; i < 4; i++) {
+            random = random * 1664525 + 1013904223;
+            bytes[(random >> 8) % sizeof(bytes)] = (uint8_t)(random >> 24);
+        }
+        random = random * 1664525 + 1013904223;
+        parse(bytes, (random >> 8) % (sizeof(bytes) + 1), &seen);
+    }
+}
+
+static void see_child(void *context, const struct exec_event *event)
+{
+    pid_t *wanted = context;
+    if (event->kind == EXEC_EVENT_BEGAN && event->pid == *wanted)
+        *wanted = 0;
+}
+
+/* Where the kernel tells us at all. */
+static void the_kernel_tells_of_an_exec(void **state)
+{
+    (void)state;
+    struct error error = {0};
+    int fd = exec_events_open(&error);
+    if (fd < 0) {
+        assert_int_not_equal(error.message[0], 0);
+        print_message("not told here: %s\n", error.message);
+        skip();
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        execl("/bin/true", "true", NULL);
+        _exit(127);
+    }
+    pid_t wanted = child;
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    exec_events_read(fd, see_child, &wanted);
+    exec_events_close(fd);
+    assert_int_equal(wanted, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(events_are_understood),
+        cmocka_unit_test(others_are_passed_over),
+        cmocka_unit_test(what_is_cut_is_not_read_beyond),
+        cmocka_unit_test(lengths_may_lie),
+        cmocka_unit_test(noise_is_survived),
+        cmocka_unit_test(the_kernel_tells_of_an_exec),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
