@@ -175,24 +175,17 @@ static int explain_stop(const struct tracee *tracee, int code, struct attach_out
     return error_set(error, code, "cannot stop process %d: %s", (int)tracee->pid, strerror(-code));
 }
 
-static int check_seccomp(const struct process *process, const struct tracee *tracee,
-                         struct attach_outcome *outcome, struct error *error)
+/* Whether the filters of all threads let us do what we are here for. */
+static int check_seccomp(const struct tracee *tracee, enum seccomp_purpose purpose,
+                         struct error *error)
 {
     struct error why = {0};
-    outcome->refusal = ATTACH_SECCOMP;
-    if (process->seccomp == 1)
-        return error_set(error, -EPERM,
-                         "process %d forbids itself nearly all system calls (strict seccomp)",
-                         (int)process->pid);
     for (size_t i = 0; i < tracee->thread_count; i++) {
         if (!tracee->threads[i].stopped || tracee->threads[i].gone)
             continue;
-        int code = seccomp_filter_check(tracee->threads[i].tid, &why);
-        /* Who may not look takes the first thread for all of them. */
-        if (code == -EPERM || (code < 0 && process->seccomp != 0))
-            return error_set(error, -EPERM, "process %d: %s", (int)process->pid, why.message);
+        if (seccomp_filter_check(tracee->pid, tracee->threads[i].tid, purpose, &why) < 0)
+            return error_set(error, -EPERM, "process %d: %s", (int)tracee->pid, why.message);
     }
-    outcome->refusal = ATTACH_FAILED;
     return 0;
 }
 
@@ -323,8 +316,9 @@ static int stop_clear(const struct attach *attach, struct tracee *tracee,
 
 /* --- a client that is there already --- */
 
-/* Waits until nobody is in it, and takes it out. 0; -EBUSY: somebody stays in it; or a negative
- * errno of what failed. The process runs before and after. */
+/* Waits until nobody is in it, and takes it out. 0; -EBUSY: somebody stays in it, or it may not be
+ * unmapped, and outcome->left says why; or a negative errno of what failed. The process runs before
+ * and after. */
 static int leave(struct presence *presence, struct tracee *tracee, struct attach_outcome *outcome)
 {
     int restored = -EBUSY;
@@ -339,10 +333,12 @@ static int leave(struct presence *presence, struct tracee *tracee, struct attach
         if (code == 0)
             restored = presence_restore(presence, tracee);
         bool deserted = code == 0 && restored == 0 && presence_is_deserted(presence, tracee);
-        if (deserted) {
+        struct error forbidden = {0};
+        bool stays = deserted && check_seccomp(tracee, SECCOMP_TO_LEAVE, &forbidden) < 0;
+        if (deserted)
             tracee_move(tracee);
+        if (deserted && !stays)
             code = presence_remove(presence, tracee);
-        }
         tracee_resume(tracee);
         uint64_t stopped = tracee->resumed_us - began;
         if (stopped > outcome->stopped_us)
@@ -350,6 +346,11 @@ static int leave(struct presence *presence, struct tracee *tracee, struct attach
         outcome->code_restored = restored == 0;
         if (code < 0 || restored < 0)
             return code < 0 ? code : restored;
+        if (stays) {
+            snprintf(outcome->left, sizeof(outcome->left),
+                     "the client's memory stays mapped, unused: %.180s", forbidden.message);
+            return -EBUSY;
+        }
         if (deserted)
             return 0;
         do {
@@ -379,6 +380,10 @@ static int take_out_orphan(const struct process *process, struct tracee *tracee,
     int code = leave(&orphan, tracee, outcome);
     outcome->refusal = code < 0 ? ATTACH_BUSY : ATTACH_FAILED;
     outcome->stopped_us = 0;
+    if (code < 0 && outcome->left[0] != 0) {
+        outcome->refusal = ATTACH_SECCOMP;
+        return error_set(error, -EPERM, "of an earlier heapprofd, %s", outcome->left);
+    }
     if (code < 0)
         return error_set(error, -EAGAIN,
                          "what an earlier heapprofd left in process %d could not be taken out "
@@ -438,7 +443,9 @@ static int attach_to(struct attach *attach, const struct attach_options *options
     }
     if (code == 0) {
         outcome->threads = (unsigned)tracee->thread_count;
-        code = check_seccomp(process, tracee, outcome, error);
+        code = check_seccomp(tracee, SECCOMP_TO_STAY, error);
+        if (code < 0)
+            outcome->refusal = ATTACH_SECCOMP;
         if (code == 0 && !code_is_unchanged(attach, tracee)) {
             outcome->refusal = ATTACH_BUSY;
             code = error_set(error, -EAGAIN, "the code of process %d changed meanwhile: try again",
@@ -516,9 +523,11 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
         code = 0;
     if (code == -EBUSY && outcome->code_restored) {
         outcome->left_mapped = true;
-        snprintf(outcome->left, sizeof(outcome->left),
-                 "a thread is still inside of the client: its memory stays mapped until somebody "
-                 "attaches again");
+        if (outcome->left[0] == 0)
+            snprintf(
+                outcome->left, sizeof(outcome->left),
+                "a thread is still inside of the client: its memory stays mapped until somebody "
+                "attaches again");
         code = 0;
     }
     outcome->total_us = now_us() - began;

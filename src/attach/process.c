@@ -110,7 +110,6 @@ static int check_status(struct process *process, struct attach_outcome *outcome,
                          leader);
     }
     process->threads = (unsigned)strtoul(status_field(status, "\nThreads:"), NULL, 10);
-    process->seccomp = atoi(status_field(status, "\nSeccomp:"));
     char state = *status_field(status, "\nState:");
     if ((state == 'Z' && process->threads <= 1) || state == 'X') {
         refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);

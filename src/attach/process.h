@@ -23,7 +23,6 @@ struct process_region {
 struct process {
     pid_t pid;
     unsigned threads;
-    int seccomp; /* mode of its main thread: 0 none, 1 strict, 2 filter */
     struct process_region *regions;
     size_t region_count;
     uint64_t headers, header_count; /* AT_PHDR, AT_PHNUM */

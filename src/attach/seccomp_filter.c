@@ -7,10 +7,12 @@
 #include <linux/audit.h>
 #include <linux/futex.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -26,37 +28,50 @@
 #define OWN_ARCHITECTURE AUDIT_ARCH_AARCH64
 #endif
 
+/* With an error from it: */
+enum severity {
+    BEARABLE, /* the client can live */
+    SERIOUS,  /* we could not come in, or not leave as we came */
+};
+
 /* What is injected, and what the client does later, with the arguments that filters look at:
  * domains, operations, protections. The rest is 0, for what an address is cannot be told before. */
 static const struct {
     int number;
     const char *name;
+    enum severity severity;
     uint64_t arguments[6];
 } needed[] = {
-    {SYS_mmap, "mmap", {0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS}},
-    {SYS_mmap, "mmap", {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED}},
-    {SYS_mmap, "mmap", {0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED}},
-    {SYS_munmap, "munmap", {0, 4096}},
-    {SYS_madvise, "madvise", {0, 4096, MADV_WIPEONFORK}},
-    {SYS_mincore, "mincore", {0, 4096}},
-    {SYS_memfd_create, "memfd_create", {0, MFD_CLOEXEC}},
-    {SYS_socketpair, "socketpair", {AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC}},
-    {SYS_recvmsg, "recvmsg", {0, 0, MSG_CMSG_CLOEXEC | MSG_DONTWAIT}},
-    {SYS_close, "close", {0}},
-    {SYS_futex, "futex", {0, FUTEX_WAIT}},
-    {SYS_futex, "futex", {0, FUTEX_WAKE, 1}},
-    {SYS_gettid, "gettid", {0}},
-    {SYS_getpid, "getpid", {0}},
-    {SYS_tgkill, "tgkill", {0}},
-    {SYS_kill, "kill", {0}},
-    {SYS_prctl, "prctl", {PR_GET_NAME}},
-    {SYS_sched_yield, "sched_yield", {0}},
-    {SYS_clock_gettime, "clock_gettime", {CLOCK_MONOTONIC}},
-    {SYS_clock_gettime, "clock_gettime", {CLOCK_MONOTONIC_COARSE}},
-    {SYS_process_vm_readv, "process_vm_readv", {0}},
-    {SYS_readlinkat, "readlinkat", {(uint64_t)AT_FDCWD}},
-    {SYS_openat, "openat", {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC}},
-    {SYS_read, "read", {0}},
+    {SYS_munmap, "munmap", SERIOUS, {0, 4096}},
+    {SYS_getpid, "getpid", SERIOUS, {0}},
+    {SYS_rt_sigreturn, "rt_sigreturn", SERIOUS, {0}},
+#define NEEDED_TO_LEAVE 3
+    {SYS_mmap, "mmap", SERIOUS, {0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS}},
+    {SYS_mmap, "mmap", SERIOUS, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED}},
+    {SYS_mmap, "mmap", SERIOUS, {0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED}},
+    {SYS_madvise, "madvise", SERIOUS, {0, 4096, MADV_WIPEONFORK}},
+    {SYS_madvise, "madvise", BEARABLE, {0, 4096, MADV_NOHUGEPAGE}},
+    {SYS_madvise, "madvise", BEARABLE, {0, 4096, MADV_DONTNEED}},
+    {SYS_memfd_create, "memfd_create", SERIOUS, {0, MFD_CLOEXEC}},
+    {SYS_socketpair, "socketpair", SERIOUS, {AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC}},
+    {SYS_recvmsg, "recvmsg", SERIOUS, {0, 0, MSG_CMSG_CLOEXEC | MSG_DONTWAIT}},
+    {SYS_close, "close", SERIOUS, {0}},
+    {SYS_gettid, "gettid", SERIOUS, {0}},
+    {SYS_futex, "futex", SERIOUS, {0, FUTEX_WAIT}},
+    {SYS_futex, "futex", BEARABLE, {0, FUTEX_WAKE, 1}},
+    {SYS_mincore, "mincore", BEARABLE, {0, 4096}},
+    {SYS_tgkill, "tgkill", BEARABLE, {0}},
+    {SYS_kill, "kill", BEARABLE, {0}},
+    {SYS_prctl, "prctl", BEARABLE, {PR_GET_NAME}},
+    {SYS_prlimit64, "prlimit64", BEARABLE, {0, RLIMIT_AS}},
+    {SYS_sigaltstack, "sigaltstack", BEARABLE, {0}},
+    {SYS_sched_yield, "sched_yield", BEARABLE, {0}},
+    {SYS_clock_gettime, "clock_gettime", BEARABLE, {CLOCK_MONOTONIC}},
+    {SYS_clock_gettime, "clock_gettime", BEARABLE, {CLOCK_MONOTONIC_COARSE}},
+    {SYS_process_vm_readv, "process_vm_readv", BEARABLE, {0}},
+    {SYS_readlinkat, "readlinkat", BEARABLE, {(uint64_t)AT_FDCWD}},
+    {SYS_openat, "openat", BEARABLE, {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC}},
+    {SYS_read, "read", BEARABLE, {0}},
 };
 
 /* Jumps lead forward only, so that a program ends. */
@@ -180,30 +195,67 @@ uint32_t seccomp_filter_run(const struct sock_filter *program, size_t length,
     return SECCOMP_RET_KILL_PROCESS;
 }
 
-int seccomp_filter_check(pid_t tid, struct error *error)
+/* The thread's mode as /proc says it: 0 none, 1 strict, 2 filters; -1: it is gone. */
+static int mode_of(pid_t tid)
+{
+    char path[64], line[128];
+    int mode = -1;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && mode < 0 && fgets(line, sizeof(line), file) != NULL)
+        sscanf(line, "Seccomp: %d", &mode);
+    if (file != NULL)
+        fclose(file);
+    return mode;
+}
+
+static bool is_bad(uint32_t verdict, enum severity severity)
+{
+    uint32_t action = verdict & SECCOMP_RET_ACTION_FULL;
+    if (action == SECCOMP_RET_ERRNO)
+        return severity == SERIOUS;
+    return action != SECCOMP_RET_ALLOW && action != SECCOMP_RET_LOG;
+}
+
+static int check_program(const struct sock_filter *program, size_t length, size_t needed_count,
+                         struct error *error)
+{
+    for (size_t i = 0; i < needed_count; i++) {
+        struct seccomp_data data = {.nr = needed[i].number, .arch = OWN_ARCHITECTURE};
+        memcpy(data.args, needed[i].arguments, sizeof(data.args));
+        if (is_bad(seccomp_filter_run(program, length, &data), needed[i].severity))
+            return error_set(error, -EPERM,
+                             "it forbids itself the system call %s (seccomp), which the "
+                             "profiler's client needs: profile it with that restriction off",
+                             needed[i].name);
+    }
+    return 0;
+}
+
+int seccomp_filter_check(pid_t pid, pid_t tid, enum seccomp_purpose purpose, struct error *error)
 {
     struct sock_filter program[BPF_MAXINSNS];
+    size_t needed_count =
+        purpose == SECCOMP_TO_LEAVE ? NEEDED_TO_LEAVE : sizeof(needed) / sizeof(needed[0]);
     for (unsigned long index = 0;; index++) {
         long length = syscall(SYS_ptrace, PTRACE_SECCOMP_GET_FILTER, tid, index, program);
-        /* No more of them, or none at all. */
-        if (length < 0 && (errno == ENOENT || errno == EINVAL))
-            return 0;
-        if (length < 0 || length > BPF_MAXINSNS)
-            return error_set(error, -EACCES,
+        if (length < 0 && errno == ENOENT)
+            return 0; /* no more of them */
+        if (length < 0 || length > BPF_MAXINSNS) {
+            /* Unlike a refusal, "invalid" most often means that there are none; what else it may
+             * mean is asked for once a process: threads stand meanwhile. */
+            int mode = errno == EINVAL && tid != pid ? 0 : mode_of(tid);
+            if (mode <= 0)
+                return 0;
+            if (mode == 1)
+                return error_set(error, -EPERM,
+                                 "it forbids itself nearly all system calls (strict seccomp)");
+            return error_set(error, -EPERM,
                              "it restricts its system calls (seccomp), and how can only be read "
                              "with CAP_SYS_ADMIN: attach as root, or start it under heap_profile");
-        for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
-            struct seccomp_data data = {.nr = needed[i].number, .arch = OWN_ARCHITECTURE};
-            memcpy(data.args, needed[i].arguments, sizeof(data.args));
-            uint32_t verdict = seccomp_filter_run(program, (size_t)length, &data);
-            uint32_t action = verdict & SECCOMP_RET_ACTION_FULL;
-            /* With a mere error we can live. */
-            if (action != SECCOMP_RET_ALLOW && action != SECCOMP_RET_LOG &&
-                action != SECCOMP_RET_ERRNO)
-                return error_set(error, -EPERM,
-                                 "it forbids itself the system call %s (seccomp), which the "
-                                 "profiler's client needs: profile it with that restriction off",
-                                 needed[i].name);
         }
+        int code = check_program(program, (size_t)length, needed_count, error);
+        if (code < 0)
+            return code;
     }
 }

@@ -18,8 +18,13 @@
 uint32_t seccomp_filter_run(const struct sock_filter *program, size_t length,
                             const struct seccomp_data *data);
 
-/* Looks at all filters of a stopped, traced thread. 0: there are none, or they allow it all;
- * -EPERM with a message: they do not; -EACCES with one: they cannot be read. */
-int seccomp_filter_check(pid_t tid, struct error *error);
+enum seccomp_purpose {
+    SECCOMP_TO_STAY, /* all that attaching, the client, and detaching need */
+    SECCOMP_TO_LEAVE /* detaching alone */
+};
+
+/* Looks at all filters of a stopped, traced thread of the process. 0: there are none, or they allow
+ * it all; -EPERM with a message: they do not, or they cannot be read. */
+int seccomp_filter_check(pid_t pid, pid_t tid, enum seccomp_purpose purpose, struct error *error);
 
 #endif

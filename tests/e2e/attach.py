@@ -31,12 +31,14 @@ def maps_of(pid):
 
 
 def code_of(pid):
-    """A digest of every executable mapping that a file backs."""
+    """A digest of every executable mapping that a file backs, but for the client itself."""
     digest = hashlib.sha256()
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
         for line in maps:
             parts = line.split()
             if len(parts) < 6 or "x" not in parts[1] or not parts[5].startswith("/"):
+                continue
+            if "memfd:heapprofd" in parts[5]:
                 continue
             start, end = (int(number, 16) for number in parts[0].split("-"))
             memory.seek(start)
@@ -416,6 +418,98 @@ def refusals():
         if traced:
             traced.kill()
             traced.wait()
+
+
+# What attaching and the client ask for, by their numbers on x86-64. `read` and those below are also
+# the program's own.
+NEEDED_CALLS = {
+    "mmap": 9, "munmap": 11, "rt_sigreturn": 15, "sched_yield": 24, "mincore": 27, "madvise": 28, "getpid": 39,
+    "recvmsg": 47, "socketpair": 53, "kill": 62, "sigaltstack": 131, "prctl": 157, "gettid": 186,
+    "futex": 202, "clock_gettime": 228, "tgkill": 234, "openat": 257, "readlinkat": 267,
+    "prlimit64": 302, "process_vm_readv": 310, "memfd_create": 319, "close": 3,
+}
+OWN_CALLS = {"read": 0, "write": 1, "brk": 12, "exit_group": 231}
+
+
+def look_of(process):
+    return code_of(process.pid), maps_of(process.pid), descriptors_of(process.pid)
+
+
+def check_goes_on(process, look, what):
+    check(look_of(process) == look, f"{what}: its code, mappings or descriptors are others")
+    process.tell("hold 20 100")
+    process.tell("drop")
+    status = process.end()
+    check(status == 0, f"{what}: it ends with {status}")
+
+
+def forbidden_calls():
+    """A filter that would kill the process for what we need: refused, and nothing is touched."""
+    with scene() as (daemon, directory):
+        for word, calls in (("kill", NEEDED_CALLS), ("trap", {"memfd_create": 319, "futex": 202})):
+            for name, number in calls.items():
+                process, what = Bare(daemon), f"{word} {name}"
+                process.tell(f"forbid {word} {number}")
+                look = look_of(process)
+                outcome, report = profile(process.pid, directory, "-d", "100")
+                remark = remark_of(report, process.pid)
+                check(outcome.status == 3, f"{what}: status {outcome.status}")
+                check(
+                    f"the system call {name} (seccomp)" in remark, f"{what}: {remark!r}"
+                )
+                check_goes_on(process, look, what)
+
+
+def failing_calls():
+    """A filter under which they fail: a refusal or a profile, and nothing stays behind."""
+    with scene() as (daemon, directory):
+        for name, number in NEEDED_CALLS.items():
+            process = Bare(daemon)
+            process.tell(f"forbid errno {number}")
+            look = look_of(process)
+            outcome, report = profile(process.pid, directory, "-d", "100")
+            remark = remark_of(report, process.pid)
+            check(outcome.status in (0, 3), f"{name}: status {outcome.status}")
+            check(outcome.status == 0 or remark, f"{name}: refused without a reason")
+            print(f"{name} fails: status {outcome.status}, {remark!r}")
+            check_goes_on(process, look, f"{name} fails")
+
+
+def permitted_calls():
+    """A filter that permits what we ask for and kills for all else: nothing else is asked for."""
+    with scene() as (daemon, directory):
+        process = Bare(daemon)
+        numbers = " ".join(map(str, [*NEEDED_CALLS.values(), *OWN_CALLS.values()]))
+        process.tell(f"permit kill {numbers}")
+        look = look_of(process)
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+        attached(daemon, process)
+        process.tell("hold 20000 100")
+        process.tell("churn 20000 1000")
+        process.tell("drop")
+        process.tell("hold 10 1000")
+        check(session.end() == 0, session.stderr)
+        check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 10000)
+        check_goes_on(process, look, "permitted")
+
+
+def forbidden_meanwhile():
+    """A filter that comes while it is profiled: what would kill the process is left undone."""
+    with scene() as (daemon, directory):
+        for name, number in NEEDED_CALLS.items():
+            process, what = Bare(daemon), f"{name} meanwhile"
+            code = code_of(process.pid)
+            session = Session(daemon, os.path.join(directory, name), "-p", str(process.pid))
+            attached(daemon, process)
+            process.tell("hold 10 1000")
+            process.tell(f"forbid kill {number}")
+            check(session.end() == 0, f"{what}: {session.stderr}")
+            heap = heap_of(session.report(), process.pid)
+            check_figure(heap, "hold_block", "space", 10000)
+            print(f"{what}: {heap['remark']!r}")
+            check(code_of(process.pid) == code, f"{what}: its code is not as it was")
+            process.tell("hold 20 100")
+            check(process.end() == 0, f"{what}: its own end")
 
 
 if __name__ == "__main__":

@@ -7,9 +7,19 @@
  *   exit STATUS        ends without freeing
  *   exec PATH [A [B]]  becomes that program
  *   fork               has a child do "hold 10 1000" and end; answers when it has
+ *   forbid WORD N...   these system calls get that verdict of a filter (seccomp) from now on
+ *   permit WORD N...   all but these
+ *
+ * WORD is kill, trap or errno.
  */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,6 +82,40 @@ static void become(const char *line)
     _exit(127);
 }
 
+static uint32_t verdict_of(const char *word)
+{
+    if (strcmp(word, "allow") == 0)
+        return SECCOMP_RET_ALLOW;
+    if (strcmp(word, "errno") == 0)
+        return SECCOMP_RET_ERRNO | EPERM;
+    return strcmp(word, "trap") == 0 ? SECCOMP_RET_TRAP : SECCOMP_RET_KILL_PROCESS;
+}
+
+/* One verdict for the calls of these numbers, one for all others. */
+static void filter_calls(const char *numbers, const char *listed, const char *others)
+{
+    enum { CALLS_MAX = 100 };
+    struct sock_filter filter[2 * CALLS_MAX + 2] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0)};
+    struct sock_fprog program = {.len = 1, .filter = filter};
+    while (program.len < 2 * CALLS_MAX) {
+        char *end;
+        unsigned long number = strtoul(numbers, &end, 10);
+        if (end == numbers)
+            break;
+        struct sock_filter pair[] = {
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 1),
+            BPF_STMT(BPF_RET | BPF_K, verdict_of(listed)),
+        };
+        memcpy(filter + program.len, pair, sizeof(pair));
+        program.len += 2;
+        numbers = end;
+    }
+    filter[program.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict_of(others));
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        _exit(99);
+}
+
 /* Reads by itself: stdio would allocate in between. */
 static int read_line(char *line, size_t size)
 {
@@ -90,7 +134,7 @@ static int read_line(char *line, size_t size)
 
 int main(void)
 {
-    char line[128], verb[16];
+    char line[1024], verb[16], word[8];
     unsigned long count, bytes;
     while (read_line(line, sizeof(line))) {
         count = bytes = 0;
@@ -106,6 +150,10 @@ int main(void)
             fork_child();
         else if (strcmp(verb, "exec") == 0)
             become(line);
+        else if (sscanf(line, "forbid %7s", word) == 1)
+            filter_calls(line + strlen("forbid ") + strlen(word), word, "allow");
+        else if (sscanf(line, "permit %7s", word) == 1)
+            filter_calls(line + strlen("permit ") + strlen(word), "allow", word);
         else if (strcmp(verb, "exit") == 0)
             _exit((int)count);
         if (write(STDOUT_FILENO, "ok\n", 3) != 3)
