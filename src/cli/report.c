@@ -29,6 +29,15 @@ const struct profile_dump *report_dump_of(const struct profile *profile,
     return &heap->dumps[number - 1];
 }
 
+/* How many samples were live at the peak is not recorded: as many for each call as in all. */
+static double peak_samples(const struct rollup_values *values)
+{
+    const struct trace_figures *figures = &values->figures;
+    if (!(figures->allocated_count > 0))
+        return 0;
+    return values->peak_count * (double)figures->samples / figures->allocated_count;
+}
+
 struct report_figure report_figure_of(const struct rollup_values *values, enum report_view view)
 {
     const struct trace_figures *figures = &values->figures;
@@ -37,15 +46,26 @@ struct report_figure report_figure_of(const struct rollup_values *values, enum r
     case REPORT_ALLOC_OBJECTS:
         return (struct report_figure){figures->allocated_bytes, figures->allocated_count,
                                       figures->allocated_bytes_variance,
-                                      figures->allocated_count_variance};
+                                      figures->allocated_count_variance, (double)figures->samples};
     case REPORT_MAX:
         return (struct report_figure){values->peak_bytes, values->peak_count,
-                                      values->peak_bytes_variance, values->peak_count_variance};
+                                      values->peak_bytes_variance, values->peak_count_variance,
+                                      peak_samples(values)};
     default:
         return (struct report_figure){rollup_live_bytes(figures), rollup_live_count(figures),
                                       rollup_live_bytes_variance(figures),
-                                      rollup_live_count_variance(figures)};
+                                      rollup_live_count_variance(figures),
+                                      (double)figures->samples - (double)figures->freed_samples};
     }
+}
+
+struct profile_interval report_interval_of(const struct report_figure *figure, bool counts,
+                                           const struct profile_heap *heap)
+{
+    struct profile_estimate estimate = {figure->bytes, figure->count, figure->bytes_variance,
+                                        figure->count_variance, figure->samples};
+    return counts ? profile_interval_of_count(&estimate, heap->interval_bytes)
+                  : profile_interval_of_bytes(&estimate);
 }
 
 double report_rank(const struct report_figure *figure, enum report_view view)

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "profile/interval.h"
 #include "profile/rollup.h"
 
 enum report_view {
@@ -49,8 +50,13 @@ const struct profile_dump *report_dump_of(const struct profile *profile,
 struct report_figure {
     double bytes, count; /* estimates in this view */
     double bytes_variance, count_variance;
+    double samples;
 };
 struct report_figure report_figure_of(const struct rollup_values *values, enum report_view view);
+
+/* The 95 % interval of a figure's bytes, or of its count. */
+struct profile_interval report_interval_of(const struct report_figure *figure, bool counts,
+                                           const struct profile_heap *heap);
 
 /* What the view ranks by: bytes or count. */
 double report_rank(const struct report_figure *figure, enum report_view view);

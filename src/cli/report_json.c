@@ -10,9 +10,9 @@
 #include "cli/report.h"
 #include "wire/ring.h"
 
-static void print_figure(FILE *out, const char *name, double value, double variance)
+static void print_figure(FILE *out, const char *name, double value,
+                         struct profile_interval interval)
 {
-    struct profile_interval interval = profile_interval95(value, variance);
     fprintf(out, "\"%s\":{\"estimate\":", name);
     json_print_number(out, value);
     fputs(",\"low95\":", out);
@@ -22,22 +22,23 @@ static void print_figure(FILE *out, const char *name, double value, double varia
     fputc('}', out);
 }
 
-static void print_figures(FILE *out, const struct rollup_values *values)
+static void print_figures(FILE *out, const struct rollup_values *values,
+                          const struct profile_heap *heap)
 {
-    struct report_figure live = report_figure_of(values, REPORT_SPACE);
-    struct report_figure all = report_figure_of(values, REPORT_ALLOC_SPACE);
-    struct report_figure peak = report_figure_of(values, REPORT_MAX);
-    print_figure(out, "space", live.bytes, live.bytes_variance);
-    fputc(',', out);
-    print_figure(out, "objects", live.count, live.count_variance);
-    fputc(',', out);
-    print_figure(out, "alloc_space", all.bytes, all.bytes_variance);
-    fputc(',', out);
-    print_figure(out, "alloc_objects", all.count, all.count_variance);
-    fputc(',', out);
-    print_figure(out, "max", peak.bytes, peak.bytes_variance);
-    fputc(',', out);
-    print_figure(out, "max_objects", peak.count, peak.count_variance);
+    static const struct {
+        enum report_view view;
+        const char *bytes, *count;
+    } views[] = {{REPORT_SPACE, "space", "objects"},
+                 {REPORT_ALLOC_SPACE, "alloc_space", "alloc_objects"},
+                 {REPORT_MAX, "max", "max_objects"}};
+    for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++) {
+        struct report_figure figure = report_figure_of(values, views[i].view);
+        if (i > 0)
+            fputc(',', out);
+        print_figure(out, views[i].bytes, figure.bytes, report_interval_of(&figure, false, heap));
+        fputc(',', out);
+        print_figure(out, views[i].count, figure.count, report_interval_of(&figure, true, heap));
+    }
     fprintf(out, ",\"samples\":%" PRIu64 ",\"freed_samples\":%" PRIu64 ",\"temporary_space\":",
             values->figures.samples, values->figures.freed_samples);
     json_print_number(out, values->figures.temporary_bytes);
@@ -127,7 +128,7 @@ static void print_threads(FILE *out, const struct profile *profile, const struct
         json_print_string(
             out, profile_thread_name(profile, profile->processes[heap->process].pid, row->tid));
         fputc(',', out);
-        print_figures(out, &row->self);
+        print_figures(out, &row->self, heap);
         fputc('}', out);
     }
     fputc(']', out);
@@ -183,14 +184,14 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
         total.peak_count_variance += dump->samples[i].peak_count_variance;
     }
     fputs(",\"total\":{", out);
-    print_figures(out, &total);
+    print_figures(out, &total, heap);
     fputc('}', out);
     print_threads(out, profile, heap, dump);
     fputs(",\"callsites\":[", out);
     for (size_t i = 0; i < dump->sample_count; i++) {
         struct rollup_values values = rollup_values_of(&dump->samples[i]);
         fputs(i > 0 ? ",\n{" : "\n{", out);
-        print_figures(out, &values);
+        print_figures(out, &values, heap);
         fputc(',', out);
         print_stack(out, frames, dump->samples[i].callsite);
         fputc('}', out);

@@ -54,19 +54,20 @@ static bool is_exact(const struct printer *printer)
 
 /* "± 12 kB"; "-8 kB +20 kB" where the two sides differ by a quarter, which they do for few
  * samples; or "exact": at interval 1 what was recorded has no error, but is not all. */
-static struct words margin_text(const struct printer *printer, double estimate, double variance,
-                                bool bytes)
+static struct words margin_text(const struct printer *printer, const struct report_figure *figure,
+                                bool counts)
 {
     struct words text;
     if (printer->heap->interval_bytes == 1) {
         snprintf(text.bytes, sizeof(text.bytes), is_exact(printer) ? "exact" : "partial");
         return text;
     }
-    struct profile_interval interval = profile_interval95(estimate, variance);
+    struct profile_interval interval = report_interval_of(figure, counts, printer->heap);
+    double estimate = counts ? figure->count : figure->bytes;
     double below = estimate - interval.low, above = interval.high - estimate;
-    struct words first = bytes ? words_of_bytes(below) : words_of_count(below);
-    struct words second = bytes ? words_of_bytes(above) : words_of_count(above);
-    if (above <= 1.25 * below)
+    struct words first = counts ? words_of_count(below) : words_of_bytes(below);
+    struct words second = counts ? words_of_count(above) : words_of_bytes(above);
+    if (above <= 1.25 * below && below <= above)
         snprintf(text.bytes, sizeof(text.bytes), "± %.26s", second.bytes);
     else
         snprintf(text.bytes, sizeof(text.bytes), "-%.12s +%.12s", first.bytes, second.bytes);
@@ -181,12 +182,12 @@ static void print_head(const struct printer *printer)
             words_of_bytes((double)dump->exact_bytes).bytes,
             words_of_count((double)dump->exact_calls).bytes);
     fprintf(out, "  live          %s %s", words_of_bytes(live.bytes).bytes,
-            margin_text(printer, live.bytes, live.bytes_variance, true).bytes);
+            margin_text(printer, &live, false).bytes);
     fprintf(out, " in %s allocations %s\n", words_of_count(live.count).bytes,
-            margin_text(printer, live.count, live.count_variance, false).bytes);
+            margin_text(printer, &live, true).bytes);
     const struct report_figure peak = report_total_of(dump, REPORT_MAX);
     fprintf(out, "  peak          %s %s", words_of_bytes(heap->status.peak_live_bytes).bytes,
-            margin_text(printer, peak.bytes, peak.bytes_variance, true).bytes);
+            margin_text(printer, &peak, false).bytes);
     if (report_peak_rss(process) > 0)
         fprintf(out, "; resident memory at most %s",
                 words_of_bytes((double)report_peak_rss(process)).bytes);
@@ -242,9 +243,7 @@ static void print_figures(const struct printer *printer, const struct report_fig
     bool counts = view_counts(view);
     double rank = report_rank(figure, view);
     struct words value = counts ? words_of_count(figure->count) : words_of_bytes(figure->bytes);
-    struct words margin =
-        margin_text(printer, counts ? figure->count : figure->bytes,
-                    counts ? figure->count_variance : figure->bytes_variance, !counts);
+    struct words margin = margin_text(printer, figure, counts);
     struct words other = counts ? words_of_bytes(figure->bytes) : words_of_count(figure->count);
     /* The ± sign is two bytes wide and one column. */
     int margin_width = strncmp(margin.bytes, "±", strlen("±")) == 0 ? 20 : 19;

@@ -100,35 +100,6 @@ const char *profile_thread_name(const struct profile *profile, int32_t pid, int3
     return "";
 }
 
-/* The quantile that lies `deviations` standard normal ones from the middle, of the gamma
- * distribution of this shape and scale 1. */
-static double gamma_quantile(double shape, double deviations)
-{
-    double root = 1 - 1 / (9 * shape) + deviations / (3 * sqrt(shape));
-    return root > 0 ? shape * root * root * root : 0;
-}
-
-/* The limit on one side; `weights` is the k of profile.h. */
-static double interval_limit(double estimate, double variance, double weights, double deviations)
-{
-    double weight = variance / estimate;
-    double mean = estimate + weights * weight, spread = variance + weights * weight * weight;
-    double scale = spread / mean;
-    return scale * gamma_quantile(mean / scale, deviations);
-}
-
-struct profile_interval profile_interval95(double estimate, double variance)
-{
-    const double deviations = 1.959964;
-    if (!(variance > 0) || !(estimate > 0))
-        return (struct profile_interval){estimate, estimate};
-    double low = interval_limit(estimate, variance, 0.4, -deviations);
-    double high = interval_limit(estimate, variance, 0.7, deviations);
-    /* The estimate itself is always inside. */
-    return (struct profile_interval){low < estimate ? low : estimate,
-                                     high > estimate ? high : estimate};
-}
-
 /* Bytes b of allocations small beside T go unseen with probability exp(-b/T), which is
  * 5 % at b = T ln 20; above an interval of 1 nothing hides. */
 double profile_floor_bytes(uint64_t interval_bytes)

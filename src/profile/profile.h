@@ -135,25 +135,6 @@ void profile_free(struct profile *profile);
 /* "" if unknown. */
 const char *profile_thread_name(const struct profile *profile, int32_t pid, int32_t tid);
 
-/*
- * The 95 % interval of an estimate with this variance, both in the same unit.
- *
- * An estimate y = sum of w_i is a sum of Poisson counts, each weighted by what one sample stands
- * for; m = variance / y is the mean weight. A limit is the quantile of the gamma distribution of
- * mean y + k m and variance v + k m^2, the approximation that Fay and Feuer (1997) make for
- * weighted counts. For equal weights k = 0 below and 1 above are the exact limits of a Poisson
- * mean, and k = 1/2 is Jeffreys' interval (Brown, Cai and DasGupta, 2003), which holds the truth in
- * 95 % on average but in 92 % in places. Here k is 0.4 below and 0.7 above: 93.3 % at the
- * least, 95.4 on average, 98.5 at the most, for means of 4 to 40 samples of equal weight; 83 % at
- * the least where 0.25 to 1 is expected and there is one. Quantiles by Wilson and Hilferty (1931).
- * It cannot know of sizes that a callsite asks for so seldom that none was sampled (docs/report.md
- * has what that costs).
- */
-struct profile_interval {
-    double low, high;
-};
-struct profile_interval profile_interval95(double estimate, double variance);
-
 /* Bytes that a callsite without a sample can still hide with 95 % confidence. */
 double profile_floor_bytes(uint64_t interval_bytes);
 

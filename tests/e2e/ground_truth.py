@@ -5,25 +5,28 @@
     ground_truth.py 4096       estimates over many runs, each with seeds of its own
     ground_truth.py 65536
 
-Two properties of the estimates:
+Two properties of the estimates, of each size class (small, mixed, large, once, huge) by itself:
 
-mean      Per size class and figure, the mean over the runs lies within 3 standard errors of the
-          truth (the error taken from the spread of the runs).
+mean      Per figure, the mean over the runs lies within 3 standard errors of the truth.
 coverage  The 95 % interval that the report prints for a callsite holds the truth in 93 to 97 % of
-          all (callsite, run) pairs.
+          all callsites and runs, of bytes and of counts, live and ever allocated. An interval that
+          is a point is judged as all others: it holds the truth if it is the truth. Huge blocks are
+          never missed: theirs must all hold. Callsites of which nothing is live are not judged for
+          it: there is nothing to hold.
 
-False alarms. A mean that is right falls outside of 3 standard errors with probability 0.0034
-(Student's t, 100 runs). With n pairs and a true coverage of 0.95, the observed share has a standard
-deviation of sqrt(0.0475 / n): 0.0045 for n = 2,400, so that 0.93 and 0.97 are 4.5 of them away
-(probability 7e-6). Power: a true coverage of 0.92 would pass with probability 0.03.
-What fails is tried once more with fresh runs and must fail again in the same direction, so that one
-mean alarms falsely with 0.0034 * 0.0017 = 6e-6, all 40 of them together with 2.4e-4, all with less than 1e-3.
-A true bias of 5 standard errors of the mean is found with probability 0.95 even so.
+Standard errors come from the spread of the runs: figures of one run share their samples (what is live
+has also been allocated), the runs share nothing. Coverage fails where it lies more than 3 standard
+errors below 0.93 or above 0.97.
 
-Coverage is asked of bytes everywhere, of counts where all sizes are small, and of counts elsewhere
-where the estimate is no more skewed than the count of 60 samples (the program works its figures'
-skewness out). No interval can hold the count of a callsite that asks for 16 bytes and for 16 KiB: a
-single small sample stands for thousands of calls, mostly is not there, and nothing tells of it.
+False alarms. Of 300 runs, a mean falls outside of 3 standard errors on one side with probability
+0.0015 (Student's t), and so does the share of a class whose true coverage is just 0.93 or 0.97;
+of one at 0.94 (standard error 0.004) with 2e-8. What fails is tried once more with fresh runs, which
+are independent, and must fail again in the same direction: 0.0015 squared, for two directions 4.6e-6
+a check. There are 20 means and 8 shares, so that the whole test of an interval alarms falsely with less
+than 28 * 4.6e-6 = 1.3e-4 (checks of the same runs need not be independent for this bound).
+
+Power. A true bias of 5 standard errors of the mean is found twice in a row with probability 0.95, and so is
+a coverage that lies 5 standard errors outside (0.91 with a standard error of 0.004).
 """
 
 import json
@@ -36,8 +39,8 @@ import harness
 from harness import check, fail, program
 
 FIGURES = ("alloc_space", "alloc_objects", "space", "objects")
-RUNS = int(os.environ.get("HEAPPROFD_RUNS", "100"))
-SKEWNESS_FOR_COVERAGE = 1 / math.sqrt(60)
+RUNS = int(os.environ.get("HEAPPROFD_RUNS", "300"))
+COVERAGE_LOW, COVERAGE_HIGH = 0.93, 0.97
 
 
 def run_once(interval, *arguments):
@@ -72,57 +75,96 @@ def check_exact():
         print(f"{len(truth)} callsites exact, arguments {arguments}")
 
 
-def is_judged(kind, figure, skewness):
-    if figure.endswith("space") or kind == "small":
-        return True
-    return abs(skewness) <= SKEWNESS_FOR_COVERAGE
+class Observations:
+    """Of many runs: totals by (class, figure), and whether the callsites' intervals held."""
+
+    def __init__(self):
+        self.totals, self.truths = {}, {}
+        # By (class, figure), a list for each run.
+        self.held, self.wrong_points = {}, {}
+
+    def add_run(self, truth, found):
+        sums, truths, held = {}, {}, {}
+        for site, estimate in zip(truth, found):
+            for figure in FIGURES:
+                key = site["class"], figure
+                sums[key] = sums.get(key, 0) + estimate.value(figure)
+                truths[key] = truths.get(key, 0) + site[figure]
+                if site[figure] == 0 and estimate.value(figure) == 0:
+                    continue
+                low, high = estimate.interval(figure)
+                # Estimates of certain samples are sums of doubles: exact but for rounding.
+                holds = low <= site[figure] * (1 + 1e-9) and site[figure] * (1 - 1e-9) <= high
+                held.setdefault(key, []).append(holds)
+                if high <= low and not holds:
+                    self.wrong_points[key] = self.wrong_points.get(key, 0) + 1
+        self.truths = truths
+        for key, value in sums.items():
+            self.totals.setdefault(key, []).append(value)
+        for key, value in held.items():
+            self.held.setdefault(key, []).append(value)
 
 
 def observe(interval):
-    """Many runs: for (class, figure) the runs' totals and the truth; for each figure, whether the
-    intervals of the callsites held the truth."""
-    totals, truths, covered = {}, {}, {figure: [] for figure in FIGURES}
+    observations = Observations()
     for _ in range(RUNS):
-        truth, found = run_once(interval, "1", "100", str(interval))
-        sums = {}
-        truths = {}
-        for site, estimate in zip(truth, found):
-            for figure, skewness in zip(FIGURES, site["skewness"]):
-                key = site["class"], figure
-                value, (low, high) = estimate.value(figure), estimate.interval(figure)
-                sums[key] = sums.get(key, 0) + value
-                truths[key] = truths.get(key, 0) + site[figure]
-                if high > low and is_judged(site["class"], figure, skewness):
-                    covered[figure].append(low <= site[figure] <= high)
-        for key, value in sums.items():
-            totals.setdefault(key, []).append(value)
-    return totals, truths, covered
+        observations.add_run(*run_once(interval, "1", "100"))
+    return observations
+
+
+def outside(value, low, high):
+    return -1 if value < low else int(value > high)
+
+
+def judge_means(observations):
+    verdicts = {}
+    for key, values in observations.totals.items():
+        truth, mean = observations.truths[key], sum(values) / len(values)
+        spread = math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
+        error, off = spread / math.sqrt(len(values)), mean - truth
+        # What has no spread is not sampled: exact but for rounding.
+        allowed = 3 * error + 1e-9 * truth
+        verdicts["mean", *key] = outside(off, -allowed, allowed)
+        print(
+            f"{key[0]:6} {key[1]:13} truth {truth:12} mean {mean:14.1f} "
+            f"standard error {error:9.1f} off {off / error if error else 0:+.2f}"
+        )
+    return verdicts
+
+
+def share_of(runs):
+    """The share that held, of lists by run, and its standard error with the runs as clusters."""
+    count = sum(map(len, runs))
+    share = sum(map(sum, runs)) / count
+    squares = sum((sum(run) - share * len(run)) ** 2 for run in runs)
+    return share, math.sqrt(squares * len(runs) / (len(runs) - 1)) / count
+
+
+def judge_coverage(observations):
+    verdicts = {}
+    for kind in sorted({key[0] for key in observations.held}):
+        for unit, figures in (("bytes", FIGURES[::2]), ("counts", FIGURES[1::2])):
+            by_figure = [observations.held[kind, figure] for figure in figures]
+            share, error = share_of([sum(lists, []) for lists in zip(*by_figure, strict=True)])
+            parts = ", ".join(
+                f"{figure} {share_of(runs)[0]:.4f}" for figure, runs in zip(figures, by_figure)
+            )
+            points = sum(observations.wrong_points.get((kind, figure), 0) for figure in figures)
+            print(
+                f"coverage {kind:6} {unit:6} {share:.4f} standard error {error:.4f} "
+                f"({parts}; {points} wrong points)"
+            )
+            low, high = COVERAGE_LOW - 3 * error, COVERAGE_HIGH + 3 * error
+            verdicts["coverage", kind, unit] = (
+                outside(share, 1, 1) if kind == "huge" else outside(share, low, high)
+            )
+    return verdicts
 
 
 def judge(interval):
     """One set of runs: the verdict of each check, -1, 0 or 1 (too low, right, too high)."""
-    totals, truths, covered = observe(interval)
-    verdicts = {}
-    for key, values in totals.items():
-        mean = sum(values) / len(values)
-        spread = math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
-        error, off = spread / math.sqrt(len(values)), mean - truths[key]
-        # What has no spread is not sampled: exact but for rounding.
-        allowed = 3 * error + 1e-9 * truths[key]
-        verdicts["mean", *key] = 0 if abs(off) <= allowed else int(math.copysign(1, off))
-        print(
-            f"{key[0]:6} {key[1]:13} truth {truths[key]:12} mean {mean:14.1f} "
-            f"standard error {error:9.1f} off {off / error if error else 0:+.2f}"
-        )
-    # Counts of few samples are whole numbers, so that no interval has 95 % at each: all together.
-    for figure in ("space", "objects"):
-        observations = [held for name in FIGURES if name.endswith(figure) for held in covered[name]]
-        if len(observations) < 500:
-            continue
-        share = sum(observations) / len(observations)
-        verdicts["coverage", figure] = -1 if share < 0.93 else 1 if share > 0.97 else 0
-        print(f"coverage of {figure}: {share:.4f} of {len(observations)}")
-    return verdicts
+    observations = observe(interval)
+    return {**judge_means(observations), **judge_coverage(observations)}
 
 
 def check_estimates(interval):

@@ -1,7 +1,7 @@
 /*
  * Allocates known bytes and calls at known callsites and writes the truth about them as JSON.
  *
- *   ground_truth TRUTH-FILE [THREADS [SCALE-PERCENT [INTERVAL]]]
+ *   ground_truth TRUTH-FILE [THREADS [SCALE-PERCENT]]
  *
  * Size classes (eight callsites each, so that one run gives many observations):
  *   small    16 to 128 bytes, malloc
@@ -11,13 +11,8 @@
  * posix_memalign, aligned_alloc, memalign, reallocarray, and huge blocks.
  * One block in four stays live to the end. All callsites take turns, as a real program's do, and
  * all sizes come from a fixed generator: every run does the same.
- *
- * With INTERVAL, each figure's skewness under Poisson sampling is told, too: an allocation of s
- * bytes that is sampled with p = 1 - exp(-s / INTERVAL) and then stands for x / p adds x^2 (1-p)/p
- * to the variance and x^3 (1-p)(1-2p)/p^2 to the third moment, x being s or 1.
  */
 #include <malloc.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
@@ -30,7 +25,6 @@ enum { ONCE_CALLS = 2000, HUGE_CALLS = 8 };
 struct site {
     const char *name, *class;
     unsigned long long bytes, calls, live_bytes, live_calls;
-    double variances[4], thirds[4]; /* of bytes, calls, live bytes, live calls */
 };
 
 /* One thread's generator and block that is to be freed next. */
@@ -150,25 +144,10 @@ static uint32_t draw(struct worker *worker, uint32_t below)
     return (uint32_t)((worker->state >> 33) % below);
 }
 
-static double interval;
-
-static void add_moments(struct site *site, size_t size, int first)
-{
-    if (interval == 0)
-        return;
-    double p = 1 - exp(-(double)size / interval), x = (double)size;
-    double second = (1 - p) / p, third = second * (1 - 2 * p) / p;
-    site->variances[first] += x * x * second;
-    site->variances[first + 1] += second;
-    site->thirds[first] += x * x * x * third;
-    site->thirds[first + 1] += third;
-}
-
 static void add_request(struct site *site, size_t size)
 {
     site->bytes += size;
     site->calls++;
-    add_moments(site, size, 0);
 }
 
 /* Counts a block that a site made; it stays live one time in four. */
@@ -183,7 +162,6 @@ static void count(struct worker *worker, int site, void *block, size_t size)
     }
     here->live_bytes += size;
     here->live_calls++;
-    add_moments(here, size, 2);
 }
 
 static void allocate_at(struct worker *worker, int site, size_t size)
@@ -244,12 +222,6 @@ static void *work(void *argument)
     return NULL;
 }
 
-static double skewness(const struct site *site, int figure)
-{
-    double variance = site->variances[figure];
-    return variance > 0 ? site->thirds[figure] / (variance * sqrt(variance)) : 0;
-}
-
 static void write_truth(const char *path, const struct site *sites)
 {
     FILE *file = fopen(path, "w");
@@ -259,11 +231,9 @@ static void write_truth(const char *path, const struct site *sites)
         const struct site *site = &sites[i];
         fprintf(file,
                 "{\"function\": \"%s\", \"class\": \"%s\", \"alloc_space\": %llu, "
-                "\"alloc_objects\": %llu, \"space\": %llu, \"objects\": %llu, "
-                "\"skewness\": [%.4f, %.4f, %.4f, %.4f]}%s\n",
+                "\"alloc_objects\": %llu, \"space\": %llu, \"objects\": %llu}%s\n",
                 site->name, site->class, site->bytes, site->calls, site->live_bytes,
-                site->live_calls, skewness(site, 0), skewness(site, 1), skewness(site, 2),
-                skewness(site, 3), i + 1 < SITES ? "," : "");
+                site->live_calls, i + 1 < SITES ? "," : "");
     }
     fprintf(file, "]\n");
     require(!fclose(file));
@@ -277,7 +247,6 @@ int main(int argc, char **argv)
     require(argc >= 2);
     unsigned threads = argc > 2 ? (unsigned)atoi(argv[2]) : 1;
     unsigned scale = argc > 3 ? (unsigned)atoi(argv[3]) : 100;
-    interval = argc > 4 ? atof(argv[4]) : 0;
     require(threads >= 1 && threads <= THREADS_MAX);
 
     pthread_t handles[THREADS_MAX];
@@ -297,10 +266,6 @@ int main(int argc, char **argv)
             sites[0][j].calls += sites[i][j].calls;
             sites[0][j].live_bytes += sites[i][j].live_bytes;
             sites[0][j].live_calls += sites[i][j].live_calls;
-            for (int k = 0; k < 4; k++) {
-                sites[0][j].variances[k] += sites[i][j].variances[k];
-                sites[0][j].thirds[k] += sites[i][j].thirds[k];
-            }
         }
     }
     write_truth(argv[1], sites[0]);

@@ -1,13 +1,44 @@
-/* The 95 % interval of an estimate, against figures from the literature and from simulation. */
+/* The 95 % intervals of estimates, against figures from the literature and by simulation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 
-#include "profile/profile.h"
+#include "profile/interval.h"
+
+#define INTERVAL_BYTES 65536
+
+/* Sampled with p, each stands for 1/p. */
+static void add_samples(struct profile_estimate *sum, double samples, double size, double p)
+{
+    double variance = (1 - p) / (p * p);
+    sum->samples += samples;
+    sum->bytes += samples * size / p;
+    sum->count += samples / p;
+    sum->bytes_variance += samples * size * size * variance;
+    sum->count_variance += samples * variance;
+}
+
+static struct profile_estimate equal_samples(double samples, double size, double p)
+{
+    struct profile_estimate estimate = {0};
+    add_samples(&estimate, samples, size, p);
+    return estimate;
+}
+
+static double probability_of(double size)
+{
+    return size >= INTERVAL_BYTES * log(100) ? 1 : -expm1(-size / INTERVAL_BYTES);
+}
+
+static struct profile_interval count_interval(const struct profile_estimate *estimate)
+{
+    return profile_interval_of_count(estimate, INTERVAL_BYTES);
+}
 
 static void lies_between_exact_and_jeffreys_limits(void **state)
 {
@@ -19,69 +50,188 @@ static void lies_between_exact_and_jeffreys_limits(void **state)
                  {5, 1.623, 1.908, 10.960, 11.668},
                  {20, 12.217, 12.608, 30.28, 30.888},
                  {100, 81.36, 81.79, 121.03, 121.63}};
+    const double p = 1e-5, size = 64;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct profile_interval interval = profile_interval95(cases[i].n, cases[i].n);
-        assert_true(interval.low > cases[i].exact_low - 0.02);
-        assert_true(interval.low < cases[i].jeffreys_low + 0.02);
-        assert_true(interval.high > cases[i].jeffreys_high - 0.02);
-        assert_true(interval.high < cases[i].exact_high + 0.02);
+        struct profile_estimate estimate = equal_samples(cases[i].n, size, p);
+        struct profile_interval counts = count_interval(&estimate);
+        struct profile_interval bytes = profile_interval_of_bytes(&estimate);
+        double limits[2][2] = {{counts.low * p, counts.high * p},
+                               {bytes.low * p / size, bytes.high * p / size}};
+        for (int which = 0; which < 2; which++) {
+            assert_true(limits[which][0] > cases[i].exact_low - 0.02);
+            assert_true(limits[which][0] < cases[i].jeffreys_low + 0.02);
+            assert_true(limits[which][1] > cases[i].jeffreys_high - 0.02);
+            assert_true(limits[which][1] < cases[i].exact_high + 0.02);
+        }
     }
-}
-
-static void scales_with_the_weight(void **state)
-{
-    (void)state;
-    struct profile_interval one = profile_interval95(7, 7);
-    struct profile_interval many = profile_interval95(7 * 4096., 7 * 4096. * 4096.);
-    assert_true(fabs(many.low / one.low - 4096) < 1e-6);
-    assert_true(fabs(many.high / one.high - 4096) < 1e-6);
 }
 
 static void is_normal_for_many_samples(void **state)
 {
     (void)state;
-    struct profile_interval interval = profile_interval95(1e6, 1e6);
-    assert_true(fabs(interval.low - (1e6 - 1960)) < 3);
-    assert_true(fabs(interval.high - (1e6 + 1960)) < 3);
+    struct profile_estimate estimate = equal_samples(1e6, 64, 1e-4);
+    struct profile_interval bytes = profile_interval_of_bytes(&estimate);
+    assert_true(fabs(bytes.low / (64 * 1e4) - (1e6 - 1960)) < 3);
+    assert_true(fabs(bytes.high / (64 * 1e4) - (1e6 + 1960)) < 3);
 }
 
 static void is_a_point_without_variance(void **state)
 {
     (void)state;
-    struct profile_interval interval = profile_interval95(42, 0);
-    assert_true(interval.low == 42 && interval.high == 42);
-    interval = profile_interval95(0, 0);
-    assert_true(interval.low == 0 && interval.high == 0);
-    interval = profile_interval95(0, NAN);
-    assert_true(interval.low == 0 && interval.high == 0);
+    struct profile_estimate certain = equal_samples(42, 1e6, 1), none = {0};
+    assert_true(count_interval(&certain).low == 42 && count_interval(&certain).high == 42);
+    assert_true(profile_interval_of_bytes(&certain).low == 42e6 &&
+                profile_interval_of_bytes(&certain).high == 42e6);
+    assert_true(count_interval(&none).low == 0 && count_interval(&none).high == 0);
+    none.count_variance = none.bytes_variance = NAN;
+    assert_true(count_interval(&none).high == 0 && profile_interval_of_bytes(&none).high == 0);
 }
 
-/* A Poisson variate, by counting uniforms (Knuth). */
-static int draw_poisson(double mean)
-{
-    double product = drand48(), limit = exp(-mean);
-    int count = 0;
-    for (; product > limit; count++)
-        product *= drand48();
-    return count;
-}
-
-static void holds_the_truth(void **state)
+static void what_was_seen_is_the_lower_limit_where_all_may_have_been(void **state)
 {
     (void)state;
-    static const double means[] = {4, 6, 8, 10, 15, 20, 30};
-    enum { RUNS = 40000 };
-    srand48(7);
-    for (size_t i = 0; i < sizeof(means) / sizeof(means[0]); i++) {
-        int held = 0, seen = 0;
-        for (int run = 0; run < RUNS; run++) {
-            int count = draw_poisson(means[i]);
-            struct profile_interval interval = profile_interval95(count, count);
-            seen += count > 0;
-            held += count > 0 && interval.low <= means[i] && means[i] <= interval.high;
+    /* 100 certain ones and 2 of p = 0.95: 0.1 are expected to be missing. */
+    struct profile_estimate estimate = equal_samples(100, 9000, 1);
+    add_samples(&estimate, 2, 3000, 0.95);
+    struct profile_interval counts = count_interval(&estimate);
+    struct profile_interval bytes = profile_interval_of_bytes(&estimate);
+    assert_true(counts.low == 102 && counts.high >= 103 && counts.high < 104);
+    assert_true(bytes.low <= 906000 && bytes.low > 905900);
+    assert_true(bytes.high > 909000 && bytes.high < 912000);
+}
+
+static void only_differing_sizes_raise_the_limit_of_a_count(void **state)
+{
+    (void)state;
+    struct profile_estimate same = equal_samples(20, 2048, probability_of(2048)), mixed = {0};
+    add_samples(&mixed, 10, 1024, probability_of(1024));
+    add_samples(&mixed, 10, 8192, probability_of(8192));
+    struct profile_interval of_same = count_interval(&same), of_mixed = count_interval(&mixed);
+    assert_true(of_same.high / same.count < 1.6);
+    assert_true(of_mixed.high / mixed.count > 1.8 && of_mixed.high / mixed.count < 4);
+    /* Enough samples of the smallest size say that there is none below. */
+    struct profile_estimate many = {0};
+    add_samples(&many, 1000, 1024, probability_of(1024));
+    add_samples(&many, 1000, 8192, probability_of(8192));
+    assert_true(count_interval(&many).high / many.count < 1.12);
+}
+
+static void estimates_of_unknown_samples_have_intervals(void **state)
+{
+    (void)state;
+    struct profile_estimate estimate = equal_samples(5, 64, 1e-5);
+    estimate.samples = 0;
+    struct profile_interval counts = count_interval(&estimate);
+    assert_true(counts.low * 1e-5 > 1.6 && counts.low * 1e-5 < 1.93);
+    assert_true(counts.high * 1e-5 > 10.9 && counts.high * 1e-5 < 11.7);
+}
+
+/* Files may say anything. */
+static void holds_the_estimate_whatever_the_sums(void **state)
+{
+    (void)state;
+    static const double odd[] = {0,     -1,  1,    0.5, 1e-300, 1e300,    -1e300,
+                                 1e-12, 1e9, 4096, 7,   NAN,    INFINITY, 1.0000000001};
+    enum { ODD = sizeof(odd) / sizeof(odd[0]) };
+    srand48(3);
+    for (int i = 0; i < 200000; i++) {
+        struct profile_estimate estimate = {
+            odd[lrand48() % ODD], odd[lrand48() % ODD], odd[lrand48() % ODD],
+            odd[lrand48() % ODD], odd[lrand48() % ODD],
+        };
+        struct profile_interval counts =
+            profile_interval_of_count(&estimate, lrand48() % 2 ? (uint64_t)lrand48() : UINT64_MAX);
+        struct profile_interval bytes = profile_interval_of_bytes(&estimate);
+        assert_false(counts.low > estimate.count || counts.high < estimate.count);
+        assert_false(bytes.low > estimate.bytes || bytes.high < estimate.bytes);
+        assert_true(isnan(estimate.count) || !isnan(counts.low + 0 * counts.high) ||
+                    isinf(counts.high) || isinf(estimate.count));
+    }
+}
+
+/* --- how often the truth is inside --- */
+
+/* Of `seen` runs that had a sample. */
+struct coverage {
+    int seen, bytes, counts;
+};
+
+/* Allocations of each size, sampled one by one. */
+static struct coverage observe(const double *sizes, const int *calls, int size_count, int runs)
+{
+    struct coverage coverage = {0};
+    double bytes = 0, count = 0;
+    for (int i = 0; i < size_count; i++) {
+        bytes += calls[i] * sizes[i];
+        count += calls[i];
+    }
+    for (int run = 0; run < runs; run++) {
+        struct profile_estimate estimate = {0};
+        for (int i = 0; i < size_count; i++) {
+            double p = probability_of(sizes[i]);
+            /* Where p is small, by the gap to the next sample. */
+            for (double at = 0;;) {
+                at += p < 1 ? floor(log(1 - drand48()) / log1p(-p)) + 1 : 1;
+                if (at > calls[i])
+                    break;
+                add_samples(&estimate, 1, sizes[i], p);
+            }
         }
-        /* Counts are whole, so that no interval has 95 % everywhere. */
-        assert_true(held > 0.937 * seen && held < 0.988 * seen);
+        if (estimate.samples == 0)
+            continue;
+        struct profile_interval of_count = count_interval(&estimate);
+        struct profile_interval of_bytes = profile_interval_of_bytes(&estimate);
+        coverage.seen++;
+        coverage.bytes +=
+            of_bytes.low <= bytes * (1 + 1e-12) && bytes * (1 - 1e-12) <= of_bytes.high;
+        coverage.counts += of_count.low <= count && count <= of_count.high;
+    }
+    return coverage;
+}
+
+/* Misses are whole, so that no interval has 95 % everywhere. */
+static void assert_held(int held, int seen, double least, double most)
+{
+    assert_true(held >= least * seen);
+    assert_true(held <= most * seen);
+}
+
+static void holds_the_truth_of_one_size(void **state)
+{
+    (void)state;
+    static const double samples[] = {4, 6, 8, 10, 15, 20, 30};
+    static const double sizes[] = {64, 4096, 65536, 2 * 65536, 3 * 65536};
+    srand48(7);
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+        for (size_t j = 0; j < sizeof(sizes) / sizeof(sizes[0]); j++) {
+            int calls = (int)(samples[i] / probability_of(sizes[j]) + 0.5);
+            struct coverage coverage = observe(&sizes[j], &calls, 1, 20000);
+            assert_held(coverage.counts, coverage.seen, 0.93, 1);
+            assert_held(coverage.bytes, coverage.seen, 0.92, 1);
+            if (probability_of(sizes[j]) > 0.1)
+                continue;
+            assert_held(coverage.counts, coverage.seen, 0.935, 0.99);
+            assert_held(coverage.bytes, coverage.seen, 0.935, 0.99);
+        }
+    }
+}
+
+static void holds_the_truth_of_sizes_equally_many(void **state)
+{
+    (void)state;
+    double sizes[11];
+    int calls[11];
+    srand48(11);
+    for (int first = 24; first <= 96; first *= 4) {
+        for (int each = 70; each <= 560; each *= 2) {
+            for (int i = 0; i < 11; i++) {
+                sizes[i] = (double)(first << i);
+                calls[i] = each;
+            }
+            struct coverage coverage = observe(sizes, calls, 11, 4000);
+            assert_held(coverage.bytes, coverage.seen, 0.93, 0.98);
+            assert_held(coverage.counts, coverage.seen, 0.91, 0.99);
+        }
     }
 }
 
@@ -89,10 +239,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lies_between_exact_and_jeffreys_limits),
-        cmocka_unit_test(scales_with_the_weight),
         cmocka_unit_test(is_normal_for_many_samples),
         cmocka_unit_test(is_a_point_without_variance),
-        cmocka_unit_test(holds_the_truth),
+        cmocka_unit_test(what_was_seen_is_the_lower_limit_where_all_may_have_been),
+        cmocka_unit_test(only_differing_sizes_raise_the_limit_of_a_count),
+        cmocka_unit_test(estimates_of_unknown_samples_have_intervals),
+        cmocka_unit_test(holds_the_estimate_whatever_the_sums),
+        cmocka_unit_test(holds_the_truth_of_one_size),
+        cmocka_unit_test(holds_the_truth_of_sizes_equally_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
