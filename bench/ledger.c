@@ -1,10 +1,13 @@
 /*
  * What an event costs the daemon: a ring that is filled with ALLOC and FREE
  * records of a million live samples, drained into a ledger. Prints nanoseconds of
- * CPU an event and bytes of memory a live sample.
+ * CPU an event and bytes of memory a live sample: while the samples are added, and while they come
+ * and go; then while each comes back as large as it was ("level": no new maximum of the heap) and
+ * larger ("rising": nothing but new maxima).
  *
  *   ledger [interval_bytes [live_samples [events]]]
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +24,13 @@
 #define EVENTS_TIMED_DEFAULT 20000000ull
 #define BATCH_BYTES (512u << 10)
 
+/* Small, so that this program takes little of the cache from what it measures. */
+struct block {
+    uint64_t address : 48, size_16 : 16;
+};
+
 static struct ring_reader reader;
-static uint64_t random_state = 1;
+static uint64_t random_state = 1, last_address = 0x7f0000000000;
 
 static uint32_t next_random(void)
 {
@@ -37,11 +45,22 @@ static void *reserve(uint32_t length)
     return reader.data + (reserved & (reader.data_bytes - 1));
 }
 
-static void write_alloc(uint64_t address, uint32_t ordinal)
+/* One that was not there before. */
+static uint64_t next_address(void)
+{
+    return last_address += 16 * (1 + next_random() % 200);
+}
+
+static uint64_t random_size(void)
+{
+    return 16 + 16 * (next_random() % 64);
+}
+
+static void write_alloc(uint64_t address, uint64_t size, uint32_t ordinal)
 {
     struct record_alloc *record = reserve(sizeof(*record));
     record->address = address;
-    record->size = 16 + 16 * (next_random() % 64);
+    record->size = size;
     record->stack = 1 + next_random() % STACKS;
     record->time_ms = ordinal / 1000;
     record->ordinal = ordinal;
@@ -96,54 +115,77 @@ static long resident_kib(void)
     return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
+/* Pairs of a free and an allocation, until so many events; nanoseconds of CPU an event. `grows`:
+ * sixteens of bytes that a block is larger when it comes back; negative: any size. */
+static double churn(struct ledger *ledger, struct block *blocks, uint64_t live,
+                    uint64_t events_timed, int grows)
+{
+    uint64_t ns = 0, events = 0;
+    while (events < events_timed) {
+        for (uint32_t bytes = 0; bytes < BATCH_BYTES; bytes += 72, events += 2) {
+            struct block *victim = &blocks[next_random() % live];
+            write_free(victim->address, (uint32_t)events);
+            /* Half of the addresses are used again, as allocators do. */
+            if (next_random() & 1)
+                victim->address = next_address();
+            victim->size_16 = grows < 0 ? random_size() / 16 : victim->size_16 + (unsigned)grows;
+            write_alloc(victim->address, victim->size_16 * 16u, (uint32_t)events);
+        }
+        ns += drain(ledger);
+    }
+    return (double)ns / (double)events;
+}
+
+/* A block whose free leaves the heap below its maximum, and which takes it back there. */
+static void write_large(struct ledger *ledger, bool freed)
+{
+    if (freed)
+        write_free(16, 0);
+    else
+        write_alloc(16, 1 << 30, 0);
+    drain(ledger);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t interval = argc > 1 ? strtoull(argv[1], NULL, 10) : 4096;
     uint64_t live = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000;
     uint64_t events_timed = argc > 3 ? strtoull(argv[3], NULL, 10) : EVENTS_TIMED_DEFAULT;
     struct ledger *ledger = ledger_open(interval);
-    uint64_t *addresses = calloc(live, sizeof(*addresses));
+    struct block *blocks = calloc(live, sizeof(*blocks));
     int memfd;
-    if (ledger == NULL || addresses == NULL || live == 0 ||
+    if (ledger == NULL || blocks == NULL || live == 0 ||
         ring_reader_open(&reader, 8u << 20, &memfd) < 0)
         return 1;
     close(memfd);
     memset(reader.data, 0, reader.data_bytes);
+    memset(blocks, 1, live * sizeof(*blocks));
     write_stacks(ledger);
 
     long before_kib = resident_kib();
-    uint64_t next_address = 0x7f0000000000, fill_ns = 0, ns = 0, events = 0;
+    uint64_t fill_ns = 0;
     for (uint64_t i = 0; i < live; i++) {
-        addresses[i] = next_address;
-        next_address += 16 * (1 + next_random() % 200);
-        write_alloc(addresses[i], (uint32_t)i);
+        blocks[i] = (struct block){.address = next_address(), .size_16 = random_size() / 16};
+        write_alloc(blocks[i].address, blocks[i].size_16 * 16u, (uint32_t)i);
         if (i % 8192 == 8191)
             fill_ns += drain(ledger);
     }
     fill_ns += drain(ledger);
-    long after_kib = resident_kib() - (long)(live * sizeof(*addresses) / 1024);
-    while (events < events_timed) {
-        for (uint32_t bytes = 0; bytes < BATCH_BYTES; bytes += 72, events += 2) {
-            uint64_t victim = next_random() % live;
-            write_free(addresses[victim], (uint32_t)events);
-            /* Half of the addresses are used again, as allocators do. */
-            if (next_random() & 1)
-                addresses[victim] = next_address += 16 * (1 + next_random() % 200);
-            write_alloc(addresses[victim], (uint32_t)events);
-        }
-        ns += drain(ledger);
-    }
     printf("interval %llu, %llu live samples\n", (unsigned long long)interval,
            (unsigned long long)live);
     printf("filling:  %.1f ns of CPU an event\n", (double)fill_ns / (double)live);
-    printf("churning: %.1f ns of CPU an event\n", (double)ns / (double)events);
     printf("memory:   %.1f bytes a live sample\n",
-           (double)(after_kib - before_kib) * 1024 / (double)live);
-    printf("after %llu events: %.1f bytes a live sample\n", (unsigned long long)events,
-           (double)(resident_kib() - (long)(live * sizeof(*addresses) / 1024) - before_kib) * 1024 /
-               (double)live);
+           (double)(resident_kib() - before_kib) * 1024 / (double)live);
+    printf("churning: %.1f ns of CPU an event\n", churn(ledger, blocks, live, events_timed, -1));
+    printf("after %llu events: %.1f bytes a live sample\n", (unsigned long long)events_timed,
+           (double)(resident_kib() - before_kib) * 1024 / (double)live);
+    write_large(ledger, false);
+    write_large(ledger, true);
+    printf("level:    %.1f ns of CPU an event\n", churn(ledger, blocks, live, events_timed / 2, 0));
+    write_large(ledger, false);
+    printf("rising:   %.1f ns of CPU an event\n", churn(ledger, blocks, live, events_timed / 2, 1));
     ledger_close(ledger);
     ring_reader_close(&reader);
-    free(addresses);
+    free(blocks);
     return 0;
 }

@@ -23,8 +23,10 @@ struct ledger *ledger_open(uint64_t interval_bytes)
     ledger->heap_count = 1;
     ledger->threads = calloc(8, sizeof(*ledger->threads));
     ledger->thread_capacity = 8;
-    if (ledger->threads == NULL || figures_table_init(&ledger->figures) < 0 ||
-        callsite_tree_init(&ledger->callsites) < 0) {
+    ledger->figures_cache = calloc(FIGURES_CACHED_MIN, sizeof(*ledger->figures_cache));
+    ledger->figures_cached = FIGURES_CACHED_MIN;
+    if (ledger->threads == NULL || ledger->figures_cache == NULL ||
+        figures_table_init(&ledger->figures) < 0 || callsite_tree_init(&ledger->callsites) < 0) {
         ledger_close(ledger);
         return NULL;
     }
@@ -40,6 +42,7 @@ void ledger_close(struct ledger *ledger)
     live_table_clear(&ledger->live);
     callsite_tree_clear(&ledger->callsites);
     figures_table_clear(&ledger->figures);
+    free(ledger->figures_cache);
     free(ledger->slots);
     free(ledger->threads);
     free(ledger);
@@ -81,11 +84,28 @@ static const struct weight *weight_of(struct ledger *ledger, uint64_t size, uint
 
 /* --- figures --- */
 
-static struct cached_figures *cached_figures(struct ledger *ledger, const struct heap_event *event,
+static struct cached_figures *cached_figures(const struct ledger *ledger, uint64_t stack,
                                              uint32_t thread)
 {
-    uint64_t hash = event->stack ^ (uint64_t)thread * UINT64_C(0x9E3779B97F4A7C15);
-    return &ledger->figures_cache[(hash ^ hash >> 32) % FIGURES_CACHED];
+    uint64_t hash = stack ^ (uint64_t)thread * UINT64_C(0x9E3779B97F4A7C15);
+    return &ledger->figures_cache[(hash ^ hash >> 32) & (ledger->figures_cached - 1)];
+}
+
+/* Without memory it stays as small as it is. */
+static void grow_figures_cache(struct ledger *ledger)
+{
+    size_t old_size = ledger->figures_cached;
+    struct cached_figures *old = ledger->figures_cache;
+    struct cached_figures *grown = calloc(old_size * 2, sizeof(*grown));
+    if (grown == NULL)
+        return;
+    ledger->figures_cache = grown;
+    ledger->figures_cached = old_size * 2;
+    for (size_t i = 0; i < old_size; i++) {
+        if (old[i].known)
+            *cached_figures(ledger, old[i].stack, old[i].thread) = old[i];
+    }
+    free(old);
 }
 
 static bool is_cached(const struct cached_figures *cached, const struct heap_event *event,
@@ -110,7 +130,7 @@ static void cache_figures(struct ledger *ledger, const struct heap_event *event,
     /* An unknown stack may yet be sent: it is not remembered. */
     if (node == ledger->callsites.unknown)
         return;
-    *cached_figures(ledger, event, thread) =
+    *cached_figures(ledger, event->stack, thread) =
         (struct cached_figures){.stack = event->stack,
                                 .thread = thread,
                                 .heap = event->heap,
@@ -126,8 +146,12 @@ static uint32_t figures_of(struct ledger *ledger, const struct heap_event *event
     /* Nothing was live there at any peak so far. */
     uint32_t figures =
         figures_table_intern(&ledger->figures, key, ledger->heaps[event->heap].epoch);
-    if (figures != FIGURES_NONE)
-        cache_figures(ledger, event, thread, key.node, figures);
+    if (figures == FIGURES_NONE)
+        return FIGURES_NONE;
+    if (ledger->figures.count * 2 > ledger->figures_cached &&
+        ledger->figures_cached < FIGURES_CACHED_MAX)
+        grow_figures_cache(ledger);
+    cache_figures(ledger, event, thread, key.node, figures);
     return figures;
 }
 
@@ -338,7 +362,7 @@ static void look_ahead(struct ledger *ledger, const struct heap_event *events, s
         if (event->type != RECORD_ALLOC || event->thread >= ledger->slot_count)
             continue;
         uint32_t thread = ledger->slots[event->thread].thread;
-        const struct cached_figures *cached = cached_figures(ledger, event, thread);
+        const struct cached_figures *cached = cached_figures(ledger, event->stack, thread);
         if (is_cached(cached, event, thread)) {
             found[i] = cached->figures;
             figures_table_prefetch_item(&ledger->figures, cached->figures);
@@ -465,7 +489,7 @@ static int visit_modules_reset(void *context)
 {
     struct ledger *ledger = context;
     callsite_tree_forget(&ledger->callsites);
-    memset(ledger->figures_cache, 0, sizeof(ledger->figures_cache));
+    memset(ledger->figures_cache, 0, ledger->figures_cached * sizeof(*ledger->figures_cache));
     return 0;
 }
 

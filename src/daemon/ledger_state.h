@@ -10,9 +10,11 @@
 #include <stdbool.h>
 
 /* Direct-mapped, both: one load saves an exp (20 to 40 ns) or two look-ups.
- * Programs allocate few distinct sizes and from few stacks at a time. */
+ * Programs allocate few distinct sizes and from few stacks at a time; with many stacks
+ * the second grows to twice the number of figures, within these bounds. */
 #define WEIGHTS_CACHED 1024u
-#define FIGURES_CACHED 4096u
+#define FIGURES_CACHED_MIN 1024u
+#define FIGURES_CACHED_MAX (128u << 10)
 
 /* What a sample stands for. */
 struct weight {
@@ -58,7 +60,8 @@ struct ledger {
 
     struct ledger_counts counts;
     struct weight weights[WEIGHTS_CACHED];
-    struct cached_figures figures_cache[FIGURES_CACHED];
+    struct cached_figures *figures_cache;
+    size_t figures_cached; /* places in it, a power of two */
 };
 
 static inline void ledger_note_peak(struct ledger_figures *figures, uint64_t epoch)
