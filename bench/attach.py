@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What attaching costs the process: how long its threads stand, by their number.
 
-    bench/attach.py [BUILD]
+    bench/attach.py      HEAPPROFD_BUILD names the build directory
 
 Prints a table of medians (of seven attachments each): all threads busy allocating, more of them than
 processors. Uses a run directory of its own.
@@ -12,18 +12,20 @@ import os
 import re
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
-BUILD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
 TOOL = os.path.join(BUILD, "heap_profile")
 PROGRAM = os.path.join(BUILD, "tests", "programs", "busy_threads")
+THREADS = (1, 8, 100, 500)
 ROUNDS = 7
 STOOD = re.compile(r"stood for ([\d.]+) ms then, and for ([\d.]+) ms at the end")
 
 
 def measure(threads):
+    """Milliseconds: threads stand at attaching, at detaching; heap_profile in all without its -d."""
     program = subprocess.Popen([PROGRAM, str(threads), "600"], stdout=subprocess.PIPE)
     program.stdout.readline()
     time.sleep(0.3)
@@ -38,7 +40,7 @@ def measure(threads):
                     [TOOL, "--quiet", "-p", str(program.pid), "-d", "200", "-o", output],
                     env=environment, check=True, stderr=subprocess.DEVNULL,
                 )
-                whole.append(time.monotonic() - began - 0.2)
+                whole.append((time.monotonic() - began - 0.2) * 1000)
                 report = subprocess.run(
                     [TOOL, "report", "--json", output], capture_output=True, check=True
                 )
@@ -51,9 +53,20 @@ def measure(threads):
     return [statistics.median(figures) for figures in (attach, detach, whole)]
 
 
+def measure_attach():
+    """{threads: what measure() returns}"""
+    subprocess.run(["ninja", "-C", BUILD, "tests/programs/busy_threads"], check=True,
+                   stdout=subprocess.DEVNULL)
+    return {threads: measure(threads) for threads in THREADS}
+
+
+def table_of_attaching(figures):
+    lines = ["| threads | stand at attaching | stand at detaching | heap_profile in all, less -d |",
+             "|---|---|---|---|"]
+    for threads, (attach, detach, whole) in figures.items():
+        lines.append(f"| {threads} | {attach:.1f} ms | {detach:.1f} ms | {whole:.0f} ms |")
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
-    print("| threads | stand at attaching | stand at detaching | heap_profile in all, less -d |")
-    print("|---|---|---|---|")
-    for threads in (1, 8, 100, 500):
-        attach, detach, whole = measure(threads)
-        print(f"| {threads} | {attach:.1f} ms | {detach:.1f} ms | {whole * 1000:.0f} ms |", flush=True)
+    print(table_of_attaching(measure_attach()))

@@ -2,6 +2,7 @@
 
 import os
 
+from attach import table_of_attaching
 from run import ROOT, geometric_mean
 
 PAGE = """# What profiling costs
@@ -38,6 +39,13 @@ figures are lower bounds). One program:
 | what | without | with a session |
 |---|---|---|
 {micro}
+
+## Attaching
+
+How long the threads of a process stand while it is attached to and let go, by their number: all of them busy
+allocating, medians of seven attachments by `bench/attach.py`.
+
+{attach}
 """
 
 
@@ -56,6 +64,11 @@ def aim_rows(figures, ratios, extra):
     added = micro["pair_on"] - micro["pair"]
     row("malloc+free of 64 bytes, not sampled, session on", "+ 3 ns",
         verdict(added, 3, "ns", "+ {:.1f}"), "micro pair 5000000")
+    dormant = figures["dormant"]
+    row("malloc+free of 64 bytes, preloaded, no session", "+ 3 ns",
+        verdict(dormant["dormant"] - dormant["bare"], 3, "ns", "+ {:.1f}"), "bench/daemon.py")
+    row("threads of a process with 100 stand at attaching", "20 ms",
+        verdict(figures["attach"][100][0], 20, "ms", "{:.1f}"), "bench/attach.py")
     frame = (micro["deep32_on"] - micro["deep1_on"]) / 31
     sampled = micro["deep32_on"] - micro["deep32"]
     row("a sampled allocation with 32 frames, warm, and its free", "300 ns",
@@ -81,6 +94,18 @@ def aim_rows(figures, ratios, extra):
         verdict(ledger["churning"], 150, "ns", "{:.0f}"), "build/src/daemon/ledger_bench")
     row("daemon, CPU an event, while its tables grow to a million", "150 ns",
         verdict(ledger["filling"], 150, "ns", "{:.0f}"), "build/src/daemon/ledger_bench")
+    row("daemon, CPU an event of a heap that makes nothing but new maxima, of one that makes none", "1.2x",
+        verdict(ledger["rising"] / ledger["level"], 1.2, "x"), "build/src/daemon/ledger_bench")
+    wall, cpu = figures["dump_at_max"]
+    for kind, ratio in (("wall", wall), ("CPU", cpu)):
+        row(f"`--dump-at-max`, a program of new maxima only, interval 1, {kind}, of a session without", "1.2x",
+            verdict(ratio, 1.2, "x"), "bench/daemon.py")
+    dumps = figures["dump"]
+    row("a dump of 1,000,000 live samples at 100,000 callsites while events come in, the first", "1 s",
+        verdict(dumps["first"][0] / 1000, 1, "s"), "build/src/daemon/dump_bench")
+    row("the same: ingestion stalled, the longest", "50 ms",
+        verdict(max(stall for _, stall in dumps.values()), 50, "ms", "{:.0f}"),
+        "build/src/daemon/dump_bench")
     few, many = daemon[1000] / 1024, daemon[2000000] / 1024
     row("daemon, memory at rest", "64 MiB", verdict(few, 64, "MiB", "{:.0f}"), "run.py: measure_daemon")
     row("daemon, memory a live sample", "100 bytes",
@@ -131,6 +156,7 @@ def write_page(figures, ratios, programs):
         remarks=open(remarks).read() if os.path.exists(remarks) else "",
         programs=programs,
         against=", ".join(f"{name} {share:.2f}" for name, share in extra[0].items()),
+        attach=table_of_attaching(figures["attach"]),
         micro="\n".join(f"| {what} | {a:.1f} | {b:.1f} |" for what, a, b in rows),
     )
     with open(path, "w") as file:
