@@ -16,6 +16,7 @@
 
 #include "client/arch/registers.h"
 #include "client/unwind.h"
+#include "client/unwind_memory.h"
 
 #define ROUNDS 30
 #define WALKS 2000
@@ -23,6 +24,7 @@
 typedef unsigned (*walker)(void);
 
 static struct unwind_stack_bounds bounds;
+static struct unwind_memory memory;
 static uint64_t frames[UNWIND_FRAMES_MAX];
 static void *their_frames[UNWIND_FRAMES_MAX];
 static uintptr_t top;
@@ -36,7 +38,7 @@ static __attribute__((noinline)) unsigned walk_ours(void)
                      :
                      : "r"(&registers)
                      : "rax", "memory");
-    return unwind_callstack(&registers, &bounds, frames, UNWIND_FRAMES_MAX).count;
+    return unwind_callstack(&registers, &bounds, &memory, frames, UNWIND_FRAMES_MAX).count;
 }
 
 static __attribute__((noinline)) unsigned walk_frame_pointers(void)

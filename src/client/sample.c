@@ -16,6 +16,7 @@
 #include "client/stack_cache.h"
 #include "client/system.h"
 #include "client/thread_slot.h"
+#include "client/unwind_memory.h"
 #include "wire/record.h"
 
 /* Unloaded libraries that no dlclose of the program's told us of are looked for
@@ -35,6 +36,7 @@ struct scratch {
     uint32_t pad;
     uintptr_t taken_at; /* stack pointer of whoever took it */
     uint64_t pad2[6];
+    struct unwind_memory memory;
     uint64_t frames[UNWIND_FRAMES_MAX];
 } __attribute__((aligned(64)));
 
@@ -211,8 +213,8 @@ static uint64_t record_stack(struct ring_thread *thread, const struct unwind_reg
     do {
         announce_generation(thread);
         generation = module_generation();
-        walk = unwind_callstack(caller, thread_slot_bounds(thread), scratch->frames,
-                                UNWIND_FRAMES_MAX);
+        walk = unwind_callstack(caller, thread_slot_bounds(thread), &scratch->memory,
+                                scratch->frames, UNWIND_FRAMES_MAX);
     } while (unlikely(generation != module_generation()));
 
     if (walk.stop != UNWIND_OUTERMOST && walk.stop != UNWIND_TRUNCATED)

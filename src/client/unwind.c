@@ -18,6 +18,7 @@
 #include "client/arch/unwind.h"
 #include "client/cfi.h"
 #include "client/module.h"
+#include "client/unwind_memory.h"
 #include "client/unwind_rule.h"
 #include "client/unwind_stack.h"
 #include "wire/barrier.h"
@@ -40,6 +41,7 @@ struct walk {
     uint64_t hash, power;
     uint64_t generation_bits;
     const struct unwind_registers *registers;
+    struct unwind_memory *memory;
     struct cfi_machine machine;
     struct unwind_stack stack;
 };
@@ -63,34 +65,91 @@ static void walk_write(struct walk *walk, uint64_t pc)
     walk->power *= HASH_STEP;
 }
 
-/* As many frames as have rules, directly on the home stack. */
+/* What walk_warm() has in hand. */
+struct warm_walk {
+    struct rule_frame frame;
+    uint64_t *frames;
+    unsigned count, max;
+    uint64_t hash, power;
+    struct unwind_memory *memory;
+    const struct unwind_step *known; /* the innermost remembered frame not yet passed */
+    uintptr_t known_sp;              /* its stack pointer; UINTPTR_MAX: there is none */
+    unsigned noted;
+};
+
+static inline void warm_write(struct warm_walk *warm, uint64_t pc)
+{
+    warm->frames[warm->count++] = pc;
+    warm->hash += hash_pc(pc) * warm->power;
+    warm->power *= HASH_STEP;
+}
+
+static inline void warm_look_from(struct warm_walk *warm, const struct unwind_step *known)
+{
+    warm->known = known;
+    warm->known_sp = known > warm->memory->steps ? known->sp : UINTPTR_MAX;
+}
+
+/* Goes outwards as far as what is remembered still holds, once the walk has come into a state
+ * that is. Whether it held to the end. */
+static bool warm_recall(struct warm_walk *warm, uintptr_t high)
+{
+    const struct unwind_step *steps = warm->memory->steps, *step = warm->known;
+    while (step > steps && step->sp < warm->frame.sp)
+        step--;
+    warm_look_from(warm, step);
+    if (step == steps || steps[0].sp > high || (size_t)(step - steps) >= warm->max - warm->count ||
+        !unwind_memory_is(step, warm->frame.address, warm->frame.sp, warm->frame.fp))
+        return false;
+
+    for (; step > steps && unwind_memory_holds(step); step--)
+        warm_write(warm, step->address - ARCH_CALL_BYTES);
+    warm->frame = (struct rule_frame){step->address, step->sp, step->fp};
+    if (step == steps)
+        return true;
+    for (const struct unwind_step *held = warm->known; held > step; held--)
+        unwind_memory_note(warm->memory, warm->noted++, held);
+    warm_look_from(warm, step - 1);
+    return false;
+}
+
+/* As many frames as are remembered or have rules, directly on the home stack. */
 static __attribute__((noinline)) void walk_warm(struct walk *walk)
 {
-    struct rule_frame frame = walk->frame;
+    struct warm_walk warm = {walk->frame, walk->frames, walk->count, walk->max, walk->hash,
+                             walk->power, walk->memory, NULL,        0,         0};
     const uint64_t *table = rule_table;
     uint64_t generation_bits = walk->generation_bits;
-    uint64_t *frames = walk->frames;
-    unsigned count = walk->count, max = walk->max;
-    uint64_t hash = walk->hash, power = walk->power;
     uintptr_t high = walk->stack.high;
+    unsigned kept = 0;
 
-    while (count < max) {
-        uint64_t pc = frame.address - ARCH_CALL_BYTES;
-        uint32_t rule = rule_find(table, frame.address, generation_bits);
+    warm_look_from(&warm, unwind_memory_top(warm.memory, generation_bits));
+    while (warm.count < warm.max) {
+        if (unlikely(warm.frame.sp >= warm.known_sp) && warm_recall(&warm, high)) {
+            kept = (unsigned)(warm.known - warm.memory->steps);
+            break;
+        }
+        struct unwind_step step = {warm.frame.address, warm.frame.sp, warm.frame.fp, 0, 0};
+        struct rule_slots slots;
+        uint32_t rule = rule_find(table, step.address, generation_bits);
         if (unlikely(rule == 0 || (rule & RULE_IS_SPECIAL)))
             break;
-        if (unlikely(!arch_rule_apply(rule, &frame, high, NULL)))
+        if (unlikely(!arch_rule_apply(rule, &warm.frame, high, NULL, &slots)))
             break;
-        frames[count++] = pc;
-        hash += hash_pc(pc) * power;
-        power *= HASH_STEP;
+        step.return_slot = slots.return_address;
+        step.fp_slot = slots.fp;
+        unwind_memory_note(warm.memory, warm.noted++, &step);
+        warm_write(&warm, step.address - ARCH_CALL_BYTES);
     }
-    if (count > walk->count)
+    if (warm.count > walk->count) {
+        struct unwind_step end = {warm.frame.address, warm.frame.sp, warm.frame.fp, 0, 0};
         walk->interrupted = false;
-    walk->frame = frame;
-    walk->count = count;
-    walk->hash = hash;
-    walk->power = power;
+        unwind_memory_keep(warm.memory, kept, warm.noted, &end, generation_bits);
+    }
+    walk->frame = warm.frame;
+    walk->count = warm.count;
+    walk->hash = warm.hash;
+    walk->power = warm.power;
 }
 
 static bool walk_read(void *context, uintptr_t address, uint64_t *value)
@@ -288,7 +347,8 @@ static __attribute__((noinline)) int walk_cold(struct walk *walk)
         rule = rule_find(rule_table, frame->address, walk->generation_bits) & RULE_MASK;
     if (rule != 0 && !(rule & RULE_IS_SPECIAL) && !walk->tracking) {
         uint64_t pc = frame->address - ARCH_CALL_BYTES;
-        if (!arch_rule_apply(rule, frame, UINTPTR_MAX, &walk->stack)) {
+        struct rule_slots slots;
+        if (!arch_rule_apply(rule, frame, UINTPTR_MAX, &walk->stack, &slots)) {
             walk_write(walk, pc);
             return UNWIND_UNREADABLE_STACK;
         }
@@ -320,13 +380,14 @@ static uint64_t hash_finish(uint64_t hash, uint32_t generation)
 }
 
 struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
-                                    struct unwind_stack_bounds *bounds, uint64_t *frames,
-                                    unsigned max)
+                                    struct unwind_stack_bounds *bounds,
+                                    struct unwind_memory *memory, uint64_t *frames, unsigned max)
 {
     struct walk walk;
     uint32_t generation = module_generation();
     rule_begin(generation);
     walk.registers = registers;
+    walk.memory = memory;
     walk.frames = frames;
     walk.max = max;
     walk.generation_bits = rule_generation_bits(generation);

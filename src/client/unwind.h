@@ -17,6 +17,7 @@
 /* Registers of the hook's caller, as they will be when the hook has returned:
  * filled by the entry code in arch/<cpu>/. */
 struct unwind_registers;
+struct unwind_memory;
 
 /* Where a thread's own stack is known to be readable; one per thread, zeroed
  * at first, kept by the caller between walks. */
@@ -44,11 +45,12 @@ struct unwind_walk {
 /*
  * Writes the pcs of the callers, innermost first, to frames[0..max). Each lies
  * inside its call instruction (return address - 1 on x86-64, - 4 on aarch64);
- * behind a signal frame it is the exact interrupted pc.
+ * behind a signal frame it is the exact interrupted pc. memory (unwind_memory.h), zeroed
+ * at first, is used by one walk at a time, best by the same thread.
  */
 struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
-                                    struct unwind_stack_bounds *bounds, uint64_t *frames,
-                                    unsigned max);
+                                    struct unwind_stack_bounds *bounds,
+                                    struct unwind_memory *memory, uint64_t *frames, unsigned max);
 
 /* Maps the rule cache (private, wiped on fork). Called once, before the first
  * walk; 0 or a negative errno. */

@@ -20,10 +20,12 @@
 #include "client/arch/registers.h"
 #include "client/module.h"
 #include "client/unwind.h"
+#include "client/unwind_memory.h"
 
 #define NOINLINE __attribute__((noinline))
 
 static __thread struct unwind_stack_bounds bounds;
+static __thread struct unwind_memory last_walk;
 static uint64_t ours[UNWIND_FRAMES_MAX];
 static struct unwind_walk last;
 static unsigned theirs_count, common;
@@ -46,7 +48,7 @@ static NOINLINE void walk_here(void)
         .sp = (uint64_t)from[REG_RSP],
         .pc = (uint64_t)from[REG_RIP],
     };
-    last = unwind_callstack(&registers, &bounds, ours, UNWIND_FRAMES_MAX);
+    last = unwind_callstack(&registers, &bounds, &last_walk, ours, UNWIND_FRAMES_MAX);
 
     bool same = true;
     theirs_count = common = 0;
@@ -97,6 +99,61 @@ static void equal_stacks_have_equal_hashes(void **state)
     }
     assert_int_equal(hashes[0], hashes[1]);
     assert_int_not_equal(hashes[0], hashes[2]);
+}
+
+/* Two places that call the same: all that lies further in is in the same state behind both. What
+ * they store keeps the compiler from making one of them. */
+static NOINLINE int call_from(int place, int depth)
+{
+    int below = 0;
+    if (place == 0) {
+        sink = 1;
+        below = recurse(depth);
+        sink = 2;
+    } else {
+        sink = 3;
+        below = recurse(depth);
+        sink = 4;
+    }
+    return below;
+}
+
+static NOINLINE int outer(int outer_place, int inner_place, int depth)
+{
+    int below = 0;
+    if (outer_place == 0) {
+        sink = 1;
+        below = call_from(inner_place, depth);
+        sink = 2;
+    } else {
+        sink = 3;
+        below = call_from(inner_place, depth);
+        sink = 4;
+    }
+    return below;
+}
+
+/* Whatever of the last walk still stands on the stack, frames that were called anew from
+ * elsewhere are seen: at every depth, also beyond what is remembered. */
+static void changed_callers_are_seen(void **state)
+{
+    (void)state;
+    uint64_t hashes[4] = {0};
+    static const int depths[] = {0, 1, 20, 120, 127, 128, 129, 300};
+    for (unsigned d = 0; d < sizeof(depths) / sizeof(depths[0]); d++) {
+        for (volatile int round = 0; round < 48; round++) {
+            int outer_place = round * 7 / 3 & 1, inner_place = round >> 1 & 1;
+            outer(outer_place, inner_place, depths[d]);
+            assert_same_as_theirs();
+            uint64_t *hash = &hashes[outer_place * 2 + inner_place];
+            if (round >= 24)
+                assert_int_equal(last.hash, *hash);
+            *hash = last.hash;
+        }
+        for (int i = 0; i < 4; i++)
+            for (int j = 0; j < i; j++)
+                assert_int_not_equal(hashes[i], hashes[j]);
+    }
 }
 
 static void *deep_thread(void *argument)
@@ -286,7 +343,8 @@ static void garbage_ends_the_walk(void **state)
         struct unwind_registers registers = {
             .pc = (uint64_t)(uintptr_t)garbage_ends_the_walk + 20, .sp = sp, .rbp = sp + 64};
         struct unwind_stack_bounds none = {0};
-        struct unwind_walk walk = unwind_callstack(&registers, &none, ours, UNWIND_FRAMES_MAX);
+        struct unwind_walk walk =
+            unwind_callstack(&registers, &none, &last_walk, ours, UNWIND_FRAMES_MAX);
         assert_int_not_equal(walk.stop, UNWIND_OUTERMOST);
         assert_true(walk.count >= 1);
     }
@@ -326,6 +384,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ordinary_stack_is_walked_to_its_end),
         cmocka_unit_test(equal_stacks_have_equal_hashes),
+        cmocka_unit_test(changed_callers_are_seen),
         cmocka_unit_test(deep_recursion_is_truncated),
         cmocka_unit_test(thread_is_walked_to_its_end),
         cmocka_unit_test(signal_frames_are_crossed),

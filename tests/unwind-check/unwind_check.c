@@ -24,6 +24,7 @@
 #include "client/arch/registers.h"
 #include "client/module.h"
 #include "client/unwind.h"
+#include "client/unwind_memory.h"
 #include "wire/barrier.h"
 
 #define FRAMES_MAX 512u
@@ -43,6 +44,7 @@ struct results {
 };
 
 struct scratch {
+    struct unwind_memory memory;
     uint64_t ours[FRAMES_MAX], theirs[FRAMES_MAX];
 };
 
@@ -222,7 +224,8 @@ static __attribute__((noinline)) void check(void)
         .pc = (uint64_t)from[REG_RIP],
     };
     int their_stop = 0;
-    struct unwind_walk walk = unwind_callstack(&registers, &bounds, scratch->ours, FRAMES_MAX);
+    struct unwind_walk walk =
+        unwind_callstack(&registers, &bounds, &scratch->memory, scratch->ours, FRAMES_MAX);
     unsigned theirs = walk_theirs(&context, &their_stop);
     compare(&walk, theirs, their_stop);
 out:

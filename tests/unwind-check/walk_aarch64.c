@@ -7,10 +7,12 @@
 #include "client/arch/registers.h"
 #include "client/module.h"
 #include "client/unwind.h"
+#include "client/unwind_memory.h"
 
 int main(int argc, char **argv);
 
 static struct unwind_stack_bounds bounds;
+static struct unwind_memory memory;
 static int failures;
 
 static __attribute__((noinline)) void walk_here(unsigned frames_min)
@@ -23,7 +25,7 @@ static __attribute__((noinline)) void walk_here(unsigned frames_min)
                      :
                      : "r"(&registers)
                      : "x9", "memory");
-    struct unwind_walk walk = unwind_callstack(&registers, &bounds, frames, 64);
+    struct unwind_walk walk = unwind_callstack(&registers, &bounds, &memory, frames, 64);
     bool reached = false;
     for (unsigned i = 0; i < walk.count; i++)
         reached |= frames[i] >= (uintptr_t)main && frames[i] < (uintptr_t)main + 256;

@@ -12,6 +12,12 @@ struct rule_frame {
     uintptr_t sp, fp;
 };
 
+/* Where a rule found the caller's state. */
+struct rule_slots {
+    uintptr_t return_address;
+    uintptr_t fp; /* 0: the frame pointer was kept */
+};
+
 /* False: the row cannot be expressed. Never 0. */
 static inline bool arch_rule_make(const struct cfi_columns *columns, uint32_t *rule);
 
@@ -21,7 +27,7 @@ static inline bool arch_rule_make(const struct cfi_columns *columns, uint32_t *r
  * rule needs cannot be read, or the frame would end before it began.
  */
 static inline bool arch_rule_apply(uint32_t rule, struct rule_frame *frame, uintptr_t high,
-                                   struct unwind_stack *stack);
+                                   struct unwind_stack *stack, struct rule_slots *slots);
 
 #if defined(__x86_64__)
 #include "client/arch/x86_64/rule.h"

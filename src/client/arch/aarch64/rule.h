@@ -39,7 +39,8 @@ static inline bool arch_rule_make(const struct cfi_columns *columns, uint32_t *r
 }
 
 static inline __attribute__((always_inline)) bool
-arch_rule_apply(uint32_t rule, struct rule_frame *frame, uintptr_t high, struct unwind_stack *stack)
+arch_rule_apply(uint32_t rule, struct rule_frame *frame, uintptr_t high, struct unwind_stack *stack,
+                struct rule_slots *slots)
 {
     uintptr_t from = rule & RULE_FROM_FP ? frame->fp : frame->sp;
     uintptr_t cfa = from + (rule & ((1u << RULE_OFFSET_BITS) - 1)) * 16;
@@ -57,6 +58,8 @@ arch_rule_apply(uint32_t rule, struct rule_frame *frame, uintptr_t high, struct 
                (!kept && !unwind_stack_read(stack, slot - 8, &fp))) {
         return false;
     }
+    slots->return_address = slot;
+    slots->fp = kept ? 0 : slot - 8;
     frame->fp = fp;
     frame->address = arch_strip(address);
     frame->sp = cfa;

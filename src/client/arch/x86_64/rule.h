@@ -43,7 +43,8 @@ static inline bool arch_rule_make(const struct cfi_columns *columns, uint32_t *r
 }
 
 static inline __attribute__((always_inline)) bool
-arch_rule_apply(uint32_t rule, struct rule_frame *frame, uintptr_t high, struct unwind_stack *stack)
+arch_rule_apply(uint32_t rule, struct rule_frame *frame, uintptr_t high, struct unwind_stack *stack,
+                struct rule_slots *slots)
 {
     uintptr_t cfa = frame->sp + (uintptr_t)(uint16_t)rule * 8;
     uintptr_t slot = (rule >> RULE_SLOT_SHIFT & RULE_SLOT_MASK) * 8;
@@ -62,6 +63,8 @@ arch_rule_apply(uint32_t rule, struct rule_frame *frame, uintptr_t high, struct 
                !unwind_stack_read(stack, cfa - 8, &address)) {
         return false;
     }
+    slots->return_address = cfa - 8;
+    slots->fp = rule & RULE_FP_KEPT ? 0 : cfa - slot;
     frame->fp = rule & RULE_FP_KEPT ? frame->fp : fp;
     frame->address = address;
     frame->sp = cfa;
