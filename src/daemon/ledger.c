@@ -166,6 +166,39 @@ static struct ledger_figures *figures_change(struct ledger *ledger, uint32_t ind
     return figures;
 }
 
+void ledger_observe(struct ledger *ledger, ledger_observer *observer, void *context)
+{
+    ledger->observer = observer;
+    ledger->observer_context = context;
+}
+
+static void tell(struct ledger *ledger, enum ledger_change_kind kind, uint8_t heap,
+                 uint64_t address, uint64_t size, double count, uint32_t time_ms)
+{
+    if (likely(ledger->observer == NULL))
+        return;
+    struct ledger_change change = {.kind = kind,
+                                   .heap = heap,
+                                   .sequence = ++ledger->sequence,
+                                   .address = address,
+                                   .size = size,
+                                   .count = count,
+                                   .time_ms = time_ms};
+    ledger->observer(ledger->observer_context, &change);
+}
+
+static uint64_t sample_key(uint64_t address, uint8_t heap)
+{
+    /* User addresses leave bits 48 to 55 free: 48-bit spaces, tags in the top byte. */
+    return address ^ (uint64_t)heap << 48;
+}
+
+/* The other way round. */
+static uint64_t sample_address(uint64_t key, uint8_t heap)
+{
+    return key ^ (uint64_t)heap << 48;
+}
+
 static void heap_grew(struct ledger_heap *heap, double bytes, double count, uint32_t time_ms)
 {
     heap->live_bytes += bytes;
@@ -207,15 +240,11 @@ static void figures_add_freed(struct ledger *ledger, const struct live_sample *s
     } else {
         heap_grew(heap, -bytes, -count, time_ms);
     }
+    tell(ledger, sign > 0 ? LEDGER_FREED : LEDGER_UNFREED, figures->heap,
+         sample_address(sample->key, figures->heap), size, weight->count, time_ms);
 }
 
 /* --- events --- */
-
-static uint64_t sample_key(uint64_t address, uint8_t heap)
-{
-    /* User addresses leave bits 48 to 55 free: 48-bit spaces, tags in the top byte. */
-    return address ^ (uint64_t)heap << 48;
-}
 
 /* Makes slots up to this one; NULL: no memory. */
 static struct ledger_slot *slot_at(struct ledger *ledger, uint16_t slot)
@@ -288,6 +317,8 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
     ledger->counts.allocs++;
     heap->samples++;
     heap_grew(heap, bytes, weight->count, event->time_ms);
+    tell(ledger, LEDGER_ALLOCATED, event->heap, event->address, event->size, weight->count,
+         event->time_ms);
     if (lost_free) {
         /* Nobody will say when it is freed; better short of a leak than full of false ones. */
         figures_add_freed(ledger, &filled, event->size, event->time_ms, false, 1);

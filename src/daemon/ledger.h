@@ -65,6 +65,22 @@ int ledger_thread(struct ledger *ledger, uint16_t slot, uint32_t tid, const char
 int ledger_heap(struct ledger *ledger, uint8_t heap, uint64_t interval_bytes, const char *name);
 int ledger_interval(struct ledger *ledger, uint32_t index, uint64_t interval_bytes);
 
+/* What an event came to: a sample that is live from now on, or is no more, or is again. */
+struct ledger_change {
+    enum ledger_change_kind { LEDGER_ALLOCATED, LEDGER_FREED, LEDGER_UNFREED } kind;
+    uint8_t heap;
+    uint32_t time_ms;
+    uint64_t sequence; /* from 1 */
+    uint64_t address, size;
+    double count; /* allocations that it stands for */
+};
+
+typedef void ledger_observer(void *context, const struct ledger_change *change);
+
+/* Has the observer told of each change; to be set before the first event. The figures are the sums
+ * of what it is told. */
+void ledger_observe(struct ledger *ledger, ledger_observer *observer, void *context);
+
 struct ledger_counts {
     uint64_t allocs, frees;
     uint64_t unknown_stacks; /* samples whose stack was never sent, or could not be had */

@@ -58,6 +58,10 @@ struct ledger {
     struct ledger_thread *threads;
     size_t thread_count, thread_capacity;
 
+    ledger_observer *observer; /* NULL: none */
+    void *observer_context;
+    uint64_t sequence; /* of the last change that it was told of */
+
     struct ledger_counts counts;
     struct weight weights[WEIGHTS_CACHED];
     struct cached_figures *figures_cache;

@@ -221,6 +221,8 @@ static struct target *add_target(struct session *session, struct process_info *i
                                         session->config->sampling_interval_bytes, memfd);
     if (target == NULL)
         return NULL;
+    if (session->config->stream_allocations)
+        target_stream(target, session->writer);
     session->targets[session->target_count++] = target;
     session->profiled++;
     if (!session->of_command)
@@ -454,6 +456,7 @@ uint64_t session_look(struct session *session)
 
 void session_sample_memory(struct session *session)
 {
+    trace_writer_stream_flush(session->writer);
     for (size_t i = 0; i < session->target_count; i++) {
         uint64_t rss_bytes = 0;
         target_write_memory_point(session->targets[i], session->writer, &rss_bytes);

@@ -148,7 +148,7 @@ void session_check_guardrails(struct session *session);
 /* Takes in what all rings hold; the bytes of the fullest. */
 uint64_t session_look(struct session *session);
 
-/* The same while something else goes on: nothing is written, no target ends. */
+/* The same while something else goes on: no dump is written, no target ends. */
 void session_drain(struct session *session);
 
 /* A point of each target's timeline. */

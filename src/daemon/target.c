@@ -55,6 +55,37 @@ void target_close(struct target *target)
     free(target);
 }
 
+static int announce(struct target *target, struct trace_writer *writer);
+
+static void stream_change(void *context, const struct ledger_change *change)
+{
+    struct target *target = context;
+    /* Events of this pid before belong to the program that it was. */
+    if (!target->announced)
+        announce(target, target->stream);
+    const struct trace_stream_event event = {
+        .pid = target->info.pid,
+        .heap = change->heap,
+        .sequence = change->sequence,
+        .address = change->address,
+        .size = change->size,
+        .count = change->count,
+        .timestamp_ns = (target->start_ms + change->time_ms) * UINT64_C(1000000),
+    };
+    if (change->kind == LEDGER_ALLOCATED)
+        trace_writer_stream_allocation(target->stream, &event);
+    else if (change->kind == LEDGER_FREED)
+        trace_writer_stream_free(target->stream, &event);
+    else
+        trace_writer_stream_undone(target->stream, &event);
+}
+
+void target_stream(struct target *target, struct trace_writer *writer)
+{
+    target->stream = writer;
+    ledger_observe(target->ledger, stream_change, target);
+}
+
 uint64_t target_look(struct target *target, bool dead)
 {
     if (!target->has_ring)
@@ -167,6 +198,7 @@ static int announce(struct target *target, struct trace_writer *writer)
     if (target->announced)
         return 0;
     target->announced = true;
+    trace_writer_stream_flush(writer);
     const struct process_info *info = &target->info;
     const char *comm = info->comm;
     struct trace_process process = {

@@ -23,6 +23,7 @@ struct target {
     int statm_fd; /* -1: none */
     struct ring_reader reader;
     struct ledger *ledger;
+    struct trace_writer *stream; /* where its events go; NULL: nowhere */
     uint64_t start_ms; /* CLOCK_MONOTONIC_COARSE */
     uint64_t interval_bytes;
     enum handshake_origin origin;
@@ -76,6 +77,9 @@ uint64_t target_look(struct target *target, bool dead);
 
 /* Tells the client that it is over, takes in the rest, and lets go of the ring. */
 void target_finish(struct target *target, bool dead);
+
+/* Writes every event of it to the trace as it is taken in (stream_allocations). */
+void target_stream(struct target *target, struct trace_writer *writer);
 
 int target_write_memory_point(struct target *target, struct trace_writer *writer,
                               uint64_t *rss_bytes);

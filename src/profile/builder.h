@@ -39,6 +39,7 @@ struct builder {
     size_t frame_name_capacity, mapping_path_capacity, mapping_build_id_capacity;
 
     size_t process_capacity, thread_capacity, heap_capacity, unprofiled_capacity;
+    size_t stream_capacity;
     struct id_map processes; /* pid: the newest process of that pid */
     struct id_map threads;   /* pid and tid */
     struct intern_table heap_ids;
@@ -165,6 +166,11 @@ int builder_intern(struct builder *builder, struct builder_sequence *sequence,
 /* The callsite of a callstack; one without known frames has a frame that says so. */
 uint32_t builder_resolve(struct builder *builder, struct builder_sequence *sequence,
                          uint64_t callstack);
+
+/* --- streamed events --- */
+
+int builder_streaming_allocation(struct builder *builder, struct proto_span message);
+int builder_streaming_free(struct builder *builder, struct proto_span message);
 
 /* --- heaps --- */
 

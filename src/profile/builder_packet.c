@@ -88,8 +88,13 @@ static struct proto_span base_name(struct proto_span path)
     return path;
 }
 
+/* Whether anything was measured in it. */
 static bool has_heaps(const struct profile *profile, uint32_t process)
 {
+    for (size_t i = 0; i < profile->stream_count; i++) {
+        if (profile->streams[i].process == process)
+            return true;
+    }
     for (size_t i = 0; i < profile->heap_count; i++) {
         if (profile->heaps[i].process == process)
             return true;
@@ -376,6 +381,7 @@ struct packet_parts {
     uint32_t sequence_id;
     bool cleared;
     struct proto_span interned, profile_packet, tree, stats, clocks, symbols, unprofiled;
+    struct proto_span allocations, frees;
 };
 
 static int split_packet(struct proto_span packet, struct packet_parts *parts)
@@ -414,6 +420,12 @@ static int split_packet(struct proto_span packet, struct packet_parts *parts)
         case PB_TRACE_PACKET_MODULE_SYMBOLS:
             parts->symbols = field.span;
             break;
+        case PB_TRACE_PACKET_STREAMING_ALLOCATION:
+            parts->allocations = field.span;
+            break;
+        case PB_TRACE_PACKET_STREAMING_FREE:
+            parts->frees = field.span;
+            break;
         case PB_TRACE_PACKET_UNPROFILED_PROCESS:
             parts->unprofiled = field.span;
             break;
@@ -449,6 +461,10 @@ static int take_parts(struct builder *builder, const struct packet_parts *parts)
         code = take_module_symbols(builder, parts->symbols);
     if (code == 0 && parts->unprofiled.at != NULL)
         code = take_unprofiled(builder, parts->unprofiled);
+    if (code == 0 && parts->allocations.at != NULL)
+        code = builder_streaming_allocation(builder, parts->allocations);
+    if (code == 0 && parts->frees.at != NULL)
+        code = builder_streaming_free(builder, parts->frees);
     return code;
 }
 

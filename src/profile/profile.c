@@ -80,6 +80,7 @@ void profile_free(struct profile *profile)
     free(profile->processes);
     free(profile->threads);
     free(profile->unprofiled);
+    free(profile->streams);
     free(profile->mappings);
     free(profile->frames);
     free(profile->callsites);

@@ -96,6 +96,15 @@ struct profile_thread {
     const char *name;
 };
 
+/* What was streamed of one heap (stream_allocations), summed up. */
+struct profile_stream {
+    uint32_t process; /* PROFILE_NONE: the trace does not say */
+    uint32_t heap_id; /* 0: malloc */
+    uint64_t allocations, frees;
+    uint64_t undone_frees;                   /* of the frees: did not happen after all */
+    double allocated_bytes, allocated_count; /* what the allocations stand for */
+};
+
 struct profile_unprofiled {
     int32_t pid, parent_pid;
     const char *name, *reason;
@@ -116,6 +125,8 @@ struct profile {
     size_t heap_count;
     struct profile_unprofiled *unprofiled;
     size_t unprofiled_count;
+    struct profile_stream *streams;
+    size_t stream_count;
     /* Add to a boottime_ns for nanoseconds since 1970; 0: unknown. */
     int64_t boottime_to_realtime_ns;
     /* What was wrong with the input and could be passed over, in words; "" if nothing. */

@@ -153,8 +153,6 @@ static int take_config(const TraceConfig *trace, struct heap_config *config,
     config->duration_ms = trace->duration_ms;
     if (trace->output_path != NULL)
         warn(warnings, "output_path is left out: -o says where the trace goes");
-    if (ours->stream_allocations)
-        warn(warnings, "stream_allocations is left out: the trace has dumps alone");
     if (ours->n_target_installed_by > 0)
         warn(warnings, "target_installed_by has no effect on Linux");
     if (copy_lists(config, ours) < 0) {

@@ -32,6 +32,7 @@ int trace_writer_close(struct trace_writer *writer)
     if (writer->in_dump)
         trace_writer_dump_end(writer);
     packet_flush_interned(writer);
+    trace_writer_stream_flush(writer);
     int error = writer->error;
     proto_buffer_free(&writer->packet);
     proto_buffer_free(&writer->interned);
@@ -40,6 +41,8 @@ int trace_writer_close(struct trace_writer *writer)
     proto_buffer_free(&writer->dump_head);
     proto_buffer_free(&writer->dump_again);
     proto_buffer_free(&writer->dump_samples);
+    proto_buffer_free(&writer->stream_allocations);
+    proto_buffer_free(&writer->stream_frees);
     intern_free(&writer->strings);
     intern_free(&writer->paths);
     intern_free(&writer->build_ids);

@@ -140,6 +140,26 @@ int trace_writer_dump_begin(struct trace_writer *writer, const struct trace_heap
 int trace_writer_dump_sample(struct trace_writer *writer, const struct trace_heap_sample *sample);
 int trace_writer_dump_end(struct trace_writer *writer);
 
+/* --- the stream of all events; packets hold those of one process, and leave when they are full,
+ * when another process's begin, or at a flush --- */
+
+struct trace_stream_event {
+    int32_t pid;
+    uint32_t heap;
+    uint64_t sequence; /* order of all events of the process, from 1 */
+    uint64_t address;
+    /* Of an allocation. */
+    uint64_t size;
+    double count;          /* allocations that it stands for */
+    uint64_t timestamp_ns; /* CLOCK_MONOTONIC_COARSE */
+};
+int trace_writer_stream_allocation(struct trace_writer *writer,
+                                   const struct trace_stream_event *event);
+int trace_writer_stream_free(struct trace_writer *writer, const struct trace_stream_event *event);
+/* The last free of this address did not happen. */
+int trace_writer_stream_undone(struct trace_writer *writer, const struct trace_stream_event *event);
+int trace_writer_stream_flush(struct trace_writer *writer);
+
 /* A process that the session saw but did not profile; own packet. */
 struct trace_unprofiled {
     int32_t pid, parent_pid;

@@ -32,6 +32,10 @@ struct trace_writer {
     struct proto_buffer dump_again;   /* what of it every further packet repeats */
     struct proto_buffer dump_samples; /* samples not yet written */
     bool dump_head_written;
+
+    int32_t stream_pid; /* whose events wait */
+    struct proto_buffer stream_allocations, stream_frees;
+    bool stream_has_counts;
 };
 
 enum sequence_use { SEQUENCE_PLAIN, SEQUENCE_NEEDS_INTERNED };

@@ -19,6 +19,7 @@ import tempfile
 import time
 
 import harness
+import trace
 from harness import BUILD, TOOL, check, program, run
 
 DAEMON = os.path.join(BUILD, "heapprofd")
@@ -658,6 +659,79 @@ def config_fields():
         recording.process.communicate(timeout=PATIENCE)
         check(recording.process.returncode == 3, "and no other is there")
         process.end()
+
+
+def values_of(message, number):
+    """Of a repeated field that is not packed."""
+    return [value for n, value in trace.fields(message) if n == number]
+
+
+def streamed_events(path, pid):
+    """(sequence, kind, address, bytes, count) of each, in order."""
+    with open(path, "rb") as file:
+        packets = [p for n, p in trace.fields(file.read()) if n == 1]
+    events = []
+    for packet in packets:
+        for number, message in trace.fields(packet):
+            if number not in (74, 75) or trace.first(message, 5000) != pid:
+                continue
+            if number == 74:
+                sizes, counts = values_of(message, 2), values_of(message, 5001)
+                counts = [trace.double(c) for c in counts] or [1.0] * len(sizes)
+                rounded = values_of(message, 3)
+                check(
+                    all(abs(r - s * c) <= 0.5 for r, s, c in zip(rounded, sizes, counts)),
+                    "sizes of samples are what these stand for",
+                )
+                events += [
+                    (sequence, "+", address, size * count, count)
+                    for sequence, address, size, count in zip(
+                        values_of(message, 6), values_of(message, 1), sizes, counts, strict=True
+                    )
+                ]
+            else:
+                events += [
+                    (sequence, "-", address, 0, 0)
+                    for sequence, address in zip(
+                        values_of(message, 3), values_of(message, 1), strict=True
+                    )
+                ]
+    return sorted(events)
+
+
+def stream_allocations():
+    """Every event stands in the trace, and their sums are the dump's."""
+    with scene() as (daemon, directory):
+        for interval in (1, 4096):
+            process = Commanded(daemon.environment)
+            recording = Recording(daemon, directory, config_of(
+                process, f"sampling_interval_bytes: {interval}", "stream_allocations: true",
+            ))
+            joined(daemon, process)
+            process.tell("hold 20000 100")
+            process.tell("churn 100000 500")
+            process.tell("drop")
+            process.tell("hold 5000 300")
+            total = heap_of(recording.end(), process.pid)["total"]
+            events = streamed_events(recording.trace, process.pid)
+            check([e[0] for e in events] == list(range(1, len(events) + 1)), "none is missing")
+            live, sums = {}, {name: 0.0 for name in ("alloc_space", "alloc_objects")}
+            for _, kind, address, size, count in events:
+                if kind == "-":
+                    check(live.pop(address, None), "what is freed was live")
+                    continue
+                check(address not in live, "what is allocated was not live")
+                live[address] = (size, count)
+                sums["alloc_space"] += size
+                sums["alloc_objects"] += count
+            sums["space"] = sum(size for size, _ in live.values())
+            sums["objects"] = sum(count for _, count in live.values())
+            check(len(events) > 1000, f"{len(events)} events")
+            for name, value in sums.items():
+                wanted = total[name]["estimate"]
+                # The report prints whole numbers.
+                check(abs(value - wanted) <= 1, f"{name} streamed {value}, dumped {wanted}")
+            process.end()
 
 
 # --- a ring that is full ---
