@@ -39,6 +39,8 @@ struct dump_files {
 #define WORK_OF_ROW 30u /* beside its frames and threads */
 #define WORK_OF_THREAD 10u
 
+#define FRAME_TABLES 64u
+
 /* Trace ids of what the ledger has by index, filled as they are needed; 0: not yet. */
 struct dump {
     struct trace_writer *writer;
@@ -51,11 +53,15 @@ struct dump {
     uint64_t *mappings;
     struct symbol_file **symbols; /* of a module, once mappings[] is filled */
     uint64_t *callstacks;         /* by node */
-    struct known_frame {
-        uint64_t pc, id;
-        uint32_t module;
-    } * frames; /* open addressing by (module, pc) */
-    size_t frame_count, frames_size;
+    /* Ids of frames by module and pc, open addressing. In many tables that grow one at a time: one
+     * would take 30 ms to grow to half a million, without a pause. */
+    struct frame_table {
+        struct known_frame {
+            uint64_t pc, id;
+            uint32_t module;
+        } * frames;
+        size_t count, size;
+    } frame_tables[FRAME_TABLES];
     /* Figures of one heap, those of one callstack as a list. */
     struct dump_row {
         uint32_t figures;
@@ -194,31 +200,36 @@ static uint64_t mapping_id(struct dump *dump, uint32_t index)
     return dump->mappings[index];
 }
 
-static struct known_frame *frame_place(struct known_frame *frames, size_t size, uint32_t module,
-                                       uint64_t pc)
+static uint64_t frame_hash(uint32_t module, uint64_t pc)
 {
     uint64_t hash = (pc ^ (uint64_t)module << 48) * UINT64_C(0x9E3779B97F4A7C15);
-    size_t position = (hash >> 32) & (size - 1);
-    while (frames[position].id != 0 &&
-           (frames[position].pc != pc || frames[position].module != module))
-        position = (position + 1) & (size - 1);
-    return &frames[position];
+    return hash ^ hash >> 32;
 }
 
-static int frames_grow(struct dump *dump)
+static struct known_frame *frame_place(const struct frame_table *table, uint32_t module,
+                                       uint64_t pc)
 {
-    size_t size = dump->frames_size == 0 ? 1024 : dump->frames_size * 2;
-    struct known_frame *frames = calloc(size, sizeof(*frames));
-    if (frames == NULL)
+    size_t position = frame_hash(module, pc) / FRAME_TABLES & (table->size - 1);
+    while (table->frames[position].id != 0 &&
+           (table->frames[position].pc != pc || table->frames[position].module != module))
+        position = (position + 1) & (table->size - 1);
+    return &table->frames[position];
+}
+
+static int frames_grow(struct frame_table *table)
+{
+    struct frame_table grown = {.count = table->count,
+                                .size = table->size == 0 ? 16 : table->size * 2};
+    grown.frames = calloc(grown.size, sizeof(*grown.frames));
+    if (grown.frames == NULL)
         return -ENOMEM;
-    for (size_t i = 0; i < dump->frames_size; i++) {
-        const struct known_frame *known = &dump->frames[i];
+    for (size_t i = 0; i < table->size; i++) {
+        const struct known_frame *known = &table->frames[i];
         if (known->id != 0)
-            *frame_place(frames, size, known->module, known->pc) = *known;
+            *frame_place(&grown, known->module, known->pc) = *known;
     }
-    free(dump->frames);
-    dump->frames = frames;
-    dump->frames_size = size;
+    free(table->frames);
+    *table = grown;
     return 0;
 }
 
@@ -235,9 +246,11 @@ static bool is_skipped(const struct dump_files *files, const char *name)
 /* 0: no memory, or the writer failed. */
 static uint64_t frame_id(struct dump *dump, struct callsite_node node)
 {
-    if (dump->frame_count * 2 >= dump->frames_size && frames_grow(dump) < 0)
+    struct frame_table *table =
+        &dump->frame_tables[frame_hash(node.module, node.pc) % FRAME_TABLES];
+    if (table->count * 2 >= table->size && frames_grow(table) < 0)
         return 0;
-    struct known_frame *place = frame_place(dump->frames, dump->frames_size, node.module, node.pc);
+    struct known_frame *place = frame_place(table, node.module, node.pc);
     if (place->id != 0)
         return place->id;
 
@@ -251,10 +264,10 @@ static uint64_t frame_id(struct dump *dump, struct callsite_node node)
     }
     place->module = node.module;
     place->pc = node.pc;
-    if (is_skipped(dump->files, name))
-        return place->id = FRAME_SKIPPED;
-    place->id = trace_writer_frame(dump->writer, mapping, rel_pc, name);
-    dump->frame_count += place->id != 0;
+    place->id = is_skipped(dump->files, name)
+                    ? FRAME_SKIPPED
+                    : trace_writer_frame(dump->writer, mapping, rel_pc, name);
+    table->count += place->id != 0;
     return place->id;
 }
 
@@ -491,7 +504,8 @@ int dump_write(struct trace_writer *writer, struct dump_files *files, struct led
     free(dump.mappings);
     free(dump.symbols);
     free(dump.callstacks);
-    free(dump.frames);
+    for (size_t i = 0; i < FRAME_TABLES; i++)
+        free(dump.frame_tables[i].frames);
     free(dump.rows);
     free(dump.first_rows);
     free(dump.parts);

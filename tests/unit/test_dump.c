@@ -1,4 +1,6 @@
-/* Dumps that are written while events come in: each holds one moment. */
+/* Dumps: each holds one moment, though events come in while it is written; frames left out. */
+#include <limits.h>
+#include <link.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,6 +30,12 @@ static uint32_t next_random(struct scene *scene)
     return (uint32_t)(scene->random >> 33);
 }
 
+/* A function of SKIPPED_BYTES addresses, each of which is a frame of its own. */
+#define SKIPPED_BYTES 8192
+__asm__(".text\n.globl skipped_function\n.type skipped_function, %function\n"
+        "skipped_function: .skip 8192\n.size skipped_function, 8192\n");
+extern const char skipped_function[];
+
 static void add_stack(struct scene *scene)
 {
     uint64_t words[sizeof(struct record_stack) / 8 + 4] = {0};
@@ -39,15 +47,14 @@ static void add_stack(struct scene *scene)
     assert_int_equal(0, ledger_visitor.stack(scene->ledger, record));
 }
 
-static void add_module(struct scene *scene, uint64_t start)
+static void add_module(struct scene *scene, uint64_t start, uint64_t bytes, const char *path)
 {
-    uint64_t words[sizeof(struct record_module) / 8 + 4] = {0};
+    uint64_t words[(sizeof(struct record_module) + PATH_MAX) / 8] = {0};
     struct record_module *record = (void *)words;
     record->start = start;
-    record->end = start + 0x10000;
-    record->build_id_length = 4;
-    record->path_length = 12;
-    memcpy(record->bytes, "\x12\x34\x56\x78/no/such/lib", 16);
+    record->end = start + bytes;
+    record->path_length = (uint16_t)strlen(path);
+    memcpy(record->bytes, path, strlen(path));
     assert_int_equal(0, ledger_visitor.module(scene->ledger, record));
 }
 
@@ -72,7 +79,7 @@ static void open_scene(struct scene *scene)
 {
     *scene = (struct scene){.ledger = ledger_open(100)};
     assert_non_null(scene->ledger);
-    add_module(scene, 0x10000);
+    add_module(scene, 0x10000, 0x10000, "/no/such/library");
     for (unsigned i = 0; i < STACKS; i++)
         add_stack(scene);
     for (uint16_t i = 0; i < THREADS; i++)
@@ -85,7 +92,7 @@ static void change_ledger(void *context)
 {
     struct scene *scene = context;
     scene->pauses++;
-    add_module(scene, 0x1000000 * scene->pauses);
+    add_module(scene, 0x1000000 * scene->pauses, 0x10000, "/no/such/library");
     for (unsigned i = 0; i < 2000; i++)
         add_stack(scene);
     ledger_thread(scene->ledger, (uint16_t)(scene->pauses % THREADS), 200 + scene->pauses, "new");
@@ -94,13 +101,15 @@ static void change_ledger(void *context)
     ledger_visitor.modules_reset(scene->ledger);
 }
 
-static struct profile *dump(struct scene *scene, void (*pause)(void *context))
+static struct profile *dump(struct scene *scene, void (*pause)(void *context),
+                            char *const *skipped_prefixes)
 {
     int fd = memfd_create("dump", 0);
     struct dump_files *files = dump_files_open(pause, scene);
     struct trace_writer *writer = trace_writer_open(fd);
     struct trace_heap_dump status = {.pid = FIXTURE_PID, .exit_status = -1, .timestamp_ns = 1};
     assert_true(fd >= 0 && files != NULL && writer != NULL);
+    dump_files_skip(files, skipped_prefixes);
     assert_int_equal(0, dump_write(writer, files, scene->ledger, &status, 0, 0));
     assert_int_equal(0, trace_writer_close(writer));
     dump_files_close(files);
@@ -126,7 +135,7 @@ static void test_dump_holds_the_moment_that_it_began(void **state)
     struct scene quiet, busy;
     open_scene(&quiet);
     open_scene(&busy);
-    struct profile *expected = dump(&quiet, NULL), *found = dump(&busy, change_ledger);
+    struct profile *expected = dump(&quiet, NULL, NULL), *found = dump(&busy, change_ledger, NULL);
     assert_true(busy.pauses >= 5);
     assert_int_equal(2, found->heap_count);
     assert_int_equal(expected->heap_count, found->heap_count);
@@ -150,8 +159,8 @@ static void test_dump_after_a_dump_misses_nothing(void **state)
     (void)state;
     struct scene scene;
     open_scene(&scene);
-    profile_free(dump(&scene, change_ledger));
-    struct profile *profile = dump(&scene, NULL);
+    profile_free(dump(&scene, change_ledger, NULL));
+    struct profile *profile = dump(&scene, NULL, NULL);
     double allocated = 0, freed = 0, peak = 0, peak_found = 0;
     struct trace_figures found = {0};
     for (size_t i = 0; i < ledger_figures_count(scene.ledger); i++) {
@@ -175,11 +184,49 @@ static void test_dump_after_a_dump_misses_nothing(void **state)
     ledger_close(scene.ledger);
 }
 
+static int find_base(struct dl_phdr_info *info, size_t size, void *base)
+{
+    (void)size;
+    *(uint64_t *)base = info->dlpi_addr;
+    return 1; /* the program is the first */
+}
+
+static void test_skipped_frames_leave_one_callsite(void **state)
+{
+    (void)state;
+    struct scene scene = {.ledger = ledger_open(1)};
+    char path[PATH_MAX], *prefixes[] = {"skipped_f", NULL};
+    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    uint64_t base = 0, address = (uint64_t)skipped_function;
+    assert_true(length > 0);
+    path[length] = 0;
+    dl_iterate_phdr(find_base, &base);
+    add_module(&scene, base, address + SKIPPED_BYTES - base, path);
+    for (uint64_t i = 0; i < SKIPPED_BYTES; i++) {
+        uint64_t words[sizeof(struct record_stack) / 8 + 2] = {0};
+        struct record_stack *record = (void *)words;
+        record->hash = i + 1;
+        record->count = 2;
+        record->frames[0] = address + i;
+        record->frames[1] = 0x1234;
+        assert_int_equal(0, ledger_visitor.stack(scene.ledger, record));
+        struct heap_event event = {
+            .type = RECORD_ALLOC, .address = 16 + i * 16, .size = 10, .stack = i + 1};
+        assert_int_equal(0, ledger_events(scene.ledger, &event, 1));
+    }
+    struct profile *profile = dump(&scene, NULL, prefixes);
+    assert_int_equal(1, profile->heaps[0].dumps[0].sample_count);
+    assert_true(profile->heaps[0].dumps[0].total.allocated_bytes == 10 * SKIPPED_BYTES);
+    profile_free(profile);
+    ledger_close(scene.ledger);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dump_holds_the_moment_that_it_began),
         cmocka_unit_test(test_dump_after_a_dump_misses_nothing),
+        cmocka_unit_test(test_skipped_frames_leave_one_callsite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
