@@ -189,6 +189,22 @@ static int path_from_mapping(const struct module *module, char *buffer, size_t s
     return link_read(link, buffer, size);
 }
 
+static char executable_path[512]; /* "": not noted, or longer */
+
+static int executable_path_read(char *buffer, size_t size)
+{
+    int length = link_read("/proc/self/exe", buffer, size);
+    if (length < 0 && executable_path[0] != 0)
+        return text_copy(buffer, size, executable_path);
+    return length;
+}
+
+void module_look_ahead(void)
+{
+    if (link_read("/proc/self/exe", executable_path, sizeof(executable_path)) < 0)
+        executable_path[0] = 0;
+}
+
 int module_path(const struct module *module, char *buffer, size_t size)
 {
     const struct link_map *map = load_relaxed(&module->link_map);
@@ -196,7 +212,7 @@ int module_path(const struct module *module, char *buffer, size_t size)
     if (map != NULL && text_begins(name, "linux-vdso"))
         return text_copy(buffer, size, "[vdso]");
     if (map != NULL && name[0] == 0)
-        return link_read("/proc/self/exe", buffer, size);
+        return executable_path_read(buffer, size);
     int length = path_from_mapping(module, buffer, size);
     if (length >= 0 || map == NULL)
         return length;

@@ -59,6 +59,9 @@ void module_check_unloaded(void);
 /* To be called once, before the first module_find. */
 void module_init(void);
 
+/* Before system calls are restricted: notes what they would be needed for later. */
+void module_look_ahead(void);
+
 /* The path of the object's file into buffer (terminated); its length, or a
  * negative errno. Not on the warm path: may readlink("/proc/self/exe"). */
 int module_path(const struct module *module, char *buffer, size_t size);

@@ -51,6 +51,11 @@ static void *next_function(const char *name)
     return elf_lookup_next(name, 1).address;
 }
 
+void *real_next(const char *name)
+{
+    return next_function(name);
+}
+
 /* Where the C library lacks the C23 or the ancient names, they are free. */
 static void free_sized_as_free(void *memory, size_t size)
 {

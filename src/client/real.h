@@ -70,6 +70,9 @@ void real_resolve(void) HIDDEN;
  * Never NULL. */
 void *real_cxx(enum cxx_function function) HIDDEN;
 
+/* The next definition of any function; NULL: there is none. */
+void *real_next(const char *name) HIDDEN;
+
 /* File name of the object with the real malloc. */
 const char *real_allocator_name(void) HIDDEN;
 

@@ -17,6 +17,8 @@
  * a piece as a whole when its end is missing. */
 #define READ_PIECES 8
 
+uint32_t system_is_restricted;
+
 void *system_map_wiped(size_t bytes)
 {
     long mapped = system_call(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,

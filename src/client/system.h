@@ -6,12 +6,17 @@
 #ifndef HEAPPROFD_CLIENT_SYSTEM_H
 #define HEAPPROFD_CLIENT_SYSTEM_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include "arch/syscall.h"
+#include "wire/barrier.h"
+
+/* 1: the process has restricted its system calls. All of ours fail then, with -EPERM. */
+extern __attribute__((visibility("hidden"))) uint32_t system_is_restricted;
 
 /* Private anonymous zeroed memory that a forked child finds zeroed again;
  * NULL if there is none to be had. */

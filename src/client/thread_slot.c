@@ -162,8 +162,9 @@ struct ring_thread *thread_slot_get(void)
     if (likely(thread != NULL))
         return thread;
 
-    uint32_t tid = (uint32_t)system_call(SYS_gettid);
-    thread = find_slot(tid);
+    long own_tid = system_call(SYS_gettid);
+    uint32_t tid = (uint32_t)own_tid;
+    thread = own_tid > 0 ? find_slot(tid) : NULL;
     if (thread != NULL) {
         open_account(thread, tid);
         if (enter_slot(thread))

@@ -179,6 +179,10 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
             ") is not part of this profile.",
             facts->replaced, facts->replaced_samples);
     explain_end(facts, text, size);
+    if (facts->totals.restricted)
+        say(text, size,
+            "The process restricted its own system calls (seccomp), and the profiler's library has "
+            "made none since: threads that began later, and some stacks, are missing.");
     if (facts->busy_bytes > 0)
         say(text, size,
             "%" PRIu64

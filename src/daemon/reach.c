@@ -473,8 +473,9 @@ static const char *explain_entry(const struct reach_entry *entry)
     switch (entry->state) {
     case REACH_AWAITED:
         return "The profiling library is preloaded in this process, but it has not "
-               "joined: it allocated nothing since, or it looks for the daemon in "
-               "another run directory (HEAPPROFD_RUN_DIR), or was in another session.";
+               "joined: it allocated nothing since, or has restricted its own system calls "
+               "(seccomp), or it looks for the daemon in another run directory "
+               "(HEAPPROFD_RUN_DIR), or was in another session.";
     case REACH_LOADING:
         return "Its loader had not finished when the session ended: there was nothing yet to "
                "attach to.";

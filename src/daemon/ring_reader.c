@@ -364,4 +364,5 @@ void ring_reader_totals(const struct ring_reader *reader, struct ring_totals *to
     for (unsigned i = 0; i < RING_LOSS_COUNT; i++)
         totals->lost[i] = load_relaxed(&control->lost[i]);
     totals->client_state = load_relaxed(&control->client_state);
+    totals->restricted = load_relaxed(&control->restricted) != 0;
 }

@@ -55,6 +55,7 @@ struct ring_totals {
     uint64_t blocked_us;
     uint64_t lost[RING_LOSS_COUNT];
     enum ring_client_state client_state;
+    bool restricted; /* the process restricted its system calls meanwhile */
 };
 
 /* Makes the ring and its sealed memfd, for the caller to send and close. 0 or a

@@ -90,6 +90,8 @@ struct ring_control {
     uint64_t blocked_us;                   /* time that threads spent waiting for space */
     uint64_t retired_calls, retired_bytes; /* totals of threads that are gone */
     uint64_t lost[RING_LOSS_COUNT];        /* indexed by enum ring_loss */
+    uint32_t
+        restricted; /* 1: the process has a filter of system calls, and the client makes none */
 };
 
 /*

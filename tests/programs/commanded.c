@@ -7,8 +7,10 @@
  *   exit STATUS        ends without freeing
  *   exec PATH [A [B]]  becomes that program
  *   fork               has a child do "hold 10 1000" and end; answers when it has
- *   forbid WORD N...   these system calls get that verdict of a filter (seccomp) from now on
- *   permit WORD N...   all but these
+ *   forbid WORD N...   these system calls get that verdict of a filter (seccomp) from now on,
+ *                      by prctl()
+ *   permit WORD N...   all but these, by syscall()
+ *   probe              asks for filters that the kernel refuses
  *
  * WORD is kill, trap or errno.
  */
@@ -20,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,7 +74,9 @@ static void fork_child(void)
             child_block(1000);
         _exit(0);
     }
-    waitpid(pid, NULL, 0);
+    int status = -1;
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+        _exit(98);
 }
 
 static void become(const char *line)
@@ -91,8 +96,19 @@ static uint32_t verdict_of(const char *word)
     return strcmp(word, "trap") == 0 ? SECCOMP_RET_TRAP : SECCOMP_RET_KILL_PROCESS;
 }
 
+static long set_by_prctl(struct sock_fprog *program)
+{
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program);
+}
+
+static long set_by_syscall(struct sock_fprog *program)
+{
+    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, program);
+}
+
 /* One verdict for the calls of these numbers, one for all others. */
-static void filter_calls(const char *numbers, const char *listed, const char *others)
+static void filter_calls(const char *numbers, const char *listed, const char *others,
+                         long (*set)(struct sock_fprog *))
 {
     enum { CALLS_MAX = 100 };
     struct sock_filter filter[2 * CALLS_MAX + 2] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0)};
@@ -111,9 +127,17 @@ static void filter_calls(const char *numbers, const char *listed, const char *ot
         numbers = end;
     }
     filter[program.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict_of(others));
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || set(&program) != 0)
         _exit(99);
+}
+
+static void probe_filters(void)
+{
+    struct sock_fprog invalid = {0};
+    if (set_by_prctl(NULL) != -1 || errno != EFAULT || set_by_syscall(NULL) != -1 ||
+        errno != EFAULT || set_by_prctl(&invalid) != -1 || errno != EINVAL ||
+        set_by_syscall(&invalid) != -1 || errno != EINVAL)
+        _exit(97);
 }
 
 /* Reads by itself: stdio would allocate in between. */
@@ -150,10 +174,12 @@ int main(void)
             fork_child();
         else if (strcmp(verb, "exec") == 0)
             become(line);
+        else if (strcmp(verb, "probe") == 0)
+            probe_filters();
         else if (sscanf(line, "forbid %7s", word) == 1)
-            filter_calls(line + strlen("forbid ") + strlen(word), word, "allow");
+            filter_calls(line + strlen("forbid ") + strlen(word), word, "allow", set_by_prctl);
         else if (sscanf(line, "permit %7s", word) == 1)
-            filter_calls(line + strlen("permit ") + strlen(word), "allow", word);
+            filter_calls(line + strlen("permit ") + strlen(word), "allow", word, set_by_syscall);
         else if (strcmp(verb, "exit") == 0)
             _exit((int)count);
         if (write(STDOUT_FILENO, "ok\n", 3) != 3)

@@ -1,0 +1,119 @@
+#!/usr/bin/python3
+"""Programs that restrict their own system calls (seccomp) while the preload library is in them: a call
+that they do not expect would kill them.
+
+    restricted.py CASE
+"""
+
+import os
+import sys
+import tempfile
+
+import harness
+from attach import NEEDED_CALLS, OWN_CALLS, remark_of
+from daemon import Commanded, Session, figure, report_of, scene
+from harness import check, program
+
+# What the program and its allocator ask for by themselves, on x86-64.
+ALLOCATOR_CALLS = {"mmap": 9, "munmap": 11, "rt_sigreturn": 15}
+FORK_CALLS = {"clone": 56, "wait4": 61, "set_robust_list": 273, "rseq": 334}
+SOCKET_CALLS = {"socket": 41, "connect": 42, "sendto": 46, "getrandom": 318, "getppid": 110}
+REMARK = "restricted its own system calls"
+
+
+def numbers_of(*calls):
+    return " ".join(str(number) for group in calls for number in group.values())
+
+
+def permit_own(*more):
+    return "permit kill " + numbers_of(OWN_CALLS, ALLOCATOR_CALLS, *more)
+
+
+def forbid_ours():
+    own = {**OWN_CALLS, **ALLOCATOR_CALLS}
+    ours = {**NEEDED_CALLS, **SOCKET_CALLS}
+    return "forbid kill " + numbers_of({n: c for n, c in ours.items() if n not in own})
+
+
+def check_lines(what, lines, remarks, holds, options=()):
+    """Runs the program by these lines, bare and profiled; every line is answered, and what it holds
+    is in the profile."""
+    lines = ["churn 1 100", *lines]  # malloc's own beginning asks for more
+    stdin = "".join(line + "\n" for line in lines).encode()
+    command = [program("commanded")]
+    bare = harness.run(command, stdin)
+    check(bare.status == 0 and bare.stdout == b"ok\n" * len(lines), f"{what} bare: {bare.status}")
+    for interval in (1, 4096):
+        with tempfile.TemporaryDirectory() as directory:
+            output = os.path.join(directory, "profile")
+            ours = harness.run(harness.host_command(command, output, interval, *options), stdin)
+            ours.check_same(bare, f"{what} at {interval}")
+            report = report_of(output)
+            heap = max(report["heaps"], key=lambda heap: heap["exact_bytes"])  # children hold less
+            check(
+                (REMARK in heap["remark"]) == remarks, f"{what} at {interval}: {heap['remark']!r}"
+            )
+            for name, truth in holds.items():
+                found = figure(heap, "hold_block", name)
+                close = found == truth if interval == 1 else abs(found - truth) < 0.1 * truth
+                check(close, f"{what} at {interval}: {name} is {found}, truth {truth}")
+            check(heap["unwinding_errors"] == 0, f"{what} at {interval}: whole stacks")
+
+
+WORK = [
+    "hold 50000 100", "churn 500 100000", "drop", "hold 50000 3000", "churn 100 1000000",
+    "churn 50000 100",
+]
+HELD = {"space": 150_000_000, "objects": 50000, "alloc_objects": 100_000}
+
+
+def by_prctl():
+    check_lines("by prctl", [forbid_ours(), *WORK], True, HELD)
+
+
+def by_syscall():
+    check_lines("by syscall", [permit_own(), *WORK], True, HELD)
+
+
+def in_a_small_ring():
+    """A full ring is waited for without sleeping."""
+    check_lines("in a small ring", [permit_own(), *WORK], True, HELD, ["--shmem-size", "65536"])
+
+
+def refused_by_the_kernel():
+    """Who only asked what is there, or was refused, is not restricted."""
+    check_lines("refused", ["probe", *WORK, "fork"], False, HELD, ["--follow-children"])
+
+
+def forks():
+    """A child says no hello."""
+    lines = [permit_own(FORK_CALLS), "fork", *WORK, "fork"]
+    check_lines("forks", lines, True, HELD, ["--follow-children"])
+
+
+def dormant():
+    """Is not asked to join a session."""
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        process.tell(permit_own())
+        process.tell("hold 1000 1000")
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+        process.wake()
+        check(session.end() == 3, f"nothing was profiled: {session.stderr}")
+        remark = remark_of(session.report(), process.pid)
+        check("seccomp" in remark, repr(remark))
+        process.wake()
+        check(process.end() == 0, "its own end")
+
+
+CASES = {
+    function.__name__: function
+    for function in (by_prctl, by_syscall, in_a_small_ring, refused_by_the_kernel, forks, dormant)
+}
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in CASES:
+        sys.exit(f"usage: restricted.py {'|'.join(CASES)}")
+    harness.limit_core_dumps()
+    CASES[sys.argv[1]]()
+    harness.finish()
