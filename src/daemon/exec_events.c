@@ -130,16 +130,13 @@ static int set_filter(int fd)
 
 static int ask(int fd, uint32_t operation)
 {
-    struct {
-        struct nlmsghdr header;
-        struct cn_msg message;
-        uint32_t operation;
-    } __attribute__((packed)) request = {
-        .header = {.nlmsg_len = sizeof(request), .nlmsg_type = NLMSG_DONE},
-        .message = {.id = {CN_IDX_PROC, CN_VAL_PROC}, .len = sizeof(operation)},
-        .operation = operation,
-    };
-    return send(fd, &request, sizeof(request), 0) < 0 ? -errno : 0;
+    uint8_t request[HEADERS_BYTES + sizeof(operation)] = {0};
+    struct nlmsghdr header = {.nlmsg_len = sizeof(request), .nlmsg_type = NLMSG_DONE};
+    struct cn_msg message = {.id = {CN_IDX_PROC, CN_VAL_PROC}, .len = sizeof(operation)};
+    memcpy(request, &header, sizeof(header));
+    memcpy(request + NLMSG_HDRLEN, &message, sizeof(message));
+    memcpy(request + HEADERS_BYTES, &operation, sizeof(operation));
+    return send(fd, request, sizeof(request), 0) < 0 ? -errno : 0;
 }
 
 /* One datagram of the kernel's; 0: none is there. */

@@ -10,6 +10,7 @@
 #include <linux/netlink.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -182,6 +183,33 @@ static void the_kernel_tells_of_an_exec(void **state)
     assert_int_equal(wanted, 0);
 }
 
+static void count_event(void *context, const struct exec_event *event)
+{
+    size_t *count = context;
+    (void)event;
+    (*count)++;
+}
+
+/* Who does not read in time is told that he has missed some, and has what was kept. */
+static void what_was_lost_is_said(void **state)
+{
+    (void)state;
+    int fd = exec_events_open(NULL), bytes = 4096;
+    if (fd < 0)
+        skip();
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)), 0);
+    for (int i = 0; i < 100; i++) {
+        pid_t child = fork();
+        if (child == 0)
+            _exit(0);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+    }
+    size_t count = 0;
+    assert_int_equal(exec_events_read(fd, count_event, &count), -ENOBUFS);
+    assert_true(count > 0);
+    exec_events_close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +219,7 @@ int main(void)
         cmocka_unit_test(lengths_may_lie),
         cmocka_unit_test(noise_is_survived),
         cmocka_unit_test(the_kernel_tells_of_an_exec),
+        cmocka_unit_test(what_was_lost_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
