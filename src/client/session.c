@@ -143,7 +143,7 @@ void session_tick(void)
     uint32_t state = client_state();
     if (state != CLIENT_DORMANT && state != CLIENT_ENDED)
         return;
-    if (load_relaxed(&system_is_restricted) != 0)
+    if (system_calls_are_forbidden())
         return;
     const char *socket_path = invitation_since();
     if (state == CLIENT_DORMANT && socket_path == NULL)

@@ -9,6 +9,7 @@
 
 #ifdef HEAPPROFD_ATTACHED
 #include "client/attached/attached.h"
+#include "client/client.h"
 #endif
 
 #define SYSTEM_PAGE_BYTES 4096u
@@ -17,7 +18,14 @@
  * a piece as a whole when its end is missing. */
 #define READ_PIECES 8
 
+#ifdef HEAPPROFD_ATTACHED
+bool system_calls_are_forbidden(void)
+{
+    return client.control != NULL && load_relaxed(&client.control->restricted) != 0;
+}
+#else
 uint32_t system_is_restricted;
+#endif
 
 void *system_map_wiped(size_t bytes)
 {

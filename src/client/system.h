@@ -7,6 +7,7 @@
 #define HEAPPROFD_CLIENT_SYSTEM_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -15,8 +16,18 @@
 #include "arch/syscall.h"
 #include "wire/barrier.h"
 
-/* 1: the process has restricted its system calls. All of ours fail then, with -EPERM. */
+/* Whether the process has restricted its system calls: all of ours fail then, with -EPERM. The
+ * preloaded client notices by itself (hooks_seccomp.c), the attached one is told in the ring. */
+#ifdef HEAPPROFD_ATTACHED
+__attribute__((visibility("hidden"))) bool system_calls_are_forbidden(void);
+#else
 extern __attribute__((visibility("hidden"))) uint32_t system_is_restricted;
+
+static inline bool system_calls_are_forbidden(void)
+{
+    return load_relaxed(&system_is_restricted) != 0;
+}
+#endif
 
 /* Private anonymous zeroed memory that a forked child finds zeroed again;
  * NULL if there is none to be had. */

@@ -206,6 +206,22 @@ uint64_t process_info_anonymous_kb(pid_t pid)
     return sum;
 }
 
+uint32_t process_info_restrictions(pid_t pid)
+{
+    char path[64], line[256];
+    unsigned mode = 0, filters = 0;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        sscanf(line, "Seccomp: %u", &mode);
+        sscanf(line, "Seccomp_filters: %u", &filters);
+    }
+    fclose(file);
+    return mode << 16 | (filters & 0xffff);
+}
+
 pid_t process_info_parent(pid_t pid)
 {
     pid_t parent = 0;

@@ -48,6 +48,10 @@ bool process_info_matches(const struct process_info *info, const char *name);
 /* Whether its pid means the same to it as to us: one pid namespace. */
 bool process_info_shares_pids(pid_t pid);
 
+/* Grows when the process restricts its system calls (seccomp) further; 0: it has not, or is gone.
+ */
+uint32_t process_info_restrictions(pid_t pid);
+
 /* Anonymous memory, in core and swapped out, in KiB; 0 if it cannot be known. */
 uint64_t process_info_anonymous_kb(pid_t pid);
 

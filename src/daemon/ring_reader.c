@@ -94,6 +94,11 @@ void ring_reader_beat(struct ring_reader *reader, uint64_t monotonic_ms)
     store_relaxed(&reader->control->heartbeat_ms, monotonic_ms);
 }
 
+void ring_reader_restrict(struct ring_reader *reader)
+{
+    store_ordered(&reader->control->restricted, 1);
+}
+
 static void wake_writers(struct ring_control *control)
 {
     /* A writer registers in `waiters`, then looks at `consumed` through the

@@ -93,6 +93,9 @@ bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms);
 /* Tells the client that the daemon lives. */
 void ring_reader_beat(struct ring_reader *reader, uint64_t monotonic_ms);
 
+/* Tells an attached client that its process has restricted its system calls. */
+void ring_reader_restrict(struct ring_reader *reader);
+
 /* Tells the client to produce no more, and wakes those who wait for space. */
 void ring_reader_stop(struct ring_reader *reader);
 

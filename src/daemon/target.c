@@ -152,6 +152,7 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
         return outcome.refusal == ATTACH_UNSUPPORTED ? -ENOTSUP : error->code;
     }
     target->was_attached = true;
+    target->restrictions = process_info_restrictions(target->info.pid);
     target->attach_stopped_us = outcome.stopped_us;
     memcpy(target->allocator, outcome.allocator, sizeof(target->allocator));
     if (outcome.functions_refused > 0)
@@ -213,10 +214,19 @@ static int announce(struct target *target, struct trace_writer *writer)
     return trace_writer_process_tree(writer, &process, 1, NULL, 0);
 }
 
+/* A call that the process forbids itself while it is profiled may kill it. */
+static void look_at_restrictions(struct target *target)
+{
+    if (target->attach != NULL && target->has_ring &&
+        process_info_restrictions(target->info.pid) > target->restrictions)
+        ring_reader_restrict(&target->reader);
+}
+
 int target_write_memory_point(struct target *target, struct trace_writer *writer,
                               uint64_t *rss_bytes)
 {
     struct process_memory memory;
+    look_at_restrictions(target);
     if (target->image_gone || target->statm_fd < 0 ||
         !process_memory_read(target->statm_fd, &memory))
         return 0;

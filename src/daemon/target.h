@@ -24,7 +24,7 @@ struct target {
     struct ring_reader reader;
     struct ledger *ledger;
     struct trace_writer *stream; /* where its events go; NULL: nowhere */
-    uint64_t start_ms; /* CLOCK_MONOTONIC_COARSE */
+    uint64_t start_ms;           /* CLOCK_MONOTONIC_COARSE */
     uint64_t interval_bytes;
     enum handshake_origin origin;
     struct attach *attach; /* NULL: the process joined by itself */
@@ -34,6 +34,7 @@ struct target {
      * if the kernel told of that, else no earlier than this; 0: unknown. */
     uint64_t began_us, attached_us;
     bool told_of_start;
+    uint32_t restrictions;                 /* of its system calls, when it was attached to */
     char attach_remark[ATTACH_LEFT_BYTES]; /* what did not go as it should; "": nothing */
     char allocator[64];
     bool has_ring;  /* false once nothing more can come */

@@ -23,7 +23,7 @@
 #define system_call4(n, a, b, c, d) system_call6(n, a, b, c, d, 0, 0)
 #define system_call5(n, a, b, c, d, e) system_call6(n, a, b, c, d, e, 0)
 #define system_call6(n, a, b, c, d, e, f)                                                          \
-    (unlikely(load_relaxed(&system_is_restricted) != 0)                                            \
+    (unlikely(system_calls_are_forbidden())                                                        \
          ? (long)-EPERM                                                                            \
          : arch_system_call((long)(n), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e),      \
                             (long)(f)))
