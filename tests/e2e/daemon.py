@@ -348,18 +348,24 @@ def continuous_dumps_add_up():
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         session = Session(
-            daemon, os.path.join(directory, "o"), "-p", str(process.pid), "-c", "100"
+            daemon, os.path.join(directory, "o"), "-p", str(process.pid), "-c", "50"
         )
         joined(daemon, process)
         for _ in range(6):
             process.tell("hold 5 100")
-            time.sleep(0.1)
+            # Dumps are written while it goes on.
+            process.tell("churn 200000 100")
         session.end()
         files = [f for f in os.listdir(session.output) if f.endswith(".pb.gz")]
         check(len(files) >= 5, f"a file a dump: {files}")
         heap = heap_of(session.report(), process.pid)
         check_figure(heap, "hold_block", "alloc_space", 3000)
         check_figure(heap, "hold_block", "space", 3000)
+        check_figure(heap, "churn_block", "space", 0)
+        # Of what it did to join, some counts: the exact calls say how much.
+        churned = figure(heap, "churn_block", "alloc_objects")
+        check(churned >= 6 * 200000, f"{churned} blocks churned")
+        check(churned + 30 == heap["exact_calls"], f"{churned} and 30 of {heap['exact_calls']}")
         process.end()
 
 
