@@ -44,12 +44,14 @@ void callsite_tree_clear(struct callsite_tree *tree)
     free(tree->nodes);
     free(tree->index);
     free(tree->stacks);
+    free(tree->path);
     memset(tree, 0, sizeof(*tree));
 }
 
 void callsite_tree_forget(struct callsite_tree *tree)
 {
     tree->mapped_count = 0;
+    tree->path_count = 0;
     tree->stack_count = 0;
     memset(tree->stacks, 0, tree->stacks_size * sizeof(*tree->stacks));
 }
@@ -114,6 +116,7 @@ int callsite_tree_add_module(struct callsite_tree *tree, const struct record_mod
     if (array_reserve(&tree->mapped, &tree->mapped_capacity, tree->mapped_count, 1,
                       sizeof(*tree->mapped)) < 0)
         return -ENOMEM;
+    tree->path_count = 0; /* its addresses may have come to mean another module */
     /* Whatever it overlaps is gone from there, or the client is wrong: the newer counts. */
     size_t first = mapped_position(tree, module->start), last = first;
     while (last < tree->mapped_count && tree->modules[tree->mapped[last]].start < module->end)
@@ -209,35 +212,61 @@ uint32_t callsite_tree_find(const struct callsite_tree *tree, uint64_t hash)
     return stack->hash == hash ? stack->node : CALLSITE_ROOT;
 }
 
+/* The node of the outermost frames that the stack shares with the one before it, and how many
+ * they are: those need not be looked up. */
+static uint32_t shared_path(const struct callsite_tree *tree, const struct record_stack *stack,
+                            uint64_t ending, uint32_t *depth)
+{
+    uint32_t node = CALLSITE_ROOT;
+    *depth = 0;
+    if (ending != tree->path_ending)
+        return node;
+    while (*depth < stack->count && *depth < tree->path_count &&
+           tree->nodes[tree->path[*depth]].pc == stack->frames[stack->count - 1 - *depth])
+        node = tree->path[(*depth)++];
+    return node;
+}
+
+/* The module that is mapped at pc; `likely_one` is looked at first. */
+static uint32_t module_at(const struct callsite_tree *tree, uint64_t pc, uint32_t likely_one)
+{
+    if (likely_one != CALLSITE_NO_MODULE && pc >= tree->modules[likely_one].start &&
+        pc < tree->modules[likely_one].end)
+        return likely_one;
+    size_t position = mapped_position(tree, pc);
+    if (position < tree->mapped_count && tree->modules[tree->mapped[position]].start <= pc)
+        return tree->mapped[position];
+    return CALLSITE_NO_MODULE;
+}
+
 /* Outermost frame first, so that stacks share their outer nodes. */
 static uint32_t intern_frames(struct callsite_tree *tree, const struct record_stack *stack)
 {
-    uint32_t node = CALLSITE_ROOT;
     uint64_t ending =
         stack->flags & RECORD_STACK_TRUNCATED ? CALLSITE_ENDING_TRUNCATED : stack->error & 0xff;
     if (ending == 0 && stack->count == 0)
         return tree->unknown;
-    if (ending != 0) {
+    uint32_t depth, module = CALLSITE_NO_MODULE;
+    uint32_t node = shared_path(tree, stack, ending, &depth);
+    tree->path_count = 0;
+    if (array_reserve(&tree->path, &tree->path_capacity, depth, stack->count - depth,
+                      sizeof(*tree->path)) < 0)
+        return CALLSITE_ROOT;
+    if (depth == 0 && ending != 0) {
         node = node_intern(tree, node, CALLSITE_ENDING, ending);
         if (node == CALLSITE_ROOT)
             return CALLSITE_ROOT;
     }
-    uint32_t module = CALLSITE_NO_MODULE;
-    for (uint32_t i = stack->count; i-- > 0;) {
-        uint64_t pc = stack->frames[i];
-        const struct callsite_module *last =
-            module == CALLSITE_NO_MODULE ? NULL : &tree->modules[module];
-        if (last == NULL || pc < last->start || pc >= last->end) {
-            size_t position = mapped_position(tree, pc);
-            module =
-                position < tree->mapped_count && tree->modules[tree->mapped[position]].start <= pc
-                    ? tree->mapped[position]
-                    : CALLSITE_NO_MODULE;
-        }
+    for (; depth < stack->count; depth++) {
+        uint64_t pc = stack->frames[stack->count - 1 - depth];
+        module = module_at(tree, pc, module);
         node = node_intern(tree, node, module, pc);
         if (node == CALLSITE_ROOT)
             return CALLSITE_ROOT;
+        tree->path[depth] = node;
     }
+    tree->path_count = depth;
+    tree->path_ending = ending;
     return node;
 }
 

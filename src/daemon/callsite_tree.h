@@ -67,6 +67,11 @@ struct callsite_tree {
     size_t mapped_count, mapped_capacity;
 
     uint32_t unknown; /* the callsite of samples without a known stack */
+
+    /* The nodes of the stack that was added last, outermost first: the next one shares most. */
+    uint32_t *path;
+    size_t path_count, path_capacity;
+    uint64_t path_ending;
 };
 
 /* 0 or -ENOMEM, as all below that return int. */
