@@ -353,8 +353,9 @@ def continuous_dumps_add_up():
         joined(daemon, process)
         for _ in range(6):
             process.tell("hold 5 100")
+            time.sleep(0.1)
             # Dumps are written while it goes on.
-            process.tell("churn 200000 100")
+            process.tell("churn 400000 100")
         session.end()
         files = [f for f in os.listdir(session.output) if f.endswith(".pb.gz")]
         check(len(files) >= 5, f"a file a dump: {files}")
@@ -364,7 +365,7 @@ def continuous_dumps_add_up():
         check_figure(heap, "churn_block", "space", 0)
         # Of what it did to join, some counts: the exact calls say how much.
         churned = figure(heap, "churn_block", "alloc_objects")
-        check(churned >= 6 * 200000, f"{churned} blocks churned")
+        check(churned >= 6 * 400000, f"{churned} blocks churned")
         check(churned + 30 == heap["exact_calls"], f"{churned} and 30 of {heap['exact_calls']}")
         process.end()
 
