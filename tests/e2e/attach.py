@@ -305,7 +305,7 @@ def forks_and_execs():
         heap = heap_of(session.report(), process.pid)
         check_figure(heap, "hold_block", "space", 500)
         check_figure(heap, "child_block", "alloc_space", 0)
-        process.end()
+        check(process.end() == 0, "its own end")
         shell = subprocess.Popen(
             ["sh", "-c", "read x; exec sleep 2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -330,6 +330,8 @@ def daemon_killed():
         process.tell("churn 300000 100")
         check(code_of(process.pid) != code, "the patches are still there")
         daemon.start()
+        # Now that the parent has a session of its own to leave behind, too.
+        process.tell("fork")
         session = Session(daemon, os.path.join(directory, "o2"), "-p", str(process.pid))
         attached(daemon, process)
         process.tell("hold 4 100")

@@ -73,6 +73,10 @@ static void start_session(const struct attached_params *params)
 /* In a child: a private arena in place of the parent's ring. */
 static enum client_state leave_parents_session(struct attached_params *params)
 {
+    /* The filter of the parent's is the child's, too. */
+    if (system_calls_are_forbidden())
+        return CLIENT_CONNECTING;
+    client.control = NULL; /* lies in what goes */
     system_call(SYS_munmap, params->ring, params->ring_bytes);
     params->ring = params->ring_bytes = 0; /* nobody is to unmap what comes to stand there */
     client.data = NULL;
