@@ -89,6 +89,13 @@ static void take_exported(struct located *located, const struct tracee *tracee,
             take_function(located, (enum attached_function)i, names[i], symbol.address,
                           symbol.size);
     }
+    for (size_t i = 0; i < sizeof(jemalloc_names) / sizeof(jemalloc_names[0]); i++) {
+        enum attached_function function = jemalloc_names[i].function;
+        struct remote_symbol symbol;
+        if (located->functions[function].address == 0 &&
+            remote_symbol_find(tracee, object, jemalloc_names[i].name, &symbol))
+            take_function(located, function, jemalloc_names[i].name, symbol.address, symbol.size);
+    }
 }
 
 /* The first object that defines the function, or NULL. */
@@ -184,7 +191,7 @@ static enum attached_function function_of(const char *name, const char *prefix)
         if (strcmp(name, names[i]) == 0)
             return (enum attached_function)i;
     }
-    for (size_t i = 0; length > 0 && i < sizeof(jemalloc_names) / sizeof(jemalloc_names[0]); i++) {
+    for (size_t i = 0; i < sizeof(jemalloc_names) / sizeof(jemalloc_names[0]); i++) {
         if (strcmp(name, jemalloc_names[i].name) == 0)
             return jemalloc_names[i].function;
     }
@@ -221,6 +228,27 @@ static bool take_own(struct located *located, const struct own_symbols *own, con
     return true;
 }
 
+/* Where the allocator is the executable's own, but exported: what it does not export of it. */
+static void complete_own(struct located *located, const struct own_symbols *own)
+{
+    struct located found = *located;
+    bool is_own = false;
+    GElf_Sym symbol;
+    for (size_t i = 0; i < own->count; i++) {
+        const char *name = own_function(own, i, &symbol);
+        enum attached_function function = name != NULL ? function_of(name, "") : ATTACHED_FUNCTIONS;
+        if (function >= ATTACHED_DLCLOSE)
+            continue;
+        uint64_t address = own->base + symbol.st_value;
+        if (function == ATTACHED_MALLOC)
+            is_own = address == located->functions[ATTACHED_MALLOC].address;
+        else if (found.functions[function].address == 0)
+            take_function(&found, function, name, address, symbol.st_size);
+    }
+    if (is_own)
+        *located = found;
+}
+
 static bool locate_in_executable(struct located *located, const struct process *process,
                                  const struct tracee *tracee, bool has_malloc)
 {
@@ -232,6 +260,8 @@ static bool locate_in_executable(struct located *located, const struct process *
             found = take_own(located, &own, prefixes[i]);
         if (!found && !has_malloc)
             found = take_own(located, &own, "");
+        if (!found && has_malloc)
+            complete_own(located, &own);
     }
     own_symbols_close(&own);
     return found;

@@ -16,8 +16,8 @@
 #include <sys/prctl.h>
 
 #include "client/client.h"
+#include "client/elf_lookup.h"
 #include "client/module.h"
-#include "client/real.h"
 #include "client/system.h"
 #include "client/thread_slot.h"
 #include "client/unwind_stack.h"
@@ -31,8 +31,8 @@ HIDDEN long (*real_syscall)(long number, ...);
 
 static int (*real_prctl)(int option, ...);
 
-/* For the hooks and the assembler; idempotent. */
-HIDDEN void seccomp_hooks_resolve(void);
+/* For the hooks and the assembler; idempotent. At start-up, before there are threads. */
+HIDDEN __attribute__((constructor(101))) void seccomp_hooks_resolve(void);
 HIDDEN long hook_seccomp(long number, unsigned int operation, unsigned int flags, void *argument);
 
 /* A child of vfork shares our memory until it begins another program: its filter is not ours. One
@@ -119,6 +119,6 @@ void seccomp_hooks_resolve(void)
 {
     if (load_relaxed(&real_syscall) != NULL)
         return;
-    real_prctl = real_next("prctl");
-    store_release(&real_syscall, real_next("syscall"));
+    real_prctl = elf_lookup_next("prctl", 1).address;
+    store_release(&real_syscall, elf_lookup_next("syscall", 1).address);
 }

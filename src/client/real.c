@@ -53,7 +53,10 @@ static void *next_function(const char *name)
 
 void *real_next(const char *name)
 {
-    return next_function(name);
+    void *address = elf_lookup_next(name, 0).address;
+    /* Where the kernel does not let us look first, only an object that is unloaded just now is
+     * in the way. */
+    return address != NULL ? address : elf_lookup_next(name, 1).address;
 }
 
 /* Where the C library lacks the C23 or the ancient names, they are free. */

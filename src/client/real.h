@@ -70,7 +70,8 @@ void real_resolve(void) HIDDEN;
  * Never NULL. */
 void *real_cxx(enum cxx_function function) HIDDEN;
 
-/* The next definition of any function; NULL: there is none. */
+/* The next definition of any function; NULL: there is none. For those that may be of a library
+ * which came later than we. */
 void *real_next(const char *name) HIDDEN;
 
 /* File name of the object with the real malloc. */

@@ -271,6 +271,43 @@ def static_program():
             check(process.end() == 0, "its own end")
 
 
+def jemalloc():
+    """Its own functions beside malloc: what is released by them is not live any more."""
+    for name in ("jemalloc_calls", "jemalloc_calls_linked_in"):
+        if not os.path.exists(program(name)):
+            harness.skip("built without jemalloc")
+        with scene() as (daemon, directory):
+            process = Bare.__new__(Bare)
+            process.process = subprocess.Popen(
+                [program(name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+            )
+            process.pid = process.process.pid
+            process.tell("malloc 1 1")
+            session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+            attached(daemon, process)
+            for release in ("dallocx", "sdallocx"):
+                process.tell("malloc 1000 100")
+                process.tell(release)
+            process.tell("mallocx 1000 200")
+            process.tell("rallocx 300")
+            process.tell("dallocx")
+            process.tell("malloc 5 1000")
+            check(session.end() == 0, session.stderr)
+            heap = heap_of(session.report(), process.pid)
+            print(name, heap["exact_bytes"], heap["remark"])
+            check_figure(heap, "malloc_block", "alloc_space", 205000)
+            check_figure(heap, "malloc_block", "space", 5000)
+            check(process.end() == 0, f"{name}: its own end")
+    lines = b"malloc 1000 100\ndallocx\nmalloc 1000 100\nsdallocx\nmalloc 5 1000\n"
+    with tempfile.TemporaryDirectory() as directory:
+        output = os.path.join(directory, "o")
+        outcome = run(harness.host_command([program("jemalloc_calls")], output, 1), lines)
+        check(outcome.stdout == b"ok\n" * 5, f"preloaded: {outcome.status}")
+        heap = report_of(output)["heaps"][0]
+        check_figure(heap, "malloc_block", "alloc_space", 205000)
+        check_figure(heap, "malloc_block", "space", 5000)
+
+
 def namespaces():
     """In a mount and pid namespace of its own, with another root's files."""
     if os.geteuid() != 0:
@@ -301,6 +338,8 @@ def forks_and_execs():
         for _ in range(10):
             process.tell("fork")
         process.tell("hold 5 100")
+        # Now that the parent has a session of its own to leave behind, too.
+        process.tell("fork")
         session.end()
         heap = heap_of(session.report(), process.pid)
         check_figure(heap, "hold_block", "space", 500)
@@ -330,8 +369,6 @@ def daemon_killed():
         process.tell("churn 300000 100")
         check(code_of(process.pid) != code, "the patches are still there")
         daemon.start()
-        # Now that the parent has a session of its own to leave behind, too.
-        process.tell("fork")
         session = Session(daemon, os.path.join(directory, "o2"), "-p", str(process.pid))
         attached(daemon, process)
         process.tell("hold 4 100")
