@@ -453,6 +453,13 @@ static int attach_to(struct attach *attach, const struct attach_options *options
         }
         if (code == 0)
             code = enter_stopped(attach, options, tracee, &image, base, error);
+        if (code == -EEXIST) {
+            outcome->refusal = ATTACH_BUSY;
+            code = error_set(error, -EAGAIN,
+                             "process %d has mapped something meanwhile where the client was to "
+                             "come: try again",
+                             (int)attach->pid);
+        }
         if (code < 0) {
             for (size_t i = 0; i < tracee->thread_count; i++)
                 tracee->threads[i].moved = false;

@@ -33,7 +33,7 @@
 /* A thread in the wrong place for a moment, or one that waits in the kernel, is not the end of it.
  * An attempt may take a second, in which nothing else is done: at most a fifth of the time goes
  * there. */
-#define BUSY_DELAY_MS 20
+#define BUSY_DELAY_MS 2
 #define BUSY_DELAY_MAX_MS 5000
 #define BUSY_PATIENCE_MS 60000
 #define BUSY_REST 4
@@ -143,6 +143,27 @@ static void explain_failure(struct session *session, const struct process_info *
     session_note_absent(session, info, remark);
 }
 
+/* It is a zombie, or about to become one. */
+static bool has_ended(pid_t pid)
+{
+    char path[64], link[8];
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    return readlink(path, link, sizeof(link)) < 0 && (errno == ENOENT || errno == ESRCH);
+}
+
+/* It was wanted, and has ended before it could be attached to. */
+static void explain_ended(struct session *session, const struct reach_entry *entry, uint64_t now_ms)
+{
+    char remark[256];
+    struct process_info info = {.pid = entry->pid};
+    memcpy(info.comm, entry->comm, sizeof(info.comm));
+    snprintf(remark, sizeof(remark),
+             "It ended within %llu ms, before the profiler could attach to it. With the library "
+             "preloaded (heap_profile host or shell) so short a life is profiled whole.",
+             (unsigned long long)(now_ms - entry->seen_ms) + 1);
+    session_note_absent(session, &info, remark);
+}
+
 /* What is done about a process that the session wants and may have. */
 static enum reach_state attach_or_wait(struct server *server, struct session *session,
                                        const struct process_info *info,
@@ -161,7 +182,9 @@ static enum reach_state attach_or_wait(struct server *server, struct session *se
         return REACH_LOADING;
     if (code == -EAGAIN && age_ms < BUSY_PATIENCE_MS)
         return REACH_BUSY;
-    if (code < 0)
+    if (code < 0 && !entry->running && has_ended(info->pid))
+        explain_ended(session, entry, clock_read_ms(CLOCK_MONOTONIC));
+    else if (code < 0)
         explain_failure(session, info, entry, age_ms, &error);
     return REACH_DONE;
 }
@@ -191,19 +214,6 @@ static enum reach_state reach_process(struct server *server, struct session *ses
         return REACH_DONE;
     }
     return attach_or_wait(server, session, info, entry, now_ms);
-}
-
-/* It was wanted, and has ended before it could be attached to. */
-static void explain_ended(struct session *session, const struct reach_entry *entry, uint64_t now_ms)
-{
-    char remark[256];
-    struct process_info info = {.pid = entry->pid};
-    memcpy(info.comm, entry->comm, sizeof(info.comm));
-    snprintf(remark, sizeof(remark),
-             "It ended within %llu ms, before the profiler could attach to it. With the library "
-             "preloaded (heap_profile host or shell) so short a life is profiled whole.",
-             (unsigned long long)(now_ms - entry->seen_ms) + 1);
-    session_note_absent(session, &info, remark);
 }
 
 /* Until the next attempt, after one that took so long. */
