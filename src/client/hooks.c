@@ -41,14 +41,14 @@ void free_aligned_sized(void *memory, size_t alignment, size_t size);
 
 /* --- hot --- */
 
-EXPORT void *malloc(size_t size)
+EXPORT_HOT void *malloc(size_t size)
 {
     if (likely(client_count(size)))
         return real.malloc(size);
     return entry_malloc(size);
 }
 
-EXPORT void *calloc(size_t count, size_t size)
+EXPORT_HOT void *calloc(size_t count, size_t size)
 {
     size_t total;
     if (likely(!__builtin_mul_overflow(count, size, &total) && client_count(total)))
@@ -56,7 +56,7 @@ EXPORT void *calloc(size_t count, size_t size)
     return entry_calloc(count, size);
 }
 
-EXPORT void *realloc(void *memory, size_t size)
+EXPORT_HOT void *realloc(void *memory, size_t size)
 {
     /* NULL reads as "might hold" (a free place holds 0), and is looked at apart. */
     if (likely((memory == NULL || !live_set_might_hold(&sample_live_set, (uintptr_t)memory)) &&
@@ -101,7 +101,7 @@ EXPORT void *pvalloc(size_t size)
     return entry_pvalloc(size);
 }
 
-EXPORT void free(void *memory)
+EXPORT_HOT void free(void *memory)
 {
     if (unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)))
         sample_free(memory);

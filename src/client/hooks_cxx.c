@@ -34,7 +34,7 @@ static void *allocate_slowly(enum cxx_function function, size_t size, size_t sec
     EXPORT void *symbol parameters;                                                                \
     HIDDEN void *slow_##symbol(size_t size, size_t b, const void *c,                               \
                                const struct unwind_registers *caller);                             \
-    EXPORT void *symbol parameters                                                                 \
+    EXPORT_HOT void *symbol parameters                                                             \
     {                                                                                              \
         if (likely(!real.cxx_allocates || client_count(size)))                                     \
             return ((cxx_allocate)real_function(form))(size, (size_t)(second), (third));           \
@@ -77,7 +77,7 @@ static inline void note_release(const void *memory)
 
 #define CXX_RELEASE(symbol, form)                                                                  \
     EXPORT void symbol(void *memory, size_t b, size_t c);                                          \
-    EXPORT void symbol(void *memory, size_t b, size_t c)                                           \
+    EXPORT_HOT void symbol(void *memory, size_t b, size_t c)                                       \
     {                                                                                              \
         note_release(memory);                                                                      \
         ((cxx_release)real_function(form))(memory, b, c);                                          \

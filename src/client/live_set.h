@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/arch/words.h"
 #include "wire/barrier.h"
 
 #define LIVE_SET_LINE_PLACES 15
@@ -97,6 +98,12 @@ static inline uint8_t *live_set_counter(const struct live_set *set, uint64_t add
     return &set->counters[(line << 6 | place) & (LIVE_SET_COUNTERS - 1)];
 }
 
+/* Asks for the cache line that an insertion of the address will take. */
+static inline void live_set_prefetch(const struct live_set *set, uint64_t address)
+{
+    __builtin_prefetch(live_set_line(set, address), 1);
+}
+
 /* Whether one of the line's words is this place: its count of overflows may be, too. */
 static inline bool live_set_line_has(const struct live_set_line *line, uint32_t place)
 {
@@ -106,13 +113,10 @@ static inline bool live_set_line_has(const struct live_set_line *line, uint32_t 
         has |= load_relaxed(&line->place[i]) == place;
     return has;
 #else
-    /* Four words at a time. Each word is as good as an atomic load of it. */
-    typedef uint32_t quad __attribute__((vector_size(16), may_alias));
-    typedef uint64_t pair __attribute__((vector_size(16)));
-    const volatile quad *words = (const volatile quad *)line;
-    pair equal = (pair)((words[0] == place) | (words[1] == place) | (words[2] == place) |
-                        (words[3] == place));
-    return (equal[0] | equal[1]) != 0;
+    /* Each word is as good as an atomic load of it. */
+    const volatile arch_words *words = (const volatile arch_words *)line;
+    return arch_words_any((arch_words)((words[0] == place) | (words[1] == place) |
+                                       (words[2] == place) | (words[3] == place)));
 #endif
 }
 

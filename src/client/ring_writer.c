@@ -149,6 +149,15 @@ static bool daemon_is_gone(void)
     return now > beat && now - beat > HEARTBEAT_LOST_MS;
 }
 
+void ring_writer_prefetch(const struct ring_thread *thread)
+{
+    const union record_header *next = record_at(load_relaxed(&client.control->reserved));
+    __builtin_prefetch(next, 1);
+    __builtin_prefetch((const char *)next + 64, 1);
+    __builtin_prefetch(&client.control->consumed);
+    __builtin_prefetch(&open_records[slot_of(thread)], 1);
+}
+
 static bool has_space(uint64_t reserved, uint32_t length)
 {
     /* Acquire: the daemon zeroed the memory before it gave it back. */

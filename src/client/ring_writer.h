@@ -29,6 +29,10 @@ int ring_writer_init(void);
  */
 void *ring_writer_reserve(struct ring_thread *thread, uint32_t length);
 
+/* Asks for the cache lines that the next record will take: another processor has read and
+ * cleared them since, so they are far. To be called as early as a record is known to come. */
+void ring_writer_prefetch(const struct ring_thread *thread);
+
 /* Publishes it. False: the daemon has stepped over it, and it is counted as lost. */
 bool ring_writer_commit(struct ring_thread *thread, void *record, enum record_type type);
 

@@ -294,6 +294,9 @@ static void account_allocation(const void *memory, size_t size,
     }
     uint32_t drawn_by = thread->rule, index = adaptive_index();
     if (sampler_count(thread, size, adaptive_rule(drawn_by), adaptive_rule(index))) {
+        /* They come while the stack is walked. */
+        live_set_prefetch(&sample_live_set, (uintptr_t)memory);
+        ring_writer_prefetch(thread);
         thread->rule = (uint16_t)index;
         record_allocation(thread, (uintptr_t)memory, size, drawn_by, caller);
         adaptive_look(thread);
