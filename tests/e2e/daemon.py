@@ -1054,11 +1054,12 @@ def newcomers_told_of():
         for pid in shares:
             heap = heap_of(report, pid)
             check(heap is not None, f"process {pid} was missed")
-            check("ms after it began" in (heap or {"remark": ""})["remark"], f"{heap}")
+            remark = (heap or {"remark": ""})["remark"]
+            check("The profiler attached" in remark and "ms after it began" in remark, remark)
             shares[pid] *= steps_seen(heap)
         print("shares of the steps:", sorted(shares.values()))
-        # The best of them: others share the processors.
-        check(max(shares.values()) > 0.9, f"shares of the steps that were seen: {shares}")
+        # The best of them, and far from what is usual (0.98): others share the processors.
+        check(max(shares.values()) > 0.5, f"shares of the steps that were seen: {shares}")
 
 
 def newcomers_by_polling():

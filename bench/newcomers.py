@@ -1,0 +1,124 @@
+#!/usr/bin/python3
+"""What a program that begins during a session loses before it is attached to, and what an exec costs
+the daemon.
+
+    bench/newcomers.py      HEAPPROFD_BUILD names the build directory
+
+Prints both where the kernel tells of programs that begin, and (as root) where it does not: in another
+network namespace. Uses run directories of its own.
+"""
+
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
+TOOL = os.path.join(BUILD, "heap_profile")
+DAEMON = os.path.join(BUILD, "heapprofd")
+STEPPER = os.path.join(BUILD, "tests", "programs", "stepper")
+ROUNDS, STEPS, EXECS = 21, 200, 2000
+ATTACHED = re.compile(r"attached (?:up to )?([\d.]+) ms after it began")
+
+
+def cpu_ms(pid):
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+
+
+class Scene:
+    """A daemon with one session that is after programs of a name."""
+
+    def __init__(self, directory, name, wrapper):
+        self.output = os.path.join(directory, "o")
+        self.environment = {**os.environ, "HEAPPROFD_RUN_DIR": os.path.join(directory, "run")}
+        self.daemon = subprocess.Popen(
+            [*wrapper, DAEMON], env=self.environment, stderr=subprocess.DEVNULL
+        )
+        while self.status() is None:
+            time.sleep(0.01)
+        self.session = subprocess.Popen(
+            [TOOL, "-i", "1", "-n", name, "-o", self.output],
+            env=self.environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        )
+        self.session.stderr.readline()
+
+    def status(self):
+        outcome = subprocess.run(
+            [TOOL, "status", "--json"], env=self.environment, capture_output=True
+        )
+        return json.loads(outcome.stdout) if outcome.returncode == 0 else None
+
+    def end(self):
+        self.session.send_signal(2)
+        self.session.communicate()
+        self.daemon.terminate()
+        self.daemon.wait()
+        if not os.path.exists(os.path.join(self.output, "raw-trace")):
+            return []
+        report = subprocess.run([TOOL, "report", "--json", self.output], capture_output=True)
+        return json.loads(report.stdout)["heaps"] if report.returncode == 0 else []
+
+
+def measure_start(wrapper):
+    """Milliseconds until each was attached to, and the shares of their steps that were seen."""
+    missed, shares, made = [], [], {}
+    with tempfile.TemporaryDirectory() as directory:
+        name = f"bench{os.getpid()}"
+        program = shutil.copy(STEPPER, os.path.join(directory, name))
+        scene = Scene(directory, name, wrapper)
+        for _ in range(ROUNDS):
+            stepper = subprocess.Popen([program, str(STEPS)], stdout=subprocess.DEVNULL)
+            stepper.wait()
+            made[stepper.pid] = STEPS
+        for heap in scene.end():
+            found = ATTACHED.search(heap["remark"])
+            if found:
+                missed.append(float(found.group(1)))
+                shares.append(heap["total"]["alloc_objects"]["estimate"] / made[heap["pid"]])
+    return missed, shares
+
+
+def measure_exec(wrapper):
+    """Microseconds of the daemon's time for an exec of no interest."""
+    with tempfile.TemporaryDirectory() as directory:
+        scene = Scene(directory, "nobody_has_this_name", wrapper)
+        pid = scene.status()["pid"]
+        before = cpu_ms(pid)
+        began = time.monotonic()
+        subprocess.run(["sh", "-c", f"i=0; while [ $i -lt {EXECS} ]; do /bin/true; i=$((i+1)); done"])
+        busy, seconds = cpu_ms(pid) - before, time.monotonic() - began
+        before = cpu_ms(pid)
+        time.sleep(seconds)
+        idle = cpu_ms(pid) - before
+        scene.end()
+    return max(busy - idle, 0) * 1000 / EXECS
+
+
+def main():
+    subprocess.run(["ninja", "-C", BUILD, "tests/programs/stepper"], check=True,
+                   stdout=subprocess.DEVNULL)
+    print("| programs that begin | attached after, median | at the most | steps seen | an exec costs |")
+    print("|---|---|---|---|---|")
+    for what, wrapper in (("told of", ()), ("looked for", ("unshare", "--net"))):
+        if wrapper and os.geteuid() != 0:
+            continue
+        missed, shares = measure_start(wrapper)
+        cost = measure_exec(wrapper)
+        if not missed:
+            print(f"| {what} | none of {ROUNDS} was attached to | | | {cost:.0f} us |")
+            continue
+        print(
+            f"| {what} | {statistics.median(missed):.1f} ms | {max(missed):.1f} ms "
+            f"| {statistics.median(shares):.1%} in {len(missed)} of {ROUNDS} | {cost:.0f} us |"
+        )
+
+
+if __name__ == "__main__":
+    main()
