@@ -5,6 +5,7 @@
 #include "client/system.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 
 #ifdef HEAPPROFD_ATTACHED
@@ -18,6 +19,9 @@
  * a piece as a whole when its end is missing. */
 #define READ_PIECES 8
 
+/* Tables from this size on are looked at as sparse. */
+#define SPARSE_BYTES (4u << 20)
+
 #ifdef HEAPPROFD_ATTACHED
 bool system_calls_are_forbidden(void)
 {
@@ -27,13 +31,34 @@ bool system_calls_are_forbidden(void)
 uint32_t system_is_restricted;
 #endif
 
+/* Whether the kernel fills and locks new memory at once: the program has called
+ * mlockall(MCL_FUTURE). */
+static bool new_memory_is_locked(void)
+{
+    uint8_t resident = 0;
+    long page = system_call(SYS_mmap, 0, SYSTEM_PAGE_BYTES, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page < 0 && page > -4096)
+        return false;
+    system_call(SYS_mincore, page, SYSTEM_PAGE_BYTES, &resident);
+    system_call(SYS_munmap, page, SYSTEM_PAGE_BYTES);
+    return (resident & 1) != 0;
+}
+
 void *system_map_wiped(size_t bytes)
 {
-    long mapped = system_call(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
+    /* Of a sparse table most pages are never touched. What cannot be accessed is not filled, and
+     * what is not locked does not count against what the program may lock. */
+    bool unlock = bytes >= SPARSE_BYTES && new_memory_is_locked();
+    int protection = PROT_READ | PROT_WRITE;
+    long mapped = system_call(SYS_mmap, 0, bytes, unlock ? PROT_NONE : protection,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped < 0 && mapped > -4096)
         return NULL;
-    if (system_call(SYS_madvise, mapped, bytes, MADV_WIPEONFORK) < 0) {
+    if (unlock)
+        system_call(SYS_munlock, mapped, bytes);
+    if (system_call(SYS_madvise, mapped, bytes, MADV_WIPEONFORK) < 0 ||
+        (unlock && system_call(SYS_mprotect, mapped, bytes, protection) < 0)) {
         system_call(SYS_munmap, mapped, bytes);
         return NULL;
     }
@@ -56,7 +81,12 @@ void system_unmap(void *memory, size_t bytes)
 
 void system_wipe(void *memory, size_t bytes)
 {
-    system_call(SYS_madvise, memory, bytes, MADV_DONTNEED);
+    if (system_call(SYS_madvise, memory, bytes, MADV_DONTNEED) == 0)
+        return;
+    /* Locked memory keeps its pages (mlockall). */
+    uint64_t *words = memory;
+    for (size_t i = 0; i < bytes / sizeof(*words); i++)
+        store_relaxed(&words[i], 0);
 }
 
 /* At most READ_PIECES pages of the wanted range; what the kernel said. */

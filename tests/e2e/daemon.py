@@ -10,6 +10,7 @@ that every figure is known.
 import contextlib
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -263,6 +264,27 @@ def reinit_after_session():
             output = os.path.join(directory, f"o{round_number}")
             session = Session(daemon, output, "-p", str(process.pid))
             joined(daemon, process)
+            process.tell(f"hold {round_number + 1} 1000")
+            session.end()
+            heap = heap_of(session.report(), process.pid)
+            check_figure(heap, "hold_block", "alloc_objects", round_number + 1)
+            process.tell("drop")
+        check(process.end() == 0, "its own end")
+
+
+def reinit_of_locked_memory():
+    """Locked memory (mlockall) does not let go of its pages, nor of what they held."""
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        process.tell("lock")
+        for round_number in range(4):
+            output = os.path.join(directory, f"o{round_number}")
+            session = Session(daemon, output, "-p", str(process.pid))
+            joined(daemon, process)
+            if round_number == 0:
+                with open(f"/proc/{process.pid}/status") as status:
+                    resident = int(re.search(r"VmRSS:\s+(\d+)", status.read())[1])
+                check(resident < 60000, f"locked, with empty tables: {resident} kB in memory")
             process.tell(f"hold {round_number + 1} 1000")
             session.end()
             heap = heap_of(session.report(), process.pid)

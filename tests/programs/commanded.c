@@ -10,6 +10,7 @@
  *   forbid WORD N...   these system calls get that verdict of a filter (seccomp) from now on,
  *                      by prctl()
  *   permit WORD N...   all but these, by syscall()
+ *   lock               keeps all its memory, that it has and will have, from being paged (mlockall)
  *   probe              asks for filters that the kernel refuses
  *
  * WORD is kill, trap or errno.
@@ -21,6 +22,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -174,6 +176,8 @@ int main(void)
             fork_child();
         else if (strcmp(verb, "exec") == 0)
             become(line);
+        else if (strcmp(verb, "lock") == 0 && mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+            _exit(96);
         else if (strcmp(verb, "probe") == 0)
             probe_filters();
         else if (sscanf(line, "forbid %7s", word) == 1)
