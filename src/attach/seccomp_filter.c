@@ -64,6 +64,7 @@ static const struct {
     {SYS_kill, "kill", BEARABLE, {0}},
     {SYS_prctl, "prctl", BEARABLE, {PR_GET_NAME}},
     {SYS_prlimit64, "prlimit64", BEARABLE, {0, RLIMIT_AS}},
+    {SYS_prlimit64, "prlimit64", BEARABLE, {0, RLIMIT_DATA}},
     {SYS_sigaltstack, "sigaltstack", BEARABLE, {0}},
     {SYS_sched_yield, "sched_yield", BEARABLE, {0}},
     {SYS_clock_gettime, "clock_gettime", BEARABLE, {CLOCK_MONOTONIC}},

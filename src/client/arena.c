@@ -22,12 +22,18 @@ static bool failed(long mapped)
     return mapped < 0 && mapped > -4096;
 }
 
-/* What it held goes back to the kernel, what its addresses mean is nothing. */
+/* What it held goes back to the kernel. Where threads count stays in place, and means nothing. */
 static void retire(uint32_t index)
 {
-    if (arenas[index].base != 0)
-        system_call(SYS_mmap, arenas[index].base, arenas[index].bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    uintptr_t base = arenas[index].base;
+    size_t bytes = arenas[index].bytes;
+    if (base == 0)
+        return;
+    system_call(SYS_mmap, base, RING_DATA_OFFSET, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    arenas[index].bytes = RING_DATA_OFFSET;
+    if (bytes > RING_DATA_OFFSET)
+        system_call(SYS_munmap, base + RING_DATA_OFFSET, bytes - RING_DATA_OFFSET);
 }
 
 static void move_to(uintptr_t base, uint64_t data_bytes)

@@ -27,17 +27,18 @@ _Static_assert(LINES_MIN >= 1 << LIVE_SET_HIGH_BITS, "a line's index tells an ad
 
 /* --- memory --- */
 
-static bool address_space_is_limited(void)
+static bool is_limited(int resource)
 {
     struct rlimit64 limit;
-    long result = system_call(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit);
+    long result = system_call(SYS_prlimit64, 0, resource, NULL, &limit);
     return result == 0 && limit.rlim_cur != RLIM64_INFINITY;
 }
 
 static struct live_set_line *map_lines(uint64_t interval_bytes, uint32_t *count)
 {
     *count = interval_bytes <= DETAILED_INTERVAL_MAX ? LINES_DETAILED : LINES;
-    if (address_space_is_limited())
+    /* The kernel counts private memory as data, touched or not. */
+    if (is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA))
         *count = LINES_MIN;
     struct live_set_line *lines = system_map_wiped(*count * sizeof(*lines));
     if (lines == NULL && *count > LINES_MIN) {

@@ -61,8 +61,10 @@ def simple(name, *arguments, **options):
 def limits_from_start():
     """Limits that stand before the program begins: it runs as without us, profiled or not."""
     limits = program("limits")
-    for limit in ("ulimit -v 40000", "ulimit -n 4", "ulimit -s 64"):
-        command = ["/bin/sh", "-c", f"{limit}; exec {limits} files"]
+    for limit, what in (("-v 40000", "files"), ("-d 28000", "data"), ("-n 4", "files"),
+                        ("-s 64", "files")):
+        limit = f"ulimit {limit}"
+        command = ["/bin/sh", "-c", f"{limit}; exec {limits} {what}"]
         for interval in (1, 4096):
             bare = harness.run(command)
             ours, _ = harness.profile(command, interval)

@@ -1,5 +1,6 @@
 /* Lowers its own limits and goes on: no memory beyond what it has ("memory"), no descriptors at all
- * ("files"). Allocations that do not fit fail as they do for anybody. */
+ * ("files"). Allocations that do not fit fail as they do for anybody. With "data" it only holds
+ * 8 MiB, within whatever limit it was started with. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 
 #include "truth.h"
 
-enum { BLOCKS = 2000 };
+enum { BLOCKS = 2000, LARGE_BLOCKS = 32, LARGE_BYTES = 256 << 10 };
 
 static CALLSITE void *allocate_within(size_t size)
 {
@@ -26,9 +27,19 @@ static void limit(int resource, rlim_t value)
     require(!setrlimit(resource, &limit));
 }
 
+static int hold_data(void)
+{
+    for (int i = 0; i < LARGE_BLOCKS; i++)
+        require(allocate_within(LARGE_BYTES));
+    truth("allocate_within", LARGE_BLOCKS * LARGE_BYTES, LARGE_BLOCKS);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     require(argc == 2);
+    if (!strcmp(argv[1], "data"))
+        return hold_data();
     void *room = malloc(4 << 20);
     require(room);
     memset(room, 1, 4 << 20);
