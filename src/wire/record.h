@@ -4,8 +4,10 @@
  *
  * Order: a MODULE comes before the first STACK with a frame in it, a STACK
  * before the first ALLOC that names it, a THREAD before the first ALLOC or FREE
- * of its slot. After MODULES_RESET all modules and stacks are forgotten and
- * sent anew (a library was unloaded, its addresses may come to mean another).
+ * of its slot, a HEAP before the first record with its index, an INTERVAL before the first ALLOC
+ * with its index, a NAME and a CONTEXT before the first TAGGED_ALLOC that names them. After
+ * MODULES_RESET all modules and stacks are forgotten and sent anew (a library was unloaded, its
+ * addresses may come to mean another).
  */
 #ifndef HEAPPROFD_WIRE_RECORD_H
 #define HEAPPROFD_WIRE_RECORD_H
@@ -25,6 +27,9 @@ enum record_type {
     RECORD_HEAP = 9,
     RECORD_INTERVAL = 10,
     RECORD_ABANDONED = 11, /* its writer was left by a jump: nothing in it counts */
+    RECORD_TAGGED_ALLOC = 12,
+    RECORD_NAME = 13,
+    RECORD_CONTEXT = 14,
 };
 
 /* Read and written as one 64-bit word. */
@@ -41,20 +46,52 @@ union record_header {
 /* Set in record_alloc.flags. */
 enum record_alloc_flag {
     RECORD_ALLOC_LOST_FREE = 1, /* not in the live set: no FREE will come */
+    RECORD_ALLOC_WEIGHED = 2,   /* the program sampled it itself: size is all that it stands for,
+                                   one allocation, certain */
 };
 
 /* A sampled allocation, sent after the allocator returned it. An address that
  * is still live for the daemon counts as freed first. */
 struct record_alloc {
     union record_header header;
-    uint64_t address;
-    uint64_t size;     /* bytes as requested */
-    uint64_t stack;    /* hash of a STACK sent before; 0: no stack could be had */
+    uint64_t
+        address;    /* of other heaps than malloc's: whatever number the program gave, 0 included */
+    uint64_t size;  /* bytes as requested */
+    uint64_t stack; /* hash of a STACK sent before; 0: no stack could be had */
     uint32_t time_ms;  /* since the session's start, CLOCK_MONOTONIC_COARSE */
     uint32_t ordinal;  /* the thread's count of allocation calls, this one included, mod 2^32 */
     uint32_t interval; /* index of the INTERVAL in force; 0 is the session's first */
     uint32_t flags;    /* enum record_alloc_flag */
 };
+
+/* A sampled allocation that was made in a context, or is of a named type. */
+struct record_tagged_alloc {
+    struct record_alloc alloc;
+    uint64_t type;    /* hash of a NAME sent before; 0: none */
+    uint64_t context; /* hash of a CONTEXT sent before; 0: none */
+};
+
+/* What a type or a context is called. Never forgotten while the session lasts; may come again. */
+struct record_name {
+    union record_header header;
+    uint64_t hash; /* of the bytes; never 0 */
+    uint32_t length;
+    uint32_t pad;
+    uint8_t bytes[]; /* UTF-8 as a rule, not terminated */
+};
+
+#define RECORD_NAME_BYTES_MAX 1024
+
+/* The scopes that a thread is in, innermost first, by the hashes of their NAMEs. */
+struct record_context {
+    union record_header header;
+    uint64_t hash; /* of names; never 0 */
+    uint32_t count;
+    uint32_t pad;
+    uint64_t names[];
+};
+
+#define RECORD_CONTEXT_NAMES_MAX 256
 
 /* A sampled allocation is freed: sent before the allocator gets it back. */
 struct record_free {
@@ -121,7 +158,9 @@ struct record_interval {
 struct record_heap {
     union record_header header; /* header.heap: its index */
     uint64_t interval_bytes;
-    char name[64]; /* terminated */
+    char name[64];     /* terminated */
+    uint32_t interval; /* index of the INTERVAL that is the heap's own, sent before */
+    uint32_t pad;
 };
 
 #endif

@@ -3,9 +3,12 @@
  *
  * One memfd per process, made and sealed by the daemon, mapped by both:
  *
- *   offset 0            struct ring_control          one page
- *   RING_THREADS_OFFSET struct ring_thread[]         one cache line a thread
- *   RING_DATA_OFFSET    records, data_bytes long     mapped twice in a row, so
+ *   offset 0               struct ring_control       one page
+ *   RING_HEAPS_OFFSET      struct ring_heaps         which heaps are wanted
+ *   RING_THREADS_OFFSET    struct ring_thread[]      one cache line a thread
+ *   RING_HEAP_LINES_OFFSET struct ring_thread[]      one cache line for each thread and
+ *                                                    heap other than malloc's
+ *   RING_DATA_OFFSET       records, data_bytes long  mapped twice in a row, so
  *                                                    that a record never wraps
  *
  * Producing is reserve, fill, commit, as in the kernel's BPF ring buffer:
@@ -28,7 +31,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC UINT32_C(0x48505244) /* "HPRD" */
-#define RING_VERSION 1
+#define RING_VERSION 2
 
 #define RING_DATA_BYTES_MIN 8192u
 #define RING_DATA_BYTES_MAX (512u << 20)
@@ -37,8 +40,19 @@
 /* Slots are reused once their thread is gone; one more thread at once than
  * this is counted in RING_LOST_NO_THREAD_SLOT and not profiled. */
 #define RING_THREADS_MAX 16384u
-#define RING_THREADS_OFFSET 4096u
-#define RING_DATA_OFFSET (RING_THREADS_OFFSET + RING_THREADS_MAX * 64u)
+#define RING_HEAPS_OFFSET 4096u
+#define RING_HEAPS_BYTES 20480u
+#define RING_THREADS_OFFSET (RING_HEAPS_OFFSET + RING_HEAPS_BYTES)
+
+/* Lines are given out as threads come to a heap, and stay with the thread's slot and the heap. */
+#define RING_HEAP_LINES_MAX 16384u
+#define RING_HEAP_LINES_OFFSET (RING_THREADS_OFFSET + RING_THREADS_MAX * 64u)
+
+#define RING_DATA_OFFSET (RING_HEAP_LINES_OFFSET + RING_HEAP_LINES_MAX * 64u)
+
+/* Heap 0 is libc.malloc; those that programs register count from 1. */
+#define RING_HEAPS_MAX 256u
+#define RING_HEAP_NAME_BYTES 64u /* with its end */
 
 /* No thread has this id (the kernel's limit is 2^22). */
 #define RING_THREAD_CLAIMED UINT32_C(0xffffffff)
@@ -90,6 +104,7 @@ struct ring_control {
     uint64_t blocked_us;                   /* time that threads spent waiting for space */
     uint64_t retired_calls, retired_bytes; /* totals of threads that are gone */
     uint64_t lost[RING_LOSS_COUNT];        /* indexed by enum ring_loss */
+    uint32_t heap_lines_used;              /* lines [0, heap_lines_used) may be in use */
     uint32_t
         restricted; /* 1: the process has a filter of system calls, and the client makes none */
 };
@@ -116,7 +131,24 @@ struct ring_thread {
     uint32_t inside;  /* 1 while the thread accounts a sample: nothing may change under it */
 };
 
-_Static_assert(sizeof(struct ring_control) <= RING_THREADS_OFFSET, "control fits its page");
+/*
+ * Which heaps the session wants, written by the daemon before the fd is sent. A heap that is named
+ * here has that interval; any other one has other_interval_bytes. 0: it is not profiled. The line
+ * of a heap is a struct ring_thread whose `tid` is the heap's index, and whose `samples` is the
+ * slot.
+ */
+struct ring_heaps {
+    uint64_t other_interval_bytes;
+    uint32_t count;
+    uint32_t pad;
+    struct ring_heap_rule {
+        uint64_t interval_bytes;
+        char name[RING_HEAP_NAME_BYTES]; /* terminated */
+    } rules[RING_HEAPS_MAX];
+};
+
+_Static_assert(sizeof(struct ring_control) <= RING_HEAPS_OFFSET, "control fits its page");
+_Static_assert(sizeof(struct ring_heaps) <= RING_HEAPS_BYTES, "the heaps fit their pages");
 _Static_assert(sizeof(struct ring_thread) == 64, "one cache line a thread");
 
 #endif
