@@ -94,8 +94,7 @@ void server_remove_session(struct server *server, struct session *session)
 
 /* --- who comes --- */
 
-/* A new program allocates most at its start. */
-static void look_soon(struct server *server)
+void server_look_soon(struct server *server)
 {
     server->look_delay_ms = 1;
     server->look_ms = clock_read_ms(CLOCK_MONOTONIC) + 1;
@@ -129,7 +128,7 @@ static int answer_hello(void *context, pid_t pid, uid_t uid, const struct handsh
         verdict = session_hello(session, &info, uid, hello, reply, memfd);
         answered |= verdict >= 0;
         if (verdict == 1) {
-            look_soon(server);
+            server_look_soon(server);
             /* The end of a command is watched for by whoever started it. */
             if (pid != session->command_pid)
                 server_watch(server, session_find(session, pid)->pidfd);

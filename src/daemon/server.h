@@ -56,6 +56,9 @@ int server_watch(const struct server *server, int fd);
 int server_add_session(struct server *server, struct session *session);
 void server_remove_session(struct server *server, struct session *session);
 
+/* A new program is there: it allocates most at its start. */
+void server_look_soon(struct server *server);
+
 /* Does what is due, waits for what comes next, and deals with it. */
 void server_step(struct server *server);
 

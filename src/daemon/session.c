@@ -304,6 +304,17 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
     return 1;
 }
 
+static int may_profile_still(const struct session *session, pid_t pid, struct error *error)
+{
+    struct process_info info;
+    int code = process_info_read(&info, pid);
+    if (code < 0)
+        return error_set(error, code, "process %d has ended", (int)pid);
+    code = session_may_profile(session, &info, error);
+    process_info_clear(&info);
+    return code;
+}
+
 int session_attach(struct session *session, pid_t pid, int *pidfd, struct error *error)
 {
     struct process_info info;
@@ -322,6 +333,10 @@ int session_attach(struct session *session, pid_t pid, int *pidfd, struct error 
     fill_reply(session, target, &reply);
     code = target_attach(target, ring_fd, &reply, error);
     close(ring_fd);
+    /* Between the caller's look at it and now it may have begun a program that the session's owner
+     * has no right to. From here on an exec takes away what we put in. */
+    if (code == 0)
+        code = may_profile_still(session, pid, error);
     if (code < 0) {
         session->profiled--;
         session->had.count = had_before;

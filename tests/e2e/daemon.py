@@ -967,6 +967,46 @@ def setuid_program():
         process.stdout.close()
 
 
+def setuid_program_meanwhile():
+    """A program that becomes one with more rights in the moment in which it is attached to: that one
+    is no business of the user who asked."""
+    need_root()
+    with scene() as (daemon, directory):
+        reachable(directory)
+        name = "becomes_root"
+        os.mkdir(os.path.join(directory, "s"))
+        own, privileged = os.path.join(directory, name), os.path.join(directory, "s", name)
+        for path in (own, privileged):
+            shutil.copy(program("commanded"), path)
+        os.chmod(privileged, 0o4755)
+        output = os.path.join(directory, "bob")
+        os.mkdir(output)
+        os.chown(output, BOB, BOB)
+        session = subprocess.Popen(
+            [TOOL, "-i", "1", "-n", name, "-o", output],
+            env=daemon.environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, **as_user(BOB),
+        )
+        session.stderr.readline()
+        for number in range(120):
+            process = subprocess.Popen(
+                [own], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, **as_user(BOB)
+            )
+            time.sleep(number % 30 / 10000)
+            process.stdin.write(f"exec {privileged}\n".encode())
+            process.stdin.flush()
+            time.sleep(0.01)
+            process.stdin.write(b"hold 100 10\n")
+            process.stdin.close()
+            check(process.wait(PATIENCE) == 0, "its own end")
+        session.send_signal(signal.SIGINT)
+        session.communicate(timeout=PATIENCE)
+        heaps = report_of(output)["heaps"]
+        check(any("rights" in h["remark"] or "another user" in h["remark"] for h in heaps),
+              "some were seen, and refused")
+        seen = [heap["pid"] for heap in heaps if figure(heap, "hold_block", "alloc_objects") > 0]
+        check(not seen, f"profiled without the right to: {seen}")
+
+
 def a_lie_about_the_pid():
     """Who says hello, the kernel knows."""
     need_root()
