@@ -49,6 +49,7 @@ struct walk {
 int unwind_init(void)
 {
     module_init();
+    unwind_stack_init();
     return rule_init();
 }
 

@@ -18,6 +18,10 @@
 /* Where the initial stack ends, by the loader; absent elsewhere than in glibc. */
 extern void *__libc_stack_end __attribute__((weak));
 
+/* The initial thread's control block lies beside the libraries, not on top of its stack: what
+ * reaches from another stack up to there is none. 0: not known. */
+static uintptr_t initial_control_block;
+
 /* process_vm_readv is forbidden here (seccomp): found out once. */
 static uint32_t copying_forbidden;
 
@@ -91,6 +95,19 @@ static bool home_extends(struct unwind_stack_bounds *bounds, uintptr_t sp)
     return true;
 }
 
+static bool runs_initial_thread(void)
+{
+    return system_call(SYS_gettid) == system_call(SYS_getpid);
+}
+
+/* A child that another thread has forked keeps that one's stack, and control block upon it. */
+static bool control_block_ends_stack(void)
+{
+    if (initial_control_block != 0)
+        return arch_thread_pointer() != initial_control_block;
+    return !runs_initial_thread();
+}
+
 static bool home_find(struct unwind_stack_bounds *bounds, uintptr_t sp)
 {
     if (bounds->high != 0)
@@ -101,11 +118,17 @@ static bool home_find(struct unwind_stack_bounds *bounds, uintptr_t sp)
     uintptr_t initial = &__libc_stack_end != NULL ? (uintptr_t)__libc_stack_end : 0;
     if (home_reaches(bounds, sp, page_down(initial + PAGE_BYTES - 1)))
         return true;
-    if (home_reaches(bounds, sp, arch_thread_pointer()))
+    if (control_block_ends_stack() && home_reaches(bounds, sp, arch_thread_pointer()))
         return true;
     bounds->away_low = low;
     bounds->away_high = low + PAGE_BYTES;
     return false;
+}
+
+void unwind_stack_init(void)
+{
+    if (runs_initial_thread())
+        initial_control_block = arch_thread_pointer();
 }
 
 void unwind_stack_open(struct unwind_stack *stack, uintptr_t sp)

@@ -2,7 +2,7 @@
  * Reading the stack without ever touching memory that is not there.
  *
  * A thread's home stack reaches from the stack pointer to a known high end (the
- * initial stack's end, or the thread's control block, which glibc puts on top of
+ * initial stack's end, or another thread's control block, which glibc puts on top of
  * its stack): once that range is known to be readable without a hole it is read
  * directly. Any other stack (sigaltstack, fibers, stacks that the program made)
  * is copied in small chunks through the kernel.
@@ -24,6 +24,9 @@ struct unwind_stack {
     struct unwind_stack_bounds *bounds;
     uint64_t chunk[UNWIND_CHUNK_BYTES / 8];
 };
+
+/* Once, before the first walk, best in the initial thread. */
+void unwind_stack_init(void);
 
 /* Begins with the stack that holds sp; called again when a walk moves to another. */
 void unwind_stack_open(struct unwind_stack *stack, uintptr_t sp);

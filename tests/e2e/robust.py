@@ -271,6 +271,7 @@ CASES = {
     "signal_storm": signal_storm,
     "signal_totals": signal_totals,
     "fibers": simple("fibers"),
+    "fiber_first": simple("fiber_first"),
     "dlopen_reuse": dlopen_reuse,
     "children": children,
     "close_all": simple("close_all"),
