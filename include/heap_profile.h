@@ -175,6 +175,12 @@ static inline void HeapProfile_popContext(struct HeapProfileScope *scope)
 #ifdef __cplusplus
 } /* extern "C" */
 
+/* A program may have parts that are built without the library beside others: not the same class. */
+#ifdef HEAP_PROFILE_NOOP
+inline namespace HeapProfileNoop
+{
+#endif
+
 /* A scope as long as the object lives. */
 class HeapProfileScopeGuard
 {
@@ -193,6 +199,10 @@ class HeapProfileScopeGuard
   private:
     HeapProfileScope scope_;
 };
+
+#ifdef HEAP_PROFILE_NOOP
+} // namespace HeapProfileNoop
+#endif
 #endif
 
 /* HEAP_PROFILE_SCOPE("ParseAuthorStyleSheet"); from here to the end of the block. */

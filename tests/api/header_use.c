@@ -1,0 +1,74 @@
+/*
+ * Uses all that heap_profile.h declares, for header.py to compile as C and as C++, and holds what a
+ * program that was built with an earlier header relies on.
+ */
+#include <heap_profile.h>
+#include <heap_profile.h> /* twice does no harm */
+
+#ifndef HEAP_PROFILE_NOOP
+typedef char scope_has_three_words[sizeof(struct HeapProfileScope) == 3 * sizeof(void *) ? 1 : -1];
+#endif
+
+static void begin(void *data, const AHeapProfileEnableCallbackInfo *info)
+{
+    *(uint64_t *)data = AHeapProfileEnableCallbackInfo_getSamplingInterval(info);
+}
+
+static void end(void *data, const AHeapProfileDisableCallbackInfo *info)
+{
+    (void)info;
+    *(uint64_t *)data = 0;
+}
+
+/* The types of all functions, as they are documented. */
+struct functions {
+    AHeapInfo *(*create)(const char *);
+    AHeapInfo *(*set_enabled)(AHeapInfo *, void (*)(void *, const AHeapProfileEnableCallbackInfo *),
+                              void *);
+    AHeapInfo *(*set_disabled)(AHeapInfo *,
+                               void (*)(void *, const AHeapProfileDisableCallbackInfo *), void *);
+    uint64_t (*get_interval)(const AHeapProfileEnableCallbackInfo *);
+    uint32_t (*register_heap)(AHeapInfo *);
+    bool (*report_allocation)(uint32_t, uint64_t, uint64_t);
+    bool (*report_sample)(uint32_t, uint64_t, uint64_t);
+    void (*report_free)(uint32_t, uint64_t);
+    bool (*report_of_type)(uint32_t, uint64_t, uint64_t, const char *);
+    const char *(*intern)(const char *);
+    void (*push)(struct HeapProfileScope *, const char *);
+    void (*pop)(struct HeapProfileScope *);
+};
+
+extern const struct functions all_functions;
+const struct functions all_functions = {
+    AHeapInfo_create,
+    AHeapInfo_setEnabledCallback,
+    AHeapInfo_setDisabledCallback,
+    AHeapProfileEnableCallbackInfo_getSamplingInterval,
+    AHeapProfile_registerHeap,
+    AHeapProfile_reportAllocation,
+    AHeapProfile_reportSample,
+    AHeapProfile_reportFree,
+    HeapProfile_reportAllocationOfType,
+    HeapProfile_intern,
+    HeapProfile_pushContext,
+    HeapProfile_popContext,
+};
+
+int main(void)
+{
+    HEAP_PROFILE_SCOPE("outer");
+    HEAP_PROFILE_SCOPE(HeapProfile_intern("inner"));
+    static uint64_t interval;
+    AHeapInfo *info = AHeapInfo_create("example");
+    info = AHeapInfo_setEnabledCallback(info, begin, &interval);
+    info = AHeapInfo_setDisabledCallback(info, end, &interval);
+    uint32_t heap = AHeapProfile_registerHeap(info);
+    bool sampled = AHeapProfile_reportAllocation(heap, UINT64_MAX, 1);
+    sampled = AHeapProfile_reportSample(heap, 0, 100) || sampled;
+    if (heap) {
+        HEAP_PROFILE_SCOPE("in a block");
+        sampled = HeapProfile_reportAllocationOfType(heap, 1, 2, "Node") || sampled;
+    }
+    AHeapProfile_reportFree(heap, UINT64_MAX);
+    return sampled ? 0 : (int)interval;
+}
