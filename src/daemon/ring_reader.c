@@ -296,6 +296,11 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
     return (ssize_t)(reader->consumed - begin);
 }
 
+bool ring_reader_is_empty(const struct ring_reader *reader)
+{
+    return load_acquire(&reader->control->reserved) == reader->consumed;
+}
+
 /* Whether a thread says that it is writing a record. A handler that wrote one of
  * its own may have taken its word back, so this alone proves nothing. */
 static bool someone_writes(const struct ring_reader *reader)

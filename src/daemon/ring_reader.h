@@ -82,6 +82,9 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
 #define RING_ABANDONED_SOME_WAIT_MS 200
 #define RING_ABANDONED_MS 1000
 
+/* Whether all that was ever reserved has been taken. */
+bool ring_reader_is_empty(const struct ring_reader *reader);
+
 /*
  * Steps over a record that its writer will not finish though the process lives: a
  * signal handler left it by longjmp, or the thread was cancelled in the middle of it.

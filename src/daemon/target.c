@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/clock.h"
@@ -107,6 +108,20 @@ uint64_t target_look(struct target *target, bool dead)
     return 0;
 }
 
+/* Nobody begins a record any more. Those that are open are soon finished; one that is not was left
+ * by its writer (a signal handler's jump), and what stands behind it is good. */
+static void finish_open_records(struct target *target)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int ms = 0; ms < RING_ABANDONED_ALL_WAIT_MS && target->has_ring; ms++) {
+        if (ring_reader_is_empty(&target->reader))
+            return;
+        nanosleep(&pause, NULL);
+        target_look(target, false);
+    }
+    target_look(target, true);
+}
+
 void target_finish(struct target *target, bool dead)
 {
     if (!target->has_ring)
@@ -117,6 +132,8 @@ void target_finish(struct target *target, bool dead)
     /* A drain takes one ring full at most; what lives may go on writing. */
     for (int i = 0; i < 4 && target_look(target, dead) > 0; i++)
         ;
+    if (!dead)
+        finish_open_records(target);
     if (!target->has_ring)
         return;
     ring_reader_totals(&target->reader, &target->totals);

@@ -293,6 +293,41 @@ def reinit_of_locked_memory():
         check(process.end() == 0, "its own end")
 
 
+class Stormy(Commanded):
+    """One whose samples are left by jumps, as long as it is not told to be calm."""
+
+    def __init__(self, environment):
+        self.process = subprocess.Popen(
+            [program("signal_storm"), "commanded"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+            env={**environment, "LD_PRELOAD": LIBRARY},
+        )
+        self.pid = self.process.pid
+        self.wake()
+
+    def wake(self):
+        self.tell("calm")
+
+
+def reinit_after_jumps():
+    """What stands in the ring behind a record that was left is not lost at the session's end."""
+    with scene() as (daemon, directory):
+        process = Stormy(daemon.environment)
+        for round_number in range(3):
+            output = os.path.join(directory, f"o{round_number}")
+            session = Session(daemon, output, "-p", str(process.pid))
+            joined(daemon, process)
+            process.tell("storm")
+            session.end()
+            heap = heap_of(session.report(), process.pid)
+            # What a handler asked for inside an allocation is there, but where the ring was full.
+            found = figure(heap, "allocate_in_handler", "alloc_objects")
+            lost = heap["lost"]["reentrant"]
+            check(4000 - lost <= found <= 4000, f"{found} calls of 4000, {lost} lost")
+            process.wake()
+        check(process.end() == 0, "its own end")
+
+
 def reinit_after_invalid():
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)

@@ -6,12 +6,14 @@
  */
 #include <setjmp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include "truth.h"
 
-enum { SIGNALS = 4000, EVERY_US = 100 };
+enum { SIGNALS = 4000, EVERY_US = 100, CALM_CALLS = 2000 };
 
 static sigjmp_buf outside;
 static volatile sig_atomic_t escapes, signals, may_escape, want_escape, want_quiet;
@@ -22,6 +24,11 @@ static CALLSITE void *allocate_in_handler(size_t size)
 }
 
 static CALLSITE void *allocate_outside(size_t size)
+{
+    return kept(malloc(size));
+}
+
+static CALLSITE void *allocate_calmly(size_t size)
 {
     return kept(malloc(size));
 }
@@ -40,20 +47,15 @@ static void on_alarm(int number)
     }
 }
 
-int main(int argc, char **argv)
+static unsigned long long storm(void)
 {
-    want_escape = argc > 1 && !strcmp(argv[1], "escape");
-    want_quiet = argc > 1 && !strcmp(argv[1], "quiet");
-    struct sigaction action = {.sa_handler = on_alarm};
-    sigaction(SIGALRM, &action, NULL);
-    /* A first allocation before signals may come: the profiler's own beginning is another matter.
-     */
-    free(malloc(1));
+    static volatile unsigned long long calls;
     struct itimerval timer = {.it_interval.tv_usec = EVERY_US, .it_value.tv_usec = EVERY_US};
+    calls = 0;
+    signals = 0;
     if (!want_quiet)
         setitimer(ITIMER_REAL, &timer, NULL);
 
-    static volatile unsigned long long calls;
     sigsetjmp(outside, 1);
     may_escape = 1;
     while (signals < SIGNALS) {
@@ -66,7 +68,38 @@ int main(int argc, char **argv)
     may_escape = 0;
     memset(&timer, 0, sizeof(timer));
     setitimer(ITIMER_REAL, &timer, NULL);
+    return calls;
+}
 
+static int obey(void)
+{
+    char line[16];
+    ssize_t got;
+    while ((got = read(STDIN_FILENO, line, sizeof(line))) > 0) {
+        if (strncmp(line, "calm", 4) != 0)
+            storm();
+        else
+            for (int i = 0; i < CALM_CALLS; i++)
+                free(allocate_calmly(100));
+        if (write(STDOUT_FILENO, "ok\n", 3) != 3)
+            return 1;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    bool commanded = argc > 1 && !strcmp(argv[1], "commanded");
+    want_escape = commanded || (argc > 1 && !strcmp(argv[1], "escape"));
+    want_quiet = argc > 1 && !strcmp(argv[1], "quiet");
+    struct sigaction action = {.sa_handler = on_alarm};
+    sigaction(SIGALRM, &action, NULL);
+    /* A first allocation before signals may come: the profiler's own beginning is another matter.
+     */
+    free(malloc(1));
+    if (commanded)
+        return obey();
+    unsigned long long calls = storm();
     fprintf(stderr, "calls: %llu, escapes: %d\n", calls, (int)escapes);
     /* How many calls there is time for differs between runs. */
     truth("allocate_in_handler", 40ull * SIGNALS, SIGNALS);
