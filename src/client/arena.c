@@ -45,6 +45,8 @@ static void move_to(uintptr_t base, uint64_t data_bytes)
     arenas[next].bytes = RING_DATA_OFFSET + 2 * data_bytes;
     client.control = (void *)base;
     client.threads = (void *)(base + RING_THREADS_OFFSET);
+    client.heap_lines = (void *)(base + RING_HEAP_LINES_OFFSET);
+    client.wanted_heaps = (const void *)(base + RING_HEAPS_OFFSET);
     client.data = data_bytes > 0 ? (void *)(base + RING_DATA_OFFSET) : NULL;
     client.data_mask = data_bytes > 0 ? data_bytes - 1 : 0;
     store_release(&current, next);

@@ -48,12 +48,17 @@ struct client_live {
     uint32_t interval_index; /* of the sampling interval in force (client/adaptive.h) */
     uint32_t lengthened_ms;  /* when it was lengthened last */
     uint32_t newcomers;      /* threads inside that had no slot when they came */
+    uint32_t heaps_untold;   /* 1: the program is to be told what changed (client/heaps.h) */
+    uint32_t heap_words[RING_HEAPS_MAX]; /* enum heap_word */
+    uint32_t heap_begun[RING_HEAPS_MAX]; /* not 0: the session has decided for it */
 };
 
 struct client {
     struct client_live *live;
     struct ring_control *control; /* of the session, or of a private arena when dormant */
     struct ring_thread *threads;
+    struct ring_thread *heap_lines;
+    const struct ring_heaps *wanted_heaps;
     uint8_t *data; /* of the ring, mapped twice; NULL when dormant */
     uint64_t data_mask;
     uint64_t interval_bytes;

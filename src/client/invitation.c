@@ -22,9 +22,12 @@
 
 static struct directory {
     const struct control_page *page; /* NULL: none */
-    uint32_t seen;                   /* of its generations */
     char socket_path[PATH_MAX_HERE];
 } directories[DIRECTORIES];
+
+HIDDEN uint32_t invitation_seen[DIRECTORIES];
+HIDDEN const uint32_t *invitation_generations[DIRECTORIES] = {&invitation_seen[0],
+                                                              &invitation_seen[1]};
 
 /* base/middle/name into to; false: too long. */
 static bool join_path(char to[PATH_MAX_HERE], const char *base, const char *middle,
@@ -67,6 +70,9 @@ static void look_into(struct directory *directory, const char *base, const char 
         !join_path(directory->socket_path, base, middle, RUN_DIRECTORY_SOCKET))
         return;
     directory->page = map_page(path);
+    if (directory->page != NULL)
+        store_release(&invitation_generations[directory - directories],
+                      &directory->page->generation);
 }
 
 void invitation_init(void)
@@ -112,11 +118,11 @@ const char *invitation_since(void)
         if (directory->page == NULL)
             continue;
         uint32_t generation = load_acquire(&directory->page->generation);
-        if (likely(generation == load_relaxed(&directory->seen)))
+        if (likely(generation == load_relaxed(&invitation_seen[i])))
             continue;
         if (is_sound(directory->page) && names_us(directory->page))
             return directory->socket_path;
-        store_relaxed(&directory->seen, generation);
+        store_relaxed(&invitation_seen[i], generation);
     }
     return NULL;
 }
@@ -125,6 +131,6 @@ void invitation_answered(void)
 {
     for (int i = 0; i < DIRECTORIES; i++) {
         if (directories[i].page != NULL)
-            store_relaxed(&directories[i].seen, load_acquire(&directories[i].page->generation));
+            store_relaxed(&invitation_seen[i], load_acquire(&directories[i].page->generation));
     }
 }

@@ -34,11 +34,11 @@ static bool is_limited(int resource)
     return result == 0 && limit.rlim_cur != RLIM64_INFINITY;
 }
 
-static struct live_set_line *map_lines(uint64_t interval_bytes, uint32_t *count)
+/* *count: as many as are wanted, then as many as there are. */
+static struct live_set_line *map_lines(uint32_t *count)
 {
-    *count = interval_bytes <= DETAILED_INTERVAL_MAX ? LINES_DETAILED : LINES;
     /* The kernel counts private memory as data, touched or not. */
-    if (is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA))
+    if (*count > LINES_MIN && (is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA)))
         *count = LINES_MIN;
     struct live_set_line *lines = system_map_wiped(*count * sizeof(*lines));
     if (lines == NULL && *count > LINES_MIN) {
@@ -48,14 +48,21 @@ static struct live_set_line *map_lines(uint64_t interval_bytes, uint32_t *count)
     return lines;
 }
 
-int live_set_init(struct live_set *set, uint64_t interval_bytes)
+/* The counters, and behind them whether the set holds the number 0, which no place can say. */
+#define COUNTERS_BYTES (LIVE_SET_COUNTERS + sizeof(uint32_t))
+
+static uint32_t *holds_zero(const struct live_set *set)
+{
+    return (uint32_t *)(void *)(set->counters + LIVE_SET_COUNTERS);
+}
+
+static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count)
 {
     if (set->mask0 == 0) {
-        uint32_t count;
-        struct live_set_line *lines = map_lines(interval_bytes, &count);
+        struct live_set_line *lines = map_lines(&count);
         if (lines == NULL)
             return -ENOMEM;
-        set->counters = system_map_wiped(LIVE_SET_COUNTERS * sizeof(*set->counters));
+        set->counters = system_map_wiped(COUNTERS_BYTES);
         if (set->counters == NULL) {
             system_unmap(lines, count * sizeof(*lines));
             return -ENOMEM;
@@ -70,6 +77,17 @@ int live_set_init(struct live_set *set, uint64_t interval_bytes)
     return 0;
 }
 
+int live_set_init(struct live_set *set, uint64_t interval_bytes)
+{
+    return init(set, interval_bytes,
+                interval_bytes <= DETAILED_INTERVAL_MAX ? LINES_DETAILED : LINES);
+}
+
+int live_set_init_small(struct live_set *set, uint64_t interval_bytes)
+{
+    return init(set, interval_bytes, LINES_MIN);
+}
+
 static size_t level_bytes(int level)
 {
     return ((size_t)BUCKETS << (LEVEL_GROWTH_SHIFT * level)) * sizeof(struct live_set_bucket);
@@ -80,7 +98,7 @@ void live_set_forget(struct live_set *set)
     if (set->mask0 == 0)
         return;
     system_wipe(set->level0, ((size_t)set->mask0 + 1) * sizeof(*set->level0));
-    system_wipe(set->counters, LIVE_SET_COUNTERS * sizeof(*set->counters));
+    system_wipe(set->counters, COUNTERS_BYTES);
     for (int level = 1; level < LIVE_SET_LEVELS; level++) {
         if (set->deeper[level] != NULL)
             system_wipe(set->deeper[level], level_bytes(level));
@@ -225,6 +243,10 @@ static bool remove_deeper(struct live_set *set, uint64_t address)
 
 bool live_set_insert(struct live_set *set, uint64_t address)
 {
+    if (unlikely(address == 0)) {
+        store_relaxed(holds_zero(set), 1);
+        return true;
+    }
     if (has_place(address) && line_put(live_set_line(set, address), live_set_place(address)))
         return true;
     return insert_deeper(set, address);
@@ -232,8 +254,10 @@ bool live_set_insert(struct live_set *set, uint64_t address)
 
 bool live_set_remove(struct live_set *set, uint64_t address)
 {
-    if (address == 0)
-        return false;
+    if (address == 0) {
+        uint32_t held = 1;
+        return set->counters != NULL && cas_relaxed(holds_zero(set), &held, 0);
+    }
     struct live_set_line *line = live_set_line(set, address);
     if (has_place(address) && line_take(line, live_set_place(address)))
         return true;

@@ -51,9 +51,12 @@ struct live_set {
     uint8_t *counters; /* LIVE_SET_COUNTERS; one that reaches 255 stays there */
 };
 
-/* Starts an empty set for this interval; 0 or -ENOMEM. Before the first call,
- * live_set_might_hold() is false for all whose place is not 0. */
+/* Starts an empty set for this interval; 0 or -ENOMEM. The level 0 of a set that is not begun
+ * leads nowhere, or to one line of zeros: then live_set_might_hold() is false for all whose
+ * place is not 0. */
 int live_set_init(struct live_set *set, uint64_t interval_bytes);
+/* The same with the smallest level 0, for sets of which there may be hundreds. */
+int live_set_init_small(struct live_set *set, uint64_t interval_bytes);
 
 /* Empties the set, while nobody inserts or removes, and gives its memory back. */
 void live_set_forget(struct live_set *set);

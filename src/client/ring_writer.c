@@ -9,6 +9,7 @@
 
 #include "client/client.h"
 #include "client/clock.h"
+#include "client/heap_words.h"
 #include "client/left_frame.h"
 #include "client/system.h"
 #include "client/thread_slot.h"
@@ -130,7 +131,8 @@ uint32_t ring_writer_length_max(void)
 static void leave_session(void)
 {
     uint32_t active = CLIENT_ACTIVE;
-    cas_relaxed(&client.live->state, &active, CLIENT_ENDED);
+    if (cas_relaxed(&client.live->state, &active, CLIENT_ENDED))
+        heap_words_end();
 }
 
 void ring_writer_end_session(enum ring_client_state reason)
@@ -250,6 +252,12 @@ void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
 
 bool ring_writer_commit(struct ring_thread *thread, void *record, enum record_type type)
 {
+    return ring_writer_commit_of_heap(thread, record, type, 0);
+}
+
+bool ring_writer_commit_of_heap(struct ring_thread *thread, void *record, enum record_type type,
+                                uint8_t heap)
+{
     union record_header *header = record;
     union record_header ready = {.word = load_relaxed(&header->word)};
     struct ring_control *control = client.control;
@@ -257,6 +265,7 @@ bool ring_writer_commit(struct ring_thread *thread, void *record, enum record_ty
     bool in_time = is_begun_by(ready, thread);
     if (likely(in_time)) {
         ready.type = type;
+        ready.heap = heap;
         /* The body before the type: the daemon loads the header with acquire. */
         store_release(&header->word, ready.word);
     } else {

@@ -35,6 +35,9 @@ void ring_writer_prefetch(const struct ring_thread *thread);
 
 /* Publishes it. False: the daemon has stepped over it, and it is counted as lost. */
 bool ring_writer_commit(struct ring_thread *thread, void *record, enum record_type type);
+/* The same of another heap than malloc's. */
+bool ring_writer_commit_of_heap(struct ring_thread *thread, void *record, enum record_type type,
+                                uint8_t heap);
 
 /* Ends the session for this process, for that reason. The first reason stands. */
 void ring_writer_end_session(enum ring_client_state reason);

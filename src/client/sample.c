@@ -8,6 +8,8 @@
 #include "client/adaptive.h"
 #include "client/client.h"
 #include "client/clock.h"
+#include "client/context.h"
+#include "client/heap_words.h"
 #include "client/left_frame.h"
 #include "client/module.h"
 #include "client/ring_writer.h"
@@ -246,33 +248,55 @@ static void record_thread(struct ring_thread *thread)
     ring_writer_commit(thread, record, RECORD_THREAD);
 }
 
-static void record_allocation(struct ring_thread *thread, uint64_t address, uint64_t size,
-                              uint32_t interval_index, const struct unwind_registers *caller)
+/* Puts the sample's record in place of the header and what follows it; 0: the session is over. */
+static bool commit_sample(struct ring_thread *thread, const struct sample *sample, uint32_t flags,
+                          uint64_t stack)
 {
+    uint64_t type = context_send_name(thread, sample->type);
+    uint64_t context = context_is_empty() ? 0 : context_send(thread);
+    bool tagged = type != 0 || context != 0;
+    struct record_tagged_alloc *record = ring_writer_reserve(
+        thread, tagged ? (uint32_t)sizeof(*record) : (uint32_t)sizeof(record->alloc));
+    if (record == NULL)
+        return false;
+    record->alloc.address = sample->address;
+    record->alloc.size = sample->size;
+    record->alloc.stack = stack;
+    record->alloc.time_ms = time_since_start_ms();
+    record->alloc.ordinal = sample->ordinal;
+    record->alloc.interval = sample->interval;
+    record->alloc.flags = flags;
+    if (tagged) {
+        record->type = type;
+        record->context = context;
+    }
+    ring_writer_commit_of_heap(thread, record, tagged ? RECORD_TAGGED_ALLOC : RECORD_ALLOC,
+                               sample->heap);
+    return true;
+}
+
+bool sample_record(struct ring_thread *thread, const struct sample *sample,
+                   const struct unwind_registers *caller)
+{
+    /* They come while the stack is walked. */
+    live_set_prefetch(sample->live, sample->address);
+    ring_writer_prefetch(thread);
+
     record_thread(thread);
     uint64_t stack = record_stack(thread, caller);
-    uint32_t flags = 0;
-    if (!live_set_insert(&sample_live_set, address)) {
+    uint32_t flags = sample->flags;
+    if (!live_set_insert(sample->live, sample->address)) {
         add_relaxed(&client.control->lost[RING_LOST_LIVE_SET], 1);
-        flags = RECORD_ALLOC_LOST_FREE;
+        flags |= RECORD_ALLOC_LOST_FREE;
     }
-    struct record_alloc *record = ring_writer_reserve(thread, sizeof(*record));
-    if (record == NULL) {
-        live_set_remove(&sample_live_set, address);
-        bool ended = client_state() != CLIENT_ACTIVE;
-        /* What comes after the session's end is not lost. */
-        if (load_relaxed(&client.control->stopping) == 0)
-            add_relaxed(&client.control->lost[ended ? RING_LOST_OVERRUN : RING_LOST_REENTRANT], 1);
-        return;
-    }
-    record->address = address;
-    record->size = size;
-    record->stack = stack;
-    record->time_ms = time_since_start_ms();
-    record->ordinal = (uint32_t)thread->calls;
-    record->interval = interval_index;
-    record->flags = flags;
-    ring_writer_commit(thread, record, RECORD_ALLOC);
+    if (likely(commit_sample(thread, sample, flags, stack)))
+        return true;
+    live_set_remove(sample->live, sample->address);
+    bool ended = client_state() != CLIENT_ACTIVE;
+    /* What comes after the session's end is not lost. */
+    if (load_relaxed(&client.control->stopping) == 0)
+        add_relaxed(&client.control->lost[ended ? RING_LOST_OVERRUN : RING_LOST_REENTRANT], 1);
+    return false;
 }
 
 static void account_allocation(const void *memory, size_t size,
@@ -294,11 +318,15 @@ static void account_allocation(const void *memory, size_t size,
     }
     uint32_t drawn_by = thread->rule, index = adaptive_index();
     if (sampler_count(thread, size, adaptive_rule(drawn_by), adaptive_rule(index))) {
-        /* They come while the stack is walked. */
-        live_set_prefetch(&sample_live_set, (uintptr_t)memory);
-        ring_writer_prefetch(thread);
         thread->rule = (uint16_t)index;
-        record_allocation(thread, (uintptr_t)memory, size, drawn_by, caller);
+        const struct sample sample = {
+            .address = (uintptr_t)memory,
+            .size = size,
+            .interval = drawn_by,
+            .ordinal = (uint32_t)thread->calls,
+            .live = &sample_live_set,
+        };
+        sample_record(thread, &sample, caller);
         adaptive_look(thread);
     }
 }
@@ -310,9 +338,26 @@ void sample_allocation(const void *memory, size_t size, const struct unwind_regi
     struct thread_passage passage = thread_enter();
     account_allocation(memory, size, caller);
     thread_leave(&passage);
+    if (heaps_are_to_be_told())
+        heaps_tell();
 }
 
 /* --- frees --- */
+
+bool sample_record_free(struct ring_thread *thread, uint8_t heap, uint64_t address,
+                        uint32_t ordinal)
+{
+    if (unlikely(thread->samples == 0))
+        record_thread(thread);
+    struct record_free *record = ring_writer_reserve(thread, sizeof(*record));
+    if (record == NULL)
+        return false;
+    record->address = address;
+    record->time_ms = time_since_start_ms();
+    record->ordinal = ordinal;
+    ring_writer_commit_of_heap(thread, record, RECORD_FREE, heap);
+    return true;
+}
 
 static int account_free(const void *memory)
 {
@@ -322,18 +367,8 @@ static int account_free(const void *memory)
     if (!live_set_remove(&sample_live_set, (uintptr_t)memory) || client_state() != CLIENT_ACTIVE)
         return 0;
     struct ring_thread *thread = thread_slot_get();
-    if (thread == NULL)
-        return 0;
-    if (unlikely(thread->samples == 0))
-        record_thread(thread);
-    struct record_free *record = ring_writer_reserve(thread, sizeof(*record));
-    if (record == NULL)
-        return 0;
-    record->address = (uintptr_t)memory;
-    record->time_ms = time_since_start_ms();
-    record->ordinal = (uint32_t)thread->calls;
-    ring_writer_commit(thread, record, RECORD_FREE);
-    return 1;
+    return thread != NULL &&
+           sample_record_free(thread, 0, (uintptr_t)memory, (uint32_t)thread->calls);
 }
 
 static int record_free(const void *memory)

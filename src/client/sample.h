@@ -4,9 +4,11 @@
 #ifndef HEAPPROFD_CLIENT_SAMPLE_H
 #define HEAPPROFD_CLIENT_SAMPLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/client.h"
 #include "client/live_set.h"
 #include "client/unwind.h"
 
@@ -17,6 +19,26 @@ int sample_init(void);
 
 /* Forgets what a daemon was told, while nobody is inside. */
 void sample_forget(void);
+
+/* A sample that was drawn. */
+struct sample {
+    uint64_t address; /* or whatever the program calls it by */
+    uint64_t size;
+    uint32_t interval; /* number of the one by which it was drawn */
+    uint32_t flags;    /* enum record_alloc_flag */
+    uint32_t ordinal;  /* of the thread's calls in this heap */
+    uint8_t heap;
+    struct live_set *live; /* the heap's */
+    const char *type;      /* NULL: of none */
+};
+
+/* Records it with its stack, by a thread that is inside. False: it is lost, and counted so. */
+bool sample_record(struct ring_thread *thread, const struct sample *sample,
+                   const struct unwind_registers *caller);
+
+/* Records that a live sample of a heap is free. False: that cannot be said any more. */
+bool sample_record_free(struct ring_thread *thread, uint8_t heap, uint64_t address,
+                        uint32_t ordinal);
 
 /*
  * The slow path of every allocation, after the real function returned memory:

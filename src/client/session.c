@@ -15,6 +15,7 @@
 #include "client/client.h"
 #include "client/clock.h"
 #include "client/handshake.h"
+#include "client/heaps.h"
 #include "client/invitation.h"
 #include "client/live_set.h"
 #include "client/sample.h"
@@ -29,6 +30,10 @@ struct client client = {.live = &live_at_start};
 
 struct ring_thread *client_no_slot;
 __thread uintptr_t client_cell_distance;
+
+/* Malloc's interval where the session does not want it: a sample in 36 petabytes. The daemon
+ * ignores it. */
+#define NEVER_INTERVAL_BYTES (UINT64_C(1) << 55)
 
 static struct sampler_rule rule;
 static bool is_set_up;             /* stays true in a forked child */
@@ -68,6 +73,8 @@ static int shake_hands(const char *socket_path, enum handshake_origin origin)
     client.flags = reply.flags | (client.flags & HANDSHAKE_HELLO_AFTER_FORK);
     if (result < 0)
         return result;
+    if (reply.interval_bytes == 0)
+        reply.interval_bytes = NEVER_INTERVAL_BYTES;
     result = arena_enter_ring(ring_fd, reply.data_bytes);
     system_call(SYS_close, ring_fd);
     if (result == 0)
@@ -108,6 +115,15 @@ static enum client_state begin(bool forked)
     return fall_asleep();
 }
 
+/* Ordered before the look at the heaps: one that is registered at this moment looks at the state
+ * then. */
+static void publish(enum client_state state)
+{
+    store_ordered(&client.live->state, (uint32_t)state);
+    if (state == CLIENT_ACTIVE)
+        heaps_begin();
+}
+
 void session_join(void)
 {
     uint32_t state = CLIENT_NEW;
@@ -121,7 +137,7 @@ void session_join(void)
         client.seed = clock_now_us() ^ ((uint64_t)client.pid << 40) ^ (uintptr_t)&saved_errno;
     /* If there is no memory it stays CONNECTING: every allocation passes through. */
     if (forked || set_up() == 0)
-        store_release(&client.live->state, begin(forked));
+        publish(begin(forked));
     errno = saved_errno;
 }
 
@@ -132,6 +148,7 @@ static void forget_session(void)
     stack_cache_forget();
     sample_forget();
     live_set_forget(&sample_live_set);
+    heaps_forget();
     store_relaxed(&client.live->announced_generation, 0);
     store_relaxed(&client.live->interval_index, 0);
     store_relaxed(&client.live->modules_checked_ms, 0);
@@ -168,6 +185,16 @@ void session_tick(void)
         else if (client.data != NULL)
             next = fall_asleep();
     }
-    store_release(&client.live->state, next);
+    publish(next);
     errno = saved_errno;
+}
+
+void session_look(void)
+{
+    struct thread_passage passage = thread_enter();
+    if (client_state() == CLIENT_NEW)
+        session_join();
+    else
+        session_tick();
+    thread_leave(&passage);
 }

@@ -24,6 +24,9 @@ void session_join(void);
  */
 void session_tick(void);
 
+/* Either of them, whichever is due, by a thread that is not inside yet. */
+void session_look(void);
+
 /* The sampling rule in force. */
 const struct sampler_rule *session_rule(void);
 

@@ -45,7 +45,7 @@ static bool new_memory_is_locked(void)
     return (resident & 1) != 0;
 }
 
-void *system_map_wiped(size_t bytes)
+static void *map(size_t bytes, bool wiped)
 {
     /* Of a sparse table most pages are never touched. What cannot be accessed is not filled, and
      * what is not locked does not count against what the program may lock. */
@@ -57,7 +57,7 @@ void *system_map_wiped(size_t bytes)
         return NULL;
     if (unlock)
         system_call(SYS_munlock, mapped, bytes);
-    if (system_call(SYS_madvise, mapped, bytes, MADV_WIPEONFORK) < 0 ||
+    if ((wiped && system_call(SYS_madvise, mapped, bytes, MADV_WIPEONFORK) < 0) ||
         (unlock && system_call(SYS_mprotect, mapped, bytes, protection) < 0)) {
         system_call(SYS_munmap, mapped, bytes);
         return NULL;
@@ -69,6 +69,16 @@ void *system_map_wiped(size_t bytes)
     attached_note_mapped((void *)mapped, bytes);
 #endif
     return (void *)mapped;
+}
+
+void *system_map_wiped(size_t bytes)
+{
+    return map(bytes, true);
+}
+
+void *system_map(size_t bytes)
+{
+    return map(bytes, false);
 }
 
 void system_unmap(void *memory, size_t bytes)

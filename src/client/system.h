@@ -33,7 +33,10 @@ static inline bool system_calls_are_forbidden(void)
  * NULL if there is none to be had. */
 void *system_map_wiped(size_t bytes);
 
-/* Gives back what system_map_wiped() gave. */
+/* The same, but a forked child finds it as it was. */
+void *system_map(size_t bytes);
+
+/* Gives back what system_map_wiped() or system_map() gave. */
 void system_unmap(void *memory, size_t bytes);
 
 /* Makes it zeros again and gives its pages back. */

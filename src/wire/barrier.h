@@ -33,6 +33,9 @@
 #define cas_acq_rel(p, expected, v)                                                                \
     __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 
+#define cas_ordered(p, expected, v)                                                                \
+    __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
+
 /* Orders for the compiler alone: against a signal handler of the same thread. */
 #define barrier_signal() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 

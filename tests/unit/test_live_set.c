@@ -128,11 +128,19 @@ static void holds_arenas_of_one_layout(void **state)
     }
 }
 
-static void never_holds_null(void **state)
+static void holds_zero_only_if_told(void **state)
 {
     (void)state;
     struct live_set set = {0};
-    assert_int_equal(live_set_init(&set, 4096), 0);
+    assert_false(live_set_remove(&set, 0));
+    assert_int_equal(live_set_init_small(&set, 4096), 0);
+    assert_false(live_set_remove(&set, 0));
+    assert_true(live_set_insert(&set, 0));
+    assert_true(live_set_might_hold(&set, 0));
+    assert_true(live_set_remove(&set, 0));
+    assert_false(live_set_remove(&set, 0));
+    assert_true(live_set_insert(&set, 0));
+    live_set_forget(&set);
     assert_false(live_set_remove(&set, 0));
 }
 
@@ -196,7 +204,7 @@ int main(void)
         cmocka_unit_test(takes_an_address_once),
         cmocka_unit_test(tells_all_addresses_apart),
         cmocka_unit_test(holds_arenas_of_one_layout),
-        cmocka_unit_test(never_holds_null),
+        cmocka_unit_test(holds_zero_only_if_told),
         cmocka_unit_test(threads_never_miss_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

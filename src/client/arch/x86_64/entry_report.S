@@ -1,0 +1,8 @@
+/* The entries of what programs report of their own heaps: four arguments. */
+#include "hook_entry.inc"
+
+    .text
+    HOOK_ENTRY report_allocation, %r8
+    HOOK_ENTRY report_sample, %r8
+
+    .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,176 @@
+/*
+ * What programs report of their own heaps. The hot halves are here, with the slow ones that
+ * arch/<cpu>/entry_report.S leads to; see client/heaps.h for what a heap's word says.
+ */
+#include <errno.h>
+#include <stddef.h>
+
+#include "client/client.h"
+#include "client/context.h"
+#include "client/heaps.h"
+#include "client/invitation.h"
+#include "client/sample.h"
+#include "client/session.h"
+#include "client/thread_slot.h"
+#include "wire/record.h"
+
+HIDDEN bool entry_report_allocation(uint32_t id, uint64_t allocation, uint64_t size,
+                                    const char *type);
+HIDDEN bool entry_report_sample(uint32_t id, uint64_t allocation, uint64_t size, const char *type);
+HIDDEN bool slow_report_allocation(uint32_t id, uint64_t allocation, uint64_t size,
+                                   const char *type, const struct unwind_registers *caller);
+HIDDEN bool slow_report_sample(uint32_t id, uint64_t allocation, uint64_t size, const char *type,
+                               const struct unwind_registers *caller);
+
+/* --- hot --- */
+
+static inline uint32_t heap_word(uint32_t id)
+{
+    return likely(id < RING_HEAPS_MAX) ? load_relaxed(&client.live->heap_words[id])
+                                       : (uint32_t)HEAP_IDLE;
+}
+
+/* Whether a process whose heap is not profiled should look why not. */
+static inline bool is_to_look(void)
+{
+    return unlikely(load_relaxed(&client.live->state) == CLIENT_NEW) || invitation_is_new();
+}
+
+/* Whether a report is done with: the heap is not profiled, or it is and nothing was sampled. */
+static inline __attribute__((always_inline)) bool is_done(uint32_t id, uint64_t allocation,
+                                                          uint64_t size)
+{
+    uint32_t word = heap_word(id);
+    if (likely(word == HEAP_IDLE))
+        return likely(!is_to_look());
+    if (unlikely(word != HEAP_COUNTS))
+        return false;
+    struct ring_thread *line = heap_line_known(id);
+    return likely(line != NULL) && likely(!live_set_might_hold(&heaps[id].live, allocation)) &&
+           client_take(line, size);
+}
+
+EXPORT_HOT bool AHeapProfile_reportAllocation(uint32_t id, uint64_t allocation, uint64_t size)
+{
+    if (likely(is_done(id, allocation, size)))
+        return false;
+    return entry_report_allocation(id, allocation, size, NULL);
+}
+
+EXPORT_HOT bool HeapProfile_reportAllocationOfType(uint32_t id, uint64_t allocation, uint64_t size,
+                                                   const char *type)
+{
+    if (likely(is_done(id, allocation, size)))
+        return false;
+    return entry_report_allocation(id, allocation, size, type);
+}
+
+EXPORT bool AHeapProfile_reportSample(uint32_t id, uint64_t allocation, uint64_t size)
+{
+    if (likely(heap_word(id) == HEAP_IDLE) && likely(!is_to_look()))
+        return false;
+    return entry_report_sample(id, allocation, size, NULL);
+}
+
+static void free_slowly(uint32_t id, uint64_t allocation);
+
+EXPORT_HOT void AHeapProfile_reportFree(uint32_t id, uint64_t allocation)
+{
+    uint32_t word = heap_word(id);
+    if (likely(word == HEAP_IDLE) || likely(!live_set_might_hold(&heaps[id].live, allocation)))
+        return;
+    free_slowly(id, allocation);
+}
+
+/* --- slow --- */
+
+/* What the word asks for. Whether the heap counts. */
+static bool look_at_word(struct ring_thread *thread, uint32_t id)
+{
+    uint32_t word = load_acquire(&client.live->heap_words[id]);
+    if (word == HEAP_COUNTS)
+        return client_state() == CLIENT_ACTIVE;
+    if (word != HEAP_LOOKS)
+        return false;
+    uint32_t state = client_state(), looks = HEAP_LOOKS;
+    if (state == CLIENT_ACTIVE)
+        return heap_announce(thread, id) &&
+               cas_acq_rel(&client.live->heap_words[id], &looks, HEAP_COUNTS);
+    if (state == CLIENT_DORMANT || state == CLIENT_ENDED)
+        cas_acq_rel(&client.live->heap_words[id], &looks, HEAP_IDLE);
+    return false;
+}
+
+/* An id that is live no more. The line says how far the thread is in this heap. */
+static void account_free(struct ring_thread *thread, uint32_t id, uint64_t allocation)
+{
+    const struct ring_thread *line = heap_line_known(id);
+    if (live_set_remove(&heaps[id].live, allocation))
+        sample_record_free(thread, (uint8_t)id, allocation,
+                           line != NULL ? (uint32_t)line->calls : 0);
+}
+
+static bool account_allocation(uint32_t id, uint64_t allocation, uint64_t size, const char *type,
+                               uint32_t flags, const struct unwind_registers *caller)
+{
+    struct ring_thread *thread = thread_slot_get();
+    if (thread == NULL || !look_at_word(thread, id))
+        return false;
+    struct AHeapInfo *heap = &heaps[id];
+    account_free(thread, id, allocation);
+    struct ring_thread *line = heap_line_get(thread, id);
+    if (line == NULL)
+        return false;
+    if ((flags & RECORD_ALLOC_WEIGHED) == 0 && !sampler_count(line, size, &heap->rule, &heap->rule))
+        return false;
+    const struct sample sample = {
+        .address = allocation,
+        .size = size,
+        .interval = heap->interval_index,
+        .flags = flags,
+        .ordinal = (uint32_t)line->calls,
+        .heap = (uint8_t)id,
+        .live = &heap->live,
+        .type = type,
+    };
+    return sample_record(thread, &sample, caller);
+}
+
+static bool report(uint32_t id, uint64_t allocation, uint64_t size, const char *type,
+                   uint32_t flags, const struct unwind_registers *caller)
+{
+    if (id == 0 || id >= RING_HEAPS_MAX)
+        return false;
+    int saved_errno = errno;
+    session_look();
+    struct thread_passage passage = thread_enter();
+    bool sampled = account_allocation(id, allocation, size, type, flags, caller);
+    thread_leave(&passage);
+    if (heaps_are_to_be_told())
+        heaps_tell();
+    errno = saved_errno;
+    return sampled;
+}
+
+HIDDEN bool slow_report_allocation(uint32_t id, uint64_t allocation, uint64_t size,
+                                   const char *type, const struct unwind_registers *caller)
+{
+    return report(id, allocation, size, type, 0, caller);
+}
+
+HIDDEN bool slow_report_sample(uint32_t id, uint64_t allocation, uint64_t size, const char *type,
+                               const struct unwind_registers *caller)
+{
+    return report(id, allocation, size, type, RECORD_ALLOC_WEIGHED, caller);
+}
+
+static __attribute__((noinline)) void free_slowly(uint32_t id, uint64_t allocation)
+{
+    int saved_errno = errno;
+    struct thread_passage passage = thread_enter();
+    struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
+    if (thread != NULL && id != 0)
+        account_free(thread, id, allocation);
+    thread_leave(&passage);
+    errno = saved_errno;
+}

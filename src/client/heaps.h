@@ -1,0 +1,63 @@
+/*
+ * The heaps that the program describes: which there are, which the session wants, and telling the
+ * program when that changes.
+ */
+#ifndef HEAPPROFD_CLIENT_HEAPS_H
+#define HEAPPROFD_CLIENT_HEAPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/client.h"
+#include "client/heap_words.h"
+#include "client/live_set.h"
+#include "client/sampler.h"
+#include "heap_profile.h"
+
+enum heap_stage { HEAP_FREE = 0, HEAP_DESCRIBED = 1, HEAP_REGISTERED = 2 };
+
+/* A heap, by its id; [0] is unused. Live ids are found in a set of each heap's own. */
+struct AHeapInfo {
+    struct live_set live;
+    struct sampler_rule rule; /* of the session; interval 0: not wanted */
+    uint32_t interval_index;
+    uint32_t stage;   /* enum heap_stage */
+    uint32_t telling; /* 1 while a thread is in a callback, or about to be */
+    uint32_t told;    /* 1: the last callback was the enabled one */
+    AHeapProfileEnabledCallback enabled;
+    AHeapProfileDisabledCallback disabled;
+    void *enabled_data, *disabled_data;
+    char name[RING_HEAP_NAME_BYTES];
+};
+
+extern HIDDEN struct AHeapInfo heaps[RING_HEAPS_MAX];
+
+/* Maps what the heaps' lines are found by; 0 or -ENOMEM. Idempotent. */
+int heaps_init(void);
+
+/* The session is active: the heaps that it wants count from now on. */
+void heaps_begin(void);
+
+/* Forgets lines and live ids, while nobody is inside. */
+void heaps_forget(void);
+
+/* Sends what the daemon must know of a heap before its first sample. */
+bool heap_announce(struct ring_thread *thread, uint32_t id);
+
+/* Numbers of lines by slot and heap, plus one; 0: none yet. */
+extern HIDDEN uint32_t (*heap_line_numbers)[RING_HEAPS_MAX];
+
+/* This thread's line in a heap, or NULL. */
+static inline struct ring_thread *heap_line_known(uint32_t id)
+{
+    const struct ring_thread *thread = load_relaxed(client_cell());
+    if (unlikely(thread == NULL))
+        return NULL;
+    uint32_t number = heap_line_numbers[thread - client.threads][id];
+    return likely(number != 0) ? &client.heap_lines[number - 1] : NULL;
+}
+
+/* The line, a new one if there is none; NULL: none is to be had. */
+struct ring_thread *heap_line_get(struct ring_thread *thread, uint32_t id);
+
+#endif

@@ -1,0 +1,91 @@
+/*
+ * HeapProfile_intern(): texts that stay for ever. A table of pointers that only grows, and chunks
+ * of memory that texts are put into one behind the other. Without locks: a text that another thread
+ * put in first is dropped again, which costs its bytes.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/system.h"
+#include "heap_profile.h"
+
+#define TEXTS_MAX 65536u
+#define PLACES (2 * TEXTS_MAX) /* 1 MiB of address space */
+#define TEXT_BYTES_MAX 1023u
+#define MEMORY_BYTES ((size_t)TEXTS_MAX * (TEXT_BYTES_MAX + 1)) /* 64 MiB of address space */
+
+static const char **places;
+static char *memory;
+static uint64_t memory_used;
+static uint32_t text_count;
+
+/* Both or none: the one that came first counts. */
+static bool map_tables(void)
+{
+    if (load_acquire(&memory) == NULL) {
+        char *mapped = system_map(MEMORY_BYTES), *nobody = NULL;
+        if (mapped == NULL)
+            return false;
+        if (!cas_acq_rel(&memory, &nobody, mapped))
+            system_unmap(mapped, MEMORY_BYTES);
+    }
+    if (load_acquire(&places) == NULL) {
+        const char **mapped = system_map(PLACES * sizeof(*places)), **nobody = NULL;
+        if (mapped == NULL)
+            return false;
+        if (!cas_acq_rel(&places, &nobody, mapped))
+            system_unmap(mapped, PLACES * sizeof(*places));
+    }
+    return true;
+}
+
+/* A copy of its own; NULL: there is no room. */
+static const char *copy_text(const char *text, size_t length)
+{
+    uint64_t at = add_relaxed(&memory_used, length + 1);
+    if (at + length + 1 > MEMORY_BYTES)
+        return NULL;
+    memcpy(memory + at, text, length);
+    memory[at + length] = '\0';
+    return memory + at;
+}
+
+static uint32_t first_place(const char *text, size_t length)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a (Fowler, Noll and Vo) */
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+    return (uint32_t)(hash ^ hash >> 32) % PLACES;
+}
+
+EXPORT const char *HeapProfile_intern(const char *text)
+{
+    if (text == NULL || !map_tables())
+        return NULL;
+    size_t length = strnlen(text, TEXT_BYTES_MAX);
+    const char *copy = NULL;
+    /* At most half of the places are taken: an empty one ends the search. */
+    for (uint32_t place = first_place(text, length);; place = (place + 1) % PLACES) {
+        const char *known = load_acquire(&places[place]);
+        if (known == NULL) {
+            if (copy == NULL) {
+                if (add_relaxed(&text_count, 1) >= TEXTS_MAX) {
+                    sub_relaxed(&text_count, 1);
+                    return NULL;
+                }
+                copy = copy_text(text, length);
+                if (copy == NULL)
+                    return NULL;
+            }
+            if (cas_acq_rel(&places[place], &known, copy))
+                return copy;
+        }
+        if (strncmp(known, text, length) == 0 && known[length] == '\0') {
+            if (copy != NULL)
+                sub_relaxed(&text_count, 1);
+            return known;
+        }
+    }
+}
