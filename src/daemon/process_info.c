@@ -63,7 +63,7 @@ static bool read_stat(pid_t pid, pid_t *parent, uint64_t *start_ns)
 }
 
 /* A process that writes a title over its arguments leaves zeros behind it, which read as many empty
- * arguments. One alone may be meant. */
+ * arguments, and perhaps an end of what was there. One empty argument alone may be meant. */
 static void drop_title_padding(struct process_info *info)
 {
     size_t kept = info->argument_count;
@@ -71,6 +71,12 @@ static void drop_title_padding(struct process_info *info)
         kept--;
     if (info->argument_count - kept > 1)
         info->argument_count = kept;
+    if (info->argument_count == 0 || strchr(info->arguments[0], ' ') == NULL)
+        return;
+    for (size_t i = 1; i + 1 < info->argument_count; i++) {
+        if (info->arguments[i][0] == 0 && info->arguments[i + 1][0] == 0)
+            info->argument_count = i;
+    }
 }
 
 static int read_arguments(struct process_info *info)
