@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "client/forward.h"
 #include "client/ring_writer.h"
 #include "client/stack_cache.h"
 #include "client/system.h"
@@ -30,6 +31,7 @@ static uintptr_t check_of(const struct HeapProfileScope *scope, uintptr_t addres
 
 EXPORT_HOT void HeapProfile_pushContext(struct HeapProfileScope *scope, const char *name)
 {
+    FORWARD(push, scope, name);
     scope->name = name;
     scope->outer = context_innermost;
     scope->check = check_of(scope, (uintptr_t)scope);
@@ -39,6 +41,7 @@ EXPORT_HOT void HeapProfile_pushContext(struct HeapProfileScope *scope, const ch
 
 EXPORT_HOT void HeapProfile_popContext(struct HeapProfileScope *scope)
 {
+    FORWARD(pop, scope);
     context_innermost = scope->outer;
     scope->check = 0;
 }

@@ -7,6 +7,7 @@
 
 #include "client/client.h"
 #include "client/context.h"
+#include "client/forward.h"
 #include "client/heaps.h"
 #include "client/invitation.h"
 #include "client/sample.h"
@@ -52,6 +53,7 @@ static inline __attribute__((always_inline)) bool is_done(uint32_t id, uint64_t 
 
 EXPORT_HOT bool AHeapProfile_reportAllocation(uint32_t id, uint64_t allocation, uint64_t size)
 {
+    FORWARD(report_allocation, id, allocation, size);
     if (likely(is_done(id, allocation, size)))
         return false;
     return entry_report_allocation(id, allocation, size, NULL);
@@ -60,6 +62,7 @@ EXPORT_HOT bool AHeapProfile_reportAllocation(uint32_t id, uint64_t allocation, 
 EXPORT_HOT bool HeapProfile_reportAllocationOfType(uint32_t id, uint64_t allocation, uint64_t size,
                                                    const char *type)
 {
+    FORWARD(report_of_type, id, allocation, size, type);
     if (likely(is_done(id, allocation, size)))
         return false;
     return entry_report_allocation(id, allocation, size, type);
@@ -67,6 +70,7 @@ EXPORT_HOT bool HeapProfile_reportAllocationOfType(uint32_t id, uint64_t allocat
 
 EXPORT bool AHeapProfile_reportSample(uint32_t id, uint64_t allocation, uint64_t size)
 {
+    FORWARD(report_sample, id, allocation, size);
     if (likely(heap_word(id) == HEAP_IDLE) && likely(!is_to_look()))
         return false;
     return entry_report_sample(id, allocation, size, NULL);
@@ -76,6 +80,7 @@ static void free_slowly(uint32_t id, uint64_t allocation);
 
 EXPORT_HOT void AHeapProfile_reportFree(uint32_t id, uint64_t allocation)
 {
+    FORWARD(report_free, id, allocation);
     uint32_t word = heap_word(id);
     if (likely(word == HEAP_IDLE) || likely(!live_set_might_hold(&heaps[id].live, allocation)))
         return;

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "client/forward.h"
 #include "client/ring_writer.h"
 #include "client/session.h"
 #include "client/system.h"
@@ -29,6 +30,7 @@ static uint32_t interval_count;
 
 EXPORT AHeapInfo *AHeapInfo_create(const char *heap_name)
 {
+    FORWARD(create, heap_name);
     size_t length = heap_name != NULL ? strnlen(heap_name, RING_HEAP_NAME_BYTES) : 0;
     if (length == 0 || length >= RING_HEAP_NAME_BYTES)
         return NULL;
@@ -51,6 +53,7 @@ static bool is_described(const AHeapInfo *info)
 EXPORT AHeapInfo *AHeapInfo_setEnabledCallback(AHeapInfo *info,
                                                AHeapProfileEnabledCallback callback, void *data)
 {
+    FORWARD(set_enabled, info, callback, data);
     if (is_described(info)) {
         info->enabled = callback;
         info->enabled_data = data;
@@ -61,6 +64,7 @@ EXPORT AHeapInfo *AHeapInfo_setEnabledCallback(AHeapInfo *info,
 EXPORT AHeapInfo *AHeapInfo_setDisabledCallback(AHeapInfo *info,
                                                 AHeapProfileDisabledCallback callback, void *data)
 {
+    FORWARD(set_disabled, info, callback, data);
     if (is_described(info)) {
         info->disabled = callback;
         info->disabled_data = data;
@@ -71,6 +75,7 @@ EXPORT AHeapInfo *AHeapInfo_setDisabledCallback(AHeapInfo *info,
 EXPORT uint64_t
 AHeapProfileEnableCallbackInfo_getSamplingInterval(const AHeapProfileEnableCallbackInfo *info)
 {
+    FORWARD(interval, info);
     const struct AHeapInfo *heap = (const void *)info;
     return heap->rule.interval_bytes;
 }
@@ -189,6 +194,7 @@ void heaps_forget(void)
 
 EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *info)
 {
+    FORWARD(register_heap, info);
     uint32_t described = HEAP_DESCRIBED;
     if (!is_described(info))
         return 0;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/forward.h"
 #include "client/system.h"
 #include "heap_profile.h"
 
@@ -62,6 +63,7 @@ static uint32_t first_place(const char *text, size_t length)
 
 EXPORT const char *HeapProfile_intern(const char *text)
 {
+    FORWARD(intern, text);
     if (text == NULL || !map_tables())
         return NULL;
     size_t length = strnlen(text, TEXT_BYTES_MAX);
