@@ -6,6 +6,7 @@ that nobody may take back.
     exports.py client LIBRARY     a shared library that exports these, versioned, and nothing else
     exports.py preload LIBRARY    one that exports these, versioned, beside what is not versioned
     exports.py archive LIBRARY    an archive that defines these and no other name
+    exports.py noop LIBRARY       the same
 """
 
 import os
@@ -29,7 +30,7 @@ def names_of(library, *options):
 def main(kind, library):
     with open(os.path.join(HERE, "exports.txt")) as file:
         wanted = set(file.read().split())
-    if kind == "archive":
+    if kind in ("archive", "noop"):
         wanted = {name.split("@")[0] for name in wanted}
         found = names_of(library, "--extern-only")
     else:
