@@ -19,6 +19,7 @@ struct heap_event {
     uint64_t address;
     uint64_t size;
     uint64_t stack;
+    uint64_t type_hash, context_hash; /* 0: none */
     uint32_t flags;
 };
 

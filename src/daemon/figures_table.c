@@ -28,7 +28,7 @@ void figures_table_clear(struct figures_table *table)
 static bool is_for(const struct ledger_figures *item, struct figures_key key)
 {
     return item->node == key.node && item->thread == key.thread && item->heap == key.heap &&
-           item->interval == key.interval;
+           item->interval == key.interval && item->tag == key.tag;
 }
 
 /* Where the key's index stands, or is to stand. */
@@ -48,7 +48,11 @@ static int grow_index(struct figures_table *table)
         return -ENOMEM;
     for (size_t i = 0; i < table->count; i++) {
         const struct ledger_figures *item = &table->items[i];
-        struct figures_key key = {item->node, item->thread, item->heap, item->interval};
+        struct figures_key key = {.node = item->node,
+                                  .thread = item->thread,
+                                  .tag = item->tag,
+                                  .interval = item->interval,
+                                  .heap = item->heap};
         size_t position = figures_table_home(&grown, key);
         while (grown.index[position] != 0)
             position = (position + 1) & (grown.index_size - 1);
@@ -78,6 +82,7 @@ uint32_t figures_table_intern(struct figures_table *table, struct figures_key ke
         return FIGURES_NONE;
     table->items[table->count] = (struct ledger_figures){
         .node = key.node,
+        .tag = key.tag,
         .thread = (uint16_t)key.thread,
         .heap = key.heap,
         .interval = key.interval,

@@ -1,5 +1,5 @@
 /*
- * The figures of a ledger, each found by callsite, thread, heap and interval. Indices
+ * The figures of a ledger, each found by callsite, thread, heap, interval and tag. Indices
  * stay valid for the life of the table.
  *
  * A table can be frozen: what it held at that moment stays readable while it goes on changing.
@@ -19,8 +19,9 @@
 
 struct ledger_figures {
     uint32_t node; /* in the callsite tree */
-    uint16_t thread;
-    uint8_t heap, interval;
+    uint32_t tag;  /* of type and context */
+    uint16_t thread, interval;
+    uint8_t heap;
     uint64_t epoch; /* of the peak that the values below belong to */
     double peak_bytes, peak_count;
     double peak_bytes_variance, peak_count_variance;
@@ -29,8 +30,9 @@ struct ledger_figures {
 
 /* What figures are for. */
 struct figures_key {
-    uint32_t node, thread;
-    uint8_t heap, interval;
+    uint32_t node, thread, tag;
+    uint16_t interval;
+    uint8_t heap;
 };
 
 struct figures_table {
@@ -78,8 +80,8 @@ static inline struct ledger_figures *figures_table_change(struct figures_table *
 static inline size_t figures_table_home(const struct figures_table *table, struct figures_key key)
 {
     uint64_t hash = (uint64_t)key.node << 32 | key.thread << 16 | (uint32_t)key.heap << 8;
-    hash = (hash | key.interval) * UINT64_C(0x9E3779B97F4A7C15);
-    hash ^= hash >> 32;
+    hash = (hash ^ key.interval) * UINT64_C(0x9E3779B97F4A7C15);
+    hash ^= hash >> 32 ^ key.tag;
     hash *= UINT64_C(0xD6E8FEB86659FD93);
     return (hash ^ (hash >> 32)) & (table->index_size - 1);
 }

@@ -18,15 +18,18 @@ struct ledger *ledger_open(uint64_t interval_bytes)
         return NULL;
     live_table_init(&ledger->live);
     ledger->intervals[0] = interval_bytes;
+    ledger->intervals[LEDGER_INTERVAL_NONE] = 1;
     strcpy(ledger->heaps[0].name, "libc.malloc");
     ledger->heaps[0].interval_bytes = interval_bytes;
+    ledger->heaps[0].known = interval_bytes > 0;
     ledger->heap_count = 1;
     ledger->threads = calloc(8, sizeof(*ledger->threads));
     ledger->thread_capacity = 8;
     ledger->figures_cache = calloc(FIGURES_CACHED_MIN, sizeof(*ledger->figures_cache));
     ledger->figures_cached = FIGURES_CACHED_MIN;
     if (ledger->threads == NULL || ledger->figures_cache == NULL ||
-        figures_table_init(&ledger->figures) < 0 || callsite_tree_init(&ledger->callsites) < 0) {
+        figures_table_init(&ledger->figures) < 0 || callsite_tree_init(&ledger->callsites) < 0 ||
+        tags_init(&ledger->tags) < 0) {
         ledger_close(ledger);
         return NULL;
     }
@@ -40,6 +43,12 @@ void ledger_close(struct ledger *ledger)
     if (ledger == NULL)
         return;
     live_table_clear(&ledger->live);
+    for (size_t i = 0; i < LEDGER_HEAPS_MAX; i++) {
+        if (ledger->other_live[i] != NULL)
+            live_table_clear(ledger->other_live[i]);
+        free(ledger->other_live[i]);
+    }
+    tags_clear(&ledger->tags);
     callsite_tree_clear(&ledger->callsites);
     figures_table_clear(&ledger->figures);
     free(ledger->figures_cache);
@@ -63,21 +72,15 @@ static struct weight weigh(uint64_t size, uint64_t interval_bytes)
     return weight;
 }
 
-static const struct weight *weight_of(struct ledger *ledger, uint64_t size, uint8_t heap,
-                                      uint8_t interval)
+static const struct weight *weight_of(struct ledger *ledger, uint64_t size, uint16_t interval)
 {
     struct weight *cached =
         &ledger->weights[(size ^ size >> 10 ^ (uint64_t)interval << 5) % WEIGHTS_CACHED];
-    uint32_t key = (uint32_t)interval | (uint32_t)heap << 8;
-    if (likely(cached->size == size && cached->interval == key && cached->known))
+    if (likely(cached->size == size && cached->interval == interval && cached->known))
         return cached;
-    /* A heap other than malloc may have an interval of its own. */
-    uint64_t interval_bytes = ledger->intervals[interval];
-    if (heap != 0 && interval == 0)
-        interval_bytes = ledger->heaps[heap].interval_bytes;
-    *cached = weigh(size, interval_bytes);
+    *cached = weigh(size, ledger->intervals[interval]);
     cached->size = size;
-    cached->interval = key;
+    cached->interval = interval;
     cached->known = 1;
     return cached;
 }
@@ -108,33 +111,48 @@ static void grow_figures_cache(struct ledger *ledger)
     free(old);
 }
 
+/* What the event is weighed by; checked against LEDGER_INTERVALS_MAX by apply_alloc. */
+static uint16_t interval_of(const struct heap_event *event)
+{
+    return event->flags & RECORD_ALLOC_WEIGHED ? LEDGER_INTERVAL_NONE : (uint16_t)event->interval;
+}
+
+static bool is_tagged(const struct heap_event *event)
+{
+    return (event->type_hash | event->context_hash) != 0;
+}
+
 static bool is_cached(const struct cached_figures *cached, const struct heap_event *event,
                       uint32_t thread)
 {
     return cached->stack == event->stack && cached->thread == thread &&
-           cached->heap == event->heap && cached->interval == event->interval && cached->known;
+           cached->heap == event->heap && cached->interval == interval_of(event) && cached->known;
 }
 
 static struct figures_key figures_key(const struct ledger *ledger, const struct heap_event *event,
-                                      uint32_t thread)
+                                      uint32_t thread, uint32_t tag)
 {
     uint32_t node = callsite_tree_find(&ledger->callsites, event->stack);
     if (node == CALLSITE_ROOT)
         node = ledger->callsites.unknown;
-    return (struct figures_key){node, thread, event->heap, (uint8_t)event->interval};
+    return (struct figures_key){.node = node,
+                                .thread = thread,
+                                .tag = tag,
+                                .interval = interval_of(event),
+                                .heap = event->heap};
 }
 
-static void cache_figures(struct ledger *ledger, const struct heap_event *event, uint32_t thread,
-                          uint32_t node, uint32_t figures)
+static void cache_figures(struct ledger *ledger, uint64_t stack, struct figures_key key,
+                          uint32_t figures)
 {
-    /* An unknown stack may yet be sent: it is not remembered. */
-    if (node == ledger->callsites.unknown)
+    /* An unknown stack may yet be sent, and a tag takes a look-up anyway: neither is remembered. */
+    if (key.node == ledger->callsites.unknown || key.tag != TAG_NONE)
         return;
-    *cached_figures(ledger, event->stack, thread) =
-        (struct cached_figures){.stack = event->stack,
-                                .thread = thread,
-                                .heap = event->heap,
-                                .interval = (uint8_t)event->interval,
+    *cached_figures(ledger, stack, key.thread) =
+        (struct cached_figures){.stack = stack,
+                                .thread = (uint16_t)key.thread,
+                                .heap = key.heap,
+                                .interval = key.interval,
                                 .known = 1,
                                 .figures = figures};
 }
@@ -142,7 +160,11 @@ static void cache_figures(struct ledger *ledger, const struct heap_event *event,
 /* The figures of an ALLOC, made if there are none. */
 static uint32_t figures_of(struct ledger *ledger, const struct heap_event *event, uint32_t thread)
 {
-    struct figures_key key = figures_key(ledger, event, thread);
+    uint32_t tag = TAG_NONE;
+    if (is_tagged(event) &&
+        tags_intern(&ledger->tags, event->type_hash, event->context_hash, &tag) < 0)
+        return FIGURES_NONE;
+    struct figures_key key = figures_key(ledger, event, thread, tag);
     /* Nothing was live there at any peak so far. */
     uint32_t figures =
         figures_table_intern(&ledger->figures, key, ledger->heaps[event->heap].epoch);
@@ -151,7 +173,7 @@ static uint32_t figures_of(struct ledger *ledger, const struct heap_event *event
     if (ledger->figures.count * 2 > ledger->figures_cached &&
         ledger->figures_cached < FIGURES_CACHED_MAX)
         grow_figures_cache(ledger);
-    cache_figures(ledger, event, thread, key.node, figures);
+    cache_figures(ledger, event->stack, key, figures);
     return figures;
 }
 
@@ -187,16 +209,10 @@ static void tell(struct ledger *ledger, enum ledger_change_kind kind, uint8_t he
     ledger->observer(ledger->observer_context, &change);
 }
 
-static uint64_t sample_key(uint64_t address, uint8_t heap)
+/* The live samples of a heap; NULL: it had none yet. */
+static struct live_table *live_of(struct ledger *ledger, uint8_t heap)
 {
-    /* User addresses leave bits 48 to 55 free: 48-bit spaces, tags in the top byte. */
-    return address ^ (uint64_t)heap << 48;
-}
-
-/* The other way round. */
-static uint64_t sample_address(uint64_t key, uint8_t heap)
-{
-    return key ^ (uint64_t)heap << 48;
+    return likely(heap == 0) ? &ledger->live : ledger->other_live[heap];
 }
 
 static void heap_grew(struct ledger_heap *heap, double bytes, double count, uint32_t time_ms)
@@ -217,7 +233,7 @@ static void figures_add_freed(struct ledger *ledger, const struct live_sample *s
 {
     struct ledger_heap *heap;
     struct ledger_figures *figures = figures_change(ledger, sample->figures, &heap);
-    const struct weight *weight = weight_of(ledger, size, figures->heap, figures->interval);
+    const struct weight *weight = weight_of(ledger, size, figures->interval);
     double count = sign * weight->count, bytes = count * (double)size;
     double count_variance = sign * weight->count_variance;
 
@@ -240,8 +256,8 @@ static void figures_add_freed(struct ledger *ledger, const struct live_sample *s
     } else {
         heap_grew(heap, -bytes, -count, time_ms);
     }
-    tell(ledger, sign > 0 ? LEDGER_FREED : LEDGER_UNFREED, figures->heap,
-         sample_address(sample->key, figures->heap), size, weight->count, time_ms);
+    tell(ledger, sign > 0 ? LEDGER_FREED : LEDGER_UNFREED, figures->heap, sample->key, size,
+         weight->count, time_ms);
 }
 
 /* --- events --- */
@@ -260,18 +276,37 @@ static struct ledger_slot *slot_at(struct ledger *ledger, uint16_t slot)
     return &ledger->slots[slot];
 }
 
+/* The first sample of a heap other than malloc's; NULL: no memory. */
+static struct live_table *begin_heap(struct ledger *ledger, uint8_t heap)
+{
+    struct live_table *live = malloc(sizeof(*live));
+    if (live == NULL)
+        return NULL;
+    live_table_init(live);
+    ledger->other_live[heap] = live;
+    if (heap >= ledger->heap_count)
+        ledger->heap_count = (size_t)heap + 1;
+    return live;
+}
+
+static void count_others(struct ledger *ledger, uint32_t tag)
+{
+    const struct tag *pair = &ledger->tags.items[tag];
+    ledger->counts.other_types += pair->type == TAG_OTHERS;
+    ledger->counts.other_contexts += pair->context == TAG_OTHERS;
+}
+
 /* index: of its figures, FIGURES_NONE if they are not known yet. */
 static int apply_alloc(struct ledger *ledger, const struct heap_event *event, uint32_t index)
 {
-    uint64_t key = sample_key(event->address, event->heap);
-    if (event->heap >= LEDGER_HEAPS_MAX || key == 0 || event->interval >= LEDGER_INTERVALS_MAX ||
-        ledger->intervals[event->interval] == 0)
+    uint64_t key = event->address;
+    /* malloc gives no address 0; other heaps may have any number. */
+    if ((event->heap == 0 && key == 0) || event->interval >= LEDGER_INTERVALS_MAX ||
+        ledger->intervals[interval_of(event)] == 0)
         return -EBADMSG;
-    if (event->heap >= ledger->heap_count) {
-        int code = ledger_heap(ledger, event->heap, ledger->intervals[0], "");
-        if (code < 0)
-            return code;
-    }
+    struct live_table *live = live_of(ledger, event->heap);
+    if (unlikely(live == NULL) && (live = begin_heap(ledger, event->heap)) == NULL)
+        return -ENOMEM;
     struct ledger_slot *slot = slot_at(ledger, event->thread);
     if (slot == NULL)
         return -ENOMEM;
@@ -281,16 +316,16 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
     bool lost_free = event->flags & RECORD_ALLOC_LOST_FREE, added;
     struct live_sample old, *sample = NULL;
     if (lost_free) {
-        added = !live_table_remove(&ledger->live, key, &old);
+        added = !live_table_remove(live, key, &old);
     } else {
-        sample = live_table_put(&ledger->live, key, &added);
+        sample = live_table_put(live, key, &added);
         if (sample == NULL)
             return -ENOMEM;
         old = *sample;
     }
     if (!added) {
-        uint64_t size = live_table_size(&ledger->live, old.size);
-        live_table_size_release(&ledger->live, old.size);
+        uint64_t size = live_table_size(live, old.size);
+        live_table_size_release(live, old.size);
         figures_add_freed(ledger, &old, size, event->time_ms, false, 1);
         ledger->counts.implicit_frees++;
     }
@@ -298,15 +333,14 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
         .key = key, .figures = index, .time_ms = event->time_ms, .ordinal = event->ordinal};
     if (!lost_free) {
         *sample = filled;
-        int code = live_table_size_pack(&ledger->live, event->size, &sample->size);
+        int code = live_table_size_pack(live, event->size, &sample->size);
         if (code < 0)
             return code;
     }
 
     struct ledger_heap *heap;
     struct ledger_figures *figures = figures_change(ledger, index, &heap);
-    const struct weight *weight =
-        weight_of(ledger, event->size, event->heap, (uint8_t)event->interval);
+    const struct weight *weight = weight_of(ledger, event->size, figures->interval);
     double size = (double)event->size, bytes = weight->count * size;
     figures->sums.allocated_bytes += bytes;
     figures->sums.allocated_count += weight->count;
@@ -316,6 +350,11 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
     ledger->counts.unknown_stacks += figures->node == ledger->callsites.unknown;
     ledger->counts.allocs++;
     heap->samples++;
+    heap->known = true;
+    if (unlikely(figures->interval == LEDGER_INTERVAL_NONE))
+        heap->weighed_samples++;
+    if (unlikely(figures->tag != TAG_NONE))
+        count_others(ledger, figures->tag);
     heap_grew(heap, bytes, weight->count, event->time_ms);
     tell(ledger, LEDGER_ALLOCATED, event->heap, event->address, event->size, weight->count,
          event->time_ms);
@@ -334,13 +373,15 @@ static int apply_free(struct ledger *ledger, const struct heap_event *event)
         return -ENOMEM;
     ledger->counts.frees++;
     struct live_sample *sample = &slot->freed;
-    if (!live_table_remove(&ledger->live, sample_key(event->address, event->heap), sample)) {
-        sample->key = 0;
+    struct live_table *live = live_of(ledger, event->heap);
+    slot->has_freed = live != NULL && live_table_remove(live, event->address, sample);
+    if (!slot->has_freed) {
         ledger->counts.unknown_frees++;
         return 0;
     }
-    slot->freed_size = live_table_size(&ledger->live, sample->size);
-    live_table_size_release(&ledger->live, sample->size);
+    slot->freed_heap = event->heap;
+    slot->freed_size = live_table_size(live, sample->size);
+    live_table_size_release(live, sample->size);
     slot->freed_time_ms = event->time_ms;
     slot->freed_temporary = sample->ordinal == event->ordinal &&
                             slot->thread != LEDGER_THREAD_OTHERS &&
@@ -355,23 +396,23 @@ static int apply_unfree(struct ledger *ledger, const struct heap_event *event)
     if (event->thread >= ledger->slot_count)
         return 0;
     struct ledger_slot *slot = &ledger->slots[event->thread];
-    uint64_t key = sample_key(event->address, event->heap);
-    if (key == 0 || slot->freed.key != key)
+    if (!slot->has_freed || slot->freed.key != event->address || slot->freed_heap != event->heap)
         return 0;
+    struct live_table *live = live_of(ledger, event->heap);
     bool added;
-    struct live_sample *sample = live_table_put(&ledger->live, key, &added);
+    struct live_sample *sample = live_table_put(live, event->address, &added);
     if (sample == NULL)
         return -ENOMEM;
     if (added) {
         *sample = slot->freed;
-        int code = live_table_size_pack(&ledger->live, slot->freed_size, &sample->size);
+        int code = live_table_size_pack(live, slot->freed_size, &sample->size);
         if (code < 0)
             return code;
         figures_add_freed(ledger, &slot->freed, slot->freed_size, slot->freed_time_ms,
                           slot->freed_temporary, -1);
         ledger->counts.frees--;
     }
-    slot->freed.key = 0;
+    slot->has_freed = false;
     return 0;
 }
 
@@ -388,9 +429,11 @@ static void look_ahead(struct ledger *ledger, const struct heap_event *events, s
     size_t missed_count = 0;
     for (size_t i = 0; i < count; i++) {
         const struct heap_event *event = &events[i];
-        live_table_prefetch(&ledger->live, sample_key(event->address, event->heap));
+        const struct live_table *live = live_of(ledger, event->heap);
+        if (live != NULL)
+            live_table_prefetch(live, event->address);
         found[i] = FIGURES_NONE;
-        if (event->type != RECORD_ALLOC || event->thread >= ledger->slot_count)
+        if (event->type != RECORD_ALLOC || event->thread >= ledger->slot_count || is_tagged(event))
             continue;
         uint32_t thread = ledger->slots[event->thread].thread;
         const struct cached_figures *cached = cached_figures(ledger, event->stack, thread);
@@ -404,7 +447,7 @@ static void look_ahead(struct ledger *ledger, const struct heap_event *events, s
     }
     for (size_t i = 0; i < missed_count; i++) {
         const struct heap_event *event = &events[missed[i]];
-        keys[i] = figures_key(ledger, event, ledger->slots[event->thread].thread);
+        keys[i] = figures_key(ledger, event, ledger->slots[event->thread].thread, TAG_NONE);
         figures_table_prefetch_index(&ledger->figures, keys[i]);
     }
     for (size_t i = 0; i < missed_count; i++)
@@ -412,15 +455,16 @@ static void look_ahead(struct ledger *ledger, const struct heap_event *events, s
     for (size_t i = 0; i < count; i++) {
         if (events[i].type != RECORD_FREE)
             continue;
+        const struct live_table *live = live_of(ledger, events[i].heap);
         const struct live_sample *sample =
-            live_table_find(&ledger->live, sample_key(events[i].address, events[i].heap));
+            live != NULL ? live_table_find(live, events[i].address) : NULL;
         if (sample != NULL)
             figures_table_prefetch_item(&ledger->figures, sample->figures);
     }
     for (size_t i = 0; i < missed_count; i++) {
         uint32_t figures = figures_table_find(&ledger->figures, keys[i]);
         if (figures != FIGURES_NONE)
-            cache_figures(ledger, &events[missed[i]], keys[i].thread, keys[i].node, figures);
+            cache_figures(ledger, events[missed[i]].stack, keys[i], figures);
         found[missed[i]] = figures;
     }
 }
@@ -456,7 +500,7 @@ int ledger_thread(struct ledger *ledger, uint16_t slot_index, uint32_t tid, cons
     if (slot == NULL)
         return -ENOMEM;
     if (slot->thread == LEDGER_THREAD_OTHERS || ledger->threads[slot->thread].tid != tid) {
-        slot->freed.key = 0;
+        slot->has_freed = false;
         slot->thread = LEDGER_THREAD_OTHERS;
         if (ledger->thread_count >= LEDGER_THREADS_MAX)
             return 0;
@@ -474,12 +518,11 @@ int ledger_thread(struct ledger *ledger, uint16_t slot_index, uint32_t tid, cons
 
 int ledger_heap(struct ledger *ledger, uint8_t heap, uint64_t interval_bytes, const char *name)
 {
-    if (heap >= LEDGER_HEAPS_MAX)
-        return -EBADMSG;
     struct ledger_heap *known = &ledger->heaps[heap];
     /* Samples that were weighed by one interval must not be taken back by another. */
     if (known->samples == 0 && interval_bytes > 0)
         known->interval_bytes = interval_bytes;
+    known->known = true;
     if (name[0] != 0) {
         strncpy(known->name, name, sizeof(known->name) - 1);
         known->name[sizeof(known->name) - 1] = 0;
@@ -495,8 +538,19 @@ int ledger_interval(struct ledger *ledger, uint32_t index, uint64_t interval_byt
         (ledger->intervals[index] != 0 && ledger->intervals[index] != interval_bytes))
         return -EBADMSG;
     ledger->intervals[index] = interval_bytes;
-    ledger->interval_now = index;
+    if (index < LEDGER_INTERVALS_OF_MALLOC)
+        ledger->interval_now = index;
     return 0;
+}
+
+int ledger_name(struct ledger *ledger, const struct record_name *name)
+{
+    return tags_add_name(&ledger->tags, name);
+}
+
+int ledger_context(struct ledger *ledger, const struct record_context *context)
+{
+    return tags_add_context(&ledger->tags, context);
 }
 
 static int visit_events(void *context, const struct heap_event *events, size_t count)
@@ -539,6 +593,16 @@ static int visit_interval(void *context, uint32_t index, uint64_t interval_bytes
     return ledger_interval(context, index, interval_bytes);
 }
 
+static int visit_name(void *context, const struct record_name *name)
+{
+    return ledger_name(context, name);
+}
+
+static int visit_context(void *context, const struct record_context *scopes)
+{
+    return ledger_context(context, scopes);
+}
+
 const struct ring_visitor ledger_visitor = {
     .events = visit_events,
     .stack = visit_stack,
@@ -547,4 +611,6 @@ const struct ring_visitor ledger_visitor = {
     .thread = visit_thread,
     .heap = visit_heap,
     .interval = visit_interval,
+    .name = visit_name,
+    .context = visit_context,
 };

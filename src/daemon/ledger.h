@@ -7,7 +7,9 @@
  * s^2 (1-p)/p^2 and (1-p)/p^2 to their variances (Horvitz and Thompson, 1952): at T = 1
  * everything is exact. A free takes back what its allocation stood for.
  *
- * Figures are kept by callsite, thread, heap and interval; whoever reads them adds
+ * Samples that the program drew itself stand for their size, and for one.
+ *
+ * Figures are kept by callsite, thread, heap, interval, type and context; whoever reads them adds
  * up. The value at a heap's peak is O(1) an event: a peak only begins a new
  * epoch, and figures that are about to change note first what they were at the last one.
  *
@@ -16,6 +18,7 @@
 #ifndef HEAPPROFD_DAEMON_LEDGER_H
 #define HEAPPROFD_DAEMON_LEDGER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,10 +27,16 @@
 #include "daemon/figures_table.h"
 #include "daemon/live_table.h"
 #include "daemon/ring_reader.h"
+#include "daemon/tags.h"
 #include "trace/trace_writer.h"
 
-#define LEDGER_HEAPS_MAX 128
-#define LEDGER_INTERVALS_MAX 256
+#define LEDGER_HEAPS_MAX RING_HEAPS_MAX
+
+/* Indexes of malloc's intervals, from the session's first on, then those of the other heaps. */
+#define LEDGER_INTERVALS_OF_MALLOC 64
+#define LEDGER_INTERVALS_MAX 512
+/* In place of an interval: of samples that the program drew itself. */
+#define LEDGER_INTERVAL_NONE LEDGER_INTERVALS_MAX
 
 /* Threads beyond this many in a process's life share one identity: a server that
  * starts a thread per request must not grow the ledger for ever. */
@@ -44,6 +53,8 @@ struct ledger_heap {
     uint32_t peak_time_ms;
     uint64_t epoch; /* grows with each new peak */
     uint64_t samples;
+    uint64_t weighed_samples; /* of them: drawn by the program itself */
+    bool known;               /* announced, or has samples */
 };
 
 struct ledger_thread {
@@ -53,7 +64,7 @@ struct ledger_thread {
 
 struct ledger;
 
-/* interval_bytes: of the session's first interval. NULL: no memory. */
+/* interval_bytes: of the session's first interval; 0: malloc is not profiled. NULL: no memory. */
 struct ledger *ledger_open(uint64_t interval_bytes);
 void ledger_close(struct ledger *ledger);
 
@@ -63,6 +74,8 @@ extern const struct ring_visitor ledger_visitor;
 int ledger_events(struct ledger *ledger, const struct heap_event *events, size_t count);
 int ledger_thread(struct ledger *ledger, uint16_t slot, uint32_t tid, const char *name);
 int ledger_heap(struct ledger *ledger, uint8_t heap, uint64_t interval_bytes, const char *name);
+int ledger_name(struct ledger *ledger, const struct record_name *name);
+int ledger_context(struct ledger *ledger, const struct record_context *context);
 int ledger_interval(struct ledger *ledger, uint32_t index, uint64_t interval_bytes);
 
 /* What an event came to: a sample that is live from now on, or is no more, or is again. */
@@ -88,6 +101,7 @@ struct ledger_counts {
     uint64_t implicit_frees; /* allocated again while live */
     uint64_t lost_frees;     /* samples whose free cannot be seen: counted as freed at once */
     uint64_t live_samples;
+    uint64_t other_types, other_contexts; /* samples of types and contexts beyond the bounds */
 };
 struct ledger_counts ledger_counts(const struct ledger *ledger);
 
@@ -98,8 +112,9 @@ double ledger_live_bytes(const struct ledger *ledger);
 const struct ledger_heap *ledger_heaps(const struct ledger *ledger, size_t *count);
 const struct ledger_thread *ledger_threads(const struct ledger *ledger, size_t *count);
 const struct callsite_tree *ledger_callsites(const struct ledger *ledger);
+const struct tags *ledger_tags(const struct ledger *ledger);
 
-/* The interval in force now, and the first one. */
+/* Malloc's interval in force now, and the first one. */
 uint64_t ledger_interval_bytes(const struct ledger *ledger);
 uint64_t ledger_first_interval_bytes(const struct ledger *ledger);
 
@@ -110,8 +125,8 @@ struct ledger_figures ledger_figures(const struct ledger *ledger, size_t index);
 
 /*
  * A moment of a ledger, to be read while events go on: the figures and heaps of then. Callsites,
- * modules and threads are read from the ledger itself: those that figures name stay as they are,
- * and more only come behind them.
+ * modules, threads and tags are read from the ledger itself: those that figures name stay as they
+ * are, and more only come behind them.
  */
 struct ledger_snapshot {
     size_t figures_count, node_count, module_count, heap_count;

@@ -8,6 +8,8 @@ struct ledger_counts ledger_counts(const struct ledger *ledger)
 {
     struct ledger_counts counts = ledger->counts;
     counts.live_samples = ledger->live.count;
+    for (size_t i = 1; i < ledger->heap_count; i++)
+        counts.live_samples += ledger->other_live[i] != NULL ? ledger->other_live[i]->count : 0;
     return counts;
 }
 
@@ -34,6 +36,11 @@ const struct ledger_thread *ledger_threads(const struct ledger *ledger, size_t *
 const struct callsite_tree *ledger_callsites(const struct ledger *ledger)
 {
     return &ledger->callsites;
+}
+
+const struct tags *ledger_tags(const struct ledger *ledger)
+{
+    return &ledger->tags;
 }
 
 uint64_t ledger_interval_bytes(const struct ledger *ledger)

@@ -27,30 +27,32 @@ struct weight {
 
 struct cached_figures {
     uint64_t stack; /* hash */
-    uint32_t thread;
-    uint8_t heap, interval;
-    uint16_t known;
-    uint32_t figures;
+    uint32_t tag, figures;
+    uint16_t thread, interval;
+    uint8_t heap, known;
 };
 
 /* The thread that has a slot now, and its last free, in case it did not happen. */
 struct ledger_slot {
     uint32_t thread;
     uint32_t freed_time_ms;
-    struct live_sample freed; /* size is unpacked below; key 0: none */
+    struct live_sample freed; /* size is unpacked below */
     uint64_t freed_size;
-    bool freed_temporary;
+    uint8_t freed_heap;
+    bool has_freed, freed_temporary;
 };
 
 struct ledger {
-    struct live_table live;
+    struct live_table live;                          /* malloc's */
+    struct live_table *other_live[LEDGER_HEAPS_MAX]; /* of other heaps, once they have samples */
     struct callsite_tree callsites;
+    struct tags tags;
 
     struct figures_table figures;
 
     struct ledger_heap heaps[LEDGER_HEAPS_MAX];
     size_t heap_count;
-    uint64_t intervals[LEDGER_INTERVALS_MAX]; /* 0: not announced */
+    uint64_t intervals[LEDGER_INTERVALS_MAX + 1]; /* 0: not announced; the last: of _NONE */
     uint32_t interval_now;
 
     struct ledger_slot *slots;

@@ -1,5 +1,6 @@
 /*
- * Address ▸ live sample: the sampled allocations that are not freed yet.
+ * Address ▸ live sample: the sampled allocations of one heap that are not freed yet. The key is the
+ * address, or whatever number a program gave, exactly: each of the 2^64 is one.
  *
  * Linear probing in 64 segments that double, one at a time, so that a sample
  * costs 24 bytes at a load of 0.35 to 0.7 (34 to 69 bytes) and growing holds little
@@ -17,7 +18,7 @@
 #define LIVE_TABLE_SEGMENTS 64
 
 struct live_sample {
-    uint64_t key;     /* of address and heap; 0: no sample here */
+    uint64_t key;     /* the address; 0: no sample here, but in live_table.zero */
     uint32_t size;    /* as live_table_size_pack() made it */
     uint32_t figures; /* index into the ledger's figures: callsite, thread, heap, interval */
     uint32_t time_ms; /* of the allocation */
@@ -32,6 +33,9 @@ struct live_segment {
 struct live_table {
     struct live_segment segments[LIVE_TABLE_SEGMENTS];
     size_t count;
+    /* The sample of key 0, which marks empty places elsewhere. */
+    struct live_sample zero;
+    bool has_zero;
     /* Sizes of 2 GiB and more, which a sample names by index. */
     uint64_t *large_sizes;
     size_t large_count, large_capacity;

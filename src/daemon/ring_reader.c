@@ -44,6 +44,7 @@ static int map_ring(struct ring_reader *reader, int fd, uint64_t data_bytes)
     }
     reader->control = (struct ring_control *)base;
     reader->threads = (struct ring_thread *)(base + RING_THREADS_OFFSET);
+    reader->heap_lines = (struct ring_thread *)(base + RING_HEAP_LINES_OFFSET);
     reader->data = base + RING_DATA_OFFSET;
     reader->data_bytes = data_bytes;
     return 0;
@@ -87,6 +88,11 @@ void ring_reader_close(struct ring_reader *reader)
         return;
     munmap(reader->control, RING_DATA_OFFSET + 2 * reader->data_bytes);
     reader->control = NULL;
+}
+
+void ring_reader_want(struct ring_reader *reader, const struct ring_heaps *heaps)
+{
+    memcpy((char *)reader->control + RING_HEAPS_OFFSET, heaps, sizeof(*heaps));
 }
 
 void ring_reader_beat(struct ring_reader *reader, uint64_t monotonic_ms)
@@ -146,28 +152,33 @@ static int take_event(struct drain *drain, union record_header header, const uin
 {
     union {
         struct record_alloc alloc;
+        struct record_tagged_alloc tagged;
         struct record_free free;
         struct record_unfree unfree;
     } record;
-    size_t bytes = header.type == RECORD_ALLOC  ? sizeof(record.alloc)
-                   : header.type == RECORD_FREE ? sizeof(record.free)
-                                                : sizeof(record.unfree);
+    size_t bytes = header.type == RECORD_ALLOC          ? sizeof(record.alloc)
+                   : header.type == RECORD_FREE         ? sizeof(record.free)
+                   : header.type == RECORD_TAGGED_ALLOC ? sizeof(record.tagged)
+                                                        : sizeof(record.unfree);
+    bool tagged = header.type == RECORD_TAGGED_ALLOC;
     if (header.length < bytes)
         return -EBADMSG;
     copy_record(&record, at, bytes);
 
     struct heap_event *event = &drain->events[drain->event_count++];
-    event->type = header.type;
+    event->type = tagged ? RECORD_ALLOC : header.type;
     event->heap = header.heap;
     event->thread = header.thread;
-    event->address = record.alloc.address; /* the same place in all three */
-    if (header.type == RECORD_ALLOC) {
+    event->address = record.alloc.address; /* the same place in all */
+    if (event->type == RECORD_ALLOC) {
         event->size = record.alloc.size;
         event->stack = record.alloc.stack;
         event->time_ms = record.alloc.time_ms;
         event->ordinal = record.alloc.ordinal;
         event->interval = record.alloc.interval;
         event->flags = record.alloc.flags;
+        event->type_hash = tagged ? record.tagged.type : 0;
+        event->context_hash = tagged ? record.tagged.context : 0;
     } else if (header.type == RECORD_FREE) {
         event->time_ms = record.free.time_ms;
         event->ordinal = record.free.ordinal;
@@ -193,6 +204,24 @@ static int take_module(struct drain *drain, uint32_t length)
     return drain->visitor->module(drain->context, module);
 }
 
+static int take_name(struct drain *drain, uint32_t length)
+{
+    const struct record_name *name = (const void *)drain->record;
+    if (length < sizeof(*name) || name->length > length - sizeof(*name) ||
+        name->length > RECORD_NAME_BYTES_MAX || name->hash == 0)
+        return -EBADMSG;
+    return drain->visitor->name(drain->context, name);
+}
+
+static int take_context(struct drain *drain, uint32_t length)
+{
+    const struct record_context *scopes = (const void *)drain->record;
+    if (length < sizeof(*scopes) || scopes->count > (length - sizeof(*scopes)) / 8 ||
+        scopes->count > RECORD_CONTEXT_NAMES_MAX || scopes->hash == 0)
+        return -EBADMSG;
+    return drain->visitor->context(drain->context, scopes);
+}
+
 /* Records that come seldom: copied whole, then looked at. */
 static int take_other(struct drain *drain, union record_header header, const uint8_t *at)
 {
@@ -207,6 +236,10 @@ static int take_other(struct drain *drain, union record_header header, const uin
         return take_stack(drain, header.length);
     case RECORD_MODULE:
         return take_module(drain, header.length);
+    case RECORD_NAME:
+        return take_name(drain, header.length);
+    case RECORD_CONTEXT:
+        return take_context(drain, header.length);
     case RECORD_MODULES_RESET:
         return drain->visitor->modules_reset(drain->context);
     case RECORD_THREAD: {
@@ -275,7 +308,8 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
             reader->busy_bytes += header.length;
         } else if (header.type == RECORD_ABANDONED) {
             reader->busy_bytes += header.length;
-        } else if (header.type >= RECORD_ALLOC && header.type <= RECORD_UNFREE) {
+        } else if ((header.type >= RECORD_ALLOC && header.type <= RECORD_UNFREE) ||
+                   header.type == RECORD_TAGGED_ALLOC) {
             code = take_event(&drain, header, at);
         } else {
             code = take_other(&drain, header, at);
@@ -375,4 +409,22 @@ void ring_reader_totals(const struct ring_reader *reader, struct ring_totals *to
         totals->lost[i] = load_relaxed(&control->lost[i]);
     totals->client_state = load_relaxed(&control->client_state);
     totals->restricted = load_relaxed(&control->restricted) != 0;
+}
+
+void ring_reader_heap_totals(const struct ring_reader *reader,
+                             struct ring_heap_totals totals[RING_HEAPS_MAX])
+{
+    uint32_t lines = load_acquire(&reader->control->heap_lines_used);
+    if (lines > RING_HEAP_LINES_MAX)
+        lines = RING_HEAP_LINES_MAX;
+    memset(totals, 0, RING_HEAPS_MAX * sizeof(*totals));
+    for (uint32_t i = 0; i < lines; i++) {
+        const struct ring_thread *line = &reader->heap_lines[i];
+        uint32_t heap = load_relaxed(&line->tid);
+        if (heap == 0 || heap >= RING_HEAPS_MAX)
+            continue;
+        totals[heap].calls += load_relaxed(&line->calls);
+        totals[heap].bytes += load_relaxed(&line->bytes_before) +
+                              load_relaxed(&line->bytes_loaded) - load_relaxed(&line->bytes_left);
+    }
 }

@@ -35,11 +35,14 @@ struct ring_visitor {
     int (*thread)(void *context, uint16_t slot, uint32_t tid, const char *name);
     int (*heap)(void *context, uint8_t heap, uint64_t interval_bytes, const char *name);
     int (*interval)(void *context, uint32_t index, uint64_t interval_bytes);
+    int (*name)(void *context, const struct record_name *name);
+    int (*context)(void *context, const struct record_context *scopes);
 };
 
 struct ring_reader {
     struct ring_control *control;
     struct ring_thread *threads;
+    struct ring_thread *heap_lines;
     uint8_t *data; /* mapped twice in a row */
     uint64_t data_bytes;
     uint64_t consumed;   /* our own; the shared word is only written */
@@ -58,10 +61,18 @@ struct ring_totals {
     bool restricted; /* the process restricted its system calls meanwhile */
 };
 
+/* The same of one heap other than malloc's. */
+struct ring_heap_totals {
+    uint64_t calls, bytes;
+};
+
 /* Makes the ring and its sealed memfd, for the caller to send and close. 0 or a
  * negative errno. data_bytes is a power of two within RING_DATA_BYTES_MIN and _MAX. */
 int ring_reader_open(struct ring_reader *reader, uint64_t data_bytes, int *memfd);
 void ring_reader_close(struct ring_reader *reader);
+
+/* Says which heaps are wanted; to be called before the memfd is sent. */
+void ring_reader_want(struct ring_reader *reader, const struct ring_heaps *heaps);
 
 /*
  * Consumes what is there now, at most one ring full. `dead`: no producer is left
@@ -103,5 +114,9 @@ void ring_reader_restrict(struct ring_reader *reader);
 void ring_reader_stop(struct ring_reader *reader);
 
 void ring_reader_totals(const struct ring_reader *reader, struct ring_totals *totals);
+
+/* By the index of the heap; malloc's, which is above, stays 0. */
+void ring_reader_heap_totals(const struct ring_reader *reader,
+                             struct ring_heap_totals totals[RING_HEAPS_MAX]);
 
 #endif

@@ -217,8 +217,7 @@ static struct target *add_target(struct session *session, struct process_info *i
         process_info_clear(info);
         return NULL;
     }
-    struct target *target = target_open(info, pidfd, session->ring_bytes,
-                                        session->config->sampling_interval_bytes, memfd);
+    struct target *target = target_open(info, pidfd, session->ring_bytes, session->config, memfd);
     if (target == NULL)
         return NULL;
     if (session->config->stream_allocations)
@@ -244,7 +243,7 @@ static void fill_reply(const struct session *session, const struct target *targe
         return;
     if (session->config->block_client)
         reply->flags |= HANDSHAKE_BLOCK_CLIENT;
-    reply->interval_bytes = session->config->sampling_interval_bytes;
+    reply->interval_bytes = target->interval_bytes;
     reply->block_client_timeout_us = session->config->block_client_timeout_us;
     reply->data_bytes = session->ring_bytes;
     reply->adaptive_threshold_bytes = session->config->adaptive_sampling_shmem_threshold;

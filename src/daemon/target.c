@@ -13,8 +13,9 @@
 #include "daemon/diagnosis.h"
 
 struct target *target_open(struct process_info *info, int pidfd, uint64_t data_bytes,
-                           uint64_t interval_bytes, int *memfd)
+                           const struct heap_config *config, int *memfd)
 {
+    struct ring_heaps rules;
     struct target *target = calloc(1, sizeof(*target));
     if (target == NULL) {
         process_info_clear(info);
@@ -24,16 +25,18 @@ struct target *target_open(struct process_info *info, int pidfd, uint64_t data_b
     target->info = *info;
     target->pidfd = pidfd;
     target->statm_fd = process_memory_open(info->pid);
-    target->interval_bytes = interval_bytes;
+    target->interval_bytes = heap_config_interval_of(config, HEAP_CONFIG_MALLOC);
     target->start_ms = clock_read_ms(CLOCK_MONOTONIC_COARSE);
     target->totals.client_state = RING_CLIENT_RUNNING;
-    target->ledger = ledger_open(interval_bytes);
+    target->ledger = ledger_open(target->interval_bytes);
     target->has_ring =
         target->ledger != NULL && ring_reader_open(&target->reader, data_bytes, memfd) == 0;
     if (!target->has_ring) {
         target_close(target);
         return NULL;
     }
+    heap_rules_fill(&rules, config);
+    ring_reader_want(&target->reader, &rules);
     ring_reader_beat(&target->reader, clock_read_ms(CLOCK_MONOTONIC));
     return target;
 }
@@ -87,6 +90,12 @@ void target_stream(struct target *target, struct trace_writer *writer)
     ledger_observe(target->ledger, stream_change, target);
 }
 
+static void read_totals(struct target *target)
+{
+    ring_reader_totals(&target->reader, &target->totals);
+    ring_reader_heap_totals(&target->reader, target->heap_totals);
+}
+
 uint64_t target_look(struct target *target, bool dead)
 {
     if (!target->has_ring)
@@ -103,7 +112,7 @@ uint64_t target_look(struct target *target, bool dead)
     target->has_ring = false;
     ring_reader_stop(&target->reader);
     detach(target);
-    ring_reader_totals(&target->reader, &target->totals);
+    read_totals(target);
     ring_reader_close(&target->reader);
     return 0;
 }
@@ -136,7 +145,7 @@ void target_finish(struct target *target, bool dead)
         finish_open_records(target);
     if (!target->has_ring)
         return;
-    ring_reader_totals(&target->reader, &target->totals);
+    read_totals(target);
     target->has_ring = false;
     ring_reader_close(&target->reader);
 }
@@ -315,7 +324,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
                       const struct target_end *end, bool dump_at_max)
 {
     if (target->has_ring)
-        ring_reader_totals(&target->reader, &target->totals);
+        read_totals(target);
     char remark[DIAGNOSIS_BYTES_MAX] = "";
     if (end->final)
         diagnose(target, end, remark);

@@ -11,6 +11,7 @@
 
 #include "attach/attach.h"
 #include "daemon/dump.h"
+#include "daemon/heap_rules.h"
 #include "daemon/ledger.h"
 #include "daemon/process_info.h"
 #include "daemon/ring_reader.h"
@@ -25,7 +26,7 @@ struct target {
     struct ledger *ledger;
     struct trace_writer *stream; /* where its events go; NULL: nowhere */
     uint64_t start_ms;           /* CLOCK_MONOTONIC_COARSE */
-    uint64_t interval_bytes;
+    uint64_t interval_bytes;     /* malloc's; 0: it is not profiled */
     enum handshake_origin origin;
     struct attach *attach; /* NULL: the process joined by itself */
     bool was_attached;
@@ -48,6 +49,7 @@ struct target {
     uint64_t replaced_samples;
     unsigned execs;            /* from target to target, before this one */
     struct ring_totals totals; /* as of the last look */
+    struct ring_heap_totals heap_totals[RING_HEAPS_MAX];
 };
 
 /* How a target's life ended, for its last dump. */
@@ -58,11 +60,12 @@ struct target_end {
 };
 
 /*
- * Makes ring and ledger for a process. Takes over info and pidfd in any case;
- * *memfd is for the client. NULL: no memory, or no more descriptors.
+ * Makes ring and ledger for a process, with what config says of heaps, which is to outlive the
+ * target. Takes over info and pidfd in any case; *memfd is for the client. NULL: no memory, or no
+ * more descriptors.
  */
 struct target *target_open(struct process_info *info, int pidfd, uint64_t data_bytes,
-                           uint64_t interval_bytes, int *memfd);
+                           const struct heap_config *config, int *memfd);
 void target_close(struct target *target);
 
 /*

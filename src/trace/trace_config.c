@@ -55,6 +55,25 @@ static size_t list_length(char *const *list)
     return length;
 }
 
+static int check_heap_names(char *const *names, struct error *error)
+{
+    for (; names != NULL && *names != NULL; names++) {
+        if (**names == '\0' || strlen(*names) > HEAP_NAME_BYTES_MAX)
+            return error_set(error, -EINVAL, "the heap name '%.80s' is not one: 1 to %d bytes are",
+                             *names, HEAP_NAME_BYTES_MAX);
+    }
+    return 0;
+}
+
+/* Whether there is a heap that may be profiled. */
+static bool wants_any_heap(const struct heap_config *config)
+{
+    bool wants = config->all_heaps || heap_config_wants_heap(config, HEAP_CONFIG_MALLOC);
+    for (char **name = config->heaps; name != NULL && *name != NULL && !wants; name++)
+        wants = heap_config_wants_heap(config, *name);
+    return wants;
+}
+
 static int check_names_and_heaps(const struct heap_config *config, struct error *error)
 {
     for (char **name = config->process_cmdline; name != NULL && *name != NULL; name++) {
@@ -73,11 +92,14 @@ static int check_names_and_heaps(const struct heap_config *config, struct error 
             return error_set(error, -EINVAL, "%llu is not the number of a process",
                              (unsigned long long)config->pids[i]);
     }
-    for (char **name = config->heaps; name != NULL && *name != NULL; name++) {
-        if (**name == '\0' || strlen(*name) > HEAP_NAME_BYTES_MAX)
-            return error_set(error, -EINVAL, "the heap name '%.80s' is not one: 1 to %d bytes are",
-                             *name, HEAP_NAME_BYTES_MAX);
-    }
+    if (check_heap_names(config->heaps, error) < 0 ||
+        check_heap_names(config->exclude_heaps, error) < 0)
+        return -EINVAL;
+    if (list_length(config->heaps) + list_length(config->exclude_heaps) > HEAP_CONFIG_HEAPS_MAX)
+        return error_set(error, -EINVAL,
+                         "%zu heaps are named in heaps and exclude_heaps: a process has %d at most",
+                         list_length(config->heaps) + list_length(config->exclude_heaps),
+                         HEAP_CONFIG_HEAPS_MAX);
     if (config->heap_sampling_interval_count > 0 &&
         config->heap_sampling_interval_count != list_length(config->heaps))
         return error_set(error, -EINVAL,
@@ -90,7 +112,14 @@ static int check_names_and_heaps(const struct heap_config *config, struct error 
                              "the sampling interval of heap %s is 0 bytes: give 1 to record every "
                              "allocation",
                              config->heaps[i]);
+        if (config->heap_sampling_intervals[i] > INT64_MAX)
+            return error_set(error, -EINVAL,
+                             "the sampling interval of heap %s is too large: give less than 2^63",
+                             config->heaps[i]);
     }
+    if (!wants_any_heap(config))
+        return error_set(error, -EINVAL,
+                         "no heap is left to profile: exclude_heaps names all that heaps does");
     return 0;
 }
 
@@ -137,8 +166,23 @@ bool heap_config_wants_heap(const struct heap_config *config, const char *name)
     if (list_has(config->exclude_heaps, name))
         return false;
     if (config->heaps == NULL && !config->all_heaps)
-        return strcmp(name, "libc.malloc") == 0;
-    return config->all_heaps || list_has(config->heaps, name);
+        return strcmp(name, HEAP_CONFIG_MALLOC) == 0;
+    if (list_has(config->heaps, name))
+        return true;
+    return config->all_heaps && strcmp(name, HEAP_CONFIG_MMAP) != 0;
+}
+
+uint64_t heap_config_interval_of(const struct heap_config *config, const char *name)
+{
+    if (!heap_config_wants_heap(config, name))
+        return 0;
+    for (size_t i = 0; i < config->heap_sampling_interval_count && config->heaps != NULL &&
+                       config->heaps[i] != NULL;
+         i++) {
+        if (strcmp(config->heaps[i], name) == 0)
+            return config->heap_sampling_intervals[i];
+    }
+    return strcmp(name, HEAP_CONFIG_MMAP) == 0 ? 1 : config->sampling_interval_bytes;
 }
 
 int heap_config_check_targets(const struct heap_config *config, struct error *error)
@@ -150,11 +194,6 @@ int heap_config_check_targets(const struct heap_config *config, struct error *er
         return error_set(error, -EINVAL,
                          "no process is named: give names (-n, process_cmdline), numbers (-p, "
                          "pid), or all");
-    if (!heap_config_wants_heap(config, "libc.malloc"))
-        return error_set(
-            error, -EINVAL,
-            "the heap libc.malloc is not among those asked for (heaps, exclude_heaps), "
-            "and processes have no other");
     if (config->no_startup && config->no_running)
         return error_set(error, -EINVAL,
                          "no_startup and no_running together leave no process to profile: give one "

@@ -11,6 +11,14 @@
 
 #include "util/error.h"
 
+/* The heap that every process has, and that of what a program maps itself: it is wanted only where
+ * it is named, and then in full unless an interval is given. */
+#define HEAP_CONFIG_MALLOC "libc.malloc"
+#define HEAP_CONFIG_MMAP "libc.mmap"
+
+/* Names in heaps and exclude_heaps together: as many as a process can have heaps. */
+#define HEAP_CONFIG_HEAPS_MAX 255
+
 /* Lists of strings end in NULL, and are NULL where there is none; all are malloc'd. */
 struct heap_config {
     uint64_t sampling_interval_bytes; /* 4096 */
@@ -56,6 +64,9 @@ int heap_config_check_targets(const struct heap_config *config, struct error *er
 /* Whether a heap of this name is to be profiled: exclude_heaps wins over all_heaps and heaps, and
  * where neither is given it is libc.malloc alone. */
 bool heap_config_wants_heap(const struct heap_config *config, const char *name);
+
+/* The interval that a heap of this name is sampled at; 0: it is not to be profiled. */
+uint64_t heap_config_interval_of(const struct heap_config *config, const char *name);
 
 /* 0 or -ENOMEM; *to is to be cleared only after 0. */
 int heap_config_copy(struct heap_config *to, const struct heap_config *from);

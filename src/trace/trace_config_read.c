@@ -129,17 +129,6 @@ static const HeapprofdConfig *find_ours(const TraceConfig *trace,
     return ours;
 }
 
-/* The heap that every process has may have an interval of its own. */
-static void apply_interval_of_malloc(struct heap_config *config)
-{
-    for (size_t i = 0; i < config->heap_sampling_interval_count && config->heaps != NULL &&
-                       config->heaps[i] != NULL;
-         i++) {
-        if (strcmp(config->heaps[i], "libc.malloc") == 0)
-            config->sampling_interval_bytes = config->heap_sampling_intervals[i];
-    }
-}
-
 static int take_config(const TraceConfig *trace, struct heap_config *config,
                        struct heap_config_warnings *warnings, struct error *error)
 {
@@ -159,7 +148,6 @@ static int take_config(const TraceConfig *trace, struct heap_config *config,
         heap_config_clear(config);
         return error_set(error, -ENOMEM, "no memory for the configuration");
     }
-    apply_interval_of_malloc(config);
     return 0;
 }
 

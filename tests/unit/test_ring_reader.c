@@ -15,7 +15,7 @@
 
 /* What the visitor saw. */
 static struct {
-    size_t events, stacks, modules, resets, threads, heaps, intervals;
+    size_t events, stacks, modules, resets, threads, heaps, intervals, names, contexts;
     struct heap_event last;
     uint64_t sum; /* of addresses, order included */
     uint32_t frames;
@@ -85,8 +85,26 @@ static int see_interval(void *context, uint32_t index, uint64_t interval_bytes)
     return 0;
 }
 
-static const struct ring_visitor visitor = {see_events, see_stack, see_module,  see_reset,
-                                            see_thread, see_heap,  see_interval};
+static int see_name(void *context, const struct record_name *name)
+{
+    (void)context;
+    seen.names++;
+    memcpy(seen.text, name->bytes, name->length);
+    seen.text[name->length] = 0;
+    return 0;
+}
+
+static int see_context(void *context, const struct record_context *scopes)
+{
+    (void)context;
+    seen.contexts++;
+    seen.frames = scopes->count;
+    return 0;
+}
+
+static const struct ring_visitor visitor = {see_events,   see_stack,  see_module,
+                                            see_reset,    see_thread, see_heap,
+                                            see_interval, see_name,   see_context};
 
 static struct ring_reader reader;
 static int memfd;
@@ -187,6 +205,124 @@ static void test_takes_each_kind_of_record(void **state)
     assert_int_equal(1, seen.resets);
     assert_int_equal(1, seen.intervals);
     assert_int_equal(0, drain(false));
+}
+
+static void put_name(const char *text)
+{
+    uint32_t length = (uint32_t)strlen(text);
+    struct record_name *record =
+        (void *)put((uint32_t)sizeof(*record) + (length + 7) / 8 * 8, RECORD_NAME);
+    record->hash = 5;
+    record->length = length;
+    memcpy(record->bytes, text, length);
+}
+
+static void test_types_and_contexts(void **state)
+{
+    (void)state;
+    put_name("Node");
+    drain(false);
+    assert_string_equal("Node", seen.text);
+    struct record_context *scopes = (void *)put(sizeof(*scopes) + 16, RECORD_CONTEXT);
+    scopes->hash = 6;
+    scopes->count = 2;
+    struct record_tagged_alloc *tagged = (void *)put(sizeof(*tagged), RECORD_TAGGED_ALLOC);
+    tagged->alloc.header.heap = 255;
+    tagged->alloc.address = UINT64_MAX;
+    tagged->alloc.flags = RECORD_ALLOC_WEIGHED;
+    tagged->type = 5;
+    tagged->context = 6;
+    drain(false);
+    assert_int_equal(2, seen.frames);
+    assert_int_equal(RECORD_ALLOC, seen.last.type);
+    assert_int_equal(255, seen.last.heap);
+    assert_true(seen.last.address == UINT64_MAX);
+    assert_int_equal(RECORD_ALLOC_WEIGHED, seen.last.flags);
+    assert_int_equal(5, seen.last.type_hash);
+    assert_int_equal(6, seen.last.context_hash);
+    /* The next one does not inherit them. */
+    put_alloc(16);
+    drain(false);
+    assert_int_equal(0, seen.last.type_hash + seen.last.context_hash);
+}
+
+static void test_refuses_name_beyond_record(void **state)
+{
+    (void)state;
+    struct record_name *record = (void *)put(sizeof(*record) + 8, RECORD_NAME);
+    record->hash = 1;
+    record->length = 9;
+    assert_int_equal(-EBADMSG, drain(false));
+    assert_int_equal(0, seen.names);
+}
+
+static void test_refuses_name_that_is_too_long(void **state)
+{
+    (void)state;
+    struct record_name *record = (void *)put(sizeof(*record) + 1032, RECORD_NAME);
+    record->hash = 1;
+    record->length = RECORD_NAME_BYTES_MAX + 1;
+    assert_int_equal(-EBADMSG, drain(false));
+}
+
+static void test_refuses_context_with_more_scopes_than_bytes(void **state)
+{
+    (void)state;
+    struct record_context *record = (void *)put(sizeof(*record) + 8, RECORD_CONTEXT);
+    record->hash = 1;
+    record->count = 2;
+    assert_int_equal(-EBADMSG, drain(false));
+    assert_int_equal(0, seen.contexts);
+}
+
+static void test_refuses_short_tagged_alloc(void **state)
+{
+    (void)state;
+    put(sizeof(struct record_alloc), RECORD_TAGGED_ALLOC);
+    assert_int_equal(-EBADMSG, drain(false));
+}
+
+static void test_heap_totals_add_up_over_lines(void **state)
+{
+    (void)state;
+    static struct ring_heap_totals totals[RING_HEAPS_MAX];
+    reader.control->heap_lines_used = 3;
+    for (uint32_t i = 0; i < 2; i++) {
+        reader.heap_lines[i].tid = 7;
+        reader.heap_lines[i].calls = 10;
+        reader.heap_lines[i].bytes_before = 1000;
+        reader.heap_lines[i].bytes_loaded = 500;
+        reader.heap_lines[i].bytes_left = 100;
+    }
+    reader.heap_lines[2].tid = 255;
+    reader.heap_lines[2].calls = 1;
+    /* Not used yet. */
+    reader.heap_lines[3].tid = 255;
+    reader.heap_lines[3].calls = 1;
+    ring_reader_heap_totals(&reader, totals);
+    assert_int_equal(20, totals[7].calls);
+    assert_int_equal(2800, totals[7].bytes);
+    assert_int_equal(1, totals[255].calls);
+    /* More lines than there are, of heaps that there are not. */
+    reader.control->heap_lines_used = UINT32_MAX;
+    reader.heap_lines[2].tid = UINT32_MAX;
+    reader.heap_lines[3].tid = RING_HEAPS_MAX;
+    ring_reader_heap_totals(&reader, totals);
+    assert_int_equal(20, totals[7].calls);
+    assert_int_equal(0, totals[255].calls + totals[0].calls);
+}
+
+static void test_wanted_heaps_reach_the_client(void **state)
+{
+    (void)state;
+    static struct ring_heaps heaps = {.other_interval_bytes = 9, .count = RING_HEAPS_MAX};
+    strcpy(heaps.rules[RING_HEAPS_MAX - 1].name, "last");
+    ring_reader_want(&reader, &heaps);
+    const void *client =
+        mmap(NULL, RING_HEAPS_BYTES, PROT_READ, MAP_SHARED, memfd, RING_HEAPS_OFFSET);
+    assert_true(client != MAP_FAILED);
+    assert_memory_equal(&heaps, client, sizeof(heaps));
+    munmap((void *)client, RING_HEAPS_BYTES);
 }
 
 static void test_consumed_memory_is_zero_and_given_back(void **state)
@@ -435,6 +571,13 @@ int main(void)
         RING_TEST(test_refuses_unterminated_names),
         RING_TEST(test_events_before_the_damage_count),
         RING_TEST(test_totals_add_up_over_slots),
+        RING_TEST(test_types_and_contexts),
+        RING_TEST(test_refuses_name_beyond_record),
+        RING_TEST(test_refuses_name_that_is_too_long),
+        RING_TEST(test_refuses_context_with_more_scopes_than_bytes),
+        RING_TEST(test_refuses_short_tagged_alloc),
+        RING_TEST(test_heap_totals_add_up_over_lines),
+        RING_TEST(test_wanted_heaps_reach_the_client),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,6 +45,9 @@ static void write_change(void *context, const struct ledger_change *change)
     assert_int_equal(code, 0);
 }
 
+/* Of the heap that is not malloc's. */
+#define OTHER_INTERVAL LEDGER_INTERVALS_OF_MALLOC
+
 /* Of everything that a process may do; some of it makes no sense and has its meaning all the same:
  * an address that is allocated twice, a free of what is not there. */
 static struct heap_event random_event(uint32_t *state)
@@ -59,6 +62,7 @@ static struct heap_event random_event(uint32_t *state)
     uint32_t what = random_below(state, 100);
     if (what < 50) {
         event.type = RECORD_ALLOC;
+        event.interval = event.heap == 0 ? 0 : OTHER_INTERVAL;
         event.size = random_below(state, 2) ? random_below(state, 20000) : 48;
         event.flags = what < 2 ? RECORD_ALLOC_LOST_FREE : 0;
     }
@@ -72,6 +76,7 @@ static struct ledger *make_ledger(struct trace_writer *writer, uint64_t interval
     assert_non_null(ledger);
     assert_int_equal(ledger_thread(ledger, 0, 10, "main"), 0);
     assert_int_equal(ledger_thread(ledger, 1, 11, "worker"), 0);
+    assert_int_equal(ledger_interval(ledger, OTHER_INTERVAL, 100), 0);
     assert_int_equal(ledger_heap(ledger, 1, 100, "other"), 0);
     ledger_observe(ledger, write_change, writer);
     for (int i = 0; i < EVENTS; i++) {

@@ -1,0 +1,31 @@
+/* See heap_rules.h. */
+#include "daemon/heap_rules.h"
+
+#include <string.h>
+
+static void add_rule(struct ring_heaps *rules, const struct heap_config *config, const char *name)
+{
+    for (uint32_t i = 0; i < rules->count; i++) {
+        if (strcmp(rules->rules[i].name, name) == 0)
+            return;
+    }
+    /* The configuration was checked; what is more would be for no heap that there can be. */
+    if (rules->count >= RING_HEAPS_MAX || strlen(name) >= RING_HEAP_NAME_BYTES)
+        return;
+    struct ring_heap_rule *rule = &rules->rules[rules->count++];
+    rule->interval_bytes = heap_config_interval_of(config, name);
+    strcpy(rule->name, name);
+}
+
+void heap_rules_fill(struct ring_heaps *rules, const struct heap_config *config)
+{
+    memset(rules, 0, sizeof(*rules));
+    if (config->all_heaps)
+        rules->other_interval_bytes = config->sampling_interval_bytes;
+    for (char **name = config->exclude_heaps; name != NULL && *name != NULL; name++)
+        add_rule(rules, config, *name);
+    for (char **name = config->heaps; name != NULL && *name != NULL; name++)
+        add_rule(rules, config, *name);
+    /* Of all heaps it is the one that must be asked for by its name. */
+    add_rule(rules, config, HEAP_CONFIG_MMAP);
+}

@@ -1,0 +1,12 @@
+/*
+ * Which heaps of a process a configuration wants, as the client reads it from the ring's memory.
+ */
+#ifndef HEAPPROFD_DAEMON_HEAP_RULES_H
+#define HEAPPROFD_DAEMON_HEAP_RULES_H
+
+#include "trace/trace_config.h"
+#include "wire/ring.h"
+
+void heap_rules_fill(struct ring_heaps *rules, const struct heap_config *config);
+
+#endif
