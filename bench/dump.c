@@ -97,11 +97,11 @@ static void drain(void *context)
 static void measure_dump(struct rings *rings, struct trace_writer *writer, struct dump_files *files,
                          const char *which)
 {
-    struct trace_heap_dump status = {.pid = getpid(), .exit_status = -1};
+    const struct dump_request request = {.status = {.pid = getpid(), .exit_status = -1}};
     uint64_t before = clock_read_ns(CLOCK_MONOTONIC);
     rings->free_since_ns = before;
     rings->stall_ns = 0;
-    if (dump_write(writer, files, rings->ledger, &status, 0, 0) < 0)
+    if (dump_write(writer, files, rings->ledger, &request) < 0)
         abort();
     uint64_t now = clock_read_ns(CLOCK_MONOTONIC);
     note_stall(rings, now);

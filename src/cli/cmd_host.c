@@ -17,6 +17,7 @@
 
 #include "cli/cmd.h"
 #include "cli/finish.h"
+#include "cli/heap_options.h"
 #include "cli/library.h"
 #include "cli/output.h"
 #include "cli/parse.h"
@@ -42,7 +43,8 @@ static const char help[] =
     "  -d, --duration MS      end the profile after this long; COMMAND goes on\n"
     "  -n, --name A,B         profile the processes of these names that COMMAND starts\n"
     "      --follow-children  profile all processes that COMMAND starts\n"
-    "      --dump-at-max      keep the moment when the heap was largest, not the end\n"
+    "      --dump-at-max      keep the moment when the heap was largest, not the "
+    "end\n" HEAP_OPTIONS_HELP
     "      --shmem-size BYTES ring buffer of a process (8M), a power of two\n"
     "      --block-client     wait when it is full (the default)\n"
     "      --no-block-client  end the profile instead\n"
@@ -79,6 +81,7 @@ static const struct option options[] = {
     {"output", required_argument, NULL, 'o'},
     {"duration", required_argument, NULL, 'd'},
     {"name", required_argument, NULL, 'n'},
+    HEAP_OPTIONS,
     {"shmem-size", required_argument, NULL, OPTION_SHMEM},
     {"block-client", no_argument, NULL, OPTION_BLOCK},
     {"no-block-client", no_argument, NULL, OPTION_NO_BLOCK},
@@ -133,7 +136,7 @@ static bool take_option(int option, struct host_arguments *arguments)
         arguments->quiet = true;
         return true;
     default:
-        return false;
+        return heap_option_take(option, optarg, config);
     }
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/heap_options.h"
 #include "cli/machine_session.h"
 #include "cli/parse.h"
 #include "cli/suggest.h"
@@ -28,9 +29,8 @@ static const char help[] =
     "      --no-running       only processes that start meanwhile\n"
     "      --no-startup       only processes that run already\n"
     "      --follow-children  the children that profiled processes fork, too\n"
-    "      --dump-at-max      keep the moment when the heap was largest, not the end\n"
-    "      --heaps A,B        these heaps (libc.malloc)\n"
-    "      --all-heaps        all heaps that a process registers\n"
+    "      --dump-at-max      keep the moment when the heap was largest, not the "
+    "end\n" HEAP_OPTIONS_HELP
     "      --shmem-size BYTES ring buffer of a process (8M), a power of two\n"
     "      --block-client     wait when it is full (the default)\n"
     "      --no-block-client  end the process's profile instead\n"
@@ -54,8 +54,6 @@ enum {
     OPTION_NO_STARTUP,
     OPTION_FOLLOW,
     OPTION_DUMP_AT_MAX,
-    OPTION_HEAPS,
-    OPTION_ALL_HEAPS,
     OPTION_SHMEM,
     OPTION_BLOCK,
     OPTION_NO_BLOCK,
@@ -78,8 +76,7 @@ static const struct option options[] = {
     {"no-startup", no_argument, NULL, OPTION_NO_STARTUP},
     {"follow-children", no_argument, NULL, OPTION_FOLLOW},
     {"dump-at-max", no_argument, NULL, OPTION_DUMP_AT_MAX},
-    {"heaps", required_argument, NULL, OPTION_HEAPS},
-    {"all-heaps", no_argument, NULL, OPTION_ALL_HEAPS},
+    HEAP_OPTIONS,
     {"shmem-size", required_argument, NULL, OPTION_SHMEM},
     {"block-client", no_argument, NULL, OPTION_BLOCK},
     {"no-block-client", no_argument, NULL, OPTION_NO_BLOCK},
@@ -131,8 +128,6 @@ static bool take_option(int option, int index, struct profile_arguments *argumen
     case 'o':
         arguments->session.output = optarg;
         return true;
-    case OPTION_HEAPS:
-        return parse_names(optarg, &config->heaps);
     case OPTION_SHMEM:
         return parse_ring_bytes(optarg, &config->shmem_size_bytes);
     case OPTION_BLOCK_TIMEOUT:
@@ -148,9 +143,6 @@ static bool take_option(int option, int index, struct profile_arguments *argumen
         return true;
     case OPTION_DUMP_AT_MAX:
         config->dump_at_max = true;
-        return true;
-    case OPTION_ALL_HEAPS:
-        config->all_heaps = true;
         return true;
     case OPTION_BLOCK:
     case OPTION_NO_BLOCK:
@@ -172,7 +164,7 @@ static bool take_option(int option, int index, struct profile_arguments *argumen
         fprintf(stderr, "heap_profile: --%s has no effect on Linux\n", options[index].name);
         return true;
     default:
-        return false;
+        return heap_option_take(option, optarg, config);
     }
 }
 

@@ -29,18 +29,26 @@ bool parse_number(const char *option, const char *text, uint64_t max, uint64_t *
     return false;
 }
 
+/* A size with its suffix; *rest is what follows. */
+static bool parse_size(const char *text, uint64_t *value, const char **rest)
+{
+    const char *suffixes = "kMG";
+    if (!parse_whole(text, value, rest))
+        return false;
+    const char *suffix = **rest != '\0' ? strchr(suffixes, **rest) : NULL;
+    int shift = suffix != NULL ? 10 * (int)(suffix - suffixes + 1) : 0;
+    if (*value > UINT64_MAX >> shift)
+        return false;
+    *value <<= shift;
+    *rest += suffix != NULL;
+    return true;
+}
+
 bool parse_bytes(const char *option, const char *text, uint64_t *value)
 {
-    const char *rest = "", *suffixes = "kMG";
-    if (parse_whole(text, value, &rest)) {
-        const char *suffix = *rest != '\0' ? strchr(suffixes, *rest) : NULL;
-        int shift = suffix != NULL ? 10 * (int)(suffix - suffixes + 1) : 0;
-        if ((*rest == '\0' || (suffix != NULL && rest[1] == '\0')) &&
-            *value <= UINT64_MAX >> shift) {
-            *value <<= shift;
-            return true;
-        }
-    }
+    const char *rest = "";
+    if (parse_size(text, value, &rest) && *rest == '\0')
+        return true;
     fprintf(stderr, "heap_profile: %s takes bytes, as in 4096, 64k or 1M, not '%s'\n", option,
             text);
     return false;
@@ -101,5 +109,26 @@ bool parse_pids(const char *text, uint64_t **pids, size_t *count)
         grown[(*count)++] = pid;
         at = rest + (*rest == ',');
     }
+    return true;
+}
+
+bool parse_byte_list(const char *option, const char *text, uint64_t **values, size_t *count)
+{
+    const char *at = text;
+    do {
+        uint64_t value;
+        const char *rest = at;
+        if (!parse_size(at, &value, &rest) || (*rest != ',' && *rest != '\0')) {
+            fprintf(stderr, "heap_profile: %s takes bytes, as in 4096,64k,1, not '%s'\n", option,
+                    text);
+            return false;
+        }
+        uint64_t *grown = realloc(*values, (*count + 1) * sizeof(*grown));
+        if (grown == NULL)
+            return false;
+        *values = grown;
+        grown[(*count)++] = value;
+        at = rest + (*rest == ',');
+    } while (*at != '\0');
     return true;
 }

@@ -19,6 +19,9 @@ bool parse_number(const char *option, const char *text, uint64_t max, uint64_t *
  * message, if there is none in it. */
 bool parse_names(const char *text, char ***names);
 
+/* Adds the sizes of a comma-separated list to a malloc'd array. False, with a message. */
+bool parse_byte_list(const char *option, const char *text, uint64_t **values, size_t *count);
+
 /* Adds the numbers of a comma-separated list to a malloc'd array. False, with a message. */
 bool parse_pids(const char *text, uint64_t **pids, size_t *count);
 

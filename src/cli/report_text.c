@@ -159,6 +159,22 @@ static void print_losses(const struct printer *printer)
         fprintf(printer->out, "  no profile    another session was profiling this process\n");
 }
 
+/* Exact, unless the program sampled by itself. */
+static void print_allocated(const struct printer *printer)
+{
+    const struct profile_dump *dump = printer->dump;
+    if (dump->exact_calls > 0 || dump->total.samples == 0) {
+        fprintf(printer->out, "\n  allocated     %s in %s calls, exact\n",
+                words_of_bytes((double)dump->exact_bytes).bytes,
+                words_of_count((double)dump->exact_calls).bytes);
+        return;
+    }
+    const struct report_figure all = report_total_of(dump, REPORT_ALLOC_SPACE);
+    fprintf(printer->out, "\n  allocated     %s %s in %s allocations, estimated\n",
+            words_of_bytes(all.bytes).bytes, margin_text(printer, &all, false).bytes,
+            words_of_count(all.count).bytes);
+}
+
 static void print_head(const struct printer *printer)
 {
     const struct profile_heap *heap = printer->heap;
@@ -178,9 +194,7 @@ static void print_head(const struct printer *printer)
     }
     if (heap->dump_count > 1)
         fprintf(out, ", dump %zu of %zu", (size_t)(dump - heap->dumps) + 1, heap->dump_count);
-    fprintf(out, "\n  allocated     %s in %s calls, exact\n",
-            words_of_bytes((double)dump->exact_bytes).bytes,
-            words_of_count((double)dump->exact_calls).bytes);
+    print_allocated(printer);
     fprintf(out, "  live          %s %s", words_of_bytes(live.bytes).bytes,
             margin_text(printer, &live, false).bytes);
     fprintf(out, " in %s allocations %s\n", words_of_count(live.count).bytes,

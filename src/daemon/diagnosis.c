@@ -121,7 +121,14 @@ static void explain_amount(const struct diagnosis_facts *facts, char *text, size
 {
     if (facts->samples > 0 || facts->corrupted)
         return;
-    if (facts->totals.calls == 0)
+    if (facts->interval_bytes == 0 && facts->heaps_heard == 0)
+        say(text, size,
+            "None of the heaps that were asked for has a sample: the process registered none of "
+            "them, or allocated too little in them (-i 1 takes every allocation). --all-heaps "
+            "shows which there are; libc.malloc is one only where --heaps names it.");
+    else if (facts->interval_bytes == 0 || facts->heaps_heard > 0)
+        say(text, size, "Nothing was sampled of the heaps that were asked for.");
+    else if (facts->totals.calls == 0)
         say(text, size,
             "Nothing was allocated through malloc and its kin. A program with an allocator of its "
             "own linked in is not seen.");

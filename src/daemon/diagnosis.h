@@ -21,6 +21,7 @@ struct diagnosis_facts {
     const char *library;    /* path of the preload library; NULL: not looked at */
     const char *refused;    /* why its hello could not be answered with a ring; NULL: it was */
     uint64_t interval_bytes;
+    unsigned heaps_heard; /* other than malloc's, whose interval is 0 if it is not profiled */
     uint64_t samples;
     struct ring_totals totals;
     bool corrupted;

@@ -48,7 +48,7 @@ struct dump {
     const struct ledger *ledger;
     const struct ledger_snapshot *snapshot; /* what is written; the ledger goes on */
     const struct callsite_tree *tree;
-    pid_t root_pid;
+    const struct dump_request *request;
     unsigned work; /* since the last pause */
     uint64_t *mappings;
     struct symbol_file **symbols; /* of a module, once mappings[] is filled */
@@ -171,7 +171,7 @@ static struct symbol_file *symbols_of(struct dump *dump, const struct callsite_m
     added->path = path;
     added->build_id_length = module->build_id_length;
     memcpy(added->build_id, module->build_id, module->build_id_length);
-    added->symbols = open_symbols(module, dump->root_pid);
+    added->symbols = open_symbols(module, dump->request->root_pid);
     dump->work += WORK_UNTIL_PAUSE;
     return added->symbols;
 }
@@ -435,60 +435,105 @@ static int write_samples(struct dump *dump)
     return code;
 }
 
-static int write_heap(struct dump *dump, uint8_t index, const struct trace_heap_dump *status,
-                      uint64_t start_ms)
+/* How many heaps before this one have its name. */
+static unsigned same_before(const struct ledger_heap *heaps, size_t index)
+{
+    unsigned same = 0;
+    for (size_t i = 0; i < index; i++)
+        same += heaps[i].known && strcmp(heaps[i].name, heaps[index].name) == 0;
+    return same;
+}
+
+/* What a heap is called: two of one name must not look like two dumps of one heap. */
+static void name_heap(const struct dump *dump, size_t index, char *name, size_t size)
+{
+    const struct ledger_heap *heaps = dump->snapshot->heaps;
+    unsigned same = same_before(heaps, index);
+    if (heaps[index].name[0] == 0)
+        snprintf(name, size, "heap %zu", index);
+    else if (same > 0)
+        snprintf(name, size, "%.63s-%u", heaps[index].name, same + 1);
+    else
+        snprintf(name, size, "%.63s", heaps[index].name);
+}
+
+static void fill_heap(const struct dump *dump, size_t index, struct trace_heap_dump *filled)
 {
     const struct ledger_snapshot *snapshot = dump->snapshot;
     const struct ledger_heap *heap = &snapshot->heaps[index];
-    int code = collect_rows(dump, index);
-    if (code < 0)
-        return code;
-
-    struct trace_heap_dump filled = *status;
-    char plain[80], name[192];
-    snprintf(plain, sizeof(plain), "heap %u", (unsigned)index);
-    snprintf(name, sizeof(name), "%s", heap->name[0] != 0 ? heap->name : plain);
-    if (status->heap_name != NULL)
-        snprintf(name + strlen(name), sizeof(name) - strlen(name), " (%s)", status->heap_name);
-    filled.heap_name = name;
-    filled.interval_bytes = index == 0 ? snapshot->interval_bytes : heap->interval_bytes;
-    filled.first_interval_bytes =
+    const struct ring_heap_totals *totals = dump->request->heap_totals;
+    filled->interval_bytes = index == 0 ? snapshot->interval_bytes : heap->interval_bytes;
+    filled->first_interval_bytes =
         index == 0 ? snapshot->first_interval_bytes : heap->interval_bytes;
-    filled.heap_samples = heap->samples;
-    filled.peak_live_bytes = heap->peak_bytes;
-    filled.peak_live_count = heap->peak_count;
-    filled.peak_timestamp_ns =
-        heap->samples > 0 ? (start_ms + heap->peak_time_ms) * UINT64_C(1000000) : 0;
-    if (index != 0) {
-        /* The exact totals are those of malloc. */
-        filled.exact_bytes = filled.exact_calls = 0;
-    }
-    code = trace_writer_dump_begin(dump->writer, &filled);
-    if (code == 0)
+    filled->heap_samples = heap->samples;
+    filled->peak_live_bytes = heap->peak_bytes;
+    filled->peak_live_count = heap->peak_count;
+    filled->peak_timestamp_ns =
+        heap->samples > 0 ? (dump->request->start_ms + heap->peak_time_ms) * UINT64_C(1000000) : 0;
+    if (index == 0)
+        return;
+    /* A program that samples by itself knows the totals, and does not say them. */
+    filled->allocator = NULL;
+    bool is_exact = totals != NULL && heap->weighed_samples == 0;
+    filled->exact_bytes = is_exact ? totals[index].bytes : 0;
+    filled->exact_calls = is_exact ? totals[index].calls : 0;
+}
+
+/* The dump of heap `index`, or of none, with what `filled` has of it. */
+static int write_heap(struct dump *dump, const struct trace_heap_dump *filled, const char *name,
+                      bool has_samples)
+{
+    struct trace_heap_dump named = *filled;
+    char whole[256];
+    const char *program = dump->request->status.heap_name;
+    snprintf(whole, sizeof(whole), program != NULL ? "%s (%s)" : "%s", name, program);
+    named.heap_name = whole;
+    int code = trace_writer_dump_begin(dump->writer, &named);
+    if (code == 0 && has_samples)
         code = write_samples(dump);
     return code < 0 ? code : trace_writer_dump_end(dump->writer);
 }
 
-static int write_heaps(struct dump *dump, const struct trace_heap_dump *status, uint64_t start_ms)
+static int write_heaps(struct dump *dump)
+{
+    const struct ledger_snapshot *snapshot = dump->snapshot;
+    struct trace_heap_dump filled = dump->request->status;
+    bool any = false;
+    int code = 0;
+    for (size_t i = 0; i < snapshot->heap_count && code == 0; i++) {
+        char name[RING_HEAP_NAME_BYTES + 16];
+        if (!snapshot->heaps[i].known)
+            continue;
+        name_heap(dump, i, name, sizeof(name));
+        fill_heap(dump, i, &filled);
+        code = collect_rows(dump, (uint8_t)i);
+        if (code == 0)
+            code = write_heap(dump, &filled, name, true);
+        filled.remark = NULL;
+        any = true;
+    }
+    if (any || code < 0)
+        return code;
+    const char *name = dump->request->no_heap_name;
+    filled.exact_bytes = filled.exact_calls = 0;
+    return write_heap(dump, &filled, name != NULL ? name : "libc.malloc", false);
+}
+
+static int allocate_ids(struct dump *dump)
 {
     const struct ledger_snapshot *snapshot = dump->snapshot;
     dump->mappings = calloc(snapshot->module_count + 1, sizeof(*dump->mappings));
     dump->symbols = calloc(snapshot->module_count + 1, sizeof(*dump->symbols));
     dump->callstacks = calloc(snapshot->node_count, sizeof(*dump->callstacks));
     dump->rows = calloc(snapshot->figures_count + 1, sizeof(*dump->rows));
-    if (dump->mappings == NULL || dump->symbols == NULL || dump->callstacks == NULL ||
-        dump->rows == NULL)
-        return -ENOMEM;
-    int code = 0;
-    for (size_t i = 0; i < snapshot->heap_count && code == 0; i++) {
-        if (i == 0 || snapshot->heaps[i].name[0] != 0 || snapshot->heaps[i].samples > 0)
-            code = write_heap(dump, (uint8_t)i, status, start_ms);
-    }
-    return code;
+    return dump->mappings != NULL && dump->symbols != NULL && dump->callstacks != NULL &&
+                   dump->rows != NULL
+               ? 0
+               : -ENOMEM;
 }
 
 int dump_write(struct trace_writer *writer, struct dump_files *files, struct ledger *ledger,
-               const struct trace_heap_dump *status, uint64_t start_ms, pid_t root_pid)
+               const struct dump_request *request)
 {
     struct ledger_snapshot *snapshot = ledger_snapshot_take(ledger);
     if (snapshot == NULL)
@@ -498,8 +543,10 @@ int dump_write(struct trace_writer *writer, struct dump_files *files, struct led
                         .ledger = ledger,
                         .snapshot = snapshot,
                         .tree = ledger_callsites(ledger),
-                        .root_pid = root_pid};
-    int code = write_heaps(&dump, status, start_ms);
+                        .request = request};
+    int code = allocate_ids(&dump);
+    if (code == 0)
+        code = write_heaps(&dump);
     ledger_snapshot_release(ledger, snapshot);
     free(dump.mappings);
     free(dump.symbols);

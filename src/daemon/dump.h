@@ -23,14 +23,22 @@ void dump_files_skip(struct dump_files *files, char *const *prefixes);
 
 void dump_files_close(struct dump_files *files);
 
-/*
- * Writes each heap of the ledger as a dump. `status` is what the dumps say of the
- * process; name, intervals, sample counts and peak of a heap are filled in here. Its
- * heap_name is NULL, or what is to stand in brackets behind the heaps' names.
- * `root_pid`: a living process whose view of the files holds, 0 for our own view.
- * 0 or a negative errno.
- */
+struct dump_request {
+    /* What the dumps say of the process; name, intervals, sample counts and peak of a heap are
+     * filled in by the dump, and only the first heap has the remark. The exact totals are
+     * malloc's. heap_name is NULL, or what is to stand in brackets behind the heaps' names. */
+    struct trace_heap_dump status;
+    uint64_t start_ms;
+    /* A living process whose view of the files holds; 0 for our own view. */
+    pid_t root_pid;
+    /* Exact totals by heap, RING_HEAPS_MAX of them; NULL: not known. */
+    const struct ring_heap_totals *heap_totals;
+    /* What an empty dump is called where there is no heap at all; NULL: libc.malloc. */
+    const char *no_heap_name;
+};
+
+/* Writes each heap of the ledger that was heard of as a dump. 0 or a negative errno. */
 int dump_write(struct trace_writer *writer, struct dump_files *files, struct ledger *ledger,
-               const struct trace_heap_dump *status, uint64_t start_ms, pid_t root_pid);
+               const struct dump_request *request);
 
 #endif

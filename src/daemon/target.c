@@ -25,6 +25,7 @@ struct target *target_open(struct process_info *info, int pidfd, uint64_t data_b
     target->info = *info;
     target->pidfd = pidfd;
     target->statm_fd = process_memory_open(info->pid);
+    target->config = config;
     target->interval_bytes = heap_config_interval_of(config, HEAP_CONFIG_MALLOC);
     target->start_ms = clock_read_ms(CLOCK_MONOTONIC_COARSE);
     target->totals.client_state = RING_CLIENT_RUNNING;
@@ -285,6 +286,16 @@ static int write_threads(struct target *target, struct trace_writer *writer)
     return code;
 }
 
+static unsigned other_heaps_known(const struct ledger *ledger)
+{
+    size_t count;
+    unsigned known = 0;
+    const struct ledger_heap *heaps = ledger_heaps(ledger, &count);
+    for (size_t i = 1; i < count; i++)
+        known += heaps[i].known;
+    return known;
+}
+
 static void diagnose(const struct target *target, const struct target_end *end, char *remark)
 {
     struct ledger_counts counts = ledger_counts(target->ledger);
@@ -293,6 +304,7 @@ static void diagnose(const struct target *target, const struct target_end *end, 
         .executable = target->info.executable,
         .said_hello = true,
         .interval_bytes = target->interval_bytes,
+        .heaps_heard = other_heaps_known(target->ledger),
         .samples = counts.allocs,
         .totals = target->totals,
         .corrupted = target->corrupted,
@@ -337,7 +349,13 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
                  target->execs + 1);
 
     const struct ring_totals *totals = &target->totals;
-    struct trace_heap_dump status = {
+    struct dump_request request = {
+        .start_ms = target->start_ms,
+        .root_pid = end->running ? target->info.pid : 0,
+        .heap_totals = target->heap_totals,
+        .no_heap_name = target->config->heaps != NULL ? target->config->heaps[0] : NULL,
+    };
+    request.status = (struct trace_heap_dump){
         .pid = target->info.pid,
         .heap_name = target->superseded ? program : NULL,
         .timestamp_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE),
@@ -359,13 +377,12 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         .exit_status = end->exit_status,
         .remark = remark[0] != 0 ? remark : NULL,
     };
-    memcpy(status.lost, totals->lost, sizeof(status.lost));
+    memcpy(request.status.lost, totals->lost, sizeof(request.status.lost));
 
     int code = announce(target, writer);
     if (code == 0)
         code = write_threads(target, writer);
     if (code == 0)
-        code = dump_write(writer, files, target->ledger, &status, target->start_ms,
-                          end->running ? target->info.pid : 0);
+        code = dump_write(writer, files, target->ledger, &request);
     return code;
 }

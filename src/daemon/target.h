@@ -50,6 +50,7 @@ struct target {
     unsigned execs;            /* from target to target, before this one */
     struct ring_totals totals; /* as of the last look */
     struct ring_heap_totals heap_totals[RING_HEAPS_MAX];
+    const struct heap_config *config;
 };
 
 /* How a target's life ended, for its last dump. */

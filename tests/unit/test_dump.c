@@ -101,24 +101,30 @@ static void change_ledger(void *context)
     ledger_visitor.modules_reset(scene->ledger);
 }
 
-static struct profile *dump(struct scene *scene, void (*pause)(void *context),
-                            char *const *skipped_prefixes)
+static struct profile *read_back(int fd)
 {
-    int fd = memfd_create("dump", 0);
-    struct dump_files *files = dump_files_open(pause, scene);
-    struct trace_writer *writer = trace_writer_open(fd);
-    struct trace_heap_dump status = {.pid = FIXTURE_PID, .exit_status = -1, .timestamp_ns = 1};
-    assert_true(fd >= 0 && files != NULL && writer != NULL);
-    dump_files_skip(files, skipped_prefixes);
-    assert_int_equal(0, dump_write(writer, files, scene->ledger, &status, 0, 0));
-    assert_int_equal(0, trace_writer_close(writer));
-    dump_files_close(files);
     struct fixture_trace trace = fixture_take(fd);
     struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
     assert_non_null(profile);
     assert_string_equal("", profile->warning);
     free(trace.bytes);
     return profile;
+}
+
+static struct profile *dump(struct scene *scene, void (*pause)(void *context),
+                            char *const *skipped_prefixes)
+{
+    int fd = memfd_create("dump", 0);
+    struct dump_files *files = dump_files_open(pause, scene);
+    struct trace_writer *writer = trace_writer_open(fd);
+    struct dump_request request = {
+        .status = {.pid = FIXTURE_PID, .exit_status = -1, .timestamp_ns = 1}};
+    assert_true(fd >= 0 && files != NULL && writer != NULL);
+    dump_files_skip(files, skipped_prefixes);
+    assert_int_equal(0, dump_write(writer, files, scene->ledger, &request));
+    assert_int_equal(0, trace_writer_close(writer));
+    dump_files_close(files);
+    return read_back(fd);
 }
 
 static void assert_same_sample(const struct profile_sample *one, const struct profile_sample *two)
@@ -221,12 +227,91 @@ static void test_skipped_frames_leave_one_callsite(void **state)
     ledger_close(scene.ledger);
 }
 
+static void put(struct ledger *ledger, uint8_t heap, uint64_t id, uint64_t size)
+{
+    struct heap_event event = {.type = RECORD_ALLOC,
+                               .heap = heap,
+                               .interval = LEDGER_INTERVALS_OF_MALLOC,
+                               .address = id,
+                               .size = size,
+                               .stack = 1};
+    event.flags = heap == 3 ? RECORD_ALLOC_WEIGHED : 0;
+    assert_int_equal(0, ledger_events(ledger, &event, 1));
+}
+
+static struct profile *dump_of(struct ledger *ledger, const struct dump_request *request)
+{
+    int fd = memfd_create("dump", 0);
+    struct dump_files *files = dump_files_open(NULL, NULL);
+    struct trace_writer *writer = trace_writer_open(fd);
+    assert_int_equal(0, dump_write(writer, files, ledger, request));
+    assert_int_equal(0, trace_writer_close(writer));
+    dump_files_close(files);
+    return read_back(fd);
+}
+
+static void test_each_heap_is_a_dump(void **state)
+{
+    (void)state;
+    static struct ring_heap_totals totals[RING_HEAPS_MAX];
+    struct ledger *ledger = ledger_open(0);
+    assert_int_equal(0, ledger_interval(ledger, LEDGER_INTERVALS_OF_MALLOC, 1));
+    static const char *const names[] = {"", "pool", "pool", "frames", "quiet"};
+    for (uint8_t heap = 1; heap <= 4; heap++) {
+        assert_int_equal(0, ledger_heap(ledger, heap, 1, names[heap]));
+        totals[heap] = (struct ring_heap_totals){.calls = heap, .bytes = 10u * heap};
+        if (heap < 4)
+            put(ledger, heap, UINT64_MAX, 10u * heap);
+    }
+    struct dump_request request = {
+        .status = {.pid = FIXTURE_PID, .exit_status = -1, .timestamp_ns = 1, .remark = "once"},
+        .heap_totals = totals};
+    request.status.exact_bytes = request.status.exact_calls = 1000;
+    struct profile *profile = dump_of(ledger, &request);
+    static const struct {
+        const char *name;
+        double allocated;
+        uint64_t bytes, calls;
+    } expected[] = {
+        {"pool", 10, 10, 1}, {"pool-2", 20, 20, 2}, {"frames", 30, 0, 0}, {"quiet", 0, 40, 4}};
+    assert_int_equal(4, profile->heap_count);
+    for (size_t i = 0; i < 4; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        assert_string_equal(expected[i].name, heap->name);
+        assert_true(heap->dumps[0].total.allocated_bytes == expected[i].allocated);
+        assert_int_equal(expected[i].bytes, heap->dumps[0].exact_bytes);
+        assert_int_equal(expected[i].calls, heap->dumps[0].exact_calls);
+        assert_int_equal(1, heap->interval_bytes);
+        assert_true((heap->status.remark != NULL) == (i == 0));
+    }
+    profile_free(profile);
+    ledger_close(ledger);
+}
+
+static void test_no_heap_at_all_is_said(void **state)
+{
+    (void)state;
+    struct ledger *ledger = ledger_open(0);
+    const struct dump_request request = {
+        .status = {.pid = FIXTURE_PID, .exit_status = -1, .timestamp_ns = 1, .remark = "why"},
+        .no_heap_name = "wanted"};
+    struct profile *profile = dump_of(ledger, &request);
+    assert_int_equal(1, profile->heap_count);
+    assert_string_equal("wanted", profile->heaps[0].name);
+    assert_string_equal("why", profile->heaps[0].status.remark);
+    assert_int_equal(0, profile->heaps[0].dumps[0].sample_count);
+    profile_free(profile);
+    ledger_close(ledger);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dump_holds_the_moment_that_it_began),
         cmocka_unit_test(test_dump_after_a_dump_misses_nothing),
         cmocka_unit_test(test_skipped_frames_leave_one_callsite),
+        cmocka_unit_test(test_each_heap_is_a_dump),
+        cmocka_unit_test(test_no_heap_at_all_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,36 @@
+/*
+ * The options that say which heaps are profiled, and how: the same for all verbs that profile.
+ */
+#ifndef HEAPPROFD_CLI_HEAP_OPTIONS_H
+#define HEAPPROFD_CLI_HEAP_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "trace/trace_config.h"
+
+enum heap_option {
+    HEAP_OPTION_HEAPS = 1024, /* above the options of the verbs */
+    HEAP_OPTION_ALL,
+    HEAP_OPTION_EXCLUDE,
+    HEAP_OPTION_INTERVALS,
+};
+
+/* To stand among the verb's struct options, and in its help. */
+/* clang-format off */
+#define HEAP_OPTIONS                                                                               \
+    {"heaps", required_argument, NULL, HEAP_OPTION_HEAPS},                                         \
+    {"all-heaps", no_argument, NULL, HEAP_OPTION_ALL},                                             \
+    {"exclude-heaps", required_argument, NULL, HEAP_OPTION_EXCLUDE},                               \
+    {"heap-intervals", required_argument, NULL, HEAP_OPTION_INTERVALS}
+/* clang-format on */
+
+#define HEAP_OPTIONS_HELP                                                                          \
+    "      --heaps A,B        these heaps (libc.malloc); also those that programs register\n"      \
+    "      --all-heaps        all of them; libc.mmap only where --heaps names it\n"                \
+    "      --exclude-heaps A,B        none of these\n"                                             \
+    "      --heap-intervals 4k,1      bytes between samples, one for each of --heaps\n"
+
+/* Takes one of these options. False: it is none, or its value was refused with a message. */
+bool heap_option_take(int option, const char *value, struct heap_config *config);
+
+#endif
