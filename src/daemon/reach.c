@@ -15,6 +15,8 @@
 #include "util/array.h"
 
 #define LIBRARY_NAME "libheapprofd_preload.so"
+#define CLIENT_NAME "libheapprofd_client.so"
+#define NAME_BYTES_MAX 64
 
 /* Looks through /proc: for newcomers, and, where the kernel tells of these, for what it forgot. */
 #define SCAN_PERIOD_MS 100
@@ -41,8 +43,8 @@
 /* More newcomers between two looks are left to the next look. */
 #define ENTRIES_MAX (1u << 16)
 
-/* Whether the file of /proc mentions the library; what cannot be read does not. */
-static bool file_mentions_library(pid_t pid, const char *name)
+/* Whether the file of /proc mentions a library; what cannot be read does not. */
+static bool file_mentions(pid_t pid, const char *name, const char *library)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
@@ -50,15 +52,14 @@ static bool file_mentions_library(pid_t pid, const char *name)
     if (fd < 0)
         return false;
     /* A name that lies across two reads is found in the second: its end is kept. */
-    enum { KEPT = sizeof(LIBRARY_NAME) - 2 };
-    char buffer[KEPT + 16384];
-    size_t kept = 0;
+    char buffer[NAME_BYTES_MAX + 16384];
+    size_t kept = 0, most = strlen(library) - 1;
     bool found = false;
     ssize_t got;
     while (!found && (got = read(fd, buffer + kept, sizeof(buffer) - kept)) > 0) {
         size_t length = kept + (size_t)got;
-        found = memmem(buffer, length, LIBRARY_NAME, sizeof(LIBRARY_NAME) - 1) != NULL;
-        kept = length < KEPT ? length : KEPT;
+        found = memmem(buffer, length, library, most + 1) != NULL;
+        kept = length < most ? length : most;
         memmove(buffer, buffer + length - kept, kept);
     }
     close(fd);
@@ -66,14 +67,30 @@ static bool file_mentions_library(pid_t pid, const char *name)
 }
 
 /* It has the library, or will once its loader is done. */
-static bool has_client(pid_t pid)
+static bool is_preloaded(pid_t pid)
 {
-    return file_mentions_library(pid, "maps") || file_mentions_library(pid, "environ");
+    return file_mentions(pid, "maps", LIBRARY_NAME) || file_mentions(pid, "environ", LIBRARY_NAME);
+}
+
+static bool wants_more_than_malloc(const struct heap_config *config)
+{
+    bool wants = config->all_heaps;
+    for (char **name = config->heaps; name != NULL && *name != NULL; name++)
+        wants |= strcmp(*name, "libc.malloc") != 0 && heap_config_wants_heap(config, *name);
+    return wants;
+}
+
+/* A program that is linked to the client brings its own heaps into a session by itself, and malloc
+ * in none. */
+static bool joins_by_itself(const struct session *session, pid_t pid)
+{
+    return is_preloaded(pid) ||
+           (wants_more_than_malloc(session->config) && file_mentions(pid, "maps", CLIENT_NAME));
 }
 
 int reach_check(const struct process_info *info, struct error *how)
 {
-    if (has_client(info->pid)) {
+    if (is_preloaded(info->pid)) {
         error_set(how, 0, "the library is preloaded: it joins at its next allocations");
         return 0;
     }
@@ -173,7 +190,7 @@ static enum reach_state attach_or_wait(struct server *server, struct session *se
     struct error error = {0};
     uint64_t age_ms = now_ms - entry->seen_ms;
     bool may_load = !entry->running && age_ms < LOADING_PATIENCE_MS;
-    if (has_client(info->pid))
+    if (joins_by_itself(session, info->pid))
         return REACH_AWAITED;
     if (may_load && attach_check_loaded(info->pid) == -EAGAIN)
         return REACH_LOADING;

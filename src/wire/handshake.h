@@ -34,7 +34,8 @@ struct handshake_hello {
     uint32_t tid;        /* of the caller, in its own namespace */
     uint32_t pid;        /* in its own namespace */
     uint32_t parent_pid; /* for HANDSHAKE_FORK: the process that forked */
-    char allocator[64];  /* file name of the object whose malloc is the real one, terminated */
+    char allocator[64];  /* file name of the object whose malloc is the real one, terminated; empty:
+                            malloc is not hooked */
 };
 
 enum handshake_verdict {
