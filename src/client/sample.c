@@ -34,8 +34,7 @@
 #define SCRATCH_WAITS 1000
 
 struct scratch {
-    uint32_t busy; /* slot of its thread, plus one */
-    uint32_t pad;
+    uint64_t busy;      /* id of its thread, and the slot, plus one, below; 0: free */
     uintptr_t taken_at; /* stack pointer of whoever took it */
     uint64_t pad2[6];
     struct unwind_memory memory;
@@ -63,16 +62,27 @@ void sample_forget(void)
     system_wipe(sent_modules, SENT_MODULES * sizeof(*sent_modules));
 }
 
+/* Whether this slot's holder will not come back: the slot's last thread is gone, or its present
+ * one has left what it was in. */
+static bool scratch_is_left(const struct scratch *scratch, uint64_t holder,
+                            const struct ring_thread *thread, uint64_t self, uintptr_t here)
+{
+    return (uint32_t)holder == (uint32_t)self &&
+           (holder != self ||
+            left_frame(thread_slot_bounds(thread), load_relaxed(&scratch->taken_at), here));
+}
+
 static struct scratch *scratch_try(const struct ring_thread *thread, uintptr_t here)
 {
     /* Each thread begins at a place of its own: threads seldom meet. */
     uint32_t first = (uint32_t)(thread - client.threads);
+    uint64_t self = (uint64_t)load_relaxed(&thread->tid) << 32 | (first + 1);
     for (uint32_t i = 0; i < SCRATCHES; i++) {
         struct scratch *scratch = &scratches[(first + i) % SCRATCHES];
-        uint32_t owner = load_relaxed(&scratch->busy);
-        bool mine = owner == first + 1 &&
-                    left_frame(thread_slot_bounds(thread), load_relaxed(&scratch->taken_at), here);
-        if (!mine && (owner != 0 || !cas_acquire(&scratch->busy, &owner, first + 1)))
+        uint64_t holder = load_relaxed(&scratch->busy);
+        if (holder != 0 && !scratch_is_left(scratch, holder, thread, self, here))
+            continue;
+        if (!cas_acquire(&scratch->busy, &holder, self))
             continue;
         store_relaxed(&scratch->taken_at, here);
         return scratch;
@@ -94,6 +104,8 @@ static struct scratch *scratch_take(const struct ring_thread *thread)
 
 static void scratch_give(struct scratch *scratch)
 {
+    /* Whoever takes it next holds it before he has said where. */
+    store_relaxed(&scratch->taken_at, 0);
     store_release(&scratch->busy, 0);
 }
 
@@ -336,6 +348,8 @@ void sample_allocation(const void *memory, size_t size, const struct unwind_regi
     if (memory == NULL)
         return;
     struct thread_passage passage = thread_enter();
+    if (unlikely(passage.thread == NULL))
+        thread_settle(&passage);
     account_allocation(memory, size, caller);
     thread_leave(&passage);
     if (heaps_are_to_be_told())

@@ -6,6 +6,7 @@
 
 #include "client/adaptive.h"
 #include "client/client.h"
+#include "client/left_frame.h"
 #include "client/sampler.h"
 #include "client/session.h"
 #include "client/system.h"
@@ -15,6 +16,13 @@
 #define SLOTS_CHECKED 2
 
 static struct unwind_stack_bounds *bounds; /* wiped on fork */
+
+/*
+ * The threads' ids by the numbers of their slots; wiped on fork. A thread keeps its number while it
+ * lives, from session to session: it is led to its cell by it, and another's cell must not
+ * come to stand there.
+ */
+static uint32_t *owners;
 
 /* How a thread comes by its slot. */
 #ifdef HEAPPROFD_ATTACHED
@@ -32,6 +40,11 @@ static struct ring_thread *own_slot(void)
 static bool enter_slot(struct ring_thread *thread)
 {
     return thread_table_enter(thread);
+}
+
+static uint32_t number_before(void)
+{
+    return RING_THREADS_MAX;
 }
 
 static void leave_slot(struct ring_thread *thread)
@@ -62,6 +75,14 @@ static bool enter_slot(struct ring_thread *thread)
     return true;
 }
 
+/* What this thread had in an earlier session; RING_THREADS_MAX: nothing. */
+static uint32_t number_before(void)
+{
+    if (client_cell_distance == 0)
+        return RING_THREADS_MAX;
+    return (uint32_t)(client_cell() - cells);
+}
+
 void thread_slot_forget(void)
 {
     system_wipe(cells, RING_THREADS_MAX * sizeof(*cells));
@@ -79,7 +100,39 @@ static void leave_slot(struct ring_thread *thread)
 int thread_slot_init(void)
 {
     bounds = system_map_wiped(RING_THREADS_MAX * sizeof(*bounds));
-    return bounds != NULL ? table_init() : -ENOMEM;
+    owners = system_map_wiped(RING_THREADS_MAX * sizeof(*owners));
+    return bounds != NULL && owners != NULL ? table_init() : -ENOMEM;
+}
+
+static bool is_gone(uint32_t tid)
+{
+    return system_call(SYS_tgkill, client.pid, tid, 0) == -ESRCH;
+}
+
+static bool is_inside(const struct ring_thread *thread)
+{
+    uint32_t tid = load_relaxed(&thread->tid);
+    return load_ordered(&thread->inside) != 0 && tid != 0 && !is_gone(tid);
+}
+
+uint32_t thread_still_inside(const struct ring_thread *thread, uintptr_t here)
+{
+    /* The word has the low half of an address on this stack, which is smaller than 2 GiB. */
+    uint32_t was = thread->inside;
+    int32_t further_out = (int32_t)((was & ~1u) - (uint32_t)here);
+    uintptr_t frame = here + (uintptr_t)(intptr_t)further_out;
+    return left_frame(thread_slot_bounds(thread), frame, here) ? 0 : was;
+}
+
+void thread_settle(struct thread_passage *passage)
+{
+    struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
+    if (passage->thread != NULL || thread == NULL)
+        return;
+    passage->was = 0;
+    store_ordered(&thread->inside, 1);
+    passage->thread = thread;
+    add_ordered(&passage->live->newcomers, -1);
 }
 
 bool thread_slot_none_inside(void)
@@ -88,7 +141,7 @@ bool thread_slot_none_inside(void)
     uint32_t used = load_acquire(&client.control->threads_used);
     for (uint32_t index = 0; index < used && index < RING_THREADS_MAX; index++) {
         const struct ring_thread *thread = &client.threads[index];
-        if (thread != own && load_ordered(&thread->inside) != 0 && load_relaxed(&thread->tid) != 0)
+        if (thread != own && is_inside(thread))
             return false;
     }
     return load_ordered(&client.live->newcomers) == (own == NULL);
@@ -108,52 +161,79 @@ static void retire_totals(struct ring_thread *thread)
     thread->bytes_before = thread->bytes_loaded = thread->bytes_left = thread->calls = 0;
 }
 
-/* Takes over the slot if its thread is gone. */
-static bool claim_if_gone(struct ring_thread *thread, uint32_t own_tid)
+/* Takes over the number if its thread is gone. */
+static bool claim_if_gone(uint32_t number, uint32_t own_tid)
 {
-    uint32_t tid = load_relaxed(&thread->tid);
+    uint32_t tid = load_relaxed(&owners[number]);
     if (tid == 0 || tid == RING_THREAD_CLAIMED)
         return false;
-    if (tid != own_tid && system_call(SYS_tgkill, client.pid, tid, 0) != -ESRCH)
+    if (tid != own_tid && !is_gone(tid))
         return false;
-    if (!cas_acq_rel(&thread->tid, &tid, RING_THREAD_CLAIMED))
+    if (!cas_acq_rel(&owners[number], &tid, RING_THREAD_CLAIMED))
         return false;
+    struct ring_thread *thread = &client.threads[number];
+    store_relaxed(&thread->tid, RING_THREAD_CLAIMED);
     leave_slot(thread);
     retire_totals(thread);
     return true;
 }
 
-static struct ring_thread *find_slot(uint32_t own_tid)
+/* A number that nobody has had. */
+static bool claim_fresh(uint32_t number)
 {
-    struct ring_control *control = client.control;
-    uint32_t used = load_relaxed(&control->threads_used);
-    for (int i = 0; used > 0 && i < SLOTS_CHECKED; i++) {
-        uint32_t index = add_relaxed(&client.live->threads_hand, 1) % used;
-        if (index < RING_THREADS_MAX && claim_if_gone(&client.threads[index], own_tid))
-            return &client.threads[index];
-    }
-    while (used < RING_THREADS_MAX)
-        if (cas_relaxed(&control->threads_used, &used, used + 1))
-            return &client.threads[used];
-    for (uint32_t index = 0; index < RING_THREADS_MAX; index++)
-        if (claim_if_gone(&client.threads[index], own_tid))
-            return &client.threads[index];
-    return NULL;
+    uint32_t free = 0;
+    return cas_acq_rel(&owners[number], &free, RING_THREAD_CLAIMED);
 }
 
-/* Begins the thread's account in a slot that it has claimed. */
+static uint32_t find_number(uint32_t own_tid)
+{
+    uint32_t before = number_before();
+    if (before < RING_THREADS_MAX && load_relaxed(&owners[before]) == own_tid)
+        return before;
+    uint32_t used = load_relaxed(&client.live->threads_numbered);
+    for (int i = 0; used > 0 && i < SLOTS_CHECKED; i++) {
+        uint32_t number = add_relaxed(&client.live->threads_hand, 1) % used;
+        if (claim_if_gone(number, own_tid))
+            return number;
+    }
+    while (used < RING_THREADS_MAX) {
+        if (!cas_relaxed(&client.live->threads_numbered, &used, used + 1))
+            continue;
+        if (claim_fresh(used))
+            return used;
+        used++;
+    }
+    for (uint32_t number = 0; number < RING_THREADS_MAX; number++)
+        if (claim_fresh(number) || claim_if_gone(number, own_tid))
+            return number;
+    return RING_THREADS_MAX;
+}
+
+/* The daemon looks at so many slots. */
+static void show_slot(uint32_t number)
+{
+    uint32_t used = load_relaxed(&client.control->threads_used);
+    while (used <= number && !cas_relaxed(&client.control->threads_used, &used, number + 1))
+        ;
+}
+
+/* Begins the thread's account in the slot of a number that it has. */
 static void open_account(struct ring_thread *thread, uint32_t tid)
 {
-    bounds[thread - client.threads] = (struct unwind_stack_bounds){0};
+    uint32_t number = (uint32_t)(thread - client.threads);
+    bounds[number] = (struct unwind_stack_bounds){0};
     thread->samples = 0;
     thread->in_ring = 0;
+    thread->inside = 0;
     thread->rule = (uint16_t)adaptive_index();
     uint64_t seed = client.seed ^ ((uint64_t)tid << 32);
     if (client_state() == CLIENT_ACTIVE)
         sampler_start(thread, sampler_random(&seed), adaptive_rule(thread->rule));
     else
         sampler_idle(thread);
+    store_release(&owners[number], tid);
     store_release(&thread->tid, tid);
+    show_slot(number);
 }
 
 struct ring_thread *thread_slot_get(void)
@@ -163,13 +243,17 @@ struct ring_thread *thread_slot_get(void)
         return thread;
 
     long own_tid = system_call(SYS_gettid);
-    uint32_t tid = (uint32_t)own_tid;
-    thread = own_tid > 0 ? find_slot(tid) : NULL;
-    if (thread != NULL) {
+    uint32_t tid = (uint32_t)own_tid, number = RING_THREADS_MAX;
+    /* A child of vfork would leave its parent's thread with a number that is soon another's. */
+    if (own_tid > 0 && system_call(SYS_getpid) == client.pid)
+        number = find_number(tid);
+    if (number < RING_THREADS_MAX) {
+        thread = &client.threads[number];
         open_account(thread, tid);
         if (enter_slot(thread))
             return thread;
         store_release(&thread->tid, 0);
+        store_release(&owners[number], 0);
     }
     add_relaxed(&client.control->lost[RING_LOST_NO_THREAD_SLOT], 1);
     return NULL;
@@ -182,7 +266,8 @@ void thread_slot_check(struct ring_thread *thread)
     if (likely(tid == own) || tid == RING_THREAD_CLAIMED)
         return;
     /* A child of vfork counts for the thread that waits for it. */
-    if (system_call(SYS_getpid) != client.pid || !claim_if_gone(thread, own))
+    uint32_t number = (uint32_t)(thread - client.threads);
+    if (system_call(SYS_getpid) != client.pid || !claim_if_gone(number, own))
         return;
     open_account(thread, own);
     enter_slot(thread);

@@ -35,18 +35,29 @@ struct thread_passage {
     uint32_t was;
 };
 
-static inline struct thread_passage thread_enter(void)
+/* What the slot's word is to be when the caller at `here` has passed: 0 where whoever set it
+ * was left by a jump. */
+uint32_t thread_still_inside(const struct ring_thread *thread, uintptr_t here);
+
+static inline __attribute__((always_inline)) struct thread_passage thread_enter(void)
 {
     struct thread_passage passage = {.thread = load_relaxed(client_cell()), .live = client.live};
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     /* Ordered before the look at the state that follows: whoever changes that looks here then. */
     if (likely(passage.thread != NULL)) {
         passage.was = passage.thread->inside;
-        store_ordered(&passage.thread->inside, 1);
+        if (unlikely(passage.was != 0))
+            passage.was = thread_still_inside(passage.thread, here);
+        store_ordered(&passage.thread->inside, (uint32_t)here | 1);
     } else {
         add_ordered(&passage.live->newcomers, 1);
     }
     return passage;
 }
+
+/* Gives a newcomer its slot, if there is a session, before it begins what takes longer: one that
+ * is cancelled or jumps out as a newcomer is never known to be gone. */
+void thread_settle(struct thread_passage *passage);
 
 static inline void thread_leave(const struct thread_passage *passage)
 {

@@ -328,6 +328,61 @@ def reinit_after_jumps():
         check(process.end() == 0, "its own end")
 
 
+def reinit_after_cancelled_threads():
+    """Threads that ended in the middle of a sample keep nobody from the next session."""
+    with scene() as (daemon, directory):
+        process = Stormy(daemon.environment)
+        for round_number in range(3):
+            output = os.path.join(directory, f"o{round_number}")
+            session = Session(daemon, output, "-p", str(process.pid))
+            if not joined(daemon, process):
+                break
+            process.tell("cancel")
+            process.wake()
+            session.end()
+            heap = heap_of(session.report(), process.pid)
+            check(heap["lost"]["no_scratch"] == 0, f"lost {heap['lost']}")
+            process.wake()
+        check(process.end() == 0, "its own end")
+
+
+class Crew(Commanded):
+    """One of several threads that stay."""
+
+    def __init__(self, environment):
+        self.process = subprocess.Popen(
+            [program("crew")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+            env={**environment, "LD_PRELOAD": LIBRARY},
+        )
+        self.pid = self.process.pid
+        self.process.stdin.write(b"who\n")
+        self.tids = [int(tid) for tid in self.process.stdout.readline().split()]
+
+    def wake(self):
+        self.tell("0")
+
+
+def threads_keep_apart():
+    """Each thread has its own account in every session, in whatever order they come."""
+    with scene() as (daemon, directory):
+        process = Crew(daemon.environment)
+        process.tell("01234567")
+        for round_number in range(3):
+            output = os.path.join(directory, f"o{round_number}")
+            session = Session(daemon, output, "-p", str(process.pid))
+            joined(daemon, process)
+            process.tell("76543210")
+            process.tell("all")
+            session.end()
+            heap = heap_of(session.report(), process.pid)
+            calls = {t["tid"]: t["alloc_objects"]["estimate"] for t in heap["threads"]}
+            for tid in process.tids[1:]:
+                check(calls.get(tid) == 4000, f"round {round_number}, {tid}: {calls.get(tid)}")
+            check(heap["exact_calls"] == sum(calls.values()), f"{heap['exact_calls']} of {calls}")
+            process.tell("all")
+        check(process.end() == 0, "its own end")
+
+
 def reinit_after_invalid():
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)

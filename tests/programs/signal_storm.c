@@ -4,6 +4,7 @@
  * "storm": the handlers return. "escape": every eighth leaves by siglongjmp, out of whatever
  * it had interrupted. "quiet": as "storm", but the handler is called, not sent for.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -13,7 +14,7 @@
 
 #include "truth.h"
 
-enum { SIGNALS = 4000, EVERY_US = 100, CALM_CALLS = 2000 };
+enum { SIGNALS = 4000, EVERY_US = 100, CALM_CALLS = 2000, CANCELLED = 100 };
 
 static sigjmp_buf outside;
 static volatile sig_atomic_t escapes, signals, may_escape, want_escape, want_quiet;
@@ -40,7 +41,8 @@ static void on_alarm(int number)
         return;
     signals++;
     free(allocate_in_handler(40));
-    if (want_escape && may_escape && signals % 8 == 0) {
+    /* Not the last one: what was left is found by what comes after. */
+    if (want_escape && may_escape && signals % 8 == 0 && signals < SIGNALS) {
         may_escape = 0;
         escapes++;
         siglongjmp(outside, 1);
@@ -71,16 +73,53 @@ static unsigned long long storm(void)
     return calls;
 }
 
+static void *allocate_until_cancelled(void *unused)
+{
+    (void)unused;
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+    while (!want_quiet)
+        free(allocate_outside(72));
+    return NULL;
+}
+
+static void cancel_threads(void)
+{
+    for (int i = 0; i < CANCELLED; i++) {
+        pthread_t thread;
+        require(!pthread_create(&thread, NULL, allocate_until_cancelled, NULL));
+        usleep(EVERY_US);
+        pthread_cancel(thread);
+        pthread_join(thread, NULL);
+    }
+}
+
+static void *stay_calm(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < CALM_CALLS; i++)
+        free(allocate_calmly(100));
+    return NULL;
+}
+
+/* Not the thread whose samples were left. */
+static void calm_thread(void)
+{
+    pthread_t thread;
+    require(!pthread_create(&thread, NULL, stay_calm, NULL));
+    pthread_join(thread, NULL);
+}
+
 static int obey(void)
 {
     char line[16];
     ssize_t got;
     while ((got = read(STDIN_FILENO, line, sizeof(line))) > 0) {
-        if (strncmp(line, "calm", 4) != 0)
-            storm();
+        if (strncmp(line, "calm", 4) == 0)
+            calm_thread();
+        else if (strncmp(line, "cancel", 6) == 0)
+            cancel_threads();
         else
-            for (int i = 0; i < CALM_CALLS; i++)
-                free(allocate_calmly(100));
+            storm();
         if (write(STDOUT_FILENO, "ok\n", 3) != 3)
             return 1;
     }
