@@ -67,13 +67,13 @@ static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count)
             system_unmap(lines, count * sizeof(*lines));
             return -ENOMEM;
         }
-        set->level0 = lines;
-        set->mask0 = count - 1;
+        store_relaxed(&set->level0, lines);
+        store_release(&set->mask0, count - 1);
     } /* else this is a forked child, which finds all levels mapped and wiped */
     uint32_t shift = REGION_SHIFT_MIN;
     while (shift < REGION_SHIFT_MAX && (UINT64_C(1) << shift) / 8 < interval_bytes)
         shift++;
-    set->region_shift = shift - LIVE_SET_PLACE_SHIFT;
+    store_relaxed(&set->region_shift, shift - LIVE_SET_PLACE_SHIFT);
     return 0;
 }
 

@@ -68,13 +68,13 @@ bool live_set_insert(struct live_set *set, uint64_t address);
 bool live_set_remove(struct live_set *set, uint64_t address);
 
 /*
- * A user's address is bits 0 to 46. Its place is bits 3 to 34; the line's index
- * gives bits 35 to 46 away, because at one place the map from those 12 bits to
+ * A user's address is bits 0 to 46, on aarch64 0 to 47. Its place is bits 3 to 34; the line's
+ * index gives bits 35 to 47 away, because at one place the map from those 13 bits to
  * the index is one to one: so place and line together are the address, exactly.
  */
 #define LIVE_SET_PLACE_SHIFT 3
 #define LIVE_SET_HIGH_SHIFT 35
-#define LIVE_SET_HIGH_BITS 12
+#define LIVE_SET_HIGH_BITS 13
 
 static inline uint32_t live_set_place(uint64_t address)
 {
@@ -86,7 +86,10 @@ static inline struct live_set_line *live_set_line(const struct live_set *set, ui
     /* Odd, so that the product is one to one; the golden ratio's (Knuth, TAOCP 6.4), so
      * that areas of one layout in different places, as threads' arenas are, lie apart. */
     uint32_t high = (uint32_t)(address >> LIVE_SET_HIGH_SHIFT) * UINT32_C(0x9E3779B1);
-    return &set->level0[((live_set_place(address) >> set->region_shift) ^ high) & set->mask0];
+    uint32_t index = (live_set_place(address) >> load_relaxed(&set->region_shift)) ^ high;
+    /* Acquire: whoever sees the mask of a table sees the table. Threads look while it begins. */
+    uint32_t mask = load_acquire(&set->mask0);
+    return &load_relaxed(&set->level0)[index & mask];
 }
 
 static inline uint64_t live_set_hash(uint64_t address, uint32_t region_shift)

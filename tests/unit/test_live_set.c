@@ -60,6 +60,21 @@ static void grows_to_millions_without_losing_any(void **state)
         assert_true(live_set_remove(&set, address_of(i)));
 }
 
+/* Programs and libraries of aarch64 stand in the upper half of 48 bits. */
+static void maps_addresses_of_48_bits(void **state)
+{
+    (void)state;
+    struct live_set set = {0};
+    assert_int_equal(live_set_init(&set, 4096), 0);
+    static const uint64_t heaps[] = {UINT64_C(0x555555560010), UINT64_C(0xaaaad5560010),
+                                     UINT64_C(0x7f5555560010), UINT64_C(0xffff95560010)};
+    for (int heap = 0; heap < 4; heap++)
+        assert_true(live_set_insert(&set, heaps[heap]));
+    for (int heap = 0; heap < 4; heap++)
+        assert_true(live_set_remove(&set, heaps[heap]));
+    assert_null(set.deeper[1]);
+}
+
 static void takes_an_address_once(void **state)
 {
     (void)state;
@@ -201,6 +216,7 @@ int main(void)
         cmocka_unit_test(holds_what_was_inserted_and_nothing_else),
         cmocka_unit_test(is_empty_again_after_all_is_removed),
         cmocka_unit_test(grows_to_millions_without_losing_any),
+        cmocka_unit_test(maps_addresses_of_48_bits),
         cmocka_unit_test(takes_an_address_once),
         cmocka_unit_test(tells_all_addresses_apart),
         cmocka_unit_test(holds_arenas_of_one_layout),
