@@ -117,7 +117,7 @@ long hook_seccomp(long number, unsigned int operation, unsigned int flags, void 
 
 void seccomp_hooks_resolve(void)
 {
-    if (load_relaxed(&real_syscall) != NULL)
+    if (load_acquire(&real_syscall) != NULL)
         return;
     real_prctl = elf_lookup_next("prctl", 1).address;
     store_release(&real_syscall, elf_lookup_next("syscall", 1).address);

@@ -39,6 +39,7 @@ struct walk {
     uint64_t *frames;
     unsigned count, max;
     uint64_t hash, power;
+    uint32_t generation;
     uint64_t generation_bits;
     const struct unwind_registers *registers;
     struct unwind_memory *memory;
@@ -124,7 +125,7 @@ static __attribute__((noinline)) void walk_warm(struct walk *walk)
     uintptr_t high = walk->stack.high;
     unsigned kept = 0;
 
-    warm_look_from(&warm, unwind_memory_top(warm.memory, generation_bits));
+    warm_look_from(&warm, unwind_memory_top(warm.memory, walk->generation));
     while (warm.count < warm.max) {
         if (unlikely(warm.frame.sp >= warm.known_sp) && warm_recall(&warm, high)) {
             kept = (unsigned)(warm.known - warm.memory->steps);
@@ -145,7 +146,7 @@ static __attribute__((noinline)) void walk_warm(struct walk *walk)
     if (warm.count > walk->count) {
         struct unwind_step end = {warm.frame.address, warm.frame.sp, warm.frame.fp, 0, 0};
         walk->interrupted = false;
-        unwind_memory_keep(warm.memory, kept, warm.noted, &end, generation_bits);
+        unwind_memory_keep(warm.memory, kept, warm.noted, &end, walk->generation);
     }
     walk->frame = warm.frame;
     walk->count = warm.count;
@@ -391,6 +392,7 @@ struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
     walk.memory = memory;
     walk.frames = frames;
     walk.max = max;
+    walk.generation = generation;
     walk.generation_bits = rule_generation_bits(generation);
     walk.tracking = false;
     walk.restarts = 0;

@@ -2,13 +2,13 @@
 #include "client/unwind_memory.h"
 
 void unwind_memory_keep(struct unwind_memory *memory, unsigned kept, unsigned noted,
-                        const struct unwind_step *end, uint64_t generation_bits)
+                        const struct unwind_step *end, uint32_t generation)
 {
     unsigned known = noted < UNWIND_MEMORY_FRAMES ? noted : UNWIND_MEMORY_FRAMES;
     unsigned room = UNWIND_MEMORY_FRAMES - kept;
     unsigned taken = known < room ? known : room;
 
-    memory->generation_bits = 0;
+    memory->generation = 0;
     barrier_signal();
     if (kept == 0)
         memory->steps[0] = *end;
@@ -16,5 +16,5 @@ void unwind_memory_keep(struct unwind_memory *memory, unsigned kept, unsigned no
         memory->steps[kept + 1 + i] = memory->fresh[(noted - 1 - i) % UNWIND_MEMORY_FRAMES];
     memory->count = kept + taken;
     barrier_signal();
-    memory->generation_bits = generation_bits;
+    memory->generation = (uint64_t)generation + 1;
 }

@@ -34,7 +34,7 @@ struct unwind_step {
 };
 
 struct unwind_memory {
-    uint64_t generation_bits; /* of the modules that the rules are from; 0: nothing is remembered */
+    uint64_t generation; /* module_generation() of the rules, plus one; 0: nothing is remembered */
     uint32_t count;
     /* Outermost first, from 1 on; [0] is the state behind the outermost. */
     struct unwind_step steps[1 + UNWIND_MEMORY_FRAMES];
@@ -44,9 +44,9 @@ struct unwind_memory {
 
 /* The innermost remembered frame; &steps[0] if there is none. */
 static inline const struct unwind_step *unwind_memory_top(const struct unwind_memory *memory,
-                                                          uint64_t generation_bits)
+                                                          uint32_t generation)
 {
-    return &memory->steps[memory->generation_bits == generation_bits ? memory->count : 0];
+    return &memory->steps[memory->generation == (uint64_t)generation + 1 ? memory->count : 0];
 }
 
 static inline bool unwind_memory_is(const struct unwind_step *step, uint64_t address, uintptr_t sp,
@@ -78,6 +78,6 @@ static inline void unwind_memory_note(struct unwind_memory *memory, unsigned num
  * none was kept.
  */
 void unwind_memory_keep(struct unwind_memory *memory, unsigned kept, unsigned noted,
-                        const struct unwind_step *end, uint64_t generation_bits);
+                        const struct unwind_step *end, uint32_t generation);
 
 #endif

@@ -101,6 +101,23 @@ static void equal_stacks_have_equal_hashes(void **state)
     assert_int_not_equal(hashes[0], hashes[2]);
 }
 
+/* The rules' own numbers of generations come round, as often as they like. */
+static void earlier_generations_are_forgotten(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        /* The first walk of a generation finds the rules, the second one remembers. */
+        for (volatile int walk = 0; walk < 2; walk++)
+            recurse(7);
+        assert_ptr_not_equal(unwind_memory_top(&last_walk, module_generation()), last_walk.steps);
+        for (int j = 0; j <= i; j++)
+            module_begin_generation();
+        assert_ptr_equal(unwind_memory_top(&last_walk, module_generation()), last_walk.steps);
+    }
+    recurse(7);
+    assert_same_as_theirs();
+}
+
 /* Two places that call the same: all that lies further in is in the same state behind both. What
  * they store keeps the compiler from making one of them. */
 static NOINLINE int call_from(int place, int depth)
@@ -384,6 +401,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ordinary_stack_is_walked_to_its_end),
         cmocka_unit_test(equal_stacks_have_equal_hashes),
+        cmocka_unit_test(earlier_generations_are_forgotten),
         cmocka_unit_test(changed_callers_are_seen),
         cmocka_unit_test(deep_recursion_is_truncated),
         cmocka_unit_test(thread_is_walked_to_its_end),
