@@ -30,6 +30,7 @@ enum record_type {
     RECORD_TAGGED_ALLOC = 12,
     RECORD_NAME = 13,
     RECORD_CONTEXT = 14,
+    RECORD_UNMAP = 15,
 };
 
 /* Read and written as one 64-bit word. */
@@ -48,6 +49,8 @@ enum record_alloc_flag {
     RECORD_ALLOC_LOST_FREE = 1, /* not in the live set: no FREE will come */
     RECORD_ALLOC_WEIGHED = 2,   /* the program sampled it itself: size is all that it stands for,
                                    one allocation, certain */
+    RECORD_ALLOC_RANGE = 4,     /* the memory [address, address + size): what stood there is gone,
+                                   and UNMAPs will say what becomes of it. At interval 1 */
 };
 
 /* A sampled allocation, sent after the allocator returned it. An address that
@@ -100,6 +103,18 @@ struct record_free {
     uint32_t time_ms;
     uint32_t ordinal; /* of the freeing thread; equal to the ALLOC's and of the same thread:
                          nothing was allocated in between */
+};
+
+/* What of a heap's ranges lies in [address, address + length) is gone: in part, whole, or many of
+ * them. Sent afterwards, once it is known that it is so: what was mapped there meanwhile is known
+ * by its ALLOC, which stands at or behind `before`. */
+struct record_unmap {
+    union record_header header;
+    uint64_t address;
+    uint64_t length;
+    uint64_t before; /* ring_control.reserved as it was before the call */
+    uint32_t time_ms;
+    uint32_t ordinal; /* as in a FREE */
 };
 
 /* A realloc that failed: the FREE of this address that the same thread sent
