@@ -51,6 +51,7 @@ static const struct {
     {SYS_mmap, "mmap", SERIOUS, {0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED}},
     {SYS_madvise, "madvise", SERIOUS, {0, 4096, MADV_WIPEONFORK}},
     {SYS_madvise, "madvise", BEARABLE, {0, 4096, MADV_NOHUGEPAGE}},
+    {SYS_madvise, "madvise", BEARABLE, {0, 4096, MADV_DONTDUMP}},
     {SYS_madvise, "madvise", BEARABLE, {0, 4096, MADV_DONTNEED}},
     {SYS_memfd_create, "memfd_create", SERIOUS, {0, MFD_CLOEXEC}},
     {SYS_socketpair, "socketpair", SERIOUS, {AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC}},

@@ -72,6 +72,8 @@ int arena_enter_ring(int fd, uint64_t data_bytes)
         system_call(SYS_munmap, base, total);
         return -ENOMEM;
     }
+    /* A core would have all of it, twice: what was never written, too. */
+    system_call(SYS_madvise, base, total, MADV_DONTDUMP);
     move_to((uintptr_t)base, data_bytes);
     return 0;
 }

@@ -65,6 +65,8 @@ static void *map(size_t bytes, bool wiped)
     /* Tables are touched here and there: a huge page for each touch would cost memory. Fails
      * where the kernel has no huge pages. */
     system_call(SYS_madvise, mapped, bytes, MADV_NOHUGEPAGE);
+    /* The program's core is its own, and may have a limit. */
+    system_call(SYS_madvise, mapped, bytes, MADV_DONTDUMP);
 #ifdef HEAPPROFD_ATTACHED
     attached_note_mapped((void *)mapped, bytes);
 #endif

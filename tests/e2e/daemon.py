@@ -272,6 +272,26 @@ def reinit_after_session():
         check(process.end() == 0, "its own end")
 
 
+def core_is_the_programs_own():
+    """A core that the program leaves has nothing of ours that is to be looked at or kept."""
+
+    def dumped(pid):
+        with open(f"/proc/{pid}/smaps") as smaps:
+            areas = re.findall(r"^Size:\s+(\d+) kB$.*?^VmFlags: ([^\n]*)", smaps.read(), re.M | re.S)
+        return sum(int(size) for size, flags in areas if "dd" not in flags.split())
+
+    with scene() as (daemon, directory):
+        bare = Commanded(daemon.environment, preload=False)
+        process = Commanded(daemon.environment)
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+        joined(daemon, process)
+        ours, without = dumped(process.pid), dumped(bare.pid)
+        # The library itself, and a page here and there.
+        check(without < ours < without + 4000, f"{ours} kB, without us {without}")
+        session.end()
+        check(process.end() == 0 and bare.end() == 0, "the programs' own ends")
+
+
 def reinit_of_locked_memory():
     """Locked memory (mlockall) does not let go of its pages, nor of what they held."""
     with scene() as (daemon, directory):
