@@ -32,6 +32,8 @@ static const char help[] =
     "  --cumulative    functions, with all that they call\n"
     "  --tree          callers above callees\n"
     "  --thread        by thread\n"
+    "  --by KEYS       by type or context, as programs name them (docs/report.md); and what is in\n"
+    "                  each: type,backtrace  context,type  backtrace,type and the like\n"
     "  --stacks        whole stacks\n"
     "  --top N         lines of a table (20; 0: all)\n"
     "  --pid PID, --heap NAME, --dump N   only these (dumps count from 1; default the last)\n"
@@ -50,7 +52,7 @@ static int parse_view(const char *text)
     return -1;
 }
 
-enum { OPTION_VIEW = 256, OPTION_TOP, OPTION_PID, OPTION_HEAP, OPTION_DUMP };
+enum { OPTION_VIEW = 256, OPTION_TOP, OPTION_PID, OPTION_HEAP, OPTION_DUMP, OPTION_BY };
 
 static const struct option options[] = {
     {"view", required_argument, NULL, OPTION_VIEW},
@@ -58,6 +60,7 @@ static const struct option options[] = {
     {"pid", required_argument, NULL, OPTION_PID},
     {"heap", required_argument, NULL, OPTION_HEAP},
     {"dump", required_argument, NULL, OPTION_DUMP},
+    {"by", required_argument, NULL, OPTION_BY},
     {"cumulative", no_argument, NULL, 'c'},
     {"tree", no_argument, NULL, 't'},
     {"thread", no_argument, NULL, 'T'},
@@ -101,6 +104,15 @@ static int parse_options(int argc, char **argv, struct report_options *report, b
             if (!parse_number("--dump", optarg, UINT32_MAX, &number))
                 return 2;
             report->dump = (int64_t)number;
+            break;
+        case OPTION_BY:
+            if (!report_parse_groups(optarg, report->by)) {
+                fprintf(stderr,
+                        "heap_profile: --by takes type or context, or two of type, context and "
+                        "backtrace as in type,backtrace, not '%s'\n",
+                        optarg);
+                return 2;
+            }
             break;
         case 'c':
             report->cumulative = true;

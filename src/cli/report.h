@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "profile/grouping.h"
 #include "profile/interval.h"
 #include "profile/rollup.h"
 
@@ -30,6 +31,7 @@ struct report_options {
     bool brief;  /* head and one short table: what host prints at its end */
     bool stacks; /* whole stacks under each callsite */
     bool colours;
+    enum grouping_key by[2]; /* by[0] GROUPING_NONE: the ordinary report */
 };
 
 extern const char *const report_view_names[REPORT_VIEWS];
@@ -41,6 +43,16 @@ int report_print_json(const struct profile *profile, const struct report_options
                       FILE *out);
 
 /* --- shared by both --- */
+
+/* "type", "context", or "backtrace". */
+const char *report_group_key_name(enum grouping_key key);
+
+/* Reads "type" or "type,backtrace" and the like; false: it is none of them. */
+bool report_parse_groups(const char *text, enum grouping_key by[2]);
+
+/* The rows that there is something in, by rank, as indexes; malloc'd. NULL: no memory. */
+size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum report_view view,
+                         size_t *ranked_count);
 
 /* The dump that the options ask for; NULL: the heap has none such, or is not asked for. */
 const struct profile_dump *report_dump_of(const struct profile *profile,

@@ -135,6 +135,43 @@ static void print_threads(FILE *out, const struct profile *profile, const struct
     rollup_free(rollup);
 }
 
+static void print_group(FILE *out, struct frame_texts *frames, const struct profile_heap *heap,
+                        const struct grouping_row *row, enum grouping_key key)
+{
+    fputs("\n{", out);
+    if (key == GROUPING_BACKTRACE) {
+        print_stack(out, frames, row->callsite);
+    } else {
+        fprintf(out, "\"%s\":", report_group_key_name(key));
+        json_print_string(out, row->label);
+    }
+    fputc(',', out);
+    print_figures(out, &row->values, heap);
+}
+
+static void print_groups(FILE *out, struct frame_texts *frames, const struct profile_heap *heap,
+                         const struct profile_dump *dump, const enum grouping_key by[2])
+{
+    struct grouping *grouping = grouping_new(dump, by[0], by[1]);
+    fputs(",\"groups\":[", out);
+    for (size_t i = 0; grouping != NULL && i < grouping->outer_count; i++) {
+        const struct grouping_row *outer = &grouping->outer[i];
+        if (i > 0)
+            fputc(',', out);
+        print_group(out, frames, heap, outer, by[0]);
+        fputs(outer->count > 0 ? ",\"groups\":[" : "", out);
+        for (size_t j = 0; j < outer->count; j++) {
+            if (j > 0)
+                fputc(',', out);
+            print_group(out, frames, heap, &grouping->inner[outer->first + j], by[1]);
+            fputc('}', out);
+        }
+        fputs(outer->count > 0 ? "]}" : "}", out);
+    }
+    fputc(']', out);
+    grouping_free(grouping);
+}
+
 static void print_lost(FILE *out, const struct trace_heap_dump *status)
 {
     static const char *const keys[] = {"overrun",  "reentrant", "no_scratch", "no_thread_slot",
@@ -146,7 +183,7 @@ static void print_lost(FILE *out, const struct trace_heap_dump *status)
 }
 
 static void print_heap(FILE *out, struct frame_texts *frames, const struct profile_heap *heap,
-                       const struct profile_dump *dump)
+                       const struct profile_dump *dump, const struct report_options *options)
 {
     const struct profile *profile = frames->profile;
     const struct profile_process *process = &profile->processes[heap->process];
@@ -176,6 +213,8 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
             status->hit_guardrail ? "true" : "false", status->client_error);
     json_print_string(out, status->remark != NULL ? status->remark : "");
     print_lost(out, status);
+    fprintf(out, ",\"other_types\":%" PRIu64 ",\"other_contexts\":%" PRIu64, status->other_types,
+            status->other_contexts);
     struct rollup_values total = {.figures = dump->total};
     for (size_t i = 0; i < dump->sample_count; i++) {
         total.peak_bytes += dump->samples[i].peak_bytes;
@@ -187,6 +226,8 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
     print_figures(out, &total, heap);
     fputc('}', out);
     print_threads(out, profile, heap, dump);
+    if (options->by[0] != GROUPING_NONE)
+        print_groups(out, frames, heap, dump, options->by);
     fputs(",\"callsites\":[", out);
     for (size_t i = 0; i < dump->sample_count; i++) {
         struct rollup_values values = rollup_values_of(&dump->samples[i]);
@@ -217,7 +258,7 @@ int report_print_json(const struct profile *profile, const struct report_options
             continue;
         if (found++ > 0)
             fputc(',', out);
-        print_heap(out, &frames, &profile->heaps[i], dump);
+        print_heap(out, &frames, &profile->heaps[i], dump, options);
     }
     fputs("],\"unprofiled\":[", out);
     for (size_t i = 0; i < profile->unprofiled_count; i++) {

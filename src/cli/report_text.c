@@ -159,6 +159,17 @@ static void print_losses(const struct printer *printer)
         fprintf(printer->out, "  no profile    another session was profiling this process\n");
 }
 
+static void print_others(const struct printer *printer)
+{
+    const struct trace_heap_dump *status = &printer->heap->status;
+    if (status->other_types > 0)
+        fprintf(printer->out, "  other types   %s samples, of types beyond the 65,536th\n",
+                words_of_count((double)status->other_types).bytes);
+    if (status->other_contexts > 0)
+        fprintf(printer->out, "  other contexts %s samples, of contexts beyond the 65,536th\n",
+                words_of_count((double)status->other_contexts).bytes);
+}
+
 /* Exact, unless the program sampled by itself. */
 static void print_allocated(const struct printer *printer)
 {
@@ -217,6 +228,7 @@ static void print_head(const struct printer *printer)
                 words_of_count((double)heap->interval_bytes).bytes,
                 words_of_bytes(profile_floor_bytes(heap->interval_bytes)).bytes);
     print_losses(printer);
+    print_others(printer);
     if (dump->incomplete)
         fputs("  partial       samples of this dump are missing from the trace: all but the exact "
               "totals are too low\n",
@@ -430,6 +442,71 @@ static void print_rollup(const struct printer *printer, enum rollup_key key, con
     rollup_free(rollup);
 }
 
+/* --- by type and context --- */
+
+static const char *title_of_groups(enum grouping_key key)
+{
+    return key == GROUPING_TYPE      ? "By type"
+           : key == GROUPING_CONTEXT ? "By context"
+                                     : "By callsite";
+}
+
+static void print_group(const struct printer *printer, const struct grouping_row *row,
+                        enum grouping_key key, double total, const char *indent)
+{
+    enum report_view view = printer->options->view;
+    struct report_figure figure = report_figure_of(&row->values, view);
+    print_figures(printer, &figure, total, view);
+    fputs(indent, printer->out);
+    if (key == GROUPING_BACKTRACE) {
+        print_callsite(printer, row->callsite);
+        return;
+    }
+    if (row->label[0] == '\0')
+        fputs(key == GROUPING_TYPE ? "[no type]" : "[no context]", printer->out);
+    words_print(printer->out, row->label, COMMAND_WIDTH);
+    fputc('\n', printer->out);
+}
+
+/* Rows of one level; the outer one's have theirs below them. */
+static void print_group_rows(const struct printer *printer, const struct grouping *grouping,
+                             const struct grouping_row *outer, double total, size_t top)
+{
+    const struct grouping_row *rows =
+        outer == NULL ? grouping->outer : grouping->inner + outer->first;
+    size_t count = 0, rows_count = outer == NULL ? grouping->outer_count : outer->count;
+    size_t *order = report_rank_rows(rows, rows_count, printer->options->view, &count);
+    enum grouping_key key = printer->options->by[outer != NULL];
+    if (order == NULL)
+        return;
+    if (count == 0 && outer == NULL)
+        fputs("  nothing\n", printer->out);
+    for (size_t i = 0; i < count && (top == 0 || i < top); i++) {
+        const struct grouping_row *row = &rows[order[i]];
+        print_group(printer, row, key, total, outer != NULL ? "  " : "");
+        if (row->count > 0 && outer == NULL)
+            print_group_rows(printer, grouping, row, total, top == 0 ? 0 : SECTION_LINES);
+    }
+    if (top != 0 && count > top)
+        fprintf(printer->out, "%10s        %*s(%s more; --top 0 shows all)\n", "...",
+                outer != NULL ? 2 : 0, "", words_of_count((double)(count - top)).bytes);
+    free(order);
+}
+
+static void print_groups(const struct printer *printer)
+{
+    const enum grouping_key *by = printer->options->by;
+    struct grouping *grouping = grouping_new(printer->dump, by[0], by[1]);
+    if (grouping == NULL)
+        return;
+    struct report_figure total = report_total_of(printer->dump, printer->options->view);
+    print_title(printer, title_of_groups(by[0]));
+    print_columns(printer, printer->options->view, report_group_key_name(by[0]));
+    print_group_rows(printer, grouping, NULL, report_rank(&total, printer->options->view),
+                     printer->options->top);
+    grouping_free(grouping);
+}
+
 /* --- tree --- */
 
 static void print_tree_level(const struct printer *printer, const struct rollup_tree *tree,
@@ -505,7 +582,9 @@ static void print_body(const struct printer *printer)
         print_rollup(printer, ROLLUP_FUNCTION, view_title(options->view));
     if (options->thread)
         print_rollup(printer, ROLLUP_THREAD, "By thread");
-    if (options->tree || options->cumulative || options->thread)
+    if (options->by[0] != GROUPING_NONE)
+        print_groups(printer);
+    if (options->tree || options->cumulative || options->thread || options->by[0] != GROUPING_NONE)
         return;
     print_callsite_table(printer, options->view, options->top, view_title(options->view));
     if (options->view != REPORT_SPACE && printer->dump->final)

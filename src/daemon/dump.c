@@ -53,6 +53,7 @@ struct dump {
     uint64_t *mappings;
     struct symbol_file **symbols; /* of a module, once mappings[] is filled */
     uint64_t *callstacks;         /* by node */
+    uint64_t *types, *contexts;   /* by their numbers */
     /* Ids of frames by module and pc, open addressing. In many tables that grow one at a time: one
      * would take 30 ms to grow to half a million, without a pause. */
     struct frame_table {
@@ -68,11 +69,12 @@ struct dump {
         uint32_t next; /* row + 1; 0: the last */
     } * rows;
     size_t row_count;
-    uint32_t *first_rows; /* by callstack: row + 1; 0: none */
+    uint64_t other_types, other_contexts; /* samples in them whose tags were too many */
+    uint32_t *first_rows;                 /* by callstack: row + 1; 0: none */
     size_t first_count, first_capacity;
     /* Of the callstack that is written. */
     struct dump_part {
-        uint32_t tid, figures;
+        uint32_t tid, tag, figures;
     } * parts;
     size_t part_capacity;
     struct trace_thread_figures *threads;
@@ -325,6 +327,8 @@ static int compare_parts(const void *left_pointer, const void *right_pointer)
     const struct dump_part *left = left_pointer, *right = right_pointer;
     if (left->tid != right->tid)
         return left->tid < right->tid ? -1 : 1;
+    if (left->tag != right->tag)
+        return left->tag < right->tag ? -1 : 1;
     return left->figures < right->figures ? -1 : left->figures > right->figures;
 }
 
@@ -363,11 +367,15 @@ static uint32_t *first_row(struct dump *dump, uint64_t callstack)
 static int collect_rows(struct dump *dump, uint8_t heap)
 {
     dump->row_count = 0;
+    dump->other_types = dump->other_contexts = 0;
     for (size_t i = 0; i < dump->snapshot->figures_count; i++) {
         breathe(dump, 1);
         struct ledger_figures figures = ledger_snapshot_figures(dump->ledger, dump->snapshot, i);
         if (figures.heap != heap)
             continue;
+        const struct tag tag = ledger_tags(dump->ledger)->items[figures.tag];
+        dump->other_types += tag.type == TAG_OTHERS ? figures.sums.samples : 0;
+        dump->other_contexts += tag.context == TAG_OTHERS ? figures.sums.samples : 0;
         uint64_t callstack = callstack_id(dump, figures.node);
         uint32_t *first = callstack != 0 ? first_row(dump, callstack) : NULL;
         if (first == NULL)
@@ -378,7 +386,7 @@ static int collect_rows(struct dump *dump, uint8_t heap)
     return 0;
 }
 
-/* What makes up one callstack, by thread; its rows are taken off the list. */
+/* What makes up one callstack, by thread and tag; its rows are taken off the list. */
 static ssize_t take_parts(struct dump *dump, uint64_t callstack)
 {
     size_t count = 0, thread_count;
@@ -389,13 +397,47 @@ static ssize_t take_parts(struct dump *dump, uint64_t callstack)
             array_reserve(&dump->threads, &dump->thread_capacity, count, 1,
                           sizeof(*dump->threads)) < 0)
             return -ENOMEM;
-        uint16_t thread = ledger_snapshot_figures(dump->ledger, dump->snapshot, index).thread;
-        dump->parts[count++] = (struct dump_part){threads[thread].tid, index};
+        struct ledger_figures figures =
+            ledger_snapshot_figures(dump->ledger, dump->snapshot, index);
+        dump->parts[count++] = (struct dump_part){threads[figures.thread].tid, figures.tag, index};
     }
     dump->first_rows[callstack] = 0;
     if (count > 1)
         qsort(dump->parts, count, sizeof(*dump->parts), compare_parts);
     return (ssize_t)count;
+}
+
+static uint64_t type_id(struct dump *dump, uint32_t type)
+{
+    if (type != TAG_NONE && dump->types[type] == 0)
+        dump->types[type] =
+            trace_writer_heap_name(dump->writer, tags_type_name(ledger_tags(dump->ledger), type));
+    return dump->types[type];
+}
+
+static uint64_t context_id(struct dump *dump, uint32_t context)
+{
+    if (context == TAG_NONE || dump->contexts[context] != 0)
+        return dump->contexts[context];
+    const struct tags *tags = ledger_tags(dump->ledger);
+    uint64_t names[RECORD_CONTEXT_NAMES_MAX];
+    size_t count = tags_context_depth(tags, context);
+    for (size_t i = 0; i < count; i++)
+        names[i] =
+            trace_writer_heap_name(dump->writer, tags_scope_name(tags, context, count - 1 - i));
+    dump->contexts[context] = trace_writer_heap_context(dump->writer, names, count);
+    dump->work += (unsigned)count;
+    return dump->contexts[context];
+}
+
+/* A thread's part of one tag, nothing yet. */
+static void begin_part(struct dump *dump, const struct dump_part *part,
+                       struct trace_thread_figures *figures)
+{
+    const struct tag tag = ledger_tags(dump->ledger)->items[part->tag];
+    *figures = (struct trace_thread_figures){.tid = (int32_t)part->tid,
+                                             .type = type_id(dump, tag.type),
+                                             .context = context_id(dump, tag.context)};
 }
 
 static void sum_parts(struct dump *dump, size_t count, struct trace_heap_sample *sample)
@@ -404,11 +446,14 @@ static void sum_parts(struct dump *dump, size_t count, struct trace_heap_sample 
         const struct dump_part *part = &dump->parts[i];
         struct ledger_figures figures =
             ledger_snapshot_figures(dump->ledger, dump->snapshot, part->figures);
-        if (i == 0 || dump->parts[i - 1].tid != part->tid) {
-            memset(&dump->threads[sample->thread_count], 0, sizeof(*dump->threads));
-            dump->threads[sample->thread_count++].tid = (int32_t)part->tid;
-        }
-        figures_add(&dump->threads[sample->thread_count - 1].figures, &figures.sums);
+        if (i == 0 || part[-1].tid != part->tid || part[-1].tag != part->tag)
+            begin_part(dump, part, &dump->threads[sample->thread_count++]);
+        struct trace_thread_figures *thread = &dump->threads[sample->thread_count - 1];
+        figures_add(&thread->figures, &figures.sums);
+        thread->peak_bytes += figures.peak_bytes;
+        thread->peak_count += figures.peak_count;
+        thread->peak_bytes_variance += figures.peak_bytes_variance;
+        thread->peak_count_variance += figures.peak_count_variance;
         figures_add(&sample->figures, &figures.sums);
         sample->peak_bytes += figures.peak_bytes;
         sample->peak_count += figures.peak_count;
@@ -466,6 +511,8 @@ static void fill_heap(const struct dump *dump, size_t index, struct trace_heap_d
     filled->first_interval_bytes =
         index == 0 ? snapshot->first_interval_bytes : heap->interval_bytes;
     filled->heap_samples = heap->samples;
+    filled->other_types = dump->other_types;
+    filled->other_contexts = dump->other_contexts;
     filled->peak_live_bytes = heap->peak_bytes;
     filled->peak_live_count = heap->peak_count;
     filled->peak_timestamp_ns =
@@ -505,8 +552,8 @@ static int write_heaps(struct dump *dump)
         if (!snapshot->heaps[i].known)
             continue;
         name_heap(dump, i, name, sizeof(name));
-        fill_heap(dump, i, &filled);
         code = collect_rows(dump, (uint8_t)i);
+        fill_heap(dump, i, &filled);
         if (code == 0)
             code = write_heap(dump, &filled, name, true);
         filled.remark = NULL;
@@ -526,8 +573,11 @@ static int allocate_ids(struct dump *dump)
     dump->symbols = calloc(snapshot->module_count + 1, sizeof(*dump->symbols));
     dump->callstacks = calloc(snapshot->node_count, sizeof(*dump->callstacks));
     dump->rows = calloc(snapshot->figures_count + 1, sizeof(*dump->rows));
+    const struct tags *tags = ledger_tags(dump->ledger);
+    dump->types = calloc(tags->type_count, sizeof(*dump->types));
+    dump->contexts = calloc(tags->context_count, sizeof(*dump->contexts));
     return dump->mappings != NULL && dump->symbols != NULL && dump->callstacks != NULL &&
-                   dump->rows != NULL
+                   dump->rows != NULL && dump->types != NULL && dump->contexts != NULL
                ? 0
                : -ENOMEM;
 }
@@ -551,6 +601,8 @@ int dump_write(struct trace_writer *writer, struct dump_files *files, struct led
     free(dump.mappings);
     free(dump.symbols);
     free(dump.callstacks);
+    free(dump.types);
+    free(dump.contexts);
     for (size_t i = 0; i < FRAME_TABLES; i++)
         free(dump.frame_tables[i].frames);
     free(dump.rows);

@@ -185,17 +185,23 @@ static void put_label(struct proto_buffer *entry, int64_t key, int64_t text, int
     proto_put_message(entry, PPROF_SAMPLE_LABEL, &label.base);
 }
 
-static void put_thread(struct pprof *pprof, int32_t tid)
+static void put_text_label(struct pprof *pprof, const char *key, const char *text)
+{
+    if (*text != '\0')
+        put_label(&pprof->entry, put_string(pprof, key), put_string(pprof, text), 0);
+}
+
+static void put_part(struct pprof *pprof, const struct profile_part *part)
 {
     int32_t pid = pprof->profile->processes[pprof->heap->process].pid;
-    const char *name = profile_thread_name(pprof->profile, pid, tid);
-    if (*name != '\0')
-        put_label(&pprof->entry, put_string(pprof, "thread"), put_string(pprof, name), 0);
-    put_label(&pprof->entry, put_string(pprof, "tid"), 0, tid);
+    put_text_label(pprof, "thread", profile_thread_name(pprof->profile, pid, part->tid));
+    put_label(&pprof->entry, put_string(pprof, "tid"), 0, part->tid);
+    put_text_label(pprof, "type", part->type);
+    put_text_label(pprof, "context", part->context);
 }
 
 static void put_sample(struct pprof *pprof, uint32_t callsite, const struct trace_figures *figures,
-                       const int32_t *tid)
+                       const struct profile_part *part)
 {
     const struct profile *profile = pprof->profile;
     int64_t values[COLUMNS] = {
@@ -216,8 +222,8 @@ static void put_sample(struct pprof *pprof, uint32_t callsite, const struct trac
                     pprof->stack.length);
     for (int i = 0; i < COLUMNS; i++)
         proto_put_uint(&pprof->entry, PPROF_SAMPLE_VALUE, (uint64_t)values[i]);
-    if (tid != NULL)
-        put_thread(pprof, *tid);
+    if (part != NULL)
+        put_part(pprof, part);
     proto_put_bytes(&pprof->out, PPROF_PROFILE_SAMPLE, pprof->entry.bytes, pprof->entry.length);
     pprof->failed |= pprof->entry.failed || pprof->stack.failed;
 }
@@ -226,12 +232,11 @@ static void put_samples(struct pprof *pprof, const struct profile_dump *dump)
 {
     for (size_t i = 0; i < dump->sample_count; i++) {
         const struct profile_sample *sample = &dump->samples[i];
-        if (sample->thread_count == 0)
+        if (sample->part_count == 0)
             put_sample(pprof, sample->callsite, &sample->figures, NULL);
-        for (uint32_t j = 0; j < sample->thread_count; j++) {
-            const struct profile_thread_figures *thread =
-                &dump->thread_figures[sample->thread_first + j];
-            put_sample(pprof, sample->callsite, &thread->figures, &thread->tid);
+        for (uint32_t j = 0; j < sample->part_count; j++) {
+            const struct profile_part *part = &dump->parts[sample->part_first + j];
+            put_sample(pprof, sample->callsite, &part->figures, part);
         }
     }
 }

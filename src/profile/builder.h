@@ -4,7 +4,8 @@
  *   builder.c           the profile's tables: strings, mappings, frames, callsites
  *   builder_packet.c    which packet means what; names, clocks, timeline, symbols
  *   builder_interned.c  interned data of each sequence, resolved when it is used
- *   builder_heap.c      ProfilePackets: snapshots put together, dumps made of them
+ *   builder_heap.c      ProfilePackets: snapshots put together
+ *   builder_dump.c      dumps made of them
  *
  * Everything in a packet is untrusted. Damage inside one spoils that packet and
  * is told in the profile's warning; only lack of memory ends the building.
@@ -59,6 +60,7 @@ struct builder {
     int64_t monotonic_to_boottime_ns;
     uint64_t packets, damaged_packets, missing_packets, missing_frames;
     uint64_t carried_samples;
+    size_t context_bytes;         /* of all joined names */
     uint32_t *sample_of_callsite; /* scratch of builder_heap.c: by callsite, index + 1 */
     size_t sample_of_callsite_size;
 };
@@ -95,8 +97,9 @@ uint64_t builder_boottime(const struct builder *builder, uint64_t monotonic_coar
 /* Interned data of one sequence as it stands in the trace: entries may come in any
  * order, so references are followed only when a callstack is used. */
 struct builder_sequence {
-    struct id_map names, paths, source_paths, build_ids; /* string indexes */
-    struct id_map mappings, frames, callstacks;          /* indexes below */
+    struct id_map names, paths, source_paths, build_ids;  /* string indexes */
+    struct id_map heap_names;                             /* string indexes */
+    struct id_map mappings, frames, callstacks, contexts; /* indexes below */
     struct sequence_mapping {
         uint64_t build_id;
         struct profile_mapping mapping;
@@ -114,7 +117,12 @@ struct builder_sequence {
         uint32_t frame_count;
         uint32_t resolved;
     } * callstack_items;
-    uint64_t *ids; /* path components and frames of the above */
+    struct sequence_context {
+        size_t first_name;
+        uint32_t name_count;
+        uint32_t resolved; /* string index + 1 */
+    } * context_items;
+    uint64_t *ids; /* path components, frames and names of the above */
     /* The callstack resolved last, with its callsites from the outermost in: successive
      * stacks share most of them. ID_MAP_NONE: none. */
     uint32_t last_callstack;
@@ -122,6 +130,7 @@ struct builder_sequence {
     size_t last_capacity;
     size_t mapping_count, mapping_capacity, frame_count, frame_capacity;
     size_t callstack_count, callstack_capacity, id_count, id_capacity;
+    size_t context_count, context_capacity;
 
     /* The snapshot being put together from ProfilePackets. */
     struct pending_dump {
@@ -129,14 +138,17 @@ struct builder_sequence {
         uint64_t timestamp_ns;
         uint64_t boottime_ns;
         struct trace_heap_dump status;
-        size_t capacity, thread_capacity;
+        size_t capacity, part_capacity;
         struct pending_sample {
             uint64_t callstack;
             struct profile_sample sample;
         } * samples;
         size_t sample_count;
-        struct profile_thread_figures *threads;
-        size_t thread_count;
+        struct pending_part {
+            uint64_t type, context; /* ids */
+            struct profile_part part;
+        } * parts;
+        size_t part_count;
     } * pending;
     size_t pending_count, pending_capacity;
     bool index_known;
@@ -160,12 +172,20 @@ enum interned_kind {
     INTERNED_MAPPING,
     INTERNED_FRAME,
     INTERNED_CALLSTACK,
+    INTERNED_HEAP_NAME,
+    INTERNED_HEAP_CONTEXT,
 };
 int builder_intern(struct builder *builder, struct builder_sequence *sequence,
                    enum interned_kind kind, struct proto_span entry);
 /* The callsite of a callstack; one without known frames has a frame that says so. */
 uint32_t builder_resolve(struct builder *builder, struct builder_sequence *sequence,
                          uint64_t callstack);
+
+/* The name of a type, and the joined names of a context; "" for id 0. */
+const char *builder_resolve_type(struct builder *builder, const struct builder_sequence *sequence,
+                                 uint64_t type);
+const char *builder_resolve_context(struct builder *builder, struct builder_sequence *sequence,
+                                    uint64_t context);
 
 /* --- streamed events --- */
 
@@ -176,6 +196,8 @@ int builder_streaming_free(struct builder *builder, struct proto_span message);
 
 int builder_profile_packet(struct builder *builder, struct builder_sequence *sequence,
                            struct proto_span packet, uint64_t packet_ns);
+/* Makes dumps of the pending snapshot. */
+void builder_commit(struct builder *builder, struct builder_sequence *sequence);
 /* Snapshots whose last packet never came; true if there were any. */
 bool builder_commit_rest(struct builder *builder);
 

@@ -11,10 +11,6 @@
 #include "util/array.h"
 #include "wire/ring.h"
 
-/* Perfetto drops callstacks whose counters have come to rest, so what a dump does not
- * name is carried over from the one before; hostile files could make that too much. */
-#define CARRIED_SAMPLES_MAX UINT64_C(2000000)
-
 /* --- figures --- */
 
 static void take_figure(struct trace_figures *figures, const struct proto_field *field)
@@ -97,39 +93,107 @@ static void estimate_figures(struct trace_figures *figures, uint64_t interval)
 
 /* --- taking samples --- */
 
-static int take_thread(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
-                       bool *has_figures)
+static int take_part_field(struct pending_part *pending, const struct proto_field *field,
+                           bool *has_figures)
 {
-    struct profile_thread_figures thread = {0};
+    struct profile_part *part = &pending->part;
+    switch (field->number) {
+    case PB_HEAP_THREAD_FIGURES_TID:
+        part->tid = (int32_t)field->value;
+        break;
+    case PB_HEAP_THREAD_FIGURES_FIGURES:
+        *has_figures = true;
+        return take_figures(&part->figures, field->span);
+    case PB_HEAP_THREAD_FIGURES_TYPE_ID:
+        pending->type = field->value;
+        break;
+    case PB_HEAP_THREAD_FIGURES_CONTEXT_ID:
+        pending->context = field->value;
+        break;
+    case PB_HEAP_THREAD_FIGURES_PEAK_BYTES:
+        part->peak_bytes = proto_double(field);
+        break;
+    case PB_HEAP_THREAD_FIGURES_PEAK_COUNT:
+        part->peak_count = proto_double(field);
+        break;
+    case PB_HEAP_THREAD_FIGURES_PEAK_BYTES_VARIANCE:
+        part->peak_bytes_variance = proto_double(field);
+        break;
+    case PB_HEAP_THREAD_FIGURES_PEAK_COUNT_VARIANCE:
+        part->peak_count_variance = proto_double(field);
+        break;
+    }
+    return 0;
+}
+
+/* One part more of a sample. */
+static int take_part(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
+                     struct profile_sample *sample, bool *has_figures)
+{
+    struct pending_part pending = {0};
     struct proto_field field;
     int status;
     *has_figures = false;
     while ((status = proto_next(&entry, &field)) > 0) {
-        if (field.number == PB_HEAP_THREAD_FIGURES_TID)
-            thread.tid = (int32_t)field.value;
-        else if (field.number == PB_HEAP_THREAD_FIGURES_FIGURES) {
-            *has_figures = true;
-            if (take_figures(&thread.figures, field.span) < 0)
-                return -EBADMSG;
-        }
+        if (take_part_field(&pending, &field, has_figures) < 0)
+            return -EBADMSG;
     }
     if (status < 0)
         return -EBADMSG;
-    if (array_reserve(&dump->threads, &dump->thread_capacity, dump->thread_count, 1,
-                      sizeof(thread)) < 0)
+    if (array_reserve(&dump->parts, &dump->part_capacity, dump->part_count, 1, sizeof(pending)) < 0)
         return builder_fail(builder);
-    dump->threads[dump->thread_count++] = thread;
+    dump->parts[dump->part_count++] = pending;
+    sample->part_count++;
+    sample->tagged |= pending.type != 0 || pending.context != 0;
     return 0;
+}
+
+static int put_sample(struct builder *builder, struct pending_dump *dump,
+                      const struct pending_sample *pending)
+{
+    if (array_reserve(&dump->samples, &dump->capacity, dump->sample_count, 1, sizeof(*pending)) < 0)
+        return builder_fail(builder);
+    dump->samples[dump->sample_count++] = *pending;
+    return 0;
+}
+
+/* Parts that their sample had no room for: a sample of nothing but them. */
+static int take_more(struct builder *builder, struct pending_dump *dump, struct proto_span entry)
+{
+    struct pending_sample pending = {.sample.part_first = (uint32_t)dump->part_count};
+    struct proto_field field;
+    bool has_figures;
+    int status, code = 0;
+    while (code == 0 && (status = proto_next(&entry, &field)) != 0) {
+        if (status < 0)
+            return -EBADMSG;
+        if (field.number == PB_HEAP_MORE_FIGURES_CALLSTACK_ID)
+            pending.callstack = field.value;
+        else if (field.number == PB_HEAP_MORE_FIGURES_THREADS)
+            code = take_part(builder, dump, field.span, &pending.sample, &has_figures);
+    }
+    return code < 0 ? code : put_sample(builder, dump, &pending);
+}
+
+/* One part without figures of its own is all of the sample. */
+static void take_whole(struct pending_dump *dump, const struct profile_sample *sample)
+{
+    struct profile_part *part = &dump->parts[sample->part_first].part;
+    part->figures = sample->figures;
+    part->peak_bytes = sample->peak_bytes;
+    part->peak_count = sample->peak_count;
+    part->peak_bytes_variance = sample->peak_bytes_variance;
+    part->peak_count_variance = sample->peak_count_variance;
 }
 
 static int take_sample(struct builder *builder, struct pending_dump *dump, struct proto_span entry)
 {
-    struct pending_sample pending = {.sample.thread_first = (uint32_t)dump->thread_count};
+    struct pending_sample pending = {.sample.part_first = (uint32_t)dump->part_count};
     struct profile_sample *sample = &pending.sample;
     struct proto_span estimate = {0};
     struct proto_field field;
     uint64_t max = 0, max_count = 0;
-    bool at_max = false, thread_has_figures = true;
+    bool at_max = false, part_has_figures = true;
     int status, code = 0;
     while (code == 0 && (status = proto_next(&entry, &field)) != 0) {
         if (status < 0)
@@ -173,8 +237,7 @@ static int take_sample(struct builder *builder, struct pending_dump *dump, struc
             sample->peak_count_variance = proto_double(&field);
             break;
         case PB_PROFILE_PACKET_HEAP_SAMPLE_THREADS:
-            code = take_thread(builder, dump, field.span, &thread_has_figures);
-            sample->thread_count += code == 0;
+            code = take_part(builder, dump, field.span, sample, &part_has_figures);
             break;
         }
     }
@@ -195,13 +258,9 @@ static int take_sample(struct builder *builder, struct pending_dump *dump, struc
         estimate_figures(&sample->figures, dump->status.interval_bytes);
     else if (take_figures(&sample->figures, estimate) < 0)
         return -EBADMSG;
-    /* One thread without figures of its own did it all. */
-    if (sample->thread_count == 1 && !thread_has_figures)
-        dump->threads[sample->thread_first].figures = sample->figures;
-    if (array_reserve(&dump->samples, &dump->capacity, dump->sample_count, 1, sizeof(pending)) < 0)
-        return builder_fail(builder);
-    dump->samples[dump->sample_count++] = pending;
-    return 0;
+    if (sample->part_count == 1 && !part_has_figures)
+        take_whole(dump, sample);
+    return put_sample(builder, dump, &pending);
 }
 
 /* --- heads --- */
@@ -328,6 +387,12 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
     case HEAD(FINAL):
         status->final = value != 0;
         break;
+    case HEAD(OTHER_TYPES):
+        status->other_types = value;
+        break;
+    case HEAD(OTHER_CONTEXTS):
+        status->other_contexts = value;
+        break;
     case HEAD(DUMP_AT_MAX):
         status->dump_at_max = value != 0;
         break;
@@ -414,181 +479,10 @@ static int take_process_dump(struct builder *builder, struct builder_sequence *s
     while (code == 0 && proto_next(&again, &field) > 0) {
         if (field.number == HEAD(SAMPLES) && field.type == PROTO_BYTES)
             code = take_sample(builder, dump, field.span);
+        else if (field.number == HEAD(MORE) && field.type == PROTO_BYTES)
+            code = take_more(builder, dump, field.span);
     }
     return code;
-}
-
-/* --- making dumps --- */
-
-/* samples[]'s figures of one callsite; their threads' go to the end of the dump's. */
-static void merge_threads(struct profile_dump *dump, struct profile_sample *sample,
-                          const struct profile_thread_figures *threads, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct profile_thread_figures *own = &dump->thread_figures[sample->thread_first];
-        uint32_t at = 0;
-        while (at < sample->thread_count && own[at].tid != threads[i].tid)
-            at++;
-        if (at < sample->thread_count) {
-            rollup_figures_add(&own[at].figures, &threads[i].figures);
-        } else {
-            own[sample->thread_count++] = threads[i];
-            dump->thread_figure_count++;
-        }
-    }
-}
-
-static void append_sample(struct profile_dump *dump, const struct profile_sample *sample,
-                          const struct profile_thread_figures *threads)
-{
-    struct profile_sample *added = &dump->samples[dump->sample_count++];
-    *added = *sample;
-    added->thread_first = (uint32_t)dump->thread_figure_count;
-    if (sample->thread_count > 0)
-        memcpy(dump->thread_figures + dump->thread_figure_count, threads + sample->thread_first,
-               sample->thread_count * sizeof(*threads));
-    dump->thread_figure_count += sample->thread_count;
-}
-
-static int scratch_reserve(struct builder *builder)
-{
-    size_t wanted = builder->profile->callsite_count;
-    if (wanted <= builder->sample_of_callsite_size)
-        return 0;
-    wanted += wanted / 2;
-    uint32_t *grown = realloc(builder->sample_of_callsite, wanted * sizeof(*grown));
-    if (grown == NULL)
-        return builder_fail(builder);
-    memset(grown + builder->sample_of_callsite_size, 0,
-           (wanted - builder->sample_of_callsite_size) * sizeof(*grown));
-    builder->sample_of_callsite = grown;
-    builder->sample_of_callsite_size = wanted;
-    return 0;
-}
-
-/* Names each pending sample's callsite; callstacks that differ only in ids are one callsite,
- * and are chained so that they are summed: next[i] follows i, `first` begins a chain. */
-static int resolve_samples(struct builder *builder, struct builder_sequence *sequence,
-                           struct pending_dump *pending, uint32_t *next, bool *first)
-{
-    for (size_t i = 0; i < pending->sample_count; i++) {
-        struct pending_sample *sample = &pending->samples[i];
-        sample->sample.callsite = builder_resolve(builder, sequence, sample->callstack);
-        if (builder->error < 0 || scratch_reserve(builder) < 0)
-            return builder->error;
-    }
-    for (size_t i = pending->sample_count; i-- > 0;) {
-        uint32_t *head = &builder->sample_of_callsite[pending->samples[i].sample.callsite];
-        if (*head != 0)
-            first[*head - 1] = false;
-        next[i] = *head;
-        first[i] = true;
-        *head = (uint32_t)i + 1;
-    }
-    return 0;
-}
-
-static void fill_dump(struct builder *builder, const struct pending_dump *pending,
-                      const struct profile_dump *before, const uint32_t *next, const bool *first,
-                      struct profile_dump *dump)
-{
-    for (size_t i = 0; i < pending->sample_count; i++) {
-        if (!first[i])
-            continue;
-        append_sample(dump, &pending->samples[i].sample, pending->threads);
-        struct profile_sample *sum = &dump->samples[dump->sample_count - 1];
-        for (uint32_t at = next[i]; at != 0; at = next[at - 1]) {
-            const struct profile_sample *more = &pending->samples[at - 1].sample;
-            rollup_figures_add(&sum->figures, &more->figures);
-            sum->peak_bytes += more->peak_bytes;
-            sum->peak_count += more->peak_count;
-            sum->peak_bytes_variance += more->peak_bytes_variance;
-            sum->peak_count_variance += more->peak_count_variance;
-            if (more->thread_count > 0)
-                merge_threads(dump, sum, pending->threads + more->thread_first, more->thread_count);
-        }
-    }
-    for (size_t i = 0; before != NULL && i < before->sample_count; i++) {
-        if (builder->sample_of_callsite[before->samples[i].callsite] != 0)
-            continue;
-        append_sample(dump, &before->samples[i], before->thread_figures);
-        builder->carried_samples++;
-    }
-    for (size_t i = 0; i < pending->sample_count; i++)
-        builder->sample_of_callsite[pending->samples[i].sample.callsite] = 0;
-    for (size_t i = 0; i < dump->sample_count; i++)
-        rollup_figures_add(&dump->total, &dump->samples[i].figures);
-}
-
-static int make_dump(struct builder *builder, struct builder_sequence *sequence,
-                     struct pending_dump *pending)
-{
-    struct profile_heap *heap = &builder->profile->heaps[pending->heap];
-    const struct profile_dump *before = NULL;
-    if (heap->dump_count > 0 && !pending->status.dump_at_max &&
-        builder->carried_samples < CARRIED_SAMPLES_MAX)
-        before = &heap->dumps[heap->dump_count - 1];
-    struct profile_dump dump = {
-        .boottime_ns = pending->boottime_ns,
-        .final = pending->status.final,
-        .incomplete = sequence->gap,
-        .exact_bytes = pending->status.exact_bytes,
-        .exact_calls = pending->status.exact_calls,
-    };
-    size_t samples = pending->sample_count + (before == NULL ? 0 : before->sample_count);
-    size_t threads = pending->thread_count + (before == NULL ? 0 : before->thread_figure_count);
-    uint32_t *next = calloc(pending->sample_count + 1, sizeof(*next));
-    bool *first = calloc(pending->sample_count + 1, sizeof(*first));
-    dump.samples = calloc(samples + 1, sizeof(*dump.samples));
-    dump.thread_figures = calloc(threads + 1, sizeof(*dump.thread_figures));
-    int code = -ENOMEM;
-    if (next == NULL || first == NULL || dump.samples == NULL || dump.thread_figures == NULL ||
-        array_reserve(&heap->dumps, &builder->dump_capacities[pending->heap], heap->dump_count, 1,
-                      sizeof(dump)) < 0)
-        builder_fail(builder);
-    else
-        code = resolve_samples(builder, sequence, pending, next, first);
-    if (code == 0 && scratch_reserve(builder) == 0) {
-        if (before != NULL)
-            before = &heap->dumps[heap->dump_count - 1];
-        fill_dump(builder, pending, before, next, first, &dump);
-        heap->dumps[heap->dump_count++] = dump;
-        heap->status = pending->status;
-        heap->interval_bytes = pending->status.interval_bytes;
-        heap->first_interval_bytes = pending->status.first_interval_bytes != 0
-                                         ? pending->status.first_interval_bytes
-                                         : pending->status.interval_bytes;
-    } else {
-        free(dump.samples);
-        free(dump.thread_figures);
-    }
-    free(next);
-    free(first);
-    return builder->error;
-}
-
-static void commit(struct builder *builder, struct builder_sequence *sequence)
-{
-    for (size_t i = 0; i < sequence->pending_count; i++) {
-        struct pending_dump *pending = &sequence->pending[i];
-        if (builder->error == 0)
-            make_dump(builder, sequence, pending);
-        free(pending->samples);
-        free(pending->threads);
-    }
-    sequence->pending_count = 0;
-    sequence->gap = false;
-}
-
-bool builder_commit_rest(struct builder *builder)
-{
-    bool any = false;
-    for (size_t i = 0; i < builder->sequence_count; i++) {
-        any |= builder->sequences[i].pending_count > 0;
-        builder->sequences[i].gap = true;
-        commit(builder, &builder->sequences[i]);
-    }
-    return any;
 }
 
 static int take_profile_field(struct builder *builder, struct builder_sequence *sequence,
@@ -636,6 +530,6 @@ int builder_profile_packet(struct builder *builder, struct builder_sequence *seq
         sequence->next_index = index + 1;
     }
     if (!continued)
-        commit(builder, sequence);
+        builder_commit(builder, sequence);
     return status < 0 ? -EBADMSG : code;
 }

@@ -6,6 +6,10 @@
 #include "util/array.h"
 
 #define PATH_BYTES_MAX 8192u
+
+/* Of the names of one context, joined; and of all: a few bytes of a file may name much. */
+#define CONTEXT_BYTES_MAX 16384u
+#define CONTEXT_BYTES_TOTAL_MAX (64u << 20)
 #define NO_STACK "[stack not in the trace]"
 #define NO_FRAME "[frame not in the trace]"
 
@@ -18,7 +22,10 @@ void sequence_clear_interned(struct builder_sequence *sequence)
     id_map_free(&sequence->mappings);
     id_map_free(&sequence->frames);
     id_map_free(&sequence->callstacks);
+    id_map_free(&sequence->heap_names);
+    id_map_free(&sequence->contexts);
     sequence->mapping_count = sequence->frame_count = sequence->callstack_count = 0;
+    sequence->context_count = 0;
     sequence->id_count = 0;
     sequence->last_callstack = ID_MAP_NONE;
 }
@@ -28,12 +35,13 @@ void sequence_free(struct builder_sequence *sequence)
     sequence_clear_interned(sequence);
     for (size_t i = 0; i < sequence->pending_count; i++) {
         free(sequence->pending[i].samples);
-        free(sequence->pending[i].threads);
+        free(sequence->pending[i].parts);
     }
     free(sequence->pending);
     free(sequence->mapping_items);
     free(sequence->frame_items);
     free(sequence->callstack_items);
+    free(sequence->context_items);
     free(sequence->ids);
     free(sequence->last_callsites);
 }
@@ -106,6 +114,8 @@ static int intern_string(struct builder *builder, struct builder_sequence *seque
         code |= id_map_set(&sequence->names, iid, text);
     if (kind == INTERNED_PATH || any)
         code |= id_map_set(&sequence->paths, iid, text);
+    if (kind == INTERNED_HEAP_NAME)
+        code |= id_map_set(&sequence->heap_names, iid, text);
     if (kind == INTERNED_SOURCE_PATH)
         code |= id_map_set(&sequence->source_paths, iid, text);
     if (kind == INTERNED_BUILD_ID || any)
@@ -220,6 +230,30 @@ static int intern_callstack(struct builder *builder, struct builder_sequence *se
     return 0;
 }
 
+static int intern_context(struct builder *builder, struct builder_sequence *sequence,
+                          struct proto_span entry)
+{
+    struct sequence_context item = {.first_name = sequence->id_count};
+    struct proto_field field;
+    uint64_t iid = 0;
+    int status, code = 0;
+    while ((status = proto_next(&entry, &field)) > 0 && code == 0) {
+        if (field.number == PB_HEAP_CONTEXT_IID)
+            iid = field.value;
+        else if (field.number == PB_HEAP_CONTEXT_NAME_IDS)
+            code = put_ids(builder, sequence, &field);
+    }
+    if (status < 0 || code < 0)
+        return code < 0 ? code : -EBADMSG;
+    item.name_count = (uint32_t)(sequence->id_count - item.first_name);
+    if (array_reserve(&sequence->context_items, &sequence->context_capacity,
+                      sequence->context_count, 1, sizeof(item)) < 0 ||
+        id_map_set(&sequence->contexts, iid, (uint32_t)sequence->context_count) < 0)
+        return builder_fail(builder);
+    sequence->context_items[sequence->context_count++] = item;
+    return 0;
+}
+
 int builder_intern(struct builder *builder, struct builder_sequence *sequence,
                    enum interned_kind kind, struct proto_span entry)
 {
@@ -230,6 +264,8 @@ int builder_intern(struct builder *builder, struct builder_sequence *sequence,
         return intern_frame(builder, sequence, entry);
     case INTERNED_CALLSTACK:
         return intern_callstack(builder, sequence, entry);
+    case INTERNED_HEAP_CONTEXT:
+        return intern_context(builder, sequence, entry);
     default:
         return intern_string(builder, sequence, kind, entry);
     }
@@ -265,6 +301,12 @@ int builder_interned_data(struct builder *builder, struct builder_sequence *sequ
             break;
         case PB_INTERNED_DATA_CALLSTACKS:
             kind = INTERNED_CALLSTACK;
+            break;
+        case PB_INTERNED_DATA_HEAP_NAMES:
+            kind = INTERNED_HEAP_NAME;
+            break;
+        case PB_INTERNED_DATA_HEAP_CONTEXTS:
+            kind = INTERNED_HEAP_CONTEXT;
             break;
         default:
             continue;
@@ -390,4 +432,59 @@ uint32_t builder_resolve(struct builder *builder, struct builder_sequence *seque
     sequence->last_callstack = index;
     item->resolved = callsite;
     return callsite;
+}
+
+/* --- types and contexts --- */
+
+static const char *const unknown = "[unknown]";
+
+const char *builder_resolve_type(struct builder *builder, const struct builder_sequence *sequence,
+                                 uint64_t type)
+{
+    uint32_t text = type == 0 ? 0 : id_map_find(&sequence->heap_names, type);
+    return text != ID_MAP_NONE ? builder->strings[text]
+                               : builder_text(builder, unknown, strlen(unknown));
+}
+
+/* "main loop;parse;style": cut where it is too long, or where there are too many. */
+static uint32_t join_names(struct builder *builder, const struct builder_sequence *sequence,
+                           const struct sequence_context *item)
+{
+    static const char cut[] = "[...]";
+    char text[CONTEXT_BYTES_MAX];
+    size_t length = 0, room = sizeof(text) - sizeof(cut);
+    if (builder->context_bytes > CONTEXT_BYTES_TOTAL_MAX)
+        room = 0;
+    for (uint32_t i = 0; i < item->name_count; i++) {
+        uint32_t name = id_map_find(&sequence->heap_names, sequence->ids[item->first_name + i]);
+        const char *part = name != ID_MAP_NONE ? builder->strings[name] : unknown;
+        size_t part_length = strlen(part);
+        if (part_length + 1 > room - length) {
+            memcpy(text + length, cut, sizeof(cut) - 1);
+            length += sizeof(cut) - 1;
+            break;
+        }
+        memcpy(text + length, part, part_length);
+        length += part_length;
+        if (i + 1 < item->name_count)
+            text[length++] = ';';
+    }
+    builder->context_bytes += length;
+    return builder_string(builder, text, length);
+}
+
+const char *builder_resolve_context(struct builder *builder, struct builder_sequence *sequence,
+                                    uint64_t context)
+{
+    uint32_t index = context == 0 ? ID_MAP_NONE : id_map_find(&sequence->contexts, context);
+    if (index == ID_MAP_NONE)
+        return context == 0 ? builder->strings[0] : builder_text(builder, unknown, strlen(unknown));
+    struct sequence_context *item = &sequence->context_items[index];
+    if (item->resolved == 0) {
+        uint32_t text = join_names(builder, sequence, item);
+        if (text == PROFILE_NONE)
+            return builder->strings[0];
+        item->resolved = text + 1;
+    }
+    return builder->strings[item->resolved - 1];
 }

@@ -70,7 +70,7 @@ void profile_free(struct profile *profile)
     for (size_t i = 0; i < profile->heap_count; i++) {
         for (size_t j = 0; j < profile->heaps[i].dump_count; j++) {
             free(profile->heaps[i].dumps[j].samples);
-            free(profile->heaps[i].dumps[j].thread_figures);
+            free(profile->heaps[i].dumps[j].parts);
         }
         free(profile->heaps[i].dumps);
     }

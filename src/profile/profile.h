@@ -39,9 +39,15 @@ struct profile_callsite {
     uint32_t depth; /* 0: outermost */
 };
 
-struct profile_thread_figures {
+/* The part of a callsite's figures that one thread has, of one type, in one context. */
+struct profile_part {
     int32_t tid;
+    const char *type;    /* "": none; equal names are the same pointer within a profile */
+    const char *context; /* names of scopes, the outermost first, joined by ";"; "": none */
     struct trace_figures figures;
+    /* At the heap's peak; known where the sample is tagged. */
+    double peak_bytes, peak_count;
+    double peak_bytes_variance, peak_count_variance;
 };
 
 /* A callsite's own figures (not its callees') at one dump, cumulative since the start. */
@@ -50,7 +56,8 @@ struct profile_sample {
     struct trace_figures figures;
     double peak_bytes, peak_count; /* at the heap's peak */
     double peak_bytes_variance, peak_count_variance;
-    uint32_t thread_first, thread_count; /* in profile_dump.thread_figures */
+    uint32_t part_first, part_count; /* in profile_dump.parts */
+    bool tagged;                     /* a part has a type or a context */
 };
 
 struct profile_dump {
@@ -60,8 +67,8 @@ struct profile_dump {
                         low */
     struct profile_sample *samples;
     size_t sample_count;
-    struct profile_thread_figures *thread_figures;
-    size_t thread_figure_count;
+    struct profile_part *parts;
+    size_t part_count;
     struct trace_figures total; /* sum over samples */
     uint64_t exact_bytes, exact_calls;
 };

@@ -146,11 +146,11 @@ static int rollup_by_thread(struct rollup *rollup, const struct profile_dump *du
 {
     struct id_map rows = {0};
     int code = 0;
-    rollup->rows = calloc(dump->thread_figure_count + 1, sizeof(*rollup->rows));
+    rollup->rows = calloc(dump->part_count + 1, sizeof(*rollup->rows));
     if (rollup->rows == NULL)
         return -ENOMEM;
-    for (size_t i = 0; i < dump->thread_figure_count && code == 0; i++) {
-        const struct profile_thread_figures *thread = &dump->thread_figures[i];
+    for (size_t i = 0; i < dump->part_count && code == 0; i++) {
+        const struct profile_part *thread = &dump->parts[i];
         uint32_t index = id_map_find(&rows, (uint32_t)thread->tid);
         if (index == ID_MAP_NONE) {
             index = (uint32_t)rollup->row_count++;

@@ -22,9 +22,19 @@ typedef Perfetto__Protos__ProfilePacket__ProcessStats HeapStats;
 typedef Perfetto__Protos__HeapFigures HeapFigures;
 typedef Perfetto__Protos__HeapThreadFigures HeapThreadFigures;
 
+/* What is written of a sample's parts. */
+enum part_detail {
+    PART_ALONE,   /* its figures are the sample's, and are not said again */
+    PART_FIGURES, /* those of a thread */
+    PART_PEAK,    /* and its peak: of parts with types and contexts */
+};
+
 /* A sample without threads, and each thread of it, takes less than this. */
 #define SAMPLE_BYTES_MAX 320u
-#define THREAD_BYTES_MAX 160u
+#define THREAD_BYTES_MAX 240u
+
+/* Parts that one message has at most: the rest comes in messages of its own. */
+#define THREADS_OF_MESSAGE 1000u
 
 _Static_assert(sizeof(((struct trace_heap_dump *)0)->lost) / sizeof(uint64_t) == RING_LOSS_COUNT,
                "a place for every reason of loss");
@@ -85,22 +95,67 @@ static void drop_what_counters_say(const HeapSample *message, HeapFigures *own)
     own->has_freed_count = own->freed_count != (double)message->free_count;
 }
 
-/* One thread did it all, as most often: its figures are the sample's and are not said again. */
-static void put_thread(struct proto_buffer *buffer, const struct trace_thread_figures *thread,
-                       bool alone)
+static enum part_detail detail_of(const struct trace_heap_sample *sample)
+{
+    if (sample->thread_count == 1)
+        return PART_ALONE;
+    for (size_t i = 0; i < sample->thread_count; i++) {
+        if (sample->threads[i].type != 0 || sample->threads[i].context != 0)
+            return PART_PEAK;
+    }
+    return PART_FIGURES;
+}
+
+static void put_thread(struct proto_buffer *buffer, uint32_t field,
+                       const struct trace_thread_figures *thread, enum part_detail detail)
 {
     HeapThreadFigures message = PERFETTO__PROTOS__HEAP_THREAD_FIGURES__INIT;
     HeapFigures figures = PERFETTO__PROTOS__HEAP_FIGURES__INIT;
     message.has_tid = true;
     message.tid = thread->tid;
-    if (!alone) {
+    SET_UNLESS_ZERO(&message, type_id, thread->type);
+    SET_UNLESS_ZERO(&message, context_id, thread->context);
+    if (detail != PART_ALONE) {
         fill_figures(&figures, &thread->figures);
         message.figures = &figures;
     }
-    proto_put_message(buffer, PB_PROFILE_PACKET_HEAP_SAMPLE_THREADS, &message.base);
+    if (detail == PART_PEAK) {
+        SET_UNLESS_ZERO(&message, peak_bytes, thread->peak_bytes);
+        SET_UNLESS_ZERO(&message, peak_count, thread->peak_count);
+        SET_UNLESS_ZERO(&message, peak_bytes_variance, thread->peak_bytes_variance);
+        SET_UNLESS_ZERO(&message, peak_count_variance, thread->peak_count_variance);
+    }
+    proto_put_message(buffer, field, &message.base);
 }
 
-static void put_sample(struct trace_writer *writer, const struct trace_heap_sample *sample)
+static size_t threads_of_message(size_t left)
+{
+    return left < THREADS_OF_MESSAGE ? left : THREADS_OF_MESSAGE;
+}
+
+static void put_entry(struct trace_writer *writer, uint32_t field)
+{
+    struct proto_buffer *entry = &writer->scratch;
+    proto_put_bytes(&writer->dump_samples, field, entry->bytes, entry->length);
+    if (entry->failed || writer->dump_samples.failed)
+        writer->error = -ENOMEM;
+}
+
+/* Parts [first, first + count). */
+static void put_more(struct trace_writer *writer, const struct trace_heap_sample *sample,
+                     size_t first, size_t count, enum part_detail detail)
+{
+    struct proto_buffer *entry = &writer->scratch;
+    entry->length = 0;
+    proto_put_uint(entry, PB_HEAP_MORE_FIGURES_CALLSTACK_ID, sample->callstack);
+    for (size_t i = first; i < first + count; i++)
+        put_thread(entry, PB_HEAP_MORE_FIGURES_THREADS, &sample->threads[i], detail);
+    put_entry(writer, PB_PROFILE_PACKET_PROCESS_HEAP_SAMPLES_MORE);
+}
+
+/* With its first `count` parts. */
+static void put_sample(struct trace_writer *writer, const struct trace_heap_sample *sample,
+                       size_t count, enum part_detail detail)
 {
     HeapSample message = PERFETTO__PROTOS__PROFILE_PACKET__HEAP_SAMPLE__INIT;
     HeapFigures own = PERFETTO__PROTOS__HEAP_FIGURES__INIT;
@@ -125,12 +180,9 @@ static void put_sample(struct trace_writer *writer, const struct trace_heap_samp
     uint8_t *at = proto_buffer_reserve(entry, SAMPLE_BYTES_MAX);
     if (at != NULL)
         entry->length = protobuf_c_message_pack(&message.base, at);
-    for (size_t i = 0; i < sample->thread_count; i++)
-        put_thread(entry, &sample->threads[i], sample->thread_count == 1);
-    proto_put_bytes(&writer->dump_samples, PB_PROFILE_PACKET_PROCESS_HEAP_SAMPLES_SAMPLES,
-                    entry->bytes, entry->length);
-    if (entry->failed || writer->dump_samples.failed)
-        writer->error = -ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        put_thread(entry, PB_PROFILE_PACKET_HEAP_SAMPLE_THREADS, &sample->threads[i], detail);
+    put_entry(writer, PB_PROFILE_PACKET_PROCESS_HEAP_SAMPLES_SAMPLES);
 }
 
 /* --- the head, and packets --- */
@@ -187,6 +239,8 @@ static void fill_own(HeapSamples *head, const struct trace_heap_dump *dump)
     head->exit_status = dump->exit_status;
     head->allocator = (char *)dump->allocator;
     head->remark = (char *)dump->remark;
+    SET_UNLESS_ZERO(head, other_types, dump->other_types);
+    SET_UNLESS_ZERO(head, other_contexts, dump->other_contexts);
     for (size_t i = 0; i < RING_LOSS_COUNT; i++) {
         if (dump->lost[i] != 0)
             head->n_lost = i + 1;
@@ -245,16 +299,30 @@ static int write_dump_packet(struct trace_writer *writer, bool continued)
     return packet_end(writer);
 }
 
-int trace_writer_dump_sample(struct trace_writer *writer, const struct trace_heap_sample *sample)
+/* Room for an entry with so many parts. */
+static void make_dump_room(struct trace_writer *writer, size_t threads)
 {
-    size_t bytes = SAMPLE_BYTES_MAX + sample->thread_count * THREAD_BYTES_MAX;
+    size_t bytes = SAMPLE_BYTES_MAX + threads * THREAD_BYTES_MAX;
     size_t waiting = writer->dump_head.length + writer->dump_samples.length + PACKET_OVERHEAD_BYTES;
-    if (!writer->in_dump)
-        return -EINVAL;
     if (waiting + bytes > TRACE_PACKET_BYTES_MAX && writer->dump_samples.length > 0)
         write_dump_packet(writer, true);
+}
+
+int trace_writer_dump_sample(struct trace_writer *writer, const struct trace_heap_sample *sample)
+{
+    if (!writer->in_dump)
+        return -EINVAL;
+    enum part_detail detail = detail_of(sample);
+    size_t count = threads_of_message(sample->thread_count);
+    make_dump_room(writer, count);
     if (writer->error == 0)
-        put_sample(writer, sample);
+        put_sample(writer, sample, count, detail);
+    for (size_t first = count; first < sample->thread_count && writer->error == 0; first += count) {
+        count = threads_of_message(sample->thread_count - first);
+        make_dump_room(writer, count);
+        if (writer->error == 0)
+            put_more(writer, sample, first, count, detail);
+    }
     return writer->error;
 }
 

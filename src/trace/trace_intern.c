@@ -135,7 +135,7 @@ uint64_t trace_writer_frame(struct trace_writer *writer, uint64_t mapping, uint6
 }
 
 /* A frame in no file stands in a mapping without a path. */
-static uint64_t marker_frame(struct trace_writer *writer, const char *name)
+uint64_t trace_writer_marker(struct trace_writer *writer, const char *name)
 {
     static const struct trace_mapping nowhere = {.path = ""};
     return trace_writer_frame(writer, trace_writer_mapping(writer, &nowhere), 0, name);
@@ -164,7 +164,7 @@ uint64_t trace_writer_callstack(struct trace_writer *writer, const uint64_t *fra
         ending = TRACE_TRUNCATED_FRAME;
     }
     uint64_t outermost = 0;
-    if (ending != NULL && (outermost = marker_frame(writer, ending)) == 0)
+    if (ending != NULL && (outermost = trace_writer_marker(writer, ending)) == 0)
         return 0;
     /* The key is the stack with its marker. */
     struct proto_buffer *key = &writer->key;
@@ -180,5 +180,30 @@ uint64_t trace_writer_callstack(struct trace_writer *writer, const uint64_t *fra
     if (added)
         put_callstack(writer, id, (const uint64_t *)(const void *)key->bytes,
                       count + (outermost != 0));
+    return writer->error < 0 ? 0 : id;
+}
+
+uint64_t trace_writer_heap_name(struct trace_writer *writer, const char *name)
+{
+    uint64_t id =
+        intern_string(writer, &writer->heap_names, PB_INTERNED_DATA_HEAP_NAMES, name, strlen(name));
+    return writer->error < 0 ? 0 : id;
+}
+
+uint64_t trace_writer_heap_context(struct trace_writer *writer, const uint64_t *names, size_t count)
+{
+    bool added;
+    uint64_t id = intern_bytes(&writer->heap_contexts, names, count * sizeof(*names), &added);
+    if (id == 0)
+        return fail(writer);
+    if (!added)
+        return writer->error < 0 ? 0 : id;
+    Perfetto__Protos__HeapContext context = PERFETTO__PROTOS__HEAP_CONTEXT__INIT;
+    context.has_iid = true;
+    context.iid = id;
+    context.n_name_ids = count;
+    context.name_ids = (uint64_t *)names;
+    make_room(writer, count * (1 + PROTO_VARINT_BYTES_MAX));
+    proto_put_message(&writer->interned, PB_INTERNED_DATA_HEAP_CONTEXTS, &context.base);
     return writer->error < 0 ? 0 : id;
 }

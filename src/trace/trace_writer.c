@@ -49,6 +49,8 @@ int trace_writer_close(struct trace_writer *writer)
     intern_free(&writer->mappings);
     intern_free(&writer->frames);
     intern_free(&writer->callstacks);
+    intern_free(&writer->heap_names);
+    intern_free(&writer->heap_contexts);
     free(writer);
     return error;
 }

@@ -81,9 +81,16 @@ uint64_t trace_writer_frame(struct trace_writer *writer, uint64_t mapping, uint6
 uint64_t trace_writer_callstack(struct trace_writer *writer, const uint64_t *frames, size_t count,
                                 const char *ending);
 
+/* A frame that is no code but a name: of a thread, of a scope, or of why frames are missing. */
+uint64_t trace_writer_marker(struct trace_writer *writer, const char *name);
+
+/* A type, or a scope; and scopes in each other, the outermost first. */
+uint64_t trace_writer_heap_name(struct trace_writer *writer, const char *name);
+uint64_t trace_writer_heap_context(struct trace_writer *writer, const uint64_t *names,
+                                   size_t count);
+
 /* --- dumps --- */
 
-/* The part of a sample's figures that one thread has. */
 struct trace_figures {
     double allocated_bytes, freed_bytes; /* estimates, cumulative since the start */
     double allocated_count, freed_count;
@@ -102,10 +109,14 @@ struct trace_heap_sample {
     /* At the moment when the heap's estimate of live bytes was highest. */
     double peak_bytes, peak_count;
     double peak_bytes_variance, peak_count_variance;
-    /* Figures by thread; may be NULL. Their sum is `figures`. */
+    /* Figures by thread, type and context; may be NULL. Their sum is `figures`. */
     const struct trace_thread_figures {
         int32_t tid;
         struct trace_figures figures;
+        uint64_t type, context; /* ids; 0: none */
+        /* Written where anything of the sample has a type or a context. */
+        double peak_bytes, peak_count;
+        double peak_bytes_variance, peak_count_variance;
     } * threads;
     size_t thread_count;
 };
@@ -133,6 +144,8 @@ struct trace_heap_dump {
     int32_t exit_status;        /* as waitpid gives it; -1: unknown or alive */
     /* Why the profile is empty or partial, in words for people; NULL: nothing to say. */
     const char *remark;
+    /* Samples whose types, or contexts, were too many to be told apart. */
+    uint64_t other_types, other_contexts;
 };
 
 /* begin, any number of samples, end. The writer splits into packets. */

@@ -57,8 +57,9 @@ static void write_dump(struct trace_writer *writer, uint64_t program, uint64_t c
                                         .freed_samples = i / 2,
                                         .lifetime_ms_sum = 12.5};
         /* A second thread that did as much, at some callsites. */
-        struct trace_thread_figures threads[] = {{FIXTURE_PID + (int32_t)(i % 2), figures},
-                                                 {FIXTURE_PID + 2, figures}};
+        struct trace_thread_figures threads[] = {
+            {.tid = FIXTURE_PID + (int32_t)(i % 2), .figures = figures},
+            {.tid = FIXTURE_PID + 2, .figures = figures}};
         size_t thread_count = i % 5 == 0 ? 2 : 1;
         if (thread_count == 2)
             rollup_figures_add(&figures, &threads[1].figures);

@@ -6,12 +6,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "daemon/dump.h"
+#include "profile/grouping.h"
 #include "profile/profile.h"
 #include "trace_fixture.h"
 
@@ -130,7 +132,7 @@ static struct profile *dump(struct scene *scene, void (*pause)(void *context),
 static void assert_same_sample(const struct profile_sample *one, const struct profile_sample *two)
 {
     assert_int_equal(one->callsite, two->callsite);
-    assert_int_equal(one->thread_count, two->thread_count);
+    assert_int_equal(one->part_count, two->part_count);
     assert_memory_equal(&one->figures, &two->figures, sizeof(one->figures));
     assert_true(one->peak_bytes == two->peak_bytes && one->peak_count == two->peak_count);
 }
@@ -288,6 +290,92 @@ static void test_each_heap_is_a_dump(void **state)
     ledger_close(ledger);
 }
 
+/* --- types and contexts --- */
+
+#define TYPES 2500u /* more than one message has room for */
+
+static void add_name(struct ledger *ledger, uint64_t hash, const char *text)
+{
+    uint64_t words[sizeof(struct record_name) / 8 + 16] = {0};
+    struct record_name *record = (void *)words;
+    record->hash = hash;
+    record->length = (uint32_t)strlen(text);
+    memcpy(record->bytes, text, strlen(text));
+    assert_int_equal(0, ledger_name(ledger, record));
+}
+
+/* One callsite that allocates of many types, type t has t bytes, half of them in a context. */
+static struct ledger *tagged_ledger(void)
+{
+    struct ledger *ledger = ledger_open(1);
+    uint64_t words[sizeof(struct record_context) / 8 + 2] = {0};
+    struct record_context *context = (void *)words;
+    add_name(ledger, 100001, "inner");
+    add_name(ledger, 100002, "outer");
+    context->hash = 200000;
+    context->count = 2;
+    context->names[0] = 100001;
+    context->names[1] = 100002;
+    assert_int_equal(0, ledger_context(ledger, context));
+    for (uint64_t i = 1; i <= TYPES; i++) {
+        char text[32];
+        snprintf(text, sizeof(text), "type %u", (unsigned)i);
+        add_name(ledger, i, text);
+        struct heap_event event = {.type = RECORD_ALLOC,
+                                   .address = 16 * i,
+                                   .size = i,
+                                   .type_hash = i,
+                                   .context_hash = i % 2 == 0 ? 200000 : 0};
+        assert_int_equal(0, ledger_events(ledger, &event, 1));
+    }
+    /* Afterwards the heap is smaller than at its peak. */
+    struct heap_event freed = {.type = RECORD_FREE, .address = 16 * 7};
+    assert_int_equal(0, ledger_events(ledger, &freed, 1));
+    return ledger;
+}
+
+static const struct grouping_row *find_group(const struct grouping *grouping, const char *label)
+{
+    for (size_t i = 0; i < grouping->outer_count; i++) {
+        if (strcmp(grouping->outer[i].label, label) == 0)
+            return &grouping->outer[i];
+    }
+    fail_msg("no group %s", label);
+    return NULL;
+}
+
+static void test_types_and_contexts_travel(void **state)
+{
+    (void)state;
+    struct ledger *ledger = tagged_ledger();
+    const struct dump_request request = {
+        .status = {.pid = FIXTURE_PID, .exit_status = -1, .timestamp_ns = 1}};
+    struct profile *profile = dump_of(ledger, &request);
+    const struct profile_dump *dump = &profile->heaps[0].dumps[0];
+    assert_int_equal(1, dump->sample_count);
+    assert_int_equal(TYPES, dump->samples[0].part_count);
+    assert_true(dump->total.allocated_bytes == TYPES * (TYPES + 1) / 2.0);
+
+    struct grouping *types = grouping_new(dump, GROUPING_TYPE, GROUPING_CONTEXT);
+    assert_int_equal(TYPES, types->outer_count);
+    const struct grouping_row *row = find_group(types, "type 2400");
+    assert_true(rollup_live_bytes(&row->values.figures) == 2400 && row->values.peak_bytes == 2400);
+    assert_int_equal(1, row->count);
+    assert_string_equal("outer;inner", types->inner[row->first].label);
+    row = find_group(types, "type 7");
+    assert_true(rollup_live_bytes(&row->values.figures) == 0 && row->values.peak_bytes == 7);
+    assert_string_equal("", types->inner[row->first].label);
+    grouping_free(types);
+
+    struct grouping *contexts = grouping_new(dump, GROUPING_CONTEXT, GROUPING_BACKTRACE);
+    assert_int_equal(2, contexts->outer_count);
+    assert_true(find_group(contexts, "outer;inner")->values.figures.allocated_count == TYPES / 2);
+    assert_int_equal(1, find_group(contexts, "")->count);
+    grouping_free(contexts);
+    profile_free(profile);
+    ledger_close(ledger);
+}
+
 static void test_no_heap_at_all_is_said(void **state)
 {
     (void)state;
@@ -311,6 +399,7 @@ int main(void)
         cmocka_unit_test(test_dump_after_a_dump_misses_nothing),
         cmocka_unit_test(test_skipped_frames_leave_one_callsite),
         cmocka_unit_test(test_each_heap_is_a_dump),
+        cmocka_unit_test(test_types_and_contexts_travel),
         cmocka_unit_test(test_no_heap_at_all_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

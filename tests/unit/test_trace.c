@@ -62,12 +62,12 @@ static void figures_of_threads_travel(void **state)
     struct profile *profile = read_fixture();
     const struct profile_dump *dump = &profile->heaps[0].dumps[0];
     const struct profile_sample *both = sample_at(profile, dump, "_Z5inneri");
-    assert_int_equal(both->thread_count, 2);
-    assert_int_equal(dump->thread_figures[both->thread_first + 1].tid, FIXTURE_PID + 1);
-    assert_true(dump->thread_figures[both->thread_first + 1].figures.freed_bytes == 100.25);
+    assert_int_equal(both->part_count, 2);
+    assert_int_equal(dump->parts[both->part_first + 1].tid, FIXTURE_PID + 1);
+    assert_true(dump->parts[both->part_first + 1].figures.freed_bytes == 100.25);
     const struct profile_sample *one = sample_at(profile, dump, "_Z5outerv");
-    assert_int_equal(one->thread_count, 1);
-    assert_true(dump->thread_figures[one->thread_first].figures.allocated_bytes == 64);
+    assert_int_equal(one->part_count, 1);
+    assert_true(dump->parts[one->part_first].figures.allocated_bytes == 64);
     profile_free(profile);
 }
 

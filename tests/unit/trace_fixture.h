@@ -103,13 +103,14 @@ static inline struct fixture_trace fixture_full_trace(void)
     struct fixture_stacks stacks = fixture_stacks(writer);
     struct trace_heap_dump dump = fixture_dump();
     struct trace_thread_figures threads[] = {
-        {FIXTURE_PID, {.allocated_bytes = 1000, .allocated_count = 10, .samples = 1}},
-        {FIXTURE_PID + 1,
-         {.allocated_bytes = 500.25,
-          .allocated_count = 5,
-          .freed_bytes = 100.25,
-          .freed_count = 1,
-          .samples = 1}}};
+        {.tid = FIXTURE_PID,
+         .figures = {.allocated_bytes = 1000, .allocated_count = 10, .samples = 1}},
+        {.tid = FIXTURE_PID + 1,
+         .figures = {.allocated_bytes = 500.25,
+                     .allocated_count = 5,
+                     .freed_bytes = 100.25,
+                     .freed_count = 1,
+                     .samples = 1}}};
     struct trace_heap_sample both = {.callstack = stacks.in_inner,
                                      .figures = {.allocated_bytes = 1500.25,
                                                  .allocated_count = 15,

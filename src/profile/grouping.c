@@ -1,0 +1,144 @@
+/* See grouping.h. */
+#include "profile/grouping.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/intern.h"
+#include "util/array.h"
+
+struct builder_rows {
+    struct grouping_row *rows;
+    size_t capacity;
+    struct intern_table ids;
+};
+
+struct grouping_builder {
+    struct grouping *grouping;
+    enum grouping_key keys[2];
+    struct builder_rows outer, inner;
+};
+
+static struct grouping_row row_of(enum grouping_key key, uint32_t callsite,
+                                  const struct profile_part *part)
+{
+    struct grouping_row row = {.callsite = PROFILE_NONE};
+    if (key == GROUPING_BACKTRACE)
+        row.callsite = callsite;
+    else if (part == NULL)
+        row.label = "";
+    else
+        row.label = key == GROUPING_TYPE ? part->type : part->context;
+    return row;
+}
+
+/* The index of the row that is like this one, in the group; SIZE_MAX: no memory. */
+static size_t find_row(struct builder_rows *rows, size_t *count, const struct grouping_row *like,
+                       size_t group)
+{
+    /* Equal labels of a profile are the same pointer, but for "" of a sample without parts. */
+    const char *label = like->label != NULL && *like->label == '\0' ? "" : like->label;
+    uint64_t key[] = {group, like->callsite, (uint64_t)(uintptr_t)label};
+    bool added;
+    uint64_t id = intern_bytes(&rows->ids, key, sizeof(key), &added);
+    if (id == 0)
+        return SIZE_MAX;
+    if (!added)
+        return id - 1;
+    if (array_reserve(&rows->rows, &rows->capacity, *count, 1, sizeof(*rows->rows)) < 0)
+        return SIZE_MAX;
+    rows->rows[*count] = *like;
+    rows->rows[*count].first = group;
+    return (*count)++;
+}
+
+static int add_part(struct grouping_builder *builder, uint32_t callsite,
+                    const struct profile_part *part, const struct rollup_values *values)
+{
+    struct grouping *grouping = builder->grouping;
+    struct grouping_row like = row_of(builder->keys[0], callsite, part);
+    size_t outer = find_row(&builder->outer, &grouping->outer_count, &like, 0);
+    if (outer == SIZE_MAX)
+        return -ENOMEM;
+    rollup_values_add(&builder->outer.rows[outer].values, values);
+    if (builder->keys[1] == GROUPING_NONE)
+        return 0;
+    like = row_of(builder->keys[1], callsite, part);
+    size_t inner = find_row(&builder->inner, &grouping->inner_count, &like, outer);
+    if (inner == SIZE_MAX)
+        return -ENOMEM;
+    rollup_values_add(&builder->inner.rows[inner].values, values);
+    return 0;
+}
+
+static int add_sample(struct grouping_builder *builder, const struct profile_dump *dump,
+                      const struct profile_sample *sample)
+{
+    /* Untagged, all of it is of no type and in no context, and the peak is known. */
+    if (!sample->tagged) {
+        struct rollup_values values = rollup_values_of(sample);
+        return add_part(builder, sample->callsite, NULL, &values);
+    }
+    for (uint32_t i = 0; i < sample->part_count; i++) {
+        const struct profile_part *part = &dump->parts[sample->part_first + i];
+        struct rollup_values values = {
+            .figures = part->figures,
+            .peak_bytes = part->peak_bytes,
+            .peak_count = part->peak_count,
+            .peak_bytes_variance = part->peak_bytes_variance,
+            .peak_count_variance = part->peak_count_variance,
+        };
+        if (add_part(builder, sample->callsite, part, &values) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int compare_groups(const void *left_pointer, const void *right_pointer)
+{
+    const struct grouping_row *left = left_pointer, *right = right_pointer;
+    return left->first < right->first ? -1 : left->first > right->first;
+}
+
+/* Until now an inner row's `first` says which outer row it is in. */
+static void gather_inner(struct grouping *grouping)
+{
+    if (grouping->inner_count > 1)
+        qsort(grouping->inner, grouping->inner_count, sizeof(*grouping->inner), compare_groups);
+    for (size_t i = 0; i < grouping->inner_count; i++) {
+        struct grouping_row *outer = &grouping->outer[grouping->inner[i].first];
+        if (outer->count++ == 0)
+            outer->first = i;
+    }
+}
+
+struct grouping *grouping_new(const struct profile_dump *dump, enum grouping_key first,
+                              enum grouping_key second)
+{
+    struct grouping *grouping = calloc(1, sizeof(*grouping));
+    if (grouping == NULL)
+        return NULL;
+    struct grouping_builder builder = {.grouping = grouping, .keys = {first, second}};
+    int code = 0;
+    for (size_t i = 0; i < dump->sample_count && code == 0; i++)
+        code = add_sample(&builder, dump, &dump->samples[i]);
+    grouping->outer = builder.outer.rows;
+    grouping->inner = builder.inner.rows;
+    intern_free(&builder.outer.ids);
+    intern_free(&builder.inner.ids);
+    if (code < 0) {
+        grouping_free(grouping);
+        return NULL;
+    }
+    gather_inner(grouping);
+    return grouping;
+}
+
+void grouping_free(struct grouping *grouping)
+{
+    if (grouping == NULL)
+        return;
+    free(grouping->outer);
+    free(grouping->inner);
+    free(grouping);
+}
