@@ -124,7 +124,7 @@ static void publish(enum client_state state)
         heaps_begin();
 }
 
-void session_join(void)
+static void join(void)
 {
     uint32_t state = CLIENT_NEW;
     if (!cas_acq_rel(&client.live->state, &state, CLIENT_CONNECTING))
@@ -141,6 +141,13 @@ void session_join(void)
     errno = saved_errno;
 }
 
+void session_join(void)
+{
+    struct system_signals signals = system_hold_signals();
+    join();
+    system_release_signals(&signals);
+}
+
 /* As if nothing had been sampled yet. What is unmapped of it comes back as zeros. */
 static void forget_session(void)
 {
@@ -155,16 +162,9 @@ static void forget_session(void)
     store_relaxed(&client.live->threads_hand, 0);
 }
 
-void session_tick(void)
+/* Leaves a session that is over, and joins the one of that socket, if not NULL. */
+static void move(uint32_t state, const char *socket_path)
 {
-    uint32_t state = client_state();
-    if (state != CLIENT_DORMANT && state != CLIENT_ENDED)
-        return;
-    if (system_calls_are_forbidden())
-        return;
-    const char *socket_path = invitation_since();
-    if (state == CLIENT_DORMANT && socket_path == NULL)
-        return;
     if (!cas_acq_rel(&client.live->state, &state, CLIENT_CONNECTING))
         return;
     if (!thread_slot_none_inside()) {
@@ -172,7 +172,6 @@ void session_tick(void)
         return;
     }
     uint32_t next = state;
-    int saved_errno = errno;
     if (state == CLIENT_ENDED) {
         forget_session();
         next = fall_asleep();
@@ -186,6 +185,22 @@ void session_tick(void)
             next = fall_asleep();
     }
     publish(next);
+}
+
+void session_tick(void)
+{
+    uint32_t state = client_state();
+    if (state != CLIENT_DORMANT && state != CLIENT_ENDED)
+        return;
+    if (system_calls_are_forbidden())
+        return;
+    const char *socket_path = invitation_since();
+    if (state == CLIENT_DORMANT && socket_path == NULL)
+        return;
+    int saved_errno = errno;
+    struct system_signals signals = system_hold_signals();
+    move(state, socket_path);
+    system_release_signals(&signals);
     errno = saved_errno;
 }
 

@@ -5,6 +5,7 @@
 #include "client/system.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 
@@ -99,6 +100,27 @@ void system_wipe(void *memory, size_t bytes)
     uint64_t *words = memory;
     for (size_t i = 0; i < bytes / sizeof(*words); i++)
         store_relaxed(&words[i], 0);
+}
+
+static uint64_t signal_bit(int number)
+{
+    return UINT64_C(1) << (number - 1);
+}
+
+struct system_signals system_hold_signals(void)
+{
+    struct system_signals signals = {0};
+    uint64_t mask =
+        ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) | signal_bit(SIGFPE) |
+          signal_bit(SIGTRAP) | signal_bit(SIGSYS) | signal_bit(SIGABRT));
+    signals.held = system_call(SYS_rt_sigprocmask, SIG_BLOCK, &mask, &signals.mask, sizeof(mask));
+    return signals;
+}
+
+void system_release_signals(const struct system_signals *signals)
+{
+    if (signals->held == 0)
+        system_call(SYS_rt_sigprocmask, SIG_SETMASK, &signals->mask, NULL, sizeof(signals->mask));
 }
 
 /* At most READ_PIECES pages of the wanted range; what the kernel said. */

@@ -46,4 +46,15 @@ void system_wipe(void *memory, size_t bytes);
  * bytes copied, which may be short, or a negative errno. */
 long system_read_memory(void *to, uintptr_t from, size_t bytes);
 
+/* What the calling thread lets through, by bits of signal numbers less one. */
+struct system_signals {
+    uint64_t mask;
+    long held; /* 0: they are held back */
+};
+
+/* Holds signals back from the calling thread, but for those that it causes itself: a handler that
+ * jumps must not leave what nobody would finish. */
+struct system_signals system_hold_signals(void);
+void system_release_signals(const struct system_signals *signals);
+
 #endif

@@ -121,6 +121,19 @@ def signal_storm():
             print(f"{what}: {calls} calls, {escapes} escapes, lost {profile.lost()}")
 
 
+def signals_at_first():
+    """A handler that jumps out of the very first allocation does not cost the profile."""
+    for interval in (1, 4096):
+        ours, profile = harness.profile([program("signal_storm"), "early"], interval, timeout=30)
+        what = f"signal_storm early at {interval}"
+        check(ours.status == 0, f"{what}: status {ours.status} {ours.stderr}")
+        if not check(profile is not None, f"{what}: no profile"):
+            continue
+        calls = int(re.search(rb"calls: (\d+)", ours.stderr)[1])
+        exact = profile.process().process.exact_calls
+        check(exact >= calls, f"{what}: {exact} calls were counted of {calls}")
+
+
 def signal_totals():
     """Handlers that allocate inside an allocation leave the exact totals exact: all but what the
     loop and its handlers ask for is the same in a run without signals."""
@@ -270,6 +283,7 @@ CASES = {
     "signals_altstack": simple("signals_altstack"),
     "signal_storm": signal_storm,
     "signal_totals": signal_totals,
+    "signals_at_first": signals_at_first,
     "fibers": simple("fibers"),
     "fiber_first": simple("fiber_first"),
     "dlopen_reuse": dlopen_reuse,

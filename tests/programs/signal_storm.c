@@ -14,9 +14,10 @@
 
 #include "truth.h"
 
-enum { SIGNALS = 4000, EVERY_US = 100, CALM_CALLS = 2000, CANCELLED = 100 };
+enum { SIGNALS = 4000, EVERY_US = 100, CALM_CALLS = 2000, CANCELLED = 100, EARLY_SIGNALS = 100 };
 
 static sigjmp_buf outside;
+static volatile sig_atomic_t want_early;
 static volatile sig_atomic_t escapes, signals, may_escape, want_escape, want_quiet;
 
 static CALLSITE void *allocate_in_handler(size_t size)
@@ -40,6 +41,10 @@ static void on_alarm(int number)
     if (signals >= SIGNALS)
         return;
     signals++;
+    if (want_early && may_escape && signals < EARLY_SIGNALS) {
+        escapes++;
+        siglongjmp(outside, 1);
+    }
     free(allocate_in_handler(40));
     /* Not the last one: what was left is found by what comes after. */
     if (want_escape && may_escape && signals % 8 == 0 && signals < SIGNALS) {
@@ -129,13 +134,15 @@ static int obey(void)
 int main(int argc, char **argv)
 {
     bool commanded = argc > 1 && !strcmp(argv[1], "commanded");
-    want_escape = commanded || (argc > 1 && !strcmp(argv[1], "escape"));
+    want_early = argc > 1 && !strcmp(argv[1], "early");
+    want_escape = commanded || want_early || (argc > 1 && !strcmp(argv[1], "escape"));
     want_quiet = argc > 1 && !strcmp(argv[1], "quiet");
     struct sigaction action = {.sa_handler = on_alarm};
     sigaction(SIGALRM, &action, NULL);
-    /* A first allocation before signals may come: the profiler's own beginning is another matter.
-     */
-    free(malloc(1));
+    /* Else a first allocation before signals may come: the profiler's own beginning is another
+     * matter. */
+    if (!want_early)
+        free(malloc(1));
     if (commanded)
         return obey();
     unsigned long long calls = storm();
