@@ -21,6 +21,7 @@ struct heap_event {
     uint64_t stack;
     uint64_t type_hash, context_hash; /* 0: none */
     uint32_t flags;
+    uint64_t position; /* of a range's ALLOC: where its record stood */
 };
 
 #endif

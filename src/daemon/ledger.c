@@ -47,6 +47,9 @@ void ledger_close(struct ledger *ledger)
         if (ledger->other_live[i] != NULL)
             live_table_clear(ledger->other_live[i]);
         free(ledger->other_live[i]);
+        if (ledger->ranges[i] != NULL)
+            ranges_clear(ledger->ranges[i]);
+        free(ledger->ranges[i]);
     }
     tags_clear(&ledger->tags);
     callsite_tree_clear(&ledger->callsites);
@@ -177,36 +180,10 @@ static uint32_t figures_of(struct ledger *ledger, const struct heap_event *event
     return figures;
 }
 
-/* To be called before figures change. */
-static struct ledger_figures *figures_change(struct ledger *ledger, uint32_t index,
-                                             struct ledger_heap **heap)
-{
-    struct ledger_figures *figures = figures_table_change(&ledger->figures, index);
-    *heap = &ledger->heaps[figures->heap];
-    if (figures->epoch != (*heap)->epoch)
-        ledger_note_peak(figures, (*heap)->epoch);
-    return figures;
-}
-
 void ledger_observe(struct ledger *ledger, ledger_observer *observer, void *context)
 {
     ledger->observer = observer;
     ledger->observer_context = context;
-}
-
-static void tell(struct ledger *ledger, enum ledger_change_kind kind, uint8_t heap,
-                 uint64_t address, uint64_t size, double count, uint32_t time_ms)
-{
-    if (likely(ledger->observer == NULL))
-        return;
-    struct ledger_change change = {.kind = kind,
-                                   .heap = heap,
-                                   .sequence = ++ledger->sequence,
-                                   .address = address,
-                                   .size = size,
-                                   .count = count,
-                                   .time_ms = time_ms};
-    ledger->observer(ledger->observer_context, &change);
 }
 
 /* The live samples of a heap; NULL: it had none yet. */
@@ -232,7 +209,7 @@ static void figures_add_freed(struct ledger *ledger, const struct live_sample *s
                               uint64_t size, uint32_t time_ms, bool temporary, double sign)
 {
     struct ledger_heap *heap;
-    struct ledger_figures *figures = figures_change(ledger, sample->figures, &heap);
+    struct ledger_figures *figures = ledger_figures_change(ledger, sample->figures, &heap);
     const struct weight *weight = weight_of(ledger, size, figures->interval);
     double count = sign * weight->count, bytes = count * (double)size;
     double count_variance = sign * weight->count_variance;
@@ -256,8 +233,8 @@ static void figures_add_freed(struct ledger *ledger, const struct live_sample *s
     } else {
         heap_grew(heap, -bytes, -count, time_ms);
     }
-    tell(ledger, sign > 0 ? LEDGER_FREED : LEDGER_UNFREED, figures->heap, sample->key, size,
-         weight->count, time_ms);
+    ledger_tell(ledger, sign > 0 ? LEDGER_FREED : LEDGER_UNFREED, figures->heap, sample->key, size,
+                weight->count, time_ms);
 }
 
 /* --- events --- */
@@ -296,6 +273,46 @@ static void count_others(struct ledger *ledger, uint32_t tag)
     ledger->counts.other_contexts += pair->context == TAG_OTHERS;
 }
 
+static void add_allocated(struct ledger *ledger, const struct heap_event *event, uint32_t index)
+{
+    struct ledger_heap *heap;
+    struct ledger_figures *figures = ledger_figures_change(ledger, index, &heap);
+    const struct weight *weight = weight_of(ledger, event->size, figures->interval);
+    double size = (double)event->size, bytes = weight->count * size;
+    figures->sums.allocated_bytes += bytes;
+    figures->sums.allocated_count += weight->count;
+    figures->sums.allocated_bytes_variance += weight->count_variance * size * size;
+    figures->sums.allocated_count_variance += weight->count_variance;
+    figures->sums.samples++;
+    ledger->counts.unknown_stacks += figures->node == ledger->callsites.unknown;
+    ledger->counts.allocs++;
+    heap->samples++;
+    heap->known = true;
+    if (unlikely(figures->interval == LEDGER_INTERVAL_NONE))
+        heap->weighed_samples++;
+    if (unlikely(figures->tag != TAG_NONE))
+        count_others(ledger, figures->tag);
+    heap_grew(heap, bytes, weight->count, event->time_ms);
+    ledger_tell(ledger, LEDGER_ALLOCATED, event->heap, event->address, event->size, weight->count,
+                event->time_ms);
+}
+
+/* The figures of an ALLOC, by what has been found for it; FIGURES_NONE: no memory. */
+static uint32_t figures_at(struct ledger *ledger, const struct heap_event *event, uint32_t found)
+{
+    const struct ledger_slot *slot = found == FIGURES_NONE ? slot_at(ledger, event->thread) : NULL;
+    return slot != NULL ? figures_of(ledger, event, slot->thread) : found;
+}
+
+static int apply_range(struct ledger *ledger, const struct heap_event *event, uint32_t found)
+{
+    uint32_t index = figures_at(ledger, event, found);
+    int code = index != FIGURES_NONE ? ledger_range_add(ledger, event, index) : -ENOMEM;
+    if (code == 0)
+        add_allocated(ledger, event, index);
+    return code;
+}
+
 /* index: of its figures, FIGURES_NONE if they are not known yet. */
 static int apply_alloc(struct ledger *ledger, const struct heap_event *event, uint32_t index)
 {
@@ -304,6 +321,8 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
     if ((event->heap == 0 && key == 0) || event->interval >= LEDGER_INTERVALS_MAX ||
         ledger->intervals[interval_of(event)] == 0)
         return -EBADMSG;
+    if (unlikely(event->flags & RECORD_ALLOC_RANGE))
+        return apply_range(ledger, event, index);
     struct live_table *live = live_of(ledger, event->heap);
     if (unlikely(live == NULL) && (live = begin_heap(ledger, event->heap)) == NULL)
         return -ENOMEM;
@@ -338,26 +357,7 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
             return code;
     }
 
-    struct ledger_heap *heap;
-    struct ledger_figures *figures = figures_change(ledger, index, &heap);
-    const struct weight *weight = weight_of(ledger, event->size, figures->interval);
-    double size = (double)event->size, bytes = weight->count * size;
-    figures->sums.allocated_bytes += bytes;
-    figures->sums.allocated_count += weight->count;
-    figures->sums.allocated_bytes_variance += weight->count_variance * size * size;
-    figures->sums.allocated_count_variance += weight->count_variance;
-    figures->sums.samples++;
-    ledger->counts.unknown_stacks += figures->node == ledger->callsites.unknown;
-    ledger->counts.allocs++;
-    heap->samples++;
-    heap->known = true;
-    if (unlikely(figures->interval == LEDGER_INTERVAL_NONE))
-        heap->weighed_samples++;
-    if (unlikely(figures->tag != TAG_NONE))
-        count_others(ledger, figures->tag);
-    heap_grew(heap, bytes, weight->count, event->time_ms);
-    tell(ledger, LEDGER_ALLOCATED, event->heap, event->address, event->size, weight->count,
-         event->time_ms);
+    add_allocated(ledger, event, index);
     if (lost_free) {
         /* Nobody will say when it is freed; better short of a leak than full of false ones. */
         figures_add_freed(ledger, &filled, event->size, event->time_ms, false, 1);
@@ -492,7 +492,7 @@ int ledger_events(struct ledger *ledger, const struct heap_event *events, size_t
     return code;
 }
 
-/* --- threads, heaps, intervals, modules --- */
+/* --- threads, heaps, intervals --- */
 
 int ledger_thread(struct ledger *ledger, uint16_t slot_index, uint32_t tid, const char *name)
 {
@@ -552,65 +552,3 @@ int ledger_context(struct ledger *ledger, const struct record_context *context)
 {
     return tags_add_context(&ledger->tags, context);
 }
-
-static int visit_events(void *context, const struct heap_event *events, size_t count)
-{
-    return ledger_events(context, events, count);
-}
-
-static int visit_stack(void *context, const struct record_stack *stack)
-{
-    struct ledger *ledger = context;
-    return callsite_tree_add_stack(&ledger->callsites, stack);
-}
-
-static int visit_module(void *context, const struct record_module *module)
-{
-    struct ledger *ledger = context;
-    return callsite_tree_add_module(&ledger->callsites, module);
-}
-
-static int visit_modules_reset(void *context)
-{
-    struct ledger *ledger = context;
-    callsite_tree_forget(&ledger->callsites);
-    memset(ledger->figures_cache, 0, ledger->figures_cached * sizeof(*ledger->figures_cache));
-    return 0;
-}
-
-static int visit_thread(void *context, uint16_t slot, uint32_t tid, const char *name)
-{
-    return ledger_thread(context, slot, tid, name);
-}
-
-static int visit_heap(void *context, uint8_t heap, uint64_t interval_bytes, const char *name)
-{
-    return ledger_heap(context, heap, interval_bytes, name);
-}
-
-static int visit_interval(void *context, uint32_t index, uint64_t interval_bytes)
-{
-    return ledger_interval(context, index, interval_bytes);
-}
-
-static int visit_name(void *context, const struct record_name *name)
-{
-    return ledger_name(context, name);
-}
-
-static int visit_context(void *context, const struct record_context *scopes)
-{
-    return ledger_context(context, scopes);
-}
-
-const struct ring_visitor ledger_visitor = {
-    .events = visit_events,
-    .stack = visit_stack,
-    .module = visit_module,
-    .modules_reset = visit_modules_reset,
-    .thread = visit_thread,
-    .heap = visit_heap,
-    .interval = visit_interval,
-    .name = visit_name,
-    .context = visit_context,
-};

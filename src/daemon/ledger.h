@@ -9,6 +9,9 @@
  *
  * Samples that the program drew itself stand for their size, and for one.
  *
+ * Ranges of memory (libc.mmap) are exact: their bytes are freed as they are unmapped, the
+ * allocation when the last of it is.
+ *
  * Figures are kept by callsite, thread, heap, interval, type and context; whoever reads them adds
  * up. The value at a heap's peak is O(1) an event: a peak only begins a new
  * epoch, and figures that are about to change note first what they were at the last one.
@@ -72,13 +75,16 @@ void ledger_close(struct ledger *ledger);
 extern const struct ring_visitor ledger_visitor;
 
 int ledger_events(struct ledger *ledger, const struct heap_event *events, size_t count);
+int ledger_unmap(struct ledger *ledger, uint8_t heap, uint16_t slot,
+                 const struct record_unmap *unmap);
 int ledger_thread(struct ledger *ledger, uint16_t slot, uint32_t tid, const char *name);
 int ledger_heap(struct ledger *ledger, uint8_t heap, uint64_t interval_bytes, const char *name);
 int ledger_name(struct ledger *ledger, const struct record_name *name);
 int ledger_context(struct ledger *ledger, const struct record_context *context);
 int ledger_interval(struct ledger *ledger, uint32_t index, uint64_t interval_bytes);
 
-/* What an event came to: a sample that is live from now on, or is no more, or is again. */
+/* What an event came to: a sample that is live from now on, or is no more, or is again. A range is
+ * freed when the last of it is unmapped. */
 struct ledger_change {
     enum ledger_change_kind { LEDGER_ALLOCATED, LEDGER_FREED, LEDGER_UNFREED } kind;
     uint8_t heap;

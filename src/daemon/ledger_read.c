@@ -8,8 +8,10 @@ struct ledger_counts ledger_counts(const struct ledger *ledger)
 {
     struct ledger_counts counts = ledger->counts;
     counts.live_samples = ledger->live.count;
-    for (size_t i = 1; i < ledger->heap_count; i++)
+    for (size_t i = 1; i < ledger->heap_count; i++) {
         counts.live_samples += ledger->other_live[i] != NULL ? ledger->other_live[i]->count : 0;
+        counts.live_samples += ledger->ranges[i] != NULL ? ledger->ranges[i]->live_pieces : 0;
+    }
     return counts;
 }
 

@@ -1,6 +1,6 @@
 /*
- * The ledger's inside, which its two parts share: ledger.c takes events in, ledger_read.c says what
- * they came to.
+ * The ledger's inside, which its parts share: ledger.c takes events in, ledger_ranges.c those of
+ * ranges, ledger_visitor.c from a ring; ledger_read.c says what they came to.
  */
 #ifndef HEAPPROFD_DAEMON_LEDGER_STATE_H
 #define HEAPPROFD_DAEMON_LEDGER_STATE_H
@@ -8,6 +8,9 @@
 #include "daemon/ledger.h"
 
 #include <stdbool.h>
+
+#include "daemon/ranges.h"
+#include "wire/barrier.h"
 
 /* Direct-mapped, both: one load saves an exp (20 to 40 ns) or two look-ups.
  * Programs allocate few distinct sizes and from few stacks at a time; with many stacks
@@ -45,6 +48,7 @@ struct ledger_slot {
 struct ledger {
     struct live_table live;                          /* malloc's */
     struct live_table *other_live[LEDGER_HEAPS_MAX]; /* of other heaps, once they have samples */
+    struct ranges *ranges[LEDGER_HEAPS_MAX];         /* of heaps of ranges, the same */
     struct callsite_tree callsites;
     struct tags tags;
 
@@ -79,5 +83,34 @@ static inline void ledger_note_peak(struct ledger_figures *figures, uint64_t epo
     figures->peak_bytes_variance = sums->allocated_bytes_variance - sums->freed_bytes_variance;
     figures->peak_count_variance = sums->allocated_count_variance - sums->freed_count_variance;
 }
+
+/* To be called before figures change. */
+static inline struct ledger_figures *ledger_figures_change(struct ledger *ledger, uint32_t index,
+                                                           struct ledger_heap **heap)
+{
+    struct ledger_figures *figures = figures_table_change(&ledger->figures, index);
+    *heap = &ledger->heaps[figures->heap];
+    if (figures->epoch != (*heap)->epoch)
+        ledger_note_peak(figures, (*heap)->epoch);
+    return figures;
+}
+
+static inline void ledger_tell(struct ledger *ledger, enum ledger_change_kind kind, uint8_t heap,
+                               uint64_t address, uint64_t size, double count, uint32_t time_ms)
+{
+    if (likely(ledger->observer == NULL))
+        return;
+    struct ledger_change change = {.kind = kind,
+                                   .heap = heap,
+                                   .sequence = ++ledger->sequence,
+                                   .address = address,
+                                   .size = size,
+                                   .count = count,
+                                   .time_ms = time_ms};
+    ledger->observer(ledger->observer_context, &change);
+}
+
+/* The live side of a range's ALLOC: what it takes the place of is freed. 0, -ENOMEM or -EBADMSG. */
+int ledger_range_add(struct ledger *ledger, const struct heap_event *event, uint32_t figures);
 
 #endif

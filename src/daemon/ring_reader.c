@@ -177,6 +177,7 @@ static int take_event(struct drain *drain, union record_header header, const uin
         event->ordinal = record.alloc.ordinal;
         event->interval = record.alloc.interval;
         event->flags = record.alloc.flags;
+        event->position = drain->reader->consumed;
         event->type_hash = tagged ? record.tagged.type : 0;
         event->context_hash = tagged ? record.tagged.context : 0;
     } else if (header.type == RECORD_FREE) {
@@ -240,6 +241,12 @@ static int take_other(struct drain *drain, union record_header header, const uin
         return take_name(drain, header.length);
     case RECORD_CONTEXT:
         return take_context(drain, header.length);
+    case RECORD_UNMAP: {
+        const struct record_unmap *unmap = record;
+        if (header.length < sizeof(*unmap) || unmap->length > UINT64_MAX - unmap->address)
+            return -EBADMSG;
+        return drain->visitor->unmap(drain->context, header.heap, header.thread, unmap);
+    }
     case RECORD_MODULES_RESET:
         return drain->visitor->modules_reset(drain->context);
     case RECORD_THREAD: {

@@ -37,6 +37,7 @@ struct ring_visitor {
     int (*interval)(void *context, uint32_t index, uint64_t interval_bytes);
     int (*name)(void *context, const struct record_name *name);
     int (*context)(void *context, const struct record_context *scopes);
+    int (*unmap)(void *context, uint8_t heap, uint16_t slot, const struct record_unmap *unmap);
 };
 
 struct ring_reader {

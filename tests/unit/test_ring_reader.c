@@ -17,6 +17,9 @@
 static struct {
     size_t events, stacks, modules, resets, threads, heaps, intervals, names, contexts;
     struct heap_event last;
+    uint64_t unmapped_bytes;
+    uint16_t unmapped_slot;
+    uint8_t unmapped_heap;
     uint64_t sum; /* of addresses, order included */
     uint32_t frames;
     char text[RECORD_PATH_MAX + 1];
@@ -102,9 +105,18 @@ static int see_context(void *context, const struct record_context *scopes)
     return 0;
 }
 
-static const struct ring_visitor visitor = {see_events,   see_stack,  see_module,
-                                            see_reset,    see_thread, see_heap,
-                                            see_interval, see_name,   see_context};
+static int see_unmap(void *context, uint8_t heap, uint16_t slot, const struct record_unmap *unmap)
+{
+    (void)context;
+    seen.unmapped_heap = heap;
+    seen.unmapped_slot = slot;
+    seen.unmapped_bytes += unmap->length;
+    return 0;
+}
+
+static const struct ring_visitor visitor = {see_events,  see_stack, see_module,   see_reset,
+                                            see_thread,  see_heap,  see_interval, see_name,
+                                            see_context, see_unmap};
 
 static struct ring_reader reader;
 static int memfd;
@@ -280,6 +292,42 @@ static void test_refuses_short_tagged_alloc(void **state)
     (void)state;
     put(sizeof(struct record_alloc), RECORD_TAGGED_ALLOC);
     assert_int_equal(-EBADMSG, drain(false));
+}
+
+static void put_unmap(uint32_t bytes, uint64_t address, uint64_t length)
+{
+    struct record_unmap *record = (void *)put(bytes, RECORD_UNMAP);
+    record->header.heap = 3;
+    record->header.thread = 5;
+    record->address = address;
+    record->length = length;
+}
+
+static void test_unmap_comes_behind_the_events_before_it(void **state)
+{
+    (void)state;
+    put_alloc(16);
+    put_unmap(sizeof(struct record_unmap), UINT64_MAX - 4096, 4096);
+    struct record_alloc *record = (void *)put(sizeof(*record), RECORD_ALLOC);
+    record->address = 32;
+    drain(false);
+    assert_int_equal(2, seen.events);
+    assert_int_equal(4096, seen.unmapped_bytes);
+    assert_int_equal(3, seen.unmapped_heap);
+    assert_int_equal(5, seen.unmapped_slot);
+    assert_int_equal(sizeof(*record) + sizeof(struct record_unmap), seen.last.position);
+}
+
+static void test_refuses_unmap_that_wraps_or_is_short(void **state)
+{
+    (void)state;
+    put_unmap(sizeof(struct record_unmap), UINT64_MAX - 4096, 4097);
+    assert_int_equal(-EBADMSG, drain(false));
+    close_ring(state);
+    open_ring(state);
+    put_unmap(sizeof(struct record_unmap) - 8, 4096, 4096);
+    assert_int_equal(-EBADMSG, drain(false));
+    assert_int_equal(0, seen.unmapped_bytes);
 }
 
 static void test_heap_totals_add_up_over_lines(void **state)
@@ -576,6 +624,8 @@ int main(void)
         RING_TEST(test_refuses_name_that_is_too_long),
         RING_TEST(test_refuses_context_with_more_scopes_than_bytes),
         RING_TEST(test_refuses_short_tagged_alloc),
+        RING_TEST(test_unmap_comes_behind_the_events_before_it),
+        RING_TEST(test_refuses_unmap_that_wraps_or_is_short),
         RING_TEST(test_heap_totals_add_up_over_lines),
         RING_TEST(test_wanted_heaps_reach_the_client),
     };
