@@ -21,6 +21,9 @@ HIDDEN __thread struct HeapProfileScope *context_innermost;
 #define HASH_OF_NAME UINT64_C(0x9e3779b97f4a7c15)
 #define HASH_OF_CONTEXT UINT64_C(0xd1342543de82ef95)
 
+/* How far a chain is followed that may have come to lead nowhere. */
+#define SCOPES_MAX 1000
+
 /* --- scopes --- */
 
 static uintptr_t check_of(const struct HeapProfileScope *scope, uintptr_t address)
@@ -29,9 +32,39 @@ static uintptr_t check_of(const struct HeapProfileScope *scope, uintptr_t addres
     return (fields + address) * (uintptr_t)CHECK;
 }
 
+/* How a scope stands to the thread's chain, as far as that can be followed. */
+enum standing { IS_IN, IS_NOT_IN, IS_UNKNOWN };
+
+/* Reads through the kernel: what a jump left behind may be unmapped. */
+static __attribute__((noinline)) enum standing find_scope(const struct HeapProfileScope *scope)
+{
+    const struct HeapProfileScope *at = context_innermost;
+    struct HeapProfileScope copy;
+    for (int i = 0; i < SCOPES_MAX && at != NULL; i++) {
+        if (at == scope)
+            return IS_IN;
+        if (system_read_memory(&copy, (uintptr_t)at, sizeof(copy)) != (long)sizeof(copy) ||
+            copy.check != check_of(&copy, (uintptr_t)at))
+            return IS_UNKNOWN;
+        at = copy.outer;
+    }
+    return at == NULL ? IS_NOT_IN : IS_UNKNOWN;
+}
+
+/* A jump left its scope, and the same storage is pushed again: that ends the one that was there,
+ * which would lead to itself otherwise. (Or it is what another thread left in a stack that is in
+ * use again, and means nothing.) */
+static __attribute__((noinline)) void end_left_scope(struct HeapProfileScope *scope)
+{
+    if (find_scope(scope) == IS_IN)
+        context_innermost = scope->outer;
+}
+
 EXPORT_HOT void HeapProfile_pushContext(struct HeapProfileScope *scope, const char *name)
 {
     FORWARD(push, scope, name);
+    if (unlikely(scope->check == check_of(scope, (uintptr_t)scope)))
+        end_left_scope(scope);
     scope->name = name;
     scope->outer = context_innermost;
     scope->check = check_of(scope, (uintptr_t)scope);
@@ -39,9 +72,23 @@ EXPORT_HOT void HeapProfile_pushContext(struct HeapProfileScope *scope, const ch
     context_innermost = scope;
 }
 
+/* Not the innermost: it takes along what is inside of it, or has been taken along itself. */
+static __attribute__((noinline)) void pop_out_of_turn(struct HeapProfileScope *scope)
+{
+    enum standing standing = find_scope(scope);
+    bool whole = scope->check == check_of(scope, (uintptr_t)scope);
+    if (standing == IS_IN || (standing == IS_UNKNOWN && whole))
+        context_innermost = scope->outer;
+    scope->check = 0;
+}
+
 EXPORT_HOT void HeapProfile_popContext(struct HeapProfileScope *scope)
 {
     FORWARD(pop, scope);
+    if (unlikely(scope != context_innermost)) {
+        pop_out_of_turn(scope);
+        return;
+    }
     context_innermost = scope->outer;
     scope->check = 0;
 }

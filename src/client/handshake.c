@@ -99,8 +99,8 @@ static void send_hello(int socket, enum handshake_origin origin)
 
 static bool reply_is_sound(const struct handshake_reply *reply)
 {
-    return reply->verdict == HANDSHAKE_ACCEPTED && reply->interval_bytes >= 1 &&
-           reply->data_bytes >= RING_DATA_BYTES_MIN && reply->data_bytes <= RING_DATA_BYTES_MAX &&
+    return reply->verdict == HANDSHAKE_ACCEPTED && reply->data_bytes >= RING_DATA_BYTES_MIN &&
+           reply->data_bytes <= RING_DATA_BYTES_MAX &&
            (reply->data_bytes & (reply->data_bytes - 1)) == 0;
 }
 

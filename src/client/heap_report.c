@@ -98,9 +98,11 @@ static bool look_at_word(struct ring_thread *thread, uint32_t id)
     if (word != HEAP_LOOKS)
         return false;
     uint32_t state = client_state(), looks = HEAP_LOOKS;
+    /* Several threads may announce it at once: all of them count. */
     if (state == CLIENT_ACTIVE)
         return heap_announce(thread, id) &&
-               cas_acq_rel(&client.live->heap_words[id], &looks, HEAP_COUNTS);
+               (cas_acq_rel(&client.live->heap_words[id], &looks, HEAP_COUNTS) ||
+                looks == HEAP_COUNTS);
     if (state == CLIENT_DORMANT || state == CLIENT_ENDED)
         cas_acq_rel(&client.live->heap_words[id], &looks, HEAP_IDLE);
     return false;

@@ -192,6 +192,13 @@ void heaps_forget(void)
     store_release(&client.live->heaps_untold, 1);
 }
 
+void heaps_after_fork(void)
+{
+    for (uint32_t id = 1; id < heaps_end_id(); id++)
+        store_relaxed(&heaps[id].telling, 0);
+    store_release(&client.live->heaps_untold, 1);
+}
+
 EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *info)
 {
     FORWARD(register_heap, info);

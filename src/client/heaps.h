@@ -41,6 +41,10 @@ void heaps_begin(void);
 /* Forgets lines and live ids, while nobody is inside. */
 void heaps_forget(void);
 
+/* In a forked child, which has one thread: its parent's other threads are in no callback here, and
+ * the session that the program was told of is not the child's. */
+void heaps_after_fork(void);
+
 /* Sends what the daemon must know of a heap before its first sample. */
 bool heap_announce(struct ring_thread *thread, uint32_t id);
 
@@ -53,7 +57,11 @@ static inline struct ring_thread *heap_line_known(uint32_t id)
     const struct ring_thread *thread = load_relaxed(client_cell());
     if (unlikely(thread == NULL))
         return NULL;
-    uint32_t number = heap_line_numbers[thread - client.threads][id];
+    /* Outside of a passage the ring may change here: what the slot was found in is no more. */
+    size_t slot = (size_t)(thread - client.threads);
+    if (unlikely(slot >= RING_THREADS_MAX))
+        return NULL;
+    uint32_t number = heap_line_numbers[slot][id];
     return likely(number != 0) ? &client.heap_lines[number - 1] : NULL;
 }
 

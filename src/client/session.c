@@ -136,6 +136,8 @@ static void join(void)
     if (system_call(SYS_getrandom, &client.seed, sizeof(client.seed), 1 /* GRND_NONBLOCK */) < 0)
         client.seed = clock_now_us() ^ ((uint64_t)client.pid << 40) ^ (uintptr_t)&saved_errno;
     /* If there is no memory it stays CONNECTING: every allocation passes through. */
+    if (forked)
+        heaps_after_fork();
     if (forked || set_up() == 0)
         publish(begin(forked));
     errno = saved_errno;

@@ -12,11 +12,13 @@
 
 #include "daemon/clock.h"
 #include "daemon/exec_events.h"
+#include "daemon/run_directory.h"
 #include "util/array.h"
+#include "wire/control_page.h"
 
 #define LIBRARY_NAME "libheapprofd_preload.so"
 #define CLIENT_NAME "libheapprofd_client.so"
-#define NAME_BYTES_MAX 64
+#define NAME_BYTES_MAX 128
 
 /* Looks through /proc: for newcomers, and, where the kernel tells of these, for what it forgot. */
 #define SCAN_PERIOD_MS 100
@@ -80,12 +82,32 @@ static bool wants_more_than_malloc(const struct heap_config *config)
     return wants;
 }
 
+/* Whether it has mapped the page that our invitations stand in. That is all that can be seen of a
+ * client that a program has linked in. */
+static bool has_control_page(const struct server *server, pid_t pid)
+{
+    char directory[RUN_DIRECTORY_PATH_MAX], mapped[NAME_BYTES_MAX];
+    const char *socket_path = server->rendezvous.path;
+    size_t length = strlen(socket_path);
+    if (length > sizeof(RUN_DIRECTORY_SOCKET)) {
+        snprintf(directory, sizeof(directory), "%.*s", (int)(length - sizeof(RUN_DIRECTORY_SOCKET)),
+                 socket_path);
+    } else {
+        struct error error = {0};
+        if (run_directory_choose(directory, &error) < 0)
+            return false;
+    }
+    snprintf(mapped, sizeof(mapped), "%s/" RUN_DIRECTORY_CONTROL "\n", directory);
+    return file_mentions(pid, "maps", mapped);
+}
+
 /* A program that is linked to the client brings its own heaps into a session by itself, and malloc
  * in none. */
-static bool joins_by_itself(const struct session *session, pid_t pid)
+static bool joins_by_itself(const struct server *server, const struct session *session, pid_t pid)
 {
     return is_preloaded(pid) ||
-           (wants_more_than_malloc(session->config) && file_mentions(pid, "maps", CLIENT_NAME));
+           (wants_more_than_malloc(session->config) &&
+            (file_mentions(pid, "maps", CLIENT_NAME) || has_control_page(server, pid)));
 }
 
 int reach_check(const struct process_info *info, struct error *how)
@@ -190,7 +212,7 @@ static enum reach_state attach_or_wait(struct server *server, struct session *se
     struct error error = {0};
     uint64_t age_ms = now_ms - entry->seen_ms;
     bool may_load = !entry->running && age_ms < LOADING_PATIENCE_MS;
-    if (joins_by_itself(session, info->pid))
+    if (joins_by_itself(server, session, info->pid))
         return REACH_AWAITED;
     if (may_load && attach_check_loaded(info->pid) == -EAGAIN)
         return REACH_LOADING;

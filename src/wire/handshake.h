@@ -59,7 +59,7 @@ struct handshake_reply {
     uint32_t version;
     uint32_t verdict;                 /* enum handshake_verdict */
     uint32_t flags;                   /* enum handshake_flag */
-    uint64_t interval_bytes;          /* >= 1 */
+    uint64_t interval_bytes;          /* 0: malloc is not wanted */
     uint64_t block_client_timeout_us; /* 0: as long as the daemon lives */
     uint64_t data_bytes;              /* of the ring */
     /* Free bytes of the ring below which the interval is doubled; 0: never. */
