@@ -9,7 +9,7 @@
  *   free HEAP ID
  *   fill HEAP ID COUNT SIZE   allocations of ids that follow each other
  *   drain HEAP ID COUNT       their frees
- *   elsewhere LINE            what another command says, on a thread of its own
+ *   elsewhere LINE;LINE       what other commands say, on a thread of its own
  *   types HEAP COUNT BYTES    that many allocations, each of a type of its own, which are freed
  *   hold COUNT BYTES          of malloc's
  *   wake                      what a dormant process does between two looks: some allocations of
@@ -18,7 +18,6 @@
  *   nest COUNT HEAP ID SIZE   an allocation that many scopes deep
  *   drop_scope NAME           a scope that is left by longjmp
  *   fork LINE | vfork LINE    does that in a child, and waits for it
- *   vfork_elsewhere LINE      the child of a thread of its own
  *   reenter HEAP ID           the heap's callbacks allocate so much in it from now on
  *   events                    what the callbacks were told since the last time, in order
  *   exit STATUS               ends without its destructors
@@ -146,17 +145,20 @@ static void drop_scope(const char *name)
 
 /* --- children and threads --- */
 
-static void *do_line_of_thread(void *line)
+static void *do_lines_of_thread(void *lines)
 {
-    char answer[LINE_BYTES] = "";
-    do_line(line, answer);
+    char answer[LINE_BYTES] = "", *rest = lines, *line;
+    while ((line = strsep(&rest, ";")) != NULL)
+        do_line(line, answer);
     return NULL;
 }
 
-static void do_elsewhere(void *(*what)(void *), const char *line)
+static void do_elsewhere(const char *lines)
 {
     pthread_t thread;
-    require(pthread_create(&thread, NULL, what, (void *)line) == 0);
+    char copy[LINE_BYTES] = "";
+    strncpy(copy, lines, sizeof(copy) - 1);
+    require(pthread_create(&thread, NULL, do_lines_of_thread, copy) == 0);
     pthread_join(thread, NULL);
 }
 
@@ -178,7 +180,7 @@ static void do_in_fork(const char *line)
 }
 
 /* More than a child of vfork() may do by the book, but what programs do: it shares our memory. */
-static void *do_in_vfork(void *line)
+static void do_in_vfork(const char *line)
 {
     static char answer[LINE_BYTES];
     pid_t pid = vfork();
@@ -187,7 +189,6 @@ static void *do_in_vfork(void *line)
         _exit(0);
     }
     wait_for_child(pid);
-    return NULL;
 }
 
 /* --- commands --- */
@@ -260,13 +261,11 @@ static bool do_scope(const char *verb, const char *rest, char *answer)
 static bool do_process(const char *verb, const char *rest)
 {
     if (strcmp(verb, "elsewhere") == 0)
-        do_elsewhere(do_line_of_thread, rest);
+        do_elsewhere(rest);
     else if (strcmp(verb, "fork") == 0)
         do_in_fork(rest);
     else if (strcmp(verb, "vfork") == 0)
-        do_in_vfork((void *)rest);
-    else if (strcmp(verb, "vfork_elsewhere") == 0)
-        do_elsewhere(do_in_vfork, rest);
+        do_in_vfork(rest);
     else if (strcmp(verb, "exit") == 0)
         _exit(atoi(rest));
     else

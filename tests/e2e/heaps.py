@@ -1,0 +1,480 @@
+#!/usr/bin/python3
+"""Heaps that programs describe (include/heap_profile.h), each behaviour by its name.
+
+    heaps.py CASE
+
+Programs are linked to the client library (shared) or have it linked in (archive), and are
+preloaded or not; what they do is told to them (tests/programs/heap_commanded.c), at interval 1 as a
+rule, so that every figure is known.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+
+import harness
+from daemon import LIBRARY, PATIENCE, Session, figure, report_of, scene, wait_for
+from harness import check, program, run
+
+WAYS = ("shared", "archive", "preloaded", "archive preloaded")
+
+
+class Program:
+    """A program with heaps that does what it is told."""
+
+    def __init__(self, environment, way="shared", name="heap_commanded"):
+        path = program(name + ("_archive" if "archive" in way else ""))
+        if "preloaded" in way:
+            environment = {**environment, "LD_PRELOAD": LIBRARY}
+        self.process = subprocess.Popen(
+            [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0
+        )
+        self.reader = os.fdopen(os.dup(self.process.stdout.fileno()), "r")
+        self.pid = self.process.pid
+
+    def ask(self, line):
+        self.process.stdin.write(line.encode() + b"\n")
+        return self.reader.readline().rstrip("\n")
+
+    def tell(self, line):
+        got = self.ask(line)
+        check(got == "ok", f"process {self.pid} answered {got!r} to {line!r}")
+
+    def register(self, name, verb="register"):
+        return int(self.ask(f"{verb} {name}").removeprefix("id "))
+
+    def report(self, line):
+        """Whether an allocation was sampled."""
+        return self.ask(line) == "sampled 1"
+
+    def events(self):
+        return [event for event in self.ask("events").split(";") if event]
+
+    def end(self):
+        self.process.stdin.close()
+        status = self.process.wait(PATIENCE)
+        self.process.stdout.close()
+        self.reader.close()
+        return status
+
+
+@contextlib.contextmanager
+def company(way="shared"):
+    """A daemon, a directory and a program."""
+    with scene() as (daemon, directory):
+        process = Program(daemon.environment, way)
+        try:
+            yield daemon, directory, process
+        finally:
+            if process.process.poll() is None:
+                check(process.end() == 0, "the program's own end")
+
+
+def join(daemon, process):
+    def joined():
+        process.tell("wake")
+        return process.pid in daemon.profiled_pids()
+
+    wait_for(f"{process.pid} joining", joined)
+
+
+@contextlib.contextmanager
+def session_of(daemon, directory, process, *options, interval=1):
+    """A session that the process has joined; its report is there when the block is left."""
+    output = os.path.join(directory, f"profile-{len(os.listdir(directory))}")
+    session = Session(daemon, output, "-p", str(process.pid), "-i", str(interval), *options)
+    join(daemon, process)
+    yield session
+    check(session.end() == 0, session.stderr)
+
+
+def heap_of(report, pid, name):
+    found = [h for h in report["heaps"] if h["pid"] == pid and h["heap"] == name]
+    check(len(found) <= 1, f"{name} is there {len(found)} times")
+    return found[0] if found else None
+
+
+def names_of(report, pid):
+    return {heap["heap"] for heap in report["heaps"] if heap["pid"] == pid} - {"wake"}
+
+
+def total(heap, name):
+    return heap["total"][name]["estimate"] if heap else None
+
+
+def check_total(heap, what, **wanted):
+    """That a heap's totals are exactly these."""
+    if not check(heap is not None, f"{what}: no such heap"):
+        return
+    for name, value in wanted.items():
+        got = heap[name] if name.startswith("exact") else total(heap, name)
+        check(got == value, f"{what}: {name} is {got}, truth {value}")
+    lost = {reason: count for reason, count in heap["lost"].items() if count}
+    check(not lost, f"{what}: lost {lost}")
+
+
+# --- heapprofd's own list of behaviours ---
+
+
+def two_allocators():
+    """Of two heaps only those show that were asked for, each with its own figures."""
+    with company("preloaded") as (daemon, directory, process):
+        first, second, third = map(process.register, ("first", "second", "third"))
+        with session_of(daemon, directory, process, "--heaps", "libc.malloc,second,first") as session:
+            process.tell("hold 20 300")
+            process.tell(f"fill {first} 0 10 100")
+            process.tell(f"fill {second} 0 30 50")
+            process.tell(f"fill {third} 0 30 50")
+        report = session.report()
+        names = names_of(report, process.pid)
+        check(names == {"libc.malloc", "first", "second"}, f"heaps {names}")
+        check_total(heap_of(report, process.pid, "first"), "first", space=1000, objects=10,
+                    exact_bytes=1000, exact_calls=10)
+        check_total(heap_of(report, process.pid, "second"), "second", space=1500, objects=30,
+                    exact_bytes=1500, exact_calls=30)
+        held = figure(heap_of(report, process.pid, "libc.malloc"), "hold_block", "space")
+        check(held == 6000, f"malloc's own: {held}")
+        custom = figure(heap_of(report, process.pid, "first"), "custom_allocate", "space")
+        check(custom == 1000, f"the callsite is the one that reported: {custom}")
+    with company("preloaded") as (daemon, directory, process):
+        first = process.register("first")
+        with session_of(daemon, directory, process, "--heaps", "first") as session:
+            process.tell("hold 20 300")
+            process.tell(f"fill {first} 0 10 100")
+        report = session.report()
+        check(names_of(report, process.pid) == {"first"}, "malloc was not asked for")
+        check_total(heap_of(report, process.pid, "first"), "first alone", space=1000)
+
+
+def two_allocators_with_all_heaps():
+    """--all-heaps: those that were there, one that comes later, malloc's, but none excluded."""
+    with company("preloaded") as (daemon, directory, process):
+        first, second = map(process.register, ("first", "second"))
+        options = ("--all-heaps", "--exclude-heaps", "second")
+        with session_of(daemon, directory, process, *options) as session:
+            process.tell("hold 20 300")
+            process.tell(f"fill {first} 0 10 100")
+            process.tell(f"fill {second} 0 10 100")
+            later = process.register("later")
+            process.tell(f"fill {later} 0 10 70")
+        report = session.report()
+        names = names_of(report, process.pid)
+        check(names == {"libc.malloc", "first", "later"}, f"heaps {names}")
+        check_total(heap_of(report, process.pid, "first"), "first", space=1000, exact_calls=10)
+        check_total(heap_of(report, process.pid, "later"), "later", space=700, exact_calls=10)
+        events = process.events()
+        check("enabled first 1" in events and "enabled later 1" in events, f"told of {events}")
+        check(not any("second" in event for event in events), f"told of {events}")
+
+
+def report_some(process, heap):
+    """5 allocations of 260 bytes in all, 2 of 80 bytes freed."""
+    check(process.report(f"allocate {heap} 1 10"), "sampled")
+    check(process.report(f"allocate {heap} 2 20"), "sampled")
+    check(process.report(f"allocate {heap} 3 60"), "sampled")
+    check(process.report(f"allocate {heap} 4 80"), "sampled")
+    check(process.report(f"allocate {heap} 5 90"), "sampled")
+    process.tell(f"free {heap} 2")
+    process.tell(f"free {heap} 3")
+    process.tell(f"free {heap} 77")
+
+
+SOME = {"alloc_space": 260, "alloc_objects": 5, "space": 180, "objects": 3}
+
+
+def accurate_custom_report_allocation():
+    for way in WAYS:
+        with company(way) as (daemon, directory, process):
+            heap = process.register("custom")
+            check(not process.report(f"allocate {heap} 9 1"), f"{way}: sampled without a session")
+            with session_of(daemon, directory, process, "--heaps", "custom") as session:
+                report_some(process, heap)
+            check_total(heap_of(session.report(), process.pid, "custom"), way, **SOME,
+                        exact_bytes=260, exact_calls=5)
+            check(not process.report(f"allocate {heap} 10 1"), f"{way}: sampled after the session")
+
+
+def accurate_custom_report_allocation_with_vfork():
+    """A child of vfork shares its parent's heaps: what it does there, the parent has."""
+    for way in WAYS:
+        with company(way) as (daemon, directory, process):
+            heap = process.register("custom")
+            with session_of(daemon, directory, process, "--heaps", "custom") as session:
+                process.ask(f"allocate {heap} 1 10")
+                process.tell("vfork wake")
+                process.tell(f"vfork allocate {heap} 2 20")
+                process.tell(f"vfork free {heap} 1")
+                process.ask(f"allocate {heap} 3 70")
+            report = session.report()
+            check_total(heap_of(report, process.pid, "custom"), way, alloc_space=100,
+                        alloc_objects=3, space=90, objects=2, exact_bytes=100)
+            check({heap["pid"] for heap in report["heaps"]} == {process.pid}, "one process")
+
+
+def accurate_custom_report_allocation_with_vfork_in_a_thread():
+    for way in WAYS:
+        with company(way) as (daemon, directory, process):
+            heap = process.register("custom")
+            with session_of(daemon, directory, process, "--heaps", "custom") as session:
+                process.ask(f"allocate {heap} 1 10")
+                process.tell(f"elsewhere allocate {heap} 2 20;vfork free {heap} 1;"
+                             f"vfork allocate {heap} 3 30;allocate {heap} 4 40;vfork wake")
+                process.ask(f"allocate {heap} 5 50")
+                process.tell(f"elsewhere vfork exit 0;allocate {heap} 6 60")
+            check_total(heap_of(session.report(), process.pid, "custom"), way, alloc_space=210,
+                        alloc_objects=6, space=200, objects=5, exact_bytes=210, exact_calls=6)
+
+
+def vfork_of_a_silent_thread():
+    """A child of vfork has no slot to give to a thread that never had one: that is counted."""
+    with company() as (daemon, directory, process):
+        heap = process.register("custom")
+        with session_of(daemon, directory, process, "--heaps", "custom") as session:
+            process.ask(f"allocate {heap} 1 10")
+            process.tell(f"elsewhere vfork allocate {heap} 2 20")
+            process.ask(f"allocate {heap} 3 30")
+        found = heap_of(session.report(), process.pid, "custom")
+        check(total(found, "alloc_space") == 40, f"{total(found, 'alloc_space')} bytes")
+        check(found["lost"]["no_thread_slot"] == 1, f"lost {found['lost']}")
+
+
+def accurate_report_sample():
+    """A program that samples by itself: sizes stand for what they stand for, at any interval."""
+    for way in WAYS:
+        for interval in (1, 1_000_000):
+            with company(way) as (daemon, directory, process):
+                heap = process.register("custom")
+                with session_of(daemon, directory, process, "--heaps", "custom",
+                                interval=interval) as session:
+                    for number, size in enumerate((4096, 4096, 10, 9000)):
+                        check(process.report(f"sample {heap} {number} {size}"), "always sampled")
+                    process.tell(f"free {heap} 1")
+                check_total(heap_of(session.report(), process.pid, "custom"),
+                            f"{way} at {interval}", alloc_space=17202, alloc_objects=4,
+                            space=13106, objects=3)
+
+
+def accurate_dump_at_max_custom():
+    with company() as (daemon, directory, process):
+        heap, other = process.register("custom"), process.register("other")
+        with session_of(daemon, directory, process, "--heaps", "custom,other",
+                        "--dump-at-max") as session:
+            process.tell(f"fill {heap} 0 10 100")
+            process.tell(f"fill {other} 0 5 7")
+            process.tell(f"drain {heap} 0 4")
+            process.tell(f"fill {heap} 100 7 100")  # the maximum: 1300
+            process.tell(f"drain {heap} 4 6")
+            process.tell(f"drain {heap} 100 7")
+            process.tell(f"fill {heap} 200 2 100")
+        report = session.report()
+        check_total(heap_of(report, process.pid, "custom"), "at its maximum", max=1300,
+                    max_objects=13)
+        check_total(heap_of(report, process.pid, "other"), "the other one", max=35, max_objects=5)
+
+
+def custom_lifetime():
+    """Callbacks come in pairs, one pair a session, with the heap's own interval."""
+    for way in WAYS:
+        with company(way) as (daemon, directory, process):
+            heap, other = process.register("custom"), process.register("other")
+            check(process.events() == [], f"{way}: told of before any session")
+            for interval in (1, 5000):
+                with session_of(daemon, directory, process, "--heaps", "custom",
+                                interval=interval):
+                    process.ask(f"allocate {heap} 1 10")
+                    process.ask(f"allocate {other} 1 10")
+                    check(process.events() == [f"enabled custom {interval}"], f"{way}: enabled")
+
+                def disabled():
+                    process.tell("wake")
+                    process.ask(f"allocate {heap} 1 10")
+                    return process.events()
+
+                told = wait_for(f"{way}: the end of the session", disabled)
+                check(told == ["disabled custom 1"], f"{way}: at its end {told}")
+
+
+def re_init():
+    """One session after the other, each sees what happened while it ran."""
+    for way in WAYS:
+        with company(way) as (daemon, directory, process):
+            heap = process.register("custom")
+            for number in range(3):
+                with session_of(daemon, directory, process, "--heaps", "custom") as session:
+                    report_some(process, heap)
+                check_total(heap_of(session.report(), process.pid, "custom"),
+                            f"{way}, session {number}", **SOME, exact_bytes=260, exact_calls=5)
+                for allocation in range(1, 6):  # those of the session before are not known later
+                    process.tell(f"free {heap} {allocation}")
+
+
+# --- ids and heaps ---
+
+
+def ids():
+    """Any number; the same in two heaps; the same twice, where the first counts as freed."""
+    for way in WAYS:
+        with company(way) as (daemon, directory, process):
+            heap, other = process.register("custom"), process.register("other")
+            last = 2**64 - 1
+            edges = [0, 1, 2, 7, 8, 2**32 - 1, 2**32, 2**47, 2**48 + 5, 2**63, last - 1, last]
+            with session_of(daemon, directory, process, "--heaps", "custom,other") as session:
+                for number, allocation in enumerate(edges):
+                    process.ask(f"allocate {heap} {allocation} {100 + number}")
+                    process.ask(f"allocate {other} {allocation} 10")
+                for allocation in edges[::2]:
+                    process.tell(f"free {heap} {allocation}")
+                    process.tell(f"free {heap} {allocation}")  # the second time it is not known
+                for allocation in (0, last, 5):
+                    process.ask(f"allocate {other} {allocation} 20")
+                    process.ask(f"allocate {other} {allocation} 30")
+            report = session.report()
+            check_total(heap_of(report, process.pid, "custom"), way,
+                        alloc_objects=12, objects=6, space=sum(100 + n for n in range(1, 12, 2)))
+            check_total(heap_of(report, process.pid, "other"), f"{way}, twice",
+                        alloc_objects=18, objects=13, space=10 * 10 + 3 * 30,
+                        alloc_space=12 * 10 + 3 * 50)
+
+
+def other_threads():
+    """Allocated by one thread, freed by another; many threads at once in one heap."""
+    for way in WAYS:
+        with company(way) as (daemon, directory, process):
+            heap = process.register("custom")
+            with session_of(daemon, directory, process, "--heaps", "custom") as session:
+                process.tell(f"fill {heap} 0 1000 10")
+                process.tell(f"elsewhere drain {heap} 0 400")
+                process.tell(f"elsewhere fill {heap} 5000 500 10")
+                process.tell(f"drain {heap} 5000 100")
+                process.tell(f"elsewhere drain {heap} 5100 100")
+            check_total(heap_of(session.report(), process.pid, "custom"), way, objects=900,
+                        alloc_objects=1500, space=9000, exact_calls=1500, exact_bytes=15000)
+
+
+def heaps_255():
+    """255 heaps at once, each with figures of its own; one more is refused."""
+    with company() as (daemon, directory, process):
+        process.tell("wake")  # the first of them
+        numbers = {process.register(f"heap {n}", "unheard"): n for n in range(254)}
+        check(sorted(numbers) == list(range(2, 256)), f"ids {sorted(numbers)[:3]}...")
+        check(process.register("one more") == 0, "the 256th is refused")
+        check(process.register("x" * 64) == 0 and process.register("") == 0, "names")
+        with session_of(daemon, directory, process, "--all-heaps") as session:
+            for heap, number in numbers.items():
+                process.tell(f"fill {heap} 0 {number + 1} 10")
+            check(not process.report("allocate 0 1 10"), "heap 0 is nobody's")
+            check(not process.report("allocate 256 1 10"), "nor is 256")
+            check(not process.report("allocate 4294967295 1 10"), "nor is that")
+        report = session.report()
+        check(len(names_of(report, process.pid) - {"libc.malloc"}) == 254, "all are there")
+        for number in range(254):
+            check_total(heap_of(report, process.pid, f"heap {number}"), f"heap {number}",
+                        space=10 * (number + 1), exact_calls=number + 1)
+
+
+def same_name():
+    """Two heaps of one name are two heaps, both profiled."""
+    with company() as (daemon, directory, process):
+        first, second = process.register("twin"), process.register("twin")
+        check(0 != first != second != 0, "two ids")
+        with session_of(daemon, directory, process, "--heaps", "twin") as session:
+            process.tell(f"fill {first} 0 3 10")
+            process.tell(f"fill {second} 0 5 10")
+        report = session.report()
+        check_total(heap_of(report, process.pid, "twin"), "the first", space=30)
+        check_total(heap_of(report, process.pid, "twin-2"), "the second", space=50)
+
+
+def intervals():
+    """A heap's own interval; exclude wins; an unknown heap is no error."""
+    with company() as (daemon, directory, process):
+        first, second = process.register("first"), process.register("second")
+        with session_of(daemon, directory, process, "--heaps", "first,second,nobody",
+                        "--heap-intervals", "1,100000000,5") as session:
+            check(process.report(f"allocate {first} 1 10"), "at interval 1")
+            process.tell(f"fill {second} 0 100 10")
+        report = session.report()
+        heap = heap_of(report, process.pid, "first")
+        check(heap and heap["interval_bytes"] == 1, "first's interval")
+        heap = heap_of(report, process.pid, "second")
+        check(heap and heap["interval_bytes"] == 100000000, "second's interval")
+        check(heap and heap["exact_bytes"] == 1000, "exact whatever the interval")
+
+
+def callbacks_that_call_back():
+    for way in WAYS:
+        with company(way) as (daemon, directory, process):
+            heap = process.register("custom")
+            process.tell(f"reenter {heap} 1000000")
+            with session_of(daemon, directory, process, "--heaps", "custom") as session:
+                process.ask(f"allocate {heap} 1 10")
+            heap_report = heap_of(session.report(), process.pid, "custom")
+            check(figure(heap_report, "callback_allocate", "space") == 1000, f"{way}: its own")
+            check(figure(heap_report, "custom_allocate", "space") == 10, f"{way}: the other")
+
+
+# --- lifetimes ---
+
+
+def host(name, *arguments, options=("--all-heaps",), interval=1, directory):
+    """A program under heap_profile host; its outcome and the report."""
+    output = os.path.join(directory, "profile")
+    outcome = run(harness.host_command([program(name), *arguments], output, interval, *options))
+    check(outcome.status == 0, f"{name}: status {outcome.status}, {outcome.stderr[-500:]!r}")
+    return outcome, report_of(output)
+
+
+def heap_named(report, name):
+    found = [heap for heap in report["heaps"] if heap["heap"] == name]
+    return found[0] if found else None
+
+
+def before_and_after_main():
+    for name in ("heap_lifetime", "heap_lifetime_archive"):
+        with scene(start=False) as (_, directory):
+            _, report = host(name, directory=directory)
+            heap = heap_named(report, "lifetime")
+            for site in ("before_main", "inside_main", "in_exit_handler", "in_destructor",
+                         "in_key_destructor"):
+                check(figure(heap, site, "alloc_objects") == 10, f"{name}: {site}")
+                live = 1000 if site == "before_main" else 0
+                check(figure(heap, site, "space") == live, f"{name}: {site} live")
+            check_total(heap, name, exact_calls=50, exact_bytes=5000)
+
+
+def forked_child():
+    """A child is a process of its own: its reports are not its parent's, and do it no harm."""
+    for way in WAYS:
+        with company(way) as (daemon, directory, process):
+            heap = process.register("custom")
+            with session_of(daemon, directory, process, "--heaps", "custom") as session:
+                process.ask(f"allocate {heap} 1 10")
+                process.tell(f"fork fill {heap} 100 50 10")
+                process.tell(f"fork free {heap} 1")
+                process.tell("fork register another")
+                process.tell("fork wake")
+                process.ask(f"allocate {heap} 2 20")
+                check(process.events() == ["enabled custom 1"], f"{way}: events")
+            check_total(heap_of(session.report(), process.pid, "custom"), way, space=30,
+                        alloc_objects=2, exact_calls=2)
+
+
+CASES = {
+    case.__name__: case
+    for case in (
+        two_allocators, two_allocators_with_all_heaps, accurate_custom_report_allocation,
+        accurate_custom_report_allocation_with_vfork,
+        accurate_custom_report_allocation_with_vfork_in_a_thread, vfork_of_a_silent_thread,
+        accurate_report_sample,
+        accurate_dump_at_max_custom, custom_lifetime, re_init, ids, other_threads, heaps_255,
+        same_name, intervals, callbacks_that_call_back, before_and_after_main, forked_child,
+    )
+}
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in CASES:
+        sys.exit(f"usage: heaps.py {'|'.join(CASES)}")
+    harness.limit_core_dumps()
+    CASES[sys.argv[1]]()
+    harness.finish()
