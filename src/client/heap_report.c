@@ -27,7 +27,8 @@ HIDDEN bool slow_report_sample(uint32_t id, uint64_t allocation, uint64_t size, 
 
 static inline uint32_t heap_word(uint32_t id)
 {
-    return likely(id < RING_HEAPS_MAX) ? load_relaxed(&client.live->heap_words[id])
+    /* Acquire: a heap's set and lines were made before its word said so. */
+    return likely(id < RING_HEAPS_MAX) ? load_acquire(&client.live->heap_words[id])
                                        : (uint32_t)HEAP_IDLE;
 }
 
