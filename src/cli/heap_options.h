@@ -1,5 +1,6 @@
 /*
- * The options that say which heaps are profiled, and how: the same for all verbs that profile.
+ * The options that say which heaps are profiled, and what their callsites are: the same for all
+ * verbs that profile.
  */
 #ifndef HEAPPROFD_CLI_HEAP_OPTIONS_H
 #define HEAPPROFD_CLI_HEAP_OPTIONS_H
@@ -13,6 +14,7 @@ enum heap_option {
     HEAP_OPTION_ALL,
     HEAP_OPTION_EXCLUDE,
     HEAP_OPTION_INTERVALS,
+    HEAP_OPTION_STACK_MODE,
 };
 
 /* To stand among the verb's struct options, and in its help. */
@@ -21,14 +23,17 @@ enum heap_option {
     {"heaps", required_argument, NULL, HEAP_OPTION_HEAPS},                                         \
     {"all-heaps", no_argument, NULL, HEAP_OPTION_ALL},                                             \
     {"exclude-heaps", required_argument, NULL, HEAP_OPTION_EXCLUDE},                               \
-    {"heap-intervals", required_argument, NULL, HEAP_OPTION_INTERVALS}
+    {"heap-intervals", required_argument, NULL, HEAP_OPTION_INTERVALS},                            \
+    {"stack-mode", required_argument, NULL, HEAP_OPTION_STACK_MODE}
 /* clang-format on */
 
 #define HEAP_OPTIONS_HELP                                                                          \
     "      --heaps A,B        these heaps (libc.malloc); also those that programs register\n"      \
     "      --all-heaps        all of them; libc.mmap only where --heaps names it\n"                \
     "      --exclude-heaps A,B        none of these\n"                                             \
-    "      --heap-intervals 4k,1      bytes between samples, one for each of --heaps\n"
+    "      --heap-intervals 4k,1      bytes between samples, one for each of --heaps\n"            \
+    "      --stack-mode MODE  what a callsite is: native (the stack), native-with-thread-names,\n" \
+    "                         pseudo (the program's contexts), mixed (the stack below them)\n"
 
 /* Takes one of these options. False: it is none, or its value was refused with a message. */
 bool heap_option_take(int option, const char *value, struct heap_config *config);

@@ -296,28 +296,91 @@ static const char *ending_name(uint64_t ending)
     }
 }
 
-static uint64_t callstack_id(struct dump *dump, uint32_t node)
+/* A stack that is being put together, innermost frame first. */
+struct stack {
+    uint64_t frames[FRAMES_MAX + RECORD_CONTEXT_NAMES_MAX + 2];
+    size_t count;
+};
+
+static bool push_frame(struct stack *stack, uint64_t frame)
 {
-    if (dump->callstacks[node] != 0)
-        return dump->callstacks[node];
-    uint64_t frames[FRAMES_MAX];
-    size_t count = 0;
-    const char *ending = NULL;
-    for (uint32_t at = node; at != CALLSITE_ROOT && count < FRAMES_MAX;
+    if (frame == 0)
+        return false;
+    stack->frames[stack->count] = frame;
+    stack->count += frame != FRAME_SKIPPED;
+    return true;
+}
+
+/* What is not code: why frames are missing, a thread, a scope. */
+static bool push_name(struct dump *dump, struct stack *stack, const char *name)
+{
+    return push_frame(stack, trace_writer_marker(dump->writer, name[0] != 0 ? name : "[unnamed]"));
+}
+
+static bool push_native(struct dump *dump, struct stack *stack, uint32_t node)
+{
+    for (uint32_t at = node; at != CALLSITE_ROOT && stack->count < FRAMES_MAX;
          at = dump->tree->nodes[at].parent) {
         struct callsite_node frame = dump->tree->nodes[at];
-        if (frame.module == CALLSITE_ENDING) {
-            ending = ending_name(frame.pc);
-            break;
-        }
-        frames[count] = frame_id(dump, frame);
-        if (frames[count] == 0)
-            return 0;
-        count += frames[count] != FRAME_SKIPPED;
+        if (frame.module == CALLSITE_ENDING)
+            return push_name(dump, stack, ending_name(frame.pc));
+        if (!push_frame(stack, frame_id(dump, frame)))
+            return false;
     }
-    dump->work += (unsigned)count;
-    dump->callstacks[node] = trace_writer_callstack(dump->writer, frames, count, ending);
-    return dump->callstacks[node];
+    return true;
+}
+
+static bool push_thread(struct dump *dump, struct stack *stack, uint16_t thread)
+{
+    size_t count;
+    const struct ledger_thread *known = &ledger_threads(dump->ledger, &count)[thread];
+    char name[32];
+    snprintf(name, sizeof(name), known->name[0] != 0 ? "%s" : "[thread without a name]",
+             known->name);
+    return push_name(dump, stack, name);
+}
+
+static bool push_context(struct dump *dump, struct stack *stack, uint32_t tag)
+{
+    const struct tags *tags = ledger_tags(dump->ledger);
+    uint32_t context = tags->items[tag].context;
+    for (size_t i = 0; i < tags_context_depth(tags, context); i++) {
+        if (!push_name(dump, stack, tags_scope_name(tags, context, i)))
+            return false;
+    }
+    return true;
+}
+
+static bool push_all(struct dump *dump, struct stack *stack, const struct ledger_figures *figures)
+{
+    switch (dump->request->stack_mode) {
+    case HEAP_STACK_THREAD_NAMES:
+        return push_native(dump, stack, figures->node) && push_thread(dump, stack, figures->thread);
+    case HEAP_STACK_PSEUDO:
+        return push_context(dump, stack, figures->tag) &&
+               (stack->count > 0 || push_name(dump, stack, "[no context]"));
+    case HEAP_STACK_MIXED:
+        return push_native(dump, stack, figures->node) && push_context(dump, stack, figures->tag);
+    default:
+        return push_native(dump, stack, figures->node);
+    }
+}
+
+/* 0: no memory, or the writer failed. */
+static uint64_t callstack_id(struct dump *dump, const struct ledger_figures *figures)
+{
+    bool by_node = dump->request->stack_mode == HEAP_STACK_NATIVE;
+    if (by_node && dump->callstacks[figures->node] != 0)
+        return dump->callstacks[figures->node];
+    struct stack stack;
+    stack.count = 0;
+    if (!push_all(dump, &stack, figures))
+        return 0;
+    dump->work += (unsigned)stack.count;
+    uint64_t id = trace_writer_callstack(dump->writer, stack.frames, stack.count, NULL);
+    if (by_node)
+        dump->callstacks[figures->node] = id;
+    return id;
 }
 
 /* --- figures --- */
@@ -376,7 +439,7 @@ static int collect_rows(struct dump *dump, uint8_t heap)
         const struct tag tag = ledger_tags(dump->ledger)->items[figures.tag];
         dump->other_types += tag.type == TAG_OTHERS ? figures.sums.samples : 0;
         dump->other_contexts += tag.context == TAG_OTHERS ? figures.sums.samples : 0;
-        uint64_t callstack = callstack_id(dump, figures.node);
+        uint64_t callstack = callstack_id(dump, &figures);
         uint32_t *first = callstack != 0 ? first_row(dump, callstack) : NULL;
         if (first == NULL)
             return -ENOMEM;

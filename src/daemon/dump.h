@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "daemon/ledger.h"
+#include "trace/trace_config.h"
 #include "trace/trace_writer.h"
 
 /* Symbol files that dumps have opened, to be shared by all dumps of a session. */
@@ -35,6 +36,7 @@ struct dump_request {
     const struct ring_heap_totals *heap_totals;
     /* What an empty dump is called where there is no heap at all; NULL: libc.malloc. */
     const char *no_heap_name;
+    enum heap_stack_mode stack_mode;
 };
 
 /* Writes each heap of the ledger that was heard of as a dump. 0 or a negative errno. */

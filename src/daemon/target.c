@@ -353,6 +353,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         .start_ms = target->start_ms,
         .root_pid = end->running ? target->info.pid : 0,
         .heap_totals = target->heap_totals,
+        .stack_mode = target->config->stack_mode,
         .no_heap_name = target->config->heaps != NULL ? target->config->heaps[0] : NULL,
     };
     request.status = (struct trace_heap_dump){

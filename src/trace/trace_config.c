@@ -144,6 +144,9 @@ int heap_config_check(const struct heap_config *config, struct error *error)
                          "the shared memory size of %llu bytes is not a power of two and a "
                          "multiple of 4096: give for example 8388608",
                          (unsigned long long)bytes);
+    if ((unsigned)config->stack_mode >= HEAP_STACK_MODES)
+        return error_set(error, -EINVAL, "there is no stack_mode %u: give 0 to %u",
+                         (unsigned)config->stack_mode, HEAP_STACK_MODES - 1);
     if (config->dump_phase_ms != 0 && config->dump_interval_ms == 0)
         return error_set(error, -EINVAL,
                          "a phase of %u ms is given for continuous dumps, but no interval: give "
@@ -243,6 +246,14 @@ static void print_list(FILE *out, const char *name, char *const *list)
     }
 }
 
+static void print_stack_mode(FILE *out, enum heap_stack_mode mode)
+{
+    static const char *const names[HEAP_STACK_MODES] = {"NATIVE", "NATIVE_WITH_THREAD_NAMES",
+                                                        "PSEUDO", "MIXED"};
+    if (mode != HEAP_STACK_NATIVE && (unsigned)mode < HEAP_STACK_MODES)
+        fprintf(out, "      stack_mode: %s\n", names[mode]);
+}
+
 static void print_heapprofd_config(FILE *out, const struct heap_config *config)
 {
     fputs("    heapprofd_config {\n", out);
@@ -258,6 +269,7 @@ static void print_heapprofd_config(FILE *out, const struct heap_config *config)
     print_flag(out, "all_heaps", config->all_heaps);
     print_flag(out, "stream_allocations", config->stream_allocations);
     print_list(out, "skip_symbol_prefix", config->skip_symbol_prefix);
+    print_stack_mode(out, config->stack_mode);
     if (config->dump_interval_ms != 0)
         fprintf(out,
                 "      continuous_dump_config {\n        dump_phase_ms: %u\n"
@@ -346,6 +358,8 @@ static void fill_heapprofd_config(HeapprofdConfig *message, const struct heap_co
                     config->adaptive_sampling_shmem_threshold);
     SET_UNLESS_ZERO(message, adaptive_sampling_max_sampling_interval_bytes,
                     config->adaptive_sampling_max_sampling_interval_bytes);
+    message->has_stack_mode = config->stack_mode != HEAP_STACK_NATIVE;
+    message->stack_mode = (Perfetto__Protos__HeapprofdConfig__StackMode)config->stack_mode;
     SET_LIST(message, process_cmdline, config->process_cmdline);
     SET_LIST(message, heaps, config->heaps);
     SET_LIST(message, exclude_heaps, config->exclude_heaps);

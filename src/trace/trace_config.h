@@ -19,6 +19,16 @@
 /* Names in heaps and exclude_heaps together: as many as a process can have heaps. */
 #define HEAP_CONFIG_HEAPS_MAX 255
 
+/* What a callsite is: the stack; the same, called from a frame with its thread's name; the scopes
+ * that the program says it is in; or the stack, called from those. */
+enum heap_stack_mode {
+    HEAP_STACK_NATIVE,
+    HEAP_STACK_THREAD_NAMES,
+    HEAP_STACK_PSEUDO,
+    HEAP_STACK_MIXED,
+    HEAP_STACK_MODES,
+};
+
 /* Lists of strings end in NULL, and are NULL where there is none; all are malloc'd. */
 struct heap_config {
     uint64_t sampling_interval_bytes; /* 4096 */
@@ -39,8 +49,9 @@ struct heap_config {
     uint64_t max_heapprofd_cpu_secs;
     uint64_t adaptive_sampling_shmem_threshold; /* free bytes of the ring; 0: not adaptive */
     uint64_t adaptive_sampling_max_sampling_interval_bytes; /* 0: no bound */
-    uint32_t duration_ms;                                   /* 0: until stopped */
-    uint32_t dump_interval_ms, dump_phase_ms;               /* continuous dumps; 0: none */
+    enum heap_stack_mode stack_mode;
+    uint32_t duration_ms;                     /* 0: until stopped */
+    uint32_t dump_interval_ms, dump_phase_ms; /* continuous dumps; 0: none */
 };
 
 /* What was read and has no effect, in words for people. */

@@ -103,6 +103,7 @@ static void take_numbers(struct heap_config *config, const HeapprofdConfig *from
     config->adaptive_sampling_shmem_threshold = from->adaptive_sampling_shmem_threshold;
     config->adaptive_sampling_max_sampling_interval_bytes =
         from->adaptive_sampling_max_sampling_interval_bytes;
+    config->stack_mode = (enum heap_stack_mode)from->stack_mode;
     if (from->continuous_dump_config != NULL) {
         config->dump_interval_ms = from->continuous_dump_config->dump_interval_ms;
         config->dump_phase_ms = from->continuous_dump_config->dump_phase_ms;

@@ -376,6 +376,88 @@ static void test_types_and_contexts_travel(void **state)
     ledger_close(ledger);
 }
 
+/* --- what a callsite is --- */
+
+/* The stack of the only sample with so many bytes: names, the outermost first. */
+static void stack_of(const struct profile *profile, double bytes, char *text, size_t size)
+{
+    const struct profile_dump *dump = &profile->heaps[0].dumps[0];
+    uint32_t path[16];
+    size_t depth = 0, found = 0;
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        if (dump->samples[i].figures.allocated_bytes != bytes)
+            continue;
+        found++;
+        depth = 0;
+        for (uint32_t at = dump->samples[i].callsite; at != PROFILE_NONE;
+             at = profile->callsites[at].parent)
+            path[depth++] = at;
+    }
+    assert_int_equal(1, found);
+    text[0] = 0;
+    while (depth-- > 0) {
+        const struct profile_frame *frame = &profile->frames[profile->callsites[path[depth]].frame];
+        size_t used = strlen(text);
+        /* Names have no mapping; frames of code have no names here. */
+        assert_true(*frame->name == 0 || frame->mapping == PROFILE_NONE);
+        snprintf(text + used, size - used, "%s%s", used > 0 ? " > " : "",
+                 *frame->name != 0 ? frame->name : "code");
+    }
+}
+
+static void expect_stacks(enum heap_stack_mode mode, const char *plain, const char *in_context)
+{
+    struct ledger *ledger = ledger_open(1);
+    uint64_t words[sizeof(struct record_stack) / 8 + 8] = {0};
+    struct record_stack *stack = (void *)words;
+    stack->hash = 1;
+    stack->count = 2;
+    stack->frames[0] = 0x1234;
+    stack->frames[1] = 0x5678;
+    assert_int_equal(0, ledger_visitor.stack(ledger, stack));
+    assert_int_equal(0, ledger_thread(ledger, 0, 10, "main"));
+    add_name(ledger, 1, "parse");
+    add_name(ledger, 2, "style");
+    uint64_t context_words[sizeof(struct record_context) / 8 + 2] = {0};
+    struct record_context *context = (void *)context_words;
+    context->hash = 3;
+    context->count = 2;
+    context->names[0] = 2;
+    context->names[1] = 1;
+    assert_int_equal(0, ledger_context(ledger, context));
+    struct heap_event event = {.type = RECORD_ALLOC, .address = 16, .size = 5, .stack = 1};
+    assert_int_equal(0, ledger_events(ledger, &event, 1));
+    event.address = 32;
+    event.context_hash = 3;
+    event.size = 7;
+    assert_int_equal(0, ledger_events(ledger, &event, 1));
+
+    char text[256];
+    const struct dump_request request = {
+        .status = {.pid = FIXTURE_PID, .exit_status = -1, .timestamp_ns = 1}, .stack_mode = mode};
+    struct profile *profile = dump_of(ledger, &request);
+    if (in_context == NULL) {
+        stack_of(profile, 12, text, sizeof(text));
+        assert_string_equal(plain, text);
+    } else {
+        stack_of(profile, 5, text, sizeof(text));
+        assert_string_equal(plain, text);
+        stack_of(profile, 7, text, sizeof(text));
+        assert_string_equal(in_context, text);
+    }
+    profile_free(profile);
+    ledger_close(ledger);
+}
+
+static void test_stack_modes(void **state)
+{
+    (void)state;
+    expect_stacks(HEAP_STACK_NATIVE, "code > code", NULL);
+    expect_stacks(HEAP_STACK_THREAD_NAMES, "main > code > code", NULL);
+    expect_stacks(HEAP_STACK_PSEUDO, "[no context]", "parse > style");
+    expect_stacks(HEAP_STACK_MIXED, "code > code", "parse > style > code > code");
+}
+
 static void test_no_heap_at_all_is_said(void **state)
 {
     (void)state;
@@ -400,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_skipped_frames_leave_one_callsite),
         cmocka_unit_test(test_each_heap_is_a_dump),
         cmocka_unit_test(test_types_and_contexts_travel),
+        cmocka_unit_test(test_stack_modes),
         cmocka_unit_test(test_no_heap_at_all_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

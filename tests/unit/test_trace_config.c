@@ -112,9 +112,32 @@ static void bytes_say_the_same(void **state)
     free(bytes);
 }
 
+static void stack_modes_are_read_and_printed(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "data_sources { config { name: \"android.heapprofd\"\n"
+        "heapprofd_config { sampling_interval_bytes: 1 stack_mode: MIXED } } }";
+    struct heap_config config, copy;
+    struct error error = {0};
+    assert_int_equal(heap_config_read_text(text, strlen(text), &config, NULL, &error), 0);
+    assert_int_equal(config.stack_mode, HEAP_STACK_MIXED);
+    assert_int_equal(heap_config_copy(&copy, &config), 0);
+    assert_int_equal(copy.stack_mode, HEAP_STACK_MIXED);
+    char *printed = heap_config_to_text(&copy);
+    assert_non_null(strstr(printed, "\n      stack_mode: MIXED\n"));
+    free(printed);
+    copy.stack_mode = (enum heap_stack_mode)77;
+    assert_true(heap_config_check(&copy, &error) < 0);
+    assert_non_null(strstr(error.message, "stack_mode 77"));
+    heap_config_clear(&config);
+    heap_config_clear(&copy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stack_modes_are_read_and_printed),
         cmocka_unit_test(defaults_are_good),
         cmocka_unit_test(an_interval_of_zero_is_refused),
         cmocka_unit_test(odd_ring_sizes_are_refused),
