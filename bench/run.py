@@ -24,6 +24,7 @@ import time
 
 from attach import measure_attach
 from daemon import measure_dormant, measure_dump, measure_dump_at_max
+from heaps import measure_heaps
 from report import measure_report
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -371,7 +372,7 @@ def main():
         "machine": machine(), "runs": RUNS, "programs": all_figures, "micro": measure_micro(),
         "daemon": measure_daemon(), "ledger": measure_ledger(), "report": measure_report(),
         "dump": measure_dump(), "dump_at_max": measure_dump_at_max(), "dormant": measure_dormant(),
-        "attach": measure_attach(),
+        "attach": measure_attach(), "heaps": measure_heaps(),
     }
     from write_performance import write_page
 

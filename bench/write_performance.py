@@ -3,6 +3,7 @@
 import os
 
 from attach import table_of_attaching
+from heaps import table_of_heaps
 from run import ROOT, geometric_mean
 
 PAGE = """# What profiling costs
@@ -46,6 +47,13 @@ How long the threads of a process stand while it is attached to and let go, by t
 allocating, medians of seven attachments by `bench/attach.py`.
 
 {attach}
+
+## Heaps of one's own
+
+`bench/heaps.py`: nanoseconds of the thread's CPU time for a call in a loop (the loop alone: {loop:.1f}), least of seven passes, median of
+five runs. A heap that is not profiled costs what the second and third columns have.
+
+{heaps}
 """
 
 
@@ -121,6 +129,18 @@ def aim_rows(figures, ratios, extra):
     for way, what in (("table", "as a table"), ("tree", "as a tree"), ("json", "as JSON")):
         row(f"heap_profile report, two dumps of 100,000 callsites, {what}, wall", "1 s",
             verdict(figures["report"][way][0], 1, "s"), "bench/report.py")
+    heaps = figures["heaps"]
+    for kind, name in (("report", "AHeapProfile_reportAllocation"), ("free", "AHeapProfile_reportFree")):
+        states = heaps[kind]
+        row(f"{name}, nobody profiles, beyond a call that does nothing", "a load and a branch",
+            f"{states['idle'] - states['noop']:.1f} ns", "bench/heaps.py")
+        row(f"{name}, profiled and not sampled, the same", "2 ns",
+            verdict(states["unsampled"] - states["noop"], 2, "ns", "{:.1f}"), "bench/heaps.py")
+    for state, when in (("idle", "nobody profiles"), ("unsampled", "profiled")):
+        row(f"a scope (`HEAP_PROFILE_SCOPE`), {when}", "2 ns",
+            verdict(heaps["scope"][state], 2, "ns", "{:.1f}"), "bench/heaps.py")
+    row("a sampled report with 16 frames and those of its program, and its free", "300 ns",
+        verdict(heaps["deep16"]["sampled"], 300, "ns", "{:.0f}"), "bench/heaps.py")
     return "\n".join(rows)
 
 
@@ -157,6 +177,7 @@ def write_page(figures, ratios, programs):
         programs=programs,
         against=", ".join(f"{name} {share:.2f}" for name, share in extra[0].items()),
         attach=table_of_attaching(figures["attach"]),
+        heaps=table_of_heaps(figures["heaps"]), loop=figures["heaps"]["empty"]["noop"],
         micro="\n".join(f"| {what} | {a:.1f} | {b:.1f} |" for what, a, b in rows),
     )
     with open(path, "w") as file:
