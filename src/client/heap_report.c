@@ -9,7 +9,6 @@
 #include "client/context.h"
 #include "client/forward.h"
 #include "client/heaps.h"
-#include "client/invitation.h"
 #include "client/sample.h"
 #include "client/session.h"
 #include "client/thread_slot.h"
@@ -32,19 +31,13 @@ static inline uint32_t heap_word(uint32_t id)
                                        : (uint32_t)HEAP_IDLE;
 }
 
-/* Whether a process whose heap is not profiled should look why not. */
-static inline bool is_to_look(void)
-{
-    return unlikely(load_relaxed(&client.live->state) == CLIENT_NEW) || invitation_is_new();
-}
-
 /* Whether a report is done with: the heap is not profiled, or it is and nothing was sampled. */
 static inline __attribute__((always_inline)) bool is_done(uint32_t id, uint64_t allocation,
                                                           uint64_t size)
 {
     uint32_t word = heap_word(id);
     if (likely(word == HEAP_IDLE))
-        return likely(!is_to_look());
+        return likely(!heaps_are_to_look());
     if (unlikely(word != HEAP_COUNTS))
         return false;
     struct ring_thread *line = heap_line_known(id);
@@ -72,7 +65,7 @@ EXPORT_HOT bool HeapProfile_reportAllocationOfType(uint32_t id, uint64_t allocat
 EXPORT bool AHeapProfile_reportSample(uint32_t id, uint64_t allocation, uint64_t size)
 {
     FORWARD(report_sample, id, allocation, size);
-    if (likely(heap_word(id) == HEAP_IDLE) && likely(!is_to_look()))
+    if (likely(heap_word(id) == HEAP_IDLE) && likely(!heaps_are_to_look()))
         return false;
     return entry_report_sample(id, allocation, size, NULL);
 }
@@ -90,25 +83,6 @@ EXPORT_HOT void AHeapProfile_reportFree(uint32_t id, uint64_t allocation)
 
 /* --- slow --- */
 
-/* What the word asks for. Whether the heap counts. */
-static bool look_at_word(struct ring_thread *thread, uint32_t id)
-{
-    uint32_t word = load_acquire(&client.live->heap_words[id]);
-    if (word == HEAP_COUNTS)
-        return client_state() == CLIENT_ACTIVE;
-    if (word != HEAP_LOOKS)
-        return false;
-    uint32_t state = client_state(), looks = HEAP_LOOKS;
-    /* Several threads may announce it at once: all of them count. */
-    if (state == CLIENT_ACTIVE)
-        return heap_announce(thread, id) &&
-               (cas_acq_rel(&client.live->heap_words[id], &looks, HEAP_COUNTS) ||
-                looks == HEAP_COUNTS);
-    if (state == CLIENT_DORMANT || state == CLIENT_ENDED)
-        cas_acq_rel(&client.live->heap_words[id], &looks, HEAP_IDLE);
-    return false;
-}
-
 /* An id that is live no more. The line says how far the thread is in this heap. */
 static void account_free(struct ring_thread *thread, uint32_t id, uint64_t allocation)
 {
@@ -122,7 +96,7 @@ static bool account_allocation(uint32_t id, uint64_t allocation, uint64_t size, 
                                uint32_t flags, const struct unwind_registers *caller)
 {
     struct ring_thread *thread = thread_slot_get();
-    if (thread == NULL || !look_at_word(thread, id))
+    if (thread == NULL || !heap_look(thread, id))
         return false;
     struct AHeapInfo *heap = &heaps[id];
     account_free(thread, id, allocation);

@@ -117,15 +117,24 @@ struct ring_thread *heap_line_get(struct ring_thread *thread, uint32_t id)
 
 /* --- what the session wants --- */
 
-static uint64_t wanted_interval(const char *name)
+/* What the session says of heaps of this name; NULL: nothing. */
+static const struct ring_heap_rule *find_rule(const char *name)
 {
     const struct ring_heaps *wanted = client.wanted_heaps;
     uint32_t count = wanted->count < RING_HEAPS_MAX ? wanted->count : RING_HEAPS_MAX;
     for (uint32_t i = 0; i < count; i++) {
         if (strncmp(wanted->rules[i].name, name, RING_HEAP_NAME_BYTES) == 0)
-            return wanted->rules[i].interval_bytes;
+            return &wanted->rules[i];
     }
-    return wanted->other_interval_bytes;
+    return NULL;
+}
+
+static uint64_t wanted_interval(const struct AHeapInfo *heap)
+{
+    const struct ring_heap_rule *rule = find_rule(heap->name);
+    if (heap->of_ranges) /* all of it or nothing, and asked for by its name */
+        return rule != NULL && rule->interval_bytes != 0 ? 1 : 0;
+    return rule != NULL ? rule->interval_bytes : client.wanted_heaps->other_interval_bytes;
 }
 
 /* The number of an interval; HEAP_INTERVALS_MAX: there are too many. */
@@ -156,10 +165,11 @@ static void begin_heap(uint32_t id)
     struct AHeapInfo *heap = &heaps[id];
     if (add_ordered(&client.live->heap_begun[id], 1) != 0)
         return;
-    uint64_t interval = wanted_interval(heap->name);
+    uint64_t interval = wanted_interval(heap);
     uint32_t number = interval != 0 ? number_interval(interval) : HEAP_INTERVALS_MAX;
     heap->rule = (struct sampler_rule){0};
-    if (number == HEAP_INTERVALS_MAX || live_set_init_small(&heap->live, interval) != 0)
+    if (number == HEAP_INTERVALS_MAX ||
+        (!heap->of_ranges && live_set_init_small(&heap->live, interval) != 0))
         return;
     heap->rule = (struct sampler_rule){interval, sampling_certain_bytes(interval)};
     heap->interval_index = HEAP_INTERVALS_FIRST + number;
@@ -172,8 +182,33 @@ static uint32_t heaps_end_id(void)
     return load_acquire(&heaps_described) + 1;
 }
 
+#ifdef HEAPPROFD_NO_HOOKS
+
+static void describe_mmap(void) {}
+
+#else
+
+HIDDEN uint32_t heaps_mmap;
+
+/* It takes an id of the program's only where a session wants it. */
+static void describe_mmap(void)
+{
+    const struct ring_heap_rule *rule = find_rule(HEAPS_MMAP_NAME);
+    if (heaps_mmap != 0 || rule == NULL || rule->interval_bytes == 0 || heaps_init() != 0)
+        return;
+    struct AHeapInfo *heap = AHeapInfo_create(HEAPS_MMAP_NAME);
+    if (heap == NULL)
+        return;
+    heap->of_ranges = 1;
+    store_ordered(&heap->stage, HEAP_REGISTERED);
+    store_release(&heaps_mmap, (uint32_t)(heap - heaps));
+}
+
+#endif
+
 void heaps_begin(void)
 {
+    describe_mmap();
     for (uint32_t id = 1; id < heaps_end_id(); id++) {
         if (load_ordered(&heaps[id].stage) == HEAP_REGISTERED)
             begin_heap(id);
@@ -233,6 +268,24 @@ bool heap_announce(struct ring_thread *thread, uint32_t id)
     record->interval = heap->interval_index;
     memcpy(record->name, heap->name, sizeof(record->name));
     return ring_writer_commit_of_heap(thread, record, RECORD_HEAP, (uint8_t)id);
+}
+
+bool heap_look(struct ring_thread *thread, uint32_t id)
+{
+    uint32_t word = load_acquire(&client.live->heap_words[id]);
+    if (word == HEAP_COUNTS)
+        return client_state() == CLIENT_ACTIVE;
+    if (word != HEAP_LOOKS)
+        return false;
+    uint32_t state = client_state(), looks = HEAP_LOOKS;
+    /* Several threads may announce it at once: all of them count. */
+    if (state == CLIENT_ACTIVE)
+        return heap_announce(thread, id) &&
+               (cas_acq_rel(&client.live->heap_words[id], &looks, HEAP_COUNTS) ||
+                looks == HEAP_COUNTS);
+    if (state == CLIENT_DORMANT || state == CLIENT_ENDED)
+        cas_acq_rel(&client.live->heap_words[id], &looks, HEAP_IDLE);
+    return false;
 }
 
 /* --- telling --- */

@@ -10,6 +10,7 @@
 
 #include "client/client.h"
 #include "client/heap_words.h"
+#include "client/invitation.h"
 #include "client/live_set.h"
 #include "client/sampler.h"
 #include "heap_profile.h"
@@ -21,9 +22,10 @@ struct AHeapInfo {
     struct live_set live;
     struct sampler_rule rule; /* of the session; interval 0: not wanted */
     uint32_t interval_index;
-    uint32_t stage;   /* enum heap_stage */
-    uint32_t telling; /* 1 while a thread is in a callback, or about to be */
-    uint32_t told;    /* 1: the last callback was the enabled one */
+    uint32_t stage;     /* enum heap_stage */
+    uint32_t telling;   /* 1 while a thread is in a callback, or about to be */
+    uint32_t told;      /* 1: the last callback was the enabled one */
+    uint32_t of_ranges; /* 1: of memory that the program maps itself; it has no live ids */
     AHeapProfileEnabledCallback enabled;
     AHeapProfileDisabledCallback disabled;
     void *enabled_data, *disabled_data;
@@ -31,6 +33,11 @@ struct AHeapInfo {
 };
 
 extern HIDDEN struct AHeapInfo heaps[RING_HEAPS_MAX];
+
+/* What the program maps itself (client/ranges.h): the preload library's own heap. Its id; 0: no
+ * session has wanted it yet. */
+#define HEAPS_MMAP_NAME "libc.mmap"
+extern HIDDEN uint32_t heaps_mmap;
 
 /* Maps what the heaps' lines are found by; 0 or -ENOMEM. Idempotent. */
 int heaps_init(void);
@@ -47,6 +54,15 @@ void heaps_after_fork(void);
 
 /* Sends what the daemon must know of a heap before its first sample. */
 bool heap_announce(struct ring_thread *thread, uint32_t id);
+
+/* What the heap's word asks of a thread that is inside. Whether the heap counts. */
+bool heap_look(struct ring_thread *thread, uint32_t id);
+
+/* Whether a process whose heap is not profiled should look why not. */
+static inline bool heaps_are_to_look(void)
+{
+    return unlikely(load_relaxed(&client.live->state) == CLIENT_NEW) || invitation_is_new();
+}
 
 /* Numbers of lines by slot and heap, plus one; 0: none yet. */
 extern HIDDEN uint32_t (*heap_line_numbers)[RING_HEAPS_MAX];

@@ -109,7 +109,7 @@ static void scratch_give(struct scratch *scratch)
     store_release(&scratch->busy, 0);
 }
 
-static uint32_t time_since_start_ms(void)
+uint32_t sample_time_ms(void)
 {
     uint64_t now = clock_now_ms();
     return now > client.start_ms ? (uint32_t)(now - client.start_ms) : 0;
@@ -198,7 +198,7 @@ static bool send_stack(struct ring_thread *thread, const struct unwind_walk *wal
 /* Tells the daemon that addresses may have come to mean other modules. */
 static void announce_generation(struct ring_thread *thread)
 {
-    uint32_t now_ms = time_since_start_ms();
+    uint32_t now_ms = sample_time_ms();
     uint32_t checked = load_relaxed(&client.live->modules_checked_ms);
     if (now_ms - checked >= MODULES_CHECK_MS &&
         cas_relaxed(&client.live->modules_checked_ms, &checked, now_ms))
@@ -274,7 +274,7 @@ static bool commit_sample(struct ring_thread *thread, const struct sample *sampl
     record->alloc.address = sample->address;
     record->alloc.size = sample->size;
     record->alloc.stack = stack;
-    record->alloc.time_ms = time_since_start_ms();
+    record->alloc.time_ms = sample_time_ms();
     record->alloc.ordinal = sample->ordinal;
     record->alloc.interval = sample->interval;
     record->alloc.flags = flags;
@@ -291,19 +291,21 @@ bool sample_record(struct ring_thread *thread, const struct sample *sample,
                    const struct unwind_registers *caller)
 {
     /* They come while the stack is walked. */
-    live_set_prefetch(sample->live, sample->address);
+    if (sample->live != NULL)
+        live_set_prefetch(sample->live, sample->address);
     ring_writer_prefetch(thread);
 
     record_thread(thread);
     uint64_t stack = record_stack(thread, caller);
     uint32_t flags = sample->flags;
-    if (!live_set_insert(sample->live, sample->address)) {
+    if (sample->live != NULL && !live_set_insert(sample->live, sample->address)) {
         add_relaxed(&client.control->lost[RING_LOST_LIVE_SET], 1);
         flags |= RECORD_ALLOC_LOST_FREE;
     }
     if (likely(commit_sample(thread, sample, flags, stack)))
         return true;
-    live_set_remove(sample->live, sample->address);
+    if (sample->live != NULL)
+        live_set_remove(sample->live, sample->address);
     bool ended = client_state() != CLIENT_ACTIVE;
     /* What comes after the session's end is not lost. */
     if (load_relaxed(&client.control->stopping) == 0)
@@ -358,16 +360,21 @@ void sample_allocation(const void *memory, size_t size, const struct unwind_regi
 
 /* --- frees --- */
 
-bool sample_record_free(struct ring_thread *thread, uint8_t heap, uint64_t address,
-                        uint32_t ordinal)
+void sample_introduce(struct ring_thread *thread)
 {
     if (unlikely(thread->samples == 0))
         record_thread(thread);
+}
+
+bool sample_record_free(struct ring_thread *thread, uint8_t heap, uint64_t address,
+                        uint32_t ordinal)
+{
+    sample_introduce(thread);
     struct record_free *record = ring_writer_reserve(thread, sizeof(*record));
     if (record == NULL)
         return false;
     record->address = address;
-    record->time_ms = time_since_start_ms();
+    record->time_ms = sample_time_ms();
     record->ordinal = ordinal;
     ring_writer_commit_of_heap(thread, record, RECORD_FREE, heap);
     return true;

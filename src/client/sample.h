@@ -28,13 +28,19 @@ struct sample {
     uint32_t flags;    /* enum record_alloc_flag */
     uint32_t ordinal;  /* of the thread's calls in this heap */
     uint8_t heap;
-    struct live_set *live; /* the heap's */
+    struct live_set *live; /* the heap's; NULL: of a range, whose UNMAPs are sent unasked */
     const char *type;      /* NULL: of none */
 };
 
 /* Records it with its stack, by a thread that is inside. False: it is lost, and counted so. */
 bool sample_record(struct ring_thread *thread, const struct sample *sample,
                    const struct unwind_registers *caller);
+
+/* When a record is sent: milliseconds since the session's start. */
+uint32_t sample_time_ms(void);
+
+/* Sees to it that the daemon knows which thread a record is of. */
+void sample_introduce(struct ring_thread *thread);
 
 /* Records that a live sample of a heap is free. False: that cannot be said any more. */
 bool sample_record_free(struct ring_thread *thread, uint8_t heap, uint64_t address,

@@ -1,0 +1,12 @@
+/* The entries of what programs map themselves. */
+#include "hook_entry.inc"
+
+    .text
+    HOOK_ENTRY mmap, x6
+    HOOK_ENTRY mmap64, x6
+    HOOK_ENTRY mremap, x5
+    HOOK_ENTRY munmap, x2
+    HOOK_ENTRY brk, x1
+    HOOK_ENTRY sbrk, x1
+
+    .section .note.GNU-stack, "", %progbits

@@ -1,0 +1,12 @@
+/* The entries of what programs map themselves. */
+#include "hook_entry.inc"
+
+    .text
+    HOOK_ENTRY mmap, stack
+    HOOK_ENTRY mmap64, stack
+    HOOK_ENTRY mremap, %r9
+    HOOK_ENTRY munmap, %rdx
+    HOOK_ENTRY brk, %rsi
+    HOOK_ENTRY sbrk, %rsi
+
+    .section .note.GNU-stack, "", @progbits
