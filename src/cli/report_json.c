@@ -213,8 +213,10 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
             status->hit_guardrail ? "true" : "false", status->client_error);
     json_print_string(out, status->remark != NULL ? status->remark : "");
     print_lost(out, status);
-    fprintf(out, ",\"other_types\":%" PRIu64 ",\"other_contexts\":%" PRIu64, status->other_types,
-            status->other_contexts);
+    fprintf(out,
+            ",\"weighed_samples\":%" PRIu64 ",\"other_types\":%" PRIu64
+            ",\"other_contexts\":%" PRIu64,
+            status->weighed_samples, status->other_types, status->other_contexts);
     struct rollup_values total = {.figures = dump->total};
     for (size_t i = 0; i < dump->sample_count; i++) {
         total.peak_bytes += dump->samples[i].peak_bytes;

@@ -574,6 +574,7 @@ static void fill_heap(const struct dump *dump, size_t index, struct trace_heap_d
     filled->first_interval_bytes =
         index == 0 ? snapshot->first_interval_bytes : heap->interval_bytes;
     filled->heap_samples = heap->samples;
+    filled->weighed_samples = heap->weighed_samples;
     filled->other_types = dump->other_types;
     filled->other_contexts = dump->other_contexts;
     filled->peak_live_bytes = heap->peak_bytes;

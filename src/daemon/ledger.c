@@ -318,9 +318,11 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
 {
     uint64_t key = event->address;
     /* malloc gives no address 0; other heaps may have any number. */
-    if ((event->heap == 0 && key == 0) || event->interval >= LEDGER_INTERVALS_MAX ||
-        ledger->intervals[interval_of(event)] == 0)
+    if ((event->heap == 0 && key == 0) || event->interval >= LEDGER_INTERVALS_MAX)
         return -EBADMSG;
+    if (unlikely(ledger->intervals[interval_of(event)] == 0))
+        /* A client that is not to sample malloc draws by a huge interval: one sample in ages. */
+        return event->heap == 0 && ledger->intervals[0] == 0 ? 0 : -EBADMSG;
     if (unlikely(event->flags & RECORD_ALLOC_RANGE))
         return apply_range(ledger, event, index);
     struct live_table *live = live_of(ledger, event->heap);
@@ -383,9 +385,11 @@ static int apply_free(struct ledger *ledger, const struct heap_event *event)
     slot->freed_size = live_table_size(live, sample->size);
     live_table_size_release(live, sample->size);
     slot->freed_time_ms = event->time_ms;
-    slot->freed_temporary = sample->ordinal == event->ordinal &&
-                            slot->thread != LEDGER_THREAD_OTHERS &&
-                            ledger->figures.items[sample->figures].thread == slot->thread;
+    const struct ledger_figures *figures = &ledger->figures.items[sample->figures];
+    /* What the program samples by itself is not counted in ordinals. */
+    slot->freed_temporary =
+        sample->ordinal == event->ordinal && slot->thread != LEDGER_THREAD_OTHERS &&
+        figures->thread == slot->thread && figures->interval != LEDGER_INTERVAL_NONE;
     figures_add_freed(ledger, sample, slot->freed_size, slot->freed_time_ms, slot->freed_temporary,
                       1);
     return 0;

@@ -361,6 +361,8 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         .heap_name = target->superseded ? program : NULL,
         .timestamp_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE),
         .start_timestamp_ns = target->start_ms * UINT64_C(1000000),
+        .interval_bytes = target->config->sampling_interval_bytes,
+        .first_interval_bytes = target->config->sampling_interval_bytes,
         .from_startup = target->origin == HANDSHAKE_STARTUP,
         .disconnected = end->running == false,
         .buffer_overran = totals->client_state == RING_CLIENT_OVERRAN,

@@ -390,6 +390,9 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
     case HEAD(OTHER_TYPES):
         status->other_types = value;
         break;
+    case HEAD(WEIGHED_SAMPLES):
+        status->weighed_samples = value;
+        break;
     case HEAD(OTHER_CONTEXTS):
         status->other_contexts = value;
         break;

@@ -116,6 +116,11 @@ static int check_names_and_heaps(const struct heap_config *config, struct error 
             return error_set(error, -EINVAL,
                              "the sampling interval of heap %s is too large: give less than 2^63",
                              config->heaps[i]);
+        if (strcmp(config->heaps[i], HEAP_CONFIG_MMAP) == 0 &&
+            config->heap_sampling_intervals[i] != 1)
+            return error_set(error, -EINVAL,
+                             "the heap " HEAP_CONFIG_MMAP " is recorded in full: give it the "
+                             "sampling interval 1");
     }
     if (!wants_any_heap(config))
         return error_set(error, -EINVAL,
@@ -179,13 +184,15 @@ uint64_t heap_config_interval_of(const struct heap_config *config, const char *n
 {
     if (!heap_config_wants_heap(config, name))
         return 0;
+    if (strcmp(name, HEAP_CONFIG_MMAP) == 0)
+        return 1;
     for (size_t i = 0; i < config->heap_sampling_interval_count && config->heaps != NULL &&
                        config->heaps[i] != NULL;
          i++) {
         if (strcmp(config->heaps[i], name) == 0)
             return config->heap_sampling_intervals[i];
     }
-    return strcmp(name, HEAP_CONFIG_MMAP) == 0 ? 1 : config->sampling_interval_bytes;
+    return config->sampling_interval_bytes;
 }
 
 int heap_config_check_targets(const struct heap_config *config, struct error *error)

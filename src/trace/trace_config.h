@@ -12,7 +12,7 @@
 #include "util/error.h"
 
 /* The heap that every process has, and that of what a program maps itself: it is wanted only where
- * it is named, and then in full unless an interval is given. */
+ * it is named, and then in full. */
 #define HEAP_CONFIG_MALLOC "libc.malloc"
 #define HEAP_CONFIG_MMAP "libc.mmap"
 

@@ -146,6 +146,7 @@ struct trace_heap_dump {
     const char *remark;
     /* Samples whose types, or contexts, were too many to be told apart. */
     uint64_t other_types, other_contexts;
+    uint64_t weighed_samples; /* of heap_samples: drawn by the program itself */
 };
 
 /* begin, any number of samples, end. The writer splits into packets. */

@@ -88,7 +88,7 @@ static void test_mappings_must_be_asked_for(void **state)
     (void)state;
     expect("heaps: [\"libc.mmap\"]", 0, 0, 0, 1);
     expect("heaps: [\"libc.mmap\"] all_heaps: true", 4096, 4096, 4096, 1);
-    expect("heaps: [\"libc.mmap\"] heap_sampling_intervals: [65536]", 0, 0, 0, 65536);
+    expect("heaps: [\"libc.mmap\", \"pool\"] heap_sampling_intervals: [1, 5]", 0, 5, 0, 1);
     expect("heaps: [\"libc.mmap\"] all_heaps: true exclude_heaps: \"libc.mmap\"", 4096, 4096, 4096,
            0);
 }
@@ -110,6 +110,7 @@ static void test_what_makes_no_sense_is_refused(void **state)
     expect_refused("heaps: \"pool\" exclude_heaps: \"pool\"", "no heap is left");
     expect_refused("heaps: \"pool\" heap_sampling_intervals: [1, 2]", "2 heap_sampling_intervals");
     expect_refused("heaps: \"pool\" heap_sampling_intervals: 0", "heap pool is 0");
+    expect_refused("heaps: \"libc.mmap\" heap_sampling_intervals: 4096", "in full");
     expect_refused("exclude_heaps: \"\"", "heap name");
     expect_refused("heaps: \"a2345678901234567890123456789012345678901234567890123456789012345\"",
                    "heap name");

@@ -470,6 +470,8 @@ static struct trace_figures heap_sums(const struct ledger *ledger, uint8_t heap)
         sum.allocated_count += part.sums.allocated_count;
         sum.freed_bytes += part.sums.freed_bytes;
         sum.freed_count += part.sums.freed_count;
+        sum.allocated_bytes_variance += part.sums.allocated_bytes_variance;
+        sum.temporary_count += part.sums.temporary_count;
     }
     return sum;
 }
@@ -529,6 +531,7 @@ static void test_samples_of_the_program_stand_for_themselves(void **state)
     assert_int_equal(0, ledger_interval(ledger, OF_HEAPS, 1 << 20));
     struct heap_event event = in_heap(alloc_event(0, 50, 1), 1);
     event.flags = RECORD_ALLOC_WEIGHED;
+    event.ordinal = 77;
     apply(ledger, event);
     event.address = 1;
     apply(ledger, event);
@@ -536,6 +539,7 @@ static void test_samples_of_the_program_stand_for_themselves(void **state)
     struct trace_figures sums = heap_sums(ledger, 1);
     assert_true(sums.allocated_bytes == 100 && sums.allocated_count == 2);
     assert_true(sums.freed_bytes == 50 && sums.allocated_bytes_variance == 0);
+    assert_true(sums.temporary_count == 0);
     size_t count;
     assert_int_equal(2, ledger_heaps(ledger, &count)[1].weighed_samples);
     ledger_close(ledger);
@@ -548,9 +552,12 @@ static void test_no_address_is_none_of_malloc(void **state)
     struct heap_event event = alloc_event(0, 8, 1);
     assert_int_equal(-EBADMSG, ledger_events(ledger, &event, 1));
     ledger_close(ledger);
-    /* Nor is anything where malloc is not profiled. */
+    /* Where malloc is not profiled its samples do not count, and are no damage. */
     ledger = open_ledger(0);
-    event = alloc_event(16, 8, 1);
+    apply(ledger, alloc_event(16, 8, 1));
+    apply(ledger, free_event(16));
+    assert_int_equal(0, ledger_figures_count(ledger));
+    event = in_heap(alloc_event(16, 8, 1), 1);
     assert_int_equal(-EBADMSG, ledger_events(ledger, &event, 1));
     ledger_close(ledger);
 }

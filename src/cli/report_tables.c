@@ -1,0 +1,424 @@
+/* See report_tables.h. */
+#include "cli/report_tables.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/ring.h"
+
+#define STACK_FRAMES 4      /* callers shown beside a callsite's function */
+#define TREE_SHARE_MIN 0.01 /* subtrees below it are summed up */
+#define TREE_DEPTH_MAX 400
+
+#define BOLD "\033[1m"
+#define PLAIN "\033[0m"
+
+struct line {
+    uint32_t index; /* of a sample, or of a rollup row */
+    double rank;
+};
+
+bool printer_is_partial(const struct printer *printer)
+{
+    const struct trace_heap_dump *status = &printer->heap->status;
+    return printer->dump->incomplete || status->buffer_overran || status->buffer_corrupted ||
+           status->hit_guardrail || status->client_error != 0 || status->unsent_bytes_of_ring > 0 ||
+           status->lost[RING_LOST_OVERRUN] > 0 || status->lost[RING_LOST_REENTRANT] > 0 ||
+           status->lost[RING_LOST_NO_THREAD_SLOT] > 0;
+}
+
+bool printer_is_exact(const struct printer *printer)
+{
+    return printer->heap->interval_bytes == 1 && !printer_is_partial(printer);
+}
+
+struct words printer_margin(const struct printer *printer, const struct report_figure *figure,
+                            bool counts)
+{
+    struct words text;
+    if (printer->heap->interval_bytes == 1) {
+        snprintf(text.bytes, sizeof(text.bytes), printer_is_exact(printer) ? "exact" : "partial");
+        return text;
+    }
+    struct profile_interval interval = report_interval_of(figure, counts, printer->heap);
+    double estimate = counts ? figure->count : figure->bytes;
+    double below = estimate - interval.low, above = interval.high - estimate;
+    struct words first = counts ? words_of_count(below) : words_of_bytes(below);
+    struct words second = counts ? words_of_count(above) : words_of_bytes(above);
+    if (above <= 1.25 * below && below <= above)
+        snprintf(text.bytes, sizeof(text.bytes), "± %.26s", second.bytes);
+    else
+        snprintf(text.bytes, sizeof(text.bytes), "-%.12s +%.12s", first.bytes, second.bytes);
+    return text;
+}
+
+static bool view_counts(enum report_view view)
+{
+    return view == REPORT_OBJECTS || view == REPORT_ALLOC_OBJECTS;
+}
+
+const char *printer_view_title(enum report_view view)
+{
+    static const char *const titles[REPORT_VIEWS] = {
+        [REPORT_SPACE] = "Bytes live",
+        [REPORT_OBJECTS] = "Allocations live",
+        [REPORT_ALLOC_SPACE] = "Bytes ever allocated",
+        [REPORT_ALLOC_OBJECTS] = "Allocations ever made",
+        [REPORT_MAX] = "Bytes live at the peak",
+    };
+    return titles[view];
+}
+
+void printer_title(const struct printer *printer, const char *title)
+{
+    fputs(printer->options->colours ? "\n" BOLD : "\n", printer->out);
+    words_print(printer->out, title, PRINTER_COMMAND_WIDTH);
+    fputs(printer->options->colours ? PLAIN "\n" : "\n", printer->out);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* A frame's name, or its address in its module. */
+static void print_frame(const struct printer *printer, uint32_t index, size_t width)
+{
+    const struct profile_frame *frame = &printer->profile->frames[index];
+    const char *module = frame->mapping != PROFILE_NONE
+                             ? base_name(printer->profile->mappings[frame->mapping].path)
+                             : "unknown code";
+    if (frame->name[0] == '\0') {
+        fprintf(printer->out, "0x%" PRIx64 " @ ", frame->rel_pc);
+        words_print(printer->out, module, PRINTER_MODULE_WIDTH);
+    } else {
+        words_print(printer->out, frame->name, width);
+    }
+}
+
+static void print_module(const struct printer *printer, uint32_t index)
+{
+    const struct profile_frame *frame = &printer->profile->frames[index];
+    if (frame->mapping == PROFILE_NONE || frame->name[0] == '\0')
+        return;
+    fputs(" [", printer->out);
+    words_print(printer->out, base_name(printer->profile->mappings[frame->mapping].path),
+                PRINTER_MODULE_WIDTH);
+    fputc(']', printer->out);
+}
+
+/* --- tables --- */
+
+static int compare_lines(const void *a, const void *b)
+{
+    const struct line *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? 1 : -1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* One line's figures. */
+static void print_figures(const struct printer *printer, const struct report_figure *figure,
+                          double total, enum report_view view)
+{
+    bool counts = view_counts(view);
+    double rank = report_rank(figure, view);
+    struct words value = counts ? words_of_count(figure->count) : words_of_bytes(figure->bytes);
+    struct words margin = printer_margin(printer, figure, counts);
+    struct words other = counts ? words_of_bytes(figure->bytes) : words_of_count(figure->count);
+    /* The ± sign is two bytes wide and one column. */
+    int margin_width = strncmp(margin.bytes, "±", strlen("±")) == 0 ? 20 : 19;
+    fprintf(printer->out, "%10s %5.1f%% %-*s %10s %9s  ", value.bytes,
+            total > 0 ? 100 * rank / total : 0, margin_width, margin.bytes, other.bytes,
+            figure->count >= 0.5 ? words_of_bytes(figure->bytes / figure->count).bytes : "-");
+}
+
+static void print_columns(const struct printer *printer, enum report_view view, const char *what)
+{
+    bool counts = view_counts(view);
+    fprintf(printer->out, "%10s %6s %-19s %10s %9s  %s\n", counts ? "count" : "bytes", "share",
+            "95 %", counts ? "bytes" : "count", "mean", what);
+}
+
+/* The function that a callsite is charged to, behind the allocator's own entrances,
+ * and the callers behind it. */
+static void print_callsite(const struct printer *printer, uint32_t callsite)
+{
+    const struct profile *profile = printer->profile;
+    uint32_t at = callsite;
+    while (report_is_allocator_frame(profile->frames[profile->callsites[at].frame].name) &&
+           profile->callsites[at].parent != PROFILE_NONE)
+        at = profile->callsites[at].parent;
+    print_frame(printer, profile->callsites[at].frame, 60);
+    print_module(printer, profile->callsites[at].frame);
+    if (printer->options->stacks) {
+        fputc('\n', printer->out);
+        for (at = callsite; at != PROFILE_NONE; at = profile->callsites[at].parent) {
+            fputs("              ", printer->out);
+            print_frame(printer, profile->callsites[at].frame, 200);
+            print_module(printer, profile->callsites[at].frame);
+            fputc('\n', printer->out);
+        }
+        return;
+    }
+    at = profile->callsites[at].parent;
+    for (int i = 0; i < STACK_FRAMES && at != PROFILE_NONE; i++) {
+        fputs(" < ", printer->out);
+        print_frame(printer, profile->callsites[at].frame, 40);
+        at = profile->callsites[at].parent;
+    }
+    fputs(at != PROFILE_NONE ? " < ...\n" : "\n", printer->out);
+}
+
+/* The callsites that rank highest; how a callsite ranks is the caller's. */
+static void print_callsites(const struct printer *printer, struct line *lines, size_t count,
+                            double total, enum report_view view, size_t top)
+{
+    qsort(lines, count, sizeof(*lines), compare_lines);
+    size_t shown = top == 0 || top > count ? count : top;
+    print_columns(printer, view, "function < its callers");
+    for (size_t i = 0; i < shown; i++) {
+        const struct profile_sample *sample = &printer->dump->samples[lines[i].index];
+        struct rollup_values values = rollup_values_of(sample);
+        struct report_figure figure = report_figure_of(&values, view);
+        print_figures(printer, &figure, total, view);
+        print_callsite(printer, sample->callsite);
+    }
+    if (shown < count)
+        fprintf(printer->out, "%10s        (%s more callsites; --top 0 shows all)\n", "...",
+                words_of_count((double)(count - shown)).bytes);
+}
+
+void printer_callsites(const struct printer *printer, enum report_view view, size_t top,
+                       const char *title)
+{
+    const struct profile_dump *dump = printer->dump;
+    struct line *lines = calloc(dump->sample_count + 1, sizeof(*lines));
+    if (lines == NULL)
+        return;
+    size_t count = 0;
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        struct rollup_values values = rollup_values_of(&dump->samples[i]);
+        struct report_figure figure = report_figure_of(&values, view);
+        double rank = report_rank(&figure, view);
+        if (rank >= 0.5)
+            lines[count++] = (struct line){(uint32_t)i, rank};
+    }
+    struct report_figure total = report_total_of(dump, view);
+    printer_title(printer, title);
+    if (count == 0)
+        fputs("  nothing\n", printer->out);
+    else
+        print_callsites(printer, lines, count, report_rank(&total, view), view, top);
+    free(lines);
+}
+
+void printer_temporary(const struct printer *printer)
+{
+    const struct profile_dump *dump = printer->dump;
+    const struct trace_figures *all = &dump->total;
+    struct line *lines = calloc(dump->sample_count + 1, sizeof(*lines));
+    size_t count = 0;
+    for (size_t i = 0; lines != NULL && i < dump->sample_count; i++)
+        if (dump->samples[i].figures.temporary_count >= 0.5)
+            lines[count++] = (struct line){(uint32_t)i, dump->samples[i].figures.temporary_count};
+    if (count > 0) {
+        qsort(lines, count, sizeof(*lines), compare_lines);
+        printer_title(printer, "Temporary allocations");
+        fprintf(printer->out,
+                "  %.1f %% of all allocations were freed by their thread before it allocated "
+                "again\n%10s %6s %10s %9s  %s\n",
+                100 * all->temporary_count / fmax(all->allocated_count, 1), "count", "share",
+                "bytes", "mean", "function < its callers");
+    }
+    for (size_t i = 0; i < count && i < PRINTER_SECTION_LINES; i++) {
+        const struct profile_sample *sample = &dump->samples[lines[i].index];
+        const struct trace_figures *figures = &sample->figures;
+        fprintf(printer->out, "%10s %5.1f%% %10s %9s  ",
+                words_of_count(figures->temporary_count).bytes,
+                100 * figures->temporary_count / fmax(figures->allocated_count, 1),
+                words_of_bytes(figures->temporary_bytes).bytes,
+                words_of_bytes(figures->temporary_bytes / figures->temporary_count).bytes);
+        print_callsite(printer, sample->callsite);
+    }
+    free(lines);
+}
+
+void printer_rollup(const struct printer *printer, enum rollup_key key, const char *title)
+{
+    enum report_view view = printer->options->view;
+    struct rollup *rollup = rollup_new(printer->profile, printer->dump, key);
+    struct line *lines = rollup != NULL ? calloc(rollup->row_count + 1, sizeof(*lines)) : NULL;
+    if (lines == NULL) {
+        rollup_free(rollup);
+        return;
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < rollup->row_count; i++) {
+        const struct rollup_row *row = &rollup->rows[i];
+        struct report_figure figure =
+            report_figure_of(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
+        double rank = report_rank(&figure, view);
+        if (rank >= 0.5)
+            lines[count++] = (struct line){(uint32_t)i, rank};
+    }
+    qsort(lines, count, sizeof(*lines), compare_lines);
+    struct report_figure total = report_total_of(printer->dump, view);
+    size_t top = printer->options->top;
+    printer_title(printer, title);
+    if (count == 0)
+        fputs(key == ROLLUP_THREAD && view == REPORT_MAX
+                  ? "  the peak is not known by thread: choose another --view\n"
+                  : "  nothing\n",
+              printer->out);
+    else
+        print_columns(printer, view, key == ROLLUP_THREAD ? "thread" : "function and all it calls");
+    for (size_t i = 0; i < count && (top == 0 || i < top); i++) {
+        const struct rollup_row *row = &rollup->rows[lines[i].index];
+        struct report_figure figure =
+            report_figure_of(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
+        print_figures(printer, &figure, report_rank(&total, view), view);
+        if (key == ROLLUP_THREAD) {
+            int32_t pid = printer->profile->processes[printer->heap->process].pid;
+            fprintf(printer->out, "%d ", row->tid);
+            words_print(printer->out, profile_thread_name(printer->profile, pid, row->tid),
+                        PRINTER_MODULE_WIDTH);
+            fputc('\n', printer->out);
+        } else {
+            print_frame(printer, row->frame, 80);
+            print_module(printer, row->frame);
+            fputc('\n', printer->out);
+        }
+    }
+    if (top != 0 && count > top)
+        fprintf(printer->out, "%10s        (%s more; --top 0 shows all)\n", "...",
+                words_of_count((double)(count - top)).bytes);
+    free(lines);
+    rollup_free(rollup);
+}
+
+/* --- by type and context --- */
+
+static const char *title_of_groups(enum grouping_key key)
+{
+    return key == GROUPING_TYPE      ? "By type"
+           : key == GROUPING_CONTEXT ? "By context"
+                                     : "By callsite";
+}
+
+static void print_group(const struct printer *printer, const struct grouping_row *row,
+                        enum grouping_key key, double total, const char *indent)
+{
+    enum report_view view = printer->options->view;
+    struct report_figure figure = report_figure_of(&row->values, view);
+    print_figures(printer, &figure, total, view);
+    fputs(indent, printer->out);
+    if (key == GROUPING_BACKTRACE) {
+        print_callsite(printer, row->callsite);
+        return;
+    }
+    if (row->label[0] == '\0')
+        fputs(key == GROUPING_TYPE ? "[no type]" : "[no context]", printer->out);
+    words_print(printer->out, row->label, PRINTER_COMMAND_WIDTH);
+    fputc('\n', printer->out);
+}
+
+/* Rows of one level; the outer one's have theirs below them. */
+static void print_group_rows(const struct printer *printer, const struct grouping *grouping,
+                             const struct grouping_row *outer, double total, size_t top)
+{
+    const struct grouping_row *rows =
+        outer == NULL ? grouping->outer : grouping->inner + outer->first;
+    size_t count = 0, rows_count = outer == NULL ? grouping->outer_count : outer->count;
+    size_t *order = report_rank_rows(rows, rows_count, printer->options->view, &count);
+    enum grouping_key key = printer->options->by[outer != NULL];
+    if (order == NULL)
+        return;
+    if (count == 0 && outer == NULL)
+        fputs("  nothing\n", printer->out);
+    for (size_t i = 0; i < count && (top == 0 || i < top); i++) {
+        const struct grouping_row *row = &rows[order[i]];
+        print_group(printer, row, key, total, outer != NULL ? "  " : "");
+        if (row->count > 0 && outer == NULL)
+            print_group_rows(printer, grouping, row, total, top == 0 ? 0 : PRINTER_SECTION_LINES);
+    }
+    if (top != 0 && count > top)
+        fprintf(printer->out, "%10s        %*s(%s more; --top 0 shows all)\n", "...",
+                outer != NULL ? 2 : 0, "", words_of_count((double)(count - top)).bytes);
+    free(order);
+}
+
+void printer_groups(const struct printer *printer)
+{
+    const enum grouping_key *by = printer->options->by;
+    struct grouping *grouping = grouping_new(printer->dump, by[0], by[1]);
+    if (grouping == NULL)
+        return;
+    struct report_figure total = report_total_of(printer->dump, printer->options->view);
+    printer_title(printer, title_of_groups(by[0]));
+    print_columns(printer, printer->options->view, report_group_key_name(by[0]));
+    print_group_rows(printer, grouping, NULL, report_rank(&total, printer->options->view),
+                     printer->options->top);
+    grouping_free(grouping);
+}
+
+/* --- tree --- */
+
+static void print_tree_level(const struct printer *printer, const struct rollup_tree *tree,
+                             uint32_t first, double total, unsigned depth)
+{
+    enum report_view view = printer->options->view;
+    size_t count = 0, small = 0;
+    double small_rank = 0;
+    for (uint32_t at = first; at != PROFILE_NONE; at = tree->next_sibling[at])
+        count++;
+    struct line *lines = calloc(count + 1, sizeof(*lines));
+    if (lines == NULL)
+        return;
+    count = 0;
+    for (uint32_t at = first; at != PROFILE_NONE; at = tree->next_sibling[at]) {
+        struct report_figure figure = report_figure_of(&tree->cumulative[at], view);
+        double rank = report_rank(&figure, view);
+        if (rank >= total * TREE_SHARE_MIN && rank >= 0.5) {
+            lines[count++] = (struct line){at, rank};
+        } else if (rank >= 0.5) {
+            small++;
+            small_rank += rank;
+        }
+    }
+    qsort(lines, count, sizeof(*lines), compare_lines);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t at = lines[i].index;
+        struct report_figure figure = report_figure_of(&tree->cumulative[at], view);
+        print_figures(printer, &figure, total, view);
+        fprintf(printer->out, "%*s", (int)(depth < 40 ? depth : 40), "");
+        print_frame(printer, printer->profile->callsites[at].frame, 80);
+        print_module(printer, printer->profile->callsites[at].frame);
+        fputc('\n', printer->out);
+        if (depth < TREE_DEPTH_MAX)
+            print_tree_level(printer, tree, tree->first_child[at], total, depth + 1);
+    }
+    if (small > 0)
+        fprintf(
+            printer->out, "%10s %5.1f%% %12s %10s %9s  %*s(%zu smaller ones, below 1 %% each)\n",
+            view_counts(view) ? words_of_count(small_rank).bytes : words_of_bytes(small_rank).bytes,
+            total > 0 ? 100 * small_rank / total : 0, "", "", "", (int)(depth < 40 ? depth : 40),
+            "", small);
+    free(lines);
+}
+
+void printer_tree(const struct printer *printer)
+{
+    struct rollup_tree *tree = rollup_tree_new(printer->profile, printer->dump);
+    if (tree == NULL)
+        return;
+    struct report_figure total = report_total_of(printer->dump, printer->options->view);
+    printer_title(printer, printer_view_title(printer->options->view));
+    print_columns(printer, printer->options->view, "function, below its caller");
+    print_tree_level(printer, tree, tree->first_root, report_rank(&total, printer->options->view),
+                     0);
+    rollup_tree_free(tree);
+}

@@ -1,0 +1,44 @@
+/*
+ * What the report for people consists of below its head: tables of callsites, functions, threads,
+ * groups, and the tree; and the words that head and tables share.
+ */
+#ifndef HEAPPROFD_CLI_REPORT_TABLES_H
+#define HEAPPROFD_CLI_REPORT_TABLES_H
+
+#include "cli/report.h"
+#include "cli/words.h"
+
+#define PRINTER_COMMAND_WIDTH 4096 /* as much as the profile keeps */
+#define PRINTER_MODULE_WIDTH 255
+
+/* Lines of the sections that follow the main table, and of what is in a group. */
+#define PRINTER_SECTION_LINES 5
+
+struct printer {
+    const struct profile *profile;
+    const struct report_options *options;
+    const struct profile_heap *heap;
+    const struct profile_dump *dump;
+    FILE *out;
+};
+
+/* Whether allocations are missing from the figures (not only stacks or frees). */
+bool printer_is_partial(const struct printer *printer);
+bool printer_is_exact(const struct printer *printer);
+
+/* "± 12 kB"; "-8 kB +20 kB" where the two sides differ by a quarter, which they do for few
+ * samples; or "exact": at interval 1 what was recorded has no error, but is not all. */
+struct words printer_margin(const struct printer *printer, const struct report_figure *figure,
+                            bool counts);
+
+const char *printer_view_title(enum report_view view);
+void printer_title(const struct printer *printer, const char *title);
+
+void printer_callsites(const struct printer *printer, enum report_view view, size_t top,
+                       const char *title);
+void printer_temporary(const struct printer *printer);
+void printer_rollup(const struct printer *printer, enum rollup_key key, const char *title);
+void printer_groups(const struct printer *printer);
+void printer_tree(const struct printer *printer);
+
+#endif
