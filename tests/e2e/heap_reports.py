@@ -1,0 +1,244 @@
+#!/usr/bin/python3
+"""Heaps of programs as heap_profile shows them: which are profiled, report sections, pprof files,
+types, contexts, and what a callsite is.
+
+    heap_reports.py CASE
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from harness import TOOL, check, finish, need, program, run
+
+WORK = tempfile.mkdtemp(prefix="heap-reports-")
+TEMPORARY = {"TMPDIR": WORK}
+
+# Two heaps; 100 bytes of type Node outside of all scopes, then in scopes 200 of Node and 400 of
+# Style, and 800 of malloc's; what is in "frames" the program samples by itself.
+SCRIPT = """register pool
+register frames
+allocate 1 0 100 Node
+push main loop
+push parse
+allocate 1 1 200 Node
+allocate 1 18446744073709551615 400 Style
+hold 8 100
+pop 2
+sample 2 0 5000
+allocate 1 3 50 Node
+free 1 3
+"""
+
+
+def at(name):
+    return os.path.join(WORK, name)
+
+
+def tool(*arguments, **options):
+    return run([TOOL, *arguments], env=TEMPORARY, **options)
+
+
+def profile(name, *options, script=SCRIPT):
+    """Profiles the program that does what the script says; the heaps by name, as JSON has them."""
+    outcome = tool("host", "--quiet", "-o", at(name), *options, "--", program("heap_commanded"),
+                   stdin=script.encode())
+    check(outcome.status == 0, f"{options}: {outcome.status}, {outcome.stderr!r}")
+    return heaps_of(name)
+
+
+def heaps_of(name, *options):
+    outcome = tool("report", "--json", *options, at(name))
+    return {heap["heap"]: heap for heap in json.loads(outcome.stdout)["heaps"]}
+
+
+def text_of(name, *options):
+    return tool("report", *options, at(name)).stdout.decode()
+
+
+def live(figures):
+    return figures["space"]["estimate"]
+
+
+def which():
+    """Heaps that are named, all, and all but some; each with its interval."""
+    for options, expected in (
+        ((), {"libc.malloc": 4096}),
+        (("--heaps", "pool", "-i", "1"), {"pool": 1}),
+        (("--heaps", "pool,libc.malloc", "--heap-intervals", "1,4k"), {"libc.malloc": 4096, "pool": 1}),
+        (("--all-heaps", "-i", "1"), {"libc.malloc": 1, "pool": 1, "frames": 1}),
+        (("--all-heaps", "-i", "1", "--exclude-heaps", "libc.malloc,frames"), {"pool": 1}),
+        (("--all-heaps", "--heaps", "pool", "--heap-intervals", "1"),
+         {"libc.malloc": 4096, "pool": 1, "frames": 4096}),
+    ):
+        name = "which" + re.sub(r"\W", "", "".join(options))
+        heaps = profile(name, *options)
+        got = {heap: figures["interval_bytes"] for heap, figures in heaps.items()}
+        check(got == expected, f"{options}: {got}, not {expected}")
+        files = sorted(file.split(".", 2)[2] for file in os.listdir(at(name)) if "pb.gz" in file)
+        wanted = sorted(f"{heap}.final.pb.gz" for heap in expected)
+        check(files == wanted, f"{options}: files {files}")
+
+
+def nothing_of_them():
+    """A session that wants heaps that the program has not says so."""
+    heaps = profile("nothing", "--heaps", "textures")
+    check(list(heaps) == ["textures"], f"{list(heaps)}")
+    remark = heaps["textures"]["remark"]
+    check("None of the heaps that were asked for has a sample" in remark, remark)
+    check("--all-heaps" in remark, remark)
+
+
+def wrong_options():
+    for options, said in (
+        (("--heaps", ","), "a list of names has none"),
+        (("--heaps", "a,b", "--heap-intervals", "1"), "1 heap_sampling_intervals for 2 heaps"),
+        (("--heaps", "a", "--heap-intervals", "x"), "--heap-intervals takes bytes"),
+        (("--heaps", "a", "--heap-intervals", "0"), "heap a is 0 bytes"),
+        (("--heaps", "a", "--exclude-heaps", "a"), "no heap is left"),
+        (("--heaps", "libc.mmap", "--heap-intervals", "4096"), "recorded in full"),
+        (("--stack-mode", "pseudonym"), "no stack mode 'pseudonym'"),
+    ):
+        for verb in (("host",), ("-p", str(os.getpid()))):
+            rest = ("--", "true") if verb == ("host",) else ("-d", "1")
+            outcome = tool(*verb, *options, "-o", at("wrong"), *rest)
+            text = outcome.stderr.decode()
+            check(outcome.status == 2 and said in text, f"{verb} {options}: {outcome.status} {text}")
+    outcome = tool("report", "--by", "typ", at("wrong"))
+    check(outcome.status == 2 and b"--by takes" in outcome.stderr, f"{outcome.stderr!r}")
+
+
+def sections():
+    """Each heap has a head of its own, with exact totals where there are some."""
+    heaps = profile("sections", "--all-heaps", "-i", "1")
+    pool, frames = heaps["pool"], heaps["frames"]
+    check((pool["exact_bytes"], pool["exact_calls"]) == (750, 4), f"{pool['exact_bytes']}")
+    check(live(pool["total"]) == 700 and pool["peak_live_bytes"] == 750, f"{pool['total']}")
+    check(live(frames["total"]) == 5000 and frames["exact_calls"] == 0, f"{frames['total']}")
+    check(frames["weighed_samples"] == 1 and pool["weighed_samples"] == 0, "drawn by the program")
+    text = text_of("sections")
+    heads = re.findall(r"^  process .* heap (\S+)", text, re.M)
+    check(sorted(heads) == ["frames", "libc.malloc", "pool"], f"{heads}")
+    check("750 B in 4 calls, exact" in text, text)
+    check("5.00 kB exact in 1 allocations, estimated" in text, text)
+    check("1, drawn by the program" in text, text)
+    only = text_of("sections", "--heap", "pool")
+    check(re.findall(r"heap (\S+)\n", only) == ["pool"], only)
+
+
+def groups(name, heap, by):
+    return {
+        group.get("type", group.get("context")): group
+        for group in heaps_of(name, "--by", by)[heap]["groups"]
+    }
+
+
+def types_and_contexts():
+    heaps = profile("by", "--all-heaps", "-i", "1")
+    total = live(heaps["pool"]["total"])
+    types = groups("by", "pool", "type")
+    check({name: live(group) for name, group in types.items()} == {"Node": 300, "Style": 400},
+          f"{types}")
+    check(types["Node"]["max"]["estimate"] == 350, "Node at the peak")
+    contexts = groups("by", "pool", "context")
+    check({name: live(group) for name, group in contexts.items()} ==
+          {"": 100, "main loop;parse": 600}, f"{contexts}")
+    check(live(groups("by", "libc.malloc", "context")["main loop;parse"]) == 800, "malloc's")
+    for by in ("type,context", "context,type", "type,backtrace", "context,backtrace",
+               "backtrace,type", "backtrace,context"):
+        parts = heaps_of("by", "--by", by)["pool"]["groups"]
+        check(sum(live(group) for group in parts) == total, f"{by}: sum of groups")
+        for group in parts:
+            inner = sum(live(part) for part in group["groups"])
+            check(inner == live(group), f"{by}: {inner} of {live(group)}")
+    nodes = groups("by", "pool", "type,backtrace")["Node"]["groups"]
+    check(any(frame["name"] == "main" for frame in nodes[0]["frames"]), f"{nodes[0]['frames']}")
+    text = text_of("by", "--by", "context,type", "--heap", "pool")
+    rows = re.findall(r"% exact .* B  (.*)$", text, re.M)
+    check(rows == ["main loop;parse", "  Style", "  Node", "[no context]", "  Node"], f"{rows}")
+
+
+def pprof_labels():
+    need("go")
+    profile("labels", "--all-heaps", "-i", "1")
+    files = [file for file in os.listdir(at("labels")) if ".pool." in file]
+    raw = subprocess.run(["go", "tool", "pprof", "-raw", at("labels/" + files[0])],
+                         capture_output=True, text=True, check=True).stdout
+    check("context:[main loop;parse]" in raw and "type:[Style]" in raw, raw[:2000])
+    tags = subprocess.run(["go", "tool", "pprof", "-tags", at("labels/" + files[0])],
+                          capture_output=True, text=True, check=True).stdout
+    check(re.search(r"400\.0B.*Style|400B.*Style", tags), tags)
+
+
+def stacks(name):
+    """Of each callsite in the pool: names of its frames, the outermost first."""
+    return {
+        tuple(frame["name"] for frame in reversed(callsite["frames"])): live(callsite)
+        for callsite in heaps_of(name)["pool"]["callsites"]
+    }
+
+
+def stack_modes():
+    options = ("--heaps", "pool", "-i", "1", "--stack-mode")
+    profile("native", *options, "native")
+    native = stacks("native")
+    check(all("main loop" not in stack for stack in native), f"{native}")
+    profile("threads", *options, "native-with-thread-names")
+    expected = {("heap_commanded", *stack): bytes_ for stack, bytes_ in native.items()}
+    check(stacks("threads") == expected, f"{stacks('threads')}")
+    profile("pseudo", *options, "pseudo")
+    check(stacks("pseudo") == {("[no context]",): 100, ("main loop", "parse"): 600},
+          f"{stacks('pseudo')}")
+    profile("mixed", *options, "mixed")
+    mixed = stacks("mixed")
+    inside = {stack: live for stack, live in mixed.items() if stack[:2] == ("main loop", "parse")}
+    check(sum(inside.values()) == 600 and all("main" in stack for stack in inside), f"{mixed}")
+    check(sum(mixed.values()) == 700, f"{mixed}")
+    mappings = {
+        frame["mapping"] for callsite in heaps_of("pseudo")["pool"]["callsites"]
+        for frame in callsite["frames"]
+    }
+    check(mappings == {""}, f"names have mappings: {mappings}")
+
+
+def configured():
+    """What --print-config prints says it all again."""
+    options = ("--heaps", "pool,libc.mmap", "--heap-intervals", "5,1", "--exclude-heaps", "frames",
+               "--all-heaps", "--stack-mode", "mixed")
+    printed = tool("host", *options, "--print-config").stdout.decode()
+    for field in ('heaps: "pool"', 'heaps: "libc.mmap"', "heap_sampling_intervals: 5",
+                  "heap_sampling_intervals: 1", 'exclude_heaps: "frames"', "all_heaps: true",
+                  "stack_mode: MIXED"):
+        check(f"      {field}\n" in printed, f"no {field} in {printed}")
+    again = tool("-n", "x", *options, "--print-config").stdout.decode()
+    check("stack_mode: MIXED" in again and "heap_sampling_intervals: 5" in again, again)
+
+
+def many_types():
+    """More types than are told apart: the rest is counted."""
+    heaps = profile("types", "--heaps", "pool", "-i", "1",
+                    script="register pool\ntypes 1 100000 16\n")
+    heap = heaps["pool"]
+    check(heap["exact_calls"] == 100000, f"{heap['exact_calls']}")
+    types = groups("types", "pool", "type")
+    others = types["[other types]"]["alloc_objects"]["estimate"]
+    check(len(types) <= 65536 and others == 100000 - len(types) + 1, f"{len(types)}, {others}")
+    check(heap["other_types"] == others, f"{heap['other_types']}")
+    check("samples, of types beyond the" in text_of("types"), "the head says so")
+
+
+CASES = [
+    which, nothing_of_them, wrong_options, sections, types_and_contexts, pprof_labels, stack_modes,
+    configured, many_types,
+]
+
+if __name__ == "__main__":
+    try:
+        {case.__name__: case for case in CASES}[sys.argv[1]]()
+    finally:
+        shutil.rmtree(WORK, ignore_errors=True)
+    finish()
