@@ -570,7 +570,7 @@ def completion():
     check({"prepare", "host"} == offered("heapprofd", ""), "verbs of heapprofd")
     check({"profile"} == offered("traceconv", ""), "conversions")
     for words, some, none in (
-        (("heap_profile", "host", "--"), {"--interval", "--follow-children", "--help"}, {"--port", "--view"}),
+        (("heap_profile", "host", "--"), {"--interval", "--all-heaps", "--help"}, {"--port", "--view"}),
         (("heap_profile", "report", "--"), {"--view", "--json"}, {"--interval"}),
         (("heap_profile", "-n", "x", "--"), {"--continuous-dump", "--pid"}, {"--view"}),
         (("heap_profile", "stop", "--"), {"--session"}, {"--pid"}),
@@ -579,6 +579,8 @@ def completion():
         found = offered(*words)
         check(some <= found and not none & found, f"{words}: {sorted(found)}")
     check(offered("heap_profile", "report", "--view", "a") == {"alloc_space", "alloc_objects"}, "views")
+    check(offered("heap_profile", "report", "--by", "type,") == {"type,backtrace", "type,context"}, "keys")
+    check(offered("heap_profile", "host", "--stack-mode", "m") == {"mixed"}, "stack modes")
     check(offered("heap_profile", "host", "--", "cat", "-") == set(), "options of the command")
 
 
