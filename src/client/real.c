@@ -157,7 +157,11 @@ void *real_cxx(enum cxx_function function)
     return address;
 }
 
+/* A client without hooks calls none of them, and may stand behind the C library in link order: then
+ * there is nothing to be found. */
+#ifndef HEAPPROFD_NO_HOOKS
 __attribute__((constructor(101))) static void resolve_at_start(void)
 {
     real_resolve();
 }
+#endif
