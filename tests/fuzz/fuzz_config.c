@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/heap_rules.h"
 #include "trace/trace_config.h"
 
 static void check_round_trip(const struct heap_config *config)
@@ -38,6 +39,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (code < 0)
         return error.message[0] != 0 ? 0 : (abort(), 0);
     heap_config_check_targets(&config, &error);
+    static struct ring_heaps rules;
+    heap_rules_fill(&rules, &config);
+    if (rules.count > RING_HEAPS_MAX)
+        abort();
     check_round_trip(&config);
     heap_config_clear(&config);
     return 0;

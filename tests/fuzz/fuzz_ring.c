@@ -19,10 +19,17 @@ static struct ring_reader reader;
 
 static void read_all(const struct ledger *ledger)
 {
+    const struct tags *tags = ledger_tags(ledger);
+    static struct ring_heap_totals totals[RING_HEAPS_MAX];
     double sum = 0;
+    ring_reader_heap_totals(&reader, totals);
     for (size_t i = 0; i < ledger_figures_count(ledger); i++) {
         struct ledger_figures figures = ledger_figures(ledger, i);
         sum += figures.peak_bytes + figures.sums.freed_bytes;
+        const struct tag *tag = &tags->items[figures.tag];
+        sum += (double)strlen(tags_type_name(tags, tag->type));
+        for (size_t j = 0; j < tags_context_depth(tags, tag->context); j++)
+            sum += (double)strlen(tags_scope_name(tags, tag->context, j));
         const struct callsite_tree *tree = ledger_callsites(ledger);
         for (uint32_t node = figures.node; node != CALLSITE_ROOT; node = tree->nodes[node].parent)
             sum += (double)tree->nodes[node].pc;
