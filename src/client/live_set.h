@@ -110,10 +110,19 @@ static inline void live_set_prefetch(const struct live_set *set, uint64_t addres
     __builtin_prefetch(live_set_line(set, address), 1);
 }
 
+/* The thread sanitizer must see atomic loads. (gcc and clang have different words for it.) */
+#if defined(__SANITIZE_THREAD__)
+#define LIVE_SET_WORD_BY_WORD
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define LIVE_SET_WORD_BY_WORD
+#endif
+#endif
+
 /* Whether one of the line's words is this place: its count of overflows may be, too. */
 static inline bool live_set_line_has(const struct live_set_line *line, uint32_t place)
 {
-#if defined(__SANITIZE_THREAD__)
+#ifdef LIVE_SET_WORD_BY_WORD
     bool has = false;
     for (int i = 0; i < LIVE_SET_LINE_PLACES; i++)
         has |= load_relaxed(&line->place[i]) == place;
