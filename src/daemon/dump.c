@@ -522,6 +522,7 @@ static void sum_parts(struct dump *dump, size_t count, struct trace_heap_sample 
         sample->peak_count += figures.peak_count;
         sample->peak_bytes_variance += figures.peak_bytes_variance;
         sample->peak_count_variance += figures.peak_count_variance;
+        breathe(dump, WORK_OF_THREAD);
     }
     sample->threads = dump->threads;
 }
@@ -538,7 +539,7 @@ static int write_samples(struct dump *dump)
             return (int)count;
         sum_parts(dump, (size_t)count, &sample);
         code = trace_writer_dump_sample(dump->writer, &sample);
-        breathe(dump, WORK_OF_ROW + (unsigned)count * WORK_OF_THREAD);
+        breathe(dump, WORK_OF_ROW);
     }
     return code;
 }

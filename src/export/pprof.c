@@ -384,6 +384,29 @@ int pprof_write(const struct profile *profile, const struct profile_heap *heap,
     return code;
 }
 
+/* Names come from the trace: what could leave the directory or hide the file is replaced. */
+static char file_name_character(char character)
+{
+    bool is_safe = character != '/' && (unsigned char)character >= 0x20 && character != 0x7f;
+    return is_safe ? character : '_';
+}
+
+/* As much of a heap's name as a file's name holds. */
+#define HEAP_NAME_BYTES 64
+
+/* Whether two heaps would have the same file. */
+static bool same_in_file_name(const char *one, const char *two)
+{
+    for (size_t i = 0; i < HEAP_NAME_BYTES; i++) {
+        if (file_name_character(one[i]) != file_name_character(two[i]) ||
+            (one[i] == '\0') != (two[i] == '\0'))
+            return false;
+        if (one[i] == '\0')
+            break;
+    }
+    return true;
+}
+
 void pprof_file_name(const struct profile *profile, const struct profile_heap *heap,
                      const struct profile_dump *dump, char *buffer, size_t size)
 {
@@ -391,12 +414,12 @@ void pprof_file_name(const struct profile *profile, const struct profile_heap *h
     char part[32];
     size_t number = (size_t)(dump - heap->dumps) + 1;
     size_t same = 0, before = 0;
-    /* After an exec one pid can have the same heap twice. */
+    /* After an exec one pid can have the same heap twice; or names differ in what is replaced. */
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *other = &profile->heaps[i];
         const struct profile_process *owner = &profile->processes[other->process];
         if (owner->pid == process->pid && strcmp(owner->name, process->name) == 0 &&
-            strcmp(other->name, heap->name) == 0) {
+            same_in_file_name(other->name, heap->name)) {
             same++;
             before += other < heap;
         }
@@ -413,9 +436,6 @@ void pprof_file_name(const struct profile *profile, const struct profile_heap *h
         snprintf(buffer, size, "%.64s.%d.%.64s.%s.pb.gz",
                  *process->name == '\0' ? "process" : process->name, process->pid, heap->name,
                  part);
-    /* Names come from the trace: what could leave the directory or hide the file is replaced. */
-    for (char *at = buffer; *at != '\0'; at++) {
-        if (*at == '/' || (unsigned char)*at < 0x20 || *at == 0x7f || (at == buffer && *at == '.'))
-            *at = '_';
-    }
+    for (char *at = buffer; *at != '\0'; at++)
+        *at = at == buffer && *at == '.' ? '_' : file_name_character(*at);
 }

@@ -130,6 +130,15 @@ def sections():
     check(re.findall(r"heap (\S+)\n", only) == ["pool"], only)
 
 
+def names_of_files():
+    """Names that no file can have are replaced, and every heap has a file nevertheless."""
+    profile("files", "--all-heaps", "-i", "1", "--exclude-heaps", "libc.malloc",
+            script="register a/b\nregister a_b\nregister a_b\n"
+                   "allocate 1 1 10\nallocate 2 1 20\nallocate 3 1 30\n")
+    files = [file.split(".", 2)[2] for file in os.listdir(at("files")) if "pb.gz" in file]
+    check(sorted(files) == ["a_b-2.final.pb.gz", "a_b.final.pb.gz", "a_b.final.pb.gz"], f"{files}")
+
+
 def groups(name, heap, by):
     return {
         group.get("type", group.get("context")): group
@@ -232,7 +241,7 @@ def many_types():
 
 
 CASES = [
-    which, nothing_of_them, wrong_options, sections, types_and_contexts, pprof_labels, stack_modes,
+    which, nothing_of_them, wrong_options, sections, names_of_files, types_and_contexts, pprof_labels, stack_modes,
     configured, many_types,
 ]
 
