@@ -29,3 +29,11 @@ void heap_rules_fill(struct ring_heaps *rules, const struct heap_config *config)
     /* Of all heaps it is the one that must be asked for by its name. */
     add_rule(rules, config, HEAP_CONFIG_MMAP);
 }
+
+bool heap_rules_want_others(const struct heap_config *config)
+{
+    bool wanted = config->all_heaps;
+    for (char **name = config->heaps; name != NULL && *name != NULL; name++)
+        wanted |= strcmp(*name, HEAP_CONFIG_MALLOC) != 0 && heap_config_wants_heap(config, *name);
+    return wanted;
+}

@@ -12,6 +12,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/exec_events.h"
+#include "daemon/heap_rules.h"
 #include "daemon/run_directory.h"
 #include "util/array.h"
 #include "wire/control_page.h"
@@ -74,14 +75,6 @@ static bool is_preloaded(pid_t pid)
     return file_mentions(pid, "maps", LIBRARY_NAME) || file_mentions(pid, "environ", LIBRARY_NAME);
 }
 
-static bool wants_more_than_malloc(const struct heap_config *config)
-{
-    bool wants = config->all_heaps;
-    for (char **name = config->heaps; name != NULL && *name != NULL; name++)
-        wants |= strcmp(*name, "libc.malloc") != 0 && heap_config_wants_heap(config, *name);
-    return wants;
-}
-
 /* Whether it has mapped the page that our invitations stand in. That is all that can be seen of a
  * client that a program has linked in. */
 static bool has_control_page(const struct server *server, pid_t pid)
@@ -106,7 +99,7 @@ static bool has_control_page(const struct server *server, pid_t pid)
 static bool joins_by_itself(const struct server *server, const struct session *session, pid_t pid)
 {
     return is_preloaded(pid) ||
-           (wants_more_than_malloc(session->config) &&
+           (heap_rules_want_others(session->config) &&
             (file_mentions(pid, "maps", CLIENT_NAME) || has_control_page(server, pid)));
 }
 

@@ -116,6 +116,25 @@ static void test_what_makes_no_sense_is_refused(void **state)
                    "heap name");
 }
 
+static void expect_others(const char *text, bool wanted)
+{
+    struct heap_config config;
+    read_config(text, &config);
+    assert_int_equal(wanted, heap_rules_want_others(&config));
+    heap_config_clear(&config);
+}
+
+static void test_malloc_is_no_other(void **state)
+{
+    (void)state;
+    expect_others("", false);
+    expect_others("heaps: \"libc.malloc\"", false);
+    expect_others("heaps: \"libc.malloc\" heaps: \"pool\"", true);
+    expect_others("heaps: \"libc.mmap\"", true);
+    expect_others("heaps: \"libc.malloc\" heaps: \"pool\" exclude_heaps: \"pool\"", false);
+    expect_others("all_heaps: true", true);
+}
+
 static void test_rules_never_overflow(void **state)
 {
     (void)state;
@@ -148,6 +167,7 @@ int main(void)
         cmocka_unit_test(test_each_heap_has_its_interval),
         cmocka_unit_test(test_mappings_must_be_asked_for),
         cmocka_unit_test(test_what_makes_no_sense_is_refused),
+        cmocka_unit_test(test_malloc_is_no_other),
         cmocka_unit_test(test_rules_never_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
