@@ -123,9 +123,8 @@ static void explain_amount(const struct diagnosis_facts *facts, char *text, size
         return;
     if (facts->interval_bytes == 0 && facts->heaps_heard == 0)
         say(text, size,
-            "None of the heaps that were asked for has a sample: the process registered none of "
-            "them, or allocated too little in them (-i 1 takes every allocation). --all-heaps "
-            "shows which there are; libc.malloc is one only where --heaps names it.");
+            "No heap that was asked for was heard of, and malloc's own, libc.malloc, was not asked "
+            "for.");
     else if (facts->interval_bytes == 0 || facts->heaps_heard > 0)
         say(text, size, "Nothing was sampled of the heaps that were asked for.");
     else if (facts->totals.calls == 0)
@@ -134,9 +133,22 @@ static void explain_amount(const struct diagnosis_facts *facts, char *text, size
             "own linked in is not seen.");
     else if (facts->interval_bytes > 1)
         say(text, size,
-            "None of its %" PRIu64 " allocations (%" PRIu64 " bytes in all) was sampled: use a "
-            "smaller interval than %" PRIu64 " (-i 1 takes every allocation).",
-            facts->totals.calls, facts->totals.bytes, facts->interval_bytes);
+            "Nothing was sampled of what it allocated (%" PRIu64 " bytes in %" PRIu64
+            " calls): use a smaller interval than %" PRIu64 " (-i 1 takes every allocation).",
+            facts->totals.bytes, facts->totals.calls, facts->interval_bytes);
+}
+
+/* What was asked for must not be missing without a word, whatever else there is. */
+static void explain_unheard(const struct diagnosis_facts *facts, char *text, size_t size)
+{
+    if (facts->unheard != NULL && facts->unheard[0] != 0)
+        say(text, size,
+            "Nothing was reported to %s: the process registered no heap of that name (is it "
+            "spelled so, and the program linked to the client, not to its no-op?), or did not "
+            "allocate in it. --all-heaps shows which there are.",
+            facts->unheard);
+    if (facts->unheard_mmap && !facts->attached)
+        say(text, size, "The program mapped nothing by itself: there is no libc.mmap.");
 }
 
 static void explain_attaching(const struct diagnosis_facts *facts, char *text, size_t size)
@@ -156,6 +168,11 @@ static void explain_attaching(const struct diagnosis_facts *facts, char *text, s
         "what it held before is not part of this profile. Its threads stood for %.1f ms then, and "
         "for %.1f ms at the end.",
         (double)facts->attach_stopped_us / 1e3, (double)facts->detach_stopped_us / 1e3);
+    if (facts->others_wanted)
+        say(text, size,
+            "Of a program that is attached to, malloc alone is seen: libc.mmap needs heap_profile "
+            "host or shell to start it, and so do heaps of its own, unless it is linked to the "
+            "client library.");
 }
 
 void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t size)
@@ -165,8 +182,10 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
         say(text, size, "%s", facts->refused);
     else if (!facts->said_hello)
         explain_silence(facts, text, size);
-    else
+    else {
+        explain_unheard(facts, text, size);
         explain_amount(facts, text, size);
+    }
 
     if (facts->attached)
         explain_attaching(facts, text, size);

@@ -628,6 +628,7 @@ static int write_heaps(struct dump *dump)
         return code;
     const char *name = dump->request->no_heap_name;
     filled.exact_bytes = filled.exact_calls = 0;
+    filled.allocator = name == NULL ? filled.allocator : NULL;
     return write_heap(dump, &filled, name != NULL ? name : "libc.malloc", false);
 }
 

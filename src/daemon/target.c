@@ -296,21 +296,57 @@ static unsigned other_heaps_known(const struct ledger *ledger)
     return known;
 }
 
+static bool heap_was_heard(const struct ledger *ledger, const char *name)
+{
+    size_t count;
+    const struct ledger_heap *heaps = ledger_heaps(ledger, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (heaps[i].known && strcmp(heaps[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The heaps that the session named and the process never did, other than libc.mmap. */
+static void list_unheard(const struct target *target, char *list, size_t size)
+{
+    char **name = target->config->heaps;
+    size_t used = 0;
+    list[0] = 0;
+    for (; name != NULL && *name != NULL; name++) {
+        if (heap_was_heard(target->ledger, *name) || strcmp(*name, HEAP_CONFIG_MMAP) == 0 ||
+            !heap_config_wants_heap(target->config, *name))
+            continue;
+        if (size - used < RING_HEAP_NAME_BYTES + sizeof(", and others")) {
+            strcpy(list + used, ", and others");
+            return;
+        }
+        used += (size_t)snprintf(list + used, size - used, "%s%.63s", used > 0 ? ", " : "", *name);
+    }
+}
+
 static void diagnose(const struct target *target, const struct target_end *end, char *remark)
 {
     struct ledger_counts counts = ledger_counts(target->ledger);
+    char unheard[DIAGNOSIS_BYTES_MAX / 4];
+    list_unheard(target, unheard, sizeof(unheard));
     struct diagnosis_facts facts = {
         .name = process_info_name(&target->info),
         .executable = target->info.executable,
         .said_hello = true,
         .interval_bytes = target->interval_bytes,
         .heaps_heard = other_heaps_known(target->ledger),
+        .unheard = unheard,
+        .unheard_mmap = target->config->heaps != NULL &&
+                        heap_config_wants_heap(target->config, HEAP_CONFIG_MMAP) &&
+                        !heap_was_heard(target->ledger, HEAP_CONFIG_MMAP),
         .samples = counts.allocs,
         .totals = target->totals,
         .corrupted = target->corrupted,
         .out_of_memory = target->out_of_memory,
         .hit_guardrail = target->hit_guardrail,
         .attached = target->was_attached,
+        .others_wanted = heap_rules_want_others(target->config),
         .attach_stopped_us = target->attach_stopped_us,
         .detach_stopped_us = target->detach_stopped_us,
         .attach_missed_us = target->began_us > 0 ? target->attached_us - target->began_us : 0,

@@ -307,7 +307,7 @@ def remarks():
             check(word in later, f"{what}: report does not say {word!r}")
 
     says("static", [static], "statically linked", "link it dynamically")
-    says("too little", [dynamic], "None of its 1 allocations", "-i 1", options=["-i", "1G"])
+    says("too little", [dynamic], "Nothing was sampled of what it allocated", "-i 1", options=["-i", "1G"])
     says("nothing allocated", ["true"], "allocated nothing")
     says("exec", ["sh", "-c", f"exec {dynamic}"], "Before its exec this process was sh", options=["-i", "1"])
     if os.path.exists("/lib/ld-musl-x86_64.so.1"):

@@ -23,7 +23,7 @@ from daemon import LIBRARY, Session, scene
 from harness import TOOL, check, fail, need, run
 
 # Remarks that are no complaint, by their beginnings: a forked child; one that allocated little.
-CALM_REMARKS = ("The process began as a copy of its parent", "None of its ")
+CALM_REMARKS = ("The process began as a copy of its parent", "Nothing was sampled of what it allocated")
 
 
 def judge(directory, what):

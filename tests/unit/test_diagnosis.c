@@ -52,12 +52,29 @@ static void test_says_why_there_are_no_samples(void **state)
     expect(&facts, "Nothing was allocated");
 }
 
+static void test_says_which_heaps_were_not_heard_of(void **state)
+{
+    (void)state;
+    struct diagnosis_facts facts = whole();
+    facts.heaps_heard = 1;
+    facts.unheard = "textures, meshes";
+    expect(&facts, "Nothing was reported to textures, meshes: the process registered no heap");
+    assert_null(strstr(text, "libc.mmap"));
+    facts.unheard = "";
+    facts.unheard_mmap = true;
+    expect(&facts, "mapped nothing by itself: there is no libc.mmap");
+    assert_null(strstr(text, "Nothing was reported"));
+}
+
 static void test_says_what_of_a_newcomer_was_missed(void **state)
 {
     (void)state;
     struct diagnosis_facts facts = whole();
     facts.attached = true;
     expect(&facts, "attached while it ran: what it held before");
+    assert_null(strstr(text, "libc.mmap"));
+    facts.others_wanted = true;
+    expect(&facts, "libc.mmap needs heap_profile host or shell");
     facts.attach_missed_us = 3400;
     facts.known_us = 250000;
     facts.told_of_start = true;
@@ -235,6 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_profile_has_no_remark),
         cmocka_unit_test(test_says_why_there_are_no_samples),
+        cmocka_unit_test(test_says_which_heaps_were_not_heard_of),
         cmocka_unit_test(test_says_what_of_a_newcomer_was_missed),
         cmocka_unit_test(test_says_how_the_session_ended),
         cmocka_unit_test(test_says_what_exec_did),
