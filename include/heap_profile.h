@@ -40,7 +40,8 @@ AHeapInfo *AHeapInfo_create(const char *heap_name);
 
 /*
  * To be called when a session begins to profile the heap, and when it no longer does: in turns,
- * one at a time, on a thread that is inside one of these functions, with no lock of ours held.
+ * one at a time, on a thread that is inside one of these functions, or inside malloc where that is
+ * hooked, with no lock of ours held.
  * Returns info; NULL info is passed through, and so is one that is registered already, unchanged.
  */
 AHeapInfo *AHeapInfo_setEnabledCallback(AHeapInfo *info, AHeapProfileEnabledCallback callback,
@@ -81,8 +82,9 @@ const char *HeapProfile_intern(const char *text);
  * A scope on the current thread: what it allocates meanwhile, in any heap, is done on behalf of
  * `name` (a string as of a type). The storage is the caller's and stays in place until the pop. A
  * pop takes its own scope and all that were pushed after it, so that scopes which a longjmp or an
- * exception of another language left end with the next one further out. Scopes belong to
- * threads: one that switches fibers pops before it does.
+ * exception of another language left end with the next one further out; the pop of one that is
+ * not pushed (any more) does nothing. Scopes belong to threads: one that switches fibers pops before
+ * it does.
  */
 struct HeapProfileScope {
     const char *name;

@@ -22,7 +22,7 @@ HIDDEN __thread struct HeapProfileScope *context_innermost;
 #define HASH_OF_CONTEXT UINT64_C(0xd1342543de82ef95)
 
 /* How far a chain is followed that may have come to lead nowhere. */
-#define SCOPES_MAX 1000
+#define SCOPES_MAX 300
 
 /* --- scopes --- */
 
@@ -157,14 +157,33 @@ uint64_t context_send_name(struct ring_thread *thread, const char *name)
     return hash;
 }
 
+/* Whether the scope is among the first so many of the chain: storage that a jump left and that was
+ * pushed again leads to itself, where other use in between has made it unknowable. */
+static bool was_passed(const struct ring_thread *thread, const struct HeapProfileScope *scope,
+                       unsigned steps)
+{
+    const struct HeapProfileScope *passed = context_innermost;
+    struct HeapProfileScope copy;
+    for (unsigned i = 0; i < steps; i++, passed = copy.outer) {
+        if (passed == scope || !read_scope(thread, passed, &copy))
+            return true;
+    }
+    return false;
+}
+
 uint64_t context_send(struct ring_thread *thread)
 {
     uint64_t names[RECORD_CONTEXT_NAMES_MAX];
     uint32_t count = 0;
     uint64_t hash = HASH_OF_CONTEXT;
-    const struct HeapProfileScope *scope = context_innermost;
+    const struct HeapProfileScope *scope = context_innermost, *inner = NULL;
     struct HeapProfileScope copy;
-    while (scope != NULL && count < RECORD_CONTEXT_NAMES_MAX && read_scope(thread, scope, &copy)) {
+    bool turned = false; /* until then each lies further up than the one before */
+    for (unsigned steps = 0; scope != NULL && count < RECORD_CONTEXT_NAMES_MAX; steps++) {
+        turned |= scope <= inner;
+        if ((turned && was_passed(thread, scope, steps)) || !read_scope(thread, scope, &copy))
+            break;
+        inner = scope;
         uint64_t name = context_send_name(thread, copy.name);
         if (name != 0) {
             names[count++] = name;

@@ -9,7 +9,9 @@ rule, so that every figure is known.
 """
 
 import contextlib
+import math
 import os
+import statistics
 import subprocess
 import sys
 
@@ -460,6 +462,159 @@ def forked_child():
                         alloc_objects=2, exact_calls=2)
 
 
+# --- contexts ---
+
+
+def groups_of(path, heap, key="context"):
+    """{name: figures} of a heap's types or contexts."""
+    found = heap_named(report_of(path, "--by", key), heap)
+    return {group[key]: group for group in found["groups"]} if found else {}
+
+
+def live_by_context(path, heap):
+    return {name: group["space"]["estimate"] for name, group in groups_of(path, heap).items()
+            if group["space"]["estimate"]}
+
+
+def contexts_nested():
+    """200 deep all names are there; of 300 the 256 innermost."""
+    with company() as (daemon, directory, process):
+        heap = process.register("custom")
+        with session_of(daemon, directory, process, "--heaps", "custom") as session:
+            process.report(f"nest 200 {heap} 1 10")
+            process.report(f"nest 300 {heap} 2 20")
+            process.report(f"allocate {heap} 3 40")
+        found = live_by_context(session.output, "custom")
+        wanted = {
+            ";".join(f"depth {n}" for n in range(200, 0, -1)): 10,
+            ";".join(f"depth {n}" for n in range(256, 0, -1)): 20,
+            "": 40,
+        }
+        check(found == wanted, f"contexts {found}")
+
+
+def contexts_out_of_turn():
+    """Pops that do not pair, longjmp, threads that end inside, storage that is gone."""
+    for way in WAYS:
+        with scene(start=False) as (_, directory):
+            # Without the preload library the heap is found through the environment, too.
+            name = "heap_scopes" + ("_archive" if "archive" in way else "")
+            options = ["--all-heaps"] if "preloaded" in way else ["--heaps", "scopes"]
+            outcome, _ = host(name, options=options, directory=directory)
+            live = live_by_context(os.path.join(directory, "profile"), "scopes")
+            truth, unknown = {}, 0
+            for line in outcome.stdout.decode().splitlines():
+                number, context = line.split(" ", 1)
+                if context == "?":
+                    unknown += int(number)
+                else:
+                    truth[context] = truth.get(context, 0) + int(number)
+            check(len(truth) > 8, f"{outcome.stdout!r}")
+            for context, number in truth.items():
+                got = live.get(context, 0)
+                check(number <= got <= number + unknown, f"{way}: in {context!r} {got}, truth {number}")
+            everything = sum(truth.values()) + unknown
+            check(sum(live.values()) == everything, f"{way}: {sum(live.values())} of {everything}")
+            longest = max(context.count(";") for context in live)
+            check(longest < 5, f"{way}: no context has led to itself: {longest}")
+
+
+def contexts_on_fibers():
+    with scene(start=False) as (_, directory):
+        host("heap_fibers", "orderly", directory=directory)
+        for heap in ("fibers", "libc.malloc"):
+            groups = groups_of(os.path.join(directory, "profile"), heap)
+            for number in range(8):
+                calls = groups[f"fiber {number}"]["alloc_objects"]["estimate"]
+                check(calls == 50, f"{heap}: fiber {number} made {calls}")
+            check(groups[""]["alloc_objects"]["estimate"] >= 100, f"{heap}: outside")
+            check(len(groups) == 9, f"{heap}: {list(groups)}")
+    with scene(start=False) as (_, directory):
+        _, report = host("heap_fibers", "careless", directory=directory)
+        check_total(heap_named(report, "fibers"), "careless", alloc_objects=500, space=0)
+
+
+def interned_texts():
+    for name in ("heap_intern", "heap_intern_archive"):
+        for options in ({}, {"env": {"LD_PRELOAD": LIBRARY}}):
+            outcome = run([program(name)], **options)
+            check(outcome.status == 0, f"{name} {options}: {outcome.status} {outcome.stderr!r}")
+
+
+# --- figures ---
+
+
+def many_threads():
+    """All that threads report at once is there: the first reports of a heap, too."""
+    for name in ("heap_threads", "heap_threads_archive"):
+        with scene(start=False) as (_, directory):
+            threads, count = 32, 500
+            _, report = host(name, str(threads), str(count), directory=directory)
+            each, every = threads * count, f"{name}: shared"
+            check_total(heap_named(report, "shared"), every, exact_calls=each, alloc_objects=each,
+                        exact_bytes=10 * each, objects=each / 2, space=5 * each)
+            for number in range(threads):
+                check_total(heap_named(report, f"own {number}"), f"{name}: own {number}",
+                            exact_calls=count, alloc_objects=count, alloc_space=7 * count, space=0)
+
+
+def million_types():
+    """A million types: so many are told apart, the rest is one, and is counted."""
+    with company() as (daemon, directory, process):
+        heap = process.register("custom")
+        with session_of(daemon, directory, process, "--heaps", "custom") as session:
+            process.tell(f"types {heap} 1000000 10")
+        found = heap_of(session.report(), process.pid, "custom")
+        check_total(found, "a million types", alloc_objects=1000000, exact_calls=1000000, space=0)
+        types = groups_of(session.output, "custom", "type")
+        others = types["[other types]"]["alloc_objects"]["estimate"]
+        check(len(types) <= 65536, f"{len(types)} types")
+        check(others == 1000000 - len(types) + 1, f"{others} others, {len(types)} types")
+        check(found["other_types"] == others, f"counted: {found['other_types']}")
+
+
+FIGURES = ("alloc_space", "alloc_objects", "space", "objects")
+OBSERVED = 250
+TRUTH = {
+    "alloc_space": 600 * 300 + 70 * 3000 + 10 * 20000, "alloc_objects": 680,
+    "space": 200 * 300 + 50 * 3000 + 5 * 20000, "objects": 255,
+}
+
+
+def observe(interval):
+    """Of so many heaps, each a sampler of its own, that did the same: how far the means are off, in
+    standard errors."""
+    with company() as (daemon, directory, process):
+        heaps = [process.register(f"heap {n}", "unheard") for n in range(OBSERVED)]
+        with session_of(daemon, directory, process, "--all-heaps", interval=interval) as session:
+            for heap in heaps:
+                process.tell(f"fill {heap} 0 600 300")
+                process.tell(f"drain {heap} 0 400")
+                process.tell(f"elsewhere fill {heap} 1000 70 3000;drain {heap} 1000 20")
+                process.tell(f"fill {heap} 2000 10 20000")
+                process.tell(f"drain {heap} 2000 5")
+        found = [h for h in session.report()["heaps"] if h["heap"].startswith("heap ")]
+        check(len(found) == OBSERVED, f"{len(found)} heaps")
+        check(all(h["exact_bytes"] == TRUTH["alloc_space"] for h in found), "exact bytes")
+    off = {}
+    for name in FIGURES:
+        values = [total(heap, name) for heap in found]
+        mean, spread = statistics.mean(values), statistics.stdev(values)
+        off[name] = (mean - TRUTH[name]) / (spread / math.sqrt(len(values)))
+        print(f"{name} truth {TRUTH[name]} mean {mean:.1f} off {off[name]:+.2f} standard errors")
+    return off
+
+
+def unbiased():
+    """At interval 4096 each figure's mean is within 3 standard errors. One that is not is looked at
+    once more, and must be off in the same direction: falsely so in one of 10^5 tests."""
+    first = observe(4096)
+    suspects = [name for name in FIGURES if abs(first[name]) > 3]
+    second = observe(4096) if suspects else {}
+    for name in suspects:
+        check(abs(second[name]) <= 3 or second[name] * first[name] < 0, f"{name} is off twice")
+
+
 CASES = {
     case.__name__: case
     for case in (
@@ -469,6 +624,8 @@ CASES = {
         accurate_report_sample,
         accurate_dump_at_max_custom, custom_lifetime, re_init, ids, other_threads, heaps_255,
         same_name, intervals, callbacks_that_call_back, before_and_after_main, forked_child,
+        contexts_nested, contexts_out_of_turn, contexts_on_fibers, interned_texts, many_threads,
+        million_types, unbiased,
     )
 }
 
