@@ -83,8 +83,8 @@ const char *HeapProfile_intern(const char *text);
  * `name` (a string as of a type). The storage is the caller's and stays in place until the pop. A
  * pop takes its own scope and all that were pushed after it, so that scopes which a longjmp or an
  * exception of another language left end with the next one further out; the pop of one that is
- * not pushed (any more) does nothing. Scopes belong to threads: one that switches fibers pops before
- * it does.
+ * not pushed (any more) does nothing. Scopes belong to threads: one that switches fibers pops
+ * before it does.
  */
 struct HeapProfileScope {
     const char *name;
