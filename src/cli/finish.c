@@ -21,9 +21,11 @@ static void print_summary(const struct output *output, const struct profile *pro
     /* As it was called: it need not stand in the PATH. */
     fprintf(stderr, "  %s report %s   all callsites; --tree, --view max, --json\n",
             program_invocation_name, output->directory);
+    /* It adds up what it is given: heaps that contain each other, dumps of one heap. */
     if (files > 0)
-        fprintf(stderr, "  go tool pprof -http=: %s/*.pb.gz   flame graph in a browser\n",
-                output->directory);
+        fprintf(stderr, "  go tool pprof -http=: %s/%s.pb.gz   flame graph in a browser%s\n",
+                output->directory, files == 1 ? "*" : "FILE",
+                files == 1 ? "" : "; several FILEs become one sum");
     fprintf(stderr, "  https://ui.perfetto.dev   opens %s\n", output->trace);
 }
 

@@ -107,6 +107,13 @@ bool report_is_allocator_frame(const char *name)
     return false;
 }
 
+double report_peak_bytes(const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    /* The status is as of the last dump: earlier ones had not come to that peak yet. */
+    return dump == &heap->dumps[heap->dump_count - 1] ? heap->status.peak_live_bytes
+                                                      : report_total_of(dump, REPORT_MAX).bytes;
+}
+
 uint64_t report_peak_rss(const struct profile_process *process)
 {
     uint64_t peak = 0;

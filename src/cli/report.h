@@ -86,6 +86,9 @@ struct report_figure report_total_of(const struct profile_dump *dump, enum repor
 /* A frame that belongs to the allocator's own entrances (operator new, ...). */
 bool report_is_allocator_frame(const char *name);
 
+/* Bytes of the heap when it was largest before this dump. */
+double report_peak_bytes(const struct profile_heap *heap, const struct profile_dump *dump);
+
 uint64_t report_peak_rss(const struct profile_process *process);
 
 #endif

@@ -202,7 +202,7 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
             heap->interval_bytes, profile_floor_bytes(heap->interval_bytes),
             dump->boottime_ns - heap->start_boottime_ns, (size_t)(dump - heap->dumps) + 1,
             heap->dump_count, dump->exact_bytes, dump->exact_calls, status->heap_samples,
-            status->unwinding_errors, status->peak_live_bytes, report_peak_rss(process),
+            status->unwinding_errors, report_peak_bytes(heap, dump), report_peak_rss(process),
             status->blocked_us);
     fprintf(out,
             ",\"incomplete\":%s,\"buffer_overran\":%s,\"buffer_corrupted\":%s,\"disconnected\":%s,"

@@ -91,7 +91,7 @@ static void print_head(const struct printer *printer)
     fprintf(out, " in %s allocations %s\n", words_of_count(live.count).bytes,
             printer_margin(printer, &live, true).bytes);
     const struct report_figure peak = report_total_of(dump, REPORT_MAX);
-    fprintf(out, "  peak          %s %s", words_of_bytes(heap->status.peak_live_bytes).bytes,
+    fprintf(out, "  peak          %s %s", words_of_bytes(report_peak_bytes(heap, dump)).bytes,
             printer_margin(printer, &peak, false).bytes);
     if (report_peak_rss(process) > 0)
         fprintf(out, "; resident memory at most %s",

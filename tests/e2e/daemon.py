@@ -495,6 +495,8 @@ def continuous_dumps_add_up():
         check_figure(heap, "hold_block", "alloc_space", 3000)
         check_figure(heap, "hold_block", "space", 3000)
         check_figure(heap, "churn_block", "space", 0)
+        early = heap_of(report_of(session.output, "--dump", "1"), process.pid)
+        check(early["peak_live_bytes"] < heap["peak_live_bytes"], "a dump has the peak until then")
         # Of what it did to join, some counts: the exact calls say how much.
         churned = figure(heap, "churn_block", "alloc_objects")
         check(churned >= 6 * 400000, f"{churned} blocks churned")
