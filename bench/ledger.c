@@ -5,7 +5,9 @@
  * and go; then while each comes back as large as it was ("level": no new maximum of the heap) and
  * larger ("rising": nothing but new maxima).
  *
- *   ledger [interval_bytes [live_samples [events]]]
+ *   ledger [interval_bytes [live_samples [events [types]]]]
+ *
+ * types: how many types the allocations are of, each in one of two contexts (0: of none).
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,6 +32,7 @@ struct block {
 };
 
 static struct ring_reader reader;
+static uint64_t type_count;
 static uint64_t random_state = 1, last_address = 0x7f0000000000;
 
 static uint32_t next_random(void)
@@ -58,14 +61,23 @@ static uint64_t random_size(void)
 
 static void write_alloc(uint64_t address, uint64_t size, uint32_t ordinal)
 {
-    struct record_alloc *record = reserve(sizeof(*record));
+    uint32_t length =
+        type_count > 0 ? sizeof(struct record_tagged_alloc) : sizeof(struct record_alloc);
+    struct record_tagged_alloc *tagged = reserve(length);
+    struct record_alloc *record = &tagged->alloc;
     record->address = address;
     record->size = size;
     record->stack = 1 + next_random() % STACKS;
     record->time_ms = ordinal / 1000;
     record->ordinal = ordinal;
-    union record_header header = {.length = sizeof(*record), .type = RECORD_ALLOC};
+    union record_header header = {.length = length, .type = RECORD_ALLOC};
     header.thread = (uint16_t)(next_random() % THREADS);
+    if (type_count > 0) {
+        header.type = RECORD_TAGGED_ALLOC;
+        /* Most stacks allocate of few types. */
+        tagged->type = 1 + (record->stack + next_random() % 2) % type_count;
+        tagged->context = 1 + record->stack % 2;
+    }
     record->header.word = header.word;
 }
 
@@ -102,6 +114,24 @@ static void write_stacks(struct ledger *ledger)
     }
     for (uint16_t i = 0; i < THREADS; i++)
         ledger_thread(ledger, i, 100u + i, "worker");
+}
+
+static void write_names(void)
+{
+    for (uint64_t hash = 1; hash <= type_count; hash++) {
+        struct record_name *name = reserve(sizeof(*name) + 16);
+        name->hash = hash;
+        name->length = (uint32_t)snprintf((char *)name->bytes, 16, "type %u", (unsigned)hash);
+        name->header = (union record_header){.length = sizeof(*name) + 16, .type = RECORD_NAME};
+    }
+    for (uint64_t hash = 1; hash <= 2 && type_count > 0; hash++) {
+        struct record_context *context = reserve(sizeof(*context) + 8);
+        context->hash = hash;
+        context->count = 1;
+        context->names[0] = hash;
+        context->header =
+            (union record_header){.length = sizeof(*context) + 8, .type = RECORD_CONTEXT};
+    }
 }
 
 static long resident_kib(void)
@@ -151,6 +181,7 @@ int main(int argc, char **argv)
     uint64_t interval = argc > 1 ? strtoull(argv[1], NULL, 10) : 4096;
     uint64_t live = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000;
     uint64_t events_timed = argc > 3 ? strtoull(argv[3], NULL, 10) : EVENTS_TIMED_DEFAULT;
+    type_count = argc > 4 ? strtoull(argv[4], NULL, 10) : 0;
     struct ledger *ledger = ledger_open(interval);
     struct block *blocks = calloc(live, sizeof(*blocks));
     int memfd;
@@ -161,6 +192,8 @@ int main(int argc, char **argv)
     memset(reader.data, 0, reader.data_bytes);
     memset(blocks, 1, live * sizeof(*blocks));
     write_stacks(ledger);
+    write_names();
+    drain(ledger);
 
     long before_kib = resident_kib();
     uint64_t fill_ns = 0;
@@ -171,8 +204,8 @@ int main(int argc, char **argv)
             fill_ns += drain(ledger);
     }
     fill_ns += drain(ledger);
-    printf("interval %llu, %llu live samples\n", (unsigned long long)interval,
-           (unsigned long long)live);
+    printf("interval %llu, %llu live samples, of %llu types\n", (unsigned long long)interval,
+           (unsigned long long)live, (unsigned long long)type_count);
     printf("filling:  %.1f ns of CPU an event\n", (double)fill_ns / (double)live);
     printf("memory:   %.1f bytes a live sample\n",
            (double)(resident_kib() - before_kib) * 1024 / (double)live);

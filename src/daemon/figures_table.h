@@ -22,6 +22,7 @@ struct ledger_figures {
     uint32_t tag;  /* of type and context */
     uint16_t thread, interval;
     uint8_t heap;
+    uint8_t pad[3];
     uint64_t epoch; /* of the peak that the values below belong to */
     double peak_bytes, peak_count;
     double peak_bytes_variance, peak_count_variance;

@@ -91,9 +91,9 @@ static const struct weight *weight_of(struct ledger *ledger, uint64_t size, uint
 /* --- figures --- */
 
 static struct cached_figures *cached_figures(const struct ledger *ledger, uint64_t stack,
-                                             uint32_t thread)
+                                             uint32_t thread, uint32_t tag)
 {
-    uint64_t hash = stack ^ (uint64_t)thread * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t hash = stack ^ (thread | (uint64_t)tag << 16) * UINT64_C(0x9E3779B97F4A7C15);
     return &ledger->figures_cache[(hash ^ hash >> 32) & (ledger->figures_cached - 1)];
 }
 
@@ -109,7 +109,7 @@ static void grow_figures_cache(struct ledger *ledger)
     ledger->figures_cached = old_size * 2;
     for (size_t i = 0; i < old_size; i++) {
         if (old[i].known)
-            *cached_figures(ledger, old[i].stack, old[i].thread) = old[i];
+            *cached_figures(ledger, old[i].stack, old[i].thread, old[i].tag) = old[i];
     }
     free(old);
 }
@@ -120,15 +120,19 @@ static uint16_t interval_of(const struct heap_event *event)
     return event->flags & RECORD_ALLOC_WEIGHED ? LEDGER_INTERVAL_NONE : (uint16_t)event->interval;
 }
 
-static bool is_tagged(const struct heap_event *event)
+/* 0 or -ENOMEM. */
+static int tag_of(struct ledger *ledger, const struct heap_event *event, uint32_t *tag)
 {
-    return (event->type_hash | event->context_hash) != 0;
+    *tag = TAG_NONE;
+    if (likely((event->type_hash | event->context_hash) == 0))
+        return 0;
+    return tags_intern(&ledger->tags, event->type_hash, event->context_hash, tag);
 }
 
 static bool is_cached(const struct cached_figures *cached, const struct heap_event *event,
-                      uint32_t thread)
+                      uint32_t thread, uint32_t tag)
 {
-    return cached->stack == event->stack && cached->thread == thread &&
+    return cached->stack == event->stack && cached->thread == thread && cached->tag == tag &&
            cached->heap == event->heap && cached->interval == interval_of(event) && cached->known;
 }
 
@@ -148,11 +152,12 @@ static struct figures_key figures_key(const struct ledger *ledger, const struct 
 static void cache_figures(struct ledger *ledger, uint64_t stack, struct figures_key key,
                           uint32_t figures)
 {
-    /* An unknown stack may yet be sent, and a tag takes a look-up anyway: neither is remembered. */
-    if (key.node == ledger->callsites.unknown || key.tag != TAG_NONE)
+    /* An unknown stack may yet be sent: it is not remembered. */
+    if (key.node == ledger->callsites.unknown)
         return;
-    *cached_figures(ledger, stack, key.thread) =
+    *cached_figures(ledger, stack, key.thread, key.tag) =
         (struct cached_figures){.stack = stack,
+                                .tag = key.tag,
                                 .thread = (uint16_t)key.thread,
                                 .heap = key.heap,
                                 .interval = key.interval,
@@ -163,9 +168,8 @@ static void cache_figures(struct ledger *ledger, uint64_t stack, struct figures_
 /* The figures of an ALLOC, made if there are none. */
 static uint32_t figures_of(struct ledger *ledger, const struct heap_event *event, uint32_t thread)
 {
-    uint32_t tag = TAG_NONE;
-    if (is_tagged(event) &&
-        tags_intern(&ledger->tags, event->type_hash, event->context_hash, &tag) < 0)
+    uint32_t tag;
+    if (tag_of(ledger, event, &tag) < 0)
         return FIGURES_NONE;
     struct figures_key key = figures_key(ledger, event, thread, tag);
     /* Nothing was live there at any peak so far. */
@@ -437,21 +441,24 @@ static void look_ahead(struct ledger *ledger, const struct heap_event *events, s
         if (live != NULL)
             live_table_prefetch(live, event->address);
         found[i] = FIGURES_NONE;
-        if (event->type != RECORD_ALLOC || event->thread >= ledger->slot_count || is_tagged(event))
+        uint32_t tag;
+        if (event->type != RECORD_ALLOC || event->thread >= ledger->slot_count ||
+            tag_of(ledger, event, &tag) < 0)
             continue;
         uint32_t thread = ledger->slots[event->thread].thread;
-        const struct cached_figures *cached = cached_figures(ledger, event->stack, thread);
-        if (is_cached(cached, event, thread)) {
+        const struct cached_figures *cached = cached_figures(ledger, event->stack, thread, tag);
+        if (is_cached(cached, event, thread, tag)) {
             found[i] = cached->figures;
             figures_table_prefetch_item(&ledger->figures, cached->figures);
         } else {
             callsite_tree_prefetch(&ledger->callsites, event->stack);
+            keys[missed_count].tag = tag;
             missed[missed_count++] = (uint8_t)i;
         }
     }
     for (size_t i = 0; i < missed_count; i++) {
         const struct heap_event *event = &events[missed[i]];
-        keys[i] = figures_key(ledger, event, ledger->slots[event->thread].thread, TAG_NONE);
+        keys[i] = figures_key(ledger, event, ledger->slots[event->thread].thread, keys[i].tag);
         figures_table_prefetch_index(&ledger->figures, keys[i]);
     }
     for (size_t i = 0; i < missed_count; i++)

@@ -107,6 +107,7 @@ int tags_init(struct tags *tags)
         append_name(tags, "", 0, &empty) < 0 ||
         append_name(tags, TAGS_OTHER_TYPES, strlen(TAGS_OTHER_TYPES), &other_types) < 0 ||
         append_name(tags, TAGS_OTHER_CONTEXTS, strlen(TAGS_OTHER_CONTEXTS), &other_contexts) < 0 ||
+        (tags->recent = calloc(TAGS_RECENT, sizeof(*tags->recent))) == NULL ||
         append_type(tags, empty) < 0 || append_type(tags, other_types) < 0 ||
         append_context(tags, 0) < 0 || append_context(tags, 1) < 0 ||
         append_tag(tags, (struct tag){TAG_NONE, TAG_NONE}) < 0 ||
@@ -127,6 +128,7 @@ void tags_clear(struct tags *tags)
     free(tags->contexts);
     free(tags->scopes);
     free(tags->items);
+    free(tags->recent);
     free(tags->name_index.places);
     free(tags->type_index.places);
     free(tags->context_index.places);
@@ -183,7 +185,7 @@ static int type_of(struct tags *tags, uint64_t hash, uint32_t *type)
     return index_set(&tags->type_index, hash, *type);
 }
 
-int tags_intern(struct tags *tags, uint64_t type_hash, uint64_t context_hash, uint32_t *number)
+static int intern(struct tags *tags, uint64_t type_hash, uint64_t context_hash, uint32_t *number)
 {
     struct tag tag = {TAG_NONE, TAG_NONE};
     if (type_of(tags, type_hash, &tag.type) < 0)
@@ -203,6 +205,27 @@ int tags_intern(struct tags *tags, uint64_t type_hash, uint64_t context_hash, ui
     if (append_tag(tags, tag) < 0)
         return -ENOMEM;
     return index_set(&tags->tag_index, key, *number);
+}
+
+static struct tag_recent *recent_place(const struct tags *tags, uint64_t type, uint64_t context)
+{
+    uint64_t hash = (type ^ context << 7) * UINT64_C(0x9E3779B97F4A7C15);
+    return &tags->recent[hash >> 32 & (TAGS_RECENT - 1)];
+}
+
+int tags_intern(struct tags *tags, uint64_t type_hash, uint64_t context_hash, uint32_t *number)
+{
+    struct tag_recent *recent = recent_place(tags, type_hash, context_hash);
+    if (recent->type == type_hash && recent->context == context_hash && recent->tag != 0) {
+        *number = (uint32_t)recent->tag;
+        return 0;
+    }
+    int code = intern(tags, type_hash, context_hash, number);
+    /* What is not known may yet be sent. */
+    if (code == 0 && tags->items[*number].type != TAG_OTHERS &&
+        tags->items[*number].context != TAG_OTHERS)
+        *recent = (struct tag_recent){type_hash, context_hash, *number};
+    return code;
 }
 
 const char *tags_type_name(const struct tags *tags, uint32_t type)

@@ -41,6 +41,9 @@ struct tag {
     uint32_t type, context;
 };
 
+/* Pairs of hashes that came lately, direct-mapped: one load in place of three look-ups. */
+#define TAGS_RECENT 1024u
+
 struct tags {
     struct tag_index name_index, type_index, context_index, tag_index;
     char **names; /* terminated; [0] is for those that were not sent */
@@ -53,6 +56,10 @@ struct tags {
     size_t context_count, context_capacity;
     uint32_t *scopes; /* names, innermost first */
     size_t scope_count, scope_capacity;
+    struct tag_recent {
+        uint64_t type, context;
+        uint64_t tag; /* 0: none here */
+    } * recent;
     struct tag *items; /* by tag */
     size_t tag_count, tag_capacity;
     uint64_t names_refused;    /* NAMEs beyond the bounds */

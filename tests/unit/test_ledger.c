@@ -362,7 +362,29 @@ static void test_free_of_no_address_takes_nothing(void **state)
     ledger_close(ledger);
 }
 
-/* Allocations and frees of few addresses, by two threads, some of stacks that were never sent. */
+static void add_name(struct ledger *ledger, uint64_t hash, const char *text)
+{
+    uint64_t words[sizeof(struct record_name) / 8 + 16] = {0};
+    struct record_name *record = (void *)words;
+    record->hash = hash;
+    record->length = (uint32_t)strlen(text);
+    memcpy(record->bytes, text, strlen(text));
+    assert_int_equal(0, ledger_name(ledger, record));
+}
+
+static void add_context(struct ledger *ledger, uint64_t hash, uint64_t inner, uint64_t outer)
+{
+    uint64_t words[sizeof(struct record_context) / 8 + 2] = {0};
+    struct record_context *record = (void *)words;
+    record->hash = hash;
+    record->count = 2;
+    record->names[0] = inner;
+    record->names[1] = outer;
+    assert_int_equal(0, ledger_context(ledger, record));
+}
+
+/* Allocations and frees of few addresses in two heaps, by two threads, some of stacks and types
+ * that were never sent. */
 static struct heap_event random_event(uint64_t *random)
 {
     *random = *random * 6364136223846793005u + 1442695040888963407u;
@@ -371,6 +393,9 @@ static struct heap_event random_event(uint64_t *random)
                                        : alloc_event(16 * (1 + bits / 2 % 500), bits / 1000 % 300,
                                                      1 + bits / 4 % (STACKS + 5));
     event.thread = bits >> 20 & 1;
+    event.heap = bits >> 21 & 1;
+    event.type_hash = bits >> 22 & 3;
+    event.context_hash = bits >> 24 & 1 ? 10 : 0;
     return event;
 }
 
@@ -389,6 +414,11 @@ static void test_batch_is_its_events_one_by_one(void **state)
     struct ledger *batches = open_ledger(100), *single = open_ledger(100);
     struct heap_event events[200];
     uint64_t random = 7;
+    for (unsigned i = 0; i < 2; i++) {
+        add_name(i == 0 ? batches : single, 1, "Node");
+        add_name(i == 0 ? batches : single, 2, "parse");
+        add_context(i == 0 ? batches : single, 10, 2, 1);
+    }
     for (unsigned round = 0; round < 500; round++) {
         size_t count = 1 + round % (sizeof(events) / sizeof(events[0]));
         for (size_t i = 0; i < count; i++) {
@@ -563,27 +593,6 @@ static void test_no_address_is_none_of_malloc(void **state)
 }
 
 /* --- types and contexts --- */
-
-static void add_name(struct ledger *ledger, uint64_t hash, const char *text)
-{
-    uint64_t words[sizeof(struct record_name) / 8 + 16] = {0};
-    struct record_name *record = (void *)words;
-    record->hash = hash;
-    record->length = (uint32_t)strlen(text);
-    memcpy(record->bytes, text, strlen(text));
-    assert_int_equal(0, ledger_name(ledger, record));
-}
-
-static void add_context(struct ledger *ledger, uint64_t hash, uint64_t inner, uint64_t outer)
-{
-    uint64_t words[sizeof(struct record_context) / 8 + 2] = {0};
-    struct record_context *record = (void *)words;
-    record->hash = hash;
-    record->count = 2;
-    record->names[0] = inner;
-    record->names[1] = outer;
-    assert_int_equal(0, ledger_context(ledger, record));
-}
 
 static struct heap_event tagged(struct heap_event event, uint64_t type, uint64_t context)
 {
