@@ -155,6 +155,13 @@ def full():
     check_sites(heap_of(report), {"as_many_as_can_be": (400000 - unmapped, 1, 1)})
 
 
+def restricted():
+    """A program that would be killed for any call to the system but mmap and munmap."""
+    _, report = profiled([MAPPINGS, "restricted"], "--heaps", HEAP)
+    check_sites(heap_of(report), {"before_filter": (20, 10, 10), "behind_filter": (200, 100, 100)})
+    check_total(heap_of(report), "restricted", exact_calls=110)
+
+
 def session():
     """A program that is invited by what it maps; what was mapped before is not known."""
     with scene() as (daemon, directory):
@@ -267,7 +274,8 @@ def read_strace(path, allocator):
 
 
 def against_strace(command, allocator=None, **run_options):
-    """A program's figures, exactly, by what strace sees of the same run; its output, too."""
+    """A program's figures, exactly, by what strace sees of the same run; its output, too. What is
+    live is compared where one thread alone maps: strace's files do not tell the order of several."""
     need("strace")
     bare = run(command, **run_options)
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
@@ -279,13 +287,18 @@ def against_strace(command, allocator=None, **run_options):
         heap = heap_of(report_of(output))
         check(heap is not None, f"{command}: no such heap")
         truth = read_strace(f"{traces}.{heap['pid']}", allocator)
+        space, objects = truth.live()
+        live = {"space": space, "objects": objects}
+        for thread in heap["threads"] if truth.calls != heap["exact_calls"] else ():
+            if thread["tid"] != heap["pid"]:
+                other = read_strace(f"{traces}.{thread['tid']}", allocator)
+                truth.calls, truth.bytes = truth.calls + other.calls, truth.bytes + other.bytes
+                live = {}
         if truth.calls == 0:
             check(heap["exact_calls"] == heap["heap_samples"] == 0, f"{command}: maps nothing")
             return heap, truth
-        space, objects = truth.live()
         check_total(heap, command[0], exact_bytes=truth.bytes, exact_calls=truth.calls,
-                    alloc_space=truth.bytes, alloc_objects=truth.calls, space=space,
-                    objects=objects)
+                    alloc_space=truth.bytes, alloc_objects=truth.calls, **live)
         return heap, truth
 
 
@@ -336,6 +349,15 @@ def git():
             check(heap and heap["total"]["alloc_objects"]["estimate"] > 0, f"git {words} maps")
 
 
+def node():
+    """Threads, and a runtime that maps its heaps itself."""
+    need("node")
+    script = "const all = [];\nfor (let i = 0; i < 300000; i++) all.push({i});\n" \
+             "console.log(all.length);"
+    heap, _ = against_strace(["node", "-e", script])
+    check(heap and heap["total"]["alloc_space"]["estimate"] > 1 << 24, "it maps megabytes")
+
+
 def allocators():
     """What jemalloc, mimalloc and tcmalloc map for themselves is not the program's."""
     seen = 0
@@ -371,8 +393,8 @@ def redis():
 CASES = {
     case.__name__: case
     for case in (
-        ways, off_unless_named, beside_others, threads, signals, children, full, session, sqlite3,
-        python3, git, allocators, redis,
+        ways, off_unless_named, beside_others, threads, signals, children, full, restricted, session,
+        sqlite3, python3, git, node, allocators, redis,
     )
 }
 

@@ -7,17 +7,23 @@
  *   mappings signals       a handler that maps, in the middle of a program that maps
  *   mappings children      what a child of fork maps is its own, what one of vfork maps is not
  *   mappings full          unmapping that fails, for there would be too many mappings
+ *   mappings restricted    and then may make no other call to the system
  *   mappings wait          reads a line, maps; reads a line, unmaps half; reads a line, ends
  */
 #include <assert.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -314,6 +320,43 @@ static void full(void)
     printf("%d %zu\n", reason, (size_t)(memory + (PAGES - 3) * page - last) / page / 2);
 }
 
+/* --- restricted --- */
+
+NOINLINE static void before_filter(void)
+{
+    for (int i = 0; i < 10; i++)
+        sure(TAKE(2));
+}
+
+NOINLINE static void behind_filter(void)
+{
+    for (int i = 0; i < 100; i++)
+        assert(munmap(sure(TAKE(5)), 3 * page) == 0);
+}
+
+#define ALLOW(name)                                                                                \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1),                                         \
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+static void restricted(void)
+{
+    static struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        ALLOW(mmap),
+        ALLOW(munmap),
+        ALLOW(write),
+        ALLOW(exit_group),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+    before_filter();
+    assert(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    assert(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    behind_filter();
+    assert(write(STDOUT_FILENO, "done\n", 5) == 5);
+    _exit(0);
+}
+
 /* --- wait --- */
 
 NOINLINE static char *mapped_later(void)
@@ -344,8 +387,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"ways", ways},         {"threads", threads}, {"signals", signals},
-                 {"children", children}, {"full", full},       {"wait", in_steps}};
+    } modes[] = {
+        {"ways", ways}, {"threads", threads}, {"signals", signals},      {"children", children},
+        {"full", full}, {"wait", in_steps},   {"restricted", restricted}};
     page = (size_t)sysconf(_SC_PAGESIZE);
     for (size_t i = 0; argc == 2 && i < sizeof(modes) / sizeof(modes[0]); i++) {
         if (strcmp(argv[1], modes[i].name) != 0)
@@ -354,6 +398,6 @@ int main(int argc, char **argv)
         puts("done");
         return 0;
     }
-    fputs("usage: mappings ways|threads|signals|children|full|wait\n", stderr);
+    fputs("usage: mappings ways|threads|signals|children|full|restricted|wait\n", stderr);
     return 2;
 }
