@@ -402,7 +402,9 @@ static int record_free(const void *memory)
 
 void sample_free(const void *memory)
 {
-    record_free(memory);
+    /* NULL reads as live (live_set.h), and C++ deletes it all the time. */
+    if (memory != NULL)
+        record_free(memory);
 }
 
 int sample_free_for_realloc(const void *memory)
