@@ -172,7 +172,8 @@ static void explain_attaching(const struct diagnosis_facts *facts, char *text, s
         say(text, size,
             "Of a program that is attached to, malloc alone is seen: libc.mmap needs heap_profile "
             "host or shell to start it, and so do heaps of its own, unless it is linked to the "
-            "client library.");
+            "client library and began after there was a run directory (heapprofd prepare makes "
+            "it).");
 }
 
 void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t size)

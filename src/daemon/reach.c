@@ -90,17 +90,24 @@ static bool has_control_page(const struct server *server, pid_t pid)
         if (run_directory_choose(directory, &error) < 0)
             return false;
     }
-    snprintf(mapped, sizeof(mapped), "%s/" RUN_DIRECTORY_CONTROL "\n", directory);
-    return file_mentions(pid, "maps", mapped);
+    /* The kernel says where it is, whatever links lead there. */
+    char *real = realpath(directory, NULL);
+    if (real == NULL)
+        return false;
+    int printed = snprintf(mapped, sizeof(mapped), "%s/" RUN_DIRECTORY_CONTROL "\n", real);
+    free(real);
+    return printed < (int)sizeof(mapped) && file_mentions(pid, "maps", mapped);
 }
 
 /* A program that is linked to the client brings its own heaps into a session by itself, and malloc
- * in none. */
-static bool joins_by_itself(const struct server *server, const struct session *session, pid_t pid)
+ * in none. Not so if it began before there was our page; one that begins is about to map it. */
+static bool joins_by_itself(const struct server *server, const struct session *session,
+                            const struct reach_entry *entry)
 {
-    return is_preloaded(pid) ||
+    return is_preloaded(entry->pid) ||
            (heap_rules_want_others(session->config) &&
-            (file_mentions(pid, "maps", CLIENT_NAME) || has_control_page(server, pid)));
+            (has_control_page(server, entry->pid) ||
+             (!entry->running && file_mentions(entry->pid, "maps", CLIENT_NAME))));
 }
 
 int reach_check(const struct process_info *info, struct error *how)
@@ -205,7 +212,7 @@ static enum reach_state attach_or_wait(struct server *server, struct session *se
     struct error error = {0};
     uint64_t age_ms = now_ms - entry->seen_ms;
     bool may_load = !entry->running && age_ms < LOADING_PATIENCE_MS;
-    if (joins_by_itself(server, session, info->pid))
+    if (joins_by_itself(server, session, entry))
         return REACH_AWAITED;
     if (may_load && attach_check_loaded(info->pid) == -EAGAIN)
         return REACH_LOADING;
@@ -515,10 +522,11 @@ static const char *explain_entry(const struct reach_entry *entry)
 {
     switch (entry->state) {
     case REACH_AWAITED:
-        return "The profiling library is preloaded in this process, but it has not "
-               "joined: it allocated nothing since, or has restricted its own system calls "
+        return "This process has the profiling library preloaded, or is linked to it, and did not "
+               "join: it allocated nothing since, or has restricted its own system calls "
                "(seccomp), or it looks for the daemon in another run directory "
-               "(HEAPPROFD_RUN_DIR), or was in another session.";
+               "(HEAPPROFD_RUN_DIR), or began before there was that directory (heapprofd prepare "
+               "makes it), or was in another session.";
     case REACH_LOADING:
         return "Its loader had not finished when the session ended: there was nothing yet to "
                "attach to.";

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 from harness import TOOL, check, finish, need, program, run
 
@@ -95,6 +96,44 @@ def nothing_of_them():
     check(list(heaps) == ["pool"], f"{list(heaps)}")
     remark = heaps["pool"]["remark"]
     check("Nothing was reported to textures:" in remark, remark)
+
+
+def began_before_the_run_directory():
+    """A program that could not map the page of sessions is attached to, and the report says why its
+    heaps are missing; the next one is not, wherever a link to the directory leads."""
+    os.mkdir(at("there"))
+    os.symlink(at("there"), at("link"))
+    environment = {**TEMPORARY, "HEAPPROFD_RUN_DIR": os.path.join(at("link"), "run")}
+
+    def heaps_of_session(name):
+        process = subprocess.Popen(
+            [program("heap_commanded")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**os.environ, **environment}, text=True,
+        )
+
+        def ask(line):
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            return process.stdout.readline()
+
+        ask("register pool")
+        session = subprocess.Popen(
+            [TOOL, "-p", str(process.pid), "--all-heaps", "-i", "1", "-o", at(name), "-d", "3000"],
+            env={**os.environ, **environment}, stderr=subprocess.DEVNULL,
+        )
+        while session.poll() is None:
+            ask("allocate 1 1 100")
+            time.sleep(0.01)
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()
+        return heaps_of(name)
+
+    heaps = heaps_of_session("before")
+    check(list(heaps) == ["libc.malloc"], f"{list(heaps)}")
+    check("heapprofd prepare" in heaps["libc.malloc"]["remark"], heaps["libc.malloc"]["remark"])
+    heaps = heaps_of_session("after")
+    check("pool" in heaps, f"{list(heaps)}")
 
 
 def wrong_options():
@@ -246,7 +285,7 @@ def many_types():
 
 CASES = [
     which, nothing_of_them, wrong_options, sections, names_of_files, types_and_contexts, pprof_labels, stack_modes,
-    configured, many_types,
+    configured, many_types, began_before_the_run_directory,
 ]
 
 if __name__ == "__main__":
