@@ -7,6 +7,7 @@
 #include "wire/ring.h"
 
 #define BRIEF_LINES 5
+#define BRIEF_HEAPS 8u /* of a process: the one with its note, and those with the highest peaks */
 #define REMARK_WIDTH 2000
 #define NAME_COLUMN 16u /* of processes that were not profiled */
 
@@ -189,10 +190,58 @@ static void print_unprofiled(const struct profile *profile, FILE *out)
     }
 }
 
+static int compare_heaps(const void *left_pointer, const void *right_pointer)
+{
+    const struct profile_heap *left = *(const struct profile_heap *const *)left_pointer;
+    const struct profile_heap *right = *(const struct profile_heap *const *)right_pointer;
+    if (left->process != right->process)
+        return left->process < right->process ? -1 : 1;
+    /* What is said of the process stands with one heap of it. */
+    if ((left->status.remark != NULL) != (right->status.remark != NULL))
+        return left->status.remark != NULL ? -1 : 1;
+    if (left->status.peak_live_bytes != right->status.peak_live_bytes)
+        return left->status.peak_live_bytes > right->status.peak_live_bytes ? -1 : 1;
+    return left < right ? -1 : left > right;
+}
+
+/* By heap: whether it is left out of a brief report, because its process has many. NULL: no memory.
+ */
+static bool *find_small_heaps(const struct profile *profile, bool brief)
+{
+    bool *is_small = calloc(profile->heap_count + 1, sizeof(*is_small));
+    const struct profile_heap **heaps = calloc(profile->heap_count + 1, sizeof(*heaps));
+    for (size_t i = 0; heaps != NULL && i < profile->heap_count; i++)
+        heaps[i] = &profile->heaps[i];
+    if (is_small != NULL && heaps != NULL && brief && profile->heap_count > BRIEF_HEAPS) {
+        qsort(heaps, profile->heap_count, sizeof(*heaps), compare_heaps);
+        for (size_t i = BRIEF_HEAPS; i < profile->heap_count; i++)
+            is_small[heaps[i] - profile->heaps] =
+                heaps[i - BRIEF_HEAPS]->process == heaps[i]->process;
+    }
+    free(heaps);
+    return is_small;
+}
+
+static void print_heap(const struct printer *printer)
+{
+    if (report_is_absent(printer->heap, printer->dump)) {
+        print_absent(printer);
+        return;
+    }
+    print_head(printer);
+    if (printer->options->brief)
+        print_brief(printer);
+    else if (printer->dump->sample_count > 0)
+        print_body(printer);
+}
+
 int report_print_text(const struct profile *profile, const struct report_options *options,
                       FILE *out)
 {
-    int found = 0;
+    size_t found = 0, small = 0;
+    bool *is_small = find_small_heaps(profile, options->brief);
+    if (is_small == NULL)
+        return -ENOMEM;
     for (size_t i = 0; i < profile->heap_count; i++) {
         struct printer printer = {
             .profile = profile,
@@ -204,18 +253,16 @@ int report_print_text(const struct profile *profile, const struct report_options
         if (printer.dump == NULL)
             continue;
         found++;
-        if (report_is_absent(printer.heap, printer.dump)) {
-            print_absent(&printer);
-            continue;
-        }
-        print_head(&printer);
-        if (options->brief)
-            print_brief(&printer);
-        else if (printer.dump->sample_count > 0)
-            print_body(&printer);
+        small += is_small[i];
+        if (!is_small[i])
+            print_heap(&printer);
     }
+    free(is_small);
     if (found == 0)
         return -ENOENT;
+    if (small > 0)
+        fprintf(out, "\n%zu more heaps, smaller at their peaks: heap_profile report has them\n",
+                small);
     print_unprofiled(profile, out);
     if (profile->warning[0] != '\0') {
         fputs("\nwarning: ", out);

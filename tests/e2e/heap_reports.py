@@ -270,6 +270,18 @@ def configured():
     check("stack_mode: MIXED" in again and "heap_sampling_intervals: 5" in again, again)
 
 
+def many_heaps():
+    """What host prints at its end stays short; the report has all."""
+    script = "".join(f"register heap{i}\n" for i in range(1, 31))
+    script += "".join(f"allocate {i} 1 {1000 * i}\n" for i in range(1, 31))
+    outcome = tool("host", "-o", at("many"), "--all-heaps", "-i", "1", "--",
+                   program("heap_commanded"), stdin=script.encode())
+    shown = re.findall(r"^  process .* heap (\w+)", outcome.stderr.decode(), re.M)
+    check(sorted(shown) == [f"heap{i}" for i in range(23, 31)], f"{shown}")
+    check(b"\n23 more heaps" in outcome.stderr, outcome.stderr[-500:])
+    check(text_of("many").count("  process ") == 31, "the report has all")
+
+
 def many_types():
     """More types than are told apart: the rest is counted."""
     heaps = profile("types", "--heaps", "pool", "-i", "1",
@@ -285,7 +297,7 @@ def many_types():
 
 CASES = [
     which, nothing_of_them, wrong_options, sections, names_of_files, types_and_contexts, pprof_labels, stack_modes,
-    configured, many_types, began_before_the_run_directory,
+    configured, many_heaps, many_types, began_before_the_run_directory,
 ]
 
 if __name__ == "__main__":
