@@ -8,13 +8,17 @@
 
 #include "cli/output.h"
 #include "cli/suggest.h"
+#include "cli/traceconv_symbolize.h"
 
 static const char help[] =
     "usage: traceconv profile [-o DIR] [DIR|TRACE]\n"
+    "       traceconv symbolize [options] [TRACE] [OUT]\n"
     "\n"
-    "  profile   writes one gzipped pprof file for each process, heap and dump of a\n"
-    "            trace ('-': standard input; none: the latest profile) and prints the\n"
-    "            name of the directory that they are in\n"
+    "  profile     writes one gzipped pprof file for each process, heap and dump of a\n"
+    "              trace ('-': standard input; none: the latest profile) and prints the\n"
+    "              name of the directory that they are in\n"
+    "  symbolize   writes functions, files and lines of a trace's code addresses, to be\n"
+    "              appended to it; see traceconv symbolize --help\n"
     "\n"
     "  -o, --output DIR   that directory, made if it is not there; files of the same\n"
     "                     names in it are replaced (default: a new one in TMPDIR or /tmp)\n"
@@ -88,13 +92,15 @@ static int convert_profile(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const char *const verbs[] = {"profile"};
+    static const char *const verbs[] = {"profile", "symbolize"};
     if (argc < 2) {
         fputs(help, stderr);
         return 2;
     }
     if (strcmp(argv[1], verbs[0]) == 0)
         return convert_profile(argc - 1, argv + 1);
+    if (strcmp(argv[1], verbs[1]) == 0)
+        return traceconv_symbolize(argc - 1, argv + 1);
     if (strcmp(argv[1], "--version") == 0) {
         puts("traceconv " HEAPPROFD_VERSION);
         return 0;
@@ -103,7 +109,7 @@ int main(int argc, char **argv)
         fputs(help, stdout);
         return 0;
     }
-    const char *nearest = suggest_nearest(argv[1], verbs, 1, sizeof(verbs[0]));
+    const char *nearest = suggest_nearest(argv[1], verbs, 2, sizeof(verbs[0]));
     fprintf(stderr, "traceconv: there is no conversion '%s'", argv[1]);
     if (nearest != NULL)
         fprintf(stderr, "; did you mean %s?", nearest);

@@ -568,13 +568,14 @@ def completion():
     check({"host", "report", "snapshot"} <= offered("heap_profile", ""), "verbs of heap_profile")
     check(offered("heap_profile", "rep") == {"report"}, "a verb that is begun")
     check({"prepare", "host"} == offered("heapprofd", ""), "verbs of heapprofd")
-    check({"profile"} == offered("traceconv", ""), "conversions")
+    check({"profile", "symbolize"} == offered("traceconv", ""), "conversions")
     for words, some, none in (
         (("heap_profile", "host", "--"), {"--interval", "--all-heaps", "--help"}, {"--port", "--view"}),
         (("heap_profile", "report", "--"), {"--view", "--json"}, {"--interval"}),
         (("heap_profile", "-n", "x", "--"), {"--continuous-dump", "--pid"}, {"--view"}),
         (("heap_profile", "stop", "--"), {"--session"}, {"--pid"}),
         (("traceconv", "profile", "--"), {"--output"}, {"--interval"}),
+        (("traceconv", "symbolize", "--"), {"--symbol-paths", "--json"}, {"--output"}),
     ):
         found = offered(*words)
         check(some <= found and not none & found, f"{words}: {sorted(found)}")

@@ -1,0 +1,335 @@
+/*
+ * traceconv symbolize: options, where the packets go, and the summary of what
+ * has no name and what to do about it. The work is symbolize/symbolize.h's.
+ */
+#include "cli/traceconv_symbolize.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/json.h"
+#include "cli/output.h"
+#include "cli/suggest.h"
+#include "symbolize/symbolize.h"
+
+static const char help[] =
+    "usage: traceconv symbolize [options] [TRACE] [OUT]\n"
+    "\n"
+    "  Writes the functions, files and lines of a trace's code addresses as packets that may\n"
+    "  be appended to it: traceconv symbolize raw-trace symbols;\n"
+    "  cat raw-trace symbols > symbolized-trace. TRACE: '-', or none where it is not a\n"
+    "  terminal: standard input. OUT: '-' or none: standard output.\n"
+    "\n"
+    "  --symbol-paths DIR,...   directories to look in (default: PERFETTO_BINARY_PATH,\n"
+    "                           with colons between them), before the usual places\n"
+    "  --no-auto-symbol-paths   look in none of the places of this machine besides\n"
+    "  --json FILE              write the summary as JSON ('-': standard error)\n"
+    "  -q, --quiet              no summary\n"
+    "      --help, --version\n"
+    "\n"
+    "  PERFETTO_SYMBOLIZER_MODE=find   look for each file by the path that it had (default)\n"
+    "  PERFETTO_SYMBOLIZER_MODE=index  read the build ids of all files in the directories\n"
+    "  DEBUGINFOD_URLS                 servers that are asked for what is nowhere else\n";
+
+static const struct option options[] = {
+    {"symbol-paths", required_argument, NULL, 's'},
+    {"no-auto-symbol-paths", no_argument, NULL, 'n'},
+    {"json", required_argument, NULL, 'j'},
+    {"quiet", no_argument, NULL, 'q'},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'v'},
+    {0},
+};
+
+struct request {
+    const char *trace, *out, *json;
+    char *directories;
+    bool automatic, by_build_id, quiet;
+};
+
+/* --- what is printed --- */
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+static void print_reasons(const struct symbolized_module *module)
+{
+    for (int reason = 0; reason < SYMBOL_REASONS; reason++) {
+        size_t count = module->without[reason];
+        if (count == 0)
+            continue;
+        fprintf(stderr, "  %s: %zu of %zu addresses without a name: %s", module->path, count,
+                module->addresses, symbol_reason_text(reason));
+        if (reason == SYMBOL_OTHER_BUILD)
+            fprintf(stderr, " (%s)", module->found.other_build);
+        if (reason == SYMBOL_NO_INFORMATION)
+            fprintf(stderr, " (in %s)", module->found.path);
+        if (*module->build_id != '\0')
+            fprintf(stderr, " (build id %s)", module->build_id);
+        fprintf(stderr, "; %s\n", symbol_reason_remedy(reason));
+    }
+    if (module->missing_units > 0)
+        fprintf(
+            stderr,
+            "  %s: inlined functions are missing from %zu units: %s is not there; keep the .dwo "
+            "files where they were built\n",
+            module->path, module->missing_units, module->missing_name);
+    if (module->damaged_units > 0)
+        fprintf(stderr, "  %s: %zu units of the debug information in %s cannot be read\n",
+                module->path, module->damaged_units, module->found.path);
+    if (module->found.path != NULL && module->found.quality < SYMBOLS_DWARF &&
+        module->with_names > 0)
+        fprintf(stderr,
+                "  %s: functions, but no files and lines: %s has no debug information; install "
+                "its debug symbols, or build it with -g\n",
+                module->path, module->found.path);
+}
+
+static void print_summary(const struct symbolize_report *report)
+{
+    size_t addresses = 0, lines = 0, names = 0, frames = 0;
+    for (size_t i = 0; i < report->count; i++) {
+        addresses += report->modules[i].addresses;
+        lines += report->modules[i].with_lines;
+        names += report->modules[i].with_names;
+        frames += report->modules[i].frames;
+    }
+    fprintf(
+        stderr,
+        "%zu addresses in %zu modules: %zu with file and line, %zu with the function alone, %zu "
+        "without a name; %zu functions, inlined ones included\n",
+        addresses, report->count, lines, names, addresses - lines - names, frames);
+    for (size_t i = 0; i < report->count; i++)
+        print_reasons(&report->modules[i]);
+}
+
+static void print_string(FILE *out, const char *name, const char *text)
+{
+    fprintf(out, ", \"%s\": ", name);
+    if (text == NULL)
+        fputs("null", out);
+    else
+        json_print_string(out, text);
+}
+
+static void print_json_module(FILE *out, const struct symbolized_module *module)
+{
+    static const char *const reasons[SYMBOL_REASONS] = {
+        "no_build_id", "no_file", "other_build", "no_symbol", "outside",
+    };
+    static const char *const sources[] = {"none", "dynsym", "symtab", "dwarf"};
+    const struct symbol_found *found = &module->found;
+    fputs("{\"path\": ", out);
+    json_print_string(out, module->path);
+    print_string(out, "build_id", module->build_id);
+    print_string(out, "file", found->path);
+    print_string(out, "source", found->path == NULL ? NULL : sources[found->quality]);
+    print_string(out, "other_build", found->other_build);
+    fprintf(out, ", \"addresses\": %zu, \"with_lines\": %zu, \"with_names\": %zu, \"frames\": %zu",
+            module->addresses, module->with_lines, module->with_names, module->frames);
+    fprintf(out, ", \"damaged_units\": %zu, \"missing_units\": %zu, \"without\": {",
+            module->damaged_units, module->missing_units);
+    for (int reason = 0; reason < SYMBOL_REASONS; reason++)
+        fprintf(out, "%s\"%s\": %zu", reason == 0 ? "" : ", ", reasons[reason],
+                module->without[reason]);
+    fputs("}}", out);
+}
+
+static int write_json(const char *path, const struct symbolize_report *report)
+{
+    bool own = strcmp(path, "-") != 0;
+    FILE *out = own ? fopen(path, "w") : stderr;
+    if (out == NULL) {
+        fprintf(stderr, "traceconv: %s: cannot be written: %s\n", path, strerror(errno));
+        return 1;
+    }
+    fputs("{\"modules\": [", out);
+    for (size_t i = 0; i < report->count; i++) {
+        fputs(i == 0 ? "\n  " : ",\n  ", out);
+        print_json_module(out, &report->modules[i]);
+    }
+    fputs("\n]}\n", out);
+    if ((own ? fclose(out) : fflush(out)) == 0)
+        return 0;
+    fprintf(stderr, "traceconv: %s: cannot be written: %s\n", path, strerror(errno));
+    return 1;
+}
+
+static void show_progress(void *context, size_t done, const struct trace_module *module)
+{
+    fprintf(stderr, "\r\033[K%zu of %zu modules: %.60s", done, *(const size_t *)context,
+            base_name(module->path));
+}
+
+/* --- the work --- */
+
+/* A file that is mapped was truncated: nothing sound is left to go on with. */
+static void file_shrank(int number)
+{
+    static const char message[] = "\ntraceconv: a file became shorter while it was read; what is "
+                                  "written so far is not whole\n";
+    (void)number;
+    if (write(STDERR_FILENO, message, sizeof(message) - 1) < 0)
+        _exit(2);
+    _exit(1);
+}
+
+static bool is_same_file(const char *one, const char *other)
+{
+    struct stat a, b;
+    return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino && S_ISREG(a.st_mode);
+}
+
+static int open_output(const char *path, const char *trace, struct error *error)
+{
+    if (path == NULL || strcmp(path, "-") == 0) {
+        if (isatty(STDOUT_FILENO))
+            return error_set(error, -EINVAL,
+                             "symbols are no text for a terminal: name a file to write to");
+        return STDOUT_FILENO;
+    }
+    if (is_same_file(path, trace))
+        return error_set(error, -EINVAL, "%s is the trace itself: name another file to write to",
+                         path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return error_set(error, -errno, "%s: cannot be written: %s", path, strerror(errno));
+    return fd;
+}
+
+static int symbolize(const struct request *request, const char *path,
+                     const struct trace_addresses *addresses, struct symbolize_report *report,
+                     struct error *error)
+{
+    struct symbol_finder_options finding = {
+        .directories = request->directories,
+        .by_build_id = request->by_build_id,
+        .automatic = request->automatic,
+    };
+    struct error warning;
+    struct symbol_finder *finder = symbol_finder_open(&finding, &warning, error);
+    if (finder == NULL)
+        return error->code;
+    if (warning.code != 0)
+        fprintf(stderr, "traceconv: warning: %s\n", warning.message);
+    int fd = open_output(request->out, path, error);
+    int result = fd < 0 ? fd : 0;
+    bool progress = !request->quiet && isatty(STDERR_FILENO);
+    size_t modules = addresses->count;
+    if (result == 0)
+        result = symbolize_addresses(addresses, finder, fd, report, progress ? show_progress : NULL,
+                                     &modules, error);
+    if (progress)
+        fputs("\r\033[K", stderr);
+    if (fd > STDERR_FILENO && close(fd) != 0 && result == 0)
+        result =
+            error_set(error, -errno, "%s: cannot be written: %s", request->out, strerror(errno));
+    symbol_finder_close(finder);
+    return result;
+}
+
+static int run(const struct request *request)
+{
+    char path[PATH_MAX] = "-";
+    struct trace_addresses addresses = {0};
+    struct symbolize_report report = {0};
+    struct error error = {0};
+    int status = 1, result = 0;
+    signal(SIGBUS, file_shrank);
+    if (request->trace != NULL ? strcmp(request->trace, "-") != 0 : isatty(STDIN_FILENO))
+        result = output_find_trace(request->trace, path, &error);
+    if (result == 0)
+        result = trace_addresses_read(&addresses, path, &error);
+    if (addresses.warning[0] != '\0')
+        fprintf(stderr, "traceconv: warning: %s\n", addresses.warning);
+    if (result == 0)
+        result = symbolize(request, path, &addresses, &report, &error);
+    if (result < 0) {
+        fprintf(stderr, "traceconv: %s\n", error.message);
+    } else {
+        status = 0;
+        if (!request->quiet)
+            print_summary(&report);
+        if (request->json != NULL)
+            status = write_json(request->json, &report);
+    }
+    symbolize_report_clear(&report);
+    trace_addresses_clear(&addresses);
+    return status;
+}
+
+static int set_directories(struct request *request, const char *list, char separator)
+{
+    free(request->directories);
+    request->directories = strdup(list);
+    if (request->directories == NULL) {
+        fputs("traceconv: no memory\n", stderr);
+        return 1;
+    }
+    for (char *at = request->directories; separator != ':' && *at != '\0'; at++)
+        *at = *at == separator ? ':' : *at;
+    return 0;
+}
+
+static int take_environment(struct request *request)
+{
+    const char *mode = getenv("PERFETTO_SYMBOLIZER_MODE"), *list = getenv("PERFETTO_BINARY_PATH");
+    if (mode != NULL && strcmp(mode, "index") == 0) {
+        request->by_build_id = true;
+    } else if (mode != NULL && *mode != '\0' && strcmp(mode, "find") != 0) {
+        fprintf(stderr, "traceconv: PERFETTO_SYMBOLIZER_MODE is '%s'; it may be find or index\n",
+                mode);
+        return 2;
+    }
+    return list != NULL ? set_directories(request, list, ':') : 0;
+}
+
+int traceconv_symbolize(int argc, char **argv)
+{
+    struct request request = {.automatic = true};
+    int option, status = take_environment(&request);
+    opterr = 0;
+    while (status == 0 && (option = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
+        if (option == 'h' || option == 'v') {
+            fputs(option == 'h' ? help : "traceconv " HEAPPROFD_VERSION "\n", stdout);
+            free(request.directories);
+            return 0;
+        }
+        if (option == 's') {
+            status = set_directories(&request, optarg, ',');
+        } else if (option == 'n') {
+            request.automatic = false;
+        } else if (option == 'j') {
+            request.json = optarg;
+        } else if (option == 'q') {
+            request.quiet = true;
+        } else {
+            suggest_option("traceconv symbolize", argv, option, options);
+            status = 2;
+        }
+    }
+    if (status == 0 && argc - optind > 2) {
+        fprintf(stderr, "traceconv: one TRACE and one OUT, not also '%s'\n", argv[optind + 2]);
+        status = 2;
+    }
+    if (status == 0) {
+        request.trace = argc > optind ? argv[optind] : NULL;
+        request.out = argc > optind + 1 ? argv[optind + 1] : NULL;
+        status = run(&request);
+    }
+    free(request.directories);
+    return status;
+}

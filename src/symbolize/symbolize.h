@@ -1,0 +1,54 @@
+/*
+ * Names for all code addresses of a trace: finds each module's file, goes once
+ * through it, and writes ModuleSymbols packets that may be appended to the
+ * trace. What has no name is counted with its reason.
+ */
+#ifndef HEAPPROFD_SYMBOLIZE_SYMBOLIZE_H
+#define HEAPPROFD_SYMBOLIZE_SYMBOLIZE_H
+
+#include "symbolize/trace_addresses.h"
+#include "symbols/finder.h"
+#include "util/error.h"
+
+enum symbol_reason {
+    SYMBOL_NO_BUILD_ID,    /* the module has none, so that no file can be told to be it */
+    SYMBOL_NO_FILE,        /* nowhere a file with its build id */
+    SYMBOL_OTHER_BUILD,    /* a file in its place, but of another build */
+    SYMBOL_NO_INFORMATION, /* the file's symbols do not cover the address */
+    SYMBOL_OUTSIDE,        /* the file has no code there */
+    SYMBOL_REASONS,
+};
+
+struct symbolized_module {
+    const char *path;                                /* of the trace's */
+    char build_id[2 * TRACE_BUILD_ID_BYTES_MAX + 1]; /* hex */
+    struct symbol_found found;
+    size_t addresses;
+    size_t with_lines;              /* function, file and line */
+    size_t with_names;              /* function only */
+    size_t without[SYMBOL_REASONS]; /* neither */
+    size_t frames;                  /* inlined functions counted, too */
+    size_t damaged_units;           /* of its DWARF, passed over */
+    size_t missing_units;           /* described in .dwo files that are not there */
+    char *missing_name;             /* the first of these */
+};
+
+struct symbolize_report {
+    struct symbolized_module *modules; /* as many as the trace has */
+    size_t count;
+};
+
+/* Called before each module, if given. */
+typedef void symbolize_progress(void *context, size_t done, const struct trace_module *module);
+
+/* Writes to fd. 0, or a negative errno with *error set; *report is to be cleared in any case. */
+int symbolize_addresses(const struct trace_addresses *addresses, struct symbol_finder *finder,
+                        int fd, struct symbolize_report *report, symbolize_progress *progress,
+                        void *context, struct error *error);
+void symbolize_report_clear(struct symbolize_report *report);
+
+/* In words for people: why, and what to do about it. */
+const char *symbol_reason_text(enum symbol_reason reason);
+const char *symbol_reason_remedy(enum symbol_reason reason);
+
+#endif

@@ -1,0 +1,452 @@
+/*
+ * One pass over the packets. Interned data may come in any order, so a frame
+ * whose mapping is not complete yet waits until its sequence starts anew or the
+ * trace ends; nearly all are known at once.
+ */
+#include "symbolize/trace_addresses.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pb_field_numbers.h"
+#include "profile/id_map.h"
+#include "trace/intern.h"
+#include "trace/trace_reader.h"
+#include "util/array.h"
+
+#define PATH_BYTES_MAX 8192u
+#define PATH_PARTS_MAX 64u
+#define SEQUENCE_CLEARED 1u
+
+struct text {
+    uint8_t *bytes;
+    size_t length;
+};
+
+struct mapping {
+    uint64_t build_id;
+    uint64_t load_bias;
+    uint64_t parts[PATH_PARTS_MAX];
+    unsigned part_count;
+    uint32_t module; /* ID_MAP_NONE: not yet put together */
+};
+
+struct frame {
+    uint64_t mapping, rel_pc;
+};
+
+struct sequence {
+    struct id_map paths, build_ids, mapping_ids; /* indexes of texts and mappings */
+    struct mapping *mappings;
+    size_t mapping_count, mapping_capacity;
+    struct frame *waiting;
+    size_t waiting_count, waiting_capacity;
+};
+
+struct collector {
+    struct trace_addresses *found;
+    struct intern_table text_ids, module_ids;
+    struct text *texts;
+    size_t text_count, text_capacity;
+    struct id_map sequence_ids;
+    struct sequence *sequences;
+    size_t sequence_count, sequence_capacity;
+};
+
+/* --- addresses --- */
+
+static int compare_addresses(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+static void sort_addresses(struct trace_module *module)
+{
+    size_t kept = 0;
+    if (module->count == 0)
+        return;
+    qsort(module->addresses, module->count, sizeof(uint64_t), compare_addresses);
+    for (size_t i = 1; i < module->count; i++) {
+        if (module->addresses[i] != module->addresses[kept])
+            module->addresses[++kept] = module->addresses[i];
+    }
+    module->count = kept + 1;
+}
+
+/* Repetitions are thrown out whenever the array is full, so that it stays below twice what is
+ * distinct. */
+static int add_address(struct trace_module *module, uint64_t address)
+{
+    if (module->count == module->capacity) {
+        sort_addresses(module);
+        if (module->count >= module->capacity / 2 &&
+            array_reserve(&module->addresses, &module->capacity, module->count, module->count + 64,
+                          sizeof(uint64_t)) < 0)
+            return -ENOMEM;
+    }
+    module->addresses[module->count++] = address;
+    return 0;
+}
+
+/* --- interned data --- */
+
+/* The index of these bytes, or ID_MAP_NONE: no memory. */
+static uint32_t keep_text(struct collector *collector, struct proto_span span)
+{
+    bool added;
+    uint64_t id = intern_bytes(&collector->text_ids, span.at, proto_length(span), &added);
+    if (id == 0 || id > UINT32_MAX - 1)
+        return ID_MAP_NONE;
+    if (!added)
+        return (uint32_t)(id - 1);
+    uint8_t *copy = malloc(proto_length(span) + 1);
+    if (copy == NULL || array_reserve(&collector->texts, &collector->text_capacity,
+                                      collector->text_count, 1, sizeof(struct text)) < 0) {
+        free(copy);
+        return ID_MAP_NONE;
+    }
+    if (proto_length(span) > 0)
+        memcpy(copy, span.at, proto_length(span));
+    copy[proto_length(span)] = '\0';
+    collector->texts[collector->text_count++] = (struct text){copy, proto_length(span)};
+    return (uint32_t)(id - 1);
+}
+
+static int take_string(struct collector *collector, struct proto_span entry, struct id_map *first,
+                       struct id_map *second)
+{
+    struct proto_span bytes = {0};
+    struct proto_field field;
+    uint64_t iid = 0;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (field.number == PB_INTERNED_STRING_IID)
+            iid = field.value;
+        else if (field.number == PB_INTERNED_STRING_STR)
+            bytes = field.span;
+    }
+    if (status < 0)
+        return 0;
+    uint32_t text = keep_text(collector, bytes);
+    if (text == ID_MAP_NONE || id_map_set(first, iid, text) < 0 ||
+        (second != NULL && id_map_set(second, iid, text) < 0))
+        return -ENOMEM;
+    return 0;
+}
+
+static void put_part(struct mapping *mapping, uint64_t part)
+{
+    if (mapping->part_count < PATH_PARTS_MAX)
+        mapping->parts[mapping->part_count++] = part;
+}
+
+static int take_mapping(struct sequence *sequence, struct proto_span entry)
+{
+    struct mapping mapping = {.module = ID_MAP_NONE};
+    struct proto_field field;
+    uint64_t iid = 0, part;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (field.number == PB_MAPPING_IID)
+            iid = field.value;
+        else if (field.number == PB_MAPPING_BUILD_ID)
+            mapping.build_id = field.value;
+        else if (field.number == PB_MAPPING_LOAD_BIAS)
+            mapping.load_bias = field.value;
+        else if (field.number == PB_MAPPING_PATH_STRING_IDS && field.type == PROTO_VARINT)
+            put_part(&mapping, field.value);
+        else if (field.number == PB_MAPPING_PATH_STRING_IDS)
+            while (proto_read_varint(&field.span, &part))
+                put_part(&mapping, part);
+    }
+    if (status < 0)
+        return 0;
+    if (array_reserve(&sequence->mappings, &sequence->mapping_capacity, sequence->mapping_count, 1,
+                      sizeof(mapping)) < 0 ||
+        id_map_set(&sequence->mapping_ids, iid, (uint32_t)sequence->mapping_count) < 0)
+        return -ENOMEM;
+    sequence->mappings[sequence->mapping_count++] = mapping;
+    return 0;
+}
+
+/* Whether all that a path is made of is known; then it is in path. */
+static bool join_path(const struct collector *collector, const struct sequence *sequence,
+                      const struct mapping *mapping, char path[PATH_BYTES_MAX], size_t *length)
+{
+    *length = 0;
+    for (unsigned i = 0; i < mapping->part_count; i++) {
+        uint32_t index = id_map_find(&sequence->paths, mapping->parts[i]);
+        if (index == ID_MAP_NONE)
+            return false;
+        const char *part = (const char *)collector->texts[index].bytes;
+        size_t part_length = strlen(part);
+        if (part_length == 0)
+            continue;
+        if (part_length + 2 > PATH_BYTES_MAX - *length)
+            break;
+        if (*part != '/' && !(mapping->part_count == 1 && *part == '['))
+            path[(*length)++] = '/';
+        memcpy(path + *length, part, part_length);
+        *length += part_length;
+    }
+    path[*length] = '\0';
+    return true;
+}
+
+/* The module of a path, build id and bias; ID_MAP_NONE: no memory. */
+static uint32_t find_module(struct collector *collector, const char *path, size_t path_length,
+                            const struct text *build_id, uint64_t load_bias)
+{
+    struct trace_module module = {.load_bias = load_bias};
+    char key[PATH_BYTES_MAX + TRACE_BUILD_ID_BYTES_MAX + sizeof(load_bias) + 1];
+    bool added;
+    if (build_id != NULL && build_id->length <= TRACE_BUILD_ID_BYTES_MAX) {
+        module.build_id_length = build_id->length;
+        memcpy(module.build_id, build_id->bytes, build_id->length);
+    }
+    memcpy(key, &load_bias, sizeof(load_bias));
+    memcpy(key + sizeof(load_bias), path, path_length + 1);
+    memcpy(key + sizeof(load_bias) + path_length + 1, module.build_id, module.build_id_length);
+    uint64_t id =
+        intern_bytes(&collector->module_ids, key,
+                     sizeof(load_bias) + path_length + 1 + module.build_id_length, &added);
+    struct trace_addresses *found = collector->found;
+    if (id == 0 || id > UINT32_MAX - 1)
+        return ID_MAP_NONE;
+    if (!added)
+        return (uint32_t)(id - 1);
+    if (array_reserve(&found->modules, &found->capacity, found->count, 1, sizeof(module)) < 0 ||
+        (module.path = strdup(path)) == NULL)
+        return ID_MAP_NONE;
+    found->modules[found->count++] = module;
+    return (uint32_t)(id - 1);
+}
+
+/* 1: the frame's address was taken, or stands in no module; 0: what it refers to is not known
+ * (yet); negative: no memory. */
+static int resolve_frame(struct collector *collector, struct sequence *sequence,
+                         const struct frame *frame)
+{
+    uint32_t index = id_map_find(&sequence->mapping_ids, frame->mapping);
+    if (index == ID_MAP_NONE)
+        return 0;
+    struct mapping *mapping = &sequence->mappings[index];
+    if (mapping->module == ID_MAP_NONE) {
+        char path[PATH_BYTES_MAX];
+        size_t length;
+        uint32_t text = id_map_find(&sequence->build_ids, mapping->build_id);
+        if ((mapping->build_id != 0 && text == ID_MAP_NONE) ||
+            !join_path(collector, sequence, mapping, path, &length))
+            return 0;
+        if (length == 0)
+            return 1;
+        mapping->module =
+            find_module(collector, path, length,
+                        text == ID_MAP_NONE ? NULL : &collector->texts[text], mapping->load_bias);
+        if (mapping->module == ID_MAP_NONE)
+            return -ENOMEM;
+    }
+    int result = add_address(&collector->found->modules[mapping->module], frame->rel_pc);
+    return result < 0 ? result : 1;
+}
+
+static int take_frame(struct collector *collector, struct sequence *sequence,
+                      struct proto_span entry)
+{
+    struct frame frame = {0};
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (field.number == PB_FRAME_MAPPING_ID)
+            frame.mapping = field.value;
+        else if (field.number == PB_FRAME_REL_PC)
+            frame.rel_pc = field.value;
+    }
+    if (status < 0 || frame.mapping == 0)
+        return 0;
+    status = resolve_frame(collector, sequence, &frame);
+    if (status != 0)
+        return status < 0 ? status : 0;
+    if (array_reserve(&sequence->waiting, &sequence->waiting_capacity, sequence->waiting_count, 1,
+                      sizeof(frame)) < 0)
+        return -ENOMEM;
+    sequence->waiting[sequence->waiting_count++] = frame;
+    return 0;
+}
+
+static int resolve_waiting(struct collector *collector, struct sequence *sequence)
+{
+    int result = 0;
+    for (size_t i = 0; i < sequence->waiting_count && result >= 0; i++)
+        result = resolve_frame(collector, sequence, &sequence->waiting[i]);
+    sequence->waiting_count = 0;
+    return result < 0 ? result : 0;
+}
+
+static int clear_sequence(struct collector *collector, struct sequence *sequence)
+{
+    int result = resolve_waiting(collector, sequence);
+    id_map_free(&sequence->paths);
+    id_map_free(&sequence->build_ids);
+    id_map_free(&sequence->mapping_ids);
+    sequence->mapping_count = 0;
+    return result;
+}
+
+/* --- packets --- */
+
+/* Which field of a message holds what; 0: it has none such. */
+struct tables {
+    uint32_t paths, build_ids, strings, mappings, frames;
+};
+
+static const struct tables interned_tables = {
+    .paths = PB_INTERNED_DATA_MAPPING_PATHS,
+    .build_ids = PB_INTERNED_DATA_BUILD_IDS,
+    .mappings = PB_INTERNED_DATA_MAPPINGS,
+    .frames = PB_INTERNED_DATA_FRAMES,
+};
+static const struct tables profile_tables = {
+    .strings = PB_PROFILE_PACKET_STRINGS,
+    .mappings = PB_PROFILE_PACKET_MAPPINGS,
+    .frames = PB_PROFILE_PACKET_FRAMES,
+};
+
+/* Strings, then mappings, then frames, so that what stands in one packet waits for nothing. */
+static int take_tables(struct collector *collector, struct sequence *sequence,
+                       struct proto_span message, const struct tables *tables)
+{
+    int result = 0;
+    for (int pass = 0; pass < 3 && result == 0; pass++) {
+        struct proto_span rest = message;
+        struct proto_field field;
+        while (result == 0 && proto_next(&rest, &field) > 0) {
+            if (field.type != PROTO_BYTES)
+                continue;
+            if (pass == 0 && field.number == tables->paths)
+                result = take_string(collector, field.span, &sequence->paths, NULL);
+            else if (pass == 0 && field.number == tables->build_ids)
+                result = take_string(collector, field.span, &sequence->build_ids, NULL);
+            else if (pass == 0 && field.number == tables->strings)
+                result = take_string(collector, field.span, &sequence->paths, &sequence->build_ids);
+            else if (pass == 1 && field.number == tables->mappings)
+                result = take_mapping(sequence, field.span);
+            else if (pass == 2 && field.number == tables->frames)
+                result = take_frame(collector, sequence, field.span);
+        }
+    }
+    return result;
+}
+
+static struct sequence *find_sequence(struct collector *collector, uint32_t id)
+{
+    uint32_t index = id_map_find(&collector->sequence_ids, id);
+    if (index != ID_MAP_NONE)
+        return &collector->sequences[index];
+    size_t used = collector->sequence_count;
+    if (array_reserve(&collector->sequences, &collector->sequence_capacity, used, 1,
+                      sizeof(struct sequence)) < 0 ||
+        id_map_set(&collector->sequence_ids, id, (uint32_t)used) < 0)
+        return NULL;
+    collector->sequences[used] = (struct sequence){0};
+    collector->sequence_count++;
+    return &collector->sequences[used];
+}
+
+static int take_packet(struct collector *collector, struct proto_span packet)
+{
+    struct proto_span interned = {0}, profile = {0};
+    struct proto_field field;
+    uint32_t id = 0;
+    bool cleared = false;
+    while (proto_next(&packet, &field) > 0) {
+        if (field.number == PB_TRACE_PACKET_TRUSTED_PACKET_SEQUENCE_ID)
+            id = (uint32_t)field.value;
+        else if (field.number == PB_TRACE_PACKET_SEQUENCE_FLAGS)
+            cleared |= (field.value & SEQUENCE_CLEARED) != 0;
+        else if (field.number == PB_TRACE_PACKET_INCREMENTAL_STATE_CLEARED)
+            cleared |= field.value != 0;
+        else if (field.number == PB_TRACE_PACKET_INTERNED_DATA)
+            interned = field.span;
+        else if (field.number == PB_TRACE_PACKET_PROFILE_PACKET)
+            profile = field.span;
+    }
+    if (!cleared && interned.at == NULL && profile.at == NULL)
+        return 0;
+    struct sequence *sequence = find_sequence(collector, id);
+    if (sequence == NULL)
+        return -ENOMEM;
+    int result = cleared ? clear_sequence(collector, sequence) : 0;
+    if (result == 0 && interned.at != NULL)
+        result = take_tables(collector, sequence, interned, &interned_tables);
+    if (result == 0 && profile.at != NULL)
+        result = take_tables(collector, sequence, profile, &profile_tables);
+    return result;
+}
+
+static int read_packets(struct collector *collector, struct trace_reader *reader,
+                        struct error *error)
+{
+    struct error problem = {0};
+    struct proto_span packet;
+    int status, result = 0;
+    bool any = false;
+    while (result == 0 && (status = trace_reader_next(reader, &packet, &problem)) != 0) {
+        if (status < 0 && !any)
+            return error_set(error, status, "%s", problem.message);
+        if (status < 0) {
+            memcpy(collector->found->warning, problem.message, sizeof(problem.message));
+            break;
+        }
+        any = true;
+        result = take_packet(collector, packet);
+    }
+    for (size_t i = 0; i < collector->sequence_count && result == 0; i++)
+        result = resolve_waiting(collector, &collector->sequences[i]);
+    return result < 0 ? error_set(error, result, "no memory for the addresses of the trace") : 0;
+}
+
+static void free_collector(struct collector *collector)
+{
+    for (size_t i = 0; i < collector->sequence_count; i++) {
+        struct sequence *sequence = &collector->sequences[i];
+        sequence->waiting_count = 0;
+        clear_sequence(collector, sequence);
+        free(sequence->mappings);
+        free(sequence->waiting);
+    }
+    free(collector->sequences);
+    id_map_free(&collector->sequence_ids);
+    for (size_t i = 0; i < collector->text_count; i++)
+        free(collector->texts[i].bytes);
+    free(collector->texts);
+    intern_free(&collector->text_ids);
+    intern_free(&collector->module_ids);
+}
+
+int trace_addresses_read(struct trace_addresses *addresses, const char *path, struct error *error)
+{
+    *addresses = (struct trace_addresses){0};
+    struct trace_reader *reader = trace_reader_open(path, error);
+    if (reader == NULL)
+        return error->code;
+    struct collector collector = {.found = addresses};
+    int result = read_packets(&collector, reader, error);
+    for (size_t i = 0; i < addresses->count; i++)
+        sort_addresses(&addresses->modules[i]);
+    free_collector(&collector);
+    trace_reader_close(reader);
+    return result;
+}
+
+void trace_addresses_clear(struct trace_addresses *addresses)
+{
+    for (size_t i = 0; i < addresses->count; i++) {
+        free(addresses->modules[i].path);
+        free(addresses->modules[i].addresses);
+    }
+    free(addresses->modules);
+    *addresses = (struct trace_addresses){0};
+}

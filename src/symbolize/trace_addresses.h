@@ -1,0 +1,36 @@
+/*
+ * The code addresses that the frames of a trace stand at, by module: what there
+ * is to be symbolized. Holds the distinct addresses and the interned strings and
+ * mappings of a trace, never its packets.
+ */
+#ifndef HEAPPROFD_SYMBOLIZE_TRACE_ADDRESSES_H
+#define HEAPPROFD_SYMBOLIZE_TRACE_ADDRESSES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/error.h"
+
+#define TRACE_BUILD_ID_BYTES_MAX 64
+
+struct trace_module {
+    char *path; /* as readers of the trace put it together */
+    uint8_t build_id[TRACE_BUILD_ID_BYTES_MAX];
+    size_t build_id_length; /* 0: unknown */
+    uint64_t load_bias;     /* that the addresses were computed with */
+    uint64_t *addresses;    /* Frame.rel_pc: sorted, each once */
+    size_t count, capacity;
+};
+
+struct trace_addresses {
+    struct trace_module *modules; /* in the order in which they appear */
+    size_t count, capacity;
+    char warning[512]; /* why the trace was not read to its end, or "" */
+};
+
+/* path as trace_reader_open takes it. 0, or a negative errno where nothing could be read;
+ * *addresses is to be cleared in any case. */
+int trace_addresses_read(struct trace_addresses *addresses, const char *path, struct error *error);
+void trace_addresses_clear(struct trace_addresses *addresses);
+
+#endif

@@ -1,0 +1,410 @@
+/*
+ * Units are taken one after the other; of each only what its addresses need is
+ * read: its line program is run, its entries are passed over (scopes.h), and
+ * libdw gives names and call sites of the functions that hold addresses.
+ *
+ * The file is mapped, so that of gigabytes only what is looked at is read; one
+ * that is truncated meanwhile ends in SIGBUS, which is the program's to turn
+ * into words.
+ */
+#include "symbols/debug_info.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "symbols/line_table.h"
+#include "symbols/scopes.h"
+#include "util/array.h"
+
+/* Steps over ranges and addresses, beside what is linear in the file. */
+#define WORK_MAX (UINT64_C(1) << 31)
+
+struct unit_address {
+    uint64_t address;
+    size_t index;
+};
+
+struct debug_info {
+    int fd;
+    Elf *elf;
+    Dwarf *dwarf;
+    struct line_sections line_sections;
+    struct dwarf_bytes abbreviations;
+    struct line_table lines;
+    struct scope_scanner scanner;
+    size_t damaged_units, missing_units;
+    char *missing_name;
+
+    /* Of the unit at hand. */
+    struct unit_address *found;
+    size_t found_count, found_capacity;
+    uint64_t *addresses;
+    struct line_row *rows;
+    uint32_t *innermost;
+    size_t addresses_capacity, rows_capacity, innermost_capacity;
+    const char *directory;
+    char **paths; /* by file index, as they are asked for */
+    size_t path_count, path_capacity;
+};
+
+/* --- opening --- */
+
+static struct dwarf_bytes section_bytes(Elf *elf, const char *wanted)
+{
+    size_t names;
+    Elf_Scn *section = NULL;
+    if (elf_getshdrstrndx(elf, &names) != 0)
+        return (struct dwarf_bytes){0};
+    while ((section = elf_nextscn(elf, section)) != NULL) {
+        GElf_Shdr header;
+        const char *name =
+            gelf_getshdr(section, &header) == NULL ? NULL : elf_strptr(elf, names, header.sh_name);
+        /* ".debug_line", or ".zdebug_line"; libdw has unpacked it already. */
+        if (name == NULL || header.sh_type == SHT_NOBITS || name[0] != '.' ||
+            strcmp(name + (name[1] == 'z' ? 2 : 1), wanted) != 0)
+            continue;
+        Elf_Data *data = elf_getdata(section, NULL);
+        if (data == NULL || data->d_buf == NULL)
+            continue;
+        return (struct dwarf_bytes){data->d_buf, (const uint8_t *)data->d_buf + data->d_size};
+    }
+    return (struct dwarf_bytes){0};
+}
+
+static int open_parts(struct debug_info *info, const char *path, struct error *error)
+{
+    struct stat status;
+    info->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (info->fd < 0)
+        return error_set(error, -errno, "%s: cannot be opened: %s", path, strerror(errno));
+    if (fstat(info->fd, &status) != 0 || !S_ISREG(status.st_mode))
+        return error_set(error, -EINVAL, "%s: not a regular file", path);
+    elf_version(EV_CURRENT);
+    info->elf = elf_begin(info->fd, ELF_C_READ_MMAP, NULL);
+    const char *identity = info->elf == NULL ? NULL : elf_getident(info->elf, NULL);
+    if (identity == NULL || elf_kind(info->elf) != ELF_K_ELF)
+        return error_set(error, -ENOEXEC, "%s: not an ELF file", path);
+    if (identity[EI_DATA] != ELFDATA2LSB)
+        return error_set(error, -ENOENT, "%s: of the other byte order", path);
+    info->dwarf = dwarf_begin_elf(info->elf, DWARF_C_READ, NULL);
+    if (info->dwarf == NULL)
+        return error_set(error, -ENOENT, "%s: no debug information: %s", path, dwarf_errmsg(-1));
+    info->line_sections.line = section_bytes(info->elf, "debug_line");
+    info->line_sections.line_str = section_bytes(info->elf, "debug_line_str");
+    info->line_sections.str = section_bytes(info->elf, "debug_str");
+    info->abbreviations = section_bytes(info->elf, "debug_abbrev");
+    return 0;
+}
+
+struct debug_info *debug_info_open(const char *path, struct error *error)
+{
+    struct debug_info *info = calloc(1, sizeof(*info));
+    if (info == NULL) {
+        error_set(error, -ENOMEM, "%s: no memory for its debug information", path);
+        return NULL;
+    }
+    info->scanner.work_left = WORK_MAX;
+    if (open_parts(info, path, error) < 0) {
+        debug_info_close(info);
+        return NULL;
+    }
+    return info;
+}
+
+static void forget_paths(struct debug_info *info)
+{
+    for (size_t i = 0; i < info->path_count; i++)
+        free(info->paths[i]);
+    info->path_count = 0;
+}
+
+void debug_info_close(struct debug_info *info)
+{
+    if (info == NULL)
+        return;
+    forget_paths(info);
+    free(info->paths);
+    free(info->found);
+    free(info->addresses);
+    free(info->rows);
+    free(info->innermost);
+    free(info->missing_name);
+    scopes_clear(&info->scanner);
+    line_table_clear(&info->lines);
+    dwarf_end(info->dwarf);
+    elf_end(info->elf);
+    if (info->fd >= 0)
+        close(info->fd);
+    free(info);
+}
+
+size_t debug_info_damaged_units(const struct debug_info *info)
+{
+    return info->damaged_units;
+}
+
+size_t debug_info_missing_units(const struct debug_info *info, const char **name)
+{
+    *name = info->missing_name;
+    return info->missing_units;
+}
+
+/* --- what one address has --- */
+
+static const char *string_of(Dwarf_Die *die, unsigned name)
+{
+    Dwarf_Attribute attribute;
+    return dwarf_formstring(dwarf_attr_integrate(die, name, &attribute));
+}
+
+static const char *function_name(Dwarf_Die *die)
+{
+    const char *name = string_of(die, DW_AT_linkage_name);
+    if (name == NULL)
+        name = string_of(die, DW_AT_MIPS_linkage_name);
+    return name != NULL ? name : string_of(die, DW_AT_name);
+}
+
+static uint32_t number_of(Dwarf_Die *die, unsigned name)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Word value;
+    if (dwarf_formudata(dwarf_attr(die, name, &attribute), &value) != 0 || value > UINT32_MAX)
+        return 0;
+    return (uint32_t)value;
+}
+
+/* The path of a file of the unit, kept until the next unit; NULL: none. */
+static const char *path_of(struct debug_info *info, uint32_t file)
+{
+    if (file >= info->lines.file_count)
+        return NULL;
+    if (file >= info->path_count) {
+        size_t used = info->path_count;
+        if (array_reserve(&info->paths, &info->path_capacity, used, file + 1 - used,
+                          sizeof(*info->paths)) < 0)
+            return NULL;
+        memset(&info->paths[used], 0, (file + 1 - used) * sizeof(*info->paths));
+        info->path_count = file + 1;
+    }
+    if (info->paths[file] == NULL)
+        info->paths[file] = line_table_path(&info->lines, file, info->directory);
+    return info->paths[file];
+}
+
+/* Frame i is the function that scope i is; where it stands is what the row says of the innermost,
+ * and the call of the one inside of the others. */
+static size_t make_frames(struct debug_info *info, struct line_row row, uint32_t scope,
+                          struct source_frame frames[SOURCE_FRAMES_MAX])
+{
+    size_t count = 0;
+    frames[0] = (struct source_frame){.file = path_of(info, row.file), .line = row.line};
+    while (scope != SCOPE_NONE && count < SOURCE_FRAMES_MAX) {
+        struct scope *at = &info->scanner.scopes[scope];
+        frames[count++].function = function_name(&at->die);
+        scope = at->parent;
+        if (scope == SCOPE_NONE || count == SOURCE_FRAMES_MAX)
+            break;
+        uint32_t line = number_of(&at->die, DW_AT_call_line);
+        uint32_t file = number_of(&at->die, DW_AT_call_file);
+        frames[count] = (struct source_frame){.file = path_of(info, file), .line = line};
+    }
+    return count > 0 ? count : 1;
+}
+
+/* --- units --- */
+
+static int compare_found(const void *a, const void *b)
+{
+    uint64_t left = ((const struct unit_address *)a)->address;
+    uint64_t right = ((const struct unit_address *)b)->address;
+    return (left > right) - (left < right);
+}
+
+/* The addresses that the unit's ranges hold and no unit before had. 0 or a negative errno. */
+static int gather(struct debug_info *info, Dwarf_Die *unit, const uint64_t *addresses, size_t count,
+                  bool *taken)
+{
+    Dwarf_Addr base = 0, low, high;
+    ptrdiff_t offset = 0;
+    info->found_count = 0;
+    while ((offset = dwarf_ranges(unit, offset, &base, &low, &high)) > 0) {
+        if (info->scanner.work_left == 0)
+            return -E2BIG;
+        info->scanner.work_left--;
+        size_t at = 0, until = count;
+        while (at < until) {
+            size_t middle = at + (until - at) / 2;
+            if (addresses[middle] < low)
+                at = middle + 1;
+            else
+                until = middle;
+        }
+        for (; at < count && addresses[at] < high; at++) {
+            if (info->scanner.work_left-- == 1)
+                return -E2BIG;
+            if (taken[at])
+                continue;
+            if (array_reserve(&info->found, &info->found_capacity, info->found_count, 1,
+                              sizeof(*info->found)) < 0)
+                return -ENOMEM;
+            taken[at] = true;
+            info->found[info->found_count++] = (struct unit_address){addresses[at], at};
+        }
+    }
+    if (info->found_count > 1)
+        qsort(info->found, info->found_count, sizeof(*info->found), compare_found);
+    return 0;
+}
+
+static int reserve_answers(struct debug_info *info)
+{
+    size_t count = info->found_count;
+    if (array_reserve(&info->addresses, &info->addresses_capacity, 0, count, sizeof(uint64_t)) <
+            0 ||
+        array_reserve(&info->rows, &info->rows_capacity, 0, count, sizeof(*info->rows)) < 0 ||
+        array_reserve(&info->innermost, &info->innermost_capacity, 0, count, sizeof(uint32_t)) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        info->addresses[i] = info->found[i].address;
+        info->rows[i] = (struct line_row){.file = LINE_NO_FILE};
+        info->innermost[i] = SCOPE_NONE;
+    }
+    return 0;
+}
+
+static void set_abbreviations(struct scope_unit *unit, struct dwarf_bytes section)
+{
+    unit->abbreviations_begin = section.at;
+    unit->abbreviations_end = section.end;
+}
+
+/* The header of the unit whose die this is: of a split one in its own file. */
+static bool find_unit(Dwarf_Die *die, struct scope_unit *unit)
+{
+    Dwarf *dwarf = dwarf_cu_getdwarf(die->cu);
+    Dwarf_Off wanted = dwarf_dieoffset(die), offset = 0, next;
+    size_t header;
+    Dwarf_Half version;
+    uint8_t address_bytes, offset_bytes;
+    while (dwarf_next_unit(dwarf, offset, &next, &header, &version, &unit->abbreviations,
+                           &address_bytes, &offset_bytes, NULL, NULL) == 0) {
+        if (wanted >= offset && wanted < next) {
+            unit->die = *die;
+            unit->offset = offset;
+            unit->end = next;
+            unit->version = version;
+            unit->address_bytes = address_bytes;
+            unit->offset_bytes = offset_bytes;
+            return true;
+        }
+        offset = next;
+    }
+    return false;
+}
+
+/* Where the functions of a unit are described: in itself, or in a .dwo file. */
+static bool find_entries(struct debug_info *info, struct scope_unit *unit)
+{
+    Dwarf_Half version;
+    uint8_t type;
+    Dwarf_Die whole, split;
+    if (dwarf_cu_info(unit->die.cu, &version, &type, NULL, NULL, NULL, NULL, NULL) != 0 ||
+        type != DW_UT_skeleton)
+        return true;
+    if (dwarf_cu_info(unit->die.cu, &version, &type, &whole, &split, NULL, NULL, NULL) == 0 &&
+        split.addr != NULL && find_unit(&split, unit)) {
+        Elf *elf = dwarf_getelf(dwarf_cu_getdwarf(split.cu));
+        set_abbreviations(unit, section_bytes(elf, "debug_abbrev.dwo"));
+        return true;
+    }
+    const char *name = string_of(&unit->die, DW_AT_dwo_name);
+    if (name == NULL)
+        name = string_of(&unit->die, DW_AT_GNU_dwo_name);
+    if (info->missing_units++ == 0)
+        info->missing_name = strdup(name != NULL ? name : "?");
+    return false;
+}
+
+static void read_lines(struct debug_info *info, const struct scope_unit *unit)
+{
+    Dwarf_Die die = unit->die;
+    Dwarf_Attribute attribute;
+    Dwarf_Word offset;
+    forget_paths(info);
+    info->lines.file_count = 0;
+    info->directory = string_of(&die, DW_AT_comp_dir);
+    if (dwarf_formudata(dwarf_attr(&die, DW_AT_stmt_list, &attribute), &offset) != 0)
+        return;
+    if (line_table_read(&info->lines, &info->line_sections, offset, unit->address_bytes) < 0) {
+        info->lines.file_count = 0;
+        info->damaged_units++;
+        return;
+    }
+    line_table_find(&info->lines, info->addresses, info->found_count, info->rows);
+}
+
+static int take_unit(struct debug_info *info, struct scope_unit *unit, debug_info_sink *sink,
+                     void *context)
+{
+    struct source_frame frames[SOURCE_FRAMES_MAX];
+    int result = reserve_answers(info);
+    if (result < 0)
+        return result;
+    read_lines(info, unit);
+    if (find_entries(info, unit)) {
+        result =
+            scopes_find(&info->scanner, unit, info->addresses, info->found_count, info->innermost);
+        info->damaged_units += result == -EBADMSG;
+        if (result == -ENOMEM)
+            return result;
+    }
+    result = 0;
+    for (size_t i = 0; i < info->found_count && result >= 0; i++) {
+        size_t count = make_frames(info, info->rows[i], info->innermost[i], frames);
+        result = sink(context, info->found[i].index, frames, count);
+    }
+    return result < 0 ? result : 0;
+}
+
+int debug_info_find(struct debug_info *info, const uint64_t *addresses, size_t count,
+                    debug_info_sink *sink, void *context)
+{
+    Dwarf_Off offset = 0, next;
+    size_t header;
+    Dwarf_Half version;
+    uint8_t address_bytes, offset_bytes;
+    struct scope_unit unit;
+    int result = 0;
+    bool *taken = calloc(count + 1, sizeof(*taken));
+    if (taken == NULL)
+        return -ENOMEM;
+    while (result == 0 &&
+           dwarf_next_unit(info->dwarf, offset, &next, &header, &version, &unit.abbreviations,
+                           &address_bytes, &offset_bytes, NULL, NULL) == 0) {
+        unit.offset = offset;
+        unit.end = next;
+        unit.version = version;
+        unit.address_bytes = address_bytes;
+        unit.offset_bytes = offset_bytes;
+        set_abbreviations(&unit, info->abbreviations);
+        if (dwarf_offdie(info->dwarf, offset + header, &unit.die) == NULL) {
+            info->damaged_units++;
+        } else if (dwarf_tag(&unit.die) != DW_TAG_partial_unit) {
+            result = gather(info, &unit.die, addresses, count, taken);
+            if (result == 0 && info->found_count > 0)
+                result = take_unit(info, &unit, sink, context);
+        }
+        offset = next;
+    }
+    free(taken);
+    /* Work used up: a file made to waste time; what was found stands. */
+    return result == -E2BIG ? 0 : result;
+}

@@ -1,0 +1,124 @@
+/*
+ * Reads headers, notes and the names of sections, never their bytes: it is
+ * called for every file of a directory. libelf checks what it hands out.
+ */
+#include "symbols/elf_image.h"
+
+#include <elfutils/libdwelf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+static void read_segments(Elf *elf, struct elf_image *image)
+{
+    size_t count = 0;
+    if (elf_getphdrnum(elf, &count) != 0)
+        return;
+    for (size_t i = 0; i < count && i < UINT16_MAX; i++) {
+        GElf_Phdr header;
+        if (gelf_getphdr(elf, (int)i, &header) == NULL || header.p_type != PT_LOAD ||
+            (header.p_flags & PF_X) == 0 || image->code_count == ELF_IMAGE_SEGMENTS_MAX)
+            continue;
+        struct elf_segment *segment = &image->code[image->code_count];
+        segment->start = header.p_vaddr;
+        if (__builtin_add_overflow(header.p_vaddr, header.p_memsz, &segment->end))
+            continue;
+        if (image->code_count++ == 0)
+            image->load_bias = header.p_vaddr - header.p_offset;
+    }
+}
+
+static void read_sections(Elf *elf, struct elf_image *image)
+{
+    size_t names;
+    Elf_Scn *section = NULL;
+    if (elf_getshdrstrndx(elf, &names) != 0)
+        return;
+    while ((section = elf_nextscn(elf, section)) != NULL) {
+        GElf_Shdr header;
+        if (gelf_getshdr(section, &header) == NULL || header.sh_type == SHT_NOBITS ||
+            header.sh_size == 0)
+            continue;
+        image->has_symtab |= header.sh_type == SHT_SYMTAB;
+        image->has_dynsym |= header.sh_type == SHT_DYNSYM;
+        const char *name = elf_strptr(elf, names, header.sh_name);
+        if (name == NULL)
+            continue;
+        image->has_dwarf |= strcmp(name, ".debug_info") == 0 || strcmp(name, ".zdebug_info") == 0;
+        image->has_debugdata |= strcmp(name, ".gnu_debugdata") == 0;
+        image->has_code |= (header.sh_flags & SHF_EXECINSTR) != 0;
+    }
+}
+
+static void read_names(Elf *elf, struct elf_image *image)
+{
+    const void *build_id;
+    GElf_Word checksum;
+    ssize_t length = dwelf_elf_gnu_build_id(elf, &build_id);
+    if (length > 0 && length <= ELF_IMAGE_BUILD_ID_MAX) {
+        memcpy(image->build_id, build_id, (size_t)length);
+        image->build_id_length = (size_t)length;
+    }
+    const char *link = dwelf_elf_gnu_debuglink(elf, &checksum);
+    /* It names a file beside another; a path in it would lead anywhere. */
+    if (link != NULL && strlen(link) < sizeof(image->debug_link) && strchr(link, '/') == NULL) {
+        strcpy(image->debug_link, link);
+        image->debug_link_checksum = checksum;
+    }
+}
+
+static int open_regular(const char *path)
+{
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return errno == ENOTDIR || errno == ENAMETOOLONG ? -ENOENT : -errno;
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        close(fd);
+        return -ENOEXEC;
+    }
+    return fd;
+}
+
+int elf_image_read(const char *path, struct elf_image *image)
+{
+    memset(image, 0, sizeof(*image));
+    int fd = open_regular(path);
+    if (fd < 0)
+        return fd;
+    elf_version(EV_CURRENT);
+    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+    GElf_Ehdr header;
+    int result = -ENOEXEC;
+    if (elf != NULL && elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &header) != NULL &&
+        (header.e_type == ET_EXEC || header.e_type == ET_DYN)) {
+        read_segments(elf, image);
+        read_sections(elf, image);
+        read_names(elf, image);
+        if (!image->has_code)
+            image->load_bias = 0;
+        result = 0;
+    }
+    elf_end(elf);
+    close(fd);
+    return result;
+}
+
+bool elf_image_has_checksum(const char *path, uint32_t checksum)
+{
+    unsigned char buffer[65536];
+    uLong sum = crc32(0, NULL, 0);
+    ssize_t length = -1;
+    int fd = open_regular(path);
+    if (fd < 0)
+        return false;
+    while ((length = read(fd, buffer, sizeof(buffer))) > 0)
+        sum = crc32(sum, buffer, (uInt)length);
+    close(fd);
+    return length == 0 && sum == checksum;
+}

@@ -1,0 +1,34 @@
+/* What is to be known of an ELF file before it is read as a whole. */
+#ifndef HEAPPROFD_SYMBOLS_ELF_IMAGE_H
+#define HEAPPROFD_SYMBOLS_ELF_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ELF_IMAGE_BUILD_ID_MAX 64
+#define ELF_IMAGE_NAME_MAX 256
+#define ELF_IMAGE_SEGMENTS_MAX 16
+
+struct elf_image {
+    uint8_t build_id[ELF_IMAGE_BUILD_ID_MAX];
+    size_t build_id_length; /* 0: none */
+    bool has_dwarf, has_symtab, has_dynsym, has_debugdata;
+    bool has_code;                       /* not only described, as in a debug file */
+    char debug_link[ELF_IMAGE_NAME_MAX]; /* .gnu_debuglink, or "" */
+    uint32_t debug_link_checksum;
+    struct elf_segment {
+        uint64_t start, end;
+    } code[ELF_IMAGE_SEGMENTS_MAX];
+    size_t code_count;
+    uint64_t load_bias; /* of the first executable segment; 0 unless has_code */
+};
+
+/* 0; -ENOENT: there is no such file; -ENOEXEC: it is no program, library or debug file of them;
+ * or the negative errno of opening it. */
+int elf_image_read(const char *path, struct elf_image *image);
+
+/* Whether the file's bytes have this CRC32, as .gnu_debuglink means it. */
+bool elf_image_has_checksum(const char *path, uint32_t checksum);
+
+#endif

@@ -1,0 +1,384 @@
+/*
+ * The order of places:
+ *
+ *   1. each directory that was given: in it the mapping's whole path, the same without "base.apk!",
+ *      its last component, the same without "base.apk!", and .build-id/xx/yyyy.debug; or, walked by
+ *      build id, whatever has this one
+ *   2. the mapping's own path
+ *   3. /usr/lib/debug: .build-id/xx/yyyy.debug, and the path with ".debug" and as it is
+ *   4. $HOME/.debug, where perf keeps copies of what it has seen
+ *   5. debuginfod's servers, where DEBUGINFOD_URLS names any
+ *
+ * Wherever a file with the right build id has no DWARF itself, its .gnu_debuglink is followed at
+ * once: beside it, in .debug beside it, and below /usr/lib/debug.
+ */
+#include "symbols/finder.h"
+
+#include <dlfcn.h>
+#include <fts.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "symbols/elf_image.h"
+#include "util/array.h"
+
+#define DEBUG_DIRECTORY "/usr/lib/debug"
+#define APK_PREFIX "base.apk!"
+/* Files in all walked directories together; a directory of everything is a mistake. */
+#define INDEXED_FILES_MAX 4000000u
+
+struct indexed_file {
+    char *path;
+    uint8_t build_id[ELF_IMAGE_BUILD_ID_MAX];
+    size_t build_id_length;
+};
+
+struct debuginfod {
+    void *library, *client;
+    int (*find_debuginfo)(void *, const unsigned char *, int, char **);
+    void (*end)(void *);
+};
+
+struct symbol_finder {
+    char **directories;
+    size_t directory_count, directory_capacity;
+    bool by_build_id, automatic;
+    struct indexed_file *files;
+    size_t file_count, file_capacity;
+    struct debuginfod debuginfod;
+};
+
+/* --- walking --- */
+
+static int index_file(struct symbol_finder *finder, const char *path)
+{
+    struct elf_image image;
+    if (elf_image_read(path, &image) < 0 || image.build_id_length == 0)
+        return 0;
+    if (array_reserve(&finder->files, &finder->file_capacity, finder->file_count, 1,
+                      sizeof(struct indexed_file)) < 0)
+        return -ENOMEM;
+    struct indexed_file *file = &finder->files[finder->file_count];
+    *file = (struct indexed_file){.path = strdup(path), .build_id_length = image.build_id_length};
+    memcpy(file->build_id, image.build_id, image.build_id_length);
+    if (file->path == NULL)
+        return -ENOMEM;
+    finder->file_count++;
+    return 0;
+}
+
+static int compare_entries(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+/* Links within are not followed: what they lead to below is found there. */
+static int walk_directory(struct symbol_finder *finder, char *directory)
+{
+    char *roots[] = {directory, NULL};
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, compare_entries);
+    FTSENT *entry;
+    int result = 0;
+    if (tree == NULL)
+        return errno == ENOMEM ? -ENOMEM : 0;
+    for (unsigned seen = 0; result == 0 && seen < INDEXED_FILES_MAX; seen++) {
+        entry = fts_read(tree);
+        if (entry == NULL)
+            break;
+        if (entry->fts_info == FTS_F)
+            result = index_file(finder, entry->fts_path);
+    }
+    fts_close(tree);
+    return result;
+}
+
+/* --- opening --- */
+
+static int add_directories(struct symbol_finder *finder, const char *list, struct error *warning)
+{
+    while (list != NULL && *list != '\0') {
+        size_t length = strcspn(list, ":");
+        char *directory = length > 0 ? strndup(list, length) : NULL;
+        if ((length > 0 && directory == NULL) ||
+            array_reserve(&finder->directories, &finder->directory_capacity,
+                          finder->directory_count, 1, sizeof(char *)) < 0) {
+            free(directory);
+            return -ENOMEM;
+        }
+        if (length > 0)
+            finder->directories[finder->directory_count++] = directory;
+        if (length > 0 && access(directory, R_OK | X_OK) != 0)
+            error_set(warning, -errno, "%s: cannot be searched for symbols: %s", directory,
+                      strerror(errno));
+        list += length + (list[length] == ':');
+    }
+    return 0;
+}
+
+/* The library is loaded only where it is wanted, so that nothing depends on it. */
+static void open_debuginfod(struct debuginfod *debuginfod)
+{
+    const char *servers = getenv("DEBUGINFOD_URLS");
+    if (servers == NULL || *servers == '\0')
+        return;
+    debuginfod->library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (debuginfod->library == NULL)
+        return;
+    void *(*begin)(void) = NULL;
+    *(void **)&begin = dlsym(debuginfod->library, "debuginfod_begin");
+    *(void **)&debuginfod->find_debuginfo = dlsym(debuginfod->library, "debuginfod_find_debuginfo");
+    *(void **)&debuginfod->end = dlsym(debuginfod->library, "debuginfod_end");
+    if (begin != NULL && debuginfod->find_debuginfo != NULL && debuginfod->end != NULL)
+        debuginfod->client = begin();
+}
+
+struct symbol_finder *symbol_finder_open(const struct symbol_finder_options *options,
+                                         struct error *warning, struct error *error)
+{
+    struct symbol_finder *finder = calloc(1, sizeof(*finder));
+    int result = finder == NULL ? -ENOMEM : 0;
+    if (warning != NULL)
+        *warning = (struct error){0};
+    if (result == 0) {
+        finder->by_build_id = options->by_build_id;
+        finder->automatic = options->automatic;
+        result = add_directories(finder, options->directories, warning);
+    }
+    for (size_t i = 0; result == 0 && options->by_build_id && i < finder->directory_count; i++)
+        result = walk_directory(finder, finder->directories[i]);
+    if (result < 0) {
+        error_set(error, result, "no memory to search for symbols");
+        symbol_finder_close(finder);
+        return NULL;
+    }
+    if (options->automatic)
+        open_debuginfod(&finder->debuginfod);
+    return finder;
+}
+
+void symbol_finder_close(struct symbol_finder *finder)
+{
+    if (finder == NULL)
+        return;
+    if (finder->debuginfod.client != NULL)
+        finder->debuginfod.end(finder->debuginfod.client);
+    if (finder->debuginfod.library != NULL)
+        dlclose(finder->debuginfod.library);
+    for (size_t i = 0; i < finder->file_count; i++)
+        free(finder->files[i].path);
+    free(finder->files);
+    for (size_t i = 0; i < finder->directory_count; i++)
+        free(finder->directories[i]);
+    free(finder->directories);
+    free(finder);
+}
+
+/* --- trying places --- */
+
+struct search {
+    const uint8_t *build_id;
+    size_t build_id_length;
+    struct symbol_found *found;
+    int error; /* -ENOMEM */
+};
+
+static bool is_done(const struct search *search)
+{
+    return search->error < 0 || search->found->quality == SYMBOLS_DWARF;
+}
+
+static enum symbol_quality quality_of(const struct elf_image *image)
+{
+    if (image->has_dwarf)
+        return SYMBOLS_DWARF;
+    if (image->has_symtab)
+        return SYMBOLS_TABLE;
+    return image->has_debugdata || image->has_dynsym ? SYMBOLS_DYNAMIC : SYMBOLS_NONE;
+}
+
+static bool is_this_build(const struct search *search, const struct elf_image *image)
+{
+    return image->build_id_length == search->build_id_length &&
+           memcmp(image->build_id, search->build_id, search->build_id_length) == 0;
+}
+
+static void take_path(struct search *search, const char *path, const struct elf_image *image)
+{
+    struct symbol_found *found = search->found;
+    if (found->path != NULL && quality_of(image) <= found->quality)
+        return;
+    char *copy = strdup(path);
+    if (copy == NULL) {
+        search->error = -ENOMEM;
+        return;
+    }
+    free(found->path);
+    found->path = copy;
+    found->quality = quality_of(image);
+    found->has_build_id = image->build_id_length > 0;
+}
+
+static void __attribute__((format(printf, 4, 5)))
+try_debug_link(struct search *search, const struct elf_image *binary, const char *binary_path,
+               const char *format, ...)
+{
+    char path[PATH_MAX];
+    struct elf_image image;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(path, sizeof(path), format, arguments);
+    va_end(arguments);
+    if (is_done(search) || length < 0 || (size_t)length >= sizeof(path) ||
+        strcmp(path, binary_path) == 0 || elf_image_read(path, &image) < 0)
+        return;
+    if (is_this_build(search, &image) ||
+        (image.build_id_length == 0 && elf_image_has_checksum(path, binary->debug_link_checksum)))
+        take_path(search, path, &image);
+}
+
+static void follow_debug_link(struct search *search, const char *path,
+                              const struct elf_image *image)
+{
+    const char *slash = strrchr(path, '/'), *link = image->debug_link;
+    int directory = slash == NULL ? 0 : (int)(slash - path);
+    if (*link == '\0' || slash == NULL)
+        return;
+    try_debug_link(search, image, path, "%.*s/%s", directory, path, link);
+    try_debug_link(search, image, path, "%.*s/.debug/%s", directory, path, link);
+    if (*path == '/')
+        try_debug_link(search, image, path, DEBUG_DIRECTORY "%.*s/%s", directory, path, link);
+}
+
+static void __attribute__((format(printf, 2, 3)))
+try_path(struct search *search, const char *format, ...)
+{
+    char path[PATH_MAX];
+    struct elf_image image;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(path, sizeof(path), format, arguments);
+    va_end(arguments);
+    if (is_done(search) || length < 0 || (size_t)length >= sizeof(path) ||
+        elf_image_read(path, &image) < 0)
+        return;
+    if (!is_this_build(search, &image)) {
+        if (search->found->other_build == NULL)
+            search->found->other_build = strdup(path);
+        return;
+    }
+    take_path(search, path, &image);
+    if (!image.has_dwarf)
+        follow_debug_link(search, path, &image);
+}
+
+#define HEX_MAX (2 * ELF_IMAGE_BUILD_ID_MAX + 1)
+
+static void to_hex(const uint8_t *bytes, size_t length, char hex[HEX_MAX])
+{
+    *hex = '\0';
+    for (size_t i = 0; i < length && i < ELF_IMAGE_BUILD_ID_MAX; i++)
+        snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+}
+
+/* path without "base.apk!" at the beginning of its last component; false: it has none. */
+static bool without_apk(const char *path, char result[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    const char *last = slash == NULL ? path : slash + 1;
+    if (strncmp(last, APK_PREFIX, strlen(APK_PREFIX)) != 0)
+        return false;
+    int length =
+        snprintf(result, PATH_MAX, "%.*s%s", (int)(last - path), path, last + strlen(APK_PREFIX));
+    return length < PATH_MAX;
+}
+
+static void search_directory(struct search *search, const char *directory, const char *path,
+                             const char *hex)
+{
+    char plain[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    bool is_apk = without_apk(path, plain);
+    try_path(search, "%s/%s", directory, path + (*path == '/'));
+    if (is_apk)
+        try_path(search, "%s/%s", directory, plain + (*plain == '/'));
+    try_path(search, "%s/%s", directory, slash == NULL ? path : slash + 1);
+    if (is_apk)
+        try_path(search, "%s/%s", directory,
+                 (slash == NULL ? path : slash + 1) + strlen(APK_PREFIX));
+    try_path(search, "%s/.build-id/%.2s/%s.debug", directory, hex, hex + 2);
+}
+
+static void search_machine(struct search *search, const char *path, const char *hex)
+{
+    const char *home = getenv("HOME");
+    if (*path == '/')
+        try_path(search, "%s", path);
+    try_path(search, DEBUG_DIRECTORY "/.build-id/%.2s/%s.debug", hex, hex + 2);
+    if (*path == '/') {
+        try_path(search, DEBUG_DIRECTORY "%s.debug", path);
+        try_path(search, DEBUG_DIRECTORY "%s", path);
+    }
+    if (home == NULL || *home != '/')
+        return;
+    try_path(search, "%s/.debug/.build-id/%.2s/%s/debug", home, hex, hex + 2);
+    try_path(search, "%s/.debug/.build-id/%.2s/%s/elf", home, hex, hex + 2);
+    try_path(search, "%s/.debug/.build-id/%.2s/%s.debug", home, hex, hex + 2);
+    if (*path == '/')
+        try_path(search, "%s/.debug%s/%s/elf", home, path, hex);
+}
+
+static void ask_servers(struct search *search, const struct debuginfod *debuginfod)
+{
+    char *path = NULL;
+    if (debuginfod->client == NULL || is_done(search))
+        return;
+    int fd = debuginfod->find_debuginfo(debuginfod->client, search->build_id,
+                                        (int)search->build_id_length, &path);
+    if (fd < 0)
+        return;
+    close(fd);
+    try_path(search, "%s", path);
+    free(path);
+}
+
+int symbol_finder_find(struct symbol_finder *finder, const char *path, const uint8_t *build_id,
+                       size_t build_id_length, struct symbol_found *found)
+{
+    struct search search = {build_id, build_id_length, found, 0};
+    char hex[HEX_MAX], plain[PATH_MAX];
+    static const char deleted[] = " (deleted)";
+    *found = (struct symbol_found){0};
+    size_t length = strlen(path);
+    if (build_id_length == 0 || build_id_length > ELF_IMAGE_BUILD_ID_MAX || length >= PATH_MAX)
+        return 0;
+    memcpy(plain, path, length + 1);
+    if (length > strlen(deleted) && strcmp(plain + length - strlen(deleted), deleted) == 0)
+        plain[length - strlen(deleted)] = '\0';
+    to_hex(build_id, build_id_length, hex);
+    for (size_t i = 0; i < finder->directory_count && !finder->by_build_id; i++)
+        search_directory(&search, finder->directories[i], plain, hex);
+    for (size_t i = 0; i < finder->file_count; i++) {
+        const struct indexed_file *file = &finder->files[i];
+        if (file->build_id_length == build_id_length &&
+            memcmp(file->build_id, build_id, build_id_length) == 0)
+            try_path(&search, "%s", file->path);
+    }
+    if (finder->automatic) {
+        search_machine(&search, plain, hex);
+        ask_servers(&search, &finder->debuginfod);
+    }
+    if (search.error < 0)
+        symbol_found_clear(found);
+    return search.error;
+}
+
+void symbol_found_clear(struct symbol_found *found)
+{
+    free(found->path);
+    free(found->other_build);
+    *found = (struct symbol_found){0};
+}

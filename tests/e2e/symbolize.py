@@ -1,0 +1,599 @@
+#!/usr/bin/python3
+"""traceconv symbolize on programs built in every way that compilers and packagers build them: each
+frame's function, file and line against llvm-symbolizer's and eu-addr2line's.
+
+    symbolize.py CASE
+"""
+
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from harness import BUILD, check, finish, need, run
+
+TRACECONV = os.path.join(BUILD, "traceconv")
+
+# --- protobuf, by hand: this test shares no code with what it tests ---
+
+
+def varint(value):
+    out = b""
+    while value >= 0x80:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def number(field, value):
+    return varint(field << 3) + varint(value)
+
+
+def block(field, content):
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def fields(data):
+    at = 0
+
+    def read():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        key = read()
+        if key & 7 == 0:
+            yield key >> 3, read()
+        elif key & 7 == 2:
+            length = read()
+            yield key >> 3, data[at : at + length]
+            at += length
+        else:
+            raise ValueError(f"wire type {key & 7}")
+
+
+def trace_of(modules):
+    """A trace with frames at these addresses of modules: (path, build id, addresses, load bias)."""
+    interned, frame = b"", 0
+    for index, (path, build_id, addresses, bias) in enumerate(modules, 1):
+        interned += block(16, number(1, index) + block(2, build_id)) if build_id else b""
+        parts = [f"{index}-{part}" for part in path.split("/") if part]
+        identifiers = []
+        for part in parts:
+            identifiers.append(index * 1000 + len(identifiers))
+            text = part.split("-", 1)[1].encode()
+            interned += block(17, number(1, identifiers[-1]) + block(2, text))
+        mapping = number(1, index) + (number(2, index) if build_id else b"") + number(6, bias)
+        interned += block(19, mapping + b"".join(number(7, each) for each in identifiers))
+        for address in addresses:
+            frame += 1
+            interned += block(6, number(1, frame) + number(3, index) + number(4, address))
+    return block(1, number(10, 1) + number(13, 1) + block(12, interned))
+
+
+def decode_symbols(data):
+    """{(path, build id): {address: [(function, file, line)]}} of ModuleSymbols packets."""
+    result = {}
+    for field, packet in fields(data):
+        assert field == 1
+        for field, symbols in fields(packet):
+            if field != 61:
+                continue
+            path, build_id, table = "", b"", {}
+            for field, value in fields(symbols):
+                if field == 1:
+                    path = value.decode()
+                elif field == 2:
+                    build_id = value
+                elif field == 3:
+                    address, lines = 0, []
+                    for field, inner in fields(value):
+                        if field == 1:
+                            address = inner
+                        else:
+                            line = dict(fields(inner))
+                            lines.append((line.get(1, b"").decode(), line.get(2, b"").decode(), line.get(3, 0)))
+                    check(address not in table, f"{address:#x} twice")
+                    table[address] = lines
+            result.setdefault((path, build_id), {}).update(table)
+    return result
+
+
+# --- tools ---
+
+
+def tool(name, *others):
+    for candidate in (name, *others):
+        if shutil.which(candidate):
+            return candidate
+    need(name)
+
+
+def output(command, **more):
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=100, **more)
+    if done.returncode != 0:
+        raise RuntimeError(f"{command}: {done.returncode} {done.stderr.decode(errors='replace')[:500]}")
+    return done.stdout
+
+
+def build_id_of(path):
+    text = output(["readelf", "-n", path], env={**os.environ, "LC_ALL": "C"}).decode()
+    return bytes.fromhex(re.search(r"Build ID: ([0-9a-f]+)", text).group(1))
+
+
+def bias_of(path):
+    """What addresses of the code are more than offsets in the file."""
+    headers = output(["readelf", "-lW", path]).decode()
+    offset, virtual = re.search(r"LOAD +0x(\w+) 0x(\w+) 0x\w+ 0x\w+ 0x\w+ R E", headers).groups()
+    return int(virtual, 16) - int(offset, 16)
+
+
+def code_addresses(path, step=5):
+    """Addresses within the functions of a file that has a symbol table."""
+    result = set()
+    for line in output(["nm", "-S", "--defined-only", path]).decode().split("\n"):
+        parts = line.split()
+        if len(parts) == 4 and parts[2] in "tTwW":
+            start, size = int(parts[0], 16), int(parts[1], 16)
+            result.update(range(start, start + min(size, 2000), step))
+    return sorted(result)
+
+
+def llvm_frames(path, addresses):
+    """What llvm-symbolizer says: {address: [(function, file, line)]}."""
+    command = [tool("llvm-symbolizer", "llvm-symbolizer-14"), "--no-demangle", "--output-style=JSON", "--obj=" + path]
+    text = subprocess.run(
+        command, input="\n".join(hex(each) for each in addresses).encode(), capture_output=True, timeout=200, check=True
+    ).stdout.decode()
+    result = {}
+    for line in text.splitlines():
+        entry = json.loads(line)
+        frames = [
+            ("" if each["FunctionName"] == "??" else each["FunctionName"],
+             "" if each["FileName"] == "??" else each["FileName"], each["Line"])
+            for each in entry["Symbol"]
+        ]
+        result[int(entry["Address"], 16)] = frames
+    return result
+
+
+def eu_lines(path, addresses):
+    """What eu-addr2line says of the innermost frame's place: {address: (file, line)}."""
+    done = subprocess.run(
+        ["eu-addr2line", "-a", "-A", "-e", path], input="\n".join(hex(each) for each in addresses).encode(),
+        capture_output=True, timeout=100, check=True,
+    ).stdout.decode().splitlines()
+    result = {}
+    for head, place in zip(done[::2], done[1::2]):
+        file, line = re.match(r"(.*?):(\d+)(?::\d+)?$", place.split(" (")[0]).groups()
+        result[int(head, 16)] = ("" if file == "??" else file, int(line))
+    return result
+
+
+def symbolize(directory, modules, *options, environment=None, status=0):
+    """Runs traceconv symbolize; its symbols and its JSON summary by path."""
+    trace, out, summary = (os.path.join(directory, name) for name in ("trace", "trace-symbols", "summary"))
+    with open(trace, "wb") as file:
+        file.write(trace_of(modules))
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PERFETTO_", "DEBUGINFOD_"))}
+    done = subprocess.run(
+        [TRACECONV, "symbolize", *options, "--json", summary, trace, out],
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=100, env={**clean, **(environment or {})},
+    )
+    check(done.returncode == status, f"traceconv symbolize: {done.returncode} {done.stderr!r}")
+    with open(out, "rb") as file:
+        symbols = decode_symbols(file.read())
+    with open(summary) as file:
+        report = {each["path"]: each for each in json.load(file)["modules"]}
+    return symbols, report, done.stderr.decode()
+
+
+# --- the programs ---
+
+C_SOURCE = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include "inline.h"
+static int leaf(int value) { return value * 3 + twice(value); }
+__attribute__((noinline)) int outer(int value)
+{
+    int sum = 0;
+    for (int i = 0; i < value; i++) {
+        sum += leaf(i);
+        if (sum > 1000)
+            sum -= clamp(sum);
+    }
+    return sum;
+}
+__attribute__((noinline, cold)) static void complain(int value) { printf("%d\n", value); abort(); }
+__attribute__((noinline)) static int checked(int value)
+{
+    if (value < -5)
+        complain(value);
+    return outer(value) + twice(value);
+}
+int main(int argc, char **argv)
+{
+    (void)argv;
+    return checked(argc) + clamp(outer(argc * 2));
+}
+"""
+
+HEADER = r"""
+static inline __attribute__((always_inline)) int half(int value) { return value / 2; }
+static inline __attribute__((always_inline)) int twice(int value)
+{
+    return value + half(value) * 4;
+}
+static inline int clamp(int value)
+{
+    if (value > 99)
+        return twice(99);
+    return half(value);
+}
+"""
+
+CXX_SOURCE = r"""
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+#include "inline.h"
+namespace shapes {
+struct shape {
+    virtual ~shape() = default;
+    virtual double area() const = 0;
+};
+struct square final : shape {
+    explicit square(double side) : side(side) {}
+    double area() const override { return side * side; }
+    double side;
+};
+template <typename T> struct scaled final : shape {
+    scaled(T inner, int by) : inner(inner), by(by) {}
+    double area() const override { return inner.area() * twice(by); }
+    T inner;
+    int by;
+};
+}
+static std::map<std::string, std::unique_ptr<shapes::shape>> all;
+int main(int argc, char **argv)
+{
+    std::vector<std::string> names(argv, argv + argc);
+    auto add = [&](const std::string &name) {
+        struct local {
+            static double grow(double value) { return value * 1.5 + half((int)value); }
+        };
+        all[name] = std::make_unique<shapes::scaled<shapes::square>>(shapes::square(local::grow(argc)), 3);
+    };
+    std::for_each(names.begin(), names.end(), add);
+    std::sort(names.begin(), names.end(), [](const auto &a, const auto &b) { return a.size() < b.size(); });
+    double sum = 0;
+    for (const auto &[name, value] : all)
+        sum += value->area() + clamp((int)name.size());
+    std::printf("%f\n", sum);
+    return 0;
+}
+"""
+
+RUST_SOURCE = r"""
+use std::collections::HashMap;
+#[inline(always)]
+fn thrice(value: u64) -> u64 { value.wrapping_mul(3) }
+#[inline(never)]
+fn count(words: &[String]) -> HashMap<String, u64> {
+    let mut map = HashMap::new();
+    for word in words { *map.entry(word.clone()).or_insert(0) += thrice(word.len() as u64); }
+    map
+}
+fn main() {
+    let words: Vec<String> = std::env::args().collect();
+    println!("{:?}", count(&words));
+}
+"""
+
+
+class Scene:
+    def __init__(self):
+        self.directory = os.path.realpath(tempfile.mkdtemp(prefix="symbolize-"))
+        for name, text in (("one.c", C_SOURCE), ("two.cc", CXX_SOURCE), ("inline.h", HEADER), ("three.rs", RUST_SOURCE)):
+            with open(self.path(name), "w") as file:
+                file.write(text)
+
+    def path(self, *parts):
+        return os.path.join(self.directory, *parts)
+
+    def compile(self, name, language, compiler, *flags):
+        source = {"c": "one.c", "c++": "two.cc"}[language]
+        need(compiler)
+        output([compiler, *flags, "-Wl,--build-id", source, "-o", name], cwd=self.directory)
+        return self.path(name)
+
+    def close(self):
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def compare(scene, path, reference=None, addresses=None, places=True, **more):
+    """Holds that each frame of each address is llvm-symbolizer's, and its place eu-addr2line's.
+    reference: the file with everything, where path has been taken apart."""
+    reference = reference or path
+    addresses = addresses or code_addresses(reference)
+    build_id = build_id_of(path)
+    symbols, report, _ = symbolize(scene.directory, [(path, build_id, addresses, bias_of(path))], **more)
+    ours = symbols.get((path, build_id), {})
+    theirs = llvm_frames(reference, addresses)
+    lines = eu_lines(reference, addresses) if places else None
+    wrong = []
+    for address in addresses:
+        mine, other = ours.get(address, []), theirs[address]
+        other = [each for each in other if each != ("", "", 0)]
+        if len(other) == 1 and other[0][2] == 0 and "/" not in other[0][1]:
+            other = [(other[0][0], "", 0)]  # no place but the object's name, from its STT_FILE symbol
+        if [each[1:] for each in mine] != [each[1:] for each in other]:
+            wrong.append((hex(address), mine, other))
+        elif [each[0] for each in mine] != [each[0] for each in other] and not same_names(reference, mine, other):
+            wrong.append((hex(address), mine, other))
+        elif places and mine and lines[address] != mine[0][1:] and lines[address] != ("", 0):
+            wrong.append((hex(address), mine, "eu", lines[address]))
+    check(not wrong, f"{path}: {len(wrong)} of {len(addresses)} differ: {wrong[:3]}")
+    check(sum(len(each) > 1 for each in ours.values()) > 5, f"{path}: hardly anything is inlined")
+    check(report[path]["source"] == "dwarf", f"{path}: {report[path]}")
+    check(report[path]["damaged_units"] == 0, f"{path}: {report[path]}")
+    return len(addresses)
+
+
+@functools.cache
+def symbol_places(path):
+    places = {}
+    for line in output(["nm", "--defined-only", "--without-symbol-versions", path]).decode().splitlines():
+        parts = line.split()
+        places.setdefault(parts[-1], set()).add(parts[0])
+    return places
+
+
+def same_names(path, mine, other):
+    """Whether only the outermost names differ, and are two symbols of one address."""
+    if [each[0] for each in mine[:-1]] != [each[0] for each in other[:-1]]:
+        return False
+    places = symbol_places(path)
+    return bool(places.get(mine[-1][0], set()) & places.get(other[-1][0], set()))
+
+
+def each_build(scene, variants):
+    for language, compilers in (("c", ("gcc", "clang-14")), ("c++", ("g++", "clang++-14"))):
+        for compiler in compilers:
+            for index, flags in enumerate(variants):
+                path = scene.compile(f"{compiler}-{index}", language, compiler, *flags)
+                compare(scene, path)
+
+
+def versions(scene):
+    """DWARF 2 to 5, optimized and not."""
+    each_build(scene, [("-g", f"-gdwarf-{version}", "-O2") for version in (2, 3, 4, 5)]
+               + [("-g", "-O0")])
+
+
+def layouts(scene):
+    """Not position independent; sections of their own; compressed; link-time optimization."""
+    each_build(scene, [
+        ("-g", "-O2", "-no-pie", "-fno-pie"),
+        ("-g", "-O2", "-ffunction-sections", "-Wl,--gc-sections"),
+        ("-g", "-O2", "-gz=zlib"),
+        ("-g", "-O3", "-fno-omit-frame-pointer"),
+    ])
+    for language, compiler in (("c", "gcc"), ("c++", "g++")):
+        compare(scene, scene.compile("lto", language, compiler, "-g", "-O2", "-flto"))
+    for language, compiler in (("c", "clang-14"), ("c++", "clang++-14")):
+        compare(scene, scene.compile("lld", language, compiler, "-g", "-O2", "-fuse-ld=lld"))
+
+
+def split_units(scene):
+    """-gsplit-dwarf: the functions are in .dwo files; without these, places and symbols remain."""
+    for version in ("4", "5"):
+        for language, compiler in (("c", "gcc"), ("c++", "g++"), ("c", "clang-14"), ("c++", "clang++-14")):
+            source = {"c": "one.c", "c++": "two.cc"}[language]
+            need(compiler)
+            name = f"split-{compiler}-{version}"
+            output([compiler, "-g", "-O2", "-gdwarf-" + version, "-gsplit-dwarf", "-c", source, "-o", name + ".o"],
+                   cwd=scene.directory)
+            output([compiler, name + ".o", "-Wl,--build-id", "-o", name], cwd=scene.directory)
+            compare(scene, scene.path(name))
+            os.unlink(scene.path(name + ".dwo"))
+            path = scene.path(name)
+            _, report, words = symbolize(scene.directory, [(path, build_id_of(path), code_addresses(path), 0)])
+            check(report[path]["missing_units"] == 1, f"{name}: {report[path]}")
+            check(name + ".dwo is not there" in words, words)
+            check(report[path]["with_lines"] > 20, f"{name}: {report[path]}")
+
+
+def separated(scene):
+    """Stripped: the debug file beside it by its link, in .debug, in a directory by build id."""
+    need("eu-strip")
+    for language, compiler in (("c", "gcc"), ("c++", "g++")):
+        whole = scene.compile("whole", language, compiler, "-g", "-O2")
+        addresses, build_id = code_addresses(whole), build_id_of(whole)
+        for form in ("objcopy", "eu-strip"):
+            for folder in ("", ".debug"):
+                os.makedirs(scene.path("away", folder), exist_ok=True)
+                path, debug = scene.path("away", "stripped"), scene.path("away", folder, "stripped.debug")
+                if form == "objcopy":
+                    output(["objcopy", "--only-keep-debug", whole, debug])
+                    output(["objcopy", "--strip-all", "--add-gnu-debuglink=" + debug, whole, path])
+                else:
+                    output(["eu-strip", "-f", debug, "-o", path, whole])
+                compare(scene, path, reference=whole, addresses=addresses)
+                os.unlink(debug)
+        hexadecimal = build_id.hex()
+        folder = scene.path("symbols", ".build-id", hexadecimal[:2])
+        os.makedirs(folder, exist_ok=True)
+        output(["objcopy", "--only-keep-debug", whole, os.path.join(folder, hexadecimal[2:] + ".debug")])
+        compare(scene, path, reference=whole, addresses=addresses,
+                environment={"PERFETTO_BINARY_PATH": "/nowhere:" + scene.path("symbols")})
+
+
+def dwz(scene):
+    """What two programs share in a file of its own (.gnu_debugaltlink), and within one file."""
+    need("dwz")
+    paths = [scene.compile(f"dwz{index}", "c++", "g++", "-g", "-O2", f"-DNUMBER={index}") for index in range(2)]
+    plain = [path + ".plain" for path in paths]
+    for path, copy in zip(paths, plain):
+        shutil.copy(path, copy)
+    output(["dwz", "-m", scene.path("common"), "-M", scene.path("common"), *paths])
+    check(os.path.exists(scene.path("common")), "dwz made no common file")
+    for path, copy in zip(paths, plain):
+        compare(scene, path, reference=copy, places=False)
+
+
+def rust(scene):
+    need("rustc")
+    output(["rustc", "-g", "-O", "-Clink-arg=-Wl,--build-id", "three.rs", "-o", "three"], cwd=scene.directory)
+    path = scene.path("three")
+    addresses = code_addresses(path, step=11)
+    compare(scene, path, addresses=addresses[:: len(addresses) // 20000 + 1], places=False)
+
+
+# --- where files are found ---
+
+
+def places(scene):
+    """The documented order, base.apk! among it; another build is skipped and said."""
+    whole = scene.compile("whole", "c", "gcc", "-g", "-O1")
+    other = scene.compile("other", "c", "gcc", "-g", "-O2")
+    build_id, addresses = build_id_of(whole), code_addresses(whole)[:20]
+    mapping = "/system/lib/base.apk!foo.so"
+    root = scene.path("root")
+    hexadecimal = build_id.hex()
+    order = [
+        "system/lib/base.apk!foo.so", "system/lib/foo.so", "base.apk!foo.so", "foo.so",
+        f".build-id/{hexadecimal[:2]}/{hexadecimal[2:]}.debug",
+    ]
+    environment = {"PERFETTO_BINARY_PATH": root}
+
+    def found():
+        _, report, words = symbolize(
+            scene.directory, [(mapping, build_id, addresses, 0)], "--no-auto-symbol-paths", environment=environment)
+        return report[mapping], words
+
+    for place in order:
+        os.makedirs(os.path.dirname(os.path.join(root, place)), exist_ok=True)
+        shutil.copy(whole, os.path.join(root, place))
+    for index, place in enumerate(order):
+        check(found()[0]["file"] == os.path.join(root, place), f"not {place} but {found()[0]['file']}")
+        shutil.copy(other, os.path.join(root, place))
+    report, words = found()
+    check(report["file"] is None and report["without"]["other_build"] == 20, f"{report}")
+    check(report["other_build"] == os.path.join(root, order[0]), f"{report}")
+    check("another build" in words and "PERFETTO_BINARY_PATH" in words, words)
+    os.makedirs(os.path.join(root, "deep", "er"))
+    shutil.copy(whole, os.path.join(root, "deep", "er", "whatever"))
+    check(found()[0]["file"] is None, "found without being asked to walk")
+    environment["PERFETTO_SYMBOLIZER_MODE"] = "index"
+    check(found()[0]["file"] == os.path.join(root, "deep", "er", "whatever"), f"{found()[0]}")
+
+
+def reasons(scene):
+    """Each address without a name has a reason, and the remedy is said."""
+    whole = scene.compile("whole", "c", "gcc", "-O1")
+    build_id, addresses = build_id_of(whole), code_addresses(whole)
+    stripped = scene.path("stripped")
+    output(["objcopy", "--strip-all", whole, stripped])
+    modules = [
+        (whole, build_id, addresses + [0x123456789], 0),
+        (stripped, build_id, addresses, 0),
+        ("/nowhere/lib.so", b"\1" * 20, [1, 2, 3], 0),
+        (scene.path("without"), b"", [4, 5], 0),
+        ("[vdso]", b"\2" * 20, [6], 0),
+    ]
+    symbols, report, words = symbolize(scene.directory, modules)
+    check(report[whole]["source"] == "symtab", f"{report[whole]}")
+    check(report[whole]["with_names"] == len(addresses), f"{report[whole]}")
+    check(report[whole]["without"]["outside"] == 1, f"{report[whole]}")
+    check(report[stripped]["source"] == "dynsym", f"{report[stripped]}")
+    check(report[stripped]["without"]["no_symbol"] == len(addresses), f"{report[stripped]}")
+    check(report["/nowhere/lib.so"]["without"]["no_file"] == 3, f"{report}")
+    check(report[scene.path("without")]["without"]["no_build_id"] == 2, f"{report}")
+    check(report["[vdso]"]["without"]["no_file"] == 1, f"{report}")
+    for remedy in ("--build-id", "PERFETTO_BINARY_PATH", "-g"):
+        check(remedy in words, f"{remedy} is not in {words!r}")
+    check((scene.path("without"), b"") not in symbols, "symbols for a file without a build id")
+
+
+def debugdata(scene):
+    """Names of static functions from .gnu_debugdata, as Fedora strips."""
+    need("xz")
+    whole = scene.compile("whole", "c", "gcc", "-O1")
+    stripped, mini = scene.path("stripped"), scene.path("mini")
+    output(["objcopy", "--strip-all", "--remove-section", ".comment", "-S", "--keep-symbol=checked", whole, mini])
+    output(["xz", "-k", mini])
+    output(["objcopy", "--strip-all", "--add-section", f".gnu_debugdata={mini}.xz", whole, stripped])
+    address = next(int(line.split()[0], 16) for line in output(["nm", whole]).decode().splitlines()
+                   if line.endswith(" checked"))
+    symbols, _, _ = symbolize(scene.directory, [(stripped, build_id_of(whole), [address], 0)])
+    check(symbols == {(stripped, build_id_of(whole)): {address: [("checked", "", 0)]}}, f"{symbols}")
+
+
+def load_bias(scene):
+    """Programs that know no load bias count from the place in the file: corrected by the file's."""
+    need("lld")
+    path = scene.compile("biased", "c", "clang-14", "-g", "-O1", "-fuse-ld=lld")
+    bias = bias_of(path)
+    check(bias != 0, "lld gives no bias")
+    addresses, build_id = code_addresses(path), build_id_of(path)
+    plain, _, _ = symbolize(scene.directory, [(path, build_id, addresses, bias)])
+    moved, _, _ = symbolize(scene.directory, [(path, build_id, [a - bias for a in addresses], 0)])
+    check({a - bias: f for a, f in plain[path, build_id].items()} == moved[path, build_id], "not the same")
+
+
+def usage(scene):
+    """The trace is not overwritten, wrong words are told of, and what cannot be written fails."""
+    path = scene.path("trace")
+    with open(path, "wb") as file:
+        file.write(trace_of([("/nowhere", b"\1" * 20, [1], 0)]))
+    size = os.path.getsize(path)
+    for arguments, status, word in (
+        ([path, path], 1, "the trace itself"),
+        ([path, scene.path("no", "such")], 1, "cannot be written"),
+        ([path, "/dev/null", "more"], 2, "not also 'more'"),
+        (["--symbols", path], 2, "no option"),
+        ([scene.path("absent"), "/dev/null"], 1, "absent"),
+        (["--json", scene.path("no", "such"), path, "/dev/null"], 1, "cannot be written"),
+    ):
+        done = run([TRACECONV, "symbolize", *arguments])
+        check(done.status == status and word in str(done.stderr), f"{arguments}: {done.status} {done.stderr!r}")
+    check(os.path.getsize(path) == size, "the trace was overwritten")
+    for unpack in ("gzip", "zstd"):
+        need(unpack)
+        packed = output([unpack, "-c", path])
+        with open(path + ".packed", "wb") as file:
+            file.write(packed)
+        _ = output([TRACECONV, "symbolize", path + ".packed", scene.path("out")])
+
+
+CASES = {each.__name__: each for each in (
+    versions, layouts, split_units, separated, dwz, rust, places, reasons, debugdata, load_bias, usage)}
+
+
+def main():
+    scene = Scene()
+    try:
+        CASES[sys.argv[1]](scene)
+    finally:
+        scene.close()
+    finish()
+
+
+if __name__ == "__main__":
+    main()
