@@ -7,6 +7,7 @@ A program with known figures (tests/programs/mappings.c), and real ones, whose t
 strace: it says of each call what was mapped, and who called.
 """
 
+import glob
 import os
 import re
 import subprocess
@@ -359,7 +360,8 @@ def node():
 
 
 def allocators():
-    """What jemalloc, mimalloc and tcmalloc map for themselves is not the program's."""
+    """What jemalloc, mimalloc and tcmalloc map for themselves is not the program's; what it maps
+    is, under each of them."""
     seen = 0
     for name in ("jemalloc", "mimalloc", "tcmalloc"):
         command = [program(f"ground_truth_{name}"), "/dev/stdout", "2", "5"]
@@ -370,6 +372,18 @@ def allocators():
         check(truth.calls == 0, f"{name}: {truth.calls} mappings")
         seen += truth.of_allocator
     check(seen > 0, "none of them maps through the C library at all")
+    for name in ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4",
+                 "libmimalloc.so.2"):
+        paths = glob.glob(f"/usr/lib/*/{name}")
+        if not paths:
+            print(f"{name} is not installed")
+            continue
+        _, report = profiled([MAPPINGS, "ways"], "--heaps", "libc.malloc,libc.mmap",
+                             env={"LD_PRELOAD": paths[0]})
+        if name == "libtcmalloc.so.4":  # has an mmap of its own, and a libunwind that maps
+            check_sites(heap_of(report), WAYS)
+        else:
+            check_ways(report, name)
 
 
 def redis():
