@@ -89,6 +89,9 @@ int machine_session_run(const struct machine_session *session)
         code = code < 0 ? code : finished;
     } else if (session->trace_path == NULL) {
         output_discard(&output);
+    } else if (wrote && !quiet) {
+        fprintf(stderr, "Trace in %s\n  %s report %s   what it says\n", session->trace_path,
+                program_invocation_name, session->trace_path);
     }
     if (code < 0)
         return MACHINE_SESSION_FAILED;

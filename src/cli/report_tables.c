@@ -31,13 +31,22 @@ bool printer_is_partial(const struct printer *printer)
 
 bool printer_is_exact(const struct printer *printer)
 {
-    return printer->heap->interval_bytes == 1 && !printer_is_partial(printer);
+    return printer->heap->interval_bytes == 1 && printer->heap->status.weighed_samples == 0 &&
+           !printer_is_partial(printer);
 }
 
 struct words printer_margin(const struct printer *printer, const struct report_figure *figure,
                             bool counts)
 {
     struct words text;
+    const struct trace_heap_dump *status = &printer->heap->status;
+    bool all_weighed = status->weighed_samples == status->heap_samples;
+    /* How well the program sampled is not for us to say. */
+    if (status->weighed_samples > 0 && !printer_is_partial(printer) &&
+        (all_weighed || printer->heap->interval_bytes == 1)) {
+        snprintf(text.bytes, sizeof(text.bytes), "as reported");
+        return text;
+    }
     if (printer->heap->interval_bytes == 1) {
         snprintf(text.bytes, sizeof(text.bytes), printer_is_exact(printer) ? "exact" : "partial");
         return text;

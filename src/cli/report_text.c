@@ -62,7 +62,7 @@ static void print_allocated(const struct printer *printer)
         return;
     }
     const struct report_figure all = report_total_of(dump, REPORT_ALLOC_SPACE);
-    fprintf(printer->out, "\n  allocated     %s %s in %s allocations, estimated\n",
+    fprintf(printer->out, "\n  allocated     %s %s in %s allocations\n",
             words_of_bytes(all.bytes).bytes, printer_margin(printer, &all, false).bytes,
             words_of_count(all.count).bytes);
 }
@@ -101,6 +101,10 @@ static void print_head(const struct printer *printer)
         heap->status.weighed_samples == heap->status.heap_samples)
         fprintf(out, "\n  samples       %s, drawn by the program: each stands for what it says\n",
                 words_of_count((double)dump->total.samples).bytes);
+    else if (heap->interval_bytes == 1 && heap->status.weighed_samples > 0)
+        fprintf(out, "\n  samples       %s, every allocation; %s drawn by the program, for more\n",
+                words_of_count((double)dump->total.samples).bytes,
+                words_of_count((double)heap->status.weighed_samples).bytes);
     else if (printer->heap->interval_bytes == 1)
         fprintf(out, "\n  samples       %s, every allocation%s\n",
                 words_of_count((double)dump->total.samples).bytes,

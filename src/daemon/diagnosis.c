@@ -123,8 +123,7 @@ static void explain_amount(const struct diagnosis_facts *facts, char *text, size
         return;
     if (facts->interval_bytes == 0 && facts->heaps_heard == 0)
         say(text, size,
-            "No heap that was asked for was heard of, and malloc's own, libc.malloc, was not asked "
-            "for.");
+            "No other heap was heard of, and malloc's own, libc.malloc, was not asked for.");
     else if (facts->interval_bytes == 0 || facts->heaps_heard > 0)
         say(text, size, "Nothing was sampled of the heaps that were asked for.");
     else if (facts->totals.calls == 0)

@@ -103,8 +103,8 @@ static int check_names_and_heaps(const struct heap_config *config, struct error 
     if (config->heap_sampling_interval_count > 0 &&
         config->heap_sampling_interval_count != list_length(config->heaps))
         return error_set(error, -EINVAL,
-                         "there are %zu heap_sampling_intervals for %zu heaps: give one for each "
-                         "heap, or none",
+                         "heap_sampling_intervals (--heap-intervals) are %zu, heaps (--heaps) %zu: "
+                         "give one for each that is named, or none",
                          config->heap_sampling_interval_count, list_length(config->heaps));
     for (size_t i = 0; i < config->heap_sampling_interval_count; i++) {
         if (config->heap_sampling_intervals[i] == 0)

@@ -139,7 +139,7 @@ def began_before_the_run_directory():
 def wrong_options():
     for options, said in (
         (("--heaps", ","), "a list of names has none"),
-        (("--heaps", "a,b", "--heap-intervals", "1"), "1 heap_sampling_intervals for 2 heaps"),
+        (("--heaps", "a,b", "--heap-intervals", "1"), "(--heap-intervals) are 1, heaps (--heaps) 2"),
         (("--heaps", "a", "--heap-intervals", "x"), "--heap-intervals takes bytes"),
         (("--heaps", "a", "--heap-intervals", "0"), "heap a is 0 bytes"),
         (("--heaps", "a", "--exclude-heaps", "a"), "no heap is left"),
@@ -167,7 +167,7 @@ def sections():
     heads = re.findall(r"^  process .* heap (\S+)", text, re.M)
     check(sorted(heads) == ["frames", "libc.malloc", "pool"], f"{heads}")
     check("750 B in 4 calls, exact" in text, text)
-    check("5.00 kB exact in 1 allocations, estimated" in text, text)
+    check("5.00 kB as reported in 1 allocations" in text, text)
     check("1, drawn by the program" in text, text)
     only = text_of("sections", "--heap", "pool")
     check(re.findall(r"heap (\S+)\n", only) == ["pool"], only)
