@@ -95,7 +95,8 @@ static void account_free(struct ring_thread *thread, uint32_t id, uint64_t alloc
 static bool account_allocation(uint32_t id, uint64_t allocation, uint64_t size, const char *type,
                                uint32_t flags, const struct unwind_registers *caller)
 {
-    struct ring_thread *thread = thread_slot_get();
+    /* Once it is seen to be active it does not change under us, nor does the slot's ring. */
+    struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
     if (thread == NULL || !heap_look(thread, id))
         return false;
     struct AHeapInfo *heap = &heaps[id];

@@ -124,6 +124,13 @@ uint32_t thread_still_inside(const struct ring_thread *thread, uintptr_t here)
     return left_frame(thread_slot_bounds(thread), frame, here) ? 0 : was;
 }
 
+void thread_enter_anew(struct thread_passage *passage)
+{
+    store_release(&passage->thread->inside, passage->was);
+    passage->thread = NULL;
+    add_ordered(&passage->live->newcomers, 1);
+}
+
 void thread_settle(struct thread_passage *passage)
 {
     struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;

@@ -39,6 +39,10 @@ struct thread_passage {
  * was left by a jump. */
 uint32_t thread_still_inside(const struct ring_thread *thread, uintptr_t here);
 
+/* The session changes, or has changed between the look at the slot and the word in it: nobody will
+ * look there. The thread goes on as a newcomer, who is seen whatever the ring. */
+void thread_enter_anew(struct thread_passage *passage);
+
 static inline __attribute__((always_inline)) struct thread_passage thread_enter(void)
 {
     struct thread_passage passage = {.thread = load_relaxed(client_cell()), .live = client.live};
@@ -49,6 +53,9 @@ static inline __attribute__((always_inline)) struct thread_passage thread_enter(
         if (unlikely(passage.was != 0))
             passage.was = thread_still_inside(passage.thread, here);
         store_ordered(&passage.thread->inside, (uint32_t)here | 1);
+        if (unlikely(load_acquire(&passage.live->state) == CLIENT_CONNECTING) ||
+            unlikely(load_relaxed(client_cell()) != passage.thread))
+            thread_enter_anew(&passage);
     } else {
         add_ordered(&passage.live->newcomers, 1);
     }
