@@ -14,6 +14,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 
 import harness
 from daemon import LIBRARY, PATIENCE, Session, figure, report_of, scene, wait_for
@@ -573,6 +574,37 @@ def million_types():
         check(found["other_types"] == others, f"counted: {found['other_types']}")
 
 
+THREADS_OF_CHURN = 16
+
+
+def sessions_that_come_and_go():
+    """Sessions that begin and end under threads that report, end, come and fork: nothing breaks, and
+    callbacks come in turns. What was live is freed or live, and all is in the exact totals."""
+    for way in WAYS:
+        with scene() as (daemon, directory):
+            process = Program(daemon.environment, way, "heap_churn")
+            for number in range(6):
+                output = os.path.join(directory, f"profile-{number}")
+                interval = (1, 64, 4096)[number % 3]
+                heaps = ("--all-heaps", "--heaps=a,c", "--heaps=b,libc.malloc")[number % 3]
+                session = Session(daemon, output, "-p", str(process.pid), "-i", str(interval), heaps,
+                                  *(("--block-client",) if number < 3 else ()))
+                wait_for(f"{way}: joining", lambda: process.pid in daemon.profiled_pids())
+                time.sleep(0.2)
+                if not check(session.end() == 0, f"{way}: {session.stderr}"):
+                    break
+                for heap in session.report()["heaps"]:
+                    what = f"{way}, session {number}: {heap['heap']}"
+                    check(not heap["buffer_corrupted"], f"{what}: corrupted")
+                    check(heap["lost"]["no_thread_slot"] == 0, f"{what}: lost {heap['lost']}")
+                    if interval == 1 and heap["heap"] in "abcde" and not heap["buffer_overran"]:
+                        # What a thread was about to send when the session ended is only counted.
+                        missing = heap["exact_calls"] - heap["total"]["alloc_objects"]["estimate"]
+                        check(missing <= THREADS_OF_CHURN and heap["exact_calls"] > 0,
+                              f"{what}: {missing} of {heap['exact_calls']} calls, {heap['lost']}")
+            check(process.end() == 0, f"{way}: the program's own end")
+
+
 FIGURES = ("alloc_space", "alloc_objects", "space", "objects")
 OBSERVED = 250
 TRUTH = {
@@ -625,7 +657,7 @@ CASES = {
         accurate_dump_at_max_custom, custom_lifetime, re_init, ids, other_threads, heaps_255,
         same_name, intervals, callbacks_that_call_back, before_and_after_main, forked_child,
         contexts_nested, contexts_out_of_turn, contexts_on_fibers, interned_texts, many_threads,
-        million_types, unbiased,
+        sessions_that_come_and_go, million_types, unbiased,
     )
 }
 
