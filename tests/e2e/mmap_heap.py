@@ -163,29 +163,46 @@ def restricted():
     check_total(heap_of(report), "restricted", exact_calls=110)
 
 
-def session():
-    """A program that is invited by what it maps; what was mapped before is not known."""
+def sessions():
+    """A program is invited by what it maps, to one session after the other: each knows what was
+    mapped while it ran."""
     with scene() as (daemon, directory):
         process = subprocess.Popen(
-            [MAPPINGS, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+            [MAPPINGS, "told"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
             env={**daemon.environment, "LD_PRELOAD": LIBRARY},
         )
 
-        def go_on(expected):
-            process.stdin.write(b"\n")
-            check(process.stdout.readline() == expected, f"not {expected}")
+        def tell(word, answer=b"ready\n"):
+            process.stdin.write(word.encode() + b"\n")
+            check(process.stdout.readline() == answer, f"its answer to {word}")
+
+        def begin(number, heaps):
+            return Session(daemon, os.path.join(directory, f"profile{number}"), "-p",
+                           str(process.pid), "--heaps", heaps)
+
+        def finish(session):
+            wait_for("joining", lambda: process.pid in daemon.profiled_pids())
+            check(session.end() == 0, session.stderr)
+            return session.report()
 
         check(process.stdout.readline() == b"ready\n", "it runs")
-        found = Session(daemon, os.path.join(directory, "profile"), "-p", str(process.pid),
-                        "--heaps", HEAP)
-        go_on(b"ready\n")
-        wait_for("joining", lambda: process.pid in daemon.profiled_pids())
-        go_on(b"ready\n")
-        check(found.end() == 0, found.stderr)
-        go_on(b"done\n")
-        check(process.wait(PATIENCE) == 0, "the program's end")
-        check_total(heap_of(found.report()), "session", space=32 * PAGE, objects=1,
+        first = begin(1, HEAP)
+        for word in ("map", "halve", "halve", "map", "halve"):
+            tell(word)
+        check_total(heap_of(finish(first)), "first", space=48 * PAGE, objects=2,
+                    alloc_space=128 * PAGE, max=80 * PAGE)
+        tell("map")  # is when it notices that the session is over
+        second = begin(2, "libc.malloc," + HEAP)
+        for word in ("halve", "map", "halve"):
+            tell(word)
+        check_total(heap_of(finish(second)), "second", space=32 * PAGE, objects=1,
                     alloc_space=64 * PAGE, max=64 * PAGE)
+        tell("map")
+        third = begin(3, "libc.malloc")
+        tell("map")
+        check(heap_of(finish(third)) is None, "the third did not ask for it")
+        tell("end", b"done\n")
+        check(process.wait(PATIENCE) == 0, "the program's end")
 
 
 # --- real programs ---
@@ -407,7 +424,7 @@ def redis():
 CASES = {
     case.__name__: case
     for case in (
-        ways, off_unless_named, beside_others, threads, signals, children, full, restricted, session,
+        ways, off_unless_named, beside_others, threads, signals, children, full, restricted, sessions,
         sqlite3, python3, git, node, allocators, redis,
     )
 }

@@ -8,7 +8,7 @@
  *   mappings children      what a child of fork maps is its own, what one of vfork maps is not
  *   mappings full          unmapping that fails, for there would be too many mappings
  *   mappings restricted    and then may make no other call to the system
- *   mappings wait          reads a line, maps; reads a line, unmaps half; reads a line, ends
+ *   mappings told          maps when it reads "map", unmaps half of that when it reads "halve"
  */
 #include <assert.h>
 #include <errno.h>
@@ -357,29 +357,30 @@ static void restricted(void)
     _exit(0);
 }
 
-/* --- wait --- */
+/* --- told --- */
 
-NOINLINE static char *mapped_later(void)
+NOINLINE static char *mapped_when_told(void)
 {
     return sure(TAKE(64));
 }
 
-static void wait_for_word(void)
+static void told(void)
 {
-    char line[16];
-    puts("ready");
-    fflush(stdout);
-    assert(fgets(line, sizeof(line), stdin) != NULL);
-}
-
-static void in_steps(void)
-{
-    char *before = of_parent();
-    wait_for_word();
-    char *memory = mapped_later();
-    wait_for_word();
-    assert(munmap(memory, 32 * page) == 0 && munmap(before, 20 * page) == 0);
-    wait_for_word();
+    char line[16], *memory = of_parent();
+    size_t pages = 20;
+    do {
+        puts("ready");
+        fflush(stdout);
+        if (fgets(line, sizeof(line), stdin) == NULL)
+            return;
+        if (strcmp(line, "map\n") == 0) {
+            memory = mapped_when_told();
+            pages = 64;
+        } else if (strcmp(line, "halve\n") == 0) {
+            pages /= 2;
+            assert(munmap(memory + pages * page, pages * page) == 0);
+        }
+    } while (strcmp(line, "end\n") != 0);
 }
 
 int main(int argc, char **argv)
@@ -389,7 +390,7 @@ int main(int argc, char **argv)
         void (*run)(void);
     } modes[] = {
         {"ways", ways}, {"threads", threads}, {"signals", signals},      {"children", children},
-        {"full", full}, {"wait", in_steps},   {"restricted", restricted}};
+        {"full", full}, {"told", told},       {"restricted", restricted}};
     page = (size_t)sysconf(_SC_PAGESIZE);
     for (size_t i = 0; argc == 2 && i < sizeof(modes) / sizeof(modes[0]); i++) {
         if (strcmp(argv[1], modes[i].name) != 0)
@@ -398,6 +399,6 @@ int main(int argc, char **argv)
         puts("done");
         return 0;
     }
-    fputs("usage: mappings ways|threads|signals|children|full|restricted|wait\n", stderr);
+    fputs("usage: mappings ways|threads|signals|children|full|restricted|told\n", stderr);
     return 2;
 }
