@@ -150,6 +150,11 @@ static void explain_unheard(const struct diagnosis_facts *facts, char *text, siz
         say(text, size, "The program mapped nothing by itself: there is no libc.mmap.");
 }
 
+const char diagnosis_of_attached[] =
+    "Of a program that is attached to, malloc alone is seen: libc.mmap needs heap_profile host or "
+    "shell to start it, and so do heaps of its own, unless it is linked to the client library and "
+    "began after there was a run directory (heapprofd prepare makes it).";
+
 static void explain_attaching(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (facts->attach_missed_us == 0)
@@ -168,11 +173,7 @@ static void explain_attaching(const struct diagnosis_facts *facts, char *text, s
         "for %.1f ms at the end.",
         (double)facts->attach_stopped_us / 1e3, (double)facts->detach_stopped_us / 1e3);
     if (facts->others_wanted)
-        say(text, size,
-            "Of a program that is attached to, malloc alone is seen: libc.mmap needs heap_profile "
-            "host or shell to start it, and so do heaps of its own, unless it is linked to the "
-            "client library and began after there was a run directory (heapprofd prepare makes "
-            "it).");
+        say(text, size, "%s", diagnosis_of_attached);
 }
 
 void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t size)

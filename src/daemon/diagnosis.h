@@ -49,6 +49,9 @@ struct diagnosis_facts {
     uint64_t unknown_stacks, lost_frees;
 };
 
+/* Of heaps other than malloc's, in a process without the preload library. */
+extern const char diagnosis_of_attached[];
+
 /* Writes all that is to be said, sentence by sentence; "" if all is well. */
 void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t size);
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/clock.h"
+#include "daemon/diagnosis.h"
 #include "daemon/exec_events.h"
 #include "daemon/heap_rules.h"
 #include "daemon/run_directory.h"
@@ -216,6 +217,13 @@ static enum reach_state attach_or_wait(struct server *server, struct session *se
         return REACH_AWAITED;
     if (may_load && attach_check_loaded(info->pid) == -EAGAIN)
         return REACH_LOADING;
+    if (!heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC)) {
+        /* Perhaps it is linked to the client, and just about to say so. */
+        if (may_load && age_ms < UNSURE_MS)
+            return REACH_LOADING;
+        session_note_absent(session, info, diagnosis_of_attached);
+        return REACH_DONE;
+    }
     int code = attach_to(server, session, entry, &error);
     /* Perhaps it was looked at in the moment before its loader began. */
     if (code == -ENOTSUP && may_load && age_ms < UNSURE_MS)

@@ -105,7 +105,7 @@ def began_before_the_run_directory():
     os.symlink(at("there"), at("link"))
     environment = {**TEMPORARY, "HEAPPROFD_RUN_DIR": os.path.join(at("link"), "run")}
 
-    def heaps_of_session(name):
+    def heaps_of_session(name, *wanted):
         process = subprocess.Popen(
             [program("heap_commanded")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, **environment}, text=True,
@@ -118,7 +118,7 @@ def began_before_the_run_directory():
 
         ask("register pool")
         session = subprocess.Popen(
-            [TOOL, "-p", str(process.pid), "--all-heaps", "-i", "1", "-o", at(name), "-d", "3000"],
+            [TOOL, "-p", str(process.pid), *wanted, "-i", "1", "-o", at(name), "-d", "3000"],
             env={**os.environ, **environment}, stderr=subprocess.DEVNULL,
         )
         while session.poll() is None:
@@ -129,11 +129,13 @@ def began_before_the_run_directory():
         process.stdout.close()
         return heaps_of(name)
 
-    heaps = heaps_of_session("before")
+    heaps = heaps_of_session("before", "--all-heaps")
     check(list(heaps) == ["libc.malloc"], f"{list(heaps)}")
     check("heapprofd prepare" in heaps["libc.malloc"]["remark"], heaps["libc.malloc"]["remark"])
-    heaps = heaps_of_session("after")
+    heaps = heaps_of_session("after", "--all-heaps")
     check("pool" in heaps, f"{list(heaps)}")
+    text = tool("-p", str(os.getpid()), "--heaps", "libc.mmap", "-d", "100").stderr.decode()
+    check("not profiled" in text and "malloc alone is seen" in text, text)
 
 
 def wrong_options():
