@@ -67,13 +67,15 @@ bool parse_ring_bytes(const char *text, uint64_t *value)
 bool parse_names(const char *text, char ***names)
 {
     size_t count = 0;
-    if (text[strspn(text, ",")] == '\0') {
+    if (text[strspn(text, ", ")] == '\0') {
         fprintf(stderr, "heap_profile: a list of names has none in it: '%s'\n", text);
         return false;
     }
     while (*names != NULL && (*names)[count] != NULL)
         count++;
     while (*text != '\0') {
+        /* "a, b" in quotes is meant as "a,b". */
+        text += strspn(text, " ");
         size_t length = strcspn(text, ",");
         if (length > 0) {
             char **grown = realloc(*names, (count + 2) * sizeof(*grown));
