@@ -50,9 +50,8 @@ static void tell_end(const struct session_run_result *result)
     if (result->hit_guardrail)
         fputs("heap_profile: a guardrail of the configuration ended the session\n", stderr);
     if (result->profiled == 0 && result->absent == 0)
-        fputs("heap_profile: no process was profiled: none that is asked for ran meanwhile (names "
-              "are "
-              "those of the program's file, or what the process calls itself)\n",
+        fputs("heap_profile: no process was profiled: none that is asked for ran meanwhile (a name "
+              "is that of the program's file, or what the process calls itself)\n",
               stderr);
     else if (result->profiled == 0)
         fputs("heap_profile: no process was profiled; heap_profile doctor -p PID says what would "
