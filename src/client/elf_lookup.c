@@ -184,8 +184,9 @@ struct elf_found elf_lookup_next(const char *name, int startup)
             break;
         next = (uintptr_t)map.l_next;
         if (!behind_own) {
-            /* This library is recognized by its dynamic section, which the linker names. */
-            extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
+            /* This library is recognized by its dynamic section, which the linker names. (A program
+             * that is linked statically has none, and nothing is looked for there.) */
+            extern ElfW(Dyn) _DYNAMIC[] __attribute__((weak, visibility("hidden")));
             behind_own = (uintptr_t)map.l_ld == (uintptr_t)_DYNAMIC;
             continue;
         }
