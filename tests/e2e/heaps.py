@@ -3,7 +3,7 @@
 
     heaps.py CASE
 
-Programs are linked to the client library (shared) or have it linked in (archive), and are
+Programs are linked to the client library (shared) or have it linked in (archive, static), and are
 preloaded or not; what they do is told to them (tests/programs/heap_commanded.c), at interval 1 as a
 rule, so that every figure is known.
 """
@@ -21,13 +21,15 @@ from daemon import LIBRARY, PATIENCE, Session, figure, report_of, scene, wait_fo
 from harness import check, program, run
 
 WAYS = ("shared", "archive", "preloaded", "archive preloaded")
+WAYS_AND_STATIC = (*WAYS, "static")
+SUFFIXES = {"archive": "_archive", "archive preloaded": "_archive", "static": "_static"}
 
 
 class Program:
     """A program with heaps that does what it is told."""
 
     def __init__(self, environment, way="shared", name="heap_commanded"):
-        path = program(name + ("_archive" if "archive" in way else ""))
+        path = program(name + SUFFIXES.get(way, ""))
         if "preloaded" in way:
             environment = {**environment, "LD_PRELOAD": LIBRARY}
         self.process = subprocess.Popen(
@@ -187,7 +189,7 @@ SOME = {"alloc_space": 260, "alloc_objects": 5, "space": 180, "objects": 3}
 
 
 def accurate_custom_report_allocation():
-    for way in WAYS:
+    for way in WAYS_AND_STATIC:
         with company(way) as (daemon, directory, process):
             heap = process.register("custom")
             check(not process.report(f"allocate {heap} 9 1"), f"{way}: sampled without a session")
@@ -278,7 +280,7 @@ def accurate_dump_at_max_custom():
 
 def custom_lifetime():
     """Callbacks come in pairs, one pair a session, with the heap's own interval."""
-    for way in WAYS:
+    for way in WAYS_AND_STATIC:
         with company(way) as (daemon, directory, process):
             heap, other = process.register("custom"), process.register("other")
             check(process.events() == [], f"{way}: told of before any session")
@@ -289,9 +291,8 @@ def custom_lifetime():
                     process.ask(f"allocate {other} 1 10")
                     check(process.events() == [f"enabled custom {interval}"], f"{way}: enabled")
 
-                def disabled():
-                    process.tell("wake")
-                    process.ask(f"allocate {heap} 1 10")
+                def disabled():  # it is noticed at a heap's next sample
+                    process.tell(f"fill {heap} 1 5000 10")
                     return process.events()
 
                 told = wait_for(f"{way}: the end of the session", disabled)
@@ -300,7 +301,7 @@ def custom_lifetime():
 
 def re_init():
     """One session after the other, each sees what happened while it ran."""
-    for way in WAYS:
+    for way in WAYS_AND_STATIC:
         with company(way) as (daemon, directory, process):
             heap = process.register("custom")
             for number in range(3):
@@ -595,6 +596,10 @@ def sessions_that_come_and_go():
                     break
                 for heap in session.report()["heaps"]:
                     what = f"{way}, session {number}: {heap['heap']}"
+                    # A machine that is very busy may stop a thread in mid-record for so long that the
+                    # daemon takes it for gone; it is told of as a record that came too late.
+                    if heap["buffer_corrupted"] and heap["lost"]["abandoned"]:
+                        continue
                     check(not heap["buffer_corrupted"], f"{what}: corrupted")
                     check(heap["lost"]["no_thread_slot"] == 0, f"{what}: lost {heap['lost']}")
                     if interval == 1 and heap["heap"] in "abcde" and not heap["buffer_overran"]:
