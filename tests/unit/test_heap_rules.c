@@ -108,7 +108,8 @@ static void test_what_makes_no_sense_is_refused(void **state)
     (void)state;
     expect_refused("exclude_heaps: \"libc.malloc\"", "no heap is left");
     expect_refused("heaps: \"pool\" exclude_heaps: \"pool\"", "no heap is left");
-    expect_refused("heaps: \"pool\" heap_sampling_intervals: [1, 2]", "2 heap_sampling_intervals");
+    expect_refused("heaps: \"pool\" heap_sampling_intervals: [1, 2]",
+                   "(--heap-intervals) are 2, heaps (--heaps) 1");
     expect_refused("heaps: \"pool\" heap_sampling_intervals: 0", "heap pool is 0");
     expect_refused("heaps: \"libc.mmap\" heap_sampling_intervals: 4096", "in full");
     expect_refused("exclude_heaps: \"\"", "heap name");
