@@ -277,7 +277,9 @@ static void count_others(struct ledger *ledger, uint32_t tag)
     ledger->counts.other_contexts += pair->context == TAG_OTHERS;
 }
 
-static void add_allocated(struct ledger *ledger, const struct heap_event *event, uint32_t index)
+/* Inlined into both its callers, for one of them is hot. */
+static inline __attribute__((always_inline)) void
+add_allocated(struct ledger *ledger, const struct heap_event *event, uint32_t index)
 {
     struct ledger_heap *heap;
     struct ledger_figures *figures = ledger_figures_change(ledger, index, &heap);
