@@ -1,0 +1,72 @@
+/*
+ * Files of strangers, looked for by build id and read for names, lines and
+ * inlined functions. Input: an ELF file; every address of its code is asked for.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "symbols/debug_info.h"
+#include "symbols/elf_image.h"
+#include "symbols/symbols.h"
+
+#define ADDRESSES_MAX 2048u
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Reads all that it is given. */
+static int sink(void *context, size_t index, struct source_frame *frames, size_t count)
+{
+    size_t *sum = context;
+    if (count == 0 || count > SOURCE_FRAMES_MAX || index >= ADDRESSES_MAX)
+        abort();
+    for (size_t i = 0; i < count; i++) {
+        *sum += frames[i].function != NULL ? strlen(frames[i].function) : 0;
+        *sum += frames[i].file != NULL ? strlen(frames[i].file) : 0;
+    }
+    return 0;
+}
+
+static void ask(const char *path)
+{
+    static uint64_t addresses[ADDRESSES_MAX];
+    struct elf_image image;
+    size_t count = 0, sum = 0;
+    if (elf_image_read(path, &image) < 0)
+        return;
+    for (size_t i = 0; i < image.code_count && i < 2; i++) {
+        uint64_t previous = count > 0 ? addresses[count - 1] : 0;
+        for (uint64_t at = image.code[i].start;
+             at < image.code[i].end && at > previous && count < (i + 1) * ADDRESSES_MAX / 2; at++)
+            addresses[count++] = at;
+    }
+    struct debug_info *info = debug_info_open(path, NULL);
+    if (info != NULL)
+        debug_info_find(info, addresses, count, sink, &sum);
+    debug_info_close(info);
+    struct symbol_file *symbols =
+        symbol_file_open(path, image.build_id, image.build_id_length, NULL);
+    for (size_t i = 0; i < count && symbols != NULL; i++) {
+        const char *name = symbol_file_lookup(symbols, addresses[i]);
+        sum += name != NULL ? strlen(name) : 0;
+    }
+    symbol_file_close(symbols);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char path[64];
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    if (fd < 0)
+        abort();
+    if (write(fd, data, size) == (ssize_t)size) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        ask(path);
+    }
+    close(fd);
+    return 0;
+}
