@@ -18,7 +18,10 @@
 #define HEAP_INTERVALS_MAX 192u
 
 HIDDEN struct AHeapInfo heaps[RING_HEAPS_MAX];
-HIDDEN uint32_t (*heap_line_numbers)[RING_HEAPS_MAX];
+HIDDEN __thread uint32_t *heap_line_numbers;
+
+/* Those of all threads, by their slots' numbers, which a thread keeps while it lives. */
+static uint32_t (*line_numbers)[RING_HEAPS_MAX];
 
 static uint32_t heaps_described; /* ids [1, this] are taken */
 
@@ -84,19 +87,20 @@ AHeapProfileEnableCallbackInfo_getSamplingInterval(const AHeapProfileEnableCallb
 
 int heaps_init(void)
 {
-    if (heap_line_numbers != NULL)
+    if (line_numbers != NULL)
         return 0;
-    void *numbers = system_map_wiped(RING_THREADS_MAX * sizeof(*heap_line_numbers));
+    void *numbers = system_map_wiped(RING_THREADS_MAX * sizeof(*line_numbers));
     if (numbers == NULL)
         return -ENOMEM;
-    store_release(&heap_line_numbers, numbers);
+    store_release(&line_numbers, numbers);
     return 0;
 }
 
 struct ring_thread *heap_line_get(struct ring_thread *thread, uint32_t id)
 {
     uint32_t slot = (uint32_t)(thread - client.threads);
-    uint32_t *number = &heap_line_numbers[slot][id];
+    heap_line_numbers = line_numbers[slot];
+    uint32_t *number = &heap_line_numbers[id];
     if (likely(*number != 0))
         return &client.heap_lines[*number - 1];
     uint32_t used = load_relaxed(&client.control->heap_lines_used);
@@ -217,8 +221,8 @@ void heaps_begin(void)
 
 void heaps_forget(void)
 {
-    if (heap_line_numbers != NULL)
-        system_wipe(heap_line_numbers, RING_THREADS_MAX * sizeof(*heap_line_numbers));
+    if (line_numbers != NULL)
+        system_wipe(line_numbers, RING_THREADS_MAX * sizeof(*line_numbers));
     for (uint32_t id = 1; id < heaps_end_id(); id++) {
         store_relaxed(&client.live->heap_words[id], HEAP_IDLE);
         store_relaxed(&client.live->heap_begun[id], 0);

@@ -64,20 +64,15 @@ static inline bool heaps_are_to_look(void)
     return unlikely(load_relaxed(&client.live->state) == CLIENT_NEW) || invitation_is_new();
 }
 
-/* Numbers of lines by slot and heap, plus one; 0: none yet. */
-extern HIDDEN uint32_t (*heap_line_numbers)[RING_HEAPS_MAX];
+/* Numbers of this thread's lines by heap, plus one; 0: none yet. In memory that is wiped when the
+ * session changes, and in a forked child. NULL: the thread has had no line. */
+extern HIDDEN __thread uint32_t *heap_line_numbers __attribute__((tls_model("initial-exec")));
 
 /* This thread's line in a heap, or NULL. */
 static inline struct ring_thread *heap_line_known(uint32_t id)
 {
-    const struct ring_thread *thread = load_relaxed(client_cell());
-    if (unlikely(thread == NULL))
-        return NULL;
-    /* Outside of a passage the ring may change here: what the slot was found in is no more. */
-    size_t slot = (size_t)(thread - client.threads);
-    if (unlikely(slot >= RING_THREADS_MAX))
-        return NULL;
-    uint32_t number = heap_line_numbers[slot][id];
+    const uint32_t *numbers = heap_line_numbers;
+    uint32_t number = likely(numbers != NULL) ? load_relaxed(&numbers[id]) : 0;
     return likely(number != 0) ? &client.heap_lines[number - 1] : NULL;
 }
 
