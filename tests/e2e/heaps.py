@@ -447,6 +447,23 @@ def before_and_after_main():
             check_total(heap, name, exact_calls=50, exact_bytes=5000)
 
 
+def documented():
+    """The documentation's programs, as they are, show what they do."""
+    truth = {
+        "c": {"space": 10000, "objects": 100, "alloc_objects": 201, "alloc_space": 19096},
+        "cc": {"space": 40000, "objects": 400, "alloc_objects": 800, "exact_calls": 800},
+    }
+    for language, wanted in truth.items():
+        for kind in ("client", "archive"):
+            path = os.path.join(harness.BUILD, "tests", "api", f"documented_{language}_{kind}")
+            if not os.path.exists(path):
+                harness.skip(f"{path} was not built")
+            with scene(start=False) as (_, directory):
+                _, report = host(path, directory=directory)
+                check_total(heap_named(report, f"invalid.example.{language}"),
+                            f"{language} {kind}", **wanted)
+
+
 def forked_child():
     """A child is a process of its own: its reports are not its parent's, and do it no harm."""
     for way in WAYS:
@@ -660,7 +677,8 @@ CASES = {
         accurate_custom_report_allocation_with_vfork_in_a_thread, vfork_of_a_silent_thread,
         accurate_report_sample,
         accurate_dump_at_max_custom, custom_lifetime, re_init, ids, other_threads, heaps_255,
-        same_name, intervals, callbacks_that_call_back, before_and_after_main, forked_child,
+        same_name, intervals, callbacks_that_call_back, before_and_after_main, documented,
+        forked_child,
         contexts_nested, contexts_out_of_turn, contexts_on_fibers, interned_texts, many_threads,
         sessions_that_come_and_go, million_types, unbiased,
     )
