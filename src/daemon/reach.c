@@ -213,8 +213,16 @@ static enum reach_state attach_or_wait(struct server *server, struct session *se
     struct error error = {0};
     uint64_t age_ms = now_ms - entry->seen_ms;
     bool may_load = !entry->running && age_ms < LOADING_PATIENCE_MS;
-    if (joins_by_itself(server, session, entry))
-        return REACH_AWAITED;
+    if (joins_by_itself(server, session, entry)) {
+        /* The preloaded client knows what it may not do; without hooks it would find out. */
+        if (process_info_restrictions(info->pid) == 0 || is_preloaded(info->pid))
+            return REACH_AWAITED;
+        session_note_absent(session, info,
+                            "It is linked to the client library and has restricted its own system "
+                            "calls (seccomp): it would be killed for one of the client's. With the "
+                            "library preloaded (heap_profile host or shell) it can be profiled.");
+        return REACH_DONE;
+    }
     if (may_load && attach_check_loaded(info->pid) == -EAGAIN)
         return REACH_LOADING;
     if (!heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC)) {
