@@ -58,6 +58,7 @@ static void free_all_but_profile(struct builder *builder)
     free(builder->timeline_capacities);
     free(builder->dump_capacities);
     free(builder->symbols);
+    free(builder->symbol_lines);
     free(builder->sample_of_callsite);
     free(builder);
 }
@@ -236,34 +237,6 @@ uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t fra
 
 /* --- the end --- */
 
-static const struct builder_symbol *find_symbol(const struct builder *builder,
-                                                const struct profile_frame *frame)
-{
-    if (frame->mapping == PROFILE_NONE || builder->symbol_count == 0)
-        return NULL;
-    uint64_t key[] = {builder->mapping_paths[frame->mapping],
-                      builder->mapping_build_ids[frame->mapping], frame->rel_pc};
-    uint64_t id = intern_find(&builder->symbol_ids, key, sizeof(key));
-    return id == 0 ? NULL : &builder->symbols[id - 1];
-}
-
-static void apply_symbols(struct builder *builder)
-{
-    struct profile *profile = builder->profile;
-    for (size_t i = 0; i < profile->frame_count; i++) {
-        const struct builder_symbol *symbol = find_symbol(builder, &profile->frames[i]);
-        if (symbol == NULL)
-            continue;
-        struct profile_frame *frame = &profile->frames[i];
-        if (symbol->name != 0) {
-            builder->frame_names[i] = symbol->name;
-            frame->linkage_name = builder->strings[symbol->name];
-        }
-        frame->source_file = builder->strings[symbol->source_file];
-        frame->line = symbol->line;
-    }
-}
-
 /* Each name once, however many frames have it. */
 static void demangle_names(struct builder *builder)
 {
@@ -316,7 +289,7 @@ static void say_warning(struct builder *builder, const char *problem, bool unfin
 struct profile *builder_finish(struct builder *builder, const char *problem)
 {
     bool unfinished = builder_commit_rest(builder);
-    apply_symbols(builder);
+    builder_apply_symbols(builder);
     demangle_names(builder);
     say_warning(builder, problem, unfinished);
     struct profile *profile = builder->profile;

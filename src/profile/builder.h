@@ -2,7 +2,8 @@
  * Builds a profile from packets, in one pass. What the parts of the builder share:
  *
  *   builder.c           the profile's tables: strings, mappings, frames, callsites
- *   builder_packet.c    which packet means what; names, clocks, timeline, symbols
+ *   builder_packet.c    which packet means what; names, clocks, timeline
+ *   builder_symbols.c   ModuleSymbols: names, lines and inlined frames, found later
  *   builder_interned.c  interned data of each sequence, resolved when it is used
  *   builder_heap.c      ProfilePackets: snapshots put together
  *   builder_dump.c      dumps made of them
@@ -47,9 +48,15 @@ struct builder {
     size_t *timeline_capacities, timeline_capacity_capacity;
     size_t *dump_capacities, dump_capacity_capacity;
 
+    /* What ModuleSymbols say of an address: its lines, innermost first. */
     struct builder_symbol {
-        uint32_t name, source_file, line;
+        size_t first_line;
+        uint32_t line_count;
     } * symbols;
+    struct builder_line {
+        uint32_t name, source_file, line; /* the first two by string */
+    } * symbol_lines;
+    size_t symbol_line_count, symbol_line_capacity;
     size_t symbol_count, symbol_capacity;
 
     struct builder_sequence *sequences;
@@ -191,6 +198,14 @@ const char *builder_resolve_context(struct builder *builder, struct builder_sequ
 
 int builder_streaming_allocation(struct builder *builder, struct proto_span message);
 int builder_streaming_free(struct builder *builder, struct proto_span message);
+
+/* --- symbols --- */
+
+/* ModuleSymbols. -EBADMSG: malformed. */
+int builder_module_symbols(struct builder *builder, struct proto_span module);
+/* Gives frames their names and lines; a frame into which others were inlined becomes several. Once,
+ * when all has been read. */
+void builder_apply_symbols(struct builder *builder);
 
 /* --- heaps --- */
 

@@ -312,68 +312,6 @@ static int take_process_stats(struct builder *builder, struct proto_span stats, 
     return code;
 }
 
-/* --- symbols found later --- */
-
-static int take_address(struct builder *builder, struct proto_span entry, uint32_t path,
-                        uint32_t build_id)
-{
-    struct proto_field field, inner;
-    struct builder_symbol symbol = {0};
-    uint64_t address = 0;
-    bool have_line = false, added;
-    int status;
-    while ((status = proto_next(&entry, &field)) > 0) {
-        if (field.number == PB_ADDRESS_SYMBOLS_ADDRESS)
-            address = field.value;
-        if (field.number != PB_ADDRESS_SYMBOLS_LINES || have_line)
-            continue;
-        have_line = true; /* the innermost comes first */
-        while ((status = proto_next(&field.span, &inner)) > 0) {
-            if (inner.number == PB_LINE_FUNCTION_NAME)
-                symbol.name = builder_string_of_span(builder, inner.span);
-            else if (inner.number == PB_LINE_SOURCE_FILE_NAME)
-                symbol.source_file = builder_string_of_span(builder, inner.span);
-            else if (inner.number == PB_LINE_LINE_NUMBER)
-                symbol.line = (uint32_t)inner.value;
-        }
-        if (status < 0)
-            return -EBADMSG;
-    }
-    if (status < 0)
-        return -EBADMSG;
-    uint64_t key[] = {path, build_id, address};
-    if (array_reserve(&builder->symbols, &builder->symbol_capacity, builder->symbol_count, 1,
-                      sizeof(symbol)) < 0)
-        return builder_fail(builder);
-    uint64_t id = intern_bytes(&builder->symbol_ids, key, sizeof(key), &added);
-    if (id == 0)
-        return builder_fail(builder);
-    builder->symbols[id - 1] = symbol;
-    builder->symbol_count += added;
-    return builder->error;
-}
-
-static int take_module_symbols(struct builder *builder, struct proto_span module)
-{
-    struct proto_span again = module;
-    struct proto_field field;
-    uint32_t path = 0, build_id = 0;
-    int status, code = 0;
-    while ((status = proto_next(&module, &field)) > 0) {
-        if (field.number == PB_MODULE_SYMBOLS_PATH)
-            path = builder_string_of_span(builder, field.span);
-        else if (field.number == PB_MODULE_SYMBOLS_BUILD_ID)
-            build_id = builder_hex(builder, field.span);
-    }
-    if (status < 0)
-        return -EBADMSG;
-    while (code == 0 && proto_next(&again, &field) > 0) {
-        if (field.number == PB_MODULE_SYMBOLS_ADDRESS_SYMBOLS)
-            code = take_address(builder, field.span, path, build_id);
-    }
-    return code;
-}
-
 /* --- packets --- */
 
 struct packet_parts {
@@ -458,7 +396,7 @@ static int take_parts(struct builder *builder, const struct packet_parts *parts)
     if (code == 0 && parts->clocks.at != NULL)
         code = take_clocks(builder, parts->clocks);
     if (code == 0 && parts->symbols.at != NULL)
-        code = take_module_symbols(builder, parts->symbols);
+        code = builder_module_symbols(builder, parts->symbols);
     if (code == 0 && parts->unprofiled.at != NULL)
         code = take_unprofiled(builder, parts->unprofiled);
     if (code == 0 && parts->allocations.at != NULL)

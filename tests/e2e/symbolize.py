@@ -582,8 +582,54 @@ def usage(scene):
         _ = output([TRACECONV, "symbolize", path + ".packed", scene.path("out")])
 
 
+INLINED = """
+#include <stdlib.h>
+static inline __attribute__((always_inline)) char *grab(size_t size) {
+    char *memory = malloc(size);
+    if (memory != NULL) memory[0] = 1;
+    return memory;
+}
+static inline __attribute__((always_inline)) char *keep(size_t size) { return grab(size + 1); }
+static __attribute__((noinline)) void fill(void) { for (size_t i = 0; i < 10; i++) if (keep(i) == NULL) abort(); }
+int main(void) { fill(); return grab(5) == NULL; }
+"""
+
+
+def appended(scene):
+    """A trace with its symbols behind it: inlined functions are frames, in reports and in pprof."""
+    need("go")
+    with open(scene.path("inlined.c"), "w") as file:
+        file.write(INLINED)
+    program = scene.path("inlined")
+    output(["gcc", "-O2", "-g", "-o", program, scene.path("inlined.c")])
+    output([os.path.join(BUILD, "heap_profile"), "host", "--quiet", "-i", "1", "-o", scene.path("p"), "--", program])
+    output([TRACECONV, "symbolize", scene.path("p", "raw-trace"), scene.path("symbols")])
+    with open(scene.path("whole"), "wb") as whole:
+        for part in (scene.path("p", "raw-trace"), scene.path("symbols")):
+            with open(part, "rb") as file:
+                whole.write(file.read())
+    report = json.loads(output([os.path.join(BUILD, "heap_profile"), "report", "--json", scene.path("whole")]))
+    stacks = {
+        tuple(frame["name"] for frame in site["frames"])[:4]: (site["alloc_objects"], site["alloc_space"])
+        for heap in report["heaps"] for site in heap["callsites"]
+    }
+    wanted = {("grab", "keep", "fill", "main"): (10, 55), ("grab", "main", "__libc_start_call_main", "__libc_start_main"): (1, 5)}
+    for stack, figures in wanted.items():
+        got = stacks.get(stack)
+        check(got is not None and (figure_of(got[0]), figure_of(got[1])) == figures, f"{stack}: {got}, in {list(stacks)}")
+    output([TRACECONV, "profile", "-o", scene.path("pprof"), scene.path("whole")])
+    files = [scene.path("pprof", name) for name in os.listdir(scene.path("pprof"))]
+    listed = output(["go", "tool", "pprof", "-traces", "-sample_index=alloc_objects", *files]).decode()
+    check(re.search(r"10\s+grab\s+keep\s+fill\s+main", listed) is not None, listed)
+
+
+def figure_of(value):
+    return value["estimate"] if isinstance(value, dict) else value
+
+
 CASES = {each.__name__: each for each in (
-    versions, layouts, split_units, separated, dwz, rust, places, reasons, debugdata, load_bias, usage)}
+    versions, layouts, split_units, separated, dwz, rust, places, reasons, debugdata, load_bias, usage,
+    appended)}
 
 
 def main():

@@ -1,0 +1,226 @@
+/*
+ * See builder.h: symbols that were found after the profile was taken. Where the compiler put
+ * functions into others, one address stands for several frames: its callsite becomes as many, one
+ * inside the other.
+ */
+#include <string.h>
+
+#include "pb_field_numbers.h"
+#include "profile/builder.h"
+#include "util/array.h"
+
+/* Of one address; compilers stop far below. What is further out is left out. */
+#define LINES_MAX 64u
+
+/* Callsites may become this many; those that would not fit keep their innermost line alone. */
+#define CALLSITES_MAX ((size_t)1 << 26)
+
+/* --- reading --- */
+
+static int take_line(struct builder *builder, struct proto_span entry)
+{
+    struct builder_line line = {0};
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (field.number == PB_LINE_FUNCTION_NAME)
+            line.name = builder_string_of_span(builder, field.span);
+        else if (field.number == PB_LINE_SOURCE_FILE_NAME)
+            line.source_file = builder_string_of_span(builder, field.span);
+        else if (field.number == PB_LINE_LINE_NUMBER)
+            line.line = (uint32_t)field.value;
+    }
+    if (status < 0)
+        return -EBADMSG;
+    if (array_reserve(&builder->symbol_lines, &builder->symbol_line_capacity,
+                      builder->symbol_line_count, 1, sizeof(line)) < 0)
+        return builder_fail(builder);
+    builder->symbol_lines[builder->symbol_line_count++] = line;
+    return builder->error;
+}
+
+static int take_address(struct builder *builder, struct proto_span entry, uint32_t path,
+                        uint32_t build_id)
+{
+    struct builder_symbol symbol = {.first_line = builder->symbol_line_count};
+    struct proto_field field;
+    uint64_t address = 0;
+    bool added;
+    int status, code = 0;
+    while (code == 0 && (status = proto_next(&entry, &field)) != 0) {
+        if (status < 0)
+            return -EBADMSG;
+        if (field.number == PB_ADDRESS_SYMBOLS_ADDRESS)
+            address = field.value;
+        if (field.number != PB_ADDRESS_SYMBOLS_LINES || symbol.line_count == LINES_MAX)
+            continue;
+        code = take_line(builder, field.span);
+        symbol.line_count++;
+    }
+    if (code < 0)
+        return code;
+    uint64_t key[] = {path, build_id, address};
+    if (array_reserve(&builder->symbols, &builder->symbol_capacity, builder->symbol_count, 1,
+                      sizeof(symbol)) < 0)
+        return builder_fail(builder);
+    uint64_t id = intern_bytes(&builder->symbol_ids, key, sizeof(key), &added);
+    if (id == 0)
+        return builder_fail(builder);
+    builder->symbols[id - 1] = symbol; /* what is said last counts */
+    builder->symbol_count += added;
+    return builder->error;
+}
+
+int builder_module_symbols(struct builder *builder, struct proto_span module)
+{
+    struct proto_span again = module;
+    struct proto_field field;
+    uint32_t path = 0, build_id = 0;
+    int status, code = 0;
+    while ((status = proto_next(&module, &field)) > 0) {
+        if (field.number == PB_MODULE_SYMBOLS_PATH)
+            path = builder_string_of_span(builder, field.span);
+        else if (field.number == PB_MODULE_SYMBOLS_BUILD_ID)
+            build_id = builder_hex(builder, field.span);
+    }
+    if (status < 0)
+        return -EBADMSG;
+    while (code == 0 && proto_next(&again, &field) > 0) {
+        if (field.number == PB_MODULE_SYMBOLS_ADDRESS_SYMBOLS)
+            code = take_address(builder, field.span, path, build_id);
+    }
+    return code;
+}
+
+/* --- applying --- */
+
+static const struct builder_symbol *find_symbol(const struct builder *builder,
+                                                const struct profile_frame *frame)
+{
+    if (frame->mapping == PROFILE_NONE || builder->symbol_count == 0)
+        return NULL;
+    uint64_t key[] = {builder->mapping_paths[frame->mapping],
+                      builder->mapping_build_ids[frame->mapping], frame->rel_pc};
+    uint64_t id = intern_find(&builder->symbol_ids, key, sizeof(key));
+    const struct builder_symbol *symbol = id == 0 ? NULL : &builder->symbols[id - 1];
+    return symbol != NULL && symbol->line_count > 0 ? symbol : NULL;
+}
+
+static void set_line(struct builder *builder, size_t index, const struct builder_line *line)
+{
+    struct profile_frame *frame = &builder->profile->frames[index];
+    if (line->name != 0) {
+        builder->frame_names[index] = line->name;
+        frame->linkage_name = builder->strings[line->name];
+    }
+    frame->source_file = builder->strings[line->source_file];
+    frame->line = line->line;
+}
+
+/* Frames behind the last for the lines further out than the innermost; the first of them, or 0. */
+static size_t add_outer_frames(struct builder *builder, size_t index,
+                               const struct builder_symbol *symbol)
+{
+    struct profile *profile = builder->profile;
+    size_t first = profile->frame_count, more = symbol->line_count - 1;
+    if (more == 0 || first + more >= PROFILE_NONE)
+        return 0;
+    if (array_reserve(&profile->frames, &builder->frame_capacity, first, more,
+                      sizeof(*profile->frames)) < 0 ||
+        array_reserve(&builder->frame_names, &builder->frame_name_capacity, first, more,
+                      sizeof(*builder->frame_names)) < 0) {
+        builder_fail(builder);
+        return 0;
+    }
+    for (size_t i = 0; i < more; i++) {
+        profile->frames[first + i] = profile->frames[index];
+        builder->frame_names[first + i] = 0;
+        profile->frames[first + i].linkage_name = "";
+        set_line(builder, first + i, &builder->symbol_lines[symbol->first_line + 1 + i]);
+    }
+    profile->frame_count += more;
+    return first;
+}
+
+/* What a frame became: further frames, from the one around the innermost outwards. */
+struct outer_frames {
+    uint32_t first, count;
+};
+
+static void remap_samples(struct profile *profile, const uint32_t *now)
+{
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        for (size_t j = 0; j < profile->heaps[i].dump_count; j++) {
+            struct profile_dump *dump = &profile->heaps[i].dumps[j];
+            for (size_t k = 0; k < dump->sample_count; k++)
+                if (dump->samples[k].callsite != PROFILE_NONE)
+                    dump->samples[k].callsite = now[dump->samples[k].callsite];
+        }
+    }
+}
+
+/* Puts the outer frames between each callsite and its caller. 0 or -ENOMEM. */
+static int expand_callsites(struct profile *profile, const struct outer_frames *outer)
+{
+    size_t count = profile->callsite_count, wanted = count;
+    for (size_t i = 0; i < count; i++)
+        wanted += outer[profile->callsites[i].frame].count;
+    if (wanted > CALLSITES_MAX)
+        return 0;
+    struct profile_callsite *callsites = reallocarray(NULL, wanted, sizeof(*callsites));
+    uint32_t *now = reallocarray(NULL, count, sizeof(*now));
+    if (callsites == NULL || now == NULL) {
+        free(callsites);
+        free(now);
+        return -ENOMEM;
+    }
+    uint32_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct profile_callsite *callsite = &profile->callsites[i];
+        const struct outer_frames *around = &outer[callsite->frame];
+        uint32_t parent = callsite->parent == PROFILE_NONE ? PROFILE_NONE : now[callsite->parent];
+        for (uint32_t j = around->count + 1; j-- > 0;) {
+            callsites[used] = (struct profile_callsite){
+                .parent = parent,
+                .frame = j == 0 ? callsite->frame : around->first + j - 1,
+                .depth = parent == PROFILE_NONE ? 0 : callsites[parent].depth + 1,
+            };
+            parent = used++;
+        }
+        now[i] = parent;
+    }
+    remap_samples(profile, now);
+    free(now);
+    free(profile->callsites);
+    profile->callsites = callsites;
+    profile->callsite_count = used;
+    return 0;
+}
+
+void builder_apply_symbols(struct builder *builder)
+{
+    struct profile *profile = builder->profile;
+    size_t frames = profile->frame_count, expanded = 0;
+    struct outer_frames *outer =
+        builder->symbol_count > 0 ? calloc(frames + 1, sizeof(*outer)) : NULL;
+    if (builder->symbol_count == 0 || builder->error < 0)
+        goto out;
+    if (outer == NULL) {
+        builder_fail(builder);
+        goto out;
+    }
+    for (size_t i = 0; i < frames; i++) {
+        const struct builder_symbol *symbol = find_symbol(builder, &profile->frames[i]);
+        if (symbol == NULL)
+            continue;
+        set_line(builder, i, &builder->symbol_lines[symbol->first_line]);
+        size_t first = add_outer_frames(builder, i, symbol);
+        if (first != 0)
+            outer[i] = (struct outer_frames){(uint32_t)first, symbol->line_count - 1};
+        expanded += first != 0;
+    }
+    if (expanded > 0 && builder->error == 0 && expand_callsites(profile, outer) < 0)
+        builder_fail(builder);
+out:
+    free(outer);
+}
