@@ -447,6 +447,23 @@ def before_and_after_main():
             check_total(heap, name, exact_calls=50, exact_bytes=5000)
 
 
+def restricted():
+    """A program that may not make the client's system calls is not invited, and told of."""
+    for way in ("shared", "archive"):
+        with company(way) as (daemon, directory, process):
+            process.register("custom")
+            process.tell("wake")
+            process.tell("forbid")
+            output = os.path.join(directory, "profile")
+            session = Session(daemon, output, "-p", str(process.pid), "--heaps", "custom")
+            for _ in range(20):
+                time.sleep(0.02)
+                process.tell("wake")
+            check(session.end() == 3, f"{way}: nothing was profiled: {session.stderr}")
+            check("restricted its own system calls" in session.stderr, f"{way}: {session.stderr}")
+            process.tell("wake")
+
+
 def documented():
     """The documentation's programs, as they are, show what they do."""
     truth = {
@@ -678,7 +695,7 @@ CASES = {
         accurate_report_sample,
         accurate_dump_at_max_custom, custom_lifetime, re_init, ids, other_threads, heaps_255,
         same_name, intervals, callbacks_that_call_back, before_and_after_main, documented,
-        forked_child,
+        forked_child, restricted,
         contexts_nested, contexts_out_of_turn, contexts_on_fibers, interned_texts, many_threads,
         sessions_that_come_and_go, million_types, unbiased,
     )

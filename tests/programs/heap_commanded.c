@@ -20,13 +20,18 @@
  *   fork LINE | vfork LINE    does that in a child, and waits for it
  *   reenter HEAP ID           the heap's callbacks allocate so much in it from now on
  *   events                    what the callbacks were told since the last time, in order
+ *   forbid                    a filter kills the process if it asks for a socket from now on
  *   exit STATUS               ends without its destructors
  */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -281,6 +286,19 @@ static void hold(const char *rest)
         hold_block(bytes);
 }
 
+static void forbid_sockets(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter_program = {.len = 4, .filter = filter};
+    require(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    require(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter_program) == 0);
+}
+
 static void wake(void)
 {
     static uint32_t heap;
@@ -310,6 +328,8 @@ static void do_line(const char *line, char *answer)
         pthread_mutex_unlock(&events_lock);
     } else if (strcmp(verb, "wake") == 0) {
         wake();
+    } else if (strcmp(verb, "forbid") == 0) {
+        forbid_sockets();
     } else {
         require(strcmp(verb, "hold") == 0);
         hold(rest);
