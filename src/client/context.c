@@ -63,7 +63,10 @@ static __attribute__((noinline)) void end_left_scope(struct HeapProfileScope *sc
 EXPORT_HOT void HeapProfile_pushContext(struct HeapProfileScope *scope, const char *name)
 {
     FORWARD(push, scope, name);
-    if (unlikely(scope->check == check_of(scope, (uintptr_t)scope)))
+    /* Stacks grow downwards: storage that is pushed anew stands at the innermost scope or above it.
+     * Below it is new storage, which is not read: it may never have been written. */
+    if (unlikely(context_innermost != NULL && scope >= context_innermost) &&
+        scope->check == check_of(scope, (uintptr_t)scope))
         end_left_scope(scope);
     scope->name = name;
     scope->outer = context_innermost;
