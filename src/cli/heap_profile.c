@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/conversions.h"
 #include "cli/suggest.h"
 
 static const struct verb {
@@ -31,6 +32,12 @@ static void print_help(FILE *out)
           out);
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
         fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
+    fputs("\n"
+          "Makes other files of a profile, as traceconv does:\n"
+          "\n",
+          out);
+    for (size_t i = 0; i < conversion_count; i++)
+        fprintf(out, "  %-18s %s\n", conversions[i].name, conversions[i].summary);
     fputs("\n"
           "In short:\n"
           "  heap_profile host -- COMMAND [ARGS]\n"
@@ -62,6 +69,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
         if (strcmp(argv[1], verbs[i].name) == 0)
             return verbs[i].run(argc - 1, argv + 1);
+    const struct conversion *conversion = conversion_find(argv[1]);
+    if (conversion != NULL)
+        return conversion->run(argc - 1, argv + 1);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         print_help(stdout);
         return 0;
@@ -74,6 +84,8 @@ int main(int argc, char **argv)
         return cmd_profile(argc, argv);
     const char *nearest =
         suggest_nearest(argv[1], verbs, sizeof(verbs) / sizeof(verbs[0]), sizeof(verbs[0]));
+    if (nearest == NULL)
+        nearest = suggest_nearest(argv[1], conversions, conversion_count, sizeof(conversions[0]));
     fprintf(stderr, "heap_profile: there is no verb '%s'", argv[1]);
     if (nearest != NULL)
         fprintf(stderr, "; did you mean %s?", nearest);

@@ -468,7 +468,7 @@ def traceconv():
         (["profile", at("nowhere")], 1, at("nowhere"), "No such file"),
         (["profile", write("garbage", b"\xff" * 99)], 1, at("garbage")),
         (["profile", "-o", at("garbage"), at("made")], 1, at("garbage"), "Not a directory"),
-        (["profile", "a", "b"], 2, "one trace at a time", "'b'", "-o"),
+        (["profile", "a", "b"], 2, "'b'", "one argument too many"),
         (["profle"], 2, "did you mean profile?"), (["profile", "--ouput", "x"], 2, "mean --output?"),
         (["profile", "-o"], 2, "-o needs a value"), ([], 2, "usage: traceconv"),
     ):
@@ -568,7 +568,8 @@ def completion():
     check({"host", "report", "snapshot"} <= offered("heap_profile", ""), "verbs of heap_profile")
     check(offered("heap_profile", "rep") == {"report"}, "a verb that is begun")
     check({"prepare", "host"} == offered("heapprofd", ""), "verbs of heapprofd")
-    check({"profile", "symbolize"} == offered("traceconv", ""), "conversions")
+    check({"profile", "symbolize"} <= offered("traceconv", ""), "conversions")
+    check({"profile", "symbolize"} <= offered("heap_profile", ""), "conversions of heap_profile")
     for words, some, none in (
         (("heap_profile", "host", "--"), {"--interval", "--all-heaps", "--help"}, {"--port", "--view"}),
         (("heap_profile", "report", "--"), {"--view", "--json"}, {"--interval"}),

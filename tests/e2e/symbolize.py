@@ -566,7 +566,7 @@ def usage(scene):
     for arguments, status, word in (
         ([path, path], 1, "the trace itself"),
         ([path, scene.path("no", "such")], 1, "cannot be written"),
-        ([path, "/dev/null", "more"], 2, "not also 'more'"),
+        ([path, "/dev/null", "more"], 2, "'more' is one argument too many"),
         (["--symbols", path], 2, "no option"),
         ([scene.path("absent"), "/dev/null"], 1, "absent"),
         (["--json", scene.path("no", "such"), path, "/dev/null"], 1, "cannot be written"),

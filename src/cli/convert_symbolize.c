@@ -1,24 +1,18 @@
 /*
- * traceconv symbolize: options, where the packets go, and the summary of what
- * has no name and what to do about it. The work is symbolize/symbolize.h's.
+ * Names for the code addresses of a trace: options, and the summary of what has
+ * no name and what to do about it. The work is symbolize/symbolize.h's.
  */
-#include "cli/traceconv_symbolize.h"
-
 #include <errno.h>
-#include <fcntl.h>
-#include <getopt.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/conversion_io.h"
+#include "cli/conversions.h"
 #include "cli/json.h"
-#include "cli/output.h"
-#include "cli/suggest.h"
 #include "symbolize/symbolize.h"
 
 static const char help[] =
@@ -152,7 +146,8 @@ static int write_json(const char *path, const struct symbolize_report *report)
     bool own = strcmp(path, "-") != 0;
     FILE *out = own ? fopen(path, "w") : stderr;
     if (out == NULL) {
-        fprintf(stderr, "traceconv: %s: cannot be written: %s\n", path, strerror(errno));
+        fprintf(stderr, "%s: %s: cannot be written: %s\n", program_invocation_short_name, path,
+                strerror(errno));
         return 1;
     }
     fputs("{\"modules\": [", out);
@@ -163,7 +158,8 @@ static int write_json(const char *path, const struct symbolize_report *report)
     fputs("\n]}\n", out);
     if ((own ? fclose(out) : fflush(out)) == 0)
         return 0;
-    fprintf(stderr, "traceconv: %s: cannot be written: %s\n", path, strerror(errno));
+    fprintf(stderr, "%s: %s: cannot be written: %s\n", program_invocation_short_name, path,
+            strerror(errno));
     return 1;
 }
 
@@ -178,36 +174,12 @@ static void show_progress(void *context, size_t done, const struct trace_module 
 /* A file that is mapped was truncated: nothing sound is left to go on with. */
 static void file_shrank(int number)
 {
-    static const char message[] = "\ntraceconv: a file became shorter while it was read; what is "
+    static const char message[] = "\na file became shorter while it was read; what is "
                                   "written so far is not whole\n";
     (void)number;
     if (write(STDERR_FILENO, message, sizeof(message) - 1) < 0)
         _exit(2);
     _exit(1);
-}
-
-static bool is_same_file(const char *one, const char *other)
-{
-    struct stat a, b;
-    return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino && S_ISREG(a.st_mode);
-}
-
-static int open_output(const char *path, const char *trace, struct error *error)
-{
-    if (path == NULL || strcmp(path, "-") == 0) {
-        if (isatty(STDOUT_FILENO))
-            return error_set(error, -EINVAL,
-                             "symbols are no text for a terminal: name a file to write to");
-        return STDOUT_FILENO;
-    }
-    if (is_same_file(path, trace))
-        return error_set(error, -EINVAL, "%s is the trace itself: name another file to write to",
-                         path);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return error_set(error, -errno, "%s: cannot be written: %s", path, strerror(errno));
-    return fd;
 }
 
 static int symbolize(const struct request *request, const char *path,
@@ -224,8 +196,8 @@ static int symbolize(const struct request *request, const char *path,
     if (finder == NULL)
         return error->code;
     if (warning.code != 0)
-        fprintf(stderr, "traceconv: warning: %s\n", warning.message);
-    int fd = open_output(request->out, path, error);
+        conversion_warn("%s", warning.message);
+    int fd = conversion_open_output(request->out, path, false, error);
     int result = fd < 0 ? fd : 0;
     bool progress = !request->quiet && isatty(STDERR_FILENO);
     size_t modules = addresses->count;
@@ -234,31 +206,27 @@ static int symbolize(const struct request *request, const char *path,
                                      &modules, error);
     if (progress)
         fputs("\r\033[K", stderr);
-    if (fd > STDERR_FILENO && close(fd) != 0 && result == 0)
-        result =
-            error_set(error, -errno, "%s: cannot be written: %s", request->out, strerror(errno));
+    result = conversion_close_output(fd, request->out, result, error);
     symbol_finder_close(finder);
     return result;
 }
 
 static int run(const struct request *request)
 {
-    char path[PATH_MAX] = "-";
+    char path[PATH_MAX];
     struct trace_addresses addresses = {0};
     struct symbolize_report report = {0};
     struct error error = {0};
-    int status = 1, result = 0;
     signal(SIGBUS, file_shrank);
-    if (request->trace != NULL ? strcmp(request->trace, "-") != 0 : isatty(STDIN_FILENO))
-        result = output_find_trace(request->trace, path, &error);
+    int status, result = conversion_find_input(request->trace, path, &error);
     if (result == 0)
         result = trace_addresses_read(&addresses, path, &error);
     if (addresses.warning[0] != '\0')
-        fprintf(stderr, "traceconv: warning: %s\n", addresses.warning);
+        conversion_warn("%s", addresses.warning);
     if (result == 0)
         result = symbolize(request, path, &addresses, &report, &error);
     if (result < 0) {
-        fprintf(stderr, "traceconv: %s\n", error.message);
+        status = conversion_fail(&error);
     } else {
         status = 0;
         if (!request->quiet)
@@ -276,7 +244,7 @@ static int set_directories(struct request *request, const char *list, char separ
     free(request->directories);
     request->directories = strdup(list);
     if (request->directories == NULL) {
-        fputs("traceconv: no memory\n", stderr);
+        fprintf(stderr, "%s: no memory\n", program_invocation_short_name);
         return 1;
     }
     for (char *at = request->directories; separator != ':' && *at != '\0'; at++)
@@ -290,24 +258,19 @@ static int take_environment(struct request *request)
     if (mode != NULL && strcmp(mode, "index") == 0) {
         request->by_build_id = true;
     } else if (mode != NULL && *mode != '\0' && strcmp(mode, "find") != 0) {
-        fprintf(stderr, "traceconv: PERFETTO_SYMBOLIZER_MODE is '%s'; it may be find or index\n",
-                mode);
+        fprintf(stderr, "%s: PERFETTO_SYMBOLIZER_MODE is '%s'; it may be find or index\n",
+                program_invocation_short_name, mode);
         return 2;
     }
     return list != NULL ? set_directories(request, list, ':') : 0;
 }
 
-int traceconv_symbolize(int argc, char **argv)
+int convert_symbolize(int argc, char **argv)
 {
     struct request request = {.automatic = true};
     int option, status = take_environment(&request);
     opterr = 0;
     while (status == 0 && (option = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
-        if (option == 'h' || option == 'v') {
-            fputs(option == 'h' ? help : "traceconv " HEAPPROFD_VERSION "\n", stdout);
-            free(request.directories);
-            return 0;
-        }
         if (option == 's') {
             status = set_directories(&request, optarg, ',');
         } else if (option == 'n') {
@@ -317,14 +280,12 @@ int traceconv_symbolize(int argc, char **argv)
         } else if (option == 'q') {
             request.quiet = true;
         } else {
-            suggest_option("traceconv symbolize", argv, option, options);
-            status = 2;
+            free(request.directories);
+            return conversion_other_option(argv, option, options, help);
         }
     }
-    if (status == 0 && argc - optind > 2) {
-        fprintf(stderr, "traceconv: one TRACE and one OUT, not also '%s'\n", argv[optind + 2]);
+    if (status == 0 && !conversion_takes(argc, argv, 2))
         status = 2;
-    }
     if (status == 0) {
         request.trace = argc > optind ? argv[optind] : NULL;
         request.out = argc > optind + 1 ? argv[optind + 1] : NULL;

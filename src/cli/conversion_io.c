@@ -1,0 +1,94 @@
+/* See conversion_io.h. */
+#include "cli/conversion_io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/output.h"
+#include "cli/suggest.h"
+
+int conversion_find_input(const char *argument, char path[PATH_MAX], struct error *error)
+{
+    if (argument != NULL ? strcmp(argument, "-") != 0 : isatty(STDIN_FILENO))
+        return output_find_trace(argument, path, error);
+    strcpy(path, "-");
+    return 0;
+}
+
+static bool is_same_file(const char *one, const char *other)
+{
+    struct stat a, b;
+    return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino && S_ISREG(a.st_mode);
+}
+
+int conversion_open_output(const char *out, const char *input, bool is_text, struct error *error)
+{
+    if (out == NULL || strcmp(out, "-") == 0) {
+        if (!is_text && isatty(STDOUT_FILENO))
+            return error_set(error, -EINVAL,
+                             "what comes out is no text for a terminal: name a file to write to");
+        return STDOUT_FILENO;
+    }
+    if (is_same_file(out, input))
+        return error_set(error, -EINVAL, "%s is the trace itself: name another file to write to",
+                         out);
+    int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return error_set(error, -errno, "%s: cannot be written: %s", out, strerror(errno));
+    return fd;
+}
+
+int conversion_close_output(int fd, const char *out, int result, struct error *error)
+{
+    if (fd > STDERR_FILENO && close(fd) != 0 && result >= 0)
+        return error_set(error, -errno, "%s: cannot be written: %s", out, strerror(errno));
+    return result;
+}
+
+int conversion_fail(const struct error *error)
+{
+    fprintf(stderr, "%s: %s\n", program_invocation_short_name, error->message);
+    return 1;
+}
+
+void conversion_warn(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "%s: warning: ", program_invocation_short_name);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+}
+
+int conversion_other_option(char **argv, int option, const struct option *options, const char *help)
+{
+    if (option == 'h') {
+        fputs(help, stdout);
+        return 0;
+    }
+    if (option == 'v') {
+        printf("%s " HEAPPROFD_VERSION "\n", program_invocation_short_name);
+        return 0;
+    }
+    char command[64];
+    snprintf(command, sizeof(command), "%.40s %.20s", program_invocation_short_name, argv[0]);
+    suggest_option(command, argv, option, options);
+    return 2;
+}
+
+bool conversion_takes(int argc, char **argv, int most)
+{
+    if (argc - optind <= most)
+        return true;
+    fprintf(stderr, "%s: '%s' is one argument too many; see %s %s --help\n",
+            program_invocation_short_name, argv[optind + most], program_invocation_short_name,
+            argv[0]);
+    return false;
+}

@@ -1,0 +1,36 @@
+/*
+ * What conversions share: where they read and write, and how they say what went wrong. Messages
+ * begin with the name of the program, traceconv or heap_profile.
+ */
+#ifndef HEAPPROFD_CLI_CONVERSION_IO_H
+#define HEAPPROFD_CLI_CONVERSION_IO_H
+
+#include <getopt.h>
+#include <limits.h>
+#include <stdbool.h>
+
+#include "util/error.h"
+
+/* The trace that an argument names (a file, or a directory that heap_profile wrote) into path. None
+ * is standard input, or the latest profile where that is a terminal; "-" is standard input.
+ * 0 or a negative errno. */
+int conversion_find_input(const char *argument, char path[PATH_MAX], struct error *error);
+
+/* A descriptor to write to; out NULL or "-": standard output. What is no text is not written to a
+ * terminal, and nothing over the input. Negative errno with *error set. */
+int conversion_open_output(const char *out, const char *input, bool is_text, struct error *error);
+/* `result` is how the writing went: the first error stands. 0 or a negative errno. */
+int conversion_close_output(int fd, const char *out, int result, struct error *error);
+
+/* Says it, and returns the exit code: 1. */
+int conversion_fail(const struct error *error);
+void conversion_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* For what getopt_long() returned and the verb does not know: --help and --version are answered,
+ * all else is complained of. The exit code. argv[0] is the verb. */
+int conversion_other_option(char **argv, int option, const struct option *options,
+                            const char *help);
+/* Whether there are at most `most` arguments after the options; complains if not. */
+bool conversion_takes(int argc, char **argv, int most);
+
+#endif

@@ -1,0 +1,18 @@
+/* See conversions.h: the list of them. */
+#include "cli/conversions.h"
+
+#include <string.h>
+
+const struct conversion conversions[] = {
+    {"profile", convert_profile, "pprof files, one for each process, heap and dump"},
+    {"symbolize", convert_symbolize, "functions, files and lines, to be appended to the trace"},
+};
+const size_t conversion_count = sizeof(conversions) / sizeof(conversions[0]);
+
+const struct conversion *conversion_find(const char *name)
+{
+    for (size_t i = 0; i < conversion_count; i++)
+        if (strcmp(name, conversions[i].name) == 0)
+            return &conversions[i];
+    return NULL;
+}

@@ -1,0 +1,25 @@
+/*
+ * What turns traces into other traces and files. Each is a verb of traceconv and of heap_profile:
+ * it gets argv from its own name on and returns the exit code.
+ */
+#ifndef HEAPPROFD_CLI_CONVERSIONS_H
+#define HEAPPROFD_CLI_CONVERSIONS_H
+
+#include <stddef.h>
+
+struct conversion {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+};
+
+extern const struct conversion conversions[];
+extern const size_t conversion_count;
+
+/* NULL: there is none of this name. */
+const struct conversion *conversion_find(const char *name);
+
+int convert_profile(int argc, char **argv);
+int convert_symbolize(int argc, char **argv);
+
+#endif
