@@ -6,8 +6,8 @@
 
 #include "cli/cmd.h"
 #include "cli/daemon_client.h"
-#include "cli/json.h"
 #include "cli/suggest.h"
+#include "util/json.h"
 
 static const char help[] =
     "usage: heap_profile status [--json]\n"

@@ -12,8 +12,8 @@
 
 #include "cli/conversion_io.h"
 #include "cli/conversions.h"
-#include "cli/json.h"
 #include "symbolize/symbolize.h"
+#include "util/json.h"
 
 static const char help[] =
     "usage: traceconv symbolize [options] [TRACE] [OUT]\n"

@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "cli/json.h"
 #include "cli/report.h"
+#include "util/json.h"
 #include "wire/ring.h"
 
 static void print_figure(FILE *out, const char *name, double value,

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "cli/json.h"
+#include "util/json.h"
 
 static void print_number(double value, char text[64])
 {

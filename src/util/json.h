@@ -1,6 +1,6 @@
-/* JSON as the verbs print it. */
-#ifndef HEAPPROFD_CLI_JSON_H
-#define HEAPPROFD_CLI_JSON_H
+/* JSON as the tools print it. */
+#ifndef HEAPPROFD_UTIL_JSON_H
+#define HEAPPROFD_UTIL_JSON_H
 
 #include <stdio.h>
 

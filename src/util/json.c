@@ -1,5 +1,5 @@
 /* See json.h. */
-#include "cli/json.h"
+#include "util/json.h"
 
 #include <inttypes.h>
 #include <math.h>
