@@ -11,14 +11,12 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
-#include <fcntl.h>
 #include <gelf.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "symbols/elf_source.h"
 #include "symbols/line_table.h"
 #include "symbols/scopes.h"
 #include "util/array.h"
@@ -32,8 +30,7 @@ struct unit_address {
 };
 
 struct debug_info {
-    int fd;
-    Elf *elf;
+    struct elf_source source;
     Dwarf *dwarf;
     struct line_sections line_sections;
     struct dwarf_bytes abbreviations;
@@ -80,26 +77,22 @@ static struct dwarf_bytes section_bytes(Elf *elf, const char *wanted)
 
 static int open_parts(struct debug_info *info, const char *path, struct error *error)
 {
-    struct stat status;
-    info->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (info->fd < 0)
-        return error_set(error, -errno, "%s: cannot be opened: %s", path, strerror(errno));
-    if (fstat(info->fd, &status) != 0 || !S_ISREG(status.st_mode))
-        return error_set(error, -EINVAL, "%s: not a regular file", path);
-    elf_version(EV_CURRENT);
-    info->elf = elf_begin(info->fd, ELF_C_READ_MMAP, NULL);
-    const char *identity = info->elf == NULL ? NULL : elf_getident(info->elf, NULL);
-    if (identity == NULL || elf_kind(info->elf) != ELF_K_ELF)
+    int result = elf_source_open(&info->source, path, true);
+    if (result < 0)
+        return error_set(error, result, "%s: cannot be opened: %s", path, strerror(-result));
+    Elf *elf = info->source.elf;
+    const char *identity = elf == NULL ? NULL : elf_getident(elf, NULL);
+    if (identity == NULL || elf_kind(elf) != ELF_K_ELF)
         return error_set(error, -ENOEXEC, "%s: not an ELF file", path);
     if (identity[EI_DATA] != ELFDATA2LSB)
         return error_set(error, -ENOENT, "%s: of the other byte order", path);
-    info->dwarf = dwarf_begin_elf(info->elf, DWARF_C_READ, NULL);
+    info->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
     if (info->dwarf == NULL)
         return error_set(error, -ENOENT, "%s: no debug information: %s", path, dwarf_errmsg(-1));
-    info->line_sections.line = section_bytes(info->elf, "debug_line");
-    info->line_sections.line_str = section_bytes(info->elf, "debug_line_str");
-    info->line_sections.str = section_bytes(info->elf, "debug_str");
-    info->abbreviations = section_bytes(info->elf, "debug_abbrev");
+    info->line_sections.line = section_bytes(elf, "debug_line");
+    info->line_sections.line_str = section_bytes(elf, "debug_line_str");
+    info->line_sections.str = section_bytes(elf, "debug_str");
+    info->abbreviations = section_bytes(elf, "debug_abbrev");
     return 0;
 }
 
@@ -139,9 +132,7 @@ void debug_info_close(struct debug_info *info)
     scopes_clear(&info->scanner);
     line_table_clear(&info->lines);
     dwarf_end(info->dwarf);
-    elf_end(info->elf);
-    if (info->fd >= 0)
-        close(info->fd);
+    elf_source_close(&info->source);
     free(info);
 }
 

@@ -10,9 +10,10 @@
 #include <gelf.h>
 #include <libelf.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
+
+#include "symbols/elf_source.h"
 
 static void read_segments(Elf *elf, struct elf_image *image)
 {
@@ -72,29 +73,15 @@ static void read_names(Elf *elf, struct elf_image *image)
     }
 }
 
-static int open_regular(const char *path)
-{
-    struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return errno == ENOTDIR || errno == ENAMETOOLONG ? -ENOENT : -errno;
-    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-        close(fd);
-        return -ENOEXEC;
-    }
-    return fd;
-}
-
 int elf_image_read(const char *path, struct elf_image *image)
 {
-    memset(image, 0, sizeof(*image));
-    int fd = open_regular(path);
-    if (fd < 0)
-        return fd;
-    elf_version(EV_CURRENT);
-    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+    struct elf_source source;
     GElf_Ehdr header;
-    int result = -ENOEXEC;
+    memset(image, 0, sizeof(*image));
+    int result = elf_source_open(&source, path, false);
+    Elf *elf = source.elf;
+    if (result == 0)
+        result = -ENOEXEC;
     if (elf != NULL && elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &header) != NULL &&
         (header.e_type == ET_EXEC || header.e_type == ET_DYN)) {
         read_segments(elf, image);
@@ -104,8 +91,7 @@ int elf_image_read(const char *path, struct elf_image *image)
             image->load_bias = 0;
         result = 0;
     }
-    elf_end(elf);
-    close(fd);
+    elf_source_close(&source);
     return result;
 }
 
@@ -114,7 +100,7 @@ bool elf_image_has_checksum(const char *path, uint32_t checksum)
     unsigned char buffer[65536];
     uLong sum = crc32(0, NULL, 0);
     ssize_t length = -1;
-    int fd = open_regular(path);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return false;
     while ((length = read(fd, buffer, sizeof(buffer))) > 0)

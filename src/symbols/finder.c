@@ -9,12 +9,14 @@
  *   4. $HOME/.debug, where perf keeps copies of what it has seen
  *   5. debuginfod's servers, where DEBUGINFOD_URLS names any
  *
- * Wherever a file with the right build id has no DWARF itself, its .gnu_debuglink is followed at
- * once: beside it, in .debug beside it, and below /usr/lib/debug.
+ * In each of these a zip archive (an .apk) stands for the library of the right build id that is
+ * stored in it. Wherever a file with the right build id has no DWARF itself, its .gnu_debuglink is
+ * followed at once: beside it, in .debug beside it, and below /usr/lib/debug.
  */
 #include "symbols/finder.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fts.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -24,6 +26,7 @@
 #include <unistd.h>
 
 #include "symbols/elf_image.h"
+#include "symbols/zip_archive.h"
 #include "util/array.h"
 
 #define DEBUG_DIRECTORY "/usr/lib/debug"
@@ -54,21 +57,62 @@ struct symbol_finder {
 
 /* --- walking --- */
 
-static int index_file(struct symbol_finder *finder, const char *path)
+static int index_image(struct symbol_finder *finder, const char *path,
+                       const struct elf_image *image)
 {
-    struct elf_image image;
-    if (elf_image_read(path, &image) < 0 || image.build_id_length == 0)
+    if (image->build_id_length == 0)
         return 0;
     if (array_reserve(&finder->files, &finder->file_capacity, finder->file_count, 1,
                       sizeof(struct indexed_file)) < 0)
         return -ENOMEM;
     struct indexed_file *file = &finder->files[finder->file_count];
-    *file = (struct indexed_file){.path = strdup(path), .build_id_length = image.build_id_length};
-    memcpy(file->build_id, image.build_id, image.build_id_length);
+    *file = (struct indexed_file){.path = strdup(path), .build_id_length = image->build_id_length};
+    memcpy(file->build_id, image->build_id, image->build_id_length);
     if (file->path == NULL)
         return -ENOMEM;
     finder->file_count++;
     return 0;
+}
+
+typedef int take_member(void *context, const char *path, const struct elf_image *image);
+
+/* Each program and library that is stored in a zip archive, until take returns otherwise than 0. */
+static int each_member(const char *path, take_member *take, void *context)
+{
+    struct zip_archive archive = {0};
+    struct elf_image image;
+    char name[PATH_MAX];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), result = 0;
+    if (fd < 0)
+        return 0;
+    if (zip_archive_read(&archive, fd, NULL) == 0) {
+        for (size_t i = 0; i < archive.count && result == 0; i++) {
+            char mark[4];
+            if (pread(fd, mark, sizeof(mark), (off_t)archive.members[i].offset) == sizeof(mark) &&
+                memcmp(mark, "\177ELF", sizeof(mark)) == 0 &&
+                snprintf(name, sizeof(name), "%s!%s", path, archive.members[i].name) <
+                    (int)sizeof(name) &&
+                elf_image_read(name, &image) == 0)
+                result = take(context, name, &image);
+        }
+    }
+    zip_archive_clear(&archive);
+    close(fd);
+    return result;
+}
+
+static int index_member(void *context, const char *path, const struct elf_image *image)
+{
+    return index_image(context, path, image);
+}
+
+static int index_file(struct symbol_finder *finder, const char *path)
+{
+    struct elf_image image;
+    int result = elf_image_read(path, &image);
+    if (result == 0)
+        return index_image(finder, path, &image);
+    return result == -ENOEXEC ? each_member(path, index_member, finder) : 0;
 }
 
 static int compare_entries(const FTSENT **a, const FTSENT **b)
@@ -253,6 +297,27 @@ static void follow_debug_link(struct search *search, const char *path,
         try_debug_link(search, image, path, DEBUG_DIRECTORY "%.*s/%s", directory, path, link);
 }
 
+static int take_member_of_build(void *context, const char *path, const struct elf_image *image)
+{
+    struct search *search = context;
+    if (!is_this_build(search, image))
+        return 0;
+    take_path(search, path, image);
+    return 1;
+}
+
+/* The library that an archive holds, whatever it is called there: Android names a mapping after the
+ * archive alone, or by the library's own name behind it. */
+static void try_archive(struct search *search, const char *path)
+{
+    char archive[PATH_MAX];
+    const char *mark = strrchr(path, '!');
+    size_t length = mark == NULL ? strlen(path) : (size_t)(mark - path);
+    memcpy(archive, path, length);
+    archive[length] = '\0';
+    each_member(archive, take_member_of_build, search);
+}
+
 static void __attribute__((format(printf, 2, 3)))
 try_path(struct search *search, const char *format, ...)
 {
@@ -262,8 +327,12 @@ try_path(struct search *search, const char *format, ...)
     va_start(arguments, format);
     int length = vsnprintf(path, sizeof(path), format, arguments);
     va_end(arguments);
-    if (is_done(search) || length < 0 || (size_t)length >= sizeof(path) ||
-        elf_image_read(path, &image) < 0)
+    if (is_done(search) || length < 0 || (size_t)length >= sizeof(path))
+        return;
+    int result = elf_image_read(path, &image);
+    if (result == -ENOEXEC || result == -ENOENT)
+        try_archive(search, path);
+    if (result < 0)
         return;
     if (!is_this_build(search, &image)) {
         if (search->found->other_build == NULL)

@@ -35,6 +35,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "symbols/elf_source.h"
 #include "util/sort_keys.h"
 
 #define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"
@@ -68,6 +69,7 @@ struct symbol_array {
 struct symbol_file {
     struct symbol_range *ranges;
     size_t range_count;
+    struct elf_source source;  /* of the first, where it was opened here */
     Elf *elfs[SYMBOL_SOURCES]; /* own the names */
     void *debugdata;           /* unpacked */
     char **stripped_names;     /* names without their "@VERSION" */
@@ -449,14 +451,9 @@ static int collect_all(struct symbol_file *file, struct symbol_array *array)
     return collect_debugdata(file, file->elfs[0], array);
 }
 
-static int check_file(int fd, Elf *elf, const char *name, const uint8_t *build_id,
-                      size_t build_id_length, struct error *error)
+static int check_file(Elf *elf, const char *name, const uint8_t *build_id, size_t build_id_length,
+                      struct error *error)
 {
-    struct stat status;
-    if (fstat(fd, &status) != 0)
-        return error_set(error, -errno, "%s: cannot be examined: %s", name, strerror(errno));
-    if (!S_ISREG(status.st_mode))
-        return error_set(error, -EINVAL, "%s: not a regular file", name);
     GElf_Ehdr header;
     if (elf == NULL || elf_kind(elf) != ELF_K_ELF || gelf_getehdr(elf, &header) == NULL)
         return error_set(error, -ENOEXEC, "%s: not an ELF file", name);
@@ -468,18 +465,13 @@ static int check_file(int fd, Elf *elf, const char *name, const uint8_t *build_i
     return 0;
 }
 
-static struct symbol_file *open_named(int fd, const char *name, const uint8_t *build_id,
-                                      size_t build_id_length, struct error *error)
+/* Reads all of elfs[0]; closes the file where it cannot. */
+static struct symbol_file *read_tables(struct symbol_file *file, const char *name,
+                                       const uint8_t *build_id, size_t build_id_length,
+                                       struct error *error)
 {
-    elf_version(EV_CURRENT);
     struct symbol_array array = {0};
-    struct symbol_file *file = calloc(1, sizeof(*file));
-    if (file == NULL) {
-        error_set(error, -ENOMEM, "%s: no memory for its symbols", name);
-        return NULL;
-    }
-    file->elfs[0] = elf_begin(fd, ELF_C_READ, NULL);
-    int result = check_file(fd, file->elfs[0], name, build_id, build_id_length, error);
+    int result = check_file(file->elfs[0], name, build_id, build_id_length, error);
     if (result == 0) {
         result = collect_all(file, &array);
         if (result == 0 && array.count > 0)
@@ -499,25 +491,51 @@ static struct symbol_file *open_named(int fd, const char *name, const uint8_t *b
     return file;
 }
 
+static struct symbol_file *new_file(const char *name, struct error *error)
+{
+    struct symbol_file *file = calloc(1, sizeof(*file));
+    elf_version(EV_CURRENT);
+    if (file == NULL)
+        error_set(error, -ENOMEM, "%s: no memory for its symbols", name);
+    else
+        file->source.fd = -1;
+    return file;
+}
+
 struct symbol_file *symbol_file_open_fd(int fd, const uint8_t *build_id, size_t build_id_length,
                                         struct error *error)
 {
     char name[32];
+    struct stat status;
     snprintf(name, sizeof(name), "file descriptor %d", fd);
-    return open_named(fd, name, build_id, build_id_length, error);
+    struct symbol_file *file = new_file(name, error);
+    if (file == NULL)
+        return NULL;
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        error_set(error, -EINVAL, "%s: not a regular file", name);
+        symbol_file_close(file);
+        return NULL;
+    }
+    file->elfs[0] = elf_begin(fd, ELF_C_READ, NULL);
+    return read_tables(file, name, build_id, build_id_length, error);
 }
 
 struct symbol_file *symbol_file_open(const char *path, const uint8_t *build_id,
                                      size_t build_id_length, struct error *error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-        error_set(error, -errno, "%s: cannot be opened: %s", path, strerror(errno));
+    struct symbol_file *file = new_file(path, error);
+    if (file == NULL)
+        return NULL;
+    int result = elf_source_open(&file->source, path, false);
+    if (result < 0) {
+        error_set(error, result == -ENOEXEC ? -EINVAL : result, "%s: %s%s", path,
+                  result == -ENOEXEC ? "not a regular file" : "cannot be opened: ",
+                  result == -ENOEXEC ? "" : strerror(-result));
+        symbol_file_close(file);
         return NULL;
     }
-    struct symbol_file *file = open_named(fd, path, build_id, build_id_length, error);
-    close(fd);
-    return file;
+    file->elfs[0] = file->source.elf;
+    return read_tables(file, path, build_id, build_id_length, error);
 }
 
 void symbol_file_close(struct symbol_file *file)
@@ -527,8 +545,11 @@ void symbol_file_close(struct symbol_file *file)
     for (size_t i = 0; i < file->stripped_count; i++)
         free(file->stripped_names[i]);
     free(file->stripped_names);
-    for (size_t i = SYMBOL_SOURCES; i-- > 0;)
-        elf_end(file->elfs[i]);
+    for (size_t i = SYMBOL_SOURCES; i-- > 0;) {
+        if (file->elfs[i] != file->source.elf)
+            elf_end(file->elfs[i]);
+    }
+    elf_source_close(&file->source);
     free(file->debugdata);
     free(file->ranges);
     free(file);

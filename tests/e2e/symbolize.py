@@ -10,9 +10,11 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 from harness import BUILD, check, finish, need, run
 
@@ -504,6 +506,56 @@ def places(scene):
     check(found()[0]["file"] == os.path.join(root, "deep", "er", "whatever"), f"{found()[0]}")
 
 
+def archives(scene):
+    """Libraries stored in an .apk, by each form of a mapping's path; never what is compressed."""
+    whole = scene.compile("whole", "c", "gcc", "-g", "-O2")
+    other = scene.compile("other", "c", "gcc", "-g", "-O1")
+    build_id, addresses = build_id_of(whole), code_addresses(whole)
+    apk = scene.path("base.apk")
+    plain = symbolize(scene.directory, [(whole, build_id, addresses, 0)])[0][whole, build_id]
+
+    def pack(method, zip64=False, comment=b""):
+        with zipfile.ZipFile(apk, "w", method) as archive:
+            archive.comment = comment
+            archive.writestr("AndroidManifest.xml", b"<x/>" * 50, zipfile.ZIP_DEFLATED)
+            for name, path in (("lib/x86_64/libother.so", other), ("lib/x86_64/libfoo.so", whole)):
+                member = zipfile.ZipInfo(name)
+                member.compress_type = method
+                member.extra = struct.pack("<HH", 0xD935, 4090) + bytes(4090)  # as zipalign fills
+                with archive.open(member, "w", force_zip64=zip64) as into, open(path, "rb") as file:
+                    into.write(file.read())
+
+    def ask(mapping, *options, **environment):
+        symbols, report, _ = symbolize(
+            scene.directory, [(mapping, build_id, addresses, 0)], *options, environment=environment)
+        return symbols.get((mapping, build_id)), report[mapping]
+
+    member = apk + "!lib/x86_64/libfoo.so"
+    for zip64, comment in ((False, b""), (True, b"PK\5\6 in a comment")):
+        pack(zipfile.ZIP_STORED, zip64, comment)
+        for mapping in (member, apk + "!/lib/x86_64/libfoo.so", apk + "!libfoo.so", apk):
+            symbols, report = ask(mapping)
+            check(symbols == plain, f"{mapping}: {report}")
+            check(report["file"].replace("!/", "!") == member, f"{mapping}: {report}")
+    with open(apk, "rb") as file:
+        content = file.read()
+    os.rename(whole, scene.path("kept"))
+    os.mkdir(scene.path("given"))
+    shutil.copy(apk, scene.path("given"))
+    for mode in ("find", "index"):
+        symbols, report = ask("/data/app/base.apk!libfoo.so", "--no-auto-symbol-paths",
+                              PERFETTO_BINARY_PATH=scene.path("given"), PERFETTO_SYMBOLIZER_MODE=mode)
+        check(symbols == plain, f"{mode}: {report}")
+    os.rename(scene.path("kept"), whole)
+    pack(zipfile.ZIP_DEFLATED)
+    symbols, report = ask(apk)
+    check(symbols is None and report["without"]["no_file"] == len(addresses), f"{report}")
+    for size in (*range(0, len(content), 2999), *range(len(content) - 100, len(content), 7)):
+        with open(apk, "wb") as file:
+            file.write(content[:size])
+        check(ask(apk)[0] is None, f"symbols from an archive cut at {size}")
+
+
 def reasons(scene):
     """Each address without a name has a reason, and the remedy is said."""
     whole = scene.compile("whole", "c", "gcc", "-O1")
@@ -628,7 +680,7 @@ def figure_of(value):
 
 
 CASES = {each.__name__: each for each in (
-    versions, layouts, split_units, separated, dwz, rust, places, reasons, debugdata, load_bias, usage,
+    versions, layouts, split_units, separated, dwz, rust, places, archives, reasons, debugdata, load_bias, usage,
     appended)}
 
 

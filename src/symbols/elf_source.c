@@ -1,0 +1,105 @@
+/*
+ * A path is that of a file if there is one, whatever marks are in it; only then
+ * is what stands before a "!" looked at as an archive.
+ */
+#include "symbols/elf_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "symbols/zip_archive.h"
+
+static int open_regular(const char *path)
+{
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return errno == ENOTDIR || errno == ENAMETOOLONG ? -ENOENT : -errno;
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        close(fd);
+        return -ENOEXEC;
+    }
+    return fd;
+}
+
+static int map_member(struct elf_source *source, const struct zip_member *member)
+{
+    uint64_t before = member->offset % (uint64_t)sysconf(_SC_PAGESIZE);
+    if (member->size > SIZE_MAX - before)
+        return -EFBIG;
+    void *map = mmap(NULL, member->size + before, PROT_READ, MAP_PRIVATE, source->fd,
+                     (off_t)(member->offset - before));
+    if (map == MAP_FAILED)
+        return -errno;
+    source->map = map;
+    source->map_bytes = member->size + before;
+    source->elf = elf_memory((char *)map + before, member->size);
+    return 0;
+}
+
+/* "/lib/a.so" and "lib/a.so" are one: Android's linker writes the first. */
+static int open_member(struct elf_source *source, const char *name)
+{
+    struct zip_archive archive;
+    int result = zip_archive_read(&archive, source->fd, NULL);
+    name += *name == '/';
+    if (result == 0) {
+        result = -ENOENT;
+        for (size_t i = 0; i < archive.count && result == -ENOENT; i++) {
+            if (strcmp(archive.members[i].name, name) == 0)
+                result = map_member(source, &archive.members[i]);
+        }
+    }
+    zip_archive_clear(&archive);
+    return result == -EBADMSG ? -ENOENT : result;
+}
+
+static int open_in_archive(struct elf_source *source, const char *path)
+{
+    char archive[PATH_MAX];
+    for (const char *mark = strchr(path, '!'); mark != NULL; mark = strchr(mark + 1, '!')) {
+        size_t length = (size_t)(mark - path);
+        if (length >= sizeof(archive))
+            return -ENOENT;
+        memcpy(archive, path, length);
+        archive[length] = '\0';
+        source->fd = open_regular(archive);
+        int result = source->fd < 0 ? -ENOENT : open_member(source, mark + 1);
+        if (result == 0)
+            return 0;
+        if (source->fd >= 0)
+            close(source->fd);
+        source->fd = -1;
+        if (result != -ENOENT && result != -ENOEXEC)
+            return result;
+    }
+    return -ENOENT;
+}
+
+int elf_source_open(struct elf_source *source, const char *path, bool mapped)
+{
+    *source = (struct elf_source){.fd = open_regular(path)};
+    elf_version(EV_CURRENT);
+    if (source->fd < 0) {
+        int result = source->fd;
+        source->fd = -1;
+        return result == -ENOENT ? open_in_archive(source, path) : result;
+    }
+    source->elf = elf_begin(source->fd, mapped ? ELF_C_READ_MMAP : ELF_C_READ, NULL);
+    return 0;
+}
+
+void elf_source_close(struct elf_source *source)
+{
+    elf_end(source->elf);
+    if (source->map != NULL)
+        munmap(source->map, source->map_bytes);
+    if (source->fd >= 0)
+        close(source->fd);
+    *source = (struct elf_source){.fd = -1};
+}
