@@ -43,6 +43,7 @@ static void free_all_but_profile(struct builder *builder)
     intern_free(&builder->mapping_ids);
     intern_free(&builder->frame_ids);
     id_map_free(&builder->callsite_ids);
+    free(builder->first_child);
     intern_free(&builder->symbol_ids);
     intern_free(&builder->heap_ids);
     id_map_free(&builder->processes);
@@ -215,17 +216,26 @@ uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t fra
 {
     struct profile *profile = builder->profile;
     uint64_t key = (uint64_t)parent << 32 | frame;
-    uint32_t known = id_map_find(&builder->callsite_ids, key);
+    uint32_t first = parent == PROFILE_NONE ? PROFILE_NONE : builder->first_child[parent];
+    if (first != PROFILE_NONE && profile->callsites[first].frame == frame)
+        return first;
+    bool is_first = first == PROFILE_NONE && parent != PROFILE_NONE;
+    uint32_t known = is_first ? ID_MAP_NONE : id_map_find(&builder->callsite_ids, key);
     if (known != ID_MAP_NONE)
         return known;
     size_t used = profile->callsite_count;
     if (used >= PROFILE_NONE - 1 ||
         array_reserve(&profile->callsites, &builder->callsite_capacity, used, 1,
                       sizeof(*profile->callsites)) < 0 ||
-        id_map_set(&builder->callsite_ids, key, (uint32_t)used) < 0) {
+        array_reserve(&builder->first_child, &builder->first_child_capacity, used, 1,
+                      sizeof(*builder->first_child)) < 0 ||
+        (!is_first && id_map_set(&builder->callsite_ids, key, (uint32_t)used) < 0)) {
         builder_fail(builder);
         return PROFILE_NONE;
     }
+    builder->first_child[used] = PROFILE_NONE;
+    if (is_first)
+        builder->first_child[parent] = (uint32_t)used;
     profile->callsites[used] = (struct profile_callsite){
         .parent = parent,
         .frame = frame,

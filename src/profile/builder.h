@@ -34,7 +34,9 @@ struct builder {
     char *chunk_at;
 
     struct intern_table mapping_ids, frame_ids, symbol_ids;
-    struct id_map callsite_ids; /* of parent and frame */
+    uint32_t *first_child;      /* by callsite; most have no other */
+    struct id_map callsite_ids; /* of parent and frame: those that are no first child */
+    size_t first_child_capacity;
     size_t mapping_capacity, frame_capacity, callsite_capacity;
     uint32_t *frame_names; /* string index of linkage_name, by frame */
     uint32_t *mapping_paths, *mapping_build_ids;
@@ -117,11 +119,12 @@ struct builder_sequence {
     struct sequence_frame {
         uint64_t name, mapping, source_path, rel_pc;
         uint32_t line;
-        uint32_t resolved;
     } * frame_items;
+    uint32_t *frames_resolved; /* by frame item */
+    size_t frames_resolved_capacity;
     struct sequence_callstack {
-        size_t first_frame;
-        uint32_t frame_count;
+        size_t first_byte; /* in stack_bytes: ids of frames */
+        uint32_t byte_count;
         uint32_t resolved;
     } * callstack_items;
     struct sequence_context {
@@ -129,12 +132,16 @@ struct builder_sequence {
         uint32_t name_count;
         uint32_t resolved; /* string index + 1 */
     } * context_items;
-    uint64_t *ids; /* path components, frames and names of the above */
-    /* The callstack resolved last, with its callsites from the outermost in: successive
-     * stacks share most of them. ID_MAP_NONE: none. */
-    uint32_t last_callstack;
-    uint32_t *last_callsites;
-    size_t last_capacity;
+    uint64_t *ids;        /* path components and names of the above */
+    uint8_t *stack_bytes; /* frames of callstacks, as varints */
+    size_t stack_byte_count, stack_byte_capacity;
+    /* The callstack resolved last, from the outermost frame in: successive ones share most of
+     * it. */
+    struct sequence_step {
+        uint64_t frame;
+        uint32_t callsite;
+    } * last;
+    size_t last_count, last_capacity;
     size_t mapping_count, mapping_capacity, frame_count, frame_capacity;
     size_t callstack_count, callstack_capacity, id_count, id_capacity;
     size_t context_count, context_capacity;

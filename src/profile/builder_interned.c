@@ -3,6 +3,7 @@
 
 #include "pb_field_numbers.h"
 #include "profile/builder.h"
+#include "trace/proto_buffer.h"
 #include "util/array.h"
 
 #define PATH_BYTES_MAX 8192u
@@ -26,8 +27,8 @@ void sequence_clear_interned(struct builder_sequence *sequence)
     id_map_free(&sequence->contexts);
     sequence->mapping_count = sequence->frame_count = sequence->callstack_count = 0;
     sequence->context_count = 0;
-    sequence->id_count = 0;
-    sequence->last_callstack = ID_MAP_NONE;
+    sequence->id_count = sequence->stack_byte_count = 0;
+    sequence->last_count = 0;
 }
 
 void sequence_free(struct builder_sequence *sequence)
@@ -43,7 +44,9 @@ void sequence_free(struct builder_sequence *sequence)
     free(sequence->callstack_items);
     free(sequence->context_items);
     free(sequence->ids);
-    free(sequence->last_callsites);
+    free(sequence->frames_resolved);
+    free(sequence->stack_bytes);
+    free(sequence->last);
 }
 
 struct builder_sequence *builder_sequence(struct builder *builder, uint32_t id)
@@ -59,7 +62,6 @@ struct builder_sequence *builder_sequence(struct builder *builder, uint32_t id)
         return NULL;
     }
     memset(&builder->sequences[used], 0, sizeof(*builder->sequences));
-    builder->sequences[used].last_callstack = ID_MAP_NONE;
     builder->sequence_count++;
     return &builder->sequences[used];
 }
@@ -169,7 +171,7 @@ static int intern_mapping(struct builder *builder, struct builder_sequence *sequ
 static int intern_frame(struct builder *builder, struct builder_sequence *sequence,
                         struct proto_span entry)
 {
-    struct sequence_frame item = {.resolved = PROFILE_NONE};
+    struct sequence_frame item = {0};
     struct proto_field field;
     uint64_t iid = 0;
     int status;
@@ -199,17 +201,45 @@ static int intern_frame(struct builder *builder, struct builder_sequence *sequen
         return -EBADMSG;
     if (array_reserve(&sequence->frame_items, &sequence->frame_capacity, sequence->frame_count, 1,
                       sizeof(item)) < 0 ||
+        array_reserve(&sequence->frames_resolved, &sequence->frames_resolved_capacity,
+                      sequence->frame_count, 1, sizeof(*sequence->frames_resolved)) < 0 ||
         id_map_set(&sequence->frames, iid, (uint32_t)sequence->frame_count) < 0)
         return builder_fail(builder);
+    sequence->frames_resolved[sequence->frame_count] = PROFILE_NONE;
     sequence->frame_items[sequence->frame_count++] = item;
-    sequence->last_callstack = ID_MAP_NONE; /* the id may have meant another frame */
+    sequence->last_count = 0; /* the id may have meant another frame */
+    return 0;
+}
+
+/* The same of a callstack's frames: kept as they stand in the trace, for most stacks of a trace
+ * are many times longer when they are spread out. */
+static int put_frames(struct builder *builder, struct builder_sequence *sequence,
+                      const struct proto_field *field)
+{
+    uint8_t number[PROTO_VARINT_BYTES_MAX];
+    struct proto_span span = field->span;
+    uint64_t id;
+    if (field->type == PROTO_VARINT)
+        span = (struct proto_span){number, number + proto_encode_varint(number, field->value)};
+    size_t length = proto_length(span);
+    if (array_reserve(&sequence->stack_bytes, &sequence->stack_byte_capacity,
+                      sequence->stack_byte_count, length, 1) < 0)
+        return builder_fail(builder);
+    if (length > 0)
+        memcpy(sequence->stack_bytes + sequence->stack_byte_count, span.at, length);
+    while (span.at < span.end) {
+        if (!proto_read_varint(&span, &id))
+            return -EBADMSG;
+    }
+    sequence->stack_byte_count += length;
     return 0;
 }
 
 static int intern_callstack(struct builder *builder, struct builder_sequence *sequence,
                             struct proto_span entry)
 {
-    struct sequence_callstack item = {.first_frame = sequence->id_count, .resolved = PROFILE_NONE};
+    struct sequence_callstack item = {.first_byte = sequence->stack_byte_count,
+                                      .resolved = PROFILE_NONE};
     struct proto_field field;
     uint64_t iid = 0;
     int status, code = 0;
@@ -217,11 +247,13 @@ static int intern_callstack(struct builder *builder, struct builder_sequence *se
         if (field.number == PB_CALLSTACK_IID)
             iid = field.value;
         else if (field.number == PB_CALLSTACK_FRAME_IDS)
-            code = put_ids(builder, sequence, &field);
+            code = put_frames(builder, sequence, &field);
     }
     if (status < 0 || code < 0)
         return code < 0 ? code : -EBADMSG;
-    item.frame_count = (uint32_t)(sequence->id_count - item.first_frame);
+    if (sequence->stack_byte_count - item.first_byte > UINT32_MAX)
+        return -EBADMSG;
+    item.byte_count = (uint32_t)(sequence->stack_byte_count - item.first_byte);
     if (array_reserve(&sequence->callstack_items, &sequence->callstack_capacity,
                       sequence->callstack_count, 1, sizeof(item)) < 0 ||
         id_map_set(&sequence->callstacks, iid, (uint32_t)sequence->callstack_count) < 0)
@@ -377,61 +409,60 @@ static uint32_t resolve_frame(struct builder *builder, struct builder_sequence *
         builder->missing_frames++;
         return marker(builder, NO_FRAME);
     }
-    struct sequence_frame *item = &sequence->frame_items[index];
-    if (item->resolved == PROFILE_NONE)
-        item->resolved =
+    if (sequence->frames_resolved[index] == PROFILE_NONE) {
+        const struct sequence_frame *item = &sequence->frame_items[index];
+        sequence->frames_resolved[index] =
             builder_frame(builder, resolve_mapping(builder, sequence, item->mapping), item->rel_pc,
                           string_or_empty(&sequence->names, item->name),
                           string_or_empty(&sequence->source_paths, item->source_path), item->line);
-    return item->resolved;
+    }
+    return sequence->frames_resolved[index];
 }
 
-/* How many of a stack's outermost frames are those of the stack resolved last. */
-static uint32_t shared_depth(const struct builder_sequence *sequence,
-                             const struct sequence_callstack *item)
+/* The callsite of a stack's outermost frames; steps that it shares with the last stack are not gone
+ * again. PROFILE_NONE after an error. */
+static uint32_t walk_stack(struct builder *builder, struct builder_sequence *sequence,
+                           const struct sequence_callstack *item)
 {
-    if (sequence->last_callstack == ID_MAP_NONE)
-        return 0;
-    const struct sequence_callstack *last = &sequence->callstack_items[sequence->last_callstack];
-    uint32_t limit = item->frame_count < last->frame_count ? item->frame_count : last->frame_count;
-    uint32_t depth = 0;
-    while (depth < limit &&
-           sequence->ids[item->first_frame + depth] == sequence->ids[last->first_frame + depth])
-        depth++;
-    return depth;
+    const uint8_t *bytes = sequence->stack_bytes + item->first_byte;
+    struct proto_span span = {bytes, bytes + item->byte_count};
+    size_t shared = sequence->last_count, depth = 0;
+    uint32_t callsite = PROFILE_NONE;
+    uint64_t id;
+    sequence->last_count = 0;
+    for (; proto_read_varint(&span, &id); depth++) {
+        if (depth < shared && sequence->last[depth].frame == id) {
+            callsite = sequence->last[depth].callsite;
+            continue;
+        }
+        shared = 0;
+        uint32_t frame = resolve_frame(builder, sequence, id);
+        if (frame == PROFILE_NONE)
+            return PROFILE_NONE;
+        callsite = builder_callsite(builder, callsite, frame);
+        if (array_reserve(&sequence->last, &sequence->last_capacity, depth, 1,
+                          sizeof(*sequence->last)) < 0)
+            builder_fail(builder);
+        if (builder->error < 0)
+            return PROFILE_NONE;
+        sequence->last[depth] = (struct sequence_step){id, callsite};
+    }
+    sequence->last_count = depth;
+    return callsite;
 }
 
 uint32_t builder_resolve(struct builder *builder, struct builder_sequence *sequence,
                          uint64_t callstack)
 {
     uint32_t index = id_map_find(&sequence->callstacks, callstack);
-    if (index == ID_MAP_NONE || sequence->callstack_items[index].frame_count == 0) {
+    if (index == ID_MAP_NONE || sequence->callstack_items[index].byte_count == 0) {
         builder->missing_frames += index == ID_MAP_NONE;
         return builder_callsite(builder, PROFILE_NONE, marker(builder, NO_STACK));
     }
     struct sequence_callstack *item = &sequence->callstack_items[index];
-    if (item->resolved != PROFILE_NONE)
-        return item->resolved;
-    const uint64_t *frames = sequence->ids + item->first_frame;
-    uint32_t depth = shared_depth(sequence, item);
-    uint32_t callsite = depth == 0 ? PROFILE_NONE : sequence->last_callsites[depth - 1];
-    sequence->last_callstack = ID_MAP_NONE;
-    if (array_reserve(&sequence->last_callsites, &sequence->last_capacity, depth,
-                      item->frame_count - depth, sizeof(callsite)) < 0) {
-        builder_fail(builder);
-        return PROFILE_NONE;
-    }
-    for (; depth < item->frame_count; depth++) {
-        uint32_t frame = resolve_frame(builder, sequence, frames[depth]);
-        callsite =
-            frame == PROFILE_NONE ? PROFILE_NONE : builder_callsite(builder, callsite, frame);
-        if (builder->error < 0)
-            return PROFILE_NONE;
-        sequence->last_callsites[depth] = callsite;
-    }
-    sequence->last_callstack = index;
-    item->resolved = callsite;
-    return callsite;
+    if (item->resolved == PROFILE_NONE)
+        item->resolved = walk_stack(builder, sequence, item);
+    return item->resolved;
 }
 
 /* --- types and contexts --- */
