@@ -3,7 +3,6 @@
  * no name and what to do about it. The work is symbolize/symbolize.h's.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,9 +119,6 @@ static void print_string(FILE *out, const char *name, const char *text)
 
 static void print_json_module(FILE *out, const struct symbolized_module *module)
 {
-    static const char *const reasons[SYMBOL_REASONS] = {
-        "no_build_id", "no_file", "other_build", "no_symbol", "outside",
-    };
     static const char *const sources[] = {"none", "dynsym", "symtab", "dwarf"};
     const struct symbol_found *found = &module->found;
     fputs("{\"path\": ", out);
@@ -136,7 +132,7 @@ static void print_json_module(FILE *out, const struct symbolized_module *module)
     fprintf(out, ", \"damaged_units\": %zu, \"missing_units\": %zu, \"without\": {",
             module->damaged_units, module->missing_units);
     for (int reason = 0; reason < SYMBOL_REASONS; reason++)
-        fprintf(out, "%s\"%s\": %zu", reason == 0 ? "" : ", ", reasons[reason],
+        fprintf(out, "%s\"%s\": %zu", reason == 0 ? "" : ", ", symbol_reason_name(reason),
                 module->without[reason]);
     fputs("}}", out);
 }
@@ -170,17 +166,6 @@ static void show_progress(void *context, size_t done, const struct trace_module 
 }
 
 /* --- the work --- */
-
-/* A file that is mapped was truncated: nothing sound is left to go on with. */
-static void file_shrank(int number)
-{
-    static const char message[] = "\na file became shorter while it was read; what is "
-                                  "written so far is not whole\n";
-    (void)number;
-    if (write(STDERR_FILENO, message, sizeof(message) - 1) < 0)
-        _exit(2);
-    _exit(1);
-}
 
 static int symbolize(const struct request *request, const char *path,
                      const struct trace_addresses *addresses, struct symbolize_report *report,
@@ -217,7 +202,6 @@ static int run(const struct request *request)
     struct trace_addresses addresses = {0};
     struct symbolize_report report = {0};
     struct error error = {0};
-    signal(SIGBUS, file_shrank);
     int status, result = conversion_find_input(request->trace, path, &error);
     if (result == 0)
         result = trace_addresses_read(&addresses, path, &error);

@@ -16,6 +16,7 @@
 #include "pb_field_numbers.h"
 #include "symbols/debug_info.h"
 #include "symbols/elf_image.h"
+#include "symbols/mapped_guard.h"
 #include "symbols/symbols.h"
 #include "trace/proto_buffer.h"
 
@@ -27,11 +28,12 @@
 
 struct job {
     const struct trace_module *module;
+    struct symbol_finder *finder;
     struct symbolized_module *result;
     struct symbol_file *symbols; /* NULL: none */
     const uint64_t *addresses;   /* ELF virtual addresses */
     bool *named;
-    int fd;
+    int fd, write_error;
     struct proto_buffer packet, entry, line, whole;
 };
 
@@ -68,7 +70,7 @@ static int flush(struct job *job)
     job->packet.length = 0;
     if (head->failed || whole->failed || job->packet.failed)
         return -ENOMEM;
-    return write_all(job->fd, head->bytes, head->length);
+    return job->write_error = write_all(job->fd, head->bytes, head->length);
 }
 
 static void put_text(struct proto_buffer *buffer, uint32_t field, const char *text)
@@ -110,13 +112,14 @@ static int take_frames(void *context, size_t index, struct source_frame *frames,
         frames[count - 1].function = symbol;
     if (frames[0].function == NULL)
         return 0;
+    int result = put_address(job, index, frames, count);
     job->named[index] = true;
     if (frames[0].file != NULL)
         job->result->with_lines++;
     else
         job->result->with_names++;
     job->result->frames += count;
-    return put_address(job, index, frames, count);
+    return result;
 }
 
 static bool is_inside(const struct elf_image *image, uint64_t address)
@@ -200,10 +203,41 @@ static int take_file(struct job *job)
     job->symbols = NULL;
     free(addresses);
     free(job->named);
+    job->named = NULL;
     return result;
 }
 
-static int take_module(struct job *job, struct symbol_finder *finder)
+/* What the file that ended had to say until then is right, and stays. */
+static int take_ended(struct job *job)
+{
+    struct symbolized_module *result = job->result;
+    size_t known = result->with_lines + result->with_names;
+    for (int reason = 0; reason < SYMBOL_REASONS; reason++)
+        known += result->without[reason];
+    result->without[SYMBOL_SHRANK] += job->module->count - known;
+    free(job->named);
+    job->named = NULL;
+    job->symbols = NULL;
+    return flush(job);
+}
+
+static int take_guarded(void *context)
+{
+    struct job *job = context;
+    struct symbolized_module *result = job->result;
+    const struct trace_module *module = job->module;
+    int code = symbol_finder_find(job->finder, module->path, module->build_id,
+                                  module->build_id_length, &result->found);
+    if (code < 0)
+        return code;
+    if (result->found.path != NULL)
+        return take_file(job);
+    result->without[result->found.other_build != NULL ? SYMBOL_OTHER_BUILD : SYMBOL_NO_FILE] =
+        module->count;
+    return 0;
+}
+
+static int take_module(struct job *job)
 {
     struct symbolized_module *result = job->result;
     const struct trace_module *module = job->module;
@@ -218,22 +252,17 @@ static int take_module(struct job *job, struct symbol_finder *finder)
         result->without[SYMBOL_NO_BUILD_ID] = module->count;
         return 0;
     }
-    int code = symbol_finder_find(finder, module->path, module->build_id, module->build_id_length,
-                                  &result->found);
-    if (code < 0)
-        return code;
-    if (result->found.path != NULL)
-        return take_file(job);
-    result->without[result->found.other_build != NULL ? SYMBOL_OTHER_BUILD : SYMBOL_NO_FILE] =
-        module->count;
-    return 0;
+    /* Writing may fail with the same number: told apart by who wrote last. */
+    job->write_error = 0;
+    int code = mapped_guard_run(take_guarded, job);
+    return code == -EIO && job->write_error == 0 ? take_ended(job) : code;
 }
 
 int symbolize_addresses(const struct trace_addresses *addresses, struct symbol_finder *finder,
                         int fd, struct symbolize_report *report, symbolize_progress *progress,
                         void *context, struct error *error)
 {
-    struct job job = {.fd = fd};
+    struct job job = {.fd = fd, .finder = finder};
     int result = 0;
     *report = (struct symbolize_report){.modules =
                                             calloc(addresses->count + 1, sizeof(*report->modules))};
@@ -244,7 +273,7 @@ int symbolize_addresses(const struct trace_addresses *addresses, struct symbol_f
         job.result = &report->modules[report->count++];
         if (progress != NULL)
             progress(context, i, job.module);
-        result = take_module(&job, finder);
+        result = take_module(&job);
     }
     proto_buffer_free(&job.packet);
     proto_buffer_free(&job.entry);
@@ -267,6 +296,16 @@ void symbolize_report_clear(struct symbolize_report *report)
     *report = (struct symbolize_report){0};
 }
 
+const char *symbol_reason_name(enum symbol_reason reason)
+{
+    static const char *const names[SYMBOL_REASONS] = {
+        [SYMBOL_NO_BUILD_ID] = "no_build_id", [SYMBOL_NO_FILE] = "no_file",
+        [SYMBOL_OTHER_BUILD] = "other_build", [SYMBOL_NO_INFORMATION] = "no_symbol",
+        [SYMBOL_OUTSIDE] = "outside",         [SYMBOL_SHRANK] = "shrank",
+    };
+    return names[reason];
+}
+
 const char *symbol_reason_text(enum symbol_reason reason)
 {
     static const char *const texts[SYMBOL_REASONS] = {
@@ -275,6 +314,7 @@ const char *symbol_reason_text(enum symbol_reason reason)
         [SYMBOL_OTHER_BUILD] = "the file is another build",
         [SYMBOL_NO_INFORMATION] = "no symbol there",
         [SYMBOL_OUTSIDE] = "outside the code of the file",
+        [SYMBOL_SHRANK] = "the file became shorter while it was read",
     };
     return texts[reason];
 }
@@ -288,6 +328,7 @@ const char *symbol_reason_remedy(enum symbol_reason reason)
             "name the directory with the files of the build that ran in PERFETTO_BINARY_PATH",
         [SYMBOL_NO_INFORMATION] = "install its debug symbols, or build it with -g",
         [SYMBOL_OUTSIDE] = "the code was made or loaded by the program itself: no file names it",
+        [SYMBOL_SHRANK] = "do it again when it is whole",
     };
     return remedies[reason];
 }

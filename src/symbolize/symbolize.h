@@ -1,7 +1,8 @@
 /*
  * Names for all code addresses of a trace: finds each module's file, goes once
  * through it, and writes ModuleSymbols packets that may be appended to the
- * trace. What has no name is counted with its reason.
+ * trace. What has no name is counted with its reason. Files are mapped, under a
+ * guard (mapped_guard.h): one that is truncated meanwhile costs its own module.
  */
 #ifndef HEAPPROFD_SYMBOLIZE_SYMBOLIZE_H
 #define HEAPPROFD_SYMBOLIZE_SYMBOLIZE_H
@@ -16,6 +17,7 @@ enum symbol_reason {
     SYMBOL_OTHER_BUILD,    /* a file in its place, but of another build */
     SYMBOL_NO_INFORMATION, /* the file's symbols do not cover the address */
     SYMBOL_OUTSIDE,        /* the file has no code there */
+    SYMBOL_SHRANK,         /* the file became shorter while it was read */
     SYMBOL_REASONS,
 };
 
@@ -47,7 +49,8 @@ int symbolize_addresses(const struct trace_addresses *addresses, struct symbol_f
                         void *context, struct error *error);
 void symbolize_report_clear(struct symbolize_report *report);
 
-/* In words for people: why, and what to do about it. */
+/* For programs (JSON); in words for people: why, and what to do about it. */
+const char *symbol_reason_name(enum symbol_reason reason);
 const char *symbol_reason_text(enum symbol_reason reason);
 const char *symbol_reason_remedy(enum symbol_reason reason);
 

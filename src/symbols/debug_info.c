@@ -4,8 +4,7 @@
  * libdw gives names and call sites of the functions that hold addresses.
  *
  * The file is mapped, so that of gigabytes only what is looked at is read; one
- * that is truncated meanwhile ends in SIGBUS, which is the program's to turn
- * into words.
+ * that is truncated meanwhile ends in SIGBUS, which mapped_guard.h is for.
  */
 #include "symbols/debug_info.h"
 

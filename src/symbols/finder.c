@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "symbols/elf_image.h"
+#include "symbols/mapped_guard.h"
 #include "symbols/zip_archive.h"
 #include "util/array.h"
 
@@ -106,13 +107,28 @@ static int index_member(void *context, const char *path, const struct elf_image 
     return index_image(context, path, image);
 }
 
+struct indexing {
+    struct symbol_finder *finder;
+    const char *path;
+};
+
+static int index_members(void *context)
+{
+    struct indexing *indexing = context;
+    return each_member(indexing->path, index_member, indexing->finder);
+}
+
 static int index_file(struct symbol_finder *finder, const char *path)
 {
     struct elf_image image;
     int result = elf_image_read(path, &image);
     if (result == 0)
         return index_image(finder, path, &image);
-    return result == -ENOEXEC ? each_member(path, index_member, finder) : 0;
+    if (result != -ENOEXEC)
+        return 0;
+    struct indexing indexing = {finder, path};
+    result = mapped_guard_run(index_members, &indexing);
+    return result == -EIO ? 0 : result;
 }
 
 static int compare_entries(const FTSENT **a, const FTSENT **b)
