@@ -4,7 +4,9 @@
 #include <string.h>
 
 const struct conversion conversions[] = {
+    {"collapsed", convert_collapsed, "stacks for flamegraph.pl, inferno and others"},
     {"profile", convert_profile, "pprof files, one for each process, heap and dump"},
+    {"speedscope", convert_speedscope, "a file for Speedscope: every view, with files and lines"},
     {"symbolize", convert_symbolize, "functions, files and lines, to be appended to the trace"},
 };
 const size_t conversion_count = sizeof(conversions) / sizeof(conversions[0]);

@@ -19,7 +19,9 @@ extern const size_t conversion_count;
 /* NULL: there is none of this name. */
 const struct conversion *conversion_find(const char *name);
 
+int convert_collapsed(int argc, char **argv);
 int convert_profile(int argc, char **argv);
+int convert_speedscope(int argc, char **argv);
 int convert_symbolize(int argc, char **argv);
 
 #endif

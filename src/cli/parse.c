@@ -24,8 +24,8 @@ bool parse_number(const char *option, const char *text, uint64_t max, uint64_t *
     const char *rest = "";
     if (parse_whole(text, value, &rest) && *rest == '\0' && *value <= max)
         return true;
-    fprintf(stderr, "heap_profile: %s takes a whole number up to %llu, not '%s'\n", option,
-            (unsigned long long)max, text);
+    fprintf(stderr, "%s: %s takes a whole number up to %llu, not '%s'\n",
+            program_invocation_short_name, option, (unsigned long long)max, text);
     return false;
 }
 

@@ -1,0 +1,158 @@
+/*
+ * See collapsed.h. In a frame's name a semicolon becomes a colon, as all the collapsing scripts
+ * have it, and a character that ends a line or moves the cursor a space. Spaces stay: the number is
+ * what follows the last one. But flamegraph.pl takes two numbers at the end for a comparison, so a
+ * space before a number at a name's end becomes an underscore.
+ */
+#include "export/collapsed.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/proto_buffer.h"
+
+struct names {
+    const struct profile *profile;
+    struct proto_buffer text; /* made harmless, each with its length before it */
+    size_t *at;               /* by frame: where in text, and 1; 0: not yet made */
+};
+
+static bool is_blank(char c)
+{
+    return (unsigned char)c <= ' ' || c == 0x7f;
+}
+
+/* Where a number at the end of a name begins, behind its space; NULL: there is none. */
+static char *find_number_at_end(char *name, size_t length)
+{
+    char *end = name + length, *at = end;
+    while (at > name && ((at[-1] >= '0' && at[-1] <= '9') || at[-1] == '.'))
+        at--;
+    return at < end && at > name && at[-1] == ' ' ? at : NULL;
+}
+
+/* Appends a name; never an empty one. */
+static void put_name(struct proto_buffer *text, const char *name)
+{
+    size_t length = strlen(name);
+    char *to = (char *)proto_buffer_reserve(text, length + 1), *number;
+    if (to == NULL)
+        return;
+    for (size_t i = 0; i < length; i++)
+        to[i] = name[i] == ';' ? ':' : is_blank(name[i]) ? ' ' : name[i];
+    while (length > 0 && to[length - 1] == ' ')
+        length--;
+    if (length == 0)
+        to[length++] = '?';
+    if ((number = find_number_at_end(to, length)) != NULL)
+        number[-1] = '_';
+    text->length += length;
+}
+
+static bool make_name(struct names *names, uint32_t frame)
+{
+    char label[EXPORT_LABEL_BYTES];
+    size_t begin = names->text.length, length = 0;
+    proto_put_raw(&names->text, &length, sizeof(length));
+    put_name(&names->text,
+             export_frame_label(names->profile, &names->profile->frames[frame], label));
+    if (names->text.failed)
+        return false;
+    length = names->text.length - begin - sizeof(length);
+    memcpy(names->text.bytes + begin, &length, sizeof(length));
+    names->at[frame] = begin + 1;
+    return true;
+}
+
+/* --- a line --- */
+
+/* frames: innermost first. */
+static int write_line(struct names *names, const struct proto_buffer *prefix,
+                      const uint32_t *frames, size_t depth, uint64_t value, FILE *out)
+{
+    fwrite(prefix->bytes, 1, prefix->length, out);
+    while (depth-- > 0) {
+        uint32_t frame = frames[depth];
+        if (names->at[frame] == 0 && !make_name(names, frame))
+            return -ENOMEM;
+        const uint8_t *name = names->text.bytes + names->at[frame] - 1;
+        size_t length;
+        memcpy(&length, name, sizeof(length));
+        fwrite(name + sizeof(length), 1, length, out);
+        fputc(depth > 0 ? ';' : ' ', out);
+    }
+    fprintf(out, "%" PRIu64 "\n", value);
+    return 0;
+}
+
+/* --- a dump --- */
+
+static void put_prefix(struct proto_buffer *prefix, const char *name)
+{
+    put_name(prefix, name);
+    proto_put_raw(prefix, ";", 1);
+}
+
+/* The frames around those of the program. */
+static void make_prefix(const struct profile *profile, const struct export_dump *dumps,
+                        size_t dump_count, size_t which, struct proto_buffer *prefix)
+{
+    uint32_t own = dumps[which].heap->process;
+    bool has_other_process = false, has_other_heap = false;
+    for (size_t i = 0; i < dump_count; i++) {
+        has_other_process |= dumps[i].heap->process != own;
+        has_other_heap |= i != which && dumps[i].heap->process == own;
+    }
+    prefix->length = 0;
+    if (has_other_process) {
+        char name[EXPORT_LABEL_BYTES];
+        const struct profile_process *process = &profile->processes[own];
+        snprintf(name, sizeof(name), "%.200s (%d)", *process->name == '\0' ? "?" : process->name,
+                 process->pid);
+        put_prefix(prefix, name);
+    }
+    if (has_other_heap)
+        put_prefix(prefix, dumps[which].heap->name);
+}
+
+static int64_t write_dump(struct names *names, const struct profile_dump *dump,
+                          const struct proto_buffer *prefix, enum export_view view, uint32_t *room,
+                          FILE *out)
+{
+    struct export_rounding rounding = {0};
+    int64_t lines = 0;
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        const struct profile_sample *sample = &dump->samples[i];
+        uint64_t value = export_round(&rounding, export_view_value(sample, view));
+        if (value == 0)
+            continue;
+        size_t depth = export_take_stack(names->profile, sample->callsite, room);
+        if (write_line(names, prefix, room, depth, value, out) < 0)
+            return -ENOMEM;
+        lines++;
+    }
+    return lines;
+}
+
+int64_t collapsed_write(const struct profile *profile, const struct export_dump *dumps,
+                        size_t dump_count, enum export_view view, FILE *out)
+{
+    struct names names = {.profile = profile,
+                          .at = calloc(profile->frame_count + 1, sizeof(*names.at))};
+    struct proto_buffer prefix = {0};
+    uint32_t *room = malloc(export_deepest_stack(profile) * sizeof(*room));
+    int64_t lines = names.at == NULL || room == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < dump_count && lines >= 0; i++) {
+        make_prefix(profile, dumps, dump_count, i, &prefix);
+        int64_t more =
+            prefix.failed ? -ENOMEM : write_dump(&names, dumps[i].dump, &prefix, view, room, out);
+        lines = more < 0 ? more : lines + more;
+    }
+    free(room);
+    free(names.at);
+    proto_buffer_free(&names.text);
+    proto_buffer_free(&prefix);
+    return lines;
+}

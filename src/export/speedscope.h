@@ -1,0 +1,18 @@
+/*
+ * Speedscope's own file format (JSON): one profile for each view of each dump, all of them over one
+ * table of frames, with files and lines.
+ */
+#ifndef HEAPPROFD_EXPORT_SPEEDSCOPE_H
+#define HEAPPROFD_EXPORT_SPEEDSCOPE_H
+
+#include <stdio.h>
+
+#include "export/view.h"
+
+/* How many profiles, or -ENOMEM; what out does not take is seen by ferror(). A view that a dump has
+ * nothing in is left out, but for the first one, so that each dump is there. `name` is the file's.
+ */
+int64_t speedscope_write(const struct profile *profile, const struct export_dump *dumps,
+                         size_t dump_count, const char *name, FILE *out);
+
+#endif

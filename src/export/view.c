@@ -1,0 +1,77 @@
+/* See view.h. */
+#include "export/view.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "profile/rollup.h"
+
+const struct export_view_words export_view_words[EXPORT_VIEWS] = {
+    [EXPORT_SPACE] = {"space", "bytes live", true},
+    [EXPORT_OBJECTS] = {"objects", "allocations live", false},
+    [EXPORT_ALLOC_SPACE] = {"alloc_space", "bytes ever allocated", true},
+    [EXPORT_ALLOC_OBJECTS] = {"alloc_objects", "allocations ever made", false},
+    [EXPORT_MAX] = {"max", "bytes live when the heap was largest", true},
+};
+
+double export_view_value(const struct profile_sample *sample, enum export_view view)
+{
+    switch (view) {
+    case EXPORT_SPACE:
+        return rollup_live_bytes(&sample->figures);
+    case EXPORT_OBJECTS:
+        return rollup_live_count(&sample->figures);
+    case EXPORT_ALLOC_SPACE:
+        return sample->figures.allocated_bytes;
+    case EXPORT_ALLOC_OBJECTS:
+        return sample->figures.allocated_count;
+    default:
+        return sample->peak_bytes;
+    }
+}
+
+/* Beyond it a double is no whole number, and JavaScript's readers of them have none either. */
+#define SUM_MAX 0x1p53
+
+uint64_t export_round(struct export_rounding *rounding, double value)
+{
+    if (value > 0)
+        rounding->sum += value;
+    double rounded = floor(rounding->sum + 0.5);
+    uint64_t sum = rounded < SUM_MAX ? (uint64_t)rounded : (uint64_t)SUM_MAX;
+    uint64_t grown = sum - rounding->written;
+    rounding->written = sum;
+    return grown;
+}
+
+const char *export_frame_label(const struct profile *profile, const struct profile_frame *frame,
+                               char buffer[EXPORT_LABEL_BYTES])
+{
+    if (*frame->name != '\0')
+        return frame->name;
+    const char *path = frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].path;
+    const char *slash = strrchr(path, '/');
+    const char *module = slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+    snprintf(buffer, EXPORT_LABEL_BYTES, "0x%" PRIx64 " @ %s", frame->rel_pc,
+             *module == '\0' ? "?" : module);
+    return buffer;
+}
+
+size_t export_deepest_stack(const struct profile *profile)
+{
+    uint32_t most = 0;
+    for (size_t i = 0; i < profile->callsite_count; i++)
+        if (profile->callsites[i].depth > most)
+            most = profile->callsites[i].depth;
+    return (size_t)most + 1;
+}
+
+size_t export_take_stack(const struct profile *profile, uint32_t callsite, uint32_t *frames)
+{
+    size_t depth = 0;
+    for (; callsite != PROFILE_NONE; callsite = profile->callsites[callsite].parent)
+        frames[depth++] = profile->callsites[callsite].frame;
+    return depth;
+}
