@@ -1,10 +1,10 @@
 /* heap_profile: the verbs and their dispatch. */
-#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cmd.h"
 #include "cli/conversions.h"
+#include "cli/memory.h"
 #include "cli/suggest.h"
 
 static const struct verb {
@@ -47,21 +47,9 @@ static void print_help(FILE *out)
           out);
 }
 
-/*
- * Large buffers (symbol tables, traces) come one after the other in a process that ends soon.
- * Kept, their pages serve the next one; given back and fetched again, they cost a fifth of the
- * tool's time in page faults.
- */
-static void keep_freed_memory(void)
-{
-    mallopt(M_MMAP_THRESHOLD, 32 << 20);
-    mallopt(M_TRIM_THRESHOLD, 256 << 20);
-    mallopt(M_TOP_PAD, 1 << 20);
-}
-
 int main(int argc, char **argv)
 {
-    keep_freed_memory();
+    memory_keep_freed();
     if (argc < 2) {
         print_help(stderr);
         return 2;

@@ -121,7 +121,7 @@ static int write_one(const char *directory, const struct profile *profile,
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return error_set(error, -errno, "cannot write %s: %s", path, strerror(errno));
-    int result = pprof_write(profile, heap, dump, fd, error);
+    int result = pprof_write(profile, heap, dump, true, fd, error);
     if (close(fd) != 0 && result == 0)
         result = error_set(error, -errno, "cannot write %s: %s", path, strerror(errno));
     return result;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/conversions.h"
+#include "cli/memory.h"
 #include "cli/suggest.h"
 
 static void print_help(FILE *out)
@@ -23,6 +24,7 @@ static void print_help(FILE *out)
 
 int main(int argc, char **argv)
 {
+    memory_keep_freed();
     if (argc < 2) {
         print_help(stderr);
         return 2;

@@ -16,14 +16,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <zlib.h>
 
+#include "export/packed_file.h"
 #include "pprof_field_numbers.h"
 #include "profile.pb-c.h"
+#include "profile/id_map.h"
 #include "profile/rollup.h"
 #include "trace/intern.h"
 #include "trace/proto_buffer.h"
+#include "util/array.h"
 #include "wire/ring.h"
 
 typedef Perftools__Profiles__ValueType ValueType;
@@ -40,14 +41,25 @@ static const struct {
     [SPACE] = {"space", "bytes"},
 };
 
+/* What is made before it is written: little enough for the processor's cache. */
+#define OUT_BYTES (256u * 1024u)
+
 /* The file being made. Strings, functions and locations are written when they are first used. */
 struct pprof {
     const struct profile *profile;
     const struct profile_heap *heap;
-    struct proto_buffer out, entry, stack;
+    struct packed_file *file;
+    struct proto_buffer out, entry;
     struct proto_buffer strings; /* the table; fields of a message may come in any order */
-    struct intern_table string_ids, function_ids;
-    uint64_t *locations; /* by frame; 0: not yet written */
+    struct intern_table string_ids;
+    struct intern_table text_ids, function_ids; /* by pointers into the profile */
+    int64_t *texts;                             /* ids of strings, by text_ids */
+    size_t text_capacity;
+    struct {
+        int64_t thread, tid, type, context;
+    } keys;                /* of labels */
+    struct id_map threads; /* names, by tid */
+    uint64_t *locations;   /* by frame; 0: not yet written */
     uint64_t location_count;
     bool *mapping_used, *mapping_has_lines;
     double sums[COLUMNS];
@@ -68,6 +80,27 @@ static int64_t put_string(struct pprof *pprof, const char *text)
     return (int64_t)id - 1;
 }
 
+/* The same of a text of the profile, which has no other of the same content: by its address. */
+static int64_t put_text(struct pprof *pprof, const char *text)
+{
+    bool added;
+    uint64_t id = intern_bytes(&pprof->text_ids, &text, sizeof(text), &added);
+    if (id == 0 || (added && array_reserve(&pprof->texts, &pprof->text_capacity, id - 1, 1,
+                                           sizeof(*pprof->texts)) < 0)) {
+        pprof->failed = true;
+        return 0;
+    }
+    if (added)
+        pprof->texts[id - 1] = put_string(pprof, text);
+    return pprof->texts[id - 1];
+}
+
+static void write_out(struct pprof *pprof)
+{
+    packed_file_write(pprof->file, pprof->out.bytes, pprof->out.length);
+    pprof->out.length = 0;
+}
+
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -76,16 +109,37 @@ static const char *base_name(const char *path)
 
 /* --- functions, locations, mappings --- */
 
+/* All three are texts of the profile, whose addresses tell them apart. */
 static uint64_t put_function(struct pprof *pprof, const char *name, const char *system_name,
                              const char *file)
 {
-    Perftools__Profiles__Function function = PERFTOOLS__PROFILES__FUNCTION__INIT;
-    function.name = put_string(pprof, name);
-    function.system_name = put_string(pprof, system_name);
-    function.filename = put_string(pprof, file);
-    int64_t key[] = {function.name, function.system_name, function.filename};
+    const char *key[] = {name, system_name, file};
     bool added;
-    function.id = intern_bytes(&pprof->function_ids, key, sizeof(key), &added);
+    uint64_t id = intern_bytes(&pprof->function_ids, key, sizeof(key), &added);
+    pprof->failed |= id == 0;
+    if (!added)
+        return id;
+    Perftools__Profiles__Function function = PERFTOOLS__PROFILES__FUNCTION__INIT;
+    function.id = id;
+    function.name = put_text(pprof, name);
+    function.system_name = put_text(pprof, system_name);
+    function.filename = put_text(pprof, file);
+    proto_put_message(&pprof->out, PPROF_PROFILE_FUNCTION, &function.base);
+    return id;
+}
+
+/* Of a frame without a name: there is one of each. */
+static uint64_t put_nameless(struct pprof *pprof, const struct profile_frame *frame,
+                             const struct profile_mapping *mapping)
+{
+    Perftools__Profiles__Function function = PERFTOOLS__PROFILES__FUNCTION__INIT;
+    char name[256];
+    snprintf(name, sizeof(name), "0x%" PRIx64 " @ %s", frame->rel_pc,
+             mapping == NULL || *mapping->path == '\0' ? "?" : base_name(mapping->path));
+    function.name = put_string(pprof, name);
+    int64_t key = function.name;
+    bool added;
+    function.id = intern_bytes(&pprof->function_ids, &key, sizeof(key), &added);
     pprof->failed |= function.id == 0;
     if (added)
         proto_put_message(&pprof->out, PPROF_PROFILE_FUNCTION, &function.base);
@@ -113,15 +167,9 @@ static uint64_t put_location(struct pprof *pprof, uint32_t frame_index)
         pprof->mapping_used[frame->mapping] = true;
         pprof->mapping_has_lines[frame->mapping] |= *frame->source_file != '\0';
     }
-    if (*frame->name != '\0') {
-        line.function_id =
-            put_function(pprof, frame->name, frame->linkage_name, frame->source_file);
-    } else {
-        char name[256];
-        snprintf(name, sizeof(name), "0x%" PRIx64 " @ %s", frame->rel_pc,
-                 mapping == NULL || *mapping->path == '\0' ? "?" : base_name(mapping->path));
-        line.function_id = put_function(pprof, name, "", "");
-    }
+    line.function_id = *frame->name == '\0' ? put_nameless(pprof, frame, mapping)
+                                            : put_function(pprof, frame->name, frame->linkage_name,
+                                                           frame->source_file);
     line.line = frame->line;
     location.n_line = 1;
     location.line = &lines;
@@ -185,25 +233,57 @@ static void put_label(struct proto_buffer *entry, int64_t key, int64_t text, int
     proto_put_message(entry, PPROF_SAMPLE_LABEL, &label.base);
 }
 
-static void put_text_label(struct pprof *pprof, const char *key, const char *text)
+static void put_text_label(struct pprof *pprof, int64_t key, int64_t text)
 {
-    if (*text != '\0')
-        put_label(&pprof->entry, put_string(pprof, key), put_string(pprof, text), 0);
+    if (text != 0)
+        put_label(&pprof->entry, key, text, 0);
+}
+
+static int64_t thread_name(struct pprof *pprof, int32_t tid)
+{
+    uint32_t known = id_map_find(&pprof->threads, (uint32_t)tid);
+    if (known != ID_MAP_NONE)
+        return known;
+    int32_t pid = pprof->profile->processes[pprof->heap->process].pid;
+    int64_t name = put_string(pprof, profile_thread_name(pprof->profile, pid, tid));
+    pprof->failed |= id_map_set(&pprof->threads, (uint32_t)tid, (uint32_t)name) < 0;
+    return name;
 }
 
 static void put_part(struct pprof *pprof, const struct profile_part *part)
 {
-    int32_t pid = pprof->profile->processes[pprof->heap->process].pid;
-    put_text_label(pprof, "thread", profile_thread_name(pprof->profile, pid, part->tid));
-    put_label(&pprof->entry, put_string(pprof, "tid"), 0, part->tid);
-    put_text_label(pprof, "type", part->type);
-    put_text_label(pprof, "context", part->context);
+    put_text_label(pprof, pprof->keys.thread, thread_name(pprof, part->tid));
+    put_label(&pprof->entry, pprof->keys.tid, 0, part->tid);
+    put_text_label(pprof, pprof->keys.type, put_text(pprof, part->type));
+    put_text_label(pprof, pprof->keys.context, put_text(pprof, part->context));
+}
+
+/* A packed list of locations, its length before it, into entry. */
+static void put_stack(struct pprof *pprof, uint32_t callsite)
+{
+    const struct profile *profile = pprof->profile;
+    struct proto_buffer *entry = &pprof->entry;
+    /* A location's id has 32 bits. */
+    size_t depth = profile->callsites[callsite].depth + 1u, most = 5 * depth;
+    uint8_t length[PROTO_VARINT_BYTES_MAX];
+    uint8_t *begin = proto_buffer_reserve(entry, most + 2 * PROTO_VARINT_BYTES_MAX);
+    if (begin == NULL)
+        return;
+    size_t head = proto_encode_varint(begin, PPROF_SAMPLE_LOCATION_ID << 3 | 2);
+    /* The stack first, behind the longest that its length can be; then moved up to it. */
+    uint8_t *stack = begin + head + PROTO_VARINT_BYTES_MAX, *at = stack;
+    for (; callsite != PROFILE_NONE && depth-- > 0; callsite = profile->callsites[callsite].parent)
+        at += proto_encode_varint(at, put_location(pprof, profile->callsites[callsite].frame));
+    size_t stack_length = (size_t)(at - stack), length_length;
+    length_length = proto_encode_varint(length, stack_length);
+    memcpy(begin + head, length, length_length);
+    memmove(begin + head + length_length, stack, stack_length);
+    entry->length += head + length_length + stack_length;
 }
 
 static void put_sample(struct pprof *pprof, uint32_t callsite, const struct trace_figures *figures,
                        const struct profile_part *part)
 {
-    const struct profile *profile = pprof->profile;
     int64_t values[COLUMNS] = {
         round_column(pprof, ALLOC_OBJECTS, figures->allocated_count),
         round_column(pprof, ALLOC_SPACE, figures->allocated_bytes),
@@ -215,21 +295,23 @@ static void put_sample(struct pprof *pprof, uint32_t callsite, const struct trac
         any |= values[i];
     if (any == 0)
         return;
-    pprof->entry.length = pprof->stack.length = 0;
-    for (; callsite != PROFILE_NONE; callsite = profile->callsites[callsite].parent)
-        proto_put_varint(&pprof->stack, put_location(pprof, profile->callsites[callsite].frame));
-    proto_put_bytes(&pprof->entry, PPROF_SAMPLE_LOCATION_ID, pprof->stack.bytes,
-                    pprof->stack.length);
+    pprof->entry.length = 0;
+    put_stack(pprof, callsite);
     for (int i = 0; i < COLUMNS; i++)
         proto_put_uint(&pprof->entry, PPROF_SAMPLE_VALUE, (uint64_t)values[i]);
     if (part != NULL)
         put_part(pprof, part);
     proto_put_bytes(&pprof->out, PPROF_PROFILE_SAMPLE, pprof->entry.bytes, pprof->entry.length);
-    pprof->failed |= pprof->entry.failed || pprof->stack.failed;
+    if (pprof->out.length > OUT_BYTES)
+        write_out(pprof);
 }
 
 static void put_samples(struct pprof *pprof, const struct profile_dump *dump)
 {
+    pprof->keys.thread = put_string(pprof, "thread");
+    pprof->keys.tid = put_string(pprof, "tid");
+    pprof->keys.type = put_string(pprof, "type");
+    pprof->keys.context = put_string(pprof, "context");
     for (size_t i = 0; i < dump->sample_count; i++) {
         const struct profile_sample *sample = &dump->samples[i];
         if (sample->part_count == 0)
@@ -322,62 +404,42 @@ static void put_head(struct pprof *pprof, const struct profile_dump *dump)
 
 /* --- the file --- */
 
-/* The fastest level: a sixth larger than the usual one in a third of the time, which whoever
- * waits for the profile of a short run notices. */
-#define GZIP_MODE "wb1"
-
-static int write_gzipped(const struct proto_buffer *parts, size_t count, int fd)
+static void put_file(struct pprof *pprof, const struct profile_dump *dump)
 {
-    int copy = dup(fd);
-    gzFile file = copy < 0 ? NULL : gzdopen(copy, GZIP_MODE);
-    if (file == NULL) {
-        int code = errno == 0 ? -ENOMEM : -errno;
-        if (copy >= 0)
-            close(copy);
-        return code;
-    }
-    int code = 0;
-    for (size_t i = 0; i < count && code == 0; i++) {
-        for (size_t at = 0; at < parts[i].length && code == 0;) {
-            size_t length = parts[i].length - at;
-            if (length > (1u << 30))
-                length = 1u << 30;
-            if (gzwrite(file, parts[i].bytes + at, (unsigned)length) <= 0)
-                code = errno == 0 ? -EIO : -errno;
-            at += length;
-        }
-    }
-    errno = 0;
-    if (gzclose(file) != Z_OK && code == 0)
-        code = errno == 0 ? -EIO : -errno;
-    return code;
+    put_head(pprof, dump);
+    put_samples(pprof, dump);
+    put_mappings(pprof);
+    write_out(pprof);
+    packed_file_write(pprof->file, pprof->strings.bytes, pprof->strings.length);
+    pprof->failed |= pprof->out.failed || pprof->entry.failed || pprof->strings.failed;
 }
 
 int pprof_write(const struct profile *profile, const struct profile_heap *heap,
-                const struct profile_dump *dump, int fd, struct error *error)
+                const struct profile_dump *dump, bool gzip, int fd, struct error *error)
 {
-    struct pprof pprof = {.profile = profile, .heap = heap};
-    int code = -ENOMEM;
+    struct packed_file file;
+    struct pprof pprof = {.profile = profile, .heap = heap, .file = &file};
     pprof.locations = calloc(profile->frame_count + 1, sizeof(*pprof.locations));
     pprof.mapping_used = calloc(profile->mapping_count + 1, sizeof(*pprof.mapping_used));
     pprof.mapping_has_lines = calloc(profile->mapping_count + 1, sizeof(*pprof.mapping_has_lines));
-    if (pprof.locations != NULL && pprof.mapping_used != NULL && pprof.mapping_has_lines != NULL) {
-        put_head(&pprof, dump);
-        put_samples(&pprof, dump);
-        put_mappings(&pprof);
-        if (!pprof.failed && !pprof.out.failed && !pprof.strings.failed) {
-            struct proto_buffer parts[] = {pprof.out, pprof.strings};
-            code = write_gzipped(parts, 2, fd);
-        }
-    }
+    packed_file_open(&file, fd, gzip);
+    if (pprof.locations != NULL && pprof.mapping_used != NULL && pprof.mapping_has_lines != NULL)
+        put_file(&pprof, dump);
+    else
+        pprof.failed = true;
+    int code = packed_file_close(&file);
+    if (code == 0 && pprof.failed)
+        code = -ENOMEM;
     if (code < 0)
         error_set(error, code, "cannot write the pprof file: %s", strerror(-code));
     proto_buffer_free(&pprof.out);
     proto_buffer_free(&pprof.entry);
-    proto_buffer_free(&pprof.stack);
     proto_buffer_free(&pprof.strings);
     intern_free(&pprof.string_ids);
+    intern_free(&pprof.text_ids);
     intern_free(&pprof.function_ids);
+    id_map_free(&pprof.threads);
+    free(pprof.texts);
     free(pprof.locations);
     free(pprof.mapping_used);
     free(pprof.mapping_has_lines);

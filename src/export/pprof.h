@@ -1,5 +1,5 @@
 /*
- * pprof's profile.proto, gzipped: one file a (process, heap, dump), with all up to that dump.
+ * pprof's profile.proto: one file a (process, heap, dump), with all up to that dump.
  */
 #ifndef HEAPPROFD_EXPORT_PPROF_H
 #define HEAPPROFD_EXPORT_PPROF_H
@@ -8,7 +8,7 @@
 
 /* Writes one dump to fd. 0 or a negative errno. */
 int pprof_write(const struct profile *profile, const struct profile_heap *heap,
-                const struct profile_dump *dump, int fd, struct error *error);
+                const struct profile_dump *dump, bool gzip, int fd, struct error *error);
 
 /* A file name that a person can tell from its siblings, such as
  * "jq.4711.libc.malloc.final.pb.gz"; into buffer. */

@@ -123,7 +123,7 @@ struct builder_sequence {
     uint32_t *frames_resolved; /* by frame item */
     size_t frames_resolved_capacity;
     struct sequence_callstack {
-        size_t first_byte; /* in stack_bytes: ids of frames */
+        size_t first_byte; /* of the message, in stack_bytes */
         uint32_t byte_count;
         uint32_t resolved;
     } * callstack_items;
@@ -133,15 +133,15 @@ struct builder_sequence {
         uint32_t resolved; /* string index + 1 */
     } * context_items;
     uint64_t *ids;        /* path components and names of the above */
-    uint8_t *stack_bytes; /* frames of callstacks, as varints */
+    uint8_t *stack_bytes; /* callstacks as they stand in the trace, less their ids */
     size_t stack_byte_count, stack_byte_capacity;
     /* The callstack resolved last, from the outermost frame in: successive ones share most of
      * it. */
     struct sequence_step {
-        uint64_t frame;
         uint32_t callsite;
+        uint32_t end; /* bytes of the stack up to here */
     } * last;
-    size_t last_count, last_capacity;
+    size_t last_first_byte, last_count, last_capacity;
     size_t mapping_count, mapping_capacity, frame_count, frame_capacity;
     size_t callstack_count, callstack_capacity, id_count, id_capacity;
     size_t context_count, context_capacity;
@@ -152,17 +152,15 @@ struct builder_sequence {
         uint64_t timestamp_ns;
         uint64_t boottime_ns;
         struct trace_heap_dump status;
-        size_t capacity, part_capacity;
-        struct pending_sample {
-            uint64_t callstack;
-            struct profile_sample sample;
-        } * samples;
-        size_t sample_count;
-        struct pending_part {
-            uint64_t type, context; /* ids */
-            struct profile_part part;
-        } * parts;
-        size_t part_count;
+        /* Samples as they will stand in the dump, but for their callsites and names: */
+        struct profile_sample *samples;
+        uint64_t *callstacks; /* ids, by sample */
+        struct profile_part *parts;
+        struct pending_tag {
+            uint64_t type, context;
+        } * tags; /* ids, by part */
+        size_t sample_count, sample_capacity, callstack_capacity;
+        size_t part_count, part_capacity, tag_capacity;
     } * pending;
     size_t pending_count, pending_capacity;
     bool index_known;
@@ -171,6 +169,7 @@ struct builder_sequence {
 };
 
 struct builder_sequence *builder_sequence(struct builder *builder, uint32_t id);
+void pending_free(struct pending_dump *pending);
 void sequence_clear_interned(struct builder_sequence *sequence);
 void sequence_free(struct builder_sequence *sequence);
 

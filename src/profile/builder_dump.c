@@ -28,16 +28,11 @@ static void append_part(struct profile_dump *dump, const struct profile_part *pa
     dump->samples[dump->sample_count - 1].part_count++;
 }
 
-static void append_pending(struct builder *builder, struct builder_sequence *sequence,
-                           struct profile_dump *dump, const struct pending_dump *pending,
+static void append_pending(struct profile_dump *dump, const struct pending_dump *pending,
                            const struct profile_sample *sample)
 {
     for (uint32_t i = 0; i < sample->part_count; i++) {
-        const struct pending_part *from = &pending->parts[sample->part_first + i];
-        struct profile_part part = from->part;
-        part.type = builder_resolve_type(builder, sequence, from->type);
-        part.context = builder_resolve_context(builder, sequence, from->context);
-        append_part(dump, &part);
+        append_part(dump, &pending->parts[sample->part_first + i]);
     }
 }
 
@@ -87,57 +82,81 @@ static int scratch_reserve(struct builder *builder)
     return 0;
 }
 
-/* Names each pending sample's callsite; callstacks that differ only in ids are one callsite,
- * and are chained so that they are summed: next[i] follows i, `first` begins a chain. */
+/* Names each pending sample's callsite and its parts' types and contexts. Callstacks that differ
+ * only in ids are one callsite, and are chained so that they are summed: next[i] follows i, `first`
+ * begins a chain. Whether there is any such chain, or a negative errno. */
 static int resolve_samples(struct builder *builder, struct builder_sequence *sequence,
                            struct pending_dump *pending, uint32_t *next, bool *first)
 {
+    bool chained = false;
     for (size_t i = 0; i < pending->sample_count; i++) {
-        struct pending_sample *sample = &pending->samples[i];
-        sample->sample.callsite = builder_resolve(builder, sequence, sample->callstack);
-        if (builder->error < 0 || scratch_reserve(builder) < 0)
+        pending->samples[i].callsite = builder_resolve(builder, sequence, pending->callstacks[i]);
+        if (builder->error < 0)
             return builder->error;
     }
+    for (size_t i = 0; i < pending->part_count; i++) {
+        struct profile_part *part = &pending->parts[i];
+        part->type = builder_resolve_type(builder, sequence, pending->tags[i].type);
+        part->context = builder_resolve_context(builder, sequence, pending->tags[i].context);
+    }
+    if (scratch_reserve(builder) < 0)
+        return builder->error;
     for (size_t i = pending->sample_count; i-- > 0;) {
-        uint32_t *head = &builder->sample_of_callsite[pending->samples[i].sample.callsite];
+        uint32_t *head = &builder->sample_of_callsite[pending->samples[i].callsite];
         if (*head != 0)
             first[*head - 1] = false;
+        chained |= *head != 0;
         next[i] = *head;
         first[i] = true;
         *head = (uint32_t)i + 1;
     }
-    return 0;
+    return builder->error < 0 ? builder->error : chained;
 }
 
 /* The samples of one callsite, as one. */
-static void sum_chain(struct builder *builder, struct builder_sequence *sequence,
-                      const struct pending_dump *pending, const uint32_t *next, size_t first,
+static void sum_chain(const struct pending_dump *pending, const uint32_t *next, size_t first,
                       struct profile_dump *dump)
 {
-    append_sample(dump, &pending->samples[first].sample);
+    append_sample(dump, &pending->samples[first]);
     struct profile_sample *sum = &dump->samples[dump->sample_count - 1];
-    append_pending(builder, sequence, dump, pending, &pending->samples[first].sample);
+    append_pending(dump, pending, &pending->samples[first]);
     for (uint32_t at = next[first]; at != 0; at = next[at - 1]) {
-        const struct profile_sample *more = &pending->samples[at - 1].sample;
+        const struct profile_sample *more = &pending->samples[at - 1];
         rollup_figures_add(&sum->figures, &more->figures);
         sum->peak_bytes += more->peak_bytes;
         sum->peak_count += more->peak_count;
         sum->peak_bytes_variance += more->peak_bytes_variance;
         sum->peak_count_variance += more->peak_count_variance;
         sum->tagged |= more->tagged;
-        append_pending(builder, sequence, dump, pending, more);
+        append_pending(dump, pending, more);
     }
     if (next[first] != 0)
         merge_parts(dump, sum);
 }
 
-static void fill_dump(struct builder *builder, struct builder_sequence *sequence,
-                      const struct pending_dump *pending, const struct profile_dump *before,
-                      const uint32_t *next, const bool *first, struct profile_dump *dump)
+/* How many samples of the dump before the pending one does not name. */
+static size_t count_unnamed(const struct builder *builder, const struct profile_dump *before)
 {
+    size_t count = 0;
+    for (size_t i = 0; before != NULL && i < before->sample_count; i++)
+        count += builder->sample_of_callsite[before->samples[i].callsite] == 0;
+    return count;
+}
+
+/* Sums up chains, and carries over what is not named. 0 or -ENOMEM. */
+static int fill_dump(struct builder *builder, const struct pending_dump *pending,
+                     const struct profile_dump *before, const uint32_t *next, const bool *first,
+                     struct profile_dump *dump)
+{
+    size_t samples = pending->sample_count + (before == NULL ? 0 : before->sample_count);
+    size_t parts = pending->part_count + (before == NULL ? 0 : before->part_count);
+    dump->samples = calloc(samples + 1, sizeof(*dump->samples));
+    dump->parts = calloc(parts + 1, sizeof(*dump->parts));
+    if (dump->samples == NULL || dump->parts == NULL)
+        return -ENOMEM;
     for (size_t i = 0; i < pending->sample_count; i++) {
         if (first[i])
-            sum_chain(builder, sequence, pending, next, i, dump);
+            sum_chain(pending, next, i, dump);
     }
     for (size_t i = 0; before != NULL && i < before->sample_count; i++) {
         if (builder->sample_of_callsite[before->samples[i].callsite] != 0)
@@ -147,20 +166,24 @@ static void fill_dump(struct builder *builder, struct builder_sequence *sequence
             append_part(dump, &before->parts[before->samples[i].part_first + j]);
         builder->carried_samples++;
     }
-    for (size_t i = 0; i < pending->sample_count; i++)
-        builder->sample_of_callsite[pending->samples[i].sample.callsite] = 0;
-    for (size_t i = 0; i < dump->sample_count; i++)
-        rollup_figures_add(&dump->total, &dump->samples[i].figures);
+    return 0;
+}
+
+/* The usual case: nothing to sum up or to carry over, so the samples are the dump's as they are. */
+static void move_dump(struct pending_dump *pending, struct profile_dump *dump)
+{
+    dump->samples = pending->samples;
+    dump->sample_count = pending->sample_count;
+    dump->parts = pending->parts;
+    dump->part_count = pending->part_count;
+    pending->samples = NULL;
+    pending->parts = NULL;
+    pending->sample_count = pending->part_count = 0;
 }
 
 static int make_dump(struct builder *builder, struct builder_sequence *sequence,
                      struct pending_dump *pending)
 {
-    struct profile_heap *heap = &builder->profile->heaps[pending->heap];
-    const struct profile_dump *before = NULL;
-    if (heap->dump_count > 0 && !pending->status.dump_at_max &&
-        builder->carried_samples < CARRIED_SAMPLES_MAX)
-        before = &heap->dumps[heap->dump_count - 1];
     struct profile_dump dump = {
         .boottime_ns = pending->boottime_ns,
         .final = pending->status.final,
@@ -168,36 +191,48 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
         .exact_bytes = pending->status.exact_bytes,
         .exact_calls = pending->status.exact_calls,
     };
-    size_t samples = pending->sample_count + (before == NULL ? 0 : before->sample_count);
-    size_t parts = pending->part_count + (before == NULL ? 0 : before->part_count);
     uint32_t *next = calloc(pending->sample_count + 1, sizeof(*next));
     bool *first = calloc(pending->sample_count + 1, sizeof(*first));
-    dump.samples = calloc(samples + 1, sizeof(*dump.samples));
-    dump.parts = calloc(parts + 1, sizeof(*dump.parts));
-    int code = -ENOMEM;
-    if (next == NULL || first == NULL || dump.samples == NULL || dump.parts == NULL ||
-        array_reserve(&heap->dumps, &builder->dump_capacities[pending->heap], heap->dump_count, 1,
-                      sizeof(dump)) < 0)
+    int chained = next == NULL || first == NULL
+                      ? -ENOMEM
+                      : resolve_samples(builder, sequence, pending, next, first);
+    struct profile_heap *heap = &builder->profile->heaps[pending->heap];
+    if (chained < 0 || array_reserve(&heap->dumps, &builder->dump_capacities[pending->heap],
+                                     heap->dump_count, 1, sizeof(dump)) < 0) {
         builder_fail(builder);
-    else
-        code = resolve_samples(builder, sequence, pending, next, first);
-    if (code == 0 && scratch_reserve(builder) == 0) {
-        if (before != NULL)
-            before = &heap->dumps[heap->dump_count - 1];
-        fill_dump(builder, sequence, pending, before, next, first, &dump);
-        heap->dumps[heap->dump_count++] = dump;
-        heap->status = pending->status;
-        heap->interval_bytes = pending->status.interval_bytes;
-        heap->first_interval_bytes = pending->status.first_interval_bytes != 0
-                                         ? pending->status.first_interval_bytes
-                                         : pending->status.interval_bytes;
-    } else {
-        free(dump.samples);
-        free(dump.parts);
+        goto out;
     }
+    const struct profile_dump *before = NULL;
+    if (heap->dump_count > 0 && !pending->status.dump_at_max &&
+        builder->carried_samples < CARRIED_SAMPLES_MAX)
+        before = &heap->dumps[heap->dump_count - 1];
+    bool plain = !chained && count_unnamed(builder, before) == 0;
+    if (!plain && fill_dump(builder, pending, before, next, first, &dump) < 0)
+        builder_fail(builder);
+    for (size_t i = 0; i < pending->sample_count; i++)
+        builder->sample_of_callsite[pending->samples[i].callsite] = 0;
+    if (plain)
+        move_dump(pending, &dump);
+    for (size_t i = 0; i < dump.sample_count; i++)
+        rollup_figures_add(&dump.total, &dump.samples[i].figures);
+    heap->dumps[heap->dump_count++] = dump;
+    heap->status = pending->status;
+    heap->interval_bytes = pending->status.interval_bytes;
+    heap->first_interval_bytes = pending->status.first_interval_bytes != 0
+                                     ? pending->status.first_interval_bytes
+                                     : pending->status.interval_bytes;
+out:
     free(next);
     free(first);
     return builder->error;
+}
+
+void pending_free(struct pending_dump *pending)
+{
+    free(pending->samples);
+    free(pending->callstacks);
+    free(pending->parts);
+    free(pending->tags);
 }
 
 void builder_commit(struct builder *builder, struct builder_sequence *sequence)
@@ -206,8 +241,7 @@ void builder_commit(struct builder *builder, struct builder_sequence *sequence)
         struct pending_dump *pending = &sequence->pending[i];
         if (builder->error == 0)
             make_dump(builder, sequence, pending);
-        free(pending->samples);
-        free(pending->parts);
+        pending_free(pending);
     }
     sequence->pending_count = 0;
     sequence->gap = false;

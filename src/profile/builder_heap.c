@@ -93,10 +93,9 @@ static void estimate_figures(struct trace_figures *figures, uint64_t interval)
 
 /* --- taking samples --- */
 
-static int take_part_field(struct pending_part *pending, const struct proto_field *field,
-                           bool *has_figures)
+static int take_part_field(struct profile_part *part, struct pending_tag *tag,
+                           const struct proto_field *field, bool *has_figures)
 {
-    struct profile_part *part = &pending->part;
     switch (field->number) {
     case PB_HEAP_THREAD_FIGURES_TID:
         part->tid = (int32_t)field->value;
@@ -105,10 +104,10 @@ static int take_part_field(struct pending_part *pending, const struct proto_fiel
         *has_figures = true;
         return take_figures(&part->figures, field->span);
     case PB_HEAP_THREAD_FIGURES_TYPE_ID:
-        pending->type = field->value;
+        tag->type = field->value;
         break;
     case PB_HEAP_THREAD_FIGURES_CONTEXT_ID:
-        pending->context = field->value;
+        tag->context = field->value;
         break;
     case PB_HEAP_THREAD_FIGURES_PEAK_BYTES:
         part->peak_bytes = proto_double(field);
@@ -130,55 +129,63 @@ static int take_part_field(struct pending_part *pending, const struct proto_fiel
 static int take_part(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
                      struct profile_sample *sample, bool *has_figures)
 {
-    struct pending_part pending = {0};
+    struct profile_part part = {0};
+    struct pending_tag tag = {0};
     struct proto_field field;
     int status;
     *has_figures = false;
     while ((status = proto_next(&entry, &field)) > 0) {
-        if (take_part_field(&pending, &field, has_figures) < 0)
+        if (take_part_field(&part, &tag, &field, has_figures) < 0)
             return -EBADMSG;
     }
     if (status < 0)
         return -EBADMSG;
-    if (array_reserve(&dump->parts, &dump->part_capacity, dump->part_count, 1, sizeof(pending)) < 0)
+    if (array_reserve(&dump->parts, &dump->part_capacity, dump->part_count, 1, sizeof(part)) < 0 ||
+        array_reserve(&dump->tags, &dump->tag_capacity, dump->part_count, 1, sizeof(tag)) < 0)
         return builder_fail(builder);
-    dump->parts[dump->part_count++] = pending;
+    dump->tags[dump->part_count] = tag;
+    dump->parts[dump->part_count++] = part;
     sample->part_count++;
-    sample->tagged |= pending.type != 0 || pending.context != 0;
+    sample->tagged |= tag.type != 0 || tag.context != 0;
     return 0;
 }
 
-static int put_sample(struct builder *builder, struct pending_dump *dump,
-                      const struct pending_sample *pending)
+static int put_sample(struct builder *builder, struct pending_dump *dump, uint64_t callstack,
+                      const struct profile_sample *sample)
 {
-    if (array_reserve(&dump->samples, &dump->capacity, dump->sample_count, 1, sizeof(*pending)) < 0)
+    if (array_reserve(&dump->samples, &dump->sample_capacity, dump->sample_count, 1,
+                      sizeof(*sample)) < 0 ||
+        array_reserve(&dump->callstacks, &dump->callstack_capacity, dump->sample_count, 1,
+                      sizeof(callstack)) < 0)
         return builder_fail(builder);
-    dump->samples[dump->sample_count++] = *pending;
+    dump->callstacks[dump->sample_count] = callstack;
+    dump->samples[dump->sample_count++] = *sample;
     return 0;
 }
 
 /* Parts that their sample had no room for: a sample of nothing but them. */
 static int take_more(struct builder *builder, struct pending_dump *dump, struct proto_span entry)
 {
-    struct pending_sample pending = {.sample.part_first = (uint32_t)dump->part_count};
+    struct profile_sample sample = {.part_first = (uint32_t)dump->part_count};
     struct proto_field field;
+    uint64_t callstack = 0;
     bool has_figures;
     int status, code = 0;
     while (code == 0 && (status = proto_next(&entry, &field)) != 0) {
         if (status < 0)
             return -EBADMSG;
         if (field.number == PB_HEAP_MORE_FIGURES_CALLSTACK_ID)
-            pending.callstack = field.value;
+            callstack = field.value;
         else if (field.number == PB_HEAP_MORE_FIGURES_THREADS)
-            code = take_part(builder, dump, field.span, &pending.sample, &has_figures);
+            code = take_part(builder, dump, field.span, &sample, &has_figures);
     }
-    return code < 0 ? code : put_sample(builder, dump, &pending);
+    return code < 0 ? code : put_sample(builder, dump, callstack, &sample);
 }
 
 /* One part without figures of its own is all of the sample. */
 static void take_whole(struct pending_dump *dump, const struct profile_sample *sample)
 {
-    struct profile_part *part = &dump->parts[sample->part_first].part;
+    struct profile_part *part = &dump->parts[sample->part_first];
     part->figures = sample->figures;
     part->peak_bytes = sample->peak_bytes;
     part->peak_count = sample->peak_count;
@@ -188,8 +195,8 @@ static void take_whole(struct pending_dump *dump, const struct profile_sample *s
 
 static int take_sample(struct builder *builder, struct pending_dump *dump, struct proto_span entry)
 {
-    struct pending_sample pending = {.sample.part_first = (uint32_t)dump->part_count};
-    struct profile_sample *sample = &pending.sample;
+    struct profile_sample sum = {.part_first = (uint32_t)dump->part_count}, *sample = &sum;
+    uint64_t callstack = 0;
     struct proto_span estimate = {0};
     struct proto_field field;
     uint64_t max = 0, max_count = 0;
@@ -200,7 +207,7 @@ static int take_sample(struct builder *builder, struct pending_dump *dump, struc
             return -EBADMSG;
         switch (field.number) {
         case PB_PROFILE_PACKET_HEAP_SAMPLE_CALLSTACK_ID:
-            pending.callstack = field.value;
+            callstack = field.value;
             break;
         case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_ALLOCATED:
             sample->figures.allocated_bytes = (double)field.value;
@@ -260,7 +267,7 @@ static int take_sample(struct builder *builder, struct pending_dump *dump, struc
         return -EBADMSG;
     if (sample->part_count == 1 && !part_has_figures)
         take_whole(dump, sample);
-    return put_sample(builder, dump, &pending);
+    return put_sample(builder, dump, callstack, sample);
 }
 
 /* --- heads --- */

@@ -3,7 +3,6 @@
 
 #include "pb_field_numbers.h"
 #include "profile/builder.h"
-#include "trace/proto_buffer.h"
 #include "util/array.h"
 
 #define PATH_BYTES_MAX 8192u
@@ -34,10 +33,8 @@ void sequence_clear_interned(struct builder_sequence *sequence)
 void sequence_free(struct builder_sequence *sequence)
 {
     sequence_clear_interned(sequence);
-    for (size_t i = 0; i < sequence->pending_count; i++) {
-        free(sequence->pending[i].samples);
-        free(sequence->pending[i].parts);
-    }
+    for (size_t i = 0; i < sequence->pending_count; i++)
+        pending_free(&sequence->pending[i]);
     free(sequence->pending);
     free(sequence->mapping_items);
     free(sequence->frame_items);
@@ -211,53 +208,33 @@ static int intern_frame(struct builder *builder, struct builder_sequence *sequen
     return 0;
 }
 
-/* The same of a callstack's frames: kept as they stand in the trace, for most stacks of a trace
- * are many times longer when they are spread out. */
-static int put_frames(struct builder *builder, struct builder_sequence *sequence,
-                      const struct proto_field *field)
-{
-    uint8_t number[PROTO_VARINT_BYTES_MAX];
-    struct proto_span span = field->span;
-    uint64_t id;
-    if (field->type == PROTO_VARINT)
-        span = (struct proto_span){number, number + proto_encode_varint(number, field->value)};
-    size_t length = proto_length(span);
-    if (array_reserve(&sequence->stack_bytes, &sequence->stack_byte_capacity,
-                      sequence->stack_byte_count, length, 1) < 0)
-        return builder_fail(builder);
-    if (length > 0)
-        memcpy(sequence->stack_bytes + sequence->stack_byte_count, span.at, length);
-    while (span.at < span.end) {
-        if (!proto_read_varint(&span, &id))
-            return -EBADMSG;
-    }
-    sequence->stack_byte_count += length;
-    return 0;
-}
-
+/* Kept as it stands in the trace, less its id: the frames of all stacks are most of a trace, and
+ * several times longer when they are spread out. They are looked at when the stack is used. */
 static int intern_callstack(struct builder *builder, struct builder_sequence *sequence,
                             struct proto_span entry)
 {
-    struct sequence_callstack item = {.first_byte = sequence->stack_byte_count,
-                                      .resolved = PROFILE_NONE};
+    struct proto_span rest = entry;
     struct proto_field field;
-    uint64_t iid = 0;
-    int status, code = 0;
-    while ((status = proto_next(&entry, &field)) > 0 && code == 0) {
-        if (field.number == PB_CALLSTACK_IID)
-            iid = field.value;
-        else if (field.number == PB_CALLSTACK_FRAME_IDS)
-            code = put_frames(builder, sequence, &field);
-    }
-    if (status < 0 || code < 0)
-        return code < 0 ? code : -EBADMSG;
-    if (sequence->stack_byte_count - item.first_byte > UINT32_MAX)
+    int status = proto_next(&rest, &field);
+    if (status > 0 && field.number == PB_CALLSTACK_IID)
+        entry = rest; /* it comes first */
+    while (status > 0 && field.number != PB_CALLSTACK_IID)
+        status = proto_next(&rest, &field);
+    if (status < 0)
         return -EBADMSG;
-    item.byte_count = (uint32_t)(sequence->stack_byte_count - item.first_byte);
-    if (array_reserve(&sequence->callstack_items, &sequence->callstack_capacity,
+    struct sequence_callstack item = {.first_byte = sequence->stack_byte_count,
+                                      .byte_count = (uint32_t)proto_length(entry),
+                                      .resolved = PROFILE_NONE};
+    if (array_reserve(&sequence->stack_bytes, &sequence->stack_byte_capacity, item.first_byte,
+                      item.byte_count, 1) < 0 ||
+        array_reserve(&sequence->callstack_items, &sequence->callstack_capacity,
                       sequence->callstack_count, 1, sizeof(item)) < 0 ||
-        id_map_set(&sequence->callstacks, iid, (uint32_t)sequence->callstack_count) < 0)
+        id_map_set(&sequence->callstacks, status > 0 ? field.value : 0,
+                   (uint32_t)sequence->callstack_count) < 0)
         return builder_fail(builder);
+    if (item.byte_count > 0)
+        memcpy(sequence->stack_bytes + item.first_byte, entry.at, item.byte_count);
+    sequence->stack_byte_count += item.byte_count;
     sequence->callstack_items[sequence->callstack_count++] = item;
     return 0;
 }
@@ -419,49 +396,118 @@ static uint32_t resolve_frame(struct builder *builder, struct builder_sequence *
     return sequence->frames_resolved[index];
 }
 
-/* The callsite of a stack's outermost frames; steps that it shares with the last stack are not gone
- * again. PROFILE_NONE after an error. */
+/* How many of the first `limit` bytes are the same. */
+static size_t common_prefix(const uint8_t *one, const uint8_t *other, size_t limit)
+{
+    uint64_t left, right;
+    size_t at = 0;
+    for (; limit - at >= sizeof(left); at += sizeof(left)) {
+        memcpy(&left, one + at, sizeof(left));
+        memcpy(&right, other + at, sizeof(right));
+        if (left != right)
+            break;
+    }
+    while (at < limit && one[at] == other[at])
+        at++;
+    return at;
+}
+
+/* A stack on its way to its callsite. */
+struct stack_walk {
+    struct proto_span rest;   /* of the message */
+    struct proto_span packed; /* of a list in it */
+    size_t depth;
+    uint32_t callsite;
+    bool has_lists;
+};
+
+/* 1: *id is the next frame further in; 0: there is none; -EBADMSG. */
+static int next_frame(struct stack_walk *walk, uint64_t *id)
+{
+    struct proto_field field;
+    int status = 1;
+    while (walk->packed.at == walk->packed.end && (status = proto_next(&walk->rest, &field)) > 0) {
+        if (field.number != PB_CALLSTACK_FRAME_IDS)
+            continue;
+        *id = field.value;
+        if (field.type == PROTO_VARINT)
+            return 1;
+        walk->packed = field.span;
+        walk->has_lists = true;
+    }
+    if (status <= 0)
+        return status < 0 ? -EBADMSG : 0;
+    return proto_read_varint(&walk->packed, id) ? 1 : -EBADMSG;
+}
+
+/* Goes the steps that a stack shares with the last one: as many as are whole in the bytes that both
+ * begin with. */
+static void skip_shared(const struct builder_sequence *sequence, struct stack_walk *walk)
+{
+    if (sequence->last_count == 0)
+        return;
+    const struct sequence_step *last = &sequence->last[sequence->last_count - 1];
+    size_t limit = proto_length(walk->rest) < last->end ? proto_length(walk->rest) : last->end;
+    size_t common =
+        common_prefix(walk->rest.at, sequence->stack_bytes + sequence->last_first_byte, limit);
+    size_t low = 0, high = sequence->last_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (sequence->last[middle].end <= common)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return;
+    walk->depth = low;
+    walk->callsite = sequence->last[low - 1].callsite;
+    walk->rest.at += sequence->last[low - 1].end;
+}
+
+/* PROFILE_NONE: an error, or a stack that is damaged or has no frames. */
 static uint32_t walk_stack(struct builder *builder, struct builder_sequence *sequence,
                            const struct sequence_callstack *item)
 {
     const uint8_t *bytes = sequence->stack_bytes + item->first_byte;
-    struct proto_span span = {bytes, bytes + item->byte_count};
-    size_t shared = sequence->last_count, depth = 0;
-    uint32_t callsite = PROFILE_NONE;
+    struct stack_walk walk = {.rest = {bytes, bytes + item->byte_count}, .callsite = PROFILE_NONE};
     uint64_t id;
-    sequence->last_count = 0;
-    for (; proto_read_varint(&span, &id); depth++) {
-        if (depth < shared && sequence->last[depth].frame == id) {
-            callsite = sequence->last[depth].callsite;
-            continue;
-        }
-        shared = 0;
+    int status;
+    skip_shared(sequence, &walk);
+    sequence->last_count = 0; /* until the new one stands there whole */
+    while ((status = next_frame(&walk, &id)) > 0) {
         uint32_t frame = resolve_frame(builder, sequence, id);
-        if (frame == PROFILE_NONE)
-            return PROFILE_NONE;
-        callsite = builder_callsite(builder, callsite, frame);
-        if (array_reserve(&sequence->last, &sequence->last_capacity, depth, 1,
+        if (frame != PROFILE_NONE)
+            walk.callsite = builder_callsite(builder, walk.callsite, frame);
+        if (array_reserve(&sequence->last, &sequence->last_capacity, walk.depth, 1,
                           sizeof(*sequence->last)) < 0)
             builder_fail(builder);
         if (builder->error < 0)
             return PROFILE_NONE;
-        sequence->last[depth] = (struct sequence_step){id, callsite};
+        sequence->last[walk.depth++] =
+            (struct sequence_step){walk.callsite, (uint32_t)(walk.rest.at - bytes)};
     }
-    sequence->last_count = depth;
-    return callsite;
+    builder->damaged_packets += status < 0;
+    if (status < 0)
+        return PROFILE_NONE;
+    sequence->last_first_byte = item->first_byte;
+    sequence->last_count = walk.has_lists ? 0 : walk.depth;
+    return walk.callsite;
 }
 
 uint32_t builder_resolve(struct builder *builder, struct builder_sequence *sequence,
                          uint64_t callstack)
 {
     uint32_t index = id_map_find(&sequence->callstacks, callstack);
-    if (index == ID_MAP_NONE || sequence->callstack_items[index].byte_count == 0) {
-        builder->missing_frames += index == ID_MAP_NONE;
+    if (index == ID_MAP_NONE) {
+        builder->missing_frames++;
         return builder_callsite(builder, PROFILE_NONE, marker(builder, NO_STACK));
     }
     struct sequence_callstack *item = &sequence->callstack_items[index];
     if (item->resolved == PROFILE_NONE)
         item->resolved = walk_stack(builder, sequence, item);
+    if (item->resolved == PROFILE_NONE && builder->error == 0)
+        item->resolved = builder_callsite(builder, PROFILE_NONE, marker(builder, NO_STACK));
     return item->resolved;
 }
 
