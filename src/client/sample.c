@@ -33,10 +33,24 @@
 /* So many times a thread gives way to others before it counts its sample as lost. */
 #define SCRATCH_WAITS 1000
 
+/*
+ * Who holds a scratch, and where on his stack, in one word: whatever instruction a jump leaves, a
+ * scratch that is held says where. The place is the address of a frame, a multiple of 16 below
+ * 2^48, by which no holder is 0. Of the thread's id its last bits have room: where the next thread
+ * of the slot has the same, it does not see that the last one is gone.
+ */
+union scratch_holder {
+    uint64_t word; /* 0: free */
+    struct {
+        uint64_t slot : 14, tid : 6, place : 44;
+    };
+};
+
+_Static_assert(RING_THREADS_MAX <= 1u << 14, "a slot's number fits its field");
+
 struct scratch {
-    uint64_t busy;      /* id of its thread, and the slot, plus one, below; 0: free */
-    uintptr_t taken_at; /* stack pointer of whoever took it */
-    uint64_t pad2[6];
+    uint64_t holder; /* union scratch_holder */
+    uint64_t pad2[7];
     struct unwind_memory memory;
     uint64_t frames[UNWIND_FRAMES_MAX];
 } __attribute__((aligned(64)));
@@ -62,30 +76,35 @@ void sample_forget(void)
     system_wipe(sent_modules, SENT_MODULES * sizeof(*sent_modules));
 }
 
+static union scratch_holder scratch_holder_of(const struct ring_thread *thread, uintptr_t here)
+{
+    union scratch_holder self = {.slot = (uint64_t)(thread - client.threads),
+                                 .tid = load_relaxed(&thread->tid),
+                                 .place = here >> 4};
+    return self;
+}
+
 /* Whether this slot's holder will not come back: the slot's last thread is gone, or its present
  * one has left what it was in. */
-static bool scratch_is_left(const struct scratch *scratch, uint64_t holder,
-                            const struct ring_thread *thread, uint64_t self, uintptr_t here)
+static bool scratch_is_left(union scratch_holder holder, union scratch_holder self,
+                            const struct ring_thread *thread, uintptr_t here)
 {
-    return (uint32_t)holder == (uint32_t)self &&
-           (holder != self ||
-            left_frame(thread_slot_bounds(thread), load_relaxed(&scratch->taken_at), here));
+    return holder.slot == self.slot &&
+           (holder.tid != self.tid ||
+            left_frame(thread_slot_bounds(thread), (uintptr_t)holder.place << 4, here));
 }
 
 static struct scratch *scratch_try(const struct ring_thread *thread, uintptr_t here)
 {
-    /* Each thread begins at a place of its own: threads seldom meet. */
-    uint32_t first = (uint32_t)(thread - client.threads);
-    uint64_t self = (uint64_t)load_relaxed(&thread->tid) << 32 | (first + 1);
+    union scratch_holder self = scratch_holder_of(thread, here);
     for (uint32_t i = 0; i < SCRATCHES; i++) {
-        struct scratch *scratch = &scratches[(first + i) % SCRATCHES];
-        uint64_t holder = load_relaxed(&scratch->busy);
-        if (holder != 0 && !scratch_is_left(scratch, holder, thread, self, here))
+        /* Each thread begins at a place of its own: threads seldom meet. */
+        struct scratch *scratch = &scratches[(self.slot + i) % SCRATCHES];
+        union scratch_holder holder = {.word = load_relaxed(&scratch->holder)};
+        if (holder.word != 0 && !scratch_is_left(holder, self, thread, here))
             continue;
-        if (!cas_acquire(&scratch->busy, &holder, self))
-            continue;
-        store_relaxed(&scratch->taken_at, here);
-        return scratch;
+        if (cas_acquire(&scratch->holder, &holder.word, self.word))
+            return scratch;
     }
     return NULL;
 }
@@ -104,9 +123,7 @@ static struct scratch *scratch_take(const struct ring_thread *thread)
 
 static void scratch_give(struct scratch *scratch)
 {
-    /* Whoever takes it next holds it before he has said where. */
-    store_relaxed(&scratch->taken_at, 0);
-    store_release(&scratch->busy, 0);
+    store_release(&scratch->holder, 0);
 }
 
 uint32_t sample_time_ms(void)
