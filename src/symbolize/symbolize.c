@@ -8,7 +8,9 @@
 #include "symbolize/symbolize.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -153,12 +155,30 @@ static int take_symbols(struct job *job, const struct elf_image *image)
     return result;
 }
 
+/* A package stands beside the program, or beside the file with its debug information. */
+static void use_package(struct debug_info *info, const char *path)
+{
+    static const char debug[] = ".debug";
+    char package[PATH_MAX];
+    int length = snprintf(package, sizeof(package), "%s.dwp", path);
+    if (length < 0 || (size_t)length >= sizeof(package))
+        return;
+    debug_info_use_package(info, package);
+    length = (int)(strlen(path) - strlen(debug));
+    if (length <= 0 || strcmp(path + length, debug) != 0)
+        return;
+    snprintf(package, sizeof(package), "%.*s.dwp", length, path);
+    debug_info_use_package(info, package);
+}
+
 static int take_dwarf(struct job *job)
 {
     struct debug_info *info = debug_info_open(job->result->found.path, NULL);
     const char *name;
     if (info == NULL)
         return 0;
+    use_package(info, job->result->found.path);
+    use_package(info, job->module->path);
     int result = debug_info_find(info, job->addresses, job->module->count, take_frames, job);
     job->result->damaged_units = debug_info_damaged_units(info);
     job->result->missing_units = debug_info_missing_units(info, &name);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbols/dwp.h"
 #include "symbols/elf_source.h"
 #include "symbols/line_table.h"
 #include "symbols/scopes.h"
@@ -32,7 +33,9 @@ struct debug_info {
     struct elf_source source;
     Dwarf *dwarf;
     struct line_sections line_sections;
-    struct dwarf_bytes abbreviations;
+    struct dwarf_bytes abbreviations, indexed, ranges;
+    struct dwp *package;
+    struct split_addresses split; /* of the unit at hand, where it is in the package */
     struct line_table lines;
     struct scope_scanner scanner;
     size_t damaged_units, missing_units;
@@ -92,6 +95,8 @@ static int open_parts(struct debug_info *info, const char *path, struct error *e
     info->line_sections.line_str = section_bytes(elf, "debug_line_str");
     info->line_sections.str = section_bytes(elf, "debug_str");
     info->abbreviations = section_bytes(elf, "debug_abbrev");
+    info->indexed = section_bytes(elf, "debug_addr");
+    info->ranges = section_bytes(elf, "debug_ranges");
     return 0;
 }
 
@@ -108,6 +113,12 @@ struct debug_info *debug_info_open(const char *path, struct error *error)
         return NULL;
     }
     return info;
+}
+
+void debug_info_use_package(struct debug_info *info, const char *path)
+{
+    if (info->package == NULL)
+        info->package = dwp_open(path);
 }
 
 static void forget_paths(struct debug_info *info)
@@ -130,6 +141,7 @@ void debug_info_close(struct debug_info *info)
     free(info->missing_name);
     scopes_clear(&info->scanner);
     line_table_clear(&info->lines);
+    dwp_close(info->package);
     dwarf_end(info->dwarf);
     elf_source_close(&info->source);
     free(info);
@@ -300,14 +312,62 @@ static bool find_unit(Dwarf_Die *die, struct scope_unit *unit)
     return false;
 }
 
-/* Where the functions of a unit are described: in itself, or in a .dwo file. */
+/* Behind this offset of a section that the program has for all of its units. */
+static struct dwarf_bytes behind(struct dwarf_bytes section, uint64_t offset)
+{
+    if (offset > (uint64_t)(section.end - section.at))
+        return (struct dwarf_bytes){0};
+    return (struct dwarf_bytes){section.at + offset, section.end};
+}
+
+static uint64_t base_of(Dwarf_Die *skeleton, unsigned name, uint64_t otherwise)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Word value;
+    return dwarf_formudata(dwarf_attr(skeleton, name, &attribute), &value) == 0 ? value : otherwise;
+}
+
+/* Makes *unit, a skeleton, the unit of this id in the package; false: it is not there. */
+static bool find_packed(struct debug_info *info, struct scope_unit *unit, uint64_t id)
+{
+    struct split_addresses *split = &info->split;
+    struct dwp_unit packed;
+    Dwarf_Die skeleton = unit->die;
+    if (info->package == NULL || dwp_find(info->package, id, &packed) < 0)
+        return false;
+    *split = (struct split_addresses){.version = unit->version};
+    if (dwarf_lowpc(&skeleton, &split->base) != 0)
+        split->base = 0;
+    if (unit->version >= 5) {
+        split->addresses = behind(info->indexed, base_of(&skeleton, DW_AT_addr_base, 8));
+        split->ranges = packed.range_lists;
+    } else {
+        split->addresses = behind(info->indexed, base_of(&skeleton, DW_AT_GNU_addr_base, 0));
+        split->ranges = behind(info->ranges, base_of(&skeleton, DW_AT_GNU_ranges_base, 0));
+    }
+    if (!find_unit(&packed.die, unit))
+        return false;
+    const uint8_t *entries = unit->die.addr;
+    split->entries_end = entries + (unit->end - dwarf_dieoffset(&unit->die));
+    split->address_bytes = unit->address_bytes;
+    split->offset_bytes = unit->offset_bytes;
+    unit->split = split;
+    unit->abbreviations_begin = packed.abbreviations.at;
+    unit->abbreviations_end = packed.abbreviations.end;
+    return true;
+}
+
+/* Where the functions of a unit are described: in itself, in a package, or in a .dwo file. */
 static bool find_entries(struct debug_info *info, struct scope_unit *unit)
 {
     Dwarf_Half version;
     uint8_t type;
     Dwarf_Die whole, split;
-    if (dwarf_cu_info(unit->die.cu, &version, &type, NULL, NULL, NULL, NULL, NULL) != 0 ||
+    uint64_t id;
+    if (dwarf_cu_info(unit->die.cu, &version, &type, NULL, NULL, &id, NULL, NULL) != 0 ||
         type != DW_UT_skeleton)
+        return true;
+    if (find_packed(info, unit, id))
         return true;
     if (dwarf_cu_info(unit->die.cu, &version, &type, &whole, &split, NULL, NULL, NULL) == 0 &&
         split.addr != NULL && find_unit(&split, unit)) {
@@ -371,7 +431,7 @@ int debug_info_find(struct debug_info *info, const uint64_t *addresses, size_t c
     size_t header;
     Dwarf_Half version;
     uint8_t address_bytes, offset_bytes;
-    struct scope_unit unit;
+    struct scope_unit unit = {0};
     int result = 0;
     bool *taken = calloc(count + 1, sizeof(*taken));
     if (taken == NULL)
@@ -384,6 +444,7 @@ int debug_info_find(struct debug_info *info, const uint64_t *addresses, size_t c
         unit.version = version;
         unit.address_bytes = address_bytes;
         unit.offset_bytes = offset_bytes;
+        unit.split = NULL;
         set_abbreviations(&unit, info->abbreviations);
         if (dwarf_offdie(info->dwarf, offset + header, &unit.die) == NULL) {
             info->damaged_units++;

@@ -1,7 +1,7 @@
 /*
  * Functions, files and lines of code addresses from the DWARF of one file,
  * versions 2 to 5, with inlined functions. Alternate files (dwz) and split
- * units (.dwo) are found as libdw finds them.
+ * units (.dwo) are found as libdw finds them, and in packages of them (.dwp).
  */
 #ifndef HEAPPROFD_SYMBOLS_DEBUG_INFO_H
 #define HEAPPROFD_SYMBOLS_DEBUG_INFO_H
@@ -30,6 +30,10 @@ struct debug_info;
  * with *error set, -ENOENT where it has no DWARF. */
 struct debug_info *debug_info_open(const char *path, struct error *error);
 void debug_info_close(struct debug_info *info);
+
+/* Split units are looked for in this package, too, and first, if it can be read and none was given
+ * before; one without them costs nothing but its opening. */
+void debug_info_use_package(struct debug_info *info, const char *path);
 
 /* Goes once through the file for addresses (ELF virtual addresses, sorted, each once). Those that
  * no unit covers are not told of. 0, what the sink returned, or -ENOMEM; damaged units are passed

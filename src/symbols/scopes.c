@@ -341,13 +341,42 @@ static int claim(struct search *search, uint64_t low, uint64_t high, const uint8
     return 0;
 }
 
+static int claim_split(struct search *search, Dwarf_Die *die, uint32_t parent, uint32_t *scope)
+{
+    struct split_ranges ranges;
+    uint64_t low, high;
+    int result = 0;
+    split_ranges_begin(&ranges, search->unit->split, die);
+    while (result == 0 && split_ranges_next(&ranges, &low, &high)) {
+        if (search->scanner->work_left == 0)
+            return -E2BIG;
+        search->scanner->work_left--;
+        result = claim(search, low, high, die->addr, parent, scope);
+    }
+    return result;
+}
+
+static int claim_libdw(struct search *search, Dwarf_Die *die, uint32_t parent, uint32_t *scope)
+{
+    Dwarf_Addr base = 0, low, high;
+    ptrdiff_t offset = 0;
+    int result = 0;
+    while (result == 0 && (offset = dwarf_ranges(die, offset, &base, &low, &high)) > 0) {
+        if (search->scanner->work_left == 0)
+            return -E2BIG;
+        search->scanner->work_left--;
+        result = claim(search, low, high, die->addr, parent, scope);
+    }
+    return result;
+}
+
 /* An entry that stands for code: *level becomes what its children stand in. */
 static int take_entry(struct search *search, const struct abbreviation *abbreviation,
                       const uint8_t *entry, const uint8_t *attributes, uint32_t *level)
 {
     uint32_t parent = abbreviation->use == ENTRY_INLINED ? *level : SCOPE_NONE;
     uint32_t scope = SCOPE_NONE;
-    Dwarf_Addr base = 0, low, high;
+    uint64_t low, high;
     int result = 0;
     if (abbreviation->use == ENTRY_INLINED && *level >= LEVEL_UNUSED)
         return 0;
@@ -359,13 +388,8 @@ static int take_entry(struct search *search, const struct abbreviation *abbrevia
             result = claim(search, low, high, entry, parent, &scope);
     } else {
         Dwarf_Die die = {.addr = (void *)entry, .cu = search->unit->die.cu};
-        ptrdiff_t offset = 0;
-        while (result == 0 && (offset = dwarf_ranges(&die, offset, &base, &low, &high)) > 0) {
-            if (search->scanner->work_left == 0)
-                return -E2BIG;
-            search->scanner->work_left--;
-            result = claim(search, low, high, entry, parent, &scope);
-        }
+        result = search->unit->split != NULL ? claim_split(search, &die, parent, &scope)
+                                             : claim_libdw(search, &die, parent, &scope);
     }
     *level = scope == SCOPE_NONE ? LEVEL_UNUSED : scope;
     return result;

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "symbols/split_ranges.h"
+
 #define SCOPE_NONE UINT32_MAX
 
 struct scope {
@@ -36,6 +38,8 @@ struct scope_unit {
     Dwarf_Off offset, end, abbreviations;                   /* in .debug_info and .debug_abbrev */
     const uint8_t *abbreviations_begin, *abbreviations_end; /* of .debug_abbrev */
     unsigned version, address_bytes, offset_bytes;
+    const struct split_addresses
+        *split; /* of a unit in a package; NULL: libdw knows its addresses */
 };
 
 /* Fills innermost[i] for addresses[i] (sorted): an index of scanner->scopes, or SCOPE_NONE.

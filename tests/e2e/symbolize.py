@@ -421,6 +421,46 @@ def split_units(scene):
             check(report[path]["with_lines"] > 20, f"{name}: {report[path]}")
 
 
+def packages(scene):
+    """The .dwo files in one .dwp, beside the program or its debug file. Neither packager reads what
+    gcc 12 writes of DWARF 5."""
+    for version, language, compiler, packager in (
+        ("4", "c", "gcc", "dwp"), ("4", "c++", "g++", "dwp"), ("4", "c++", "clang++-14", "llvm-dwp"),
+        ("5", "c", "clang-14", "llvm-dwp"), ("5", "c++", "clang++-14", "llvm-dwp"),
+    ):
+        source = {"c": "one.c", "c++": "two.cc"}[language]
+        need(compiler)
+        packager = tool(packager, packager + "-14")
+        name = f"packed-{compiler}-{version}"
+        common = [compiler, "-g", "-O2", "-gdwarf-" + version, "-gsplit-dwarf"]
+        with open(scene.path("other.c"), "w") as file:
+            file.write('#include "inline.h"\nint other(int value) { return clamp(value) + twice(value); }\n')
+        output([*common, "-c", source, "-o", name + ".o"], cwd=scene.directory)
+        output([*common, "-c", "other.c", "-o", name + "2.o"], cwd=scene.directory)
+        output([compiler, name + "2.o", name + ".o", "-Wl,--build-id", "-o", name], cwd=scene.directory)
+        path = scene.path(name)
+        addresses, build_id = code_addresses(path), build_id_of(path)
+        plain, report, _ = symbolize(scene.directory, [(path, build_id, addresses, 0)])
+        check(report[path]["missing_units"] == 0, f"{name}: {report[path]}")
+        output([packager, "-e", path, "-o", path + ".dwp"], cwd=scene.directory)
+        for part in (name + ".dwo", name + "2.dwo"):
+            os.unlink(scene.path(part))
+        packed, report, words = symbolize(scene.directory, [(path, build_id, addresses, 0)])
+        check(report[path]["missing_units"] == 0 and packed == plain, f"{name}: {report[path]} {words}")
+        if not compiler.startswith("g"):  # of gcc's, llvm-symbolizer misses ranges without a base of their own
+            compare(scene, path)
+        debug = scene.path("symbols", name + ".debug")
+        os.makedirs(scene.path("symbols"), exist_ok=True)
+        output(["objcopy", "--only-keep-debug", path, debug])
+        os.rename(path + ".dwp", scene.path("symbols", name + ".dwp"))
+        output(["objcopy", "--strip-all", "--add-gnu-debuglink=" + debug, path])
+        shutil.copy(path, scene.path("symbols", name))
+        separate, report, words = symbolize(
+            scene.directory, [(path, build_id, addresses, 0)], "--no-auto-symbol-paths",
+            environment={"PERFETTO_BINARY_PATH": scene.path("symbols")})
+        check(separate == plain, f"{name}: {report[path]} {words}")
+
+
 def separated(scene):
     """Stripped: the debug file beside it by its link, in .debug, in a directory by build id."""
     need("eu-strip")
@@ -680,7 +720,7 @@ def figure_of(value):
 
 
 CASES = {each.__name__: each for each in (
-    versions, layouts, split_units, separated, dwz, rust, places, archives, reasons, debugdata, load_bias, usage,
+    versions, layouts, split_units, packages, separated, dwz, rust, places, archives, reasons, debugdata, load_bias, usage,
     appended)}
 
 

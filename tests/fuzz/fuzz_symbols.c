@@ -1,6 +1,7 @@
 /*
  * Files of strangers, looked for by build id and read for names, lines and
- * inlined functions. Input: an ELF file; every address of its code is asked for.
+ * inlined functions. Input: an ELF file, which may be its own split DWARF package;
+ * every address of its code is asked for.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -45,8 +46,10 @@ static void ask(const char *path)
             addresses[count++] = at;
     }
     struct debug_info *info = debug_info_open(path, NULL);
-    if (info != NULL)
+    if (info != NULL) {
+        debug_info_use_package(info, path);
         debug_info_find(info, addresses, count, sink, &sum);
+    }
     debug_info_close(info);
     struct symbol_file *symbols =
         symbol_file_open(path, image.build_id, image.build_id_length, NULL);
