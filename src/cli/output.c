@@ -4,6 +4,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,7 @@
 #include "export/pprof.h"
 
 #define LATEST "heap_profile-latest"
+#define PPROF_THREADS_MAX 16
 
 static const char *temporary_directory(void)
 {
@@ -127,21 +130,72 @@ static int write_one(const char *directory, const struct profile *profile,
     return result;
 }
 
+/* The files to be written, taken by one thread after the other. */
+struct pprof_work {
+    const char *directory;
+    const struct profile *profile;
+    struct pprof_file {
+        const struct profile_heap *heap;
+        const struct profile_dump *dump;
+    } * files;
+    size_t count;
+    _Atomic size_t next;
+    _Atomic bool failed;
+    struct error error; /* of the one that failed first */
+};
+
+static void *write_files(void *context)
+{
+    struct pprof_work *work = context;
+    size_t at;
+    while ((at = work->next++) < work->count && !work->failed) {
+        struct error error;
+        const struct pprof_file *file = &work->files[at];
+        if (write_one(work->directory, work->profile, file->heap, file->dump, &error) == 0)
+            continue;
+        if (!atomic_exchange(&work->failed, true))
+            work->error = error;
+    }
+    return NULL;
+}
+
+/* As many at a time as there are processors; each has tables of its own in memory. */
+static void write_all(struct pprof_work *work)
+{
+    pthread_t threads[PPROF_THREADS_MAX];
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t most = processors < 1 ? 1 : (size_t)processors, started = 0;
+    if (most > work->count)
+        most = work->count;
+    while (started + 1 < most && started < PPROF_THREADS_MAX &&
+           pthread_create(&threads[started], NULL, write_files, work) == 0)
+        started++;
+    write_files(work);
+    while (started > 0)
+        pthread_join(threads[--started], NULL);
+}
+
 int output_write_pprof(const char *directory, const struct profile *profile, struct error *error)
 {
-    int written = 0;
+    struct pprof_work work = {.directory = directory, .profile = profile};
+    size_t dumps = 0;
+    for (size_t i = 0; i < profile->heap_count; i++)
+        dumps += profile->heaps[i].dump_count;
+    work.files = calloc(dumps + 1, sizeof(*work.files));
+    if (work.files == NULL)
+        return error_set(error, -ENOMEM, "no memory to write pprof files");
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         for (size_t j = 0; j < heap->dump_count; j++) {
-            if (report_is_absent(heap, &heap->dumps[j]))
-                continue;
-            written++;
-            int result = write_one(directory, profile, heap, &heap->dumps[j], error);
-            if (result != 0)
-                return result;
+            if (!report_is_absent(heap, &heap->dumps[j]))
+                work.files[work.count++] = (struct pprof_file){heap, &heap->dumps[j]};
         }
     }
-    return written;
+    write_all(&work);
+    free(work.files);
+    if (work.failed)
+        return error_set(error, work.error.code, "%s", work.error.message);
+    return (int)work.count;
 }
 
 int output_find_trace(const char *argument, char path[PATH_MAX], struct error *error)
