@@ -222,4 +222,6 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
         say(text, size,
             "%" PRIu64 " samples could not be followed to their free, and are counted as freed.",
             facts->lost_frees);
+    if (facts->code_remark != NULL && facts->code_remark[0] != 0)
+        say(text, size, "%s", facts->code_remark);
 }

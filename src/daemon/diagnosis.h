@@ -47,6 +47,7 @@ struct diagnosis_facts {
     uint64_t replaced_samples; /* else: what is thereby not shown */
     uint64_t busy_bytes;       /* of records that were begun and never finished */
     uint64_t unknown_stacks, lost_frees;
+    const char *code_remark; /* what names of generated code are missing, in sentences; NULL, "" */
 };
 
 /* Of heaps other than malloc's, in a process without the preload library. */

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "daemon/ledger.h"
+#include "daemon/unlisted_code.h"
 #include "trace/trace_config.h"
 #include "trace/trace_writer.h"
 
@@ -37,6 +38,10 @@ struct dump_request {
     /* What an empty dump is called where there is no heap at all; NULL: libc.malloc. */
     const char *no_heap_name;
     enum heap_stack_mode stack_mode;
+    /* Code that no module names, NULL: not known; and the path of the mapping that stands for what
+     * of it was generated. */
+    const struct unlisted_code *unlisted;
+    const char *generated_path;
 };
 
 /* Writes each heap of the ledger that was heard of as a dump. 0 or a negative errno. */

@@ -79,14 +79,9 @@ static struct symbol_file *symbols_of(struct dump *dump, const struct callsite_m
 
 /* --- ids --- */
 
-static uint64_t mapping_id(struct dump *dump, uint32_t index)
+static uint64_t mapping_of(struct dump *dump, const struct callsite_module *module)
 {
-    if (index == CALLSITE_NO_MODULE)
-        return 0;
-    if (dump->mappings[index] != 0)
-        return dump->mappings[index];
-    const struct callsite_module *module = &dump->tree->modules[index];
-    struct trace_mapping mapping = {
+    const struct trace_mapping mapping = {
         .path = module->path,
         .build_id = module->build_id,
         .build_id_length = module->build_id_length,
@@ -95,7 +90,15 @@ static uint64_t mapping_id(struct dump *dump, uint32_t index)
         .exact_offset = module->file_offset,
         .load_bias = module->load_bias,
     };
-    dump->mappings[index] = trace_writer_mapping(dump->writer, &mapping);
+    return trace_writer_mapping(dump->writer, &mapping);
+}
+
+static uint64_t mapping_id(struct dump *dump, uint32_t index)
+{
+    if (dump->mappings[index] != 0)
+        return dump->mappings[index];
+    const struct callsite_module *module = &dump->tree->modules[index];
+    dump->mappings[index] = mapping_of(dump, module);
     dump->symbols[index] = symbols_of(dump, module);
     dump_breathe(dump, 1);
     return dump->mappings[index];
@@ -144,6 +147,42 @@ static bool is_skipped(const struct dump_files *files, const char *name)
     return false;
 }
 
+static uint64_t address_in_file(const struct callsite_module *module, uint64_t pc)
+{
+    return pc - module->start + module->file_offset + module->load_bias;
+}
+
+/* A frame in code that the client knew no module for. */
+static uint64_t unlisted_frame(struct dump *dump, uint64_t pc)
+{
+    const struct callsite_module *module;
+    enum unlisted_kind kind = unlisted_code_find(dump->request->unlisted, pc, &module);
+    if (kind == UNLISTED_GENERATED) {
+        const struct trace_mapping generated = {.path = dump->request->generated_path};
+        return trace_writer_jit_frame(dump->writer, trace_writer_mapping(dump->writer, &generated),
+                                      pc);
+    }
+    if (kind == UNLISTED_UNKNOWN)
+        return trace_writer_frame(dump->writer, 0, pc, NULL);
+    uint64_t address = address_in_file(module, pc);
+    struct symbol_file *symbols = symbols_of(dump, module);
+    const char *name = symbols != NULL ? symbol_file_lookup(symbols, address) : NULL;
+    return is_skipped(dump->files, name)
+               ? FRAME_SKIPPED
+               : trace_writer_frame(dump->writer, mapping_of(dump, module), address, name);
+}
+
+/* A frame in a module. */
+static uint64_t listed_frame(struct dump *dump, struct callsite_node node)
+{
+    uint64_t mapping = mapping_id(dump, node.module);
+    uint64_t address = address_in_file(&dump->tree->modules[node.module], node.pc);
+    struct symbol_file *symbols = dump->symbols[node.module];
+    const char *name = symbols != NULL ? symbol_file_lookup(symbols, address) : NULL;
+    return is_skipped(dump->files, name) ? FRAME_SKIPPED
+                                         : trace_writer_frame(dump->writer, mapping, address, name);
+}
+
 /* 0: no memory, or the writer failed. */
 static uint64_t frame_id(struct dump *dump, struct callsite_node node)
 {
@@ -155,19 +194,11 @@ static uint64_t frame_id(struct dump *dump, struct callsite_node node)
     if (place->id != 0)
         return place->id;
 
-    uint64_t mapping = mapping_id(dump, node.module), rel_pc = node.pc;
-    const char *name = NULL;
-    if (node.module != CALLSITE_NO_MODULE) {
-        const struct callsite_module *module = &dump->tree->modules[node.module];
-        rel_pc = node.pc - module->start + module->file_offset + module->load_bias;
-        if (dump->symbols[node.module] != NULL)
-            name = symbol_file_lookup(dump->symbols[node.module], rel_pc);
-    }
+    uint64_t id = node.module == CALLSITE_NO_MODULE ? unlisted_frame(dump, node.pc)
+                                                    : listed_frame(dump, node);
     place->module = node.module;
     place->pc = node.pc;
-    place->id = is_skipped(dump->files, name)
-                    ? FRAME_SKIPPED
-                    : trace_writer_frame(dump->writer, mapping, rel_pc, name);
+    place->id = id;
     table->count += place->id != 0;
     return place->id;
 }

@@ -185,11 +185,12 @@ static void replace_image(struct session *session, struct target *old,
     if (!old->image_gone) {
         target_finish(old, true);
         snprintf(old->became, sizeof(old->became), "%.63s", process_info_name(info));
-    }
-    if (new == NULL) {
+        /* Now: the new image's compiler may begin its map in the same file. */
         old->image_gone = true;
-        return;
+        target_name_code(old, false, drain_all, session);
     }
+    if (new == NULL)
+        return;
     session->profiled--;
     new->execs = old->execs + 1;
     new->replaced_samples = ledger_counts(old->ledger).allocs;
@@ -419,6 +420,7 @@ static void end_target(struct session *session, struct target *target, const str
     target_finish(target, dead);
     if (dead && end->exit_status >= 0 && !target->superseded)
         notice_silent_exec(target);
+    target_name_code(target, dead, drain_all, session);
     target_write_dump(target, session->writer, session->files, end, session->config->dump_at_max);
     remove_target(session, target);
 }

@@ -30,6 +30,7 @@ struct target *target_open(struct process_info *info, int pidfd, uint64_t data_b
     target->start_ms = clock_read_ms(CLOCK_MONOTONIC_COARSE);
     target->totals.client_state = RING_CLIENT_RUNNING;
     target->ledger = ledger_open(target->interval_bytes);
+    target->unlisted = unlisted_code_open(info->pid);
     target->has_ring =
         target->ledger != NULL && ring_reader_open(&target->reader, data_bytes, memfd) == 0;
     if (!target->has_ring) {
@@ -52,6 +53,7 @@ void target_close(struct target *target)
     if (target->has_ring)
         ring_reader_close(&target->reader);
     ledger_close(target->ledger);
+    unlisted_code_close(target->unlisted);
     if (target->statm_fd >= 0)
         close(target->statm_fd);
     if (target->pidfd >= 0)
@@ -97,6 +99,21 @@ static void read_totals(struct target *target)
     ring_reader_heap_totals(&target->reader, target->heap_totals);
 }
 
+static void look_at_code(struct target *target, uint64_t now_ms, bool dead)
+{
+    if (target->unlisted != NULL)
+        unlisted_code_look(target->unlisted, ledger_callsites(target->ledger), now_ms, dead);
+}
+
+void target_name_code(struct target *target, bool dead, void (*pause)(void *context), void *context)
+{
+    enum unlisted_end end = dead                                       ? UNLISTED_DEAD
+                            : target->image_gone || target->superseded ? UNLISTED_REPLACED
+                                                                       : UNLISTED_RUNS;
+    if (target->unlisted != NULL)
+        unlisted_code_name(target->unlisted, ledger_callsites(target->ledger), end, pause, context);
+}
+
 uint64_t target_look(struct target *target, bool dead)
 {
     if (!target->has_ring)
@@ -106,8 +123,10 @@ uint64_t target_look(struct target *target, bool dead)
     ssize_t bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
     if (bytes == 0 && !dead && ring_reader_unstick(&target->reader, now_ms))
         bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
-    if (bytes >= 0)
+    if (bytes >= 0) {
+        look_at_code(target, now_ms, dead);
         return (uint64_t)bytes;
+    }
     target->corrupted = bytes == -EBADMSG;
     target->out_of_memory = bytes != -EBADMSG;
     target->has_ring = false;
@@ -328,6 +347,9 @@ static void list_unheard(const struct target *target, char *list, size_t size)
 static void diagnose(const struct target *target, const struct target_end *end, char *remark)
 {
     struct ledger_counts counts = ledger_counts(target->ledger);
+    char code_remark[UNLISTED_REMARK_BYTES] = "";
+    if (target->unlisted != NULL)
+        unlisted_code_remark(target->unlisted, code_remark);
     char unheard[DIAGNOSIS_BYTES_MAX / 4];
     list_unheard(target, unheard, sizeof(unheard));
     struct diagnosis_facts facts = {
@@ -364,6 +386,7 @@ static void diagnose(const struct target *target, const struct target_end *end, 
         .busy_bytes = target->reader.busy_bytes,
         .unknown_stacks = counts.unknown_stacks,
         .lost_frees = counts.lost_frees,
+        .code_remark = code_remark,
     };
     diagnosis_write(&facts, remark, DIAGNOSIS_BYTES_MAX);
 }
@@ -384,6 +407,10 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         snprintf(program + strlen(program), sizeof(program) - strlen(program), " %u",
                  target->execs + 1);
 
+    char generated[48];
+    snprintf(generated, sizeof(generated), target->execs > 0 ? "[jit:%d-%u]" : "[jit:%d]",
+             (int)target->info.pid, target->execs + 1);
+
     const struct ring_totals *totals = &target->totals;
     struct dump_request request = {
         .start_ms = target->start_ms,
@@ -391,6 +418,8 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         .heap_totals = target->heap_totals,
         .stack_mode = target->config->stack_mode,
         .no_heap_name = target->config->heaps != NULL ? target->config->heaps[0] : NULL,
+        .unlisted = target->unlisted,
+        .generated_path = generated,
     };
     request.status = (struct trace_heap_dump){
         .pid = target->info.pid,
@@ -423,5 +452,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         code = write_threads(target, writer);
     if (code == 0)
         code = dump_write(writer, files, target->ledger, &request);
+    if (code == 0 && target->unlisted != NULL)
+        code = unlisted_code_write(target->unlisted, writer, generated);
     return code;
 }

@@ -15,6 +15,7 @@
 #include "daemon/ledger.h"
 #include "daemon/process_info.h"
 #include "daemon/ring_reader.h"
+#include "daemon/unlisted_code.h"
 #include "trace/trace_writer.h"
 #include "wire/handshake.h"
 
@@ -24,9 +25,10 @@ struct target {
     int statm_fd; /* -1: none */
     struct ring_reader reader;
     struct ledger *ledger;
-    struct trace_writer *stream; /* where its events go; NULL: nowhere */
-    uint64_t start_ms;           /* CLOCK_MONOTONIC_COARSE */
-    uint64_t interval_bytes;     /* malloc's; 0: it is not profiled */
+    struct unlisted_code *unlisted; /* code without a module; NULL: none is looked for */
+    struct trace_writer *stream;    /* where its events go; NULL: nowhere */
+    uint64_t start_ms;              /* CLOCK_MONOTONIC_COARSE */
+    uint64_t interval_bytes;        /* malloc's; 0: it is not profiled */
     enum handshake_origin origin;
     struct attach *attach; /* NULL: the process joined by itself */
     bool was_attached;
@@ -82,6 +84,11 @@ uint64_t target_look(struct target *target, bool dead);
 
 /* Tells the client that it is over, takes in the rest, and lets go of the ring. */
 void target_finish(struct target *target, bool dead);
+
+/* To be called once it is finished: finds names for its generated code, which may be gone soon.
+ * `pause`, which may be NULL, as in dump.h. */
+void target_name_code(struct target *target, bool dead, void (*pause)(void *context),
+                      void *context);
 
 /* Writes every event of it to the trace as it is taken in (stream_allocations). */
 void target_stream(struct target *target, struct trace_writer *writer);

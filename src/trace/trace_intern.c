@@ -106,15 +106,15 @@ uint64_t trace_writer_mapping(struct trace_writer *writer, const struct trace_ma
     return writer->error < 0 ? 0 : id;
 }
 
-uint64_t trace_writer_frame(struct trace_writer *writer, uint64_t mapping, uint64_t rel_pc,
-                            const char *name)
+static uint64_t intern_frame(struct trace_writer *writer, uint64_t mapping, uint64_t rel_pc,
+                             const char *name, enum trace_frame_kind kind)
 {
     bool added;
     uint64_t name_id = 0;
     if (name != NULL && *name != '\0')
         name_id = intern_string(writer, &writer->strings, PB_INTERNED_DATA_FUNCTION_NAMES, name,
                                 strlen(name));
-    uint64_t key[] = {mapping, rel_pc, name_id};
+    uint64_t key[] = {mapping, rel_pc, name_id, kind};
     uint64_t id = intern_bytes(&writer->frames, key, sizeof(key), &added);
     if (id == 0)
         return fail(writer);
@@ -129,9 +129,22 @@ uint64_t trace_writer_frame(struct trace_writer *writer, uint64_t mapping, uint6
     frame.mapping_id = mapping;
     frame.has_function_name_id = name_id != 0;
     frame.function_name_id = name_id;
+    frame.has_kind = kind != TRACE_FRAME_UNKNOWN;
+    frame.kind = (Perfetto__Protos__Frame__Kind)kind;
     make_room(writer, 0);
     proto_put_message(&writer->interned, PB_INTERNED_DATA_FRAMES, &frame.base);
     return writer->error < 0 ? 0 : id;
+}
+
+uint64_t trace_writer_frame(struct trace_writer *writer, uint64_t mapping, uint64_t rel_pc,
+                            const char *name)
+{
+    return intern_frame(writer, mapping, rel_pc, name, TRACE_FRAME_UNKNOWN);
+}
+
+uint64_t trace_writer_jit_frame(struct trace_writer *writer, uint64_t mapping, uint64_t pc)
+{
+    return intern_frame(writer, mapping, pc, NULL, TRACE_FRAME_JIT);
 }
 
 /* A frame in no file stands in a mapping without a path. */

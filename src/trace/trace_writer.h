@@ -74,6 +74,20 @@ uint64_t trace_writer_mapping(struct trace_writer *writer, const struct trace_ma
 uint64_t trace_writer_frame(struct trace_writer *writer, uint64_t mapping, uint64_t rel_pc,
                             const char *name);
 
+/* What code a frame is of; the numbers are Frame.Kind's. */
+enum trace_frame_kind {
+    TRACE_FRAME_UNKNOWN = 0, /* native, or not told */
+    TRACE_FRAME_NATIVE = 1,
+    TRACE_FRAME_KERNEL = 2,
+    TRACE_FRAME_INTERPRETED = 3,
+    TRACE_FRAME_JIT = 4,
+    TRACE_FRAME_GC = 5,
+    TRACE_FRAME_RUNTIME = 6,
+};
+
+/* Generated code, which may get its name later (trace_writer_symbols). */
+uint64_t trace_writer_jit_frame(struct trace_writer *writer, uint64_t mapping, uint64_t pc);
+
 /* frames innermost first (the writer reverses them). A truncated stack gets an
  * outermost frame named TRACE_TRUNCATED_FRAME, a stack that ended in an error
  * one named by `ending` (NULL: none), such as "[no unwind information]". */
@@ -88,6 +102,20 @@ uint64_t trace_writer_marker(struct trace_writer *writer, const char *name);
 uint64_t trace_writer_heap_name(struct trace_writer *writer, const char *name);
 uint64_t trace_writer_heap_context(struct trace_writer *writer, const uint64_t *names,
                                    size_t count);
+
+/* --- names that are known only after the frames were written --- */
+
+struct trace_symbol {
+    uint64_t address; /* a frame's rel_pc */
+    const char *function;
+    const char *file; /* NULL: unknown */
+    uint32_t line;    /* 0: unknown */
+    enum trace_frame_kind kind;
+};
+/* Of frames in the mapping with this path and no build id. To be called after the dumps that use
+ * them: readers look for the mapping. */
+int trace_writer_symbols(struct trace_writer *writer, const char *path,
+                         const struct trace_symbol *symbols, size_t count);
 
 /* --- dumps --- */
 

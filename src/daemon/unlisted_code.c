@@ -1,0 +1,396 @@
+/* See unlisted_code.h. */
+#include "daemon/unlisted_code.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "jit/code_ranges.h"
+#include "jit/jit_files.h"
+#include "jit/jit_names.h"
+#include "jit/jitdump.h"
+#include "jit/perf_map.h"
+#include "symbols/elf_image.h"
+#include "util/array.h"
+
+/* Between two looks at a process's maps, which cost it a millisecond of not mapping memory. Twice
+ * as long each time. */
+#define LOOK_MS_MIN 20u
+#define LOOK_MS_MAX 5000u
+
+#define FILES_MAX 256u
+#define NO_FILE UINT32_MAX
+
+struct place {
+    uint64_t pc;
+    uint32_t kind; /* enum unlisted_kind */
+    uint32_t file; /* in files */
+};
+
+struct unlisted_code {
+    struct jit_files jit;
+    struct code_ranges ranges;
+    struct place *places; /* by address, each once */
+    size_t place_count, place_capacity;
+    size_t unknown;    /* of them */
+    size_t nodes_seen; /* of the tree */
+    size_t passed_over;
+    uint64_t next_look_ms;
+    unsigned look_ms;
+    struct callsite_module *files;
+    size_t file_count, file_capacity;
+    bool named;
+    struct jit_names names;
+    struct jit_file_report map_report, dump_report;
+    size_t generated, nameless; /* addresses */
+};
+
+struct unlisted_code *unlisted_code_open(pid_t pid)
+{
+    struct unlisted_code *code = calloc(1, sizeof(*code));
+    if (code == NULL)
+        return NULL;
+    jit_files_open(&code->jit, pid);
+    code->look_ms = LOOK_MS_MIN;
+    return code;
+}
+
+void unlisted_code_close(struct unlisted_code *code)
+{
+    if (code == NULL)
+        return;
+    jit_files_close(&code->jit);
+    code_ranges_clear(&code->ranges);
+    jit_names_close(&code->names);
+    for (size_t i = 0; i < code->file_count; i++)
+        free(code->files[i].path);
+    free(code->files);
+    free(code->places);
+    free(code);
+}
+
+/* --- files --- */
+
+/* How addresses in the segment at this offset are counted in the file. */
+static uint64_t read_bias(int fd, uint64_t offset)
+{
+    uint64_t bias = 0;
+    size_t count = 0;
+    GElf_Phdr header;
+    elf_version(EV_CURRENT);
+    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+    if (elf == NULL || elf_kind(elf) != ELF_K_ELF || elf_getphdrnum(elf, &count) != 0)
+        count = 0;
+    for (size_t i = 0; i < count && i < UINT16_MAX; i++) {
+        if (gelf_getphdr(elf, (int)i, &header) != NULL && header.p_type == PT_LOAD &&
+            (header.p_flags & PF_X) != 0 && offset >= (header.p_offset & ~UINT64_C(4095)) &&
+            offset < header.p_offset + header.p_filesz)
+            bias = header.p_vaddr - header.p_offset;
+    }
+    elf_end(elf);
+    return bias;
+}
+
+static bool read_module(struct unlisted_code *code, const struct code_range *range,
+                        struct callsite_module *module)
+{
+    const char *path = code->ranges.texts + range->path;
+    struct elf_image image;
+    char link[32];
+    *module = (struct callsite_module){
+        .start = range->start, .end = range->end, .file_offset = range->offset};
+    int fd = jit_files_open_path(&code->jit, path);
+    if (fd < 0)
+        return false;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    bool is_elf = elf_image_read(link, &image) == 0;
+    if (is_elf) {
+        module->load_bias = read_bias(fd, range->offset);
+        module->build_id_length = (uint16_t)image.build_id_length;
+        memcpy(module->build_id, image.build_id, image.build_id_length);
+        module->path = strdup(path);
+    }
+    close(fd);
+    return is_elf && module->path != NULL;
+}
+
+/* The file that is mapped there; NO_FILE: it is no program or library, so the code in it was made
+ * by the program. */
+static uint32_t file_of(struct unlisted_code *code, const struct code_range *range)
+{
+    for (size_t i = 0; i < code->file_count; i++) {
+        const struct callsite_module *known = &code->files[i];
+        if (known->start == range->start && known->end == range->end &&
+            known->file_offset == range->offset &&
+            strcmp(known->path, code->ranges.texts + range->path) == 0)
+            return (uint32_t)i;
+    }
+    struct callsite_module module;
+    if (code->file_count >= FILES_MAX ||
+        array_reserve(&code->files, &code->file_capacity, code->file_count, 1, sizeof(module)) <
+            0 ||
+        !read_module(code, range, &module))
+        return NO_FILE;
+    code->files[code->file_count] = module;
+    return (uint32_t)code->file_count++;
+}
+
+/* --- addresses --- */
+
+static int compare_places(const void *left_pointer, const void *right_pointer)
+{
+    const struct place *left = left_pointer, *right = right_pointer;
+    return (left->pc > right->pc) - (left->pc < right->pc);
+}
+
+static struct place *find_place(const struct unlisted_code *code, uint64_t pc)
+{
+    const struct place key = {.pc = pc};
+    return code->place_count == 0
+               ? NULL
+               : bsearch(&key, code->places, code->place_count, sizeof(key), compare_places);
+}
+
+/* Puts the new ones, which stand behind the known ones, where they belong; none is known. */
+static void merge_places(struct unlisted_code *code, size_t known)
+{
+    size_t count = code->place_count - known, kept = 0;
+    struct place *fresh = count == 0 ? NULL : reallocarray(NULL, count, sizeof(*fresh));
+    code->place_count = known;
+    if (fresh == NULL) {
+        code->passed_over += count;
+        return;
+    }
+    memcpy(fresh, code->places + known, count * sizeof(*fresh));
+    qsort(fresh, count, sizeof(*fresh), compare_places);
+    for (size_t i = 1; i < count; i++) {
+        if (fresh[i].pc != fresh[kept].pc)
+            fresh[++kept] = fresh[i];
+    }
+    size_t at = known + kept + 1;
+    code->place_count = at;
+    for (size_t left = known, right = kept + 1; right > 0;) {
+        bool is_known = left > 0 && code->places[left - 1].pc > fresh[right - 1].pc;
+        code->places[--at] = is_known ? code->places[--left] : fresh[--right];
+    }
+    free(fresh);
+}
+
+static void take_nodes(struct unlisted_code *code, const struct callsite_tree *tree)
+{
+    size_t known = code->place_count;
+    for (; code->nodes_seen < tree->node_count; code->nodes_seen++) {
+        const struct callsite_node *node = &tree->nodes[code->nodes_seen];
+        const struct place key = {.pc = node->pc};
+        if (code->nodes_seen == CALLSITE_ROOT || node->module != CALLSITE_NO_MODULE)
+            continue;
+        if (known > 0 && bsearch(&key, code->places, known, sizeof(key), compare_places) != NULL)
+            continue;
+        if (code->place_count >= UNLISTED_ADDRESSES_MAX ||
+            array_reserve(&code->places, &code->place_capacity, code->place_count, 1, sizeof(key)) <
+                0)
+            code->passed_over++;
+        else
+            code->places[code->place_count++] = (struct place){.pc = node->pc, .file = NO_FILE};
+    }
+    merge_places(code, known);
+}
+
+/* By the ranges as they are known. */
+static void classify(struct unlisted_code *code)
+{
+    code->unknown = 0;
+    for (size_t i = 0; i < code->place_count; i++) {
+        struct place *place = &code->places[i];
+        if (place->kind != UNLISTED_UNKNOWN)
+            continue;
+        const struct code_range *range = code_ranges_find(&code->ranges, place->pc);
+        if (range == NULL) {
+            code->unknown++;
+            continue;
+        }
+        place->file = range->path != 0 ? file_of(code, range) : NO_FILE;
+        place->kind = place->file != NO_FILE ? UNLISTED_FILE : UNLISTED_GENERATED;
+    }
+}
+
+static void look_at_maps(struct unlisted_code *code)
+{
+    if (code_ranges_read(&code->ranges, code->jit.pid) == 0)
+        classify(code);
+}
+
+static void look_at_files(struct unlisted_code *code)
+{
+    const struct code_ranges *ranges = &code->ranges;
+    jit_files_look(&code->jit, ranges->jitdump != 0 ? ranges->texts + ranges->jitdump : NULL);
+}
+
+void unlisted_code_look(struct unlisted_code *code, const struct callsite_tree *tree,
+                        uint64_t now_ms, bool dead)
+{
+    if (code->named || now_ms < code->next_look_ms ||
+        (code->nodes_seen == tree->node_count && code->unknown == 0))
+        return;
+    take_nodes(code, tree);
+    classify(code);
+    if (code->unknown > 0 && !dead) {
+        look_at_maps(code);
+        look_at_files(code);
+        code->look_ms = code->look_ms * 2 < LOOK_MS_MAX ? code->look_ms * 2 : LOOK_MS_MAX;
+    }
+    code->next_look_ms = now_ms + code->look_ms;
+}
+
+/* --- names --- */
+
+static int read_names(struct unlisted_code *code)
+{
+    int result = 0;
+    if (code->jit.map_fd >= 0)
+        result = perf_map_read(code->jit.map_fd, &code->names, &code->map_report);
+    /* Second, for it knows the lines too. */
+    if (code->jit.dump_fd >= 0 && result == 0)
+        result = jitdump_read(code->jit.dump_fd, &code->names, &code->dump_report);
+    return result;
+}
+
+static int open_names(struct unlisted_code *code)
+{
+    uint64_t *addresses = reallocarray(NULL, code->place_count, sizeof(*addresses));
+    size_t count = 0;
+    if (addresses == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < code->place_count; i++) {
+        if (code->places[i].kind != UNLISTED_FILE)
+            addresses[count++] = code->places[i].pc;
+    }
+    int result = jit_names_open(&code->names, addresses, count);
+    free(addresses);
+    return result;
+}
+
+void unlisted_code_name(struct unlisted_code *code, const struct callsite_tree *tree,
+                        enum unlisted_end end, void (*pause)(void *context), void *context)
+{
+    if (code->named)
+        return;
+    take_nodes(code, tree);
+    classify(code);
+    code->named = true;
+    if (code->place_count == 0)
+        return;
+    /* Its number may be another's by now. */
+    if (end == UNLISTED_DEAD)
+        code->jit.pid = 0;
+    if (end == UNLISTED_RUNS)
+        look_at_maps(code);
+    look_at_files(code);
+    if (open_names(code) < 0)
+        return;
+    code->names.pause = pause;
+    code->names.pause_context = context;
+    read_names(code);
+    for (size_t i = 0; i < code->place_count; i++) {
+        struct place *place = &code->places[i];
+        bool has_name = jit_names_find(&code->names, place->pc) != NULL;
+        /* What has a name there was code. */
+        if (place->kind == UNLISTED_UNKNOWN && has_name)
+            place->kind = UNLISTED_GENERATED;
+        code->generated += place->kind == UNLISTED_GENERATED;
+        code->nameless += place->kind == UNLISTED_GENERATED && !has_name;
+    }
+}
+
+enum unlisted_kind unlisted_code_find(const struct unlisted_code *code, uint64_t pc,
+                                      const struct callsite_module **module)
+{
+    const struct place *place = code == NULL ? NULL : find_place(code, pc);
+    *module = NULL;
+    if (place == NULL)
+        return UNLISTED_UNKNOWN;
+    if (place->kind == UNLISTED_FILE)
+        *module = &code->files[place->file];
+    return (enum unlisted_kind)place->kind;
+}
+
+int unlisted_code_write(const struct unlisted_code *code, struct trace_writer *writer,
+                        const char *path)
+{
+    size_t count = 0;
+    struct trace_symbol *symbols =
+        code->names.count == 0 ? NULL : calloc(code->names.count, sizeof(*symbols));
+    if (symbols == NULL)
+        return code->names.count == 0 ? 0 : -ENOMEM;
+    for (size_t i = 0; i < code->names.count; i++) {
+        const struct jit_address *item = &code->names.items[i];
+        if (item->name == NULL)
+            continue;
+        symbols[count++] = (struct trace_symbol){
+            .address = item->pc,
+            .function = item->name->bytes,
+            .file = item->file != NULL ? item->file->bytes : NULL,
+            .line = item->line,
+            .kind = item->interpreted ? TRACE_FRAME_INTERPRETED : TRACE_FRAME_UNKNOWN,
+        };
+    }
+    int result = trace_writer_symbols(writer, path, symbols, count);
+    free(symbols);
+    return result;
+}
+
+/* --- words --- */
+
+static void say(char text[UNLISTED_REMARK_BYTES], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void say(char text[UNLISTED_REMARK_BYTES], const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    if (used > 0 && used + 1 < UNLISTED_REMARK_BYTES)
+        text[used++] = ' ';
+    vsnprintf(text + used, UNLISTED_REMARK_BYTES - used, format, arguments);
+    va_end(arguments);
+}
+
+static void say_of_file(char text[UNLISTED_REMARK_BYTES], const char *what,
+                        const struct jit_file_report *report)
+{
+    if (report->error == -EBADMSG && report->entries == 0)
+        say(text, "Its %s is damaged, at offset %llu, and was not used.", what,
+            (unsigned long long)report->error_offset);
+    else if (report->error < 0)
+        say(text, "Its %s could be read up to offset %llu only: %s.", what,
+            (unsigned long long)report->error_offset, strerror(-report->error));
+    if (report->cut)
+        say(text, "Its %s is too long: names from its end are missing.", what);
+    if (report->damaged > 0)
+        say(text, "Of its %s %llu lines or records were no such thing, and passed over.", what,
+            (unsigned long long)report->damaged);
+}
+
+void unlisted_code_remark(const struct unlisted_code *code, char text[UNLISTED_REMARK_BYTES])
+{
+    text[0] = 0;
+    if (code->generated == 0 || code->nameless == 0)
+        return;
+    bool has_file = code->jit.map_fd >= 0 || code->jit.dump_fd >= 0;
+    if (code->jit.remark[0] != 0)
+        say(text, "What the generated code of this process is called was not read: %s.",
+            code->jit.remark);
+    else if (!has_file)
+        say(text,
+            "Functions in generated code have no names, for the program wrote no map of it: use "
+            "node --perf-basic-prof --interpreted-frames-native-stack, python3 -X perf (3.12), or "
+            "jcmd PID Compiler.perfmap.");
+    say_of_file(text, "perf map", &code->map_report);
+    say_of_file(text, "jitdump", &code->dump_report);
+}

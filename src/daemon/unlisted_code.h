@@ -1,0 +1,60 @@
+/*
+ * Code of a process that its dynamic loader does not know, and that the client therefore names no
+ * module for: what JIT compilers made, and files that the program has mapped itself (V8 maps its
+ * own builtins a second time).
+ *
+ * What an address is, is learnt from the process's maps soon after the first stack with it has
+ * come, for the process may end at any time. What generated code is called, is learnt at its end,
+ * from the files that JIT compilers write for perf (src/jit).
+ */
+#ifndef HEAPPROFD_DAEMON_UNLISTED_CODE_H
+#define HEAPPROFD_DAEMON_UNLISTED_CODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/callsite_tree.h"
+#include "trace/trace_writer.h"
+
+/* Addresses beyond these stay unknown. */
+#define UNLISTED_ADDRESSES_MAX (1u << 20)
+#define UNLISTED_REMARK_BYTES 512
+
+struct unlisted_code;
+
+/* Of a living process. NULL: no memory. */
+struct unlisted_code *unlisted_code_open(pid_t pid);
+void unlisted_code_close(struct unlisted_code *code);
+
+/* Looks at addresses that have come since; at the process's maps only now and then (now_ms:
+ * CLOCK_MONOTONIC), and not if it is dead. */
+void unlisted_code_look(struct unlisted_code *code, const struct callsite_tree *tree,
+                        uint64_t now_ms, bool dead);
+
+enum unlisted_end {
+    UNLISTED_RUNS,
+    UNLISTED_REPLACED, /* by another program: its memory is that one's */
+    UNLISTED_DEAD,
+};
+/* At the end of the process or of its profile: reads names, once. `pause` as in dump.h. */
+void unlisted_code_name(struct unlisted_code *code, const struct callsite_tree *tree,
+                        enum unlisted_end end, void (*pause)(void *context), void *context);
+
+enum unlisted_kind {
+    UNLISTED_UNKNOWN,
+    UNLISTED_GENERATED,
+    UNLISTED_FILE,
+};
+/* module: of a file, NULL else; valid until the next look. */
+enum unlisted_kind unlisted_code_find(const struct unlisted_code *code, uint64_t pc,
+                                      const struct callsite_module **module);
+
+/* Names that were read, for frames in the mapping of this path. */
+int unlisted_code_write(const struct unlisted_code *code, struct trace_writer *writer,
+                        const char *path);
+
+/* What is missing, why, and what to do about it: sentences for people; "": nothing is. */
+void unlisted_code_remark(const struct unlisted_code *code, char text[UNLISTED_REMARK_BYTES]);
+
+#endif

@@ -1,0 +1,165 @@
+/* See code_ranges.h. */
+#include "jit/code_ranges.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/array.h"
+
+struct line {
+    uint64_t start, end, offset, inode;
+    bool executable, closed; /* closed: neither readable, writable nor executable */
+    const char *path;        /* "" if none */
+};
+
+static bool parse_line(char *text, struct line *line)
+{
+    char permissions[5];
+    int path = 0;
+    text[strcspn(text, "\n")] = 0;
+    if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*x:%*x %" SCNu64 " %n", &line->start,
+               &line->end, permissions, &line->offset, &line->inode, &path) < 5 ||
+        path == 0 || line->start >= line->end)
+        return false;
+    line->executable = strchr(permissions, 'x') != NULL;
+    line->closed = strncmp(permissions, "---", 3) == 0;
+    line->path = text + path;
+    return true;
+}
+
+static bool begins_with(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Memory of no file that a name leads to: anonymous, or shared so that it is mapped twice, once to
+ * be written and once to be run. */
+static bool is_generated(const struct line *line)
+{
+    if (line->path[0] != '/')
+        return line->path[0] == 0 || begins_with(line->path, "[anon") ||
+               begins_with(line->path, "[heap]") || begins_with(line->path, "[stack");
+    return begins_with(line->path, "/memfd:") || begins_with(line->path, "/dev/zero") ||
+           begins_with(line->path, "/SYSV") || begins_with(line->path, "/dev/shm/");
+}
+
+static bool is_jitdump(const char *path)
+{
+    const char *name = strrchr(path, '/');
+    return name != NULL && fnmatch("/jit-[0-9]*.dump", name, 0) == 0;
+}
+
+/* Its place in texts, or 0: no memory. */
+static uint32_t keep_text(struct code_ranges *ranges, const char *text)
+{
+    size_t length = strlen(text) + 1;
+    if (ranges->text_length + length > UINT32_MAX ||
+        array_reserve(&ranges->texts, &ranges->text_capacity, ranges->text_length, length, 1) < 0)
+        return 0;
+    uint32_t at = (uint32_t)ranges->text_length;
+    memcpy(ranges->texts + at, text, length);
+    ranges->text_length += length;
+    return at;
+}
+
+static int add_range(struct code_ranges *ranges, const struct line *line)
+{
+    struct code_range range = {line->start, line->end, line->offset, 0};
+    if (!is_generated(line) && line->path[0] == '/' &&
+        (range.path = keep_text(ranges, line->path)) == 0)
+        return -ENOMEM;
+    if (array_reserve(&ranges->items, &ranges->capacity, ranges->count, 1, sizeof(range)) < 0)
+        return -ENOMEM;
+    ranges->items[ranges->count++] = range;
+    return 0;
+}
+
+/* Generated code grows into address space that was reserved for it beside: what is closed and
+ * adjoins it is taken as part of it. */
+static int take_line(struct code_ranges *ranges, const struct line *line, const struct line *before)
+{
+    struct code_range *last = ranges->count > 0 ? &ranges->items[ranges->count - 1] : NULL;
+    bool adjoins = last != NULL && last->end == line->start && last->path == 0;
+    if (line->executable && is_jitdump(line->path)) {
+        ranges->jitdump = keep_text(ranges, line->path);
+        return ranges->jitdump != 0 ? 0 : -ENOMEM;
+    }
+    if (line->executable && line->path[0] == '[' && !is_generated(line))
+        return 0; /* the kernel's own */
+    bool is_room = line->closed && line->inode == 0 && line->path[0] == 0;
+    if (adjoins && (is_room || (line->executable && is_generated(line)))) {
+        last->end = line->end;
+        return 0;
+    }
+    if (!line->executable)
+        return 0;
+    int result = add_range(ranges, line);
+    if (result == 0 && is_generated(line) && before->end == line->start && before->closed &&
+        before->inode == 0 && before->path[0] == 0)
+        ranges->items[ranges->count - 1].start = before->start;
+    return result;
+}
+
+static int read_lines(struct code_ranges *ranges, FILE *file)
+{
+    char text[8192], kept[8192];
+    struct line line, before = {.path = ""};
+    int result = keep_text(ranges, "") == 0 && ranges->text_length == 0 ? -ENOMEM : 0;
+    while (result == 0 && ranges->count < CODE_RANGES_MAX && fgets(text, sizeof(text), file)) {
+        if (!parse_line(text, &line))
+            continue;
+        result = take_line(ranges, &line, &before);
+        before = line;
+        strcpy(kept, line.path);
+        before.path = kept;
+    }
+    return result == 0 && ferror(file) ? -EIO : result;
+}
+
+int code_ranges_read_file(struct code_ranges *ranges, const char *path)
+{
+    struct code_ranges fresh = {0};
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return -errno;
+    int result = read_lines(&fresh, file);
+    fclose(file);
+    /* A process at its end has no memory any more, and says so by saying nothing. */
+    if (result == 0 && fresh.count == 0)
+        result = -ESRCH;
+    code_ranges_clear(result == 0 ? ranges : &fresh);
+    if (result == 0)
+        *ranges = fresh;
+    return result;
+}
+
+int code_ranges_read(struct code_ranges *ranges, pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    return code_ranges_read_file(ranges, path);
+}
+
+void code_ranges_clear(struct code_ranges *ranges)
+{
+    free(ranges->items);
+    free(ranges->texts);
+    *ranges = (struct code_ranges){0};
+}
+
+const struct code_range *code_ranges_find(const struct code_ranges *ranges, uint64_t pc)
+{
+    size_t low = 0, high = ranges->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (ranges->items[middle].end <= pc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < ranges->count && ranges->items[low].start <= pc ? &ranges->items[low] : NULL;
+}

@@ -1,0 +1,164 @@
+/* See jit_files.h. */
+#include "jit/jit_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void read_status(struct jit_files *files)
+{
+    char path[64], line[256];
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)files->pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        unsigned ids[4];
+        if (sscanf(line, "Uid: %u %u %u %u", &ids[0], &ids[1], &ids[2], &ids[3]) == 4) {
+            for (int i = 0; i < 4; i++)
+                files->uids[i] = ids[i];
+        }
+        /* The last is the number that the innermost namespace has for it. */
+        int inner;
+        const char *last = strrchr(line, '\t');
+        if (strncmp(line, "NSpid:", 6) == 0 && last != NULL && sscanf(last, "%d", &inner) == 1)
+            files->inner_pid = inner;
+    }
+    fclose(file);
+}
+
+static bool is_same_file(const char *theirs, const char *ours)
+{
+    struct stat left, right;
+    return stat(theirs, &left) == 0 && stat(ours, &right) == 0 && left.st_ino == right.st_ino &&
+           left.st_dev == right.st_dev;
+}
+
+static void read_root(struct jit_files *files)
+{
+    char root[64], mounts[64];
+    snprintf(root, sizeof(root), "/proc/%d/root", (int)files->pid);
+    snprintf(mounts, sizeof(mounts), "/proc/%d/ns/mnt", (int)files->pid);
+    files->shares_root = is_same_file(root, "/") && is_same_file(mounts, "/proc/self/ns/mnt");
+}
+
+void jit_files_open(struct jit_files *files, pid_t pid)
+{
+    *files = (struct jit_files){.pid = pid, .map_fd = -1, .dump_fd = -1};
+    for (int i = 0; i < 4; i++)
+        files->uids[i] = (uid_t)-1;
+    read_status(files);
+    read_root(files);
+}
+
+void jit_files_close(struct jit_files *files)
+{
+    if (files->map_fd >= 0)
+        close(files->map_fd);
+    if (files->dump_fd >= 0)
+        close(files->dump_fd);
+    files->map_fd = files->dump_fd = -1;
+}
+
+/* A link on the way leads where it leads the process. */
+static int open_below(int root, const char *path)
+{
+    const uint64_t flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY;
+    struct open_how how = {.flags = flags, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+    if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+        fd = openat(root, path + strspn(path, "/"), (int)flags);
+    return fd < 0 ? -errno : fd;
+}
+
+/* -1 in *status where it is no regular file. */
+static int open_of_process(const struct jit_files *files, const char *path, struct stat *status)
+{
+    char root_path[64];
+    snprintf(root_path, sizeof(root_path), "/proc/%d/root", (int)files->pid);
+    int root = open(root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0 && files->shares_root)
+        root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return -errno;
+    int fd = open_below(root, path);
+    close(root);
+    if (fd >= 0 && fstat(fd, status) < 0) {
+        close(fd);
+        return -EIO;
+    }
+    return fd;
+}
+
+static bool is_trusted(const struct jit_files *files, const struct stat *status)
+{
+    if (status->st_uid == 0 && (status->st_mode & S_IROTH) != 0)
+        return true;
+    for (int i = 0; i < 4; i++) {
+        if (status->st_uid == files->uids[i])
+            return true;
+    }
+    return false;
+}
+
+static void refuse(struct jit_files *files, const char *path, const char *why)
+{
+    snprintf(files->remark, sizeof(files->remark), "%.160s %s", path, why);
+}
+
+/* In place of *fd, if it is there and is another file. */
+static void look_for(struct jit_files *files, const char *path, int *fd)
+{
+    struct stat status, known;
+    int opened = open_of_process(files, path, &status);
+    if (opened < 0) {
+        if (opened == -ELOOP)
+            refuse(files, path, "is a link, which is not followed");
+        else if (opened != -ENOENT && opened != -ENOTDIR && opened != -ESRCH)
+            refuse(files, path, strerror(-opened));
+        return;
+    }
+    bool is_known = *fd >= 0 && fstat(*fd, &known) == 0 && known.st_ino == status.st_ino &&
+                    known.st_dev == status.st_dev;
+    if (!S_ISREG(status.st_mode))
+        refuse(files, path, "is no regular file");
+    else if (!is_trusted(files, &status))
+        refuse(files, path, "belongs to another user");
+    else if (!is_known) {
+        if (*fd >= 0)
+            close(*fd);
+        *fd = opened;
+        return;
+    }
+    close(opened);
+}
+
+void jit_files_look(struct jit_files *files, const char *jitdump)
+{
+    char path[64];
+    /* A user may have changed since. The dead have none. */
+    read_status(files);
+    if (files->inner_pid > 0) {
+        snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)files->inner_pid);
+        look_for(files, path, &files->map_fd);
+    }
+    if (jitdump != NULL)
+        look_for(files, jitdump, &files->dump_fd);
+}
+
+int jit_files_open_path(const struct jit_files *files, const char *path)
+{
+    struct stat status;
+    int fd = open_of_process(files, path, &status);
+    if (fd >= 0 && !S_ISREG(status.st_mode)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd < 0 ? -1 : fd;
+}

@@ -1,0 +1,297 @@
+/*
+ * See jitdump.h. Records are looked at through a window over the file: their heads, and what of
+ * them names an address that is wanted. Code that was moved is looked up by its number, so the
+ * places of all loads are noted, 16 bytes each.
+ */
+#include "jit/jitdump.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/array.h"
+
+#define MAGIC 0x4A695444u
+#define FILE_HEADER_BYTES 40u
+#define RECORD_HEADER_BYTES 16u
+#define LOAD_BYTES 40u  /* behind the header, before the name */
+#define MOVE_BYTES 48u  /* behind the header */
+#define DEBUG_BYTES 16u /* behind the header, before the entries */
+#define ENTRY_BYTES 16u /* before its file's name */
+
+/* V8 tells the lines of its code as of an ELF file with a header before it. */
+#define V8_LINE_SHIFT 64u
+
+#define WINDOW_BYTES 65536u
+#define RECORDS_UNTIL_PAUSE 1024u
+
+enum record_id {
+    CODE_LOAD = 0,
+    CODE_MOVE = 1,
+    CODE_DEBUG_INFO = 2,
+    CODE_CLOSE = 3,
+};
+
+struct load {
+    uint64_t index;  /* the code's number */
+    uint64_t offset; /* of its record's body */
+};
+
+struct span {
+    uint64_t offset, end; /* in the file */
+};
+
+struct dump {
+    int fd;
+    bool swapped;
+    struct jit_names *names;
+    struct jit_file_report *report;
+    uint64_t window_at;
+    size_t window_length;
+    struct load *loads;
+    size_t load_count, load_capacity;
+    struct span lines; /* entries of the last debug information; empty: none */
+    uint64_t lines_of; /* the code that they are of */
+    uint8_t window[WINDOW_BYTES];
+};
+
+/* --- bytes --- */
+
+/* `length` bytes at offset, WINDOW_BYTES at most; NULL: the file ends before, or cannot be read. */
+static const uint8_t *look(struct dump *dump, uint64_t offset, size_t length)
+{
+    if (offset >= dump->window_at && length <= dump->window_length &&
+        offset - dump->window_at <= dump->window_length - length)
+        return dump->window + (offset - dump->window_at);
+    dump->window_at = offset;
+    dump->window_length = 0;
+    while (dump->window_length < sizeof(dump->window)) {
+        ssize_t got = pread(dump->fd, dump->window + dump->window_length,
+                            sizeof(dump->window) - dump->window_length,
+                            (off_t)(offset + dump->window_length));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            dump->report->error = -errno;
+        if (got <= 0)
+            break;
+        dump->window_length += (size_t)got;
+    }
+    return dump->window_length >= length ? dump->window : NULL;
+}
+
+static uint32_t number32(const struct dump *dump, const uint8_t *at)
+{
+    uint32_t value;
+    memcpy(&value, at, sizeof(value));
+    return dump->swapped ? __builtin_bswap32(value) : value;
+}
+
+static uint64_t number64(const struct dump *dump, const uint8_t *at)
+{
+    uint64_t value;
+    memcpy(&value, at, sizeof(value));
+    return dump->swapped ? __builtin_bswap64(value) : value;
+}
+
+/* The text at offset, which ends in a zero before `end`; its length without it. NULL: there is
+ * none, or it is too long. */
+static const char *look_text(struct dump *dump, uint64_t offset, uint64_t end, size_t *length)
+{
+    if (offset >= end)
+        return NULL;
+    uint64_t room = end - offset;
+    size_t size = room > JIT_NAME_BYTES_MAX ? JIT_NAME_BYTES_MAX : (size_t)room;
+    const char *text = (const char *)look(dump, offset, size);
+    const char *zero = text != NULL ? memchr(text, 0, size) : NULL;
+    if (zero == NULL)
+        return NULL;
+    *length = (size_t)(zero - text);
+    return text;
+}
+
+/* --- records --- */
+
+/* Each entry counts up to the next, the last to the end of the code. */
+static int apply_lines(struct dump *dump, uint64_t start, uint64_t size)
+{
+    uint64_t shift = dump->names->by_v8 ? V8_LINE_SHIFT : 0, end, last = 0;
+    uint64_t offset = dump->lines.offset, stop = dump->lines.end;
+    char file[JIT_NAME_BYTES_MAX];
+    size_t file_length = 0;
+    int result = 0;
+    if (__builtin_add_overflow(start, size, &end))
+        end = UINT64_MAX;
+    while (result == 0 && offset + ENTRY_BYTES < stop) {
+        const uint8_t *entry = look(dump, offset, ENTRY_BYTES);
+        size_t length;
+        if (entry == NULL)
+            break;
+        uint64_t address = number64(dump, entry) - shift;
+        uint32_t line = number32(dump, entry + 8);
+        const char *name = look_text(dump, offset + ENTRY_BYTES, stop, &length);
+        if (name == NULL)
+            break;
+        bool same = length == 1 && (uint8_t)name[0] == 0xff; /* the file of the entry before */
+        if (!same) {
+            memcpy(file, name, length);
+            file_length = length;
+        }
+        offset += ENTRY_BYTES + length + 1;
+        if (address < start || address >= end || address < last || file_length == 0)
+            continue;
+        last = address;
+        result = jit_names_set_line(dump->names, address, end, file, file_length, line);
+    }
+    return result;
+}
+
+static int name_code(struct dump *dump, uint64_t body, uint64_t end, uint64_t start, uint64_t size)
+{
+    size_t length;
+    if (!jit_names_wants(dump->names, start, size))
+        return 0;
+    const char *name = look_text(dump, body + LOAD_BYTES, end, &length);
+    if (name == NULL || length == 0) {
+        dump->report->damaged++;
+        return 0;
+    }
+    return jit_names_set(dump->names, start, size, name, length);
+}
+
+static int take_load(struct dump *dump, uint64_t body, uint64_t end)
+{
+    const uint8_t *bytes = end - body < LOAD_BYTES ? NULL : look(dump, body, LOAD_BYTES);
+    if (bytes == NULL) {
+        dump->report->damaged++;
+        return 0;
+    }
+    uint64_t start = number64(dump, bytes + 16), size = number64(dump, bytes + 24);
+    struct load load = {.index = number64(dump, bytes + 32), .offset = body};
+    if (array_reserve(&dump->loads, &dump->load_capacity, dump->load_count, 1, sizeof(load)) < 0)
+        return -ENOMEM;
+    dump->loads[dump->load_count++] = load;
+    dump->report->entries++;
+    int result = name_code(dump, body, end, start, size);
+    if (result == 0 && dump->lines_of == start && dump->lines.end > dump->lines.offset &&
+        jit_names_wants(dump->names, start, size))
+        result = apply_lines(dump, start, size);
+    dump->lines = (struct span){0};
+    return result;
+}
+
+/* Where the record of this code's load is, the newest; NULL: it was never loaded. */
+static const struct load *find_load(const struct dump *dump, uint64_t index)
+{
+    for (size_t i = dump->load_count; i-- > 0;) {
+        if (dump->loads[i].index == index)
+            return &dump->loads[i];
+    }
+    return NULL;
+}
+
+static int take_move(struct dump *dump, uint64_t body, uint64_t end)
+{
+    const uint8_t *bytes = end - body < MOVE_BYTES ? NULL : look(dump, body, MOVE_BYTES);
+    if (bytes == NULL) {
+        dump->report->damaged++;
+        return 0;
+    }
+    uint64_t start = number64(dump, bytes + 24), size = number64(dump, bytes + 32);
+    uint64_t index = number64(dump, bytes + 40);
+    dump->report->entries++;
+    if (!jit_names_wants(dump->names, start, size))
+        return 0;
+    int result = jit_names_count_work(dump->names, dump->load_count);
+    if (result < 0)
+        return result;
+    const struct load *load = find_load(dump, index);
+    const uint8_t *head =
+        load == NULL ? NULL : look(dump, load->offset - RECORD_HEADER_BYTES, RECORD_HEADER_BYTES);
+    if (head == NULL) {
+        dump->report->damaged++;
+        return 0;
+    }
+    uint64_t load_end = load->offset - RECORD_HEADER_BYTES + number32(dump, head + 4);
+    return name_code(dump, load->offset, load_end, start, size);
+}
+
+static void take_lines(struct dump *dump, uint64_t body, uint64_t end)
+{
+    const uint8_t *bytes = end - body < DEBUG_BYTES ? NULL : look(dump, body, DEBUG_BYTES);
+    if (bytes == NULL) {
+        dump->report->damaged++;
+        return;
+    }
+    dump->report->entries++;
+    dump->lines_of = number64(dump, bytes);
+    dump->lines = (struct span){body + DEBUG_BYTES, end};
+}
+
+/* How many bytes the head of the file takes; 0: it is no such file. */
+static uint32_t read_head(struct dump *dump)
+{
+    const uint8_t *head = look(dump, 0, FILE_HEADER_BYTES);
+    if (head == NULL)
+        return 0;
+    uint32_t magic = number32(dump, head);
+    dump->swapped = magic == __builtin_bswap32(MAGIC);
+    uint32_t length = number32(dump, head + 8);
+    return (magic == MAGIC || dump->swapped) && length >= FILE_HEADER_BYTES ? length : 0;
+}
+
+static int read_records(struct dump *dump, uint64_t offset)
+{
+    int result = 0;
+    for (uint64_t records = 0; result == 0; records++) {
+        const uint8_t *head = look(dump, offset, RECORD_HEADER_BYTES);
+        dump->report->error_offset = offset;
+        if (head == NULL)
+            return 0;
+        uint32_t id = number32(dump, head), size = number32(dump, head + 4);
+        uint64_t body = offset + RECORD_HEADER_BYTES, end = offset + size;
+        if (size < RECORD_HEADER_BYTES) {
+            /* Zeros: room that was made for what is not written yet. */
+            dump->report->error = id == 0 && size == 0 ? 0 : -EBADMSG;
+            return 0;
+        }
+        if (records == JITDUMP_RECORDS_MAX || end > JITDUMP_BYTES_MAX)
+            return -E2BIG;
+        if (look(dump, end - 1, 1) == NULL)
+            return 0;
+        if (id == CODE_LOAD)
+            result = take_load(dump, body, end);
+        else if (id == CODE_MOVE)
+            result = take_move(dump, body, end);
+        else if (id == CODE_DEBUG_INFO)
+            take_lines(dump, body, end);
+        else if (id == CODE_CLOSE)
+            return 0;
+        offset = end;
+        if (records % RECORDS_UNTIL_PAUSE == 0 && dump->names->pause != NULL)
+            dump->names->pause(dump->names->pause_context);
+    }
+    return result;
+}
+
+int jitdump_read(int fd, struct jit_names *names, struct jit_file_report *report)
+{
+    *report = (struct jit_file_report){0};
+    struct dump *dump = calloc(1, sizeof(*dump));
+    if (dump == NULL)
+        return -ENOMEM;
+    dump->fd = fd;
+    dump->names = names;
+    dump->report = report;
+    uint32_t head = read_head(dump);
+    int result = 0;
+    if (head > 0)
+        result = read_records(dump, head);
+    else if (report->error == 0)
+        report->error = -EBADMSG;
+    report->cut = result == -E2BIG;
+    free(dump->loads);
+    free(dump);
+    return result == -E2BIG ? 0 : result;
+}
