@@ -4,10 +4,13 @@
 #include <string.h>
 
 const struct conversion conversions[] = {
+    {"binary", convert_binary, "the trace that a text describes"},
     {"collapsed", convert_collapsed, "stacks for flamegraph.pl, inferno and others"},
+    {"decompress_packets", convert_decompress_packets, "the trace without compressed packets"},
     {"profile", convert_profile, "pprof files, one for each process, heap and dump"},
     {"speedscope", convert_speedscope, "a file for Speedscope: every view, with files and lines"},
     {"symbolize", convert_symbolize, "functions, files and lines, to be appended to the trace"},
+    {"text", convert_text, "every packet as protobuf's text format"},
 };
 const size_t conversion_count = sizeof(conversions) / sizeof(conversions[0]);
 

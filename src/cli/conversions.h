@@ -19,9 +19,12 @@ extern const size_t conversion_count;
 /* NULL: there is none of this name. */
 const struct conversion *conversion_find(const char *name);
 
+int convert_binary(int argc, char **argv);
 int convert_collapsed(int argc, char **argv);
+int convert_decompress_packets(int argc, char **argv);
 int convert_profile(int argc, char **argv);
 int convert_speedscope(int argc, char **argv);
 int convert_symbolize(int argc, char **argv);
+int convert_text(int argc, char **argv);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FOUND_SHOWN_BYTES 40
@@ -32,19 +33,105 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
+/* --- a text that comes bit by bit --- */
+
+#define READ_BYTES ((size_t)256 << 10)
+/* A token of more is no trace's: a packet has at most 256 MiB, and a byte at most four. */
+#define TOKEN_BYTES_MAX ((size_t)1100 << 20)
+
+/* Makes `keep` the first byte in memory and the next to be looked at, and adds more text.
+ * False: there is no more. */
+static bool take_more(struct text_scanner *scanner, const char *keep)
+{
+    size_t kept = (size_t)(scanner->end - keep);
+    if (scanner->read == NULL || scanner->code < 0)
+        return false;
+    if (kept > TOKEN_BYTES_MAX) {
+        text_scanner_fail(scanner, "what begins here has no end within 1 GiB");
+        return false;
+    }
+    if (scanner->capacity < kept + READ_BYTES) {
+        size_t wanted = 2 * kept + 2 * READ_BYTES;
+        char *grown = malloc(wanted);
+        if (grown == NULL) {
+            scanner->code = error_set(scanner->error, -ENOMEM, "no memory to read the text");
+            return false;
+        }
+        if (kept > 0)
+            memcpy(grown, keep, kept);
+        scanner->offset += (uint64_t)(keep - scanner->begin);
+        free(scanner->buffer);
+        scanner->buffer = grown;
+        scanner->capacity = wanted;
+    } else {
+        scanner->offset += (uint64_t)(keep - scanner->begin);
+        memmove(scanner->buffer, keep, kept);
+    }
+    scanner->begin = scanner->at = scanner->buffer;
+    scanner->end = scanner->buffer + kept;
+    ssize_t got = scanner->read(scanner->context, scanner->buffer + kept, scanner->capacity - kept,
+                                scanner->error);
+    if (got < 0)
+        scanner->code = (int)got;
+    if (got <= 0)
+        scanner->read = NULL;
+    else
+        scanner->end += got;
+    return got > 0;
+}
+
+/* --- tokens --- */
+
+static void take_note(struct text_scanner *scanner, const char *comment, size_t length)
+{
+    size_t head = strlen(TEXT_WIRE_NOTE);
+    if (length < head || memcmp(comment, TEXT_WIRE_NOTE, head) != 0)
+        return;
+    length -= head;
+    if (length >= TEXT_NOTE_BYTES)
+        length = TEXT_NOTE_BYTES - 1;
+    memcpy(scanner->note, comment + head, length);
+    scanner->note[length] = '\0';
+}
+
+/* Goes to the end of the line that a comment ends. */
+static void skip_comment(struct text_scanner *scanner, bool is_behind_token)
+{
+    const char *newline;
+    do
+        newline = memchr(scanner->at, '\n', (size_t)(scanner->end - scanner->at));
+    while (newline == NULL && take_more(scanner, scanner->at));
+    if (newline == NULL)
+        newline = scanner->end;
+    if (is_behind_token)
+        take_note(scanner, scanner->at, (size_t)(newline - scanner->at));
+    scanner->at = newline;
+}
+
+static uint64_t offset_of(const struct text_scanner *scanner, const char *at)
+{
+    return scanner->offset + (uint64_t)(at - scanner->begin);
+}
+
 static void skip_blanks(struct text_scanner *scanner)
 {
-    for (; scanner->at < scanner->end; scanner->at++) {
-        if (*scanner->at == '#') {
-            while (scanner->at < scanner->end && *scanner->at != '\n')
-                scanner->at++;
-            if (scanner->at == scanner->end)
+    bool is_behind_token = true;
+    for (;;) {
+        while (scanner->at < scanner->end && *scanner->at == ' ')
+            scanner->at++;
+        if (scanner->at == scanner->end) {
+            if (!take_more(scanner, scanner->at))
                 return;
-        }
-        if (*scanner->at == '\n') {
+        } else if (*scanner->at == '\n') {
+            scanner->at++;
             scanner->line++;
-            scanner->line_start = scanner->at + 1;
-        } else if (*scanner->at == 0 || strchr(" \t\r\v\f", *scanner->at) == NULL) {
+            scanner->line_offset = offset_of(scanner, scanner->at);
+            is_behind_token = false;
+        } else if (*scanner->at == '#') {
+            skip_comment(scanner, is_behind_token);
+        } else if (*scanner->at == '\t' || (*scanner->at >= '\v' && *scanner->at <= '\r')) {
+            scanner->at++;
+        } else {
             return;
         }
     }
@@ -59,13 +146,20 @@ static void scan_string(struct text_scanner *scanner)
             scanner->at++;
         scanner->at++;
     }
-    if (scanner->at >= scanner->end || *scanner->at != quote) {
-        text_scanner_fail(
-            scanner, "the string that begins here has no end on this line: %c is missing", quote);
-        scanner->at = scanner->end;
-        return;
-    }
-    scanner->at++;
+    if (scanner->at < scanner->end && *scanner->at == quote)
+        scanner->at++;
+}
+
+/* Whether the string that was scanned is whole. */
+static bool is_closed(const struct text_scanner *scanner)
+{
+    const char *start = scanner->token.start, *last = scanner->at - 1;
+    size_t backslashes = 0;
+    if (last <= start || *last != *start)
+        return false;
+    while (last - backslashes - 1 > start && last[-1 - (ptrdiff_t)backslashes] == '\\')
+        backslashes++;
+    return backslashes % 2 == 0;
 }
 
 /* A number may hold a sign behind its exponent: 1.5e-3; in a hexadecimal one, e is a digit. */
@@ -88,39 +182,86 @@ static void scan_word(struct text_scanner *scanner)
         scanner->at++;
 }
 
+/* Goes behind the token that begins here. */
+static enum text_token_kind scan_token(struct text_scanner *scanner)
+{
+    char c = *scanner->at;
+    if (c == '"' || c == '\'') {
+        scan_string(scanner);
+        return TEXT_TOKEN_STRING;
+    }
+    if (is_word_start(c)) {
+        scan_word(scanner);
+        return TEXT_TOKEN_WORD;
+    }
+    if (is_digit(c) || (c == '.' && scanner->at + 1 < scanner->end && is_digit(scanner->at[1]))) {
+        scan_number(scanner);
+        return TEXT_TOKEN_NUMBER;
+    }
+    scanner->at++;
+    return TEXT_TOKEN_SIGN;
+}
+
 void text_scanner_advance(struct text_scanner *scanner)
 {
     struct text_token *token = &scanner->token;
+    scanner->note[0] = '\0';
     skip_blanks(scanner);
-    *token = (struct text_token){.start = scanner->at,
-                                 .line = scanner->line,
-                                 .column = (unsigned)(scanner->at - scanner->line_start) + 1};
+    *token = (struct text_token){
+        .start = scanner->at,
+        .line = scanner->line,
+        .column = (unsigned)(offset_of(scanner, scanner->at) - scanner->line_offset) + 1};
     if (scanner->at >= scanner->end)
         return;
-    char c = *scanner->at;
-    if (c == '"' || c == '\'') {
-        token->kind = TEXT_TOKEN_STRING;
-        scan_string(scanner);
-    } else if (is_word_start(c)) {
-        token->kind = TEXT_TOKEN_WORD;
-        scan_word(scanner);
-    } else if (is_digit(c) ||
-               (c == '.' && scanner->at + 1 < scanner->end && is_digit(scanner->at[1]))) {
-        token->kind = TEXT_TOKEN_NUMBER;
-        scan_number(scanner);
-    } else {
-        token->kind = TEXT_TOKEN_SIGN;
-        scanner->at++;
+    do {
+        token->start = scanner->at;
+        token->kind = scan_token(scanner);
+        /* What ends where the memory ends may go on: it is looked at once more, with more. */
+    } while (scanner->at == scanner->end && take_more(scanner, token->start));
+    if (scanner->at == scanner->begin) { /* and there was none */
+        token->start = scanner->at;
+        token->kind = scan_token(scanner);
     }
     token->length = (size_t)(scanner->at - token->start);
+    if (token->kind == TEXT_TOKEN_STRING && !is_closed(scanner)) {
+        text_scanner_fail(scanner,
+                          "the string that begins here has no end on this line: %c is missing",
+                          *token->start);
+        scanner->at = scanner->end;
+    }
 }
 
 void text_scanner_open(struct text_scanner *scanner, const char *text, size_t length,
                        struct error *error)
 {
     *scanner = (struct text_scanner){
-        .at = text, .end = text + length, .line_start = text, .line = 1, .error = error};
+        .begin = text, .at = text, .end = text + length, .line = 1, .error = error};
     text_scanner_advance(scanner);
+}
+
+void text_scanner_open_stream(struct text_scanner *scanner, text_read *read, void *context,
+                              struct error *error)
+{
+    static const char none[1];
+    *scanner = (struct text_scanner){.begin = none,
+                                     .at = none,
+                                     .end = none,
+                                     .line = 1,
+                                     .read = read,
+                                     .context = context,
+                                     .error = error};
+    text_scanner_advance(scanner);
+}
+
+uint64_t text_scanner_offset(const struct text_scanner *scanner)
+{
+    return offset_of(scanner, scanner->token.start);
+}
+
+void text_scanner_close(struct text_scanner *scanner)
+{
+    free(scanner->buffer);
+    scanner->buffer = NULL;
 }
 
 bool text_scanner_is_sign(const struct text_scanner *scanner, char sign)

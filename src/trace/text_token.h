@@ -1,12 +1,15 @@
 /*
  * The tokens of protobuf's text format, each with its line and column, and the bytes that a string
- * in quotes stands for. Knows nothing of messages: see text_format.h.
+ * in quotes stands for; of a text in memory, or of one that comes bit by bit, of which no more is
+ * held than a token. Knows nothing of messages: see text_format.h.
  */
 #ifndef HEAPPROFD_TRACE_TEXT_TOKEN_H
 #define HEAPPROFD_TRACE_TEXT_TOKEN_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 #include "trace/proto_buffer.h"
 #include "util/error.h"
@@ -26,17 +29,40 @@ struct text_token {
     unsigned line, column; /* from 1; a column is a byte */
 };
 
+/* How a comment begins that says how the bytes are that the text before it stands for, where they
+ * are not those that everybody would write: words of text_value.h. Others skip it as a comment. */
+#define TEXT_WIRE_NOTE "# wire:"
+#define TEXT_NOTE_BYTES 128
+
+/* Up to size bytes of the text, 0 at its end, or a negative errno with *error set. */
+typedef ssize_t text_read(void *context, char *buffer, size_t size, struct error *error);
+
 struct text_scanner {
-    const char *at, *end, *line_start;
+    const char *begin, *at, *end; /* what is in memory */
+    uint64_t offset;              /* of `begin` in the text */
+    uint64_t line_offset;         /* of the line's first byte */
     unsigned line;
     struct text_token token; /* the next one */
+    /* What the comment on the line of the token before says, if it is a TEXT_WIRE_NOTE. */
+    char note[TEXT_NOTE_BYTES];
     struct error *error;
     int code; /* 0 until the first failure */
+    /* Of a text that comes bit by bit. */
+    text_read *read; /* NULL: there is no more */
+    void *context;
+    char *buffer;
+    size_t capacity;
 };
 
 /* Makes the first token the next one. */
 void text_scanner_open(struct text_scanner *scanner, const char *text, size_t length,
                        struct error *error);
+/* The same of a text that is read as it is needed; to be closed. */
+void text_scanner_open_stream(struct text_scanner *scanner, text_read *read, void *context,
+                              struct error *error);
+void text_scanner_close(struct text_scanner *scanner);
+/* Bytes of the text before the next token. */
+uint64_t text_scanner_offset(const struct text_scanner *scanner);
 void text_scanner_advance(struct text_scanner *scanner);
 
 /* Notes a failure at the next token; the first one stays. */

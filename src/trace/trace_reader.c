@@ -23,6 +23,7 @@ struct trace_reader {
     /* What a packet of compressed packets was unpacked into. */
     uint8_t *unpacked;
     struct proto_span unpacked_left;
+    struct proto_span raw; /* the last field of the file, its key included */
 };
 
 static struct trace_reader *open_reader(struct trace_source *source, struct error *error)
@@ -139,6 +140,7 @@ static int next_in_file(struct trace_reader *reader, struct proto_field *field, 
         int known = proto_next(&span, field);
         if (known < 0)
             return damaged(reader, "not a protobuf field", error);
+        reader->raw = (struct proto_span){begin, span.at};
         consume(reader, (size_t)(span.at - begin));
         return 1;
     }
@@ -155,8 +157,10 @@ static int next_in_file(struct trace_reader *reader, struct proto_field *field, 
     span = (struct proto_span){reader->buffer + reader->at, reader->buffer + reader->length};
     if (proto_length(span) < head_length + length)
         return cut_off(reader, error);
+    begin = span.at;
     if (proto_next(&span, field) < 0)
         return damaged(reader, "not a protobuf field", error);
+    reader->raw = (struct proto_span){begin, span.at};
     consume(reader, head_length + length);
     return 1;
 }
@@ -188,30 +192,52 @@ static int unpack(struct trace_reader *reader, struct proto_span packet, struct 
     return 0;
 }
 
-int trace_reader_next(struct trace_reader *reader, struct proto_span *packet, struct error *error)
+static bool is_packet(const struct proto_field *field)
 {
-    struct proto_field field;
+    return field->number == PB_TRACE_PACKET && field->type == PROTO_BYTES;
+}
+
+/* The next field, of what compressed packets hold where there is some. */
+static int next_unpacked(struct trace_reader *reader, struct proto_field *field,
+                         struct error *error)
+{
     for (;;) {
-        while (reader->unpacked_left.at < reader->unpacked_left.end) {
-            if (proto_next(&reader->unpacked_left, &field) < 0) {
+        const uint8_t *begin = reader->unpacked_left.at;
+        if (begin < reader->unpacked_left.end) {
+            if (proto_next(&reader->unpacked_left, field) < 0) {
                 reader->unpacked_left.at = reader->unpacked_left.end;
                 return damaged(reader, "compressed packets with garbage inside", error);
             }
-            if (field.number == PB_TRACE_PACKET && field.type == PROTO_BYTES) {
-                *packet = field.span;
-                return 1;
-            }
+            reader->raw = (struct proto_span){begin, reader->unpacked_left.at};
+            return 1;
         }
-        int code = next_in_file(reader, &field, error);
-        if (code <= 0)
+        int code = next_in_file(reader, field, error);
+        if (code <= 0 || !is_packet(field))
             return code;
-        if (field.number != PB_TRACE_PACKET || field.type != PROTO_BYTES)
-            continue;
-        *packet = field.span;
-        code = unpack(reader, field.span, error);
+        code = unpack(reader, field->span, error);
         if (code < 0)
             return code;
         if (reader->unpacked_left.at == reader->unpacked_left.end)
             return 1;
     }
+}
+
+int trace_reader_next(struct trace_reader *reader, struct proto_span *packet, struct error *error)
+{
+    struct proto_field field;
+    int code;
+    while ((code = next_unpacked(reader, &field, error)) > 0 && !is_packet(&field))
+        ;
+    if (code > 0)
+        *packet = field.span;
+    return code;
+}
+
+int trace_reader_next_raw(struct trace_reader *reader, struct proto_span *raw, struct error *error)
+{
+    struct proto_field field;
+    int code = next_unpacked(reader, &field, error);
+    if (code > 0)
+        *raw = reader->raw;
+    return code;
 }

@@ -25,6 +25,10 @@ void trace_reader_close(struct trace_reader *reader);
  * negative errno: cut off or damaged, *error says where and how. */
 int trace_reader_next(struct trace_reader *reader, struct proto_span *packet, struct error *error);
 
+/* The same of any field of the file, packet or not: all its bytes, key and length included.
+ * Together they are the file, but that compressed packets are unpacked. */
+int trace_reader_next_raw(struct trace_reader *reader, struct proto_span *raw, struct error *error);
+
 /* Where the last packet began in the (unpacked) file. */
 uint64_t trace_reader_offset(const struct trace_reader *reader);
 

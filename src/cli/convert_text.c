@@ -1,0 +1,136 @@
+/* A trace as protobuf text and back, and without compressed packets. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/conversion_io.h"
+#include "cli/conversions.h"
+#include "trace/trace_text.h"
+
+#define READS                                                                                      \
+    "  standard input. gzip, zstd and compressed packets are unpacked. OUT: '-' or none:\n"        \
+    "  standard output.\n"                                                                         \
+    "\n"                                                                                           \
+    "      --help, --version\n"
+
+static const char text_help[] =
+    "usage: traceconv text [DIR|TRACE] [OUT]\n"
+    "\n"
+    "  Writes every packet of a trace as protobuf's text format. Fields that are not known stand\n"
+    "  by their numbers, and comments '# wire: ...' say where bytes are other than usual: so\n"
+    "  traceconv binary makes the same trace of it again, byte for byte; of a compressed one\n"
+    "  what traceconv decompress_packets writes. TRACE: '-', or none where it is not a "
+    "terminal:\n" READS;
+
+static const char binary_help[] =
+    "usage: traceconv binary [TEXT] [OUT]\n"
+    "\n"
+    "  Writes the trace that a text in protobuf's text format describes, such as traceconv text,\n"
+    "  protoc --decode or a person wrote. TEXT: '-', or none where it is not a terminal:\n" READS;
+
+static const char unpack_help[] =
+    "usage: traceconv decompress_packets [DIR|TRACE] [OUT]\n"
+    "\n"
+    "  Writes a trace as it is, but with what compressed packets hold in their place, for tools\n"
+    "  that do not read these. TRACE: '-', or none where it is not a terminal:\n" READS;
+
+static const struct option options[] = {
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'v'},
+    {0},
+};
+
+/* --- progress, on a terminal --- */
+
+#define TELL_NS INT64_C(200000000)
+
+struct progress {
+    uint64_t total; /* 0: unknown, or packed */
+    int64_t told_ns;
+    bool is_shown, has_told;
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void tell(void *context, uint64_t bytes)
+{
+    struct progress *progress = context;
+    int64_t now = progress->is_shown ? now_ns() : 0;
+    if (!progress->is_shown || now - progress->told_ns < TELL_NS)
+        return;
+    progress->told_ns = now;
+    progress->has_told = true;
+    /* A packed file grows beyond its size. */
+    if (bytes <= progress->total)
+        fprintf(stderr, "\r%.0f of %.0f MB \b", (double)bytes / 1e6, (double)progress->total / 1e6);
+    else
+        fprintf(stderr, "\r%.0f MB          \b", (double)bytes / 1e6);
+}
+
+static struct progress begin_progress(const char *path)
+{
+    struct stat info;
+    struct progress progress = {.is_shown = isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO),
+                                .told_ns = now_ns()};
+    if (strcmp(path, "-") != 0 && stat(path, &info) == 0 && S_ISREG(info.st_mode))
+        progress.total = (uint64_t)info.st_size;
+    return progress;
+}
+
+/* --- the verbs --- */
+
+typedef int convert_stream(const char *path, int fd, const struct trace_text_progress *progress,
+                           struct error *error);
+
+static int convert(int argc, char **argv, const char *help, bool writes_text,
+                   convert_stream *stream)
+{
+    char path[PATH_MAX];
+    struct error error = {0};
+    int option;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1)
+        return conversion_other_option(argv, option, options, help);
+    if (!conversion_takes(argc, argv, 2))
+        return 2;
+    const char *out = argv[optind] == NULL ? NULL : argv[optind + 1];
+    int code = conversion_find_input(argv[optind], path, &error);
+    int fd = code < 0 ? code : conversion_open_output(out, path, writes_text, &error);
+    if (fd < 0)
+        return conversion_fail(&error);
+    struct progress shown = begin_progress(path);
+    struct trace_text_progress progress = {tell, &shown};
+    code = stream(path, fd, &progress, &error);
+    code = conversion_close_output(fd, out, code, &error);
+    if (shown.has_told)
+        fputs("\r\033[K", stderr);
+    if (code >= 0)
+        return 0;
+    struct error full = error;
+    error_set(&error, full.code, "%.200s: %.300s", strcmp(path, "-") == 0 ? "standard input" : path,
+              full.message);
+    return conversion_fail(&error);
+}
+
+int convert_text(int argc, char **argv)
+{
+    return convert(argc, argv, text_help, true, trace_text_print);
+}
+
+int convert_binary(int argc, char **argv)
+{
+    return convert(argc, argv, binary_help, false, trace_text_read);
+}
+
+int convert_decompress_packets(int argc, char **argv)
+{
+    return convert(argc, argv, unpack_help, false, trace_text_unpack);
+}
