@@ -9,6 +9,8 @@ const struct conversion conversions[] = {
     {"decompress_packets", convert_decompress_packets, "the trace without compressed packets"},
     {"profile", convert_profile, "pprof files, one for each process, heap and dump"},
     {"speedscope", convert_speedscope, "a file for Speedscope: every view, with files and lines"},
+    {"deobfuscate", convert_deobfuscate,
+     "names of obfuscated Java code, to be appended to the trace"},
     {"symbolize", convert_symbolize, "functions, files and lines, to be appended to the trace"},
     {"text", convert_text, "every packet as protobuf's text format"},
 };

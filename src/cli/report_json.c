@@ -76,6 +76,10 @@ static void print_frame(FILE *out, const struct profile *profile, const struct p
     json_print_string(out, frame->name);
     fputs(",\"linkage_name\":", out);
     json_print_string(out, frame->linkage_name);
+    if (*frame->obfuscated_name != '\0') {
+        fputs(",\"obfuscated_name\":", out);
+        json_print_string(out, frame->obfuscated_name);
+    }
     fputs(",\"mapping\":", out);
     json_print_string(out,
                       frame->mapping != PROFILE_NONE ? profile->mappings[frame->mapping].path : "");

@@ -61,6 +61,8 @@ static void free_all_but_profile(struct builder *builder)
     free(builder->symbols);
     free(builder->symbol_lines);
     free(builder->sample_of_callsite);
+    builder_deobfuscation_free(builder->deobfuscation);
+    id_map_free(&builder->packages);
     free(builder);
 }
 
@@ -202,6 +204,7 @@ uint32_t builder_frame(struct builder *builder, uint32_t mapping, uint64_t rel_p
     profile->frames[used] = (struct profile_frame){
         .name = builder->strings[name],
         .linkage_name = builder->strings[name],
+        .obfuscated_name = "",
         .source_file = builder->strings[source_file],
         .line = line,
         .mapping = mapping,
@@ -301,6 +304,7 @@ struct profile *builder_finish(struct builder *builder, const char *problem)
     bool unfinished = builder_commit_rest(builder);
     builder_apply_symbols(builder);
     demangle_names(builder);
+    builder_apply_deobfuscation(builder);
     say_warning(builder, problem, unfinished);
     struct profile *profile = builder->profile;
     if (builder->error < 0) {

@@ -4,6 +4,7 @@
  *   builder.c           the profile's tables: strings, mappings, frames, callsites
  *   builder_packet.c    which packet means what; names, clocks, timeline
  *   builder_symbols.c   ModuleSymbols: names, lines and inlined frames, found later
+ *   builder_deobfuscate.c  DeobfuscationMappings: the names that Java code had
  *   builder_interned.c  interned data of each sequence, resolved when it is used
  *   builder_heap.c      ProfilePackets: snapshots put together
  *   builder_dump.c      dumps made of them
@@ -60,6 +61,9 @@ struct builder {
     } * symbol_lines;
     size_t symbol_line_count, symbol_line_capacity;
     size_t symbol_count, symbol_capacity;
+
+    struct builder_deobfuscation *deobfuscation; /* NULL: nothing is said of it */
+    struct id_map packages;                      /* Android user id: the string of its package */
 
     struct builder_sequence *sequences;
     size_t sequence_count, sequence_capacity;
@@ -212,6 +216,26 @@ int builder_module_symbols(struct builder *builder, struct proto_span module);
 /* Gives frames their names and lines; a frame into which others were inlined becomes several. Once,
  * when all has been read. */
 void builder_apply_symbols(struct builder *builder);
+
+/* Copies of a frame behind the last, nameless; the first of them, or 0 where there is no room. */
+size_t builder_copy_frame(struct builder *builder, size_t index, size_t more);
+/* What a frame became: further frames, from the one around the innermost outwards. */
+struct builder_around {
+    uint32_t first, count;
+};
+/* Puts the frames around each frame, which are given by frame, between its callsites and their
+ * callers. */
+void builder_expand_callsites(struct builder *builder, const struct builder_around *around);
+
+/* --- deobfuscation --- */
+
+/* DeobfuscationMapping; PackagesList. -EBADMSG: malformed. */
+int builder_deobfuscation_mapping(struct builder *builder, struct proto_span mapping);
+int builder_packages_list(struct builder *builder, struct proto_span list);
+/* Gives frames of obfuscated code their names, and the calls that were inlined back as frames.
+ * Once, when all else has its names. */
+void builder_apply_deobfuscation(struct builder *builder);
+void builder_deobfuscation_free(struct builder_deobfuscation *deobfuscation);
 
 /* --- heaps --- */
 

@@ -319,7 +319,7 @@ struct packet_parts {
     uint32_t sequence_id;
     bool cleared;
     struct proto_span interned, profile_packet, tree, stats, clocks, symbols, unprofiled;
-    struct proto_span allocations, frees;
+    struct proto_span allocations, frees, deobfuscation, packages;
 };
 
 static int split_packet(struct proto_span packet, struct packet_parts *parts)
@@ -357,6 +357,12 @@ static int split_packet(struct proto_span packet, struct packet_parts *parts)
             break;
         case PB_TRACE_PACKET_MODULE_SYMBOLS:
             parts->symbols = field.span;
+            break;
+        case PB_TRACE_PACKET_DEOBFUSCATION_MAPPING:
+            parts->deobfuscation = field.span;
+            break;
+        case PB_TRACE_PACKET_PACKAGES_LIST:
+            parts->packages = field.span;
             break;
         case PB_TRACE_PACKET_STREAMING_ALLOCATION:
             parts->allocations = field.span;
@@ -397,6 +403,10 @@ static int take_parts(struct builder *builder, const struct packet_parts *parts)
         code = take_clocks(builder, parts->clocks);
     if (code == 0 && parts->symbols.at != NULL)
         code = builder_module_symbols(builder, parts->symbols);
+    if (code == 0 && parts->deobfuscation.at != NULL)
+        code = builder_deobfuscation_mapping(builder, parts->deobfuscation);
+    if (code == 0 && parts->packages.at != NULL)
+        code = builder_packages_list(builder, parts->packages);
     if (code == 0 && parts->unprofiled.at != NULL)
         code = take_unprofiled(builder, parts->unprofiled);
     if (code == 0 && parts->allocations.at != NULL)

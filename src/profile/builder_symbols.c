@@ -117,12 +117,10 @@ static void set_line(struct builder *builder, size_t index, const struct builder
     frame->line = line->line;
 }
 
-/* Frames behind the last for the lines further out than the innermost; the first of them, or 0. */
-static size_t add_outer_frames(struct builder *builder, size_t index,
-                               const struct builder_symbol *symbol)
+size_t builder_copy_frame(struct builder *builder, size_t index, size_t more)
 {
     struct profile *profile = builder->profile;
-    size_t first = profile->frame_count, more = symbol->line_count - 1;
+    size_t first = profile->frame_count;
     if (more == 0 || first + more >= PROFILE_NONE)
         return 0;
     if (array_reserve(&profile->frames, &builder->frame_capacity, first, more,
@@ -136,16 +134,20 @@ static size_t add_outer_frames(struct builder *builder, size_t index,
         profile->frames[first + i] = profile->frames[index];
         builder->frame_names[first + i] = 0;
         profile->frames[first + i].linkage_name = "";
-        set_line(builder, first + i, &builder->symbol_lines[symbol->first_line + 1 + i]);
     }
     profile->frame_count += more;
     return first;
 }
 
-/* What a frame became: further frames, from the one around the innermost outwards. */
-struct outer_frames {
-    uint32_t first, count;
-};
+/* Frames for the lines further out than the innermost; the first of them, or 0. */
+static size_t add_outer_frames(struct builder *builder, size_t index,
+                               const struct builder_symbol *symbol)
+{
+    size_t more = symbol->line_count - 1, first = builder_copy_frame(builder, index, more);
+    for (size_t i = 0; i < more && first != 0; i++)
+        set_line(builder, first + i, &builder->symbol_lines[symbol->first_line + 1 + i]);
+    return first;
+}
 
 static void remap_samples(struct profile *profile, const uint32_t *now)
 {
@@ -159,25 +161,26 @@ static void remap_samples(struct profile *profile, const uint32_t *now)
     }
 }
 
-/* Puts the outer frames between each callsite and its caller. 0 or -ENOMEM. */
-static int expand_callsites(struct profile *profile, const struct outer_frames *outer)
+void builder_expand_callsites(struct builder *builder, const struct builder_around *outer)
 {
+    struct profile *profile = builder->profile;
     size_t count = profile->callsite_count, wanted = count;
     for (size_t i = 0; i < count; i++)
         wanted += outer[profile->callsites[i].frame].count;
     if (wanted > CALLSITES_MAX)
-        return 0;
+        return;
     struct profile_callsite *callsites = reallocarray(NULL, wanted, sizeof(*callsites));
     uint32_t *now = reallocarray(NULL, count, sizeof(*now));
     if (callsites == NULL || now == NULL) {
         free(callsites);
         free(now);
-        return -ENOMEM;
+        builder_fail(builder);
+        return;
     }
     uint32_t used = 0;
     for (size_t i = 0; i < count; i++) {
         const struct profile_callsite *callsite = &profile->callsites[i];
-        const struct outer_frames *around = &outer[callsite->frame];
+        const struct builder_around *around = &outer[callsite->frame];
         uint32_t parent = callsite->parent == PROFILE_NONE ? PROFILE_NONE : now[callsite->parent];
         for (uint32_t j = around->count + 1; j-- > 0;) {
             callsites[used] = (struct profile_callsite){
@@ -194,14 +197,13 @@ static int expand_callsites(struct profile *profile, const struct outer_frames *
     free(profile->callsites);
     profile->callsites = callsites;
     profile->callsite_count = used;
-    return 0;
 }
 
 void builder_apply_symbols(struct builder *builder)
 {
     struct profile *profile = builder->profile;
     size_t frames = profile->frame_count, expanded = 0;
-    struct outer_frames *outer =
+    struct builder_around *outer =
         builder->symbol_count > 0 ? calloc(frames + 1, sizeof(*outer)) : NULL;
     if (builder->symbol_count == 0 || builder->error < 0)
         goto out;
@@ -216,11 +218,11 @@ void builder_apply_symbols(struct builder *builder)
         set_line(builder, i, &builder->symbol_lines[symbol->first_line]);
         size_t first = add_outer_frames(builder, i, symbol);
         if (first != 0)
-            outer[i] = (struct outer_frames){(uint32_t)first, symbol->line_count - 1};
+            outer[i] = (struct builder_around){(uint32_t)first, symbol->line_count - 1};
         expanded += first != 0;
     }
-    if (expanded > 0 && builder->error == 0 && expand_callsites(profile, outer) < 0)
-        builder_fail(builder);
+    if (expanded > 0 && builder->error == 0)
+        builder_expand_callsites(builder, outer);
 out:
     free(outer);
 }

@@ -27,6 +27,9 @@ struct profile_mapping {
 struct profile_frame {
     const char *name;         /* demangled, or "" if unknown */
     const char *linkage_name; /* as in the trace (mangled) */
+    /* What it was called when it ran, where both names above were found in a map; else "". Of the
+     * calls that were inlined into a function, the outermost has it. */
+    const char *obfuscated_name;
     const char *source_file;  /* "" if unknown */
     uint32_t line;            /* 0: unknown */
     uint32_t mapping;         /* PROFILE_NONE: none */

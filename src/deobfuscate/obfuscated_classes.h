@@ -1,0 +1,53 @@
+/*
+ * What is wanted of one map, and its packets: classes and members are put together by their
+ * obfuscated names, in the order in which these were met, since the entries of one method may stand
+ * apart, and one obfuscated class may have been several.
+ */
+#ifndef HEAPPROFD_DEOBFUSCATE_OBFUSCATED_CLASSES_H
+#define HEAPPROFD_DEOBFUSCATE_OBFUSCATED_CLASSES_H
+
+#include "deobfuscate/proguard_map.h"
+#include "trace/intern.h"
+
+struct obfuscated_classes {
+    struct intern_table class_ids, member_ids; /* by obfuscated name */
+    struct obfuscated_class {
+        uint32_t id;                 /* equal for equal obfuscated names */
+        size_t obfuscated, original; /* in text */
+        size_t obfuscated_length, original_length;
+    } * classes;
+    size_t class_count, class_capacity;
+    struct obfuscated_member {
+        uint32_t class_id, owner; /* of classes: that it stood in */
+        uint32_t id;              /* equal for equal names in one class */
+        uint32_t order;
+        enum proguard_kind kind;
+        size_t obfuscated, original;
+        uint32_t obfuscated_length, original_length;
+        bool has_lines;
+        enum proguard_source source;
+        uint32_t first_line, last_line, source_first, source_last;
+    } * members;
+    size_t member_count, member_capacity;
+    char *text;
+    size_t text_length, text_capacity;
+    size_t written_classes, written_methods, written_fields;
+};
+
+/* Members that follow are this class's. 0 or -ENOMEM. */
+int obfuscated_classes_begin(struct obfuscated_classes *classes,
+                             const struct proguard_entry *entry);
+int obfuscated_classes_add(struct obfuscated_classes *classes, const struct proguard_entry *entry);
+/* Whether the class, or its method, was given. */
+bool obfuscated_classes_have(const struct obfuscated_classes *classes, const char *class_name,
+                             size_t length);
+bool obfuscated_classes_have_method(struct obfuscated_classes *classes, const char *class_name,
+                                    size_t length, const char *method);
+/* A method that kept its name, of a class that was given. 0 or -ENOMEM. */
+int obfuscated_classes_add_kept(struct obfuscated_classes *classes, const char *class_name,
+                                size_t length, const char *method);
+/* Writes all as packets; the members are sorted by it. 0 or a negative errno. */
+int obfuscated_classes_write(struct obfuscated_classes *classes, const char *package, int fd);
+void obfuscated_classes_clear(struct obfuscated_classes *classes);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * The Java methods that a trace's frames name, so that of a map only what is needed is written; and
+ * the packages that the trace knows. Holds the distinct names, never the packets.
+ */
+#ifndef HEAPPROFD_DEOBFUSCATE_TRACE_NAMES_H
+#define HEAPPROFD_DEOBFUSCATE_TRACE_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/intern.h"
+#include "trace/proto_cursor.h"
+#include "util/error.h"
+
+struct trace_names {
+    struct trace_name {
+        char *text; /* "a.b.c.d": method d of class a.b.c */
+        size_t class_length;
+    } * items;
+    size_t count, capacity;
+    struct intern_table ids;     /* of the texts: index + 1 */
+    struct intern_table classes; /* of their classes */
+    char **packages;
+    size_t package_count, package_capacity;
+    struct intern_table package_ids;
+    /* A Java heap graph has types and fields beside the frames' methods. */
+    bool has_heap_graph;
+    char warning[512]; /* why the trace was not read to its end, or "" */
+};
+
+/* path as trace_reader_open takes it. 0, or a negative errno where nothing could be read; *names is
+ * to be cleared in any case. */
+int trace_names_read(struct trace_names *names, const char *path, struct error *error);
+/* The same of one TracePacket more. 0 or -ENOMEM. */
+int trace_names_add(struct trace_names *names, struct proto_span packet);
+void trace_names_clear(struct trace_names *names);
+
+#endif

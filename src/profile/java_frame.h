@@ -1,0 +1,34 @@
+/*
+ * What a Java frame's name and place say: class and method, and the package that its code belongs
+ * to. Obfuscated names mean nothing without the package: every app has an a.a.
+ */
+#ifndef HEAPPROFD_PROFILE_JAVA_FRAME_H
+#define HEAPPROFD_PROFILE_JAVA_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct java_text {
+    const char *at;
+    size_t length;
+};
+
+/*
+ * "a.b.c.d" is method d of class a.b.c, with or without a type before and arguments behind it:
+ * "void a.b.c.d(int)". False: no Java name.
+ */
+bool java_frame_split(const char *name, size_t length, struct java_text *class_name,
+                      struct java_text *method);
+
+/* The package of an installed app's file, by the path of a mapping; false: the path does not say.
+ */
+bool java_package_of_path(const char *path, struct java_text *package);
+
+/* Code that was compiled at run time, into memory that no path tells the package of. */
+bool java_path_is_jit(const char *path);
+
+/* The package that a process runs, by its first argument: "com.example.app:remote" is
+ * com.example.app's, and a path stands for the file's name. */
+struct java_text java_package_of_command(const char *argument, size_t length);
+
+#endif
