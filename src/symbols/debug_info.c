@@ -19,10 +19,13 @@
 #include "symbols/elf_source.h"
 #include "symbols/line_table.h"
 #include "symbols/scopes.h"
+#include "symbols/supplementary.h"
 #include "util/array.h"
 
 /* Steps over ranges and addresses, beside what is linear in the file. */
 #define WORK_MAX (UINT64_C(1) << 31)
+/* From an inlined function to its abstract one, and to its declaration; more is a circle. */
+#define ORIGINS_MAX 16
 
 struct unit_address {
     uint64_t address;
@@ -31,6 +34,8 @@ struct unit_address {
 
 struct debug_info {
     struct elf_source source;
+    struct supplementary supplementary;
+    struct dwarf_bytes entries, supplementary_strings;
     Dwarf *dwarf;
     struct line_sections line_sections;
     struct dwarf_bytes abbreviations, indexed, ranges;
@@ -42,6 +47,7 @@ struct debug_info {
     char *missing_name;
 
     /* Of the unit at hand. */
+    unsigned unit_offset_bytes;
     struct unit_address *found;
     size_t found_count, found_capacity;
     uint64_t *addresses;
@@ -91,6 +97,12 @@ static int open_parts(struct debug_info *info, const char *path, struct error *e
     info->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
     if (info->dwarf == NULL)
         return error_set(error, -ENOENT, "%s: no debug information: %s", path, dwarf_errmsg(-1));
+    supplementary_open(&info->supplementary, elf, path);
+    if (info->supplementary.dwarf != NULL) {
+        dwarf_setalt(info->dwarf, info->supplementary.dwarf);
+        info->supplementary_strings = section_bytes(info->supplementary.source.elf, "debug_str");
+    }
+    info->entries = section_bytes(elf, "debug_info");
     info->line_sections.line = section_bytes(elf, "debug_line");
     info->line_sections.line_str = section_bytes(elf, "debug_line_str");
     info->line_sections.str = section_bytes(elf, "debug_str");
@@ -108,6 +120,7 @@ struct debug_info *debug_info_open(const char *path, struct error *error)
         return NULL;
     }
     info->scanner.work_left = WORK_MAX;
+    info->source.fd = info->supplementary.source.fd = -1;
     if (open_parts(info, path, error) < 0) {
         debug_info_close(info);
         return NULL;
@@ -143,6 +156,7 @@ void debug_info_close(struct debug_info *info)
     line_table_clear(&info->lines);
     dwp_close(info->package);
     dwarf_end(info->dwarf);
+    supplementary_close(&info->supplementary);
     elf_source_close(&info->source);
     free(info);
 }
@@ -160,18 +174,75 @@ size_t debug_info_missing_units(const struct debug_info *info, const char **name
 
 /* --- what one address has --- */
 
-static const char *string_of(Dwarf_Die *die, unsigned name)
+/* DWARF 5's references to a supplementary file, which libdw takes for ones within the file: their
+ * offset. Only the program's own entries have any. */
+static bool supplementary_offset(const struct debug_info *info, const Dwarf_Attribute *attribute,
+                                 uint64_t *offset)
 {
-    Dwarf_Attribute attribute;
-    return dwarf_formstring(dwarf_attr_integrate(die, name, &attribute));
+    size_t bytes = attribute->form == DW_FORM_ref_sup8 ? 8 : 4;
+    if (attribute->form == DW_FORM_strp_sup)
+        bytes = info->unit_offset_bytes;
+    if (info->supplementary.dwarf == NULL || attribute->valp < info->entries.at ||
+        attribute->valp >= info->entries.end ||
+        (size_t)(info->entries.end - attribute->valp) < bytes)
+        return false;
+    *offset = 0;
+    memcpy(offset, attribute->valp, bytes);
+    return true;
 }
 
-static const char *function_name(Dwarf_Die *die)
+static const char *text_of(const struct debug_info *info, Dwarf_Attribute *attribute)
 {
-    const char *name = string_of(die, DW_AT_linkage_name);
+    uint64_t offset;
+    const struct dwarf_bytes *strings = &info->supplementary_strings;
+    if (attribute->form != DW_FORM_strp_sup)
+        return dwarf_formstring(attribute);
+    if (!supplementary_offset(info, attribute, &offset) ||
+        offset >= (uint64_t)(strings->end - strings->at) ||
+        memchr(strings->at + offset, 0, (size_t)(strings->end - strings->at) - offset) == NULL)
+        return NULL;
+    return (const char *)strings->at + offset;
+}
+
+/* The entry that describes the same function without the place: *die itself is changed. */
+static bool to_origin(const struct debug_info *info, Dwarf_Die *die)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Die origin;
+    uint64_t offset;
+    if (dwarf_attr(die, DW_AT_abstract_origin, &attribute) == NULL &&
+        dwarf_attr(die, DW_AT_specification, &attribute) == NULL)
+        return false;
+    if (attribute.form == DW_FORM_ref_sup4 || attribute.form == DW_FORM_ref_sup8) {
+        if (!supplementary_offset(info, &attribute, &offset) ||
+            dwarf_offdie(info->supplementary.dwarf, offset, &origin) == NULL)
+            return false;
+    } else if (dwarf_formref_die(&attribute, &origin) == NULL) {
+        return false;
+    }
+    *die = origin;
+    return true;
+}
+
+static const char *string_of(const struct debug_info *info, const Dwarf_Die *die, unsigned name)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Die at = *die;
+    for (int steps = 0; steps < ORIGINS_MAX; steps++) {
+        if (dwarf_attr(&at, name, &attribute) != NULL)
+            return text_of(info, &attribute);
+        if (!to_origin(info, &at))
+            break;
+    }
+    return NULL;
+}
+
+static const char *function_name(const struct debug_info *info, const Dwarf_Die *die)
+{
+    const char *name = string_of(info, die, DW_AT_linkage_name);
     if (name == NULL)
-        name = string_of(die, DW_AT_MIPS_linkage_name);
-    return name != NULL ? name : string_of(die, DW_AT_name);
+        name = string_of(info, die, DW_AT_MIPS_linkage_name);
+    return name != NULL ? name : string_of(info, die, DW_AT_name);
 }
 
 static uint32_t number_of(Dwarf_Die *die, unsigned name)
@@ -210,7 +281,7 @@ static size_t make_frames(struct debug_info *info, struct line_row row, uint32_t
     frames[0] = (struct source_frame){.file = path_of(info, row.file), .line = row.line};
     while (scope != SCOPE_NONE && count < SOURCE_FRAMES_MAX) {
         struct scope *at = &info->scanner.scopes[scope];
-        frames[count++].function = function_name(&at->die);
+        frames[count++].function = function_name(info, &at->die);
         scope = at->parent;
         if (scope == SCOPE_NONE || count == SOURCE_FRAMES_MAX)
             break;
@@ -375,9 +446,9 @@ static bool find_entries(struct debug_info *info, struct scope_unit *unit)
         set_abbreviations(unit, section_bytes(elf, "debug_abbrev.dwo"));
         return true;
     }
-    const char *name = string_of(&unit->die, DW_AT_dwo_name);
+    const char *name = string_of(info, &unit->die, DW_AT_dwo_name);
     if (name == NULL)
-        name = string_of(&unit->die, DW_AT_GNU_dwo_name);
+        name = string_of(info, &unit->die, DW_AT_GNU_dwo_name);
     if (info->missing_units++ == 0)
         info->missing_name = strdup(name != NULL ? name : "?");
     return false;
@@ -390,7 +461,7 @@ static void read_lines(struct debug_info *info, const struct scope_unit *unit)
     Dwarf_Word offset;
     forget_paths(info);
     info->lines.file_count = 0;
-    info->directory = string_of(&die, DW_AT_comp_dir);
+    info->directory = string_of(info, &die, DW_AT_comp_dir);
     if (dwarf_formudata(dwarf_attr(&die, DW_AT_stmt_list, &attribute), &offset) != 0)
         return;
     if (line_table_read(&info->lines, &info->line_sections, offset, unit->address_bytes) < 0) {
@@ -445,6 +516,7 @@ int debug_info_find(struct debug_info *info, const uint64_t *addresses, size_t c
         unit.address_bytes = address_bytes;
         unit.offset_bytes = offset_bytes;
         unit.split = NULL;
+        info->unit_offset_bytes = offset_bytes;
         set_abbreviations(&unit, info->abbreviations);
         if (dwarf_offdie(info->dwarf, offset + header, &unit.die) == NULL) {
             info->damaged_units++;

@@ -1,7 +1,7 @@
 /*
  * Functions, files and lines of code addresses from the DWARF of one file,
- * versions 2 to 5, with inlined functions. Alternate files (dwz) and split
- * units (.dwo) are found as libdw finds them, and in packages of them (.dwp).
+ * versions 2 to 5, with inlined functions. Alternate files (dwz: .gnu_debugaltlink,
+ * .debug_sup) and split units (.dwo) are found as libdw finds them, and in packages of them (.dwp).
  */
 #ifndef HEAPPROFD_SYMBOLS_DEBUG_INFO_H
 #define HEAPPROFD_SYMBOLS_DEBUG_INFO_H

@@ -489,14 +489,36 @@ def separated(scene):
 def dwz(scene):
     """What two programs share in a file of its own (.gnu_debugaltlink), and within one file."""
     need("dwz")
+    share(scene, "common", "-m", scene.path("common"), "-M", scene.path("common"))
+
+
+def supplementary(scene):
+    """The same in DWARF 5's form (.debug_sup); another file in its place is not believed."""
+    need("dwz")
+    path, build_id, addresses = share(scene, "sup", "-5", "-m", scene.path("sup"), "-M", "sup")
+    check(b".debug_sup" in output(["readelf", "-SW", path]), "dwz wrote no .debug_sup")
+    plain, _, _ = symbolize(scene.directory, [(path, build_id, addresses, 0)])
+    section = output(["readelf", "-SW", scene.path("sup")]).decode()
+    checksum = int(re.search(r"\.debug_sup +PROGBITS +0+ (\w+)", section).group(1), 16) + 5  # behind an empty name
+    with open(scene.path("sup"), "rb+") as file:
+        file.seek(checksum)
+        first = file.read(1)[0]
+        file.seek(checksum)
+        file.write(bytes([first ^ 1]))
+    other, _, _ = symbolize(scene.directory, [(path, build_id, addresses, 0)])
+    check(other != plain, "another supplementary file was believed")
+
+
+def share(scene, common, *options):
     paths = [scene.compile(f"dwz{index}", "c++", "g++", "-g", "-O2", f"-DNUMBER={index}") for index in range(2)]
     plain = [path + ".plain" for path in paths]
     for path, copy in zip(paths, plain):
         shutil.copy(path, copy)
-    output(["dwz", "-m", scene.path("common"), "-M", scene.path("common"), *paths])
-    check(os.path.exists(scene.path("common")), "dwz made no common file")
+    output(["dwz", *options, *paths])
+    check(os.path.exists(scene.path(common)), "dwz made no common file")
     for path, copy in zip(paths, plain):
         compare(scene, path, reference=copy, places=False)
+    return paths[0], build_id_of(paths[0]), code_addresses(plain[0])
 
 
 def rust(scene):
@@ -720,7 +742,7 @@ def figure_of(value):
 
 
 CASES = {each.__name__: each for each in (
-    versions, layouts, split_units, packages, separated, dwz, rust, places, archives, reasons, debugdata, load_bias, usage,
+    versions, layouts, split_units, packages, separated, dwz, supplementary, rust, places, archives, reasons, debugdata, load_bias, usage,
     appended)}
 
 
