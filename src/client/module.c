@@ -95,6 +95,11 @@ const struct module *module_find(uintptr_t pc)
     return module_learn(&object, pc);
 }
 
+uint32_t module_number(const struct module *module)
+{
+    return (uint32_t)(module - modules);
+}
+
 void module_init(void)
 {
     module_object_init();

@@ -42,6 +42,9 @@ struct module {
  */
 const struct module *module_find(uintptr_t pc);
 
+/* Below MODULES_MAX; the same as long as the process lives. */
+uint32_t module_number(const struct module *module);
+
 /*
  * Grows each time that an object may have been unloaded: hashes of stacks,
  * unwinding rules and modules sent before it are void. Cheap (one load).

@@ -16,9 +16,11 @@
 #include "client/sampler.h"
 #include "client/session.h"
 #include "client/stack_cache.h"
+#include "client/stack_sender.h"
 #include "client/system.h"
 #include "client/thread_slot.h"
 #include "client/unwind_memory.h"
+#include "client/unwind_rest.h"
 #include "wire/record.h"
 
 /* Unloaded libraries that no dlclose of the program's told us of are looked for
@@ -52,28 +54,24 @@ struct scratch {
     uint64_t holder; /* union scratch_holder */
     uint64_t pad2[7];
     struct unwind_memory memory;
+    struct unwind_rest rest;
     uint64_t frames[UNWIND_FRAMES_MAX];
 } __attribute__((aligned(64)));
-
-/* Marks which modules the daemon has, by the address of the module's entry. */
-#define SENT_MODULES 8192u
 
 static const struct live_set_line no_live_addresses;
 struct live_set sample_live_set = {.level0 = (struct live_set_line *)&no_live_addresses};
 
 static struct scratch *scratches; /* wiped on fork */
-static uint64_t *sent_modules;    /* wiped on fork */
 
 int sample_init(void)
 {
     scratches = system_map_wiped(SCRATCHES * sizeof(*scratches));
-    sent_modules = system_map_wiped(SENT_MODULES * sizeof(*sent_modules));
-    return scratches != NULL && sent_modules != NULL ? ring_writer_init() : -ENOMEM;
+    return scratches != NULL && stack_sender_init() == 0 ? ring_writer_init() : -ENOMEM;
 }
 
 void sample_forget(void)
 {
-    system_wipe(sent_modules, SENT_MODULES * sizeof(*sent_modules));
+    stack_sender_forget();
 }
 
 static union scratch_holder scratch_holder_of(const struct ring_thread *thread, uintptr_t here)
@@ -132,86 +130,6 @@ uint32_t sample_time_ms(void)
     return now > client.start_ms ? (uint32_t)(now - client.start_ms) : 0;
 }
 
-/* --- what the daemon must know before a stack --- */
-
-/* A word that stands for this module in this generation. */
-static uint64_t module_mark(const struct module *module, uint32_t generation)
-{
-    return (uintptr_t)module ^ ((uint64_t)(generation + 1) << 48);
-}
-
-static bool module_is_sent(uint64_t mark)
-{
-    return load_acquire(&sent_modules[(mark >> 4) % SENT_MODULES]) == mark;
-}
-
-static bool send_module(struct ring_thread *thread, const struct module *module)
-{
-    char path[RECORD_PATH_MAX / 4];
-    int length = module_path(module, path, sizeof(path));
-    if (length < 0)
-        length = 0;
-    size_t id_length = module->build_id_length;
-    if (id_length > RECORD_BUILD_ID_MAX)
-        id_length = RECORD_BUILD_ID_MAX;
-    uint32_t size = (uint32_t)(sizeof(struct record_module) + id_length + (size_t)length);
-    struct record_module *record = ring_writer_reserve(thread, size);
-    if (record == NULL)
-        return false;
-    record->start = module->start;
-    record->end = module->end;
-    record->file_offset = module->file_offset;
-    record->load_bias = module->load_bias;
-    record->build_id_length = (uint16_t)id_length;
-    record->path_length = (uint16_t)length;
-    memcpy(record->bytes, module->build_id, id_length);
-    memcpy(record->bytes + id_length, path, (size_t)length);
-    return ring_writer_commit(thread, record, RECORD_MODULE);
-}
-
-static bool send_modules_of(struct ring_thread *thread, const uint64_t *frames, unsigned count,
-                            uint32_t generation)
-{
-    const struct module *last = NULL;
-    for (unsigned i = 0; i < count; i++) {
-        if (last != NULL && frames[i] >= last->start && frames[i] < last->end)
-            continue;
-        const struct module *module = module_find(frames[i]);
-        if (module == NULL)
-            continue;
-        last = module;
-        uint64_t mark = module_mark(module, generation);
-        if (module_is_sent(mark))
-            continue;
-        if (!send_module(thread, module))
-            return false;
-        store_release(&sent_modules[(mark >> 4) % SENT_MODULES], mark);
-    }
-    return true;
-}
-
-static bool send_stack(struct ring_thread *thread, const struct unwind_walk *walk,
-                       const uint64_t *frames)
-{
-    unsigned count = walk->count;
-    bool truncated = walk->stop == UNWIND_TRUNCATED;
-    uint32_t fit = (ring_writer_length_max() - (uint32_t)sizeof(struct record_stack)) / 8;
-    if (count > fit) {
-        count = fit;
-        truncated = true;
-    }
-    struct record_stack *record =
-        ring_writer_reserve(thread, (uint32_t)sizeof(*record) + count * 8);
-    if (record == NULL)
-        return false;
-    record->hash = walk->hash;
-    record->count = count;
-    record->flags = truncated ? RECORD_STACK_TRUNCATED : 0;
-    record->error = (uint16_t)(truncated ? UNWIND_OUTERMOST : walk->stop);
-    memcpy(record->frames, frames, count * sizeof(frames[0]));
-    return ring_writer_commit(thread, record, RECORD_STACK);
-}
-
 /* Tells the daemon that addresses may have come to mean other modules. */
 static void announce_generation(struct ring_thread *thread)
 {
@@ -231,8 +149,10 @@ static void announce_generation(struct ring_thread *thread)
         module_begin_generation();
 }
 
-/* Walks the stack and sees to it that the daemon has it. Its hash; 0: lost. */
-static uint64_t record_stack(struct ring_thread *thread, const struct unwind_registers *caller)
+/* Walks the stack and sees to it that the daemon has it. Its hash, or, with RECORD_ALLOC_WALK in
+ * *flags, the token of a walk; 0: lost. */
+static uint64_t record_stack(struct ring_thread *thread, const struct unwind_registers *caller,
+                             uint32_t *flags)
 {
     struct scratch *scratch = scratch_take(thread);
     if (scratch == NULL) {
@@ -241,18 +161,25 @@ static uint64_t record_stack(struct ring_thread *thread, const struct unwind_reg
     }
     struct unwind_walk walk;
     uint32_t generation;
+    scratch->rest.ask = stack_sender_ask;
     do {
         announce_generation(thread);
         generation = module_generation();
-        walk = unwind_callstack(caller, thread_slot_bounds(thread), &scratch->memory,
-                                scratch->frames, UNWIND_FRAMES_MAX);
+        walk = unwind_callstack_until(caller, thread_slot_bounds(thread), &scratch->memory,
+                                      scratch->frames, UNWIND_FRAMES_MAX, &scratch->rest);
     } while (unlikely(generation != module_generation()));
 
+    if (unlikely(walk.stop == UNWIND_LEFT)) {
+        walk.hash =
+            stack_sender_send_walk(thread, &walk, scratch->frames, &scratch->rest, generation);
+        *flags |= RECORD_ALLOC_WALK;
+        scratch_give(scratch);
+        return walk.hash;
+    }
     if (walk.stop != UNWIND_OUTERMOST && walk.stop != UNWIND_TRUNCATED)
         add_relaxed(&client.control->lost[RING_LOST_UNWIND], 1);
     if (!stack_cache_holds(walk.hash)) {
-        if (send_modules_of(thread, scratch->frames, walk.count, generation) &&
-            send_stack(thread, &walk, scratch->frames))
+        if (stack_sender_send(thread, &walk, scratch->frames, generation))
             stack_cache_add(walk.hash);
         else
             walk.hash = 0;
@@ -313,8 +240,8 @@ bool sample_record(struct ring_thread *thread, const struct sample *sample,
     ring_writer_prefetch(thread);
 
     record_thread(thread);
-    uint64_t stack = record_stack(thread, caller);
     uint32_t flags = sample->flags;
+    uint64_t stack = record_stack(thread, caller, &flags);
     if (sample->live != NULL && !live_set_insert(sample->live, sample->address)) {
         add_relaxed(&client.control->lost[RING_LOST_LIVE_SET], 1);
         flags |= RECORD_ALLOC_LOST_FREE;

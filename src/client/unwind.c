@@ -19,6 +19,7 @@
 #include "client/cfi.h"
 #include "client/module.h"
 #include "client/unwind_memory.h"
+#include "client/unwind_rest.h"
 #include "client/unwind_rule.h"
 #include "client/unwind_stack.h"
 #include "wire/barrier.h"
@@ -43,6 +44,7 @@ struct walk {
     uint64_t generation_bits;
     const struct unwind_registers *registers;
     struct unwind_memory *memory;
+    struct unwind_rest *rest; /* NULL: nobody else knows more */
     struct cfi_machine machine;
     struct unwind_stack stack;
 };
@@ -281,6 +283,36 @@ static int walk_guess(struct walk *walk)
     return WALK_GOES_ON;
 }
 
+/* Stops here for others to go on; they need all registers. */
+static int walk_stop_for_others(struct walk *walk, uint32_t module)
+{
+    struct unwind_rest *rest = walk->rest;
+    if (!walk->tracking)
+        return walk_restart_tracking(walk);
+    walk_fill_machine(walk);
+    rest->module = module;
+    rest->interrupted = walk->interrupted;
+    rest->pc = walk->frame.address - ARCH_CALL_BYTES;
+    rest->known = walk->machine.known;
+    rest->stack_low = walk->stack.low;
+    rest->stack_high = walk->stack.high;
+    for (unsigned i = 0; i < ARCH_REGISTERS; i++)
+        rest->registers[i] = walk->machine.registers[i];
+    return UNWIND_LEFT;
+}
+
+/* Leaves a frame of a module's code for which there is no CFI here. known: the address has a rule,
+ * and it is RULE_LEAVE. */
+static int walk_without_cfi(struct walk *walk, const struct module *module, bool known)
+{
+    uint32_t number = module_number(module);
+    enum ring_unwinding others = walk->rest != NULL ? walk->rest->ask(number) : RING_UNWINDING_NONE;
+    uint32_t rule = others == RING_UNWINDING_NONE ? RULE_NO_CFI : RULE_LEAVE;
+    if (!known || rule == RULE_NO_CFI)
+        rule_insert(walk->frame.address, walk->generation_bits, RULE_IS_SPECIAL | rule);
+    return others == RING_UNWINDING_FOUND ? walk_stop_for_others(walk, number) : walk_guess(walk);
+}
+
 static enum cfi_result find_row(const struct module *module, uintptr_t pc, struct cfi_copy *copy,
                                 struct cfi_row *row)
 {
@@ -314,8 +346,7 @@ static int walk_module(struct walk *walk, const struct module *module, struct cf
         rule = rule_compile(&row);
         break;
     case CFI_NONE:
-        rule = RULE_IS_SPECIAL | RULE_NO_CFI;
-        break;
+        return walk_without_cfi(walk, module, known);
     default:
         rule = RULE_IS_SPECIAL | RULE_BAD_CFI;
         break;
@@ -324,8 +355,6 @@ static int walk_module(struct walk *walk, const struct module *module, struct cf
         rule_insert(address, walk->generation_bits, rule);
     if (found == CFI_FOUND)
         return walk_interpret(walk, &row);
-    if (found == CFI_NONE)
-        return walk_guess(walk);
     walk_write(walk, address - ARCH_CALL_BYTES);
     return UNWIND_BAD_CFI;
 }
@@ -367,6 +396,8 @@ static __attribute__((noinline)) int walk_cold(struct walk *walk)
     const struct module *module = module_find(frame->address - ARCH_CALL_BYTES);
     if (module == NULL)
         return walk_guess(walk);
+    if (rule == (RULE_IS_SPECIAL | RULE_LEAVE))
+        return walk_without_cfi(walk, module, true);
     if (walk->guessed)
         return walk_module_copying(walk, module, rule != 0);
     return walk_module(walk, module, NULL, rule != 0);
@@ -385,11 +416,20 @@ struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
                                     struct unwind_stack_bounds *bounds,
                                     struct unwind_memory *memory, uint64_t *frames, unsigned max)
 {
+    return unwind_callstack_until(registers, bounds, memory, frames, max, NULL);
+}
+
+struct unwind_walk unwind_callstack_until(const struct unwind_registers *registers,
+                                          struct unwind_stack_bounds *bounds,
+                                          struct unwind_memory *memory, uint64_t *frames,
+                                          unsigned max, struct unwind_rest *rest)
+{
     struct walk walk;
     uint32_t generation = module_generation();
     rule_begin(generation);
     walk.registers = registers;
     walk.memory = memory;
+    walk.rest = rest;
     walk.frames = frames;
     walk.max = max;
     walk.generation = generation;

@@ -18,6 +18,7 @@
  * filled by the entry code in arch/<cpu>/. */
 struct unwind_registers;
 struct unwind_memory;
+struct unwind_rest;
 
 /* Where a thread's own stack is known to be readable; one per thread, zeroed
  * at first, kept by the caller between walks. */
@@ -34,6 +35,7 @@ enum unwind_stop {
     UNWIND_BAD_CFI = 3,          /* CFI that does not parse */
     UNWIND_UNREADABLE_STACK = 4, /* a slot lies outside readable memory */
     UNWIND_NO_PROGRESS = 5,      /* the stack pointer did not move outwards */
+    UNWIND_LEFT = 6,             /* others may know how to go on; never in a record_stack */
 };
 
 struct unwind_walk {
@@ -51,6 +53,12 @@ struct unwind_walk {
 struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
                                     struct unwind_stack_bounds *bounds,
                                     struct unwind_memory *memory, uint64_t *frames, unsigned max);
+
+/* The same, but where rest (unwind_rest.h) says so it stops at code without CFI, as UNWIND_LEFT. */
+struct unwind_walk unwind_callstack_until(const struct unwind_registers *registers,
+                                          struct unwind_stack_bounds *bounds,
+                                          struct unwind_memory *memory, uint64_t *frames,
+                                          unsigned max, struct unwind_rest *rest);
 
 /* Maps the rule cache (private, wiped on fork). Called once, before the first
  * walk; 0 or a negative errno. */

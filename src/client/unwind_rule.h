@@ -42,6 +42,7 @@ enum rule_special {
     RULE_OUTERMOST = 2,
     RULE_NO_CFI = 3, /* a module's code without CFI: frame pointers */
     RULE_BAD_CFI = 4,
+    RULE_LEAVE = 5, /* the same code, while others may know how to go on */
 };
 
 #define RULE_IS_SPECIAL (1u << 24)

@@ -239,6 +239,11 @@ static uint32_t module_at(const struct callsite_tree *tree, uint64_t pc, uint32_
     return CALLSITE_NO_MODULE;
 }
 
+uint32_t callsite_tree_module_at(const struct callsite_tree *tree, uint64_t address)
+{
+    return module_at(tree, address, CALLSITE_NO_MODULE);
+}
+
 /* Outermost frame first, so that stacks share their outer nodes. */
 static uint32_t intern_frames(struct callsite_tree *tree, const struct record_stack *stack)
 {

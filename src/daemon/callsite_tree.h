@@ -83,6 +83,9 @@ int callsite_tree_add_module(struct callsite_tree *tree, const struct record_mod
 int callsite_tree_add_stack(struct callsite_tree *tree, const struct record_stack *stack);
 void callsite_tree_forget(struct callsite_tree *tree);
 
+/* The index of the module that is mapped at the address; CALLSITE_NO_MODULE: none. */
+uint32_t callsite_tree_module_at(const struct callsite_tree *tree, uint64_t address);
+
 /* The callsite of a stack hash; CALLSITE_ROOT if it was never sent. */
 uint32_t callsite_tree_find(const struct callsite_tree *tree, uint64_t hash);
 

@@ -55,6 +55,7 @@ void ledger_close(struct ledger *ledger)
     callsite_tree_clear(&ledger->callsites);
     figures_table_clear(&ledger->figures);
     free(ledger->figures_cache);
+    ledger_walks_close(ledger);
     free(ledger->slots);
     free(ledger->threads);
     free(ledger);

@@ -81,7 +81,16 @@ int ledger_thread(struct ledger *ledger, uint16_t slot, uint32_t tid, const char
 int ledger_heap(struct ledger *ledger, uint8_t heap, uint64_t interval_bytes, const char *name);
 int ledger_name(struct ledger *ledger, const struct record_name *name);
 int ledger_context(struct ledger *ledger, const struct record_context *context);
+int ledger_walk(struct ledger *ledger, uint16_t slot, const struct record_walk *walk,
+                enum ring_unwinding *answer);
+/* The hash of the stack that the slot's walk with that token came to; 0: it is not known. */
+uint64_t ledger_walked(const struct ledger *ledger, uint16_t slot, uint64_t token);
 int ledger_interval(struct ledger *ledger, uint32_t index, uint64_t interval_bytes);
+
+/* Who finishes walks of the process (daemon/finish_walk.h), not taken over; without, their stacks
+ * are unknown. */
+struct walk_finisher;
+void ledger_finish_walks(struct ledger *ledger, struct walk_finisher *finisher);
 
 /* What an event came to: a sample that is live from now on, or is no more, or is again. A range is
  * freed when the last of it is unmapped. */
@@ -107,6 +116,8 @@ struct ledger_counts {
     uint64_t implicit_frees; /* allocated again while live */
     uint64_t lost_frees;     /* samples whose free cannot be seen: counted as freed at once */
     uint64_t live_samples;
+    uint64_t walks;                       /* that the client left to us */
+    uint64_t walks_failed;                /* of them: ended in an error */
     uint64_t other_types, other_contexts; /* samples of types and contexts beyond the bounds */
 };
 struct ledger_counts ledger_counts(const struct ledger *ledger);

@@ -64,6 +64,9 @@ struct ledger {
     struct ledger_thread *threads;
     size_t thread_count, thread_capacity;
 
+    struct walk_finisher *finisher; /* NULL: none */
+    struct ledger_walks *walks;     /* once there are any */
+
     ledger_observer *observer; /* NULL: none */
     void *observer_context;
     uint64_t sequence; /* of the last change that it was told of */
@@ -109,6 +112,9 @@ static inline void ledger_tell(struct ledger *ledger, enum ledger_change_kind ki
                                    .time_ms = time_ms};
     ledger->observer(ledger->observer_context, &change);
 }
+
+/* Frees what ledger_walks.c keeps. */
+void ledger_walks_close(struct ledger *ledger);
 
 /* The live side of a range's ALLOC: what it takes the place of is freed. 0, -ENOMEM or -EBADMSG. */
 int ledger_range_add(struct ledger *ledger, const struct heap_event *event, uint32_t figures);

@@ -58,9 +58,22 @@ static int visit_context(void *context, const struct record_context *scopes)
     return ledger_context(context, scopes);
 }
 
+static int visit_walk(void *context, uint16_t slot, const struct record_walk *walk,
+                      enum ring_unwinding *answer)
+{
+    return ledger_walk(context, slot, walk, answer);
+}
+
+static uint64_t visit_walked(void *context, uint16_t slot, uint64_t token)
+{
+    return ledger_walked(context, slot, token);
+}
+
 const struct ring_visitor ledger_visitor = {
     .events = visit_events,
     .unmap = visit_unmap,
+    .walk = visit_walk,
+    .walked = visit_walked,
     .stack = visit_stack,
     .module = visit_module,
     .modules_reset = visit_modules_reset,

@@ -177,6 +177,9 @@ static int take_event(struct drain *drain, union record_header header, const uin
         event->ordinal = record.alloc.ordinal;
         event->interval = record.alloc.interval;
         event->flags = record.alloc.flags;
+        if (event->flags & RECORD_ALLOC_WALK)
+            event->stack =
+                drain->visitor->walked(drain->context, header.thread, record.alloc.stack);
         event->position = drain->reader->consumed;
         event->type_hash = tagged ? record.tagged.type : 0;
         event->context_hash = tagged ? record.tagged.context : 0;
@@ -223,6 +226,35 @@ static int take_context(struct drain *drain, uint32_t length)
     return drain->visitor->context(drain->context, scopes);
 }
 
+/* Tells the client what is known of the module with that number. Nobody else writes there but a
+ * client that harms itself. */
+static void answer_unwinding(struct ring_reader *reader, uint32_t module,
+                             enum ring_unwinding answer)
+{
+    if (module >= RING_MODULES_MAX)
+        return;
+    uint32_t *word = &reader->control->unwinding[module / RING_UNWINDING_PER_WORD];
+    unsigned shift = module % RING_UNWINDING_PER_WORD * 2;
+    uint32_t others = load_relaxed(word) & ~(UINT32_C(3) << shift);
+    store_relaxed(word, others | (uint32_t)answer << shift);
+}
+
+static int take_walk(struct drain *drain, uint16_t slot, uint32_t length)
+{
+    const struct record_walk *walk = (const void *)drain->record;
+    enum ring_unwinding answer = RING_UNWINDING_UNKNOWN;
+    if (length < sizeof(*walk) || walk->token == 0 ||
+        walk->register_count > RECORD_WALK_REGISTERS_MAX || walk->stack_bytes % 8 != 0 ||
+        walk->stack_address > UINT64_MAX - walk->stack_bytes ||
+        (uint64_t)walk->register_count + walk->frame_count + walk->stack_bytes / 8 >
+            (length - sizeof(*walk)) / 8)
+        return -EBADMSG;
+    int code = drain->visitor->walk(drain->context, slot, walk, &answer);
+    if (code == 0 && answer != RING_UNWINDING_UNKNOWN)
+        answer_unwinding(drain->reader, walk->module, answer);
+    return code;
+}
+
 /* Records that come seldom: copied whole, then looked at. */
 static int take_other(struct drain *drain, union record_header header, const uint8_t *at)
 {
@@ -237,6 +269,8 @@ static int take_other(struct drain *drain, union record_header header, const uin
         return take_stack(drain, header.length);
     case RECORD_MODULE:
         return take_module(drain, header.length);
+    case RECORD_WALK:
+        return take_walk(drain, header.thread, header.length);
     case RECORD_NAME:
         return take_name(drain, header.length);
     case RECORD_CONTEXT:

@@ -38,6 +38,11 @@ struct ring_visitor {
     int (*name)(void *context, const struct record_name *name);
     int (*context)(void *context, const struct record_context *scopes);
     int (*unmap)(void *context, uint8_t heap, uint16_t slot, const struct record_unmap *unmap);
+    /* *answer: what the client is to know of the module, RING_UNWINDING_UNKNOWN if nothing. */
+    int (*walk)(void *context, uint16_t slot, const struct record_walk *walk,
+                enum ring_unwinding *answer);
+    /* The hash of the stack that a WALK of this slot came to; 0: there was none. */
+    uint64_t (*walked)(void *context, uint16_t slot, uint64_t token);
 };
 
 struct ring_reader {

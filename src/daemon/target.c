@@ -37,6 +37,8 @@ struct target *target_open(struct process_info *info, int pidfd, uint64_t data_b
         target_close(target);
         return NULL;
     }
+    target->finisher = walk_finisher_open(info->pid);
+    ledger_finish_walks(target->ledger, target->finisher);
     heap_rules_fill(&rules, config);
     ring_reader_want(&target->reader, &rules);
     ring_reader_beat(&target->reader, clock_read_ms(CLOCK_MONOTONIC));
@@ -53,6 +55,7 @@ void target_close(struct target *target)
     if (target->has_ring)
         ring_reader_close(&target->reader);
     ledger_close(target->ledger);
+    walk_finisher_close(target->finisher);
     unlisted_code_close(target->unlisted);
     if (target->statm_fd >= 0)
         close(target->statm_fd);
@@ -436,7 +439,8 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         .client_error = totals->client_state == RING_CLIENT_TIMED_OUT ? 1 : 0,
         .dump_at_max = dump_at_max,
         .final = end->final,
-        .unwinding_errors = totals->lost[RING_LOST_UNWIND],
+        .unwinding_errors =
+            totals->lost[RING_LOST_UNWIND] + ledger_counts(target->ledger).walks_failed,
         .blocked_us = totals->blocked_us,
         .exact_bytes = totals->bytes,
         .exact_calls = totals->calls,

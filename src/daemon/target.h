@@ -11,6 +11,7 @@
 
 #include "attach/attach.h"
 #include "daemon/dump.h"
+#include "daemon/finish_walk.h"
 #include "daemon/heap_rules.h"
 #include "daemon/ledger.h"
 #include "daemon/process_info.h"
@@ -25,6 +26,7 @@ struct target {
     int statm_fd; /* -1: none */
     struct ring_reader reader;
     struct ledger *ledger;
+    struct walk_finisher *finisher; /* NULL: none */
     struct unlisted_code *unlisted; /* code without a module; NULL: none is looked for */
     struct trace_writer *stream;    /* where its events go; NULL: nowhere */
     uint64_t start_ms;              /* CLOCK_MONOTONIC_COARSE */

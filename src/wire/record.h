@@ -5,7 +5,8 @@
  * Order: a MODULE comes before the first STACK with a frame in it, a STACK
  * before the first ALLOC that names it, a THREAD before the first ALLOC or FREE
  * of its slot, a HEAP before the first record with its index, an INTERVAL before the first ALLOC
- * with its index, a NAME and a CONTEXT before the first TAGGED_ALLOC that names them. After
+ * with its index, a NAME and a CONTEXT before the first TAGGED_ALLOC that names them, a WALK before
+ * the one ALLOC that names it. After
  * MODULES_RESET all modules and stacks are forgotten and sent anew (a library was unloaded, its
  * addresses may come to mean another).
  */
@@ -31,6 +32,7 @@ enum record_type {
     RECORD_NAME = 13,
     RECORD_CONTEXT = 14,
     RECORD_UNMAP = 15,
+    RECORD_WALK = 16,
 };
 
 /* Read and written as one 64-bit word. */
@@ -51,6 +53,7 @@ enum record_alloc_flag {
                                    one allocation, certain */
     RECORD_ALLOC_RANGE = 4,     /* the memory [address, address + size): what stood there is gone,
                                    and UNMAPs will say what becomes of it. At interval 1 */
+    RECORD_ALLOC_WALK = 8,      /* stack: the token of a WALK that the same thread has sent */
 };
 
 /* A sampled allocation, sent after the allocator returned it. An address that
@@ -139,6 +142,36 @@ struct record_stack {
 enum record_stack_flag {
     RECORD_STACK_TRUNCATED = 1, /* deeper than count: the outer frames are missing */
 };
+
+/*
+ * A walk that came to code of a module for which the client has no CFI, and what it takes to go on
+ * elsewhere, where the module's file can be read: the frames so far, the registers in the frame
+ * that is to be left next, and the stack from there outwards. words: register_count registers by
+ * their DWARF numbers, then the frames, then stack_bytes / 8 words of the stack.
+ */
+struct record_walk {
+    union record_header header;
+    uint64_t token;         /* for the ALLOC; never 0 */
+    uint64_t pc;            /* in the frame to be left, as frames are */
+    uint64_t known;         /* bit n: the register with number n is known */
+    uint64_t stack_address; /* where the copy begins */
+    uint32_t stack_bytes;   /* a multiple of 8 */
+    uint32_t module;        /* the client's number of the module with pc */
+    uint16_t register_count;
+    uint16_t frame_count;
+    uint16_t flags; /* enum record_walk_flag */
+    uint16_t pad;
+    uint64_t words[];
+};
+
+enum record_walk_flag {
+    RECORD_WALK_INTERRUPTED = 1, /* a signal interrupted at pc: it is exact */
+    RECORD_WALK_CUT = 2,         /* the stack goes on behind the copy */
+};
+
+#define RECORD_WALK_REGISTERS_MAX 64
+#define RECORD_WALK_STACK_BYTES_MAX 49152u
+#define RECORD_WALK_BYTES_MAX 65536u
 
 /* Loaded object. Addresses [start, end); rel_pc = pc - start + exact_offset + load_bias
  * as the trace's Mapping has it. */

@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC UINT32_C(0x48505244) /* "HPRD" */
-#define RING_VERSION 2
+#define RING_VERSION 3
 
 #define RING_DATA_BYTES_MIN 8192u
 #define RING_DATA_BYTES_MAX (512u << 20)
@@ -65,6 +65,17 @@ enum ring_client_state {
     RING_CLIENT_DAEMON_GONE = 4, /* waited, and the daemon's heartbeat stood still */
     RING_CLIENT_EXITED = 5,      /* ran its destructor: a normal exit */
 };
+
+/* What the daemon knows of unwinding through a module's code for which the client has no CFI. */
+enum ring_unwinding {
+    RING_UNWINDING_UNKNOWN = 0, /* it has not looked yet */
+    RING_UNWINDING_FOUND = 1,   /* it has data: a WALK is worth its copy */
+    RING_UNWINDING_NONE = 2,    /* nobody has: frame pointers must do */
+};
+
+/* Modules with a higher number stay unknown. */
+#define RING_MODULES_MAX 4096u
+#define RING_UNWINDING_PER_WORD 16u /* two bits each */
 
 /* Why a sample, or part of one, is missing. Indexes ring_control.lost. */
 enum ring_loss {
@@ -107,6 +118,9 @@ struct ring_control {
     uint32_t heap_lines_used;              /* lines [0, heap_lines_used) may be in use */
     uint32_t
         restricted; /* 1: the process has a filter of system calls, and the client makes none */
+
+    /* Written by the daemon: enum ring_unwinding by the client's numbers of modules. */
+    uint32_t unwinding[RING_MODULES_MAX / RING_UNWINDING_PER_WORD];
 };
 
 /*

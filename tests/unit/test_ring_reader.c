@@ -17,6 +17,8 @@
 static struct {
     size_t events, stacks, modules, resets, threads, heaps, intervals, names, contexts;
     struct heap_event last;
+    size_t walks;
+    uint64_t token;
     uint64_t unmapped_bytes;
     uint16_t unmapped_slot;
     uint8_t unmapped_heap;
@@ -114,9 +116,27 @@ static int see_unmap(void *context, uint8_t heap, uint16_t slot, const struct re
     return 0;
 }
 
+static int see_walk(void *context, uint16_t slot, const struct record_walk *walk,
+                    enum ring_unwinding *answer)
+{
+    (void)context;
+    (void)slot;
+    seen.walks++;
+    seen.token = walk->token;
+    *answer = RING_UNWINDING_NONE;
+    return 0;
+}
+
+static uint64_t find_walked(void *context, uint16_t slot, uint64_t token)
+{
+    (void)context;
+    (void)slot;
+    return token == seen.token ? 4711 : 0;
+}
+
 static const struct ring_visitor visitor = {see_events,  see_stack, see_module,   see_reset,
                                             see_thread,  see_heap,  see_interval, see_name,
-                                            see_context, see_unmap};
+                                            see_context, see_unmap, see_walk,     find_walked};
 
 static struct ring_reader reader;
 static int memfd;

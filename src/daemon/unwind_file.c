@@ -1,0 +1,437 @@
+/*
+ * See unwind_file.h. What libdw gets to see is no file but an ELF image made here, which holds the
+ * tables alone: so it reads nothing else (a debug file has gigabytes beside them), and no file that
+ * shrinks meanwhile can harm.
+ */
+#include "daemon/unwind_file.h"
+
+#include <elf.h>
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <lzma.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/clock.h"
+
+#define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"
+
+/* The .eh_frame of the biggest browsers has 15 MB. */
+#define TABLE_BYTES_MAX (32u << 20)
+/* Of all files. */
+#define IMAGES_BYTES_MAX ((size_t)256 << 20)
+#define DEBUGDATA_MEMORY_MAX (UINT64_C(128) << 20)
+
+/* Frames by address, so that a frame that was met before costs one look. A power of two. */
+#define FRAMES_CACHED 1024u
+
+/* What looking frames up in a file may take: at first, and as a part of the time since. A table
+ * of a real program needs a few hundred ms once, at worst. */
+#define LOOKUP_NS_AT_FIRST UINT64_C(1000000000)
+#define LOOKUP_TIME_PART 10u
+
+enum table_kind { EH_FRAME_HDR, EH_FRAME, DEBUG_FRAME, TABLE_KINDS };
+
+static const char *const table_names[TABLE_KINDS] = {".eh_frame_hdr", ".eh_frame", ".debug_frame"};
+
+struct table {
+    void *bytes; /* malloc'd; NULL: none */
+    size_t size;
+    uint64_t address;
+};
+
+struct cached_frame {
+    uint64_t address;
+    Dwarf_Frame *frame; /* NULL: the file does not say */
+    bool known;
+};
+
+struct unwind_file {
+    struct unwind_file *next;
+    unsigned users;
+    dev_t device;
+    ino_t inode;
+    off_t file_bytes;
+    struct timespec changed;
+    uint16_t build_id_length;
+    uint8_t build_id[RECORD_BUILD_ID_MAX];
+
+    bool says_more;
+    uint8_t *image;
+    size_t image_bytes;
+    Elf *elf;
+    Dwarf *dwarf;
+    Dwarf_CFI *eh_frame, *debug_frame;
+    uint64_t opened_ns, spent_ns;
+    struct cached_frame frames[FRAMES_CACHED];
+};
+
+static struct unwind_file *files;
+static size_t images_bytes;
+
+/* --- tables out of a file --- */
+
+static void copy_table(Elf_Scn *section, const GElf_Shdr *header, struct table *table)
+{
+    uint64_t size = header->sh_size;
+    if (header->sh_flags & SHF_COMPRESSED) {
+        GElf_Chdr compressed;
+        if (size > TABLE_BYTES_MAX || gelf_getchdr(section, &compressed) == NULL)
+            return;
+        size = compressed.ch_size;
+    }
+    if (size == 0 || size > TABLE_BYTES_MAX ||
+        ((header->sh_flags & SHF_COMPRESSED) && elf_compress(section, 0, 0) < 0))
+        return;
+    Elf_Data *data = elf_rawdata(section, NULL);
+    if (data == NULL || data->d_buf == NULL || data->d_size == 0 || data->d_size > TABLE_BYTES_MAX)
+        return;
+    table->bytes = malloc(data->d_size);
+    if (table->bytes == NULL)
+        return;
+    memcpy(table->bytes, data->d_buf, data->d_size);
+    table->size = data->d_size;
+    table->address = header->sh_addr;
+}
+
+/* The first section with that name and bytes of its own; NULL: none. */
+static Elf_Scn *find_section(Elf *elf, const char *wanted, GElf_Shdr *header)
+{
+    size_t names;
+    if (elf_getshdrstrndx(elf, &names) != 0)
+        return NULL;
+    Elf_Scn *section = NULL;
+    while ((section = elf_nextscn(elf, section)) != NULL) {
+        if (gelf_getshdr(section, header) == NULL || header->sh_type == SHT_NOBITS)
+            continue;
+        const char *name = elf_strptr(elf, names, header->sh_name);
+        if (name != NULL && strcmp(name, wanted) == 0)
+            return section;
+    }
+    return NULL;
+}
+
+static void find_table(Elf *elf, enum table_kind kind, struct table tables[TABLE_KINDS])
+{
+    GElf_Shdr header;
+    Elf_Scn *section = find_section(elf, table_names[kind], &header);
+    if (section != NULL && tables[kind].bytes == NULL)
+        copy_table(section, &header, &tables[kind]);
+}
+
+/* Unpacks xz; NULL: damaged, too big or no memory. */
+static void *unpack(const void *packed, size_t packed_size, size_t *size)
+{
+    uint64_t memory = DEBUGDATA_MEMORY_MAX;
+    for (size_t capacity = 8 * packed_size; capacity <= TABLE_BYTES_MAX * 2u; capacity *= 2) {
+        size_t in = 0, out = 0;
+        uint8_t *bytes = malloc(capacity);
+        if (bytes == NULL)
+            return NULL;
+        lzma_ret result = lzma_stream_buffer_decode(&memory, 0, NULL, packed, &in, packed_size,
+                                                    bytes, &out, capacity);
+        *size = out;
+        if (result == LZMA_OK)
+            return bytes;
+        free(bytes);
+        if (result != LZMA_BUF_ERROR)
+            return NULL;
+    }
+    return NULL;
+}
+
+static void find_in_debugdata(Elf *elf, struct table tables[TABLE_KINDS])
+{
+    GElf_Shdr header;
+    size_t size;
+    Elf_Scn *section = find_section(elf, ".gnu_debugdata", &header);
+    if (section == NULL || header.sh_size > TABLE_BYTES_MAX)
+        return;
+    Elf_Data *data = elf_rawdata(section, NULL);
+    if (data == NULL || data->d_buf == NULL || data->d_size == 0)
+        return;
+    void *unpacked = unpack(data->d_buf, data->d_size, &size);
+    Elf *inner = unpacked != NULL ? elf_memory(unpacked, size) : NULL;
+    if (inner != NULL && elf_kind(inner) == ELF_K_ELF)
+        find_table(inner, DEBUG_FRAME, tables);
+    elf_end(inner);
+    free(unpacked);
+}
+
+/* Whether it is the file of the module, as far as either says. */
+static bool is_build(Elf *elf, const struct callsite_module *module)
+{
+    const void *id;
+    ssize_t length = dwelf_elf_gnu_build_id(elf, &id);
+    if (length < 0)
+        length = 0;
+    return (size_t)length == module->build_id_length &&
+           (length == 0 || memcmp(id, module->build_id, (size_t)length) == 0);
+}
+
+static int open_regular(const char *path, struct stat *status)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd >= 0 && (fstat(fd, status) < 0 || !S_ISREG(status->st_mode))) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static void find_in_debug_file(const struct callsite_module *module,
+                               struct table tables[TABLE_KINDS])
+{
+    char path[sizeof(DEBUG_DIRECTORY) + 2 * RECORD_BUILD_ID_MAX + 16];
+    struct stat status;
+    if (module->build_id_length < 2)
+        return;
+    int used = snprintf(path, sizeof(path), DEBUG_DIRECTORY "/%02x/", module->build_id[0]);
+    for (unsigned i = 1; i < module->build_id_length; i++)
+        used += snprintf(path + used, sizeof(path) - (size_t)used, "%02x", module->build_id[i]);
+    snprintf(path + used, sizeof(path) - (size_t)used, ".debug");
+    int fd = open_regular(path, &status);
+    if (fd < 0)
+        return;
+    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+    if (elf != NULL && elf_kind(elf) == ELF_K_ELF && is_build(elf, module))
+        find_table(elf, DEBUG_FRAME, tables);
+    elf_end(elf);
+    close(fd);
+}
+
+static void find_tables(int fd, const struct callsite_module *module,
+                        struct table tables[TABLE_KINDS])
+{
+    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+    if (elf != NULL && elf_kind(elf) == ELF_K_ELF && is_build(elf, module)) {
+        find_table(elf, EH_FRAME_HDR, tables);
+        find_table(elf, EH_FRAME, tables);
+        find_table(elf, DEBUG_FRAME, tables);
+        if (tables[DEBUG_FRAME].bytes == NULL)
+            find_in_debugdata(elf, tables);
+    }
+    elf_end(elf);
+    if (tables[DEBUG_FRAME].bytes == NULL)
+        find_in_debug_file(module, tables);
+}
+
+/* --- the image --- */
+
+#if defined(__x86_64__)
+#define IMAGE_MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define IMAGE_MACHINE EM_AARCH64
+#endif
+
+static const char image_names[] = "\0.eh_frame_hdr\0.eh_frame\0.debug_frame\0.shstrtab";
+#define NAME_OF_NAMES 38u
+static const uint32_t image_name_of[TABLE_KINDS] = {1, 15, 25};
+
+/* Sections: none, the tables in their order, the names. */
+static void fill_image(uint8_t *image, size_t bytes, const struct table tables[TABLE_KINDS])
+{
+    Elf64_Ehdr header = {
+        .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+        .e_type = ET_DYN,
+        .e_machine = IMAGE_MACHINE,
+        .e_version = EV_CURRENT,
+        .e_ehsize = sizeof(header),
+        .e_shentsize = sizeof(Elf64_Shdr),
+        .e_shnum = 1,
+    };
+    Elf64_Shdr sections[TABLE_KINDS + 2] = {0};
+    size_t at = sizeof(header);
+    for (unsigned kind = 0; kind < TABLE_KINDS; kind++) {
+        if (tables[kind].bytes == NULL)
+            continue;
+        sections[header.e_shnum++] = (Elf64_Shdr){
+            .sh_name = image_name_of[kind],
+            .sh_type = SHT_PROGBITS,
+            .sh_flags = kind != DEBUG_FRAME ? SHF_ALLOC : 0,
+            .sh_addr = tables[kind].address,
+            .sh_offset = at,
+            .sh_size = tables[kind].size,
+            .sh_addralign = 1,
+        };
+        memcpy(image + at, tables[kind].bytes, tables[kind].size);
+        at += (tables[kind].size + 7) & ~(size_t)7;
+    }
+    header.e_shstrndx = header.e_shnum;
+    sections[header.e_shnum++] = (Elf64_Shdr){.sh_name = NAME_OF_NAMES,
+                                              .sh_type = SHT_STRTAB,
+                                              .sh_offset = at,
+                                              .sh_size = sizeof(image_names),
+                                              .sh_addralign = 1};
+    memcpy(image + at, image_names, sizeof(image_names));
+    header.e_shoff = bytes - sizeof(sections);
+    memcpy(image + header.e_shoff, sections, sizeof(sections));
+    memcpy(image, &header, sizeof(header));
+}
+
+/* False: there is nothing to read, or no memory. */
+static bool make_image(struct unwind_file *file, const struct table tables[TABLE_KINDS])
+{
+    size_t bytes = sizeof(Elf64_Ehdr) + ((sizeof(image_names) + 7) & ~(size_t)7) +
+                   (TABLE_KINDS + 2) * sizeof(Elf64_Shdr);
+    for (unsigned kind = 0; kind < TABLE_KINDS; kind++)
+        bytes += (tables[kind].size + 7) & ~(size_t)7;
+    if ((tables[EH_FRAME].bytes == NULL && tables[DEBUG_FRAME].bytes == NULL) ||
+        bytes > IMAGES_BYTES_MAX - images_bytes)
+        return false;
+    file->image = calloc(1, bytes);
+    if (file->image == NULL)
+        return false;
+    file->image_bytes = bytes;
+    images_bytes += bytes;
+    fill_image(file->image, bytes, tables);
+    file->elf = elf_memory((char *)file->image, bytes);
+    if (file->elf == NULL)
+        return false;
+    if (tables[EH_FRAME].bytes != NULL)
+        file->eh_frame = dwarf_getcfi_elf(file->elf);
+    if (tables[DEBUG_FRAME].bytes != NULL) {
+        file->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
+        file->debug_frame = file->dwarf != NULL ? dwarf_getcfi(file->dwarf) : NULL;
+    }
+    file->says_more =
+        file->debug_frame != NULL || (file->eh_frame != NULL && tables[EH_FRAME_HDR].bytes == NULL);
+    return file->eh_frame != NULL || file->debug_frame != NULL;
+}
+
+/* --- files --- */
+
+static void file_close(struct unwind_file *file)
+{
+    for (unsigned i = 0; i < FRAMES_CACHED; i++)
+        free(file->frames[i].frame);
+    if (file->eh_frame != NULL)
+        dwarf_cfi_end(file->eh_frame);
+    dwarf_end(file->dwarf);
+    elf_end(file->elf);
+    free(file->image);
+    images_bytes -= file->image_bytes;
+    free(file);
+}
+
+static struct unwind_file *file_open(int fd, const struct stat *status,
+                                     const struct callsite_module *module)
+{
+    struct table tables[TABLE_KINDS] = {0};
+    struct unwind_file *file = calloc(1, sizeof(*file));
+    if (file == NULL)
+        return NULL;
+    file->device = status->st_dev;
+    file->inode = status->st_ino;
+    file->file_bytes = status->st_size;
+    file->changed = status->st_mtim;
+    file->build_id_length = module->build_id_length;
+    memcpy(file->build_id, module->build_id, module->build_id_length);
+    file->opened_ns = clock_read_ns(CLOCK_MONOTONIC);
+    find_tables(fd, module, tables);
+    bool made = make_image(file, tables);
+    for (unsigned kind = 0; kind < TABLE_KINDS; kind++)
+        free(tables[kind].bytes);
+    if (made)
+        return file;
+    file_close(file);
+    return NULL;
+}
+
+static bool is_same(const struct unwind_file *file, const struct stat *status,
+                    const struct callsite_module *module)
+{
+    return file->device == status->st_dev && file->inode == status->st_ino &&
+           file->file_bytes == status->st_size && file->changed.tv_sec == status->st_mtim.tv_sec &&
+           file->changed.tv_nsec == status->st_mtim.tv_nsec &&
+           file->build_id_length == module->build_id_length &&
+           memcmp(file->build_id, module->build_id, module->build_id_length) == 0;
+}
+
+/* As the process sees it, which may live in a container; as we do, if it is gone; and where the
+ * file was deleted, what is still mapped of it. */
+static int open_module(pid_t pid, const struct callsite_module *module, struct stat *status)
+{
+    char path[RECORD_PATH_MAX + 64];
+    snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, module->path);
+    int fd = open_regular(path, status);
+    if (fd < 0)
+        fd = open_regular(module->path, status);
+    if (fd >= 0)
+        return fd;
+    snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)pid,
+             (unsigned long long)module->start, (unsigned long long)module->end);
+    return open_regular(path, status);
+}
+
+struct unwind_file *unwind_file_take(pid_t pid, const struct callsite_module *module)
+{
+    struct stat status;
+    if (module->path[0] != '/' || elf_version(EV_CURRENT) == EV_NONE)
+        return NULL;
+    int fd = open_module(pid, module, &status);
+    if (fd < 0)
+        return NULL;
+    struct unwind_file *file = files;
+    while (file != NULL && !is_same(file, &status, module))
+        file = file->next;
+    if (file == NULL) {
+        file = file_open(fd, &status, module);
+        if (file != NULL) {
+            file->next = files;
+            files = file;
+        }
+    }
+    close(fd);
+    if (file != NULL)
+        file->users++;
+    return file;
+}
+
+void unwind_file_give(struct unwind_file *file)
+{
+    if (file == NULL || --file->users > 0)
+        return;
+    struct unwind_file **link = &files;
+    while (*link != file)
+        link = &(*link)->next;
+    *link = file->next;
+    file_close(file);
+}
+
+bool unwind_file_says_more(const struct unwind_file *file)
+{
+    return file->says_more;
+}
+
+/* --- frames --- */
+
+static Dwarf_Frame *look_up(struct unwind_file *file, uint64_t address)
+{
+    Dwarf_Frame *frame = NULL;
+    if (file->eh_frame != NULL && dwarf_cfi_addrframe(file->eh_frame, address, &frame) == 0)
+        return frame;
+    if (file->debug_frame != NULL && dwarf_cfi_addrframe(file->debug_frame, address, &frame) == 0)
+        return frame;
+    return NULL;
+}
+
+Dwarf_Frame *unwind_file_frame(struct unwind_file *file, uint64_t address)
+{
+    struct cached_frame *cached = &file->frames[callsite_tree_mix(address) & (FRAMES_CACHED - 1)];
+    if (cached->known && cached->address == address)
+        return cached->frame;
+    uint64_t began_ns = clock_read_ns(CLOCK_MONOTONIC);
+    if (file->spent_ns > LOOKUP_NS_AT_FIRST + (began_ns - file->opened_ns) / LOOKUP_TIME_PART)
+        return NULL;
+    free(cached->frame);
+    cached->frame = look_up(file, address);
+    cached->address = address;
+    cached->known = true;
+    file->spent_ns += clock_read_ns(CLOCK_MONOTONIC) - began_ns;
+    return cached->frame;
+}
