@@ -84,6 +84,9 @@ static void print_frame(FILE *out, const struct profile *profile, const struct p
     json_print_string(out,
                       frame->mapping != PROFILE_NONE ? profile->mappings[frame->mapping].path : "");
     fprintf(out, ",\"rel_pc\":%" PRIu64, frame->rel_pc);
+    const char *kind = profile_frame_kind(frame);
+    if (*kind != '\0')
+        fprintf(out, ",\"kind\":\"%s\"", kind);
     if (frame->source_file[0] != '\0') {
         fputs(",\"file\":", out);
         json_print_string(out, frame->source_file);

@@ -113,9 +113,12 @@ static void print_module(const struct printer *printer, uint32_t index)
     const struct profile_frame *frame = &printer->profile->frames[index];
     if (frame->mapping == PROFILE_NONE || frame->name[0] == '\0')
         return;
+    const char *kind = profile_frame_kind(frame);
+    const char *module = base_name(printer->profile->mappings[frame->mapping].path);
+    if (*kind != '\0')
+        module = kind;
     fputs(" [", printer->out);
-    words_print(printer->out, base_name(printer->profile->mappings[frame->mapping].path),
-                PRINTER_MODULE_WIDTH);
+    words_print(printer->out, module, PRINTER_MODULE_WIDTH);
     fputc(']', printer->out);
 }
 

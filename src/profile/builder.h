@@ -55,6 +55,7 @@ struct builder {
     struct builder_symbol {
         size_t first_line;
         uint32_t line_count;
+        uint32_t kind; /* of the frame, if it is not 0 */
     } * symbols;
     struct builder_line {
         uint32_t name, source_file, line; /* the first two by string */
@@ -122,7 +123,7 @@ struct builder_sequence {
     } * mapping_items;
     struct sequence_frame {
         uint64_t name, mapping, source_path, rel_pc;
-        uint32_t line;
+        uint32_t line, kind;
     } * frame_items;
     uint32_t *frames_resolved; /* by frame item */
     size_t frames_resolved_capacity;

@@ -192,6 +192,9 @@ static int intern_frame(struct builder *builder, struct builder_sequence *sequen
         case PB_FRAME_LINE_NUMBER:
             item.line = (uint32_t)field.value;
             break;
+        case PB_FRAME_KIND:
+            item.kind = (uint32_t)field.value;
+            break;
         }
     }
     if (status < 0)
@@ -388,10 +391,13 @@ static uint32_t resolve_frame(struct builder *builder, struct builder_sequence *
     }
     if (sequence->frames_resolved[index] == PROFILE_NONE) {
         const struct sequence_frame *item = &sequence->frame_items[index];
-        sequence->frames_resolved[index] =
+        uint32_t frame =
             builder_frame(builder, resolve_mapping(builder, sequence, item->mapping), item->rel_pc,
                           string_or_empty(&sequence->names, item->name),
                           string_or_empty(&sequence->source_paths, item->source_path), item->line);
+        if (frame != PROFILE_NONE && item->kind != 0)
+            builder->profile->frames[frame].kind = item->kind;
+        sequence->frames_resolved[index] = frame;
     }
     return sequence->frames_resolved[index];
 }

@@ -52,6 +52,8 @@ static int take_address(struct builder *builder, struct proto_span entry, uint32
             return -EBADMSG;
         if (field.number == PB_ADDRESS_SYMBOLS_ADDRESS)
             address = field.value;
+        if (field.number == PB_ADDRESS_SYMBOLS_KIND)
+            symbol.kind = (uint32_t)field.value;
         if (field.number != PB_ADDRESS_SYMBOLS_LINES || symbol.line_count == LINES_MAX)
             continue;
         code = take_line(builder, field.span);
@@ -216,6 +218,8 @@ void builder_apply_symbols(struct builder *builder)
         if (symbol == NULL)
             continue;
         set_line(builder, i, &builder->symbol_lines[symbol->first_line]);
+        if (symbol->kind != 0)
+            profile->frames[i].kind = symbol->kind;
         size_t first = add_outer_frames(builder, i, symbol);
         if (first != 0)
             outer[i] = (struct builder_around){(uint32_t)first, symbol->line_count - 1};

@@ -92,6 +92,17 @@ void profile_free(struct profile *profile)
     free(owner);
 }
 
+const char *profile_frame_kind(const struct profile_frame *frame)
+{
+    static const char *const kinds[] = {
+        [TRACE_FRAME_UNKNOWN] = "",        [TRACE_FRAME_NATIVE] = "",
+        [TRACE_FRAME_KERNEL] = "kernel",   [TRACE_FRAME_INTERPRETED] = "interpreted",
+        [TRACE_FRAME_JIT] = "jit",         [TRACE_FRAME_GC] = "gc",
+        [TRACE_FRAME_RUNTIME] = "runtime",
+    };
+    return frame->kind < sizeof(kinds) / sizeof(*kinds) ? kinds[frame->kind] : "";
+}
+
 const char *profile_thread_name(const struct profile *profile, int32_t pid, int32_t tid)
 {
     for (size_t i = 0; i < profile->thread_count; i++) {

@@ -34,6 +34,7 @@ struct profile_frame {
     uint32_t line;            /* 0: unknown */
     uint32_t mapping;         /* PROFILE_NONE: none */
     uint64_t rel_pc;
+    uint32_t kind; /* enum trace_frame_kind */
 };
 
 struct profile_callsite {
@@ -152,6 +153,9 @@ struct profile *profile_read(const char *path, struct error *error);
 /* The same of a trace in memory. */
 struct profile *profile_read_bytes(const void *bytes, size_t length, struct error *error);
 void profile_free(struct profile *profile);
+
+/* "jit", "interpreted", "kernel" and the like; "" if native, or not told. */
+const char *profile_frame_kind(const struct profile_frame *frame);
 
 /* "" if unknown. */
 const char *profile_thread_name(const struct profile *profile, int32_t pid, int32_t tid);

@@ -224,6 +224,12 @@ static uint32_t find_module(struct collector *collector, const char *path, size_
     return (uint32_t)(id - 1);
 }
 
+/* "[jit:PID]": code that its program made, in no file. The trace has what names there are. */
+static bool is_generated(const char *path)
+{
+    return strncmp(path + (*path == '/'), "[jit:", strlen("[jit:")) == 0;
+}
+
 /* 1: the frame's address was taken, or stands in no module; 0: what it refers to is not known
  * (yet); negative: no memory. */
 static int resolve_frame(struct collector *collector, struct sequence *sequence,
@@ -240,7 +246,7 @@ static int resolve_frame(struct collector *collector, struct sequence *sequence,
         if ((mapping->build_id != 0 && text == ID_MAP_NONE) ||
             !join_path(collector, sequence, mapping, path, &length))
             return 0;
-        if (length == 0)
+        if (length == 0 || is_generated(path))
             return 1;
         mapping->module =
             find_module(collector, path, length,
