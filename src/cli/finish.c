@@ -34,7 +34,8 @@ int finish_output(const struct output *output, bool quiet, struct error *error)
     struct profile *profile = profile_read(output->trace, error);
     if (profile == NULL)
         return error->code;
-    int files = output_write_pprof(output->directory, profile, error);
+    static const struct output_pprof all = {.options = {.gzip = true, .annotated = true}};
+    int files = output_write_pprof(output->directory, profile, &all, error);
     if (files >= 0 && !quiet)
         print_summary(output, profile, files);
     profile_free(profile);

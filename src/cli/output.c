@@ -114,17 +114,20 @@ int output_open_trace(const struct output *output, struct error *error)
 
 static int write_one(const char *directory, const struct profile *profile,
                      const struct profile_heap *heap, const struct profile_dump *dump,
-                     struct error *error)
+                     const struct pprof_options *options, struct error *error)
 {
+    static const char gzip_suffix[] = ".gz";
     char name[NAME_MAX + 1], path[PATH_MAX];
     pprof_file_name(profile, heap, dump, name, sizeof(name));
+    if (!options->gzip)
+        name[strlen(name) - strlen(gzip_suffix)] = '\0';
     int printed = snprintf(path, sizeof(path), "%s/%s", directory, name);
     if (printed < 0 || (size_t)printed >= sizeof(path))
         return error_set(error, -ENAMETOOLONG, "the path %s/%s is too long", directory, name);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return error_set(error, -errno, "cannot write %s: %s", path, strerror(errno));
-    int result = pprof_write(profile, heap, dump, true, fd, error);
+    int result = pprof_write(profile, heap, dump, options, fd, error);
     if (close(fd) != 0 && result == 0)
         result = error_set(error, -errno, "cannot write %s: %s", path, strerror(errno));
     return result;
@@ -134,6 +137,7 @@ static int write_one(const char *directory, const struct profile *profile,
 struct pprof_work {
     const char *directory;
     const struct profile *profile;
+    const struct pprof_options *options;
     struct pprof_file {
         const struct profile_heap *heap;
         const struct profile_dump *dump;
@@ -151,7 +155,8 @@ static void *write_files(void *context)
     while ((at = work->next++) < work->count && !work->failed) {
         struct error error;
         const struct pprof_file *file = &work->files[at];
-        if (write_one(work->directory, work->profile, file->heap, file->dump, &error) == 0)
+        if (write_one(work->directory, work->profile, file->heap, file->dump, work->options,
+                      &error) == 0)
             continue;
         if (!atomic_exchange(&work->failed, true))
             work->error = error;
@@ -175,9 +180,29 @@ static void write_all(struct pprof_work *work)
         pthread_join(threads[--started], NULL);
 }
 
-int output_write_pprof(const char *directory, const struct profile *profile, struct error *error)
+static bool is_in(uint64_t number, const uint64_t *numbers, size_t count)
 {
-    struct pprof_work work = {.directory = directory, .profile = profile};
+    for (size_t i = 0; i < count; i++)
+        if (numbers[i] == number)
+            return true;
+    return false;
+}
+
+bool output_has_pprof(const struct profile *profile, const struct profile_heap *heap,
+                      const struct profile_dump *dump, const struct output_pprof *choice)
+{
+    uint64_t pid = (uint64_t)profile->processes[heap->process].pid;
+    return !report_is_absent(heap, dump) &&
+           (choice->pid_count == 0 || is_in(pid, choice->pids, choice->pid_count)) &&
+           (choice->timestamp_count == 0 ||
+            is_in(dump->boottime_ns, choice->timestamps, choice->timestamp_count));
+}
+
+int output_write_pprof(const char *directory, const struct profile *profile,
+                       const struct output_pprof *choice, struct error *error)
+{
+    struct pprof_work work = {
+        .directory = directory, .profile = profile, .options = &choice->options};
     size_t dumps = 0;
     for (size_t i = 0; i < profile->heap_count; i++)
         dumps += profile->heaps[i].dump_count;
@@ -187,7 +212,7 @@ int output_write_pprof(const char *directory, const struct profile *profile, str
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         for (size_t j = 0; j < heap->dump_count; j++) {
-            if (!report_is_absent(heap, &heap->dumps[j]))
+            if (output_has_pprof(profile, heap, &heap->dumps[j], choice))
                 work.files[work.count++] = (struct pprof_file){heap, &heap->dumps[j]};
         }
     }

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
+#include "export/pprof.h"
 #include "profile/profile.h"
 #include "util/error.h"
 
@@ -34,9 +35,21 @@ void output_discard(const struct output *output);
 /* Creates the raw trace; its descriptor, or a negative errno. */
 int output_open_trace(const struct output *output, struct error *error);
 
-/* Writes one gzipped pprof file a process, heap and dump into directory; how many, or a
- * negative errno. */
-int output_write_pprof(const char *directory, const struct profile *profile, struct error *error);
+/* Which dumps become pprof files, and how. */
+struct output_pprof {
+    struct pprof_options options;
+    const uint64_t *pids;
+    size_t pid_count;           /* 0: all */
+    const uint64_t *timestamps; /* trace time, ns */
+    size_t timestamp_count;     /* 0: all */
+};
+
+/* Writes a pprof file a process, heap and dump into directory; how many, or a negative errno. */
+int output_write_pprof(const char *directory, const struct profile *profile,
+                       const struct output_pprof *choice, struct error *error);
+/* Whether a file of this dump is asked for; there is none of a process that was never profiled. */
+bool output_has_pprof(const struct profile *profile, const struct profile_heap *heap,
+                      const struct profile_dump *dump, const struct output_pprof *choice);
 
 /* The trace that a DIR or TRACE argument names; NULL: the latest. Into path. 0, or a negative errno
  * where there is none; a TRACE that is no file is left to whoever opens it. */

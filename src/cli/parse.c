@@ -92,26 +92,31 @@ bool parse_names(const char *text, char ***names)
     return true;
 }
 
-bool parse_pids(const char *text, uint64_t **pids, size_t *count)
+bool parse_numbers(const char *option, const char *what, const char *text, uint64_t **numbers,
+                   size_t *count)
 {
     const char *at = text;
-    while (*at != '\0') {
-        uint64_t pid;
+    do {
+        uint64_t number;
         const char *rest = at;
-        if (!parse_whole(at, &pid, &rest) || (*rest != ',' && *rest != '\0')) {
-            fprintf(stderr,
-                    "heap_profile: --pid takes numbers of processes, as in 12,345, not '%s'\n",
-                    text);
+        if (!parse_whole(at, &number, &rest) || (*rest != ',' && *rest != '\0')) {
+            fprintf(stderr, "%s: %s takes %s, as in 12,345, not '%s'\n",
+                    program_invocation_short_name, option, what, text);
             return false;
         }
-        uint64_t *grown = realloc(*pids, (*count + 1) * sizeof(*grown));
+        uint64_t *grown = realloc(*numbers, (*count + 1) * sizeof(*grown));
         if (grown == NULL)
             return false;
-        *pids = grown;
-        grown[(*count)++] = pid;
+        *numbers = grown;
+        grown[(*count)++] = number;
         at = rest + (*rest == ',');
-    }
+    } while (*at != '\0');
     return true;
+}
+
+bool parse_pids(const char *text, uint64_t **pids, size_t *count)
+{
+    return parse_numbers("--pid", "numbers of processes", text, pids, count);
 }
 
 bool parse_byte_list(const char *option, const char *text, uint64_t **values, size_t *count)

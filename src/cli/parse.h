@@ -22,7 +22,10 @@ bool parse_names(const char *text, char ***names);
 /* Adds the sizes of a comma-separated list to a malloc'd array. False, with a message. */
 bool parse_byte_list(const char *option, const char *text, uint64_t **values, size_t *count);
 
-/* Adds the numbers of a comma-separated list to a malloc'd array. False, with a message. */
+/* Adds the numbers of a comma-separated list to a malloc'd array. False, with a message that says
+ * what the option takes. */
+bool parse_numbers(const char *option, const char *what, const char *text, uint64_t **numbers,
+                   size_t *count);
 bool parse_pids(const char *text, uint64_t **pids, size_t *count);
 
 #endif

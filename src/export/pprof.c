@@ -48,6 +48,7 @@ static const struct {
 struct pprof {
     const struct profile *profile;
     const struct profile_heap *heap;
+    const struct pprof_options *options;
     struct packed_file *file;
     struct proto_buffer out, entry;
     struct proto_buffer strings; /* the table; fields of a message may come in any order */
@@ -109,11 +110,31 @@ static const char *base_name(const char *path)
 
 /* --- functions, locations, mappings --- */
 
-/* All three are texts of the profile, whose addresses tell them apart. */
-static uint64_t put_function(struct pprof *pprof, const char *name, const char *system_name,
-                             const char *file)
+/* What is told of a function's kind behind its name; "": nothing. */
+static const char *annotation_of(const struct pprof *pprof, const struct profile_frame *frame)
 {
-    const char *key[] = {name, system_name, file};
+    if (!pprof->options->annotated)
+        return "";
+    return frame->kind == TRACE_FRAME_INTERPRETED ? "interp" : profile_frame_kind(frame);
+}
+
+static int64_t put_annotated(struct pprof *pprof, const char *name, const char *annotation)
+{
+    char *text;
+    if (asprintf(&text, "%s [%s]", name, annotation) < 0) {
+        pprof->failed = true;
+        return 0;
+    }
+    int64_t id = put_string(pprof, text);
+    free(text);
+    return id;
+}
+
+/* The names are texts of the profile, whose addresses tell them apart. */
+static uint64_t put_function(struct pprof *pprof, const struct profile_frame *frame)
+{
+    const char *annotation = annotation_of(pprof, frame);
+    const char *key[] = {frame->name, frame->linkage_name, frame->source_file, annotation};
     bool added;
     uint64_t id = intern_bytes(&pprof->function_ids, key, sizeof(key), &added);
     pprof->failed |= id == 0;
@@ -121,9 +142,10 @@ static uint64_t put_function(struct pprof *pprof, const char *name, const char *
         return id;
     Perftools__Profiles__Function function = PERFTOOLS__PROFILES__FUNCTION__INIT;
     function.id = id;
-    function.name = put_text(pprof, name);
-    function.system_name = put_text(pprof, system_name);
-    function.filename = put_text(pprof, file);
+    function.name = *annotation == '\0' ? put_text(pprof, frame->name)
+                                        : put_annotated(pprof, frame->name, annotation);
+    function.system_name = put_text(pprof, frame->linkage_name);
+    function.filename = put_text(pprof, frame->source_file);
     proto_put_message(&pprof->out, PPROF_PROFILE_FUNCTION, &function.base);
     return id;
 }
@@ -167,9 +189,8 @@ static uint64_t put_location(struct pprof *pprof, uint32_t frame_index)
         pprof->mapping_used[frame->mapping] = true;
         pprof->mapping_has_lines[frame->mapping] |= *frame->source_file != '\0';
     }
-    line.function_id = *frame->name == '\0' ? put_nameless(pprof, frame, mapping)
-                                            : put_function(pprof, frame->name, frame->linkage_name,
-                                                           frame->source_file);
+    line.function_id =
+        *frame->name == '\0' ? put_nameless(pprof, frame, mapping) : put_function(pprof, frame);
     line.line = frame->line;
     location.n_line = 1;
     location.line = &lines;
@@ -415,14 +436,15 @@ static void put_file(struct pprof *pprof, const struct profile_dump *dump)
 }
 
 int pprof_write(const struct profile *profile, const struct profile_heap *heap,
-                const struct profile_dump *dump, bool gzip, int fd, struct error *error)
+                const struct profile_dump *dump, const struct pprof_options *options, int fd,
+                struct error *error)
 {
     struct packed_file file;
-    struct pprof pprof = {.profile = profile, .heap = heap, .file = &file};
+    struct pprof pprof = {.profile = profile, .heap = heap, .options = options, .file = &file};
     pprof.locations = calloc(profile->frame_count + 1, sizeof(*pprof.locations));
     pprof.mapping_used = calloc(profile->mapping_count + 1, sizeof(*pprof.mapping_used));
     pprof.mapping_has_lines = calloc(profile->mapping_count + 1, sizeof(*pprof.mapping_has_lines));
-    packed_file_open(&file, fd, gzip);
+    packed_file_open(&file, fd, options->gzip);
     if (pprof.locations != NULL && pprof.mapping_used != NULL && pprof.mapping_has_lines != NULL)
         put_file(&pprof, dump);
     else

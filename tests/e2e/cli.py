@@ -452,7 +452,7 @@ def traceconv():
     """traceconv profile writes what host wrote, where it was asked to, and says what it could not."""
     data = made_trace(10000)
     ours = {name for name in os.listdir(at("made")) if name.endswith(".pb.gz")}
-    outcome = run([TRACECONV, "profile", "-o", at("out"), at("made")], env=TEMPORARY)
+    outcome = run([TRACECONV, "profile", "--gzip", "-o", at("out"), at("made")], env=TEMPORARY)
     check(outcome.status == 0 and outcome.stdout.decode() == at("out") + "\n", f"prints {outcome.stdout!r}")
     check(set(os.listdir(at("out"))) == ours and len(ours) == 2, f"writes {os.listdir(at('out'))}")
     for name in ours:
@@ -461,7 +461,7 @@ def traceconv():
     outcome = run([TRACECONV, "profile", "-"], env=TEMPORARY, stdin=data)
     made = outcome.stdout.decode().strip()
     check(made.startswith(WORK + "/heap_profile-"), f"TMPDIR is not obeyed: {made!r}")
-    check(outcome.status == 0 and set(os.listdir(made)) == ours, "standard input")
+    check(outcome.status == 0 and {name + ".gz" for name in os.listdir(made)} == ours, "standard input")
     cut = write("cut", data[: len(data) * 3 // 5])
     expect(run([TRACECONV, "profile", "-o", at("part"), cut]), 0, "cut", "warning: ", "cut off")
     for arguments, status, *said in (

@@ -157,7 +157,8 @@ int main(int argc, char **argv)
         snprintf(path, sizeof(path), "%s/%s", argv[1], name);
         fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
         begin = now_seconds();
-        if (pprof_write(profile, &profile->heaps[0], dump, true, fd, &error) < 0) {
+        if (pprof_write(profile, &profile->heaps[0], dump, &(struct pprof_options){.gzip = true},
+                        fd, &error) < 0) {
             fprintf(stderr, "%s\n", error.message);
             return 1;
         }

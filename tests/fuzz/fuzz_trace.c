@@ -49,7 +49,7 @@ static void check_dump(const struct profile *profile, const struct profile_heap 
         check(dump->parts[i].type != NULL && dump->parts[i].context != NULL);
     pprof_file_name(profile, heap, dump, name, sizeof(name));
     int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    pprof_write(profile, heap, dump, true, fd, NULL);
+    pprof_write(profile, heap, dump, &(struct pprof_options){true, true}, fd, NULL);
     close(fd);
 }
 
