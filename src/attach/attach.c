@@ -168,9 +168,12 @@ static int explain_stop(const struct tracee *tracee, int code, struct attach_out
     if (code == -ETIMEDOUT) {
         outcome->refusal = ATTACH_BUSY;
         return error_set(error, -EAGAIN,
-                         "thread %d of process %d could not be stopped within %d ms (it waits in "
-                         "the kernel): try again later",
-                         (int)tracee->stuck, (int)tracee->pid, TRACEE_STOP_MS);
+                         "thread %d of process %d could not be stopped within %d ms (it %s): try "
+                         "again later",
+                         (int)tracee->stuck, (int)tracee->pid,
+                         tracee->stuck_without_processor ? TRACEE_TURN_MS : TRACEE_STOP_MS,
+                         tracee->stuck_without_processor ? "gets no processor"
+                                                         : "waits in the kernel");
     }
     return error_set(error, code, "cannot stop process %d: %s", (int)tracee->pid, strerror(-code));
 }
@@ -202,9 +205,9 @@ static bool code_is_unchanged(const struct attach *attach, const struct tracee *
     return true;
 }
 
-/* Moves threads that stand in the middle of a replaced entry. False: one stands where it cannot be
- * moved from, or a signal handler will return there. */
-static bool clear_entries(const struct attach *attach, struct tracee *tracee)
+/* Moves threads that stand in the middle of a replaced entry. 0; or the id of one that stands where
+ * it cannot be moved from, or whose signal handler will return there. */
+static pid_t clear_entries(const struct attach *attach, struct tracee *tracee)
 {
     uint64_t low = UINT64_MAX, high = 0;
     for (unsigned i = 0; i < attach->count; i++) {
@@ -221,17 +224,17 @@ static bool clear_entries(const struct attach *attach, struct tracee *tracee)
             const struct trampoline *trampoline = &attach->trampolines[i];
             uint64_t start = trampoline->site.address, end = start + trampoline->site.length;
             if (near && presence_handler_returns_to(tracee, registers, start + 1, end))
-                return false;
+                return tracee->threads[t].tid;
             if (registers->rip <= start || registers->rip >= end)
                 continue;
             uint64_t to = trampoline_enter(trampoline, registers->rip);
             if (to == 0)
-                return false;
+                return tracee->threads[t].tid;
             registers->rip = to;
             tracee->threads[t].moved = true;
         }
     }
-    return true;
+    return 0;
 }
 
 static int patch_entries(const struct attach *attach, struct tracee *tracee)
@@ -298,7 +301,8 @@ static int stop_clear(const struct attach *attach, struct tracee *tracee,
         int code = tracee_stop(tracee);
         if (code < 0)
             return explain_stop(tracee, code, outcome, error);
-        if (clear_entries(attach, tracee))
+        pid_t in_the_way = clear_entries(attach, tracee);
+        if (in_the_way == 0)
             return 0;
         for (size_t i = 0; i < tracee->thread_count; i++)
             tracee->threads[i].moved = false;
@@ -310,7 +314,7 @@ static int stop_clear(const struct attach *attach, struct tracee *tracee,
                              "again",
                              (int)attach->pid);
         }
-        pause_ms(1);
+        tracee_wait_turn(tracee, in_the_way);
     }
 }
 

@@ -33,8 +33,11 @@
 #define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
 #endif
 
-/* Looks for stopped threads are this far apart while none is found. */
+/* Looks for stopped threads are this far apart while none is found, and as far as that once it has
+ * taken so long: who looks runs before those that it waits for. */
 #define POLL_NS 20000
+#define POLL_LATER_NS 1000000
+#define POLL_LATER_US 10000
 
 /* Threads that have not stopped in time are waited for this long before they are left for later. */
 #define RELEASE_MS 2000
@@ -198,9 +201,53 @@ static void look_at(struct tracee_thread *thread)
     trace(PTRACE_CONT, thread->tid, NULL, (void *)(intptr_t)signal);
 }
 
+/* One line of a thread's directory in /proc. False: the thread is gone. */
+static bool read_about(const struct tracee *tracee, pid_t tid, const char *name, char *line,
+                       int size)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)tracee->pid, (int)tid, name);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    bool got = fgets(line, size, file) != NULL;
+    fclose(file);
+    return got;
+}
+
+/* Whether the thread runs, or would if it had a processor. */
+static bool is_runnable(const struct tracee *tracee, pid_t tid)
+{
+    char line[512];
+    if (!read_about(tracee, tid, "stat", line, sizeof(line)))
+        return false;
+    const char *state = strrchr(line, ')'); /* behind its name, which may hold anything */
+    return state != NULL && strncmp(state, ") R", 3) == 0;
+}
+
+/* Nanoseconds that the thread has run so far; 0: not to be had. */
+static unsigned long long time_on_processor(const struct tracee *tracee, pid_t tid)
+{
+    char line[128];
+    if (!read_about(tracee, tid, "schedstat", line, sizeof(line)))
+        return 0;
+    return strtoull(line, NULL, 10);
+}
+
+void tracee_wait_turn(const struct tracee *tracee, pid_t tid)
+{
+    const struct timespec pause = {.tv_nsec = POLL_LATER_NS};
+    unsigned long long ran_ns = time_on_processor(tracee, tid);
+    uint64_t deadline_us = now_us() + TRACEE_TURN_MS * UINT64_C(1000);
+    do {
+        nanosleep(&pause, NULL);
+    } while (time_on_processor(tracee, tid) == ran_ns && is_runnable(tracee, tid) &&
+             now_us() < deadline_us);
+}
+
 static int wait_all(struct tracee *tracee)
 {
-    uint64_t deadline_us = now_us() + TRACEE_STOP_MS * UINT64_C(1000);
+    uint64_t began_us = now_us();
     for (;;) {
         pid_t missing = 0;
         for (size_t i = 0; i < tracee->thread_count; i++) {
@@ -212,11 +259,15 @@ static int wait_all(struct tracee *tracee)
         }
         if (missing == 0)
             return 0;
-        if (now_us() > deadline_us) {
+        uint64_t waited_us = now_us() - began_us;
+        bool runnable = waited_us > TRACEE_STOP_MS * UINT64_C(1000) && is_runnable(tracee, missing);
+        if (waited_us > (runnable ? TRACEE_TURN_MS : TRACEE_STOP_MS) * UINT64_C(1000)) {
             tracee->stuck = missing;
+            tracee->stuck_without_processor = runnable;
             return -ETIMEDOUT;
         }
-        nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+        long pause_ns = waited_us > POLL_LATER_US ? POLL_LATER_NS : POLL_NS;
+        nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
     }
 }
 

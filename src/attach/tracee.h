@@ -14,8 +14,11 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
-/* A thread is given this long to stop. */
+/* A thread is given this long to stop; where it would run and waits for a processor, it is given
+ * this long to have its turn. (A thread of the idle class beside eight that compute had one every
+ * two to three seconds.) */
 #define TRACEE_STOP_MS 1000
+#define TRACEE_TURN_MS 10000
 
 struct tracee_thread {
     pid_t tid;
@@ -34,6 +37,7 @@ struct tracee {
     uint64_t syscall_instruction; /* address of one; found by the caller */
     uint64_t sigreturn;           /* likewise; if not 0, a `ret` stands behind the former */
     pid_t stuck;                  /* a thread that did not stop in time */
+    bool stuck_without_processor; /* it would have run */
     bool hurries;                 /* we run before all others until they go on */
     int own_policy, own_priority;
     uint64_t resumed_us; /* when the last thread was let go, CLOCK_MONOTONIC */
@@ -53,6 +57,10 @@ void tracee_close(struct tracee *tracee);
 
 /* Stops all threads. -ETIMEDOUT: one does not stop (tracee->stuck); all are let go then. */
 int tracee_stop(struct tracee *tracee);
+
+/* Waits until this thread, which goes on, has run for a moment, has nothing to run for, or has had
+ * no turn for TRACEE_TURN_MS. */
+void tracee_wait_turn(const struct tracee *tracee, pid_t tid);
 
 /* Has the kernel take note of threads that were moved: should we be killed, they go on from there.
  * To be called once that place is there, and before the old one is gone. */

@@ -146,6 +146,30 @@ def threads():
         check(process.wait() == 0, "its own end")
 
 
+def starved():
+    """A thread that gets a processor every few seconds is waited for."""
+    with tempfile.TemporaryDirectory() as directory:
+        here = {min(os.sched_getaffinity(0))}
+        process = subprocess.Popen([program("busy_threads"), "1", "100"], stdout=subprocess.PIPE)
+        check(process.stdout.readline() == b"busy\n", "it begins")
+        for tid in map(int, os.listdir(f"/proc/{process.pid}/task")):
+            os.sched_setaffinity(tid, here)
+            os.sched_setscheduler(tid, os.SCHED_IDLE, os.sched_param(0))
+        script = f"import os\nos.sched_setaffinity(0, {here})\nwhile True: pass"
+        others = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(8)]
+        try:
+            # One look: later ones do not make up for it.
+            outcome, report = profile(process.pid, directory, "-d", "10", "--quiet")
+            remark = remark_of(report, process.pid) if report else ""
+            if check(outcome.status == 0, f"{outcome.stderr[-400:]!r} {remark}"):
+                print(remark)
+        finally:
+            for other in (*others, process):
+                other.kill()
+                other.wait()
+        process.stdout.close()
+
+
 def cycle(pid, directory, cycles, options=("-d", "10", "--quiet")):
     """Attaches and detaches; its memory and descriptors do not grow."""
     code, maps = code_of(pid), maps_of(pid)
