@@ -1,0 +1,116 @@
+/* See symbol_words.h. */
+#include "cli/symbol_words.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- places --- */
+
+int symbol_places_set(struct symbol_places *places, const char *list, char separator,
+                      struct error *error)
+{
+    char *copy = strdup(list);
+    if (copy == NULL)
+        return error_set(error, -ENOMEM, "no memory for a list of directories");
+    free(places->directories);
+    places->directories = copy;
+    for (char *at = copy; separator != ':' && *at != '\0'; at++)
+        *at = *at == separator ? ':' : *at;
+    return 0;
+}
+
+int symbol_places_add(struct symbol_places *places, const char *directory, struct error *error)
+{
+    char *joined;
+    if (places->directories == NULL)
+        return symbol_places_set(places, directory, ':', error);
+    if (asprintf(&joined, "%s:%s", places->directories, directory) < 0)
+        return error_set(error, -ENOMEM, "no memory for a list of directories");
+    free(places->directories);
+    places->directories = joined;
+    return 0;
+}
+
+int symbol_places_read(struct symbol_places *places, struct error *error)
+{
+    const char *mode = getenv("PERFETTO_SYMBOLIZER_MODE"), *list = getenv("PERFETTO_BINARY_PATH");
+    *places = (struct symbol_places){0};
+    if (mode != NULL && strcmp(mode, "index") == 0)
+        places->by_build_id = true;
+    else if (mode != NULL && *mode != '\0' && strcmp(mode, "find") != 0)
+        return error_set(error, -EINVAL,
+                         "PERFETTO_SYMBOLIZER_MODE is '%.100s'; it may be find or index", mode);
+    return list != NULL ? symbol_places_set(places, list, ':', error) : 0;
+}
+
+void symbol_places_clear(struct symbol_places *places)
+{
+    free(places->directories);
+    *places = (struct symbol_places){0};
+}
+
+/* --- words --- */
+
+static void print_reasons(FILE *out, const struct symbolized_module *module)
+{
+    for (int reason = 0; reason < SYMBOL_REASONS; reason++) {
+        size_t count = module->without[reason];
+        if (count == 0)
+            continue;
+        fprintf(out, "  %s: %zu of %zu addresses without a name: %s", module->path, count,
+                module->addresses, symbol_reason_text(reason));
+        if (reason == SYMBOL_OTHER_BUILD)
+            fprintf(out, " (%s)", module->found.other_build);
+        if (reason == SYMBOL_NO_INFORMATION)
+            fprintf(out, " (in %s)", module->found.path);
+        if (*module->build_id != '\0')
+            fprintf(out, " (build id %s)", module->build_id);
+        fprintf(out, "; %s\n", symbol_reason_remedy(reason));
+    }
+    if (module->missing_units > 0)
+        fprintf(
+            out,
+            "  %s: inlined functions are missing from %zu units: %s is not there; keep the .dwo "
+            "files where they were built\n",
+            module->path, module->missing_units, module->missing_name);
+    if (module->damaged_units > 0)
+        fprintf(out, "  %s: %zu units of the debug information in %s cannot be read\n",
+                module->path, module->damaged_units, module->found.path);
+    if (module->found.path != NULL && module->found.quality < SYMBOLS_DWARF &&
+        module->with_names > 0)
+        fprintf(out,
+                "  %s: functions, but no files and lines: %s has no debug information; install "
+                "its debug symbols, or build it with -g\n",
+                module->path, module->found.path);
+}
+
+void symbol_words_print(FILE *out, const struct symbolize_report *report)
+{
+    size_t addresses = 0, lines = 0, names = 0, frames = 0;
+    for (size_t i = 0; i < report->count; i++) {
+        addresses += report->modules[i].addresses;
+        lines += report->modules[i].with_lines;
+        names += report->modules[i].with_names;
+        frames += report->modules[i].frames;
+    }
+    fprintf(
+        out,
+        "%zu addresses in %zu modules: %zu with file and line, %zu with the function alone, %zu "
+        "without a name; %zu functions, inlined ones included\n",
+        addresses, report->count, lines, names, addresses - lines - names, frames);
+    for (size_t i = 0; i < report->count; i++)
+        print_reasons(out, &report->modules[i]);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+void symbol_words_progress(void *context, size_t done, const struct trace_module *module)
+{
+    fprintf(stderr, "\r\033[K%zu of %zu modules: %.60s", done, *(const size_t *)context,
+            base_name(module->path));
+}
