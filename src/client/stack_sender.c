@@ -133,11 +133,11 @@ bool stack_sender_send(struct ring_thread *thread, const struct unwind_walk *wal
 
 /* --- walks that others finish --- */
 
-static bool ring_is_filled_less_than(uint64_t quarters)
+static bool ring_has_plenty_of_room(void)
 {
     uint64_t used =
         load_relaxed(&client.control->reserved) - load_relaxed(&client.control->consumed);
-    return used < (client.data_mask + 1) / 4 * quarters;
+    return used < (client.data_mask + 1) / 4;
 }
 
 enum ring_unwinding stack_sender_ask(uint32_t module)
@@ -147,16 +147,15 @@ enum ring_unwinding stack_sender_ask(uint32_t module)
         (enum ring_unwinding)(word >> module % RING_UNWINDING_PER_WORD * 2 & 3);
     if (known == RING_UNWINDING_NONE)
         return known;
-    /* One that takes what a record may must fit. */
-    if (ring_writer_length_max() < RECORD_WALK_BYTES_MAX)
-        return RING_UNWINDING_UNKNOWN;
-    /* A copy takes the room of a hundred samples. It is no reason to end a session that may not
-     * wait, nor to make a program wait for what may turn out to be of no use. */
-    bool may_wait = client.flags & HANDSHAKE_BLOCK_CLIENT;
-    bool sends = may_wait ? known == RING_UNWINDING_FOUND || ring_is_filled_less_than(3)
-                          : ring_is_filled_less_than(1);
+    /* A copy takes the room of a hundred samples, and one that takes what a record may must fit. It
+     * is no reason to end a session that may not wait. */
+    bool may_wait = (client.flags & HANDSHAKE_BLOCK_CLIENT) && client.block_timeout_us == 0;
+    bool sends = ring_writer_length_max() >= RECORD_WALK_BYTES_MAX &&
+                 (may_wait || ring_has_plenty_of_room());
     return sends ? RING_UNWINDING_FOUND : RING_UNWINDING_UNKNOWN;
 }
+
+_Static_assert(MODULES_MAX <= RING_MODULES_MAX, "there is a place for each module's answer");
 
 /* The stack to be copied, [from, to). */
 struct extent {

@@ -1,12 +1,17 @@
 /*
- * Allocates behind functions of libraries that cannot be unwound by what is loaded of them:
- * through one alone, and through both that can be unwound by what their files say.
+ * Allocates behind functions of libraries that cannot be unwound by what is loaded of them: one
+ * alone, or one behind another, with the program's own code between them. Arguments:
+ *
+ *   ROUNDS         in the initial thread, on another one's stack, and on a fiber's
+ *   until_closed   for as long as standard input is open
  */
+#include <poll.h>
+#include <pthread.h>
 #include <stddef.h>
+#include <string.h>
+#include <ucontext.h>
 
 #include "truth.h"
-
-enum { ROUNDS = 100 };
 
 void *through_minidebug(void *(*call)(size_t size), size_t size);
 void *through_debug_frame(void *(*call)(size_t size), size_t size);
@@ -32,20 +37,56 @@ CALLSITE void *behind_nothing(size_t size)
     return kept(malloc(size));
 }
 
-CALLSITE void outermost(void)
+CALLSITE void call_through_all(int rounds)
 {
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < rounds; i++) {
         free(through_minidebug(behind_minidebug, 100));
         free(through_minidebug(between, 200));
         free(through_nothing(behind_nothing, 300));
     }
 }
 
-int main(void)
+CALLSITE void *run_thread(void *rounds)
 {
-    outermost();
-    truth("behind_minidebug", 100ull * ROUNDS, ROUNDS);
-    truth("behind_both", 200ull * ROUNDS, ROUNDS);
-    truth("behind_nothing", 300ull * ROUNDS, ROUNDS);
+    call_through_all(*(int *)rounds);
+    return NULL;
+}
+
+static ucontext_t scheduler, fiber;
+
+CALLSITE void run_fiber(int rounds)
+{
+    call_through_all(rounds);
+}
+
+static void begin_fiber(int rounds)
+{
+    static char stack[64 << 10];
+    require(getcontext(&fiber) == 0);
+    fiber.uc_stack.ss_sp = stack;
+    fiber.uc_stack.ss_size = sizeof(stack);
+    fiber.uc_link = &scheduler;
+    makecontext(&fiber, (void (*)(void))run_fiber, 1, rounds);
+    require(swapcontext(&scheduler, &fiber) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    require(argc == 2);
+    if (strcmp(argv[1], "until_closed") == 0) {
+        struct pollfd input = {.fd = 0, .events = POLLIN};
+        while (poll(&input, 1, 1) == 0)
+            call_through_all(1);
+        return 0;
+    }
+    int rounds = atoi(argv[1]);
+    pthread_t thread;
+    call_through_all(rounds);
+    require(pthread_create(&thread, NULL, run_thread, &rounds) == 0);
+    pthread_join(thread, NULL);
+    begin_fiber(rounds);
+    truth("behind_minidebug", 300ull * (unsigned)rounds, 3ull * (unsigned)rounds);
+    truth("behind_both", 600ull * (unsigned)rounds, 3ull * (unsigned)rounds);
+    truth("behind_nothing", 900ull * (unsigned)rounds, 3ull * (unsigned)rounds);
     return 0;
 }

@@ -1,40 +1,35 @@
 /*
- * A library that others call through: it calls back. Built without .eh_frame, so that what there is
- * to unwind it by stands elsewhere, or nowhere; its frame pointer leads nowhere in any case.
- * THROUGH: the name of its function.
+ * A library that others call through. Built without .eh_frame: what there is to unwind it by stands
+ * elsewhere, or nowhere, and the frame pointer leads nowhere. THROUGH: the name of its function.
  */
 #include <stddef.h>
 #include <stdint.h>
 
+#include "truth.h"
+
+#if defined(__x86_64__)
+#define FRAME_POINTER "rbp"
+#elif defined(__aarch64__)
+#define FRAME_POINTER "x29"
+#endif
+
 void *THROUGH(void *(*call)(size_t size), size_t size);
 
-/* What the frame pointer's register holds while others are called: no address. */
-#define SPOILED 0x11u
-
-/* Frames of a size that nobody would guess, all registers in use. */
-static __attribute__((noinline)) void *inner(void *(*call)(size_t size), size_t size, int depth)
+/* A frame of a size that nobody would guess. */
+static CALLSITE void *step_inwards(void *(*call)(size_t size), size_t size, int depth)
 {
-    volatile char room[200 + 40];
-    room[0] = (char)depth;
-    void *result;
-    if (depth > 0)
-        result = inner(call, size, depth - 1);
-    else
-        result = call(size);
-    room[1] = room[0];
+    volatile char room[200];
+    room[depth] = 1;
+    void *result = kept(depth > 0 ? step_inwards(call, size, depth - 1) : call(size));
+    room[0] = room[depth];
     return result;
 }
 
 void *THROUGH(void *(*call)(size_t size), size_t size)
 {
-    void *result;
-#if defined(__x86_64__)
-    register uintptr_t spoiled __asm__("rbp") = SPOILED;
-#elif defined(__aarch64__)
-    register uintptr_t spoiled __asm__("x29") = SPOILED;
-#endif
+    register uintptr_t spoiled __asm__(FRAME_POINTER) = 0x11;
     __asm__ volatile("" : "+r"(spoiled));
-    result = inner(call, size, 2);
+    void *result = step_inwards(call, size, 2);
     __asm__ volatile("" : : "r"(spoiled));
     return result;
 }

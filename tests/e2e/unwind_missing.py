@@ -1,0 +1,157 @@
+#!/usr/bin/python3
+"""Stacks through code that has no unwind information where it is loaded: whole where its file has
+some, a gap with the module's name where nobody has.
+
+    unwind_missing.py CASE
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import harness
+from harness import ROOT, TOOL, check, need, run
+
+SOURCES = os.path.join(ROOT, "tests", "programs")
+LIBRARIES = ("minidebug", "debug_frame", "nothing")
+GAP = "[no unwind information]"
+ROUNDS = 100
+
+# What stands on the stack, innermost first; the rest is the C library's.
+THROUGH = ["step_inwards", "step_inwards", "step_inwards", "through_"]
+FRAMES = {
+    "behind_minidebug": ["behind_minidebug", *THROUGH, "call_through_all"],
+    "behind_both": ["behind_both", *THROUGH, "between", *THROUGH, "call_through_all"],
+}
+# What calls that in each of the program's stacks.
+CALLERS = {"main": ["main"], "thread": ["run_thread"], "fiber": ["run_fiber"]}
+
+
+def tool(*command, cwd):
+    outcome = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    if outcome.returncode != 0:
+        harness.skip(f"{command[0]} cannot build what is to be tested: {outcome.stderr[-300:]}")
+    return outcome.stdout
+
+
+def sections(path):
+    return set(re.findall(r"\] (\.\w+)", tool("readelf", "-SW", path, cwd="/")))
+
+
+def build(directory):
+    """The program, and the same library three times: stripped of all but what it is named for."""
+    need("gcc", "objcopy", "readelf", "xz")
+    for name in LIBRARIES:
+        tool(
+            "gcc", "-O2", "-g", "-fPIC", "-shared", "-nostartfiles", "-fomit-frame-pointer",
+            "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", f"-DTHROUGH=through_{name}",
+            "-Wl,--no-ld-generated-unwind-info", "-Wl,--build-id", f"-I{SOURCES}",
+            os.path.join(SOURCES, "through.c"), "-o", f"lib{name}.so", cwd=directory,
+        )
+    tool("objcopy", "--only-keep-debug", "libminidebug.so", "whole.debug", cwd=directory)
+    tool("objcopy", "--strip-debug", "--keep-section=.debug_frame", "whole.debug", "mini",
+         cwd=directory)
+    tool("xz", "mini", cwd=directory)
+    tool("objcopy", "--strip-all", "--add-section", ".gnu_debugdata=mini.xz", "libminidebug.so",
+         cwd=directory)
+    tool("objcopy", "--strip-all", "--keep-section=.debug_frame", "libdebug_frame.so",
+         cwd=directory)
+    tool("objcopy", "--strip-all", "libnothing.so", cwd=directory)
+    tool(
+        "gcc", "-O1", "-g", "-fno-builtin", "-fno-optimize-sibling-calls", "-pthread",
+        os.path.join(SOURCES, "calls_through.c"), "-o", "calls_through", "-L.",
+        *(f"-l{name}" for name in LIBRARIES), f"-Wl,-rpath,{directory}", cwd=directory,
+    )
+    # Else the test would prove nothing.
+    wanted = {"minidebug": {".gnu_debugdata"}, "debug_frame": {".debug_frame"}, "nothing": set()}
+    for name, extra in wanted.items():
+        found = sections(os.path.join(directory, f"lib{name}.so"))
+        found &= {".eh_frame", ".debug_frame", ".gnu_debugdata"}
+        check(found == extra, f"lib{name}.so has {found}")
+    return os.path.join(directory, "calls_through")
+
+
+def stacks_of(directory):
+    """(frames, samples) of each callsite, as the report has it."""
+    outcome = run([TOOL, "report", "--json", "--view", "alloc_space", directory])
+    check(outcome.status == 0, f"report: {outcome.stderr[-300:]!r}")
+    report = json.loads(outcome.stdout)
+    check(len(report["heaps"]) == 1, f"{len(report['heaps'])} heaps")
+    heap = report["heaps"][0]
+    return heap, [(c["frames"], c["alloc_objects"]["estimate"]) for c in heap["callsites"]]
+
+
+def module_of(frame):
+    return os.path.basename(frame.get("mapping", ""))
+
+
+def names_of(frames):
+    """Functions; those of the libraries have none where they are stripped of it."""
+    names = []
+    for frame in frames:
+        if module_of(frame) in ("libdebug_frame.so", "libminidebug.so"):
+            inner = names[-3:] != ["step_inwards"] * 3
+            names.append("step_inwards" if inner else "through_")
+        else:
+            names.append(frame["name"])
+    return names
+
+
+def check_stacks(callsites, rounds, callers):
+    """Every sample of each kind has its whole stack; what is behind nothing has a named gap."""
+    for function, inner in FRAMES.items():
+        for where, outer in callers.items():
+            wanted = inner + outer
+            found = sum(
+                count for frames, count in callsites
+                if names_of(frames)[: len(wanted)] == wanted
+                and not frames[-1]["name"].startswith("[")
+            )
+            check(found == rounds or (rounds is None and found > 0),
+                  f"{function} in {where}: {found} whole stacks of {rounds}")
+        broken = [
+            [f["name"] or module_of(f) for f in frames] for frames, _ in callsites
+            if frames[0]["name"] == function and frames[-1]["name"].startswith("[")
+        ]
+        check(not broken, f"{function}: {broken[:3]}")
+    gaps = [frames for frames, _ in callsites if frames[0]["name"] == "behind_nothing"]
+    check(gaps, "nothing is behind nothing")
+    for frames in gaps:
+        check(frames[-1]["name"] == GAP, f"behind_nothing ends in {frames[-1]}")
+        check(module_of(frames[-2]) == "libnothing.so", f"the gap is at {frames[-2]}")
+
+
+def complete():
+    with tempfile.TemporaryDirectory() as directory:
+        program = build(directory)
+        output = os.path.join(directory, "o")
+        outcome, profile = harness.profile([program, str(ROUNDS)], 1, keep=output)
+        check(outcome.status == 0, f"status {outcome.status}: {outcome.stderr[-300:]!r}")
+        check(profile.lost() == {}, f"lost {profile.lost()}")
+        heap, callsites = stacks_of(output)
+        check_stacks(callsites, ROUNDS, CALLERS)
+        check(heap["unwinding_errors"] == 3 * ROUNDS, f"{heap['unwinding_errors']} errors")
+
+
+def attached():
+    with tempfile.TemporaryDirectory() as directory:
+        program = build(directory)
+        process = subprocess.Popen([program, "until_closed"], stdin=subprocess.PIPE)
+        output = os.path.join(directory, "o")
+        outcome = run([TOOL, "-p", str(process.pid), "-o", output, "-i", "1", "-d", "500"])
+        check(process.poll() is None, "the program goes on")
+        process.stdin.close()
+        check(process.wait() == 0, "the program's own end")
+        check(outcome.status == 0, f"status {outcome.status}: {outcome.stderr[-300:]!r}")
+        _, callsites = stacks_of(output)
+        check_stacks(callsites, None, {"main": ["main"]})
+
+
+CASES = {"complete": complete, "attached": attached}
+
+if __name__ == "__main__":
+    CASES[sys.argv[1]]()
+    harness.finish()
