@@ -411,7 +411,8 @@ int obfuscated_classes_write(struct obfuscated_classes *classes, const char *pac
         for (count = 0;
              at + count < classes->member_count && classes->members[at + count].class_id == id;)
             count++;
-        result = put_class(&writer, next, first[id], classes->members + at, count);
+        result =
+            put_class(&writer, next, first[id], count == 0 ? NULL : classes->members + at, count);
         at += count;
     }
     if (result == 0)

@@ -151,6 +151,7 @@ static int complain(const struct proguard_map *map, struct proguard_text line, c
                     struct error *error)
 {
     char shown[SHOWN_BYTES + 1];
+    line = between(line.at, end_of(line));
     size_t length = line.length < SHOWN_BYTES ? line.length : SHOWN_BYTES;
     for (size_t i = 0; i < length; i++)
         shown[i] = (unsigned char)line.at[i] < ' ' ? '?' : line.at[i];
@@ -300,14 +301,14 @@ int proguard_map_next(struct proguard_map *map, struct proguard_entry *entry, st
         struct proguard_text text = between(line.at, end_of(line));
         if (text.length == 0 || *text.at == '#')
             continue;
-        const char *arrow = memmem(text.at, text.length, " -> ", 4);
+        const char *arrow = memmem(line.at, line.length, " -> ", 4);
         if (arrow == NULL) {
             map->unknown++;
             continue;
         }
         *entry = (struct proguard_entry){0};
-        return is_space(*line.at) ? take_member(map, text, arrow, entry, error)
-                                  : take_class(map, text, arrow, entry, error);
+        return is_space(*line.at) ? take_member(map, line, arrow, entry, error)
+                                  : take_class(map, line, arrow, entry, error);
     }
     return status;
 }

@@ -520,8 +520,10 @@ def streams():
     check(b"com.example.Main.run" in listing.stdout, f"{listing.stdout} {listing.stderr}")
     made = run([TRACECONV, "profile", "-o", os.path.join(scene.directory, "pprof"), whole])
     files = [os.path.join(scene.directory, "pprof", each) for each in os.listdir(made.stdout.decode().strip())]
-    with gzip.open(files[0]) as file:
-        strings = [value for field, value in fields(file.read()) if field == 6]
+    with open(files[0], "rb") as file:
+        data = file.read()
+    data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    strings = [value for field, value in fields(data) if field == 6]
     check(b"com.example.Main.run" in strings and b"Main.java" in strings, f"{strings}")
 
 
