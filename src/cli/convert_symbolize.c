@@ -11,6 +11,7 @@
 
 #include "cli/conversion_io.h"
 #include "cli/conversions.h"
+#include "cli/symbol_words.h"
 #include "symbolize/symbolize.h"
 #include "util/json.h"
 
@@ -26,6 +27,8 @@ static const char help[] =
     "                           with colons between them), before the usual places\n"
     "  --no-auto-symbol-paths   look in none of the places of this machine besides\n"
     "  --json FILE              write the summary as JSON ('-': standard error)\n"
+    "  --no-cache               neither use what was found before nor keep what is found, in\n"
+    "                           $XDG_CACHE_HOME/heapprofd, or ~/.cache/heapprofd\n"
     "  -q, --quiet              no summary\n"
     "      --help, --version\n"
     "\n"
@@ -37,6 +40,7 @@ static const struct option options[] = {
     {"symbol-paths", required_argument, NULL, 's'},
     {"no-auto-symbol-paths", no_argument, NULL, 'n'},
     {"json", required_argument, NULL, 'j'},
+    {"no-cache", no_argument, NULL, 'c'},
     {"quiet", no_argument, NULL, 'q'},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'v'},
@@ -45,68 +49,12 @@ static const struct option options[] = {
 
 struct request {
     const char *trace, *out, *json;
-    char *directories;
-    bool automatic, by_build_id, quiet;
+    struct symbol_places places;
+    bool automatic, quiet;
+    struct symbolize_options symbolizing;
 };
 
 /* --- what is printed --- */
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
-static void print_reasons(const struct symbolized_module *module)
-{
-    for (int reason = 0; reason < SYMBOL_REASONS; reason++) {
-        size_t count = module->without[reason];
-        if (count == 0)
-            continue;
-        fprintf(stderr, "  %s: %zu of %zu addresses without a name: %s", module->path, count,
-                module->addresses, symbol_reason_text(reason));
-        if (reason == SYMBOL_OTHER_BUILD)
-            fprintf(stderr, " (%s)", module->found.other_build);
-        if (reason == SYMBOL_NO_INFORMATION)
-            fprintf(stderr, " (in %s)", module->found.path);
-        if (*module->build_id != '\0')
-            fprintf(stderr, " (build id %s)", module->build_id);
-        fprintf(stderr, "; %s\n", symbol_reason_remedy(reason));
-    }
-    if (module->missing_units > 0)
-        fprintf(
-            stderr,
-            "  %s: inlined functions are missing from %zu units: %s is not there; keep the .dwo "
-            "files where they were built\n",
-            module->path, module->missing_units, module->missing_name);
-    if (module->damaged_units > 0)
-        fprintf(stderr, "  %s: %zu units of the debug information in %s cannot be read\n",
-                module->path, module->damaged_units, module->found.path);
-    if (module->found.path != NULL && module->found.quality < SYMBOLS_DWARF &&
-        module->with_names > 0)
-        fprintf(stderr,
-                "  %s: functions, but no files and lines: %s has no debug information; install "
-                "its debug symbols, or build it with -g\n",
-                module->path, module->found.path);
-}
-
-static void print_summary(const struct symbolize_report *report)
-{
-    size_t addresses = 0, lines = 0, names = 0, frames = 0;
-    for (size_t i = 0; i < report->count; i++) {
-        addresses += report->modules[i].addresses;
-        lines += report->modules[i].with_lines;
-        names += report->modules[i].with_names;
-        frames += report->modules[i].frames;
-    }
-    fprintf(
-        stderr,
-        "%zu addresses in %zu modules: %zu with file and line, %zu with the function alone, %zu "
-        "without a name; %zu functions, inlined ones included\n",
-        addresses, report->count, lines, names, addresses - lines - names, frames);
-    for (size_t i = 0; i < report->count; i++)
-        print_reasons(&report->modules[i]);
-}
 
 static void print_string(FILE *out, const char *name, const char *text)
 {
@@ -159,12 +107,6 @@ static int write_json(const char *path, const struct symbolize_report *report)
     return 1;
 }
 
-static void show_progress(void *context, size_t done, const struct trace_module *module)
-{
-    fprintf(stderr, "\r\033[K%zu of %zu modules: %.60s", done, *(const size_t *)context,
-            base_name(module->path));
-}
-
 /* --- the work --- */
 
 static int symbolize(const struct request *request, const char *path,
@@ -172,8 +114,8 @@ static int symbolize(const struct request *request, const char *path,
                      struct error *error)
 {
     struct symbol_finder_options finding = {
-        .directories = request->directories,
-        .by_build_id = request->by_build_id,
+        .directories = request->places.directories,
+        .by_build_id = request->places.by_build_id,
         .automatic = request->automatic,
     };
     struct error warning;
@@ -187,8 +129,8 @@ static int symbolize(const struct request *request, const char *path,
     bool progress = !request->quiet && isatty(STDERR_FILENO);
     size_t modules = addresses->count;
     if (result == 0)
-        result = symbolize_addresses(addresses, finder, fd, report, progress ? show_progress : NULL,
-                                     &modules, error);
+        result = symbolize_addresses_as(&request->symbolizing, addresses, finder, fd, report,
+                                        progress ? symbol_words_progress : NULL, &modules, error);
     if (progress)
         fputs("\r\033[K", stderr);
     result = conversion_close_output(fd, request->out, result, error);
@@ -214,7 +156,7 @@ static int run(const struct request *request)
     } else {
         status = 0;
         if (!request->quiet)
-            print_summary(&report);
+            symbol_words_print(stderr, &report);
         if (request->json != NULL)
             status = write_json(request->json, &report);
     }
@@ -223,48 +165,30 @@ static int run(const struct request *request)
     return status;
 }
 
-static int set_directories(struct request *request, const char *list, char separator)
-{
-    free(request->directories);
-    request->directories = strdup(list);
-    if (request->directories == NULL) {
-        fprintf(stderr, "%s: no memory\n", program_invocation_short_name);
-        return 1;
-    }
-    for (char *at = request->directories; separator != ':' && *at != '\0'; at++)
-        *at = *at == separator ? ':' : *at;
-    return 0;
-}
-
-static int take_environment(struct request *request)
-{
-    const char *mode = getenv("PERFETTO_SYMBOLIZER_MODE"), *list = getenv("PERFETTO_BINARY_PATH");
-    if (mode != NULL && strcmp(mode, "index") == 0) {
-        request->by_build_id = true;
-    } else if (mode != NULL && *mode != '\0' && strcmp(mode, "find") != 0) {
-        fprintf(stderr, "%s: PERFETTO_SYMBOLIZER_MODE is '%s'; it may be find or index\n",
-                program_invocation_short_name, mode);
-        return 2;
-    }
-    return list != NULL ? set_directories(request, list, ':') : 0;
-}
-
 int convert_symbolize(int argc, char **argv)
 {
     struct request request = {.automatic = true};
-    int option, status = take_environment(&request);
+    struct error error;
+    int option, status = 0;
+    if (symbol_places_read(&request.places, &error) < 0) {
+        conversion_fail(&error);
+        status = 2;
+    }
     opterr = 0;
     while (status == 0 && (option = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
         if (option == 's') {
-            status = set_directories(&request, optarg, ',');
+            if (symbol_places_set(&request.places, optarg, ',', &error) < 0)
+                status = conversion_fail(&error);
         } else if (option == 'n') {
             request.automatic = false;
         } else if (option == 'j') {
             request.json = optarg;
+        } else if (option == 'c') {
+            request.symbolizing.no_cache = true;
         } else if (option == 'q') {
             request.quiet = true;
         } else {
-            free(request.directories);
+            symbol_places_clear(&request.places);
             return conversion_other_option(argv, option, options, help);
         }
     }
@@ -275,6 +199,6 @@ int convert_symbolize(int argc, char **argv)
         request.out = argc > optind + 1 ? argv[optind + 1] : NULL;
         status = run(&request);
     }
-    free(request.directories);
+    symbol_places_clear(&request.places);
     return status;
 }

@@ -13,9 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "pb_field_numbers.h"
+#include "symbolize/symbol_cache.h"
 #include "symbols/debug_info.h"
 #include "symbols/elf_image.h"
 #include "symbols/mapped_guard.h"
@@ -33,10 +35,14 @@ struct job {
     struct symbol_finder *finder;
     struct symbolized_module *result;
     struct symbol_file *symbols; /* NULL: none */
-    const uint64_t *addresses;   /* ELF virtual addresses */
+    struct symbol_cache *cache;  /* NULL: none */
+    struct symbol_answers *answers;
+    uint64_t *addresses, *relative; /* that were not in the cache: in the ELF file, in the trace */
+    size_t count;
     bool *named;
+    bool is_whole; /* nothing was missing that may yet appear */
     int fd, write_error;
-    struct proto_buffer packet, entry, line, whole;
+    struct proto_buffer packet, entry, lines, line, whole;
 };
 
 /* --- packets --- */
@@ -80,12 +86,24 @@ static void put_text(struct proto_buffer *buffer, uint32_t field, const char *te
     proto_put_bytes(buffer, field, text, strnlen(text, STRING_BYTES_MAX));
 }
 
-static int put_address(struct job *job, size_t index, const struct source_frame *frames,
-                       size_t count)
+/* Adds what is known of an address: the Lines of its AddressSymbols. */
+static int put_answer(struct job *job, uint64_t address, const void *lines, size_t length)
 {
-    job->entry.length = 0;
-    proto_put_uint(&job->entry, PB_ADDRESS_SYMBOLS_ADDRESS, job->module->addresses[index]);
-    for (size_t i = 0; i < count && job->entry.length < ADDRESS_BYTES_MAX; i++) {
+    struct proto_buffer *entry = &job->entry;
+    entry->length = 0;
+    proto_put_uint(entry, PB_ADDRESS_SYMBOLS_ADDRESS, address);
+    proto_put_raw(entry, lines, length);
+    proto_put_bytes(&job->packet, PB_MODULE_SYMBOLS_ADDRESS_SYMBOLS, entry->bytes, entry->length);
+    if (entry->failed || job->packet.failed)
+        return -ENOMEM;
+    return job->packet.length >= PACKET_BYTES ? flush(job) : 0;
+}
+
+/* Lines of frames, in job->lines. */
+static int make_lines(struct job *job, const struct source_frame *frames, size_t count)
+{
+    job->lines.length = 0;
+    for (size_t i = 0; i < count && job->lines.length < ADDRESS_BYTES_MAX; i++) {
         job->line.length = 0;
         if (frames[i].function != NULL)
             put_text(&job->line, PB_LINE_FUNCTION_NAME, frames[i].function);
@@ -93,16 +111,40 @@ static int put_address(struct job *job, size_t index, const struct source_frame 
             put_text(&job->line, PB_LINE_SOURCE_FILE_NAME, frames[i].file);
         if (frames[i].line != 0)
             proto_put_uint(&job->line, PB_LINE_LINE_NUMBER, frames[i].line);
-        proto_put_bytes(&job->entry, PB_ADDRESS_SYMBOLS_LINES, job->line.bytes, job->line.length);
+        proto_put_bytes(&job->lines, PB_ADDRESS_SYMBOLS_LINES, job->line.bytes, job->line.length);
     }
-    proto_put_bytes(&job->packet, PB_MODULE_SYMBOLS_ADDRESS_SYMBOLS, job->entry.bytes,
-                    job->entry.length);
-    if (job->line.failed || job->entry.failed || job->packet.failed)
-        return -ENOMEM;
-    return job->packet.length >= PACKET_BYTES ? flush(job) : 0;
+    return job->line.failed || job->lines.failed ? -ENOMEM : 0;
 }
 
 /* --- one module --- */
+
+/* What an answer is, here and in the cache: the reasons for none, and behind them these. */
+enum { ANSWER_LINES = SYMBOL_REASONS, ANSWER_NAME, ANSWERS };
+
+static void count_answer(struct symbolized_module *result, unsigned kind, size_t frames)
+{
+    if (kind == ANSWER_LINES)
+        result->with_lines++;
+    else if (kind == ANSWER_NAME)
+        result->with_names++;
+    else
+        result->without[kind]++;
+    result->frames += frames;
+}
+
+/* Of the address at this index of those that were not in the cache. */
+static int take_answer(struct job *job, size_t index, const struct source_frame *frames,
+                       size_t count)
+{
+    int result = make_lines(job, frames, count);
+    if (result == 0)
+        result = put_answer(job, job->relative[index], job->lines.bytes, job->lines.length);
+    unsigned kind = frames[0].file != NULL ? ANSWER_LINES : ANSWER_NAME;
+    count_answer(job->result, kind, count);
+    symbol_answers_add(job->answers, job->addresses[index], kind, (uint32_t)count, job->lines.bytes,
+                       job->lines.length);
+    return result;
+}
 
 /* An address for which nothing knows a function is left to the symbols' turn. */
 static int take_frames(void *context, size_t index, struct source_frame *frames, size_t count)
@@ -114,14 +156,8 @@ static int take_frames(void *context, size_t index, struct source_frame *frames,
         frames[count - 1].function = symbol;
     if (frames[0].function == NULL)
         return 0;
-    int result = put_address(job, index, frames, count);
     job->named[index] = true;
-    if (frames[0].file != NULL)
-        job->result->with_lines++;
-    else
-        job->result->with_names++;
-    job->result->frames += count;
-    return result;
+    return take_answer(job, index, frames, count);
 }
 
 static bool is_inside(const struct elf_image *image, uint64_t address)
@@ -136,7 +172,7 @@ static bool is_inside(const struct elf_image *image, uint64_t address)
 static int take_symbols(struct job *job, const struct elf_image *image)
 {
     int result = 0;
-    for (size_t i = 0; i < job->module->count && result == 0; i++) {
+    for (size_t i = 0; i < job->count && result == 0; i++) {
         const char *name = NULL;
         if (job->named[i])
             continue;
@@ -144,13 +180,13 @@ static int take_symbols(struct job *job, const struct elf_image *image)
             name = symbol_file_lookup(job->symbols, job->addresses[i]);
         if (name == NULL) {
             bool inside = image->code_count == 0 || is_inside(image, job->addresses[i]);
-            job->result->without[inside ? SYMBOL_NO_INFORMATION : SYMBOL_OUTSIDE]++;
+            enum symbol_reason reason = inside ? SYMBOL_NO_INFORMATION : SYMBOL_OUTSIDE;
+            count_answer(job->result, reason, 0);
+            symbol_answers_add(job->answers, job->addresses[i], reason, 0, NULL, 0);
             continue;
         }
         struct source_frame frame = {.function = name};
-        job->result->with_names++;
-        job->result->frames++;
-        result = put_address(job, i, &frame, 1);
+        result = take_answer(job, i, &frame, 1);
     }
     return result;
 }
@@ -179,11 +215,12 @@ static int take_dwarf(struct job *job)
         return 0;
     use_package(info, job->result->found.path);
     use_package(info, job->module->path);
-    int result = debug_info_find(info, job->addresses, job->module->count, take_frames, job);
+    int result = debug_info_find(info, job->addresses, job->count, take_frames, job);
     job->result->damaged_units = debug_info_damaged_units(info);
     job->result->missing_units = debug_info_missing_units(info, &name);
     if (name != NULL)
         job->result->missing_name = strdup(name);
+    job->is_whole = debug_info_is_whole(info);
     debug_info_close(info);
     return result;
 }
@@ -192,6 +229,89 @@ static int take_dwarf(struct job *job)
 static uint64_t correction(const struct trace_module *module, const struct elf_image *image)
 {
     return module->load_bias == 0 && image->code_count == 1 ? image->load_bias : 0;
+}
+
+/* Answers from the cache; what it does not have is job->addresses and job->relative after that. */
+static int take_kept(struct job *job, uint64_t bias)
+{
+    const struct trace_module *module = job->module;
+    const uint8_t *lines;
+    int result = 0;
+    job->count = 0;
+    for (size_t i = 0; i < module->count && result == 0; i++) {
+        uint64_t address = module->addresses[i] + bias;
+        const struct symbol_answer *kept = symbol_answers_find(job->answers, address, &lines);
+        if (kept != NULL && kept->kind < ANSWERS) {
+            if (kept->length > 0)
+                result = put_answer(job, module->addresses[i], lines, kept->length);
+            count_answer(job->result, kept->kind, kept->frames);
+            continue;
+        }
+        job->addresses[job->count] = address;
+        job->relative[job->count++] = module->addresses[i];
+    }
+    return result;
+}
+
+/* What is not kept is found out, and kept unless something was missing that may yet appear. */
+static int take_rest(struct job *job, const struct elf_image *image)
+{
+    const struct symbol_found *found = &job->result->found;
+    int result = 0;
+    job->is_whole = true;
+    job->symbols = symbol_file_open(found->path, job->module->build_id,
+                                    found->has_build_id ? job->module->build_id_length : 0, NULL);
+    if (found->quality == SYMBOLS_DWARF)
+        result = take_dwarf(job);
+    if (result == 0)
+        result = take_symbols(job, image);
+    if (result == 0 && job->is_whole)
+        symbol_answers_keep(job->answers);
+    return result;
+}
+
+static void forget_module(struct job *job)
+{
+    symbol_answers_close(job->answers);
+    free(job->addresses);
+    free(job->relative);
+    free(job->named);
+    job->answers = NULL;
+    job->addresses = job->relative = NULL;
+    job->named = NULL;
+}
+
+/* Everything that the answers come from is in the key: the module's file, and what it has beside
+ * it that this file does not vouch for. */
+static struct symbol_answers *open_answers(struct job *job)
+{
+    const struct symbol_found *found = &job->result->found;
+    const struct trace_module *module = job->module;
+    struct identity {
+        uint8_t build_id[TRACE_BUILD_ID_BYTES_MAX];
+        uint64_t length, quality, device, inode, size, seconds, nanoseconds;
+        char version[32];
+    } identity;
+    struct stat status;
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s", found->path);
+    while (stat(path, &status) != 0) {
+        char *member = strrchr(path, '!'); /* of an archive, whose identity counts */
+        if (member == NULL)
+            return NULL;
+        *member = '\0';
+    }
+    memset(&identity, 0, sizeof(identity));
+    memcpy(identity.build_id, module->build_id, module->build_id_length);
+    identity.length = module->build_id_length;
+    identity.quality = found->quality;
+    identity.device = status.st_dev;
+    identity.inode = status.st_ino;
+    identity.size = (uint64_t)status.st_size;
+    identity.seconds = (uint64_t)status.st_mtim.tv_sec;
+    identity.nanoseconds = (uint64_t)status.st_mtim.tv_nsec;
+    snprintf(identity.version, sizeof(identity.version), "%s", HEAPPROFD_VERSION);
+    return symbol_answers_open(job->cache, &identity, sizeof(identity), found->path);
 }
 
 static int take_file(struct job *job)
@@ -203,27 +323,22 @@ static int take_file(struct job *job)
         job->result->without[SYMBOL_NO_FILE] = module->count;
         return 0;
     }
-    uint64_t *addresses = calloc(module->count + 1, sizeof(*addresses));
-    job->named = calloc(module->count + 1, sizeof(*job->named));
-    int result = addresses == NULL || job->named == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < module->count && result == 0; i++)
-        addresses[i] = module->addresses[i] + correction(module, &image);
+    job->addresses = calloc(module->count + 1, sizeof(uint64_t));
+    job->relative = calloc(module->count + 1, sizeof(uint64_t));
+    job->named = calloc(module->count + 1, sizeof(bool));
+    int result =
+        job->addresses == NULL || job->relative == NULL || job->named == NULL ? -ENOMEM : 0;
     if (result == 0) {
-        job->addresses = addresses;
-        job->symbols = symbol_file_open(found->path, module->build_id,
-                                        found->has_build_id ? module->build_id_length : 0, NULL);
+        job->answers = open_answers(job);
+        result = take_kept(job, correction(module, &image));
     }
-    if (result == 0 && found->quality == SYMBOLS_DWARF)
-        result = take_dwarf(job);
-    if (result == 0)
-        result = take_symbols(job, &image);
+    if (result == 0 && job->count > 0)
+        result = take_rest(job, &image);
     if (result == 0)
         result = flush(job);
     symbol_file_close(job->symbols);
     job->symbols = NULL;
-    free(addresses);
-    free(job->named);
-    job->named = NULL;
+    forget_module(job);
     return result;
 }
 
@@ -235,8 +350,7 @@ static int take_ended(struct job *job)
     for (int reason = 0; reason < SYMBOL_REASONS; reason++)
         known += result->without[reason];
     result->without[SYMBOL_SHRANK] += job->module->count - known;
-    free(job->named);
-    job->named = NULL;
+    forget_module(job);
     job->symbols = NULL;
     return flush(job);
 }
@@ -282,12 +396,23 @@ int symbolize_addresses(const struct trace_addresses *addresses, struct symbol_f
                         int fd, struct symbolize_report *report, symbolize_progress *progress,
                         void *context, struct error *error)
 {
+    static const struct symbolize_options usual = {0};
+    return symbolize_addresses_as(&usual, addresses, finder, fd, report, progress, context, error);
+}
+
+int symbolize_addresses_as(const struct symbolize_options *options,
+                           const struct trace_addresses *addresses, struct symbol_finder *finder,
+                           int fd, struct symbolize_report *report, symbolize_progress *progress,
+                           void *context, struct error *error)
+{
     struct job job = {.fd = fd, .finder = finder};
     int result = 0;
     *report = (struct symbolize_report){.modules =
                                             calloc(addresses->count + 1, sizeof(*report->modules))};
     if (report->modules == NULL)
         return error_set(error, -ENOMEM, "no memory for %zu modules", addresses->count);
+    if (!options->no_cache)
+        job.cache = symbol_cache_open(SYMBOL_CACHE_BYTES_MAX);
     for (size_t i = 0; i < addresses->count && result == 0; i++) {
         job.module = &addresses->modules[i];
         job.result = &report->modules[report->count++];
@@ -295,8 +420,10 @@ int symbolize_addresses(const struct trace_addresses *addresses, struct symbol_f
             progress(context, i, job.module);
         result = take_module(&job);
     }
+    symbol_cache_close(job.cache);
     proto_buffer_free(&job.packet);
     proto_buffer_free(&job.entry);
+    proto_buffer_free(&job.lines);
     proto_buffer_free(&job.line);
     proto_buffer_free(&job.whole);
     if (result == -ENOMEM)

@@ -7,6 +7,8 @@
 #ifndef HEAPPROFD_SYMBOLIZE_SYMBOLIZE_H
 #define HEAPPROFD_SYMBOLIZE_SYMBOLIZE_H
 
+#include <stdbool.h>
+
 #include "symbolize/trace_addresses.h"
 #include "symbols/finder.h"
 #include "util/error.h"
@@ -43,10 +45,18 @@ struct symbolize_report {
 /* Called before each module, if given. */
 typedef void symbolize_progress(void *context, size_t done, const struct trace_module *module);
 
+struct symbolize_options {
+    bool no_cache; /* symbol_cache.h */
+};
+
 /* Writes to fd. 0, or a negative errno with *error set; *report is to be cleared in any case. */
 int symbolize_addresses(const struct trace_addresses *addresses, struct symbol_finder *finder,
                         int fd, struct symbolize_report *report, symbolize_progress *progress,
                         void *context, struct error *error);
+int symbolize_addresses_as(const struct symbolize_options *options,
+                           const struct trace_addresses *addresses, struct symbol_finder *finder,
+                           int fd, struct symbolize_report *report, symbolize_progress *progress,
+                           void *context, struct error *error);
 void symbolize_report_clear(struct symbolize_report *report);
 
 /* For programs (JSON); in words for people: why, and what to do about it. */

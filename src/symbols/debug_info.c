@@ -166,6 +166,16 @@ size_t debug_info_damaged_units(const struct debug_info *info)
     return info->damaged_units;
 }
 
+bool debug_info_is_whole(struct debug_info *info)
+{
+    Elf *elf = info->source.elf;
+    struct dwarf_bytes alternate = section_bytes(elf, "gnu_debugaltlink");
+    struct dwarf_bytes supplementary = section_bytes(elf, "debug_sup");
+    return info->damaged_units == 0 && info->missing_units == 0 &&
+           (alternate.at == NULL || dwarf_getalt(info->dwarf) != NULL) &&
+           (supplementary.at == NULL || info->supplementary.dwarf != NULL);
+}
+
 size_t debug_info_missing_units(const struct debug_info *info, const char **name)
 {
     *name = info->missing_name;

@@ -6,6 +6,7 @@
 #ifndef HEAPPROFD_SYMBOLS_DEBUG_INFO_H
 #define HEAPPROFD_SYMBOLS_DEBUG_INFO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,6 +42,8 @@ void debug_info_use_package(struct debug_info *info, const char *path);
 int debug_info_find(struct debug_info *info, const uint64_t *addresses, size_t count,
                     debug_info_sink *sink, void *context);
 
+/* Nothing was damaged or missing: no split unit, nor a file of what several programs share. */
+bool debug_info_is_whole(struct debug_info *info);
 /* What was met meanwhile: damaged units, and units whose .dwo file is missing with the name of the
  * first (NULL: none). */
 size_t debug_info_damaged_units(const struct debug_info *info);

@@ -671,6 +671,80 @@ def load_bias(scene):
     check({a - bias: f for a, f in plain[path, build_id].items()} == moved[path, build_id], "not the same")
 
 
+def cache(scene):
+    """What was found is kept: the same answers without the file being read again, also for some of the
+    addresses and beside others; another file, a damaged or a stranger's cache is not believed."""
+    path = scene.compile("whole", "c++", "g++", "-g", "-O2")
+    build_id, addresses = build_id_of(path), code_addresses(path)
+    kept = scene.path("kept")
+    os.mkdir(kept)
+
+    def ask(some=addresses, *options, **environment):
+        symbols, report, _ = symbolize(scene.directory, [(path, build_id, some, 0)], *options,
+                                       environment={"XDG_CACHE_HOME": kept, **environment})
+        return symbols.get((path, build_id), {}), report[path]
+
+    def files():
+        return sorted(os.path.join(kept, "heapprofd", name) for name in os.listdir(os.path.join(kept, "heapprofd")))
+
+    plain = ask(addresses, "--no-cache")
+    check(os.listdir(kept) == [], "--no-cache wrote")
+    half = ask(addresses[::2])
+    check(half[0] == {a: plain[0][a] for a in addresses[::2] if a in plain[0]}, "the first half differs")
+    for _ in range(3):
+        check(ask() == plain, "not the same answers")
+    check(len(files()) == 1 and os.stat(files()[0]).st_mode & 0o777 == 0o600, f"{files()}")
+    with open(files()[0], "rb") as file:
+        content = file.read()
+    names = [name for frames in plain[0].values() for name, _, _ in frames]
+    other = names[0].replace("i", "j", 1) if "i" in names[0] else names[0][:-1] + "?"
+    check(content.count(names[0].encode()) > 0, "names are not kept")
+    seen = os.stat(path)
+    with open(path, "rb+") as file:  # the file's bytes are not looked at again
+        lines = output(["readelf", "-SW", path]).decode()
+        offset, size = (int(each, 16) for each in re.search(r"\.debug_line +PROGBITS +\w+ (\w+) (\w+)", lines).groups())
+        file.seek(offset)
+        line_programs = file.read(size)
+        file.seek(offset)
+        file.write(bytes(size))
+    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    check(ask() == plain, "the file was read again")
+    check(ask(addresses, "--no-cache") != plain, "the test destroys nothing")
+    os.utime(path)
+    check(ask() != plain, "another file was taken for this one")
+    with open(path, "rb+") as file:
+        file.seek(offset)
+        file.write(line_programs)
+    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    cached = [each for each in files() if open(each, "rb").read() == content][0]
+    for damage in (content[:-1], content[: len(content) // 2], b"", content.replace(names[0].encode(), other.encode()),
+                   content + b"x", bytes(len(content)), content[:60] + b"\xff" * 8 + content[68:]):
+        with open(cached, "wb") as file:
+            file.write(damage)
+        check(ask() == plain, f"damage of {len(damage)} bytes was believed")
+        check(open(cached, "rb").read() == content or ask() == plain, "not repaired")
+    os.unlink(cached)
+    os.symlink("/etc/passwd", cached)
+    check(ask() == plain, "a link")
+    shutil.rmtree(kept)
+    check(ask() == plain and not os.path.exists(kept), "without a directory")
+    check(ask(addresses, XDG_CACHE_HOME="", HOME="/nonexistent") == plain, "without a home")
+    os.makedirs(os.path.join(kept, "heapprofd"))
+    os.chmod(os.path.join(kept, "heapprofd"), 0o777)
+    check(ask() == plain and files() == [], "kept where others may write")
+    os.chmod(os.path.join(kept, "heapprofd"), 0o700)
+    trace = scene.path("many")
+    with open(trace, "wb") as file:
+        file.write(trace_of([(path, build_id, addresses, 0)]))
+    runs = [subprocess.Popen([TRACECONV, "symbolize", "-q", trace, f"{trace}{index}"],
+                             env={**os.environ, "XDG_CACHE_HOME": kept}) for index in range(8)]
+    check([run.wait(timeout=60) for run in runs] == [0] * 8, "at once")
+    for index in range(8):
+        with open(f"{trace}{index}", "rb") as file:
+            check(decode_symbols(file.read())[path, build_id] == plain[0], "at once: not the same")
+    check(len(files()) == 1 and ask() == plain, f"{files()}")
+
+
 def usage(scene):
     """The trace is not overwritten, wrong words are told of, and what cannot be written fails."""
     path = scene.path("trace")
@@ -743,10 +817,11 @@ def figure_of(value):
 
 CASES = {each.__name__: each for each in (
     versions, layouts, split_units, packages, separated, dwz, supplementary, rust, places, archives, reasons, debugdata, load_bias, usage,
-    appended)}
+    appended, cache)}
 
 
 def main():
+    os.environ["XDG_CACHE_HOME"] = "/nonexistent"  # each case finds out for itself
     scene = Scene()
     try:
         CASES[sys.argv[1]](scene)

@@ -1,0 +1,428 @@
+/*
+ * A file is a header, the answers in the order of their addresses, and their
+ * bytes; its checksum covers all behind itself. It is written beside its place
+ * and renamed, so a reader sees an old one or a new one, whole; of two writers
+ * the last one's answers stay. Files are read, not mapped.
+ */
+#include "symbolize/symbol_cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "util/array.h"
+
+#define FILE_BYTES_MAX ((uint64_t)256 << 20)
+#define ANSWER_BYTES_MAX 1000000u
+#define SUFFIX ".symbols"
+#define UNFINISHED "unfinished."
+#define UNFINISHED_SECONDS_MAX 3600
+
+/* Another layout, or other rules for names, have another mark. */
+static const char mark[8] = "hpdsym1";
+
+struct file_header {
+    char mark[8];
+    uint64_t checksum; /* of all that follows this field */
+    uint8_t key[SYMBOL_CACHE_KEY_BYTES];
+    uint64_t count, bytes;
+};
+#define CHECKED_FROM offsetof(struct file_header, key)
+
+struct symbol_cache {
+    int directory;
+    uint64_t bytes_max;
+};
+
+struct symbol_answers {
+    struct symbol_cache *cache;
+    uint8_t key[SYMBOL_CACHE_KEY_BYTES];
+    char name[2 * SYMBOL_CACHE_KEY_BYTES + sizeof(SUFFIX)];
+    uint8_t *file; /* as it was read; NULL: there was none */
+    const struct symbol_answer *kept;
+    size_t kept_count;
+    const uint8_t *kept_bytes;
+    uint64_t kept_length;
+    struct symbol_answer *added;
+    size_t added_count, added_capacity;
+    uint8_t *bytes; /* of those added */
+    size_t length, capacity;
+    bool failed;
+};
+
+/* --- the directory --- */
+
+/* A directory of our own: where root looks into another's home, there is none. ours: made if it is
+ * not there, and nobody else may write to it. */
+static int open_own(int parent, const char *name, bool ours)
+{
+    struct stat status;
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && ours && mkdirat(parent, name, 0700) == 0)
+        fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
+        (!ours || (status.st_mode & 022) == 0))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static int open_directory(void)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int above = -1, middle = -1, fd = -1;
+    /* Of a home only .cache is made, as everybody does. */
+    if (cache != NULL && *cache == '/') {
+        middle = open_own(AT_FDCWD, cache, false);
+    } else if (home != NULL && *home == '/') {
+        above = open_own(AT_FDCWD, home, false);
+        if (above >= 0 && mkdirat(above, ".cache", 0700) != 0 && errno != EEXIST)
+            middle = -1;
+        else if (above >= 0)
+            middle = open_own(above, ".cache", false);
+    }
+    if (middle >= 0)
+        fd = open_own(middle, "heapprofd", true);
+    if (above >= 0)
+        close(above);
+    if (middle >= 0)
+        close(middle);
+    return fd;
+}
+
+struct symbol_cache *symbol_cache_open(uint64_t bytes_max)
+{
+    int directory = open_directory();
+    struct symbol_cache *cache = directory < 0 ? NULL : calloc(1, sizeof(*cache));
+    if (cache == NULL && directory >= 0)
+        close(directory);
+    if (cache != NULL)
+        *cache = (struct symbol_cache){directory, bytes_max};
+    return cache;
+}
+
+void symbol_cache_close(struct symbol_cache *cache)
+{
+    if (cache == NULL)
+        return;
+    close(cache->directory);
+    free(cache);
+}
+
+struct cached_file {
+    char name[NAME_MAX + 1];
+    uint64_t bytes;
+    struct timespec used;
+};
+
+static int compare_used(const void *a, const void *b)
+{
+    const struct timespec *left = &((const struct cached_file *)a)->used;
+    const struct timespec *right = &((const struct cached_file *)b)->used;
+    if (left->tv_sec != right->tv_sec)
+        return left->tv_sec < right->tv_sec ? -1 : 1;
+    return (left->tv_nsec > right->tv_nsec) - (left->tv_nsec < right->tv_nsec);
+}
+
+static bool ends_in(const char *name, const char *suffix)
+{
+    size_t length = strlen(name);
+    return length >= strlen(suffix) && strcmp(name + length - strlen(suffix), suffix) == 0;
+}
+
+/* Deletes what was used longest ago until a tenth is free, and what was never finished. */
+static void make_room(struct symbol_cache *cache)
+{
+    struct cached_file *files = NULL;
+    size_t count = 0, capacity = 0;
+    uint64_t sum = 0;
+    struct dirent *entry;
+    struct stat status;
+    int fd = openat(cache->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    if (directory == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    while ((entry = readdir(directory)) != NULL) {
+        if (fstatat(cache->directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+            !S_ISREG(status.st_mode))
+            continue;
+        if (strncmp(entry->d_name, UNFINISHED, strlen(UNFINISHED)) == 0 &&
+            status.st_mtime < time(NULL) - UNFINISHED_SECONDS_MAX)
+            unlinkat(cache->directory, entry->d_name, 0);
+        if (!ends_in(entry->d_name, SUFFIX) ||
+            array_reserve(&files, &capacity, count, 1, sizeof(*files)) < 0)
+            continue;
+        strcpy(files[count].name, entry->d_name);
+        files[count].bytes = (uint64_t)status.st_size;
+        files[count++].used = status.st_mtim;
+        sum += (uint64_t)status.st_size;
+    }
+    closedir(directory);
+    if (sum > cache->bytes_max) {
+        qsort(files, count, sizeof(*files), compare_used);
+        for (size_t i = 0; i < count && sum > cache->bytes_max - cache->bytes_max / 10; i++) {
+            if (unlinkat(cache->directory, files[i].name, 0) == 0)
+                sum -= files[i].bytes;
+        }
+    }
+    free(files);
+}
+
+/* --- reading --- */
+
+bool symbol_answers_are_sound(const void *bytes, size_t length,
+                              const uint8_t key[SYMBOL_CACHE_KEY_BYTES])
+{
+    struct file_header header;
+    if (length < sizeof(header))
+        return false;
+    memcpy(&header, bytes, sizeof(header));
+    length -= sizeof(header);
+    if (memcmp(header.mark, mark, sizeof(mark)) != 0 ||
+        memcmp(header.key, key, SYMBOL_CACHE_KEY_BYTES) != 0 ||
+        header.count > length / sizeof(struct symbol_answer) ||
+        header.bytes != length - header.count * sizeof(struct symbol_answer) ||
+        header.checksum != XXH3_64bits((const uint8_t *)bytes + CHECKED_FROM,
+                                       length + sizeof(header) - CHECKED_FROM))
+        return false;
+    const uint8_t *at = (const uint8_t *)bytes + sizeof(header);
+    uint64_t previous = 0;
+    for (uint64_t i = 0; i < header.count; i++) {
+        struct symbol_answer answer;
+        memcpy(&answer, at + i * sizeof(answer), sizeof(answer));
+        if ((i > 0 && answer.address <= previous) || answer.length > ANSWER_BYTES_MAX ||
+            answer.offset > header.bytes || answer.length > header.bytes - answer.offset)
+            return false;
+        previous = answer.address;
+    }
+    return true;
+}
+
+static bool read_all(int fd, uint8_t *into, size_t length)
+{
+    while (length > 0) {
+        ssize_t got = read(fd, into, length);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        into += got;
+        length -= (size_t)got;
+    }
+    return true;
+}
+
+static void load(struct symbol_answers *answers)
+{
+    struct stat status;
+    struct file_header header;
+    int fd = openat(answers->cache->directory, answers->name,
+                    O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+        status.st_size >= (off_t)sizeof(header) && (uint64_t)status.st_size <= FILE_BYTES_MAX) {
+        size_t length = (size_t)status.st_size;
+        answers->file = malloc(length);
+        if (answers->file != NULL && read_all(fd, answers->file, length) &&
+            symbol_answers_are_sound(answers->file, length, answers->key)) {
+            memcpy(&header, answers->file, sizeof(header));
+            answers->kept = (const void *)(answers->file + sizeof(header));
+            answers->kept_count = header.count;
+            answers->kept_bytes = (const uint8_t *)(answers->kept + header.count);
+            answers->kept_length = header.bytes;
+            futimens(fd, NULL);
+        }
+    }
+    close(fd);
+}
+
+struct symbol_answers *symbol_answers_open(struct symbol_cache *cache, const void *identity,
+                                           size_t length, const char *name)
+{
+    struct symbol_answers *answers = cache == NULL ? NULL : calloc(1, sizeof(*answers));
+    if (answers == NULL)
+        return NULL;
+    answers->cache = cache;
+    uint64_t first = XXH3_64bits(identity, length);
+    uint8_t *key = answers->key;
+    XXH128_canonicalFromHash((XXH128_canonical_t *)key,
+                             XXH3_128bits_withSeed(name, strlen(name), first));
+    for (int i = 0; i < SYMBOL_CACHE_KEY_BYTES; i++)
+        snprintf(answers->name + 2 * i, 3, "%02x", key[i]);
+    strcat(answers->name, SUFFIX);
+    load(answers);
+    return answers;
+}
+
+void symbol_answers_close(struct symbol_answers *answers)
+{
+    if (answers == NULL)
+        return;
+    free(answers->file);
+    free(answers->added);
+    free(answers->bytes);
+    free(answers);
+}
+
+const struct symbol_answer *symbol_answers_find(const struct symbol_answers *answers,
+                                                uint64_t address, const uint8_t **bytes)
+{
+    size_t low = 0, high = answers == NULL ? 0 : answers->kept_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (answers->kept[middle].address < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (answers == NULL || low == answers->kept_count || answers->kept[low].address != address)
+        return NULL;
+    *bytes = answers->kept_bytes + answers->kept[low].offset;
+    return &answers->kept[low];
+}
+
+/* --- writing --- */
+
+void symbol_answers_add(struct symbol_answers *answers, uint64_t address, uint32_t kind,
+                        uint32_t frames, const void *bytes, size_t length)
+{
+    if (answers == NULL || answers->failed)
+        return;
+    if (length > ANSWER_BYTES_MAX || answers->length + length > FILE_BYTES_MAX ||
+        array_reserve(&answers->added, &answers->added_capacity, answers->added_count, 1,
+                      sizeof(struct symbol_answer)) < 0 ||
+        array_reserve(&answers->bytes, &answers->capacity, answers->length, length, 1) < 0) {
+        answers->failed = true;
+        return;
+    }
+    answers->added[answers->added_count++] = (struct symbol_answer){
+        .address = address,
+        .offset = answers->length,
+        .length = (uint32_t)length,
+        .kind = kind,
+        .frames = frames,
+    };
+    if (length > 0)
+        memcpy(answers->bytes + answers->length, bytes, length);
+    answers->length += length;
+}
+
+static int compare_answers(const void *a, const void *b)
+{
+    uint64_t left = ((const struct symbol_answer *)a)->address;
+    uint64_t right = ((const struct symbol_answer *)b)->address;
+    return (left > right) - (left < right);
+}
+
+/* What a file consists of, in this order. */
+struct parts {
+    struct file_header header;
+    struct symbol_answer *all;
+    const uint8_t *bytes[2]; /* of old answers, and of new ones */
+    size_t lengths[2];
+};
+
+/* The old ones, if they are wanted, and the new ones; what is returned is the length of the file.
+ * 0: no memory, or too much. */
+static uint64_t put_together(const struct symbol_answers *answers, bool with_kept,
+                             struct parts *parts)
+{
+    size_t kept = with_kept ? answers->kept_count : 0, count = kept + answers->added_count;
+    uint64_t before = with_kept ? answers->kept_length : 0;
+    uint64_t listed = count * sizeof(struct symbol_answer);
+    *parts = (struct parts){
+        .header = {.count = count, .bytes = before + answers->length},
+        .bytes = {answers->kept_bytes, answers->bytes},
+        .lengths = {before, answers->length},
+    };
+    uint64_t length = sizeof(parts->header) + listed + parts->header.bytes;
+    parts->all = length > FILE_BYTES_MAX ? NULL : malloc(listed);
+    if (parts->all == NULL)
+        return 0;
+    if (kept > 0)
+        memcpy(parts->all, answers->kept, kept * sizeof(*parts->all));
+    memcpy(parts->all + kept, answers->added, answers->added_count * sizeof(*parts->all));
+    for (size_t i = kept; i < count; i++)
+        parts->all[i].offset += before;
+    qsort(parts->all, count, sizeof(*parts->all), compare_answers);
+    memcpy(parts->header.mark, mark, sizeof(mark));
+    memcpy(parts->header.key, answers->key, sizeof(parts->header.key));
+    XXH3_state_t *state = XXH3_createState();
+    if (state == NULL) {
+        free(parts->all);
+        return 0;
+    }
+    XXH3_64bits_reset(state);
+    XXH3_64bits_update(state, (const uint8_t *)&parts->header + CHECKED_FROM,
+                       sizeof(parts->header) - CHECKED_FROM);
+    XXH3_64bits_update(state, parts->all, listed);
+    for (int i = 0; i < 2; i++)
+        XXH3_64bits_update(state, parts->bytes[i], parts->lengths[i]);
+    parts->header.checksum = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return length;
+}
+
+static bool write_all(int fd, const uint8_t *bytes, size_t length)
+{
+    while (length > 0) {
+        ssize_t written = write(fd, bytes, length);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return false;
+        bytes += written;
+        length -= (size_t)written;
+    }
+    return true;
+}
+
+static bool write_parts(int fd, const struct parts *parts)
+{
+    return write_all(fd, (const uint8_t *)&parts->header, sizeof(parts->header)) &&
+           write_all(fd, (const uint8_t *)parts->all, parts->header.count * sizeof(*parts->all)) &&
+           write_all(fd, parts->bytes[0], parts->lengths[0]) &&
+           write_all(fd, parts->bytes[1], parts->lengths[1]);
+}
+
+void symbol_answers_keep(struct symbol_answers *answers)
+{
+    char name[64];
+    struct parts parts;
+    struct timespec now;
+    if (answers == NULL || answers->failed || answers->added_count == 0)
+        return;
+    uint64_t length = put_together(answers, true, &parts);
+    if (length == 0)
+        length = put_together(answers, false, &parts);
+    if (length == 0)
+        return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(name, sizeof(name), UNFINISHED "%d.%lld.%ld", (int)getpid(), (long long)now.tv_sec,
+             now.tv_nsec);
+    int directory = answers->cache->directory, fd = -1;
+    if (length <= answers->cache->bytes_max)
+        fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0) {
+        bool written = write_parts(fd, &parts);
+        if (close(fd) != 0 || !written || renameat(directory, name, directory, answers->name) != 0)
+            unlinkat(directory, name, 0);
+        else
+            make_room(answers->cache);
+    }
+    free(parts.all);
+}

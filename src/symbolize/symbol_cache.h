@@ -1,0 +1,53 @@
+/*
+ * What was found out of the code addresses of files, kept from run to run:
+ * $XDG_CACHE_HOME/heapprofd (else ~/.cache/heapprofd), one file for each file
+ * with symbols. Where there is no such directory that is ours alone, nothing is
+ * kept and nothing is said. Any number of processes may use it at once.
+ */
+#ifndef HEAPPROFD_SYMBOLIZE_SYMBOL_CACHE_H
+#define HEAPPROFD_SYMBOLIZE_SYMBOL_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SYMBOL_CACHE_KEY_BYTES 16
+#define SYMBOL_CACHE_BYTES_MAX (UINT64_C(1) << 30)
+
+struct symbol_cache;
+
+/* NULL: nothing is kept. What was used longest ago goes where there is more than bytes_max. */
+struct symbol_cache *symbol_cache_open(uint64_t bytes_max);
+void symbol_cache_close(struct symbol_cache *cache);
+
+struct symbol_answer {
+    uint64_t address;
+    uint64_t offset; /* of its bytes, in what the caller does not see */
+    uint32_t length;
+    uint32_t kind;   /* the caller's */
+    uint32_t frames; /* the caller's */
+    uint32_t unused;
+};
+
+struct symbol_answers;
+
+/* The answers kept of what this stands for: a file's name and all else that tells it from others.
+ * None if there are none or if they are damaged. NULL: no memory, or cache is NULL. */
+struct symbol_answers *symbol_answers_open(struct symbol_cache *cache, const void *identity,
+                                           size_t length, const char *name);
+void symbol_answers_close(struct symbol_answers *answers);
+
+/* What was kept for an address; NULL: nothing. *bytes is valid until closing. */
+const struct symbol_answer *symbol_answers_find(const struct symbol_answers *answers,
+                                                uint64_t address, const uint8_t **bytes);
+/* To be kept, too; each address that was not found once. Where memory ends, nothing new is kept. */
+void symbol_answers_add(struct symbol_answers *answers, uint64_t address, uint32_t kind,
+                        uint32_t frames, const void *bytes, size_t length);
+/* Writes what was added, beside what there was. */
+void symbol_answers_keep(struct symbol_answers *answers);
+
+/* For tests: whether these bytes are what symbol_answers_keep() writes under this key. */
+bool symbol_answers_are_sound(const void *bytes, size_t length,
+                              const uint8_t key[SYMBOL_CACHE_KEY_BYTES]);
+
+#endif
