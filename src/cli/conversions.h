@@ -21,6 +21,7 @@ const struct conversion *conversion_find(const char *name);
 
 int convert_binary(int argc, char **argv);
 int convert_collapsed(int argc, char **argv);
+int convert_deobfuscate(int argc, char **argv);
 int convert_decompress_packets(int argc, char **argv);
 int convert_profile(int argc, char **argv);
 int convert_speedscope(int argc, char **argv);
