@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "cli/report.h"
+#include "cli/report_gaps.h"
 #include "util/json.h"
 #include "wire/ring.h"
 
@@ -220,6 +221,7 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
             status->hit_guardrail ? "true" : "false", status->client_error);
     json_print_string(out, status->remark != NULL ? status->remark : "");
     print_lost(out, status);
+    report_gaps_print_json(profile, dump, out);
     fprintf(out,
             ",\"weighed_samples\":%" PRIu64 ",\"other_types\":%" PRIu64
             ",\"other_contexts\":%" PRIu64,

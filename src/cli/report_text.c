@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/report_gaps.h"
 #include "cli/report_tables.h"
 #include "wire/ring.h"
 
@@ -117,6 +118,7 @@ static void print_head(const struct printer *printer)
                 words_of_count((double)heap->interval_bytes).bytes,
                 words_of_bytes(profile_floor_bytes(heap->interval_bytes)).bytes);
     print_losses(printer);
+    report_gaps_print_text(printer->profile, dump, out);
     print_others(printer);
     if (dump->incomplete)
         fputs("  partial       samples of this dump are missing from the trace: all but the exact "

@@ -214,7 +214,7 @@ static const char *ending_name(uint64_t ending)
     case 1:
         return TRACE_TRUNCATED_FRAME;
     case 2:
-        return "[no unwind information]";
+        return TRACE_NO_UNWINDING_FRAME;
     case 3:
         return "[damaged unwind information]";
     case 4:

@@ -216,7 +216,10 @@ static bool apply(struct evaluation *evaluation, const Dwarf_Op *op)
 static enum frame_result evaluate(struct frame_machine *machine, const Dwarf_Op *ops, size_t count,
                                   const uint64_t *cfa, uint64_t *value, bool *is_value)
 {
-    struct evaluation evaluation = {.machine = machine, .cfa = cfa};
+    struct evaluation evaluation; /* not cleared: 512 bytes, of which most expressions use two */
+    evaluation.machine = machine;
+    evaluation.cfa = cfa;
+    evaluation.count = 0;
     *is_value =
         count > 0 && (ops[count - 1].atom == DW_OP_stack_value ||
                       (count == 1 && (ops[0].atom == DW_OP_regx ||

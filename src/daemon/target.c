@@ -415,6 +415,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
              (int)target->info.pid, target->execs + 1);
 
     const struct ring_totals *totals = &target->totals;
+    uint64_t walks_failed = ledger_counts(target->ledger).walks_failed;
     struct dump_request request = {
         .start_ms = target->start_ms,
         .root_pid = end->running ? target->info.pid : 0,
@@ -439,8 +440,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         .client_error = totals->client_state == RING_CLIENT_TIMED_OUT ? 1 : 0,
         .dump_at_max = dump_at_max,
         .final = end->final,
-        .unwinding_errors =
-            totals->lost[RING_LOST_UNWIND] + ledger_counts(target->ledger).walks_failed,
+        .unwinding_errors = totals->lost[RING_LOST_UNWIND] + walks_failed,
         .blocked_us = totals->blocked_us,
         .exact_bytes = totals->bytes,
         .exact_calls = totals->calls,
@@ -450,6 +450,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         .remark = remark[0] != 0 ? remark : NULL,
     };
     memcpy(request.status.lost, totals->lost, sizeof(request.status.lost));
+    request.status.lost[RING_LOST_UNWIND] += walks_failed;
 
     int code = announce(target, writer);
     if (code == 0)

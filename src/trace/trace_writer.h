@@ -92,6 +92,8 @@ uint64_t trace_writer_jit_frame(struct trace_writer *writer, uint64_t mapping, u
  * outermost frame named TRACE_TRUNCATED_FRAME, a stack that ended in an error
  * one named by `ending` (NULL: none), such as "[no unwind information]". */
 #define TRACE_TRUNCATED_FRAME "[truncated stack]"
+/* Outside of code that nobody knows how to unwind through. */
+#define TRACE_NO_UNWINDING_FRAME "[no unwind information]"
 uint64_t trace_writer_callstack(struct trace_writer *writer, const uint64_t *frames, size_t count,
                                 const char *ending);
 

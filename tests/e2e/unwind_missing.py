@@ -124,6 +124,20 @@ def check_stacks(callsites, rounds, callers):
         check(module_of(frames[-2]) == "libnothing.so", f"the gap is at {frames[-2]}")
 
 
+def check_gaps(heap, output):
+    """The report names the module, what it costs, and what helps; as text, too."""
+    gaps = heap["unwind_gaps"]
+    if check(len(gaps) == 1, f"gaps: {gaps}"):
+        share = gaps[0]["samples"] / heap["heap_samples"]
+        check(module_of(gaps[0]) == "libnothing.so", f"gap: {gaps[0]}")
+        check(gaps[0]["samples"] == 3 * ROUNDS, f"gap: {gaps[0]}")
+        check(abs(gaps[0]["share"] - share) < 1e-9, f"gap: {gaps[0]}, {share} of all")
+        check("-fasynchronous-unwind-tables" in gaps[0]["remedy"], f"gap: {gaps[0]}")
+    text = run([TOOL, "report", output]).stdout.decode()
+    lines = [line for line in text.splitlines() if "stacks end in libnothing.so" in line]
+    check(len(lines) == 1 and "33." in lines[0], f"the report says of it: {lines}")
+
+
 def complete():
     with tempfile.TemporaryDirectory() as directory:
         program = build(directory)
@@ -134,6 +148,7 @@ def complete():
         heap, callsites = stacks_of(output)
         check_stacks(callsites, ROUNDS, CALLERS)
         check(heap["unwinding_errors"] == 3 * ROUNDS, f"{heap['unwinding_errors']} errors")
+        check_gaps(heap, output)
 
 
 def attached():
