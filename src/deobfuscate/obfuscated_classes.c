@@ -208,6 +208,23 @@ static void put_name(struct writer *writer, struct proto_buffer *out,
     proto_put_raw(out, name, member->original_length);
 }
 
+/* Lines that the map leaves as they are are said to be so: else readers would take them for
+ * unknown. */
+static void put_lines(struct proto_buffer *out, const struct obfuscated_member *member)
+{
+    bool kept = member->has_lines && member->source == PROGUARD_SOURCE_NONE;
+    if (member->has_lines) {
+        proto_put_uint(out, PB_OBFUSCATED_MEMBER_OBFUSCATED_LINE_START, member->first_line);
+        proto_put_uint(out, PB_OBFUSCATED_MEMBER_OBFUSCATED_LINE_END, member->last_line);
+    }
+    if (member->source == PROGUARD_SOURCE_NONE && !kept)
+        return;
+    proto_put_uint(out, PB_OBFUSCATED_MEMBER_SOURCE_LINE_START,
+                   kept ? member->first_line : member->source_first);
+    proto_put_uint(out, PB_OBFUSCATED_MEMBER_SOURCE_LINE_END,
+                   kept ? member->last_line : member->source_last);
+}
+
 static void put_member(struct writer *writer, const struct obfuscated_member *member,
                        const struct proto_buffer *name)
 {
@@ -217,14 +234,8 @@ static void put_member(struct writer *writer, const struct obfuscated_member *me
     proto_put_bytes(out, PB_OBFUSCATED_MEMBER_OBFUSCATED_NAME, text_at(writer, member->obfuscated),
                     member->obfuscated_length);
     proto_put_bytes(out, PB_OBFUSCATED_MEMBER_DEOBFUSCATED_NAME, name->bytes, name->length);
-    if (member->has_lines && !field) {
-        proto_put_uint(out, PB_OBFUSCATED_MEMBER_OBFUSCATED_LINE_START, member->first_line);
-        proto_put_uint(out, PB_OBFUSCATED_MEMBER_OBFUSCATED_LINE_END, member->last_line);
-    }
-    if (member->source_first != 0 && !field)
-        proto_put_uint(out, PB_OBFUSCATED_MEMBER_SOURCE_LINE_START, member->source_first);
-    if (member->source_last != 0 && !field)
-        proto_put_uint(out, PB_OBFUSCATED_MEMBER_SOURCE_LINE_END, member->source_last);
+    if (!field)
+        put_lines(out, member);
     proto_put_bytes(&writer->class,
                     field ? PB_OBFUSCATED_CLASS_OBFUSCATED_MEMBERS
                           : PB_OBFUSCATED_CLASS_OBFUSCATED_METHODS,
@@ -290,6 +301,7 @@ static void put_choice(struct writer *writer, const struct obfuscated_member *me
         }
         found++;
     }
+    choice.source = PROGUARD_SOURCE_LINE; /* none of them */
     choice.source_first = choice.source_last = 0;
     join_texts(writer, texts, found);
     put_member(writer, &choice, &writer->joined);

@@ -26,11 +26,11 @@
 #define WITHOUT_MAP (NONE - 1) /* a package that no mapping names */
 
 struct original {
-    uint32_t class_name, name; /* strings */
-    uint32_t next;             /* of the same method; NONE: the last */
-    bool has_lines;
+    uint32_t class_name, name;  /* strings */
+    uint32_t next;              /* of the same method; NONE: the last */
+    bool has_lines, has_source; /* without the latter, lines are what they were */
     uint32_t first_line, last_line;
-    uint32_t source_first, source_last; /* 0: unknown */
+    uint32_t source_first, source_last; /* 0: none */
 };
 
 struct builder_deobfuscation {
@@ -114,6 +114,7 @@ static int take_method(struct builder *builder, struct proto_span entry, uint32_
             original.last_line = (uint32_t)field.value;
             break;
         case PB_OBFUSCATED_MEMBER_SOURCE_LINE_START:
+            original.has_source = true;
             original.source_first = (uint32_t)field.value;
             break;
         case PB_OBFUSCATED_MEMBER_SOURCE_LINE_END:
@@ -331,6 +332,8 @@ struct naming {
 static uint32_t source_line(const struct original *original, uint32_t line)
 {
     uint64_t at = (uint64_t)original->source_first + line - original->first_line;
+    if (!original->has_source)
+        return line;
     if (original->source_first == 0 || original->source_last <= original->source_first)
         return original->source_first;
     return at < original->source_last ? (uint32_t)at : original->source_last;

@@ -8,10 +8,11 @@ read of a trace that they are appended to.
 import gzip
 import json
 import os
+import re
 import sys
 import tempfile
 
-from harness import BUILD, TOOL, check, finish, run
+from harness import BUILD, TOOL, check, finish, need, run, skip
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 APP = "com.example.app"
@@ -318,6 +319,7 @@ foo.Baz -> a:
   void plain(long):1:1 -> e
   void zero():0:0 -> f
   void none() -> g
+  5:9:void kept() -> k
   void main(java.lang.String[]) -> h
   1:1:void method1(java.lang.String):0:0 -> h
   1:1:void main(java.lang.String[]):0 -> h
@@ -336,6 +338,7 @@ foo.Baz -> a:
     same(lines, "a.e", 9, ("foo.Baz.plain", "Baz.java:1"))
     same(lines, "a.f", 8, ("foo.Baz.zero", "Baz.java:8"))
     same(lines, "a.g", 7, ("foo.Baz.none", "Baz.java:7"))
+    same(lines, "a.k", 6, ("foo.Baz.kept", "Baz.java:6"))
     same(lines, "a.h", 0, ("foo.Baz.main", ""))
     same(lines, "a.h", 1, ("foo.Baz.method1", "Baz.java:0"), ("foo.Baz.main", "Baz.java:0"))
     same(lines, "a.i", 1, ("foo.Baz.other | foo.Baz.overload", ""))
@@ -527,7 +530,94 @@ def streams():
     check(b"com.example.Main.run" in strings and b"Main.java" in strings, f"{strings}")
 
 
-CASES = {each.__name__: each for each in (positions, retraced, packages, packets, errors, streams)}
+JAVA = """\
+package com.example;
+
+public class Main {
+    interface Step { int run(int value); }
+
+    static class Add implements Step {
+        private final int by;
+        Add(int by) { this.by = by; }
+        public int run(int value) { return check(value + by); }
+        private int check(int value) {
+            if (value > 40)
+                fail(value);
+            return value;
+        }
+        private static void fail(int value) {
+            throw new IllegalStateException("value " + value);
+        }
+    }
+
+    static class Twice implements Step {
+        private final Step step;
+        Twice(Step step) { this.step = step; }
+        public int run(int value) { return step.run(step.run(value)); }
+        public int run(int value, String why) { return run(value + why.length()); }
+    }
+
+    private static int loop(Twice step, int count) {
+        int value = 0;
+        for (int i = 0; i < count; i++)
+            value = step.run(value, "why");
+        return value;
+    }
+
+    public static void main(String[] args) {
+        System.out.println(loop(new Twice(new Add(args.length + 2)), 100));
+    }
+}
+"""
+RULES = """\
+-injars in.jar
+-outjars out.jar
+-printmapping mapping.txt
+-dontwarn
+-ignorewarnings
+-dontpreverify
+-optimizationpasses 3
+-allowaccessmodification
+-repackageclasses
+-overloadaggressively
+-keepattributes SourceFile,LineNumberTable
+-renamesourcefileattribute SourceFile
+-keep public class com.example.Main { public static void main(java.lang.String[]); }
+"""
+
+
+def proguard():
+    """A real program by a real ProGuard: its stack is named as ProGuard's own retrace names it."""
+    need("javac", "jar", "java", "proguard")
+    retrace = "/usr/share/java/retrace.jar"
+    if not os.path.exists(retrace):
+        skip(f"{retrace} is not installed")
+    scene = Scene()
+    source = scene.write("Main.java", JAVA)
+    scene.write("rules.pro", RULES)
+
+    def call(*command, status=0):
+        done = run(command, cwd=scene.directory)
+        check(done.status == status, f"{command}: status {done.status}: {done.stderr.decode()}")
+        return done
+
+    call("javac", "--release", "8", "-g", "-d", "classes", source)
+    call("jar", "cf", "in.jar", "-C", "classes", ".")
+    call("proguard", "@rules.pro")
+    stack = call("java", "-Xverify:none", "-cp", "out.jar", "com.example.Main", status=1)
+    scene.write("stack.txt", stack.stderr)
+    place = re.compile(r"\tat ([\w.$<>]+)\(([\w.]+):(\d+)\)")
+    obfuscated = place.findall(stack.stderr.decode())
+    retraced = place.findall(call("java", "-jar", retrace, "mapping.txt", "stack.txt").stdout.decode())
+    check(len(retraced) > len(obfuscated) > 1, f"{obfuscated} {retraced}")
+    with open(os.path.join(scene.directory, "mapping.txt"), encoding="utf-8") as file:
+        text = file.read()
+    got = scene.named(text, [(100, [(name, APK, int(line)) for name, _, line in obfuscated])])[0]
+    wanted = [(name, f"{file}:{line}") for name, file, line in retraced]
+    check([frame[:2] for frame in got] == wanted, f"{got}, not {wanted}")
+
+
+CASES = {each.__name__: each for each in (positions, retraced, packages, packets, errors, streams, proguard)}
 
 CASES[sys.argv[1]]()
 finish()
