@@ -295,6 +295,8 @@ static struct symbol_answers *open_answers(struct job *job)
     struct stat status;
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s", found->path);
+    if (strncmp(path, "/proc/", strlen("/proc/")) == 0) /* a process's: another one the next time */
+        return NULL;
     while (stat(path, &status) != 0) {
         char *member = strrchr(path, '!'); /* of an archive, whose identity counts */
         if (member == NULL)
@@ -411,6 +413,7 @@ int symbolize_addresses_as(const struct symbolize_options *options,
                                             calloc(addresses->count + 1, sizeof(*report->modules))};
     if (report->modules == NULL)
         return error_set(error, -ENOMEM, "no memory for %zu modules", addresses->count);
+    symbol_finder_set_processes(finder, addresses->processes, addresses->process_count);
     if (!options->no_cache)
         job.cache = symbol_cache_open(SYMBOL_CACHE_BYTES_MAX);
     for (size_t i = 0; i < addresses->count && result == 0; i++) {

@@ -303,6 +303,31 @@ static int clear_sequence(struct collector *collector, struct sequence *sequence
 
 /* --- packets --- */
 
+static void take_process(struct trace_addresses *found, struct proto_span dump)
+{
+    struct proto_field field;
+    while (proto_next(&dump, &field) > 0) {
+        if (field.number != PB_PROFILE_PACKET_PROCESS_HEAP_SAMPLES_PID || field.value == 0 ||
+            field.value > INT32_MAX)
+            continue;
+        for (size_t i = 0; i < found->process_count; i++) {
+            if (found->processes[i] == (pid_t)field.value)
+                return;
+        }
+        if (found->process_count < TRACE_PROCESSES_MAX)
+            found->processes[found->process_count++] = (pid_t)field.value;
+    }
+}
+
+static void take_processes(struct trace_addresses *found, struct proto_span profile)
+{
+    struct proto_field field;
+    while (proto_next(&profile, &field) > 0) {
+        if (field.number == PB_PROFILE_PACKET_PROCESS_DUMPS && field.type == PROTO_BYTES)
+            take_process(found, field.span);
+    }
+}
+
 /* Which field of a message holds what; 0: it has none such. */
 struct tables {
     uint32_t paths, build_ids, strings, mappings, frames;
@@ -381,6 +406,8 @@ static int take_packet(struct collector *collector, struct proto_span packet)
     }
     if (!cleared && interned.at == NULL && profile.at == NULL)
         return 0;
+    if (profile.at != NULL)
+        take_processes(collector->found, profile);
     struct sequence *sequence = find_sequence(collector, id);
     if (sequence == NULL)
         return -ENOMEM;

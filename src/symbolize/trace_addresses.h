@@ -8,10 +8,12 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "util/error.h"
 
 #define TRACE_BUILD_ID_BYTES_MAX 64
+#define TRACE_PROCESSES_MAX 64
 
 struct trace_module {
     char *path; /* as readers of the trace put it together */
@@ -25,6 +27,8 @@ struct trace_module {
 struct trace_addresses {
     struct trace_module *modules; /* in the order in which they appear */
     size_t count, capacity;
+    pid_t processes[TRACE_PROCESSES_MAX]; /* that were profiled; the first ones of more */
+    size_t process_count;
     char warning[512]; /* why the trace was not read to its end, or "" */
 };
 

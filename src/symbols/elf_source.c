@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -81,10 +82,25 @@ static int open_in_archive(struct elf_source *source, const char *path)
     return -ENOENT;
 }
 
+/* The kernel maps whole pages, no more than the file's headers speak of. */
+static int open_vdso(struct elf_source *source)
+{
+    char *at = (char *)getauxval(AT_SYSINFO_EHDR); // NOLINT(performance-no-int-to-ptr)
+    const Elf64_Ehdr *header = (const void *)at;
+    source->fd = -1;
+    if (at == NULL || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+        header->e_ident[EI_CLASS] != ELFCLASS64)
+        return -ENOENT;
+    source->elf = elf_memory(at, header->e_shoff + (size_t)header->e_shnum * header->e_shentsize);
+    return 0;
+}
+
 int elf_source_open(struct elf_source *source, const char *path, bool mapped)
 {
     *source = (struct elf_source){.fd = open_regular(path)};
     elf_version(EV_CURRENT);
+    if (source->fd < 0 && strcmp(path, ELF_SOURCE_VDSO) == 0)
+        return open_vdso(source);
     if (source->fd < 0) {
         int result = source->fd;
         source->fd = -1;

@@ -1,6 +1,6 @@
 /*
  * ELF files where they lie: a file by its path, or stored in a zip archive, as
- * "ARCHIVE!MEMBER".
+ * "ARCHIVE!MEMBER", or the kernel's own library of this process.
  */
 #ifndef HEAPPROFD_SYMBOLS_ELF_SOURCE_H
 #define HEAPPROFD_SYMBOLS_ELF_SOURCE_H
@@ -8,6 +8,8 @@
 #include <libelf.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#define ELF_SOURCE_VDSO "[vdso]"
 
 struct elf_source {
     int fd;    /* of the file or archive; -1: none */

@@ -7,7 +7,8 @@
  *   2. the mapping's own path
  *   3. /usr/lib/debug: .build-id/xx/yyyy.debug, and the path with ".debug" and as it is
  *   4. $HOME/.debug, where perf keeps copies of what it has seen
- *   5. debuginfod's servers, where DEBUGINFOD_URLS names any
+ *   5. the file as a process of the profile still has it; for "[vdso]" this machine's own instead
+ *   6. debuginfod's servers, where DEBUGINFOD_URLS names any
  *
  * In each of these a zip archive (an .apk) stands for the library of the right build id that is
  * stored in it. Wherever a file with the right build id has no DWARF itself, its .gnu_debuglink is
@@ -23,9 +24,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "symbols/elf_image.h"
+#include "symbols/elf_source.h"
+#include "symbols/live_files.h"
 #include "symbols/mapped_guard.h"
 #include "symbols/zip_archive.h"
 #include "util/array.h"
@@ -34,6 +38,8 @@
 #define APK_PREFIX "base.apk!"
 /* Files in all walked directories together; a directory of everything is a mistake. */
 #define INDEXED_FILES_MAX 4000000u
+/* Of a profile of more the first ones are asked. */
+#define PROCESSES_MAX 64u
 
 struct indexed_file {
     char *path;
@@ -54,6 +60,8 @@ struct symbol_finder {
     struct indexed_file *files;
     size_t file_count, file_capacity;
     struct debuginfod debuginfod;
+    pid_t processes[PROCESSES_MAX];
+    size_t process_count;
 };
 
 /* --- walking --- */
@@ -215,9 +223,15 @@ struct symbol_finder *symbol_finder_open(const struct symbol_finder_options *opt
         symbol_finder_close(finder);
         return NULL;
     }
-    if (options->automatic)
+    if (options->automatic && !options->offline)
         open_debuginfod(&finder->debuginfod);
     return finder;
+}
+
+void symbol_finder_set_processes(struct symbol_finder *finder, const pid_t *processes, size_t count)
+{
+    finder->process_count = count < PROCESSES_MAX ? count : PROCESSES_MAX;
+    memcpy(finder->processes, processes, finder->process_count * sizeof(*processes));
 }
 
 void symbol_finder_close(struct symbol_finder *finder)
@@ -242,6 +256,7 @@ void symbol_finder_close(struct symbol_finder *finder)
 struct search {
     const uint8_t *build_id;
     size_t build_id_length;
+    const char *path; /* of the mapping, without LIVE_FILES_DELETED */
     struct symbol_found *found;
     int error; /* -ENOMEM */
 };
@@ -416,6 +431,42 @@ static void search_machine(struct search *search, const char *path, const char *
         try_path(search, "%s/.debug%s/%s/elf", home, path, hex);
 }
 
+static int try_live(void *context, const char *path)
+{
+    struct search *search = context;
+    struct elf_image image;
+    if (elf_image_read(path, &image) == 0 && is_this_build(search, &image)) {
+        take_path(search, path, &image);
+        if (!image.has_dwarf)
+            follow_debug_link(search, search->path, &image);
+    }
+    return is_done(search) || search->found->path != NULL;
+}
+
+/* The kernel's own library: this machine's, if it is the one that ran, and what Debian's packages
+ * have of it. */
+static void search_vdso(struct search *search)
+{
+    struct elf_image image;
+    struct utsname kernel;
+    static const char *const places[] = {
+        DEBUG_DIRECTORY "/lib/modules/%s/vdso/vdso64.so",
+        "/lib/modules/%s/vdso/vdso64.so",
+        "/lib/modules/%s/build/arch/x86/entry/vdso/vdso64.so.dbg",
+    };
+    char path[PATH_MAX];
+    if (uname(&kernel) != 0)
+        return;
+    for (size_t i = 0; i < sizeof(places) / sizeof(*places) && !is_done(search); i++) {
+        snprintf(path, sizeof(path), places[i], kernel.release);
+        if (elf_image_read(path, &image) == 0 && is_this_build(search, &image))
+            take_path(search, path, &image);
+    }
+    if (!is_done(search) && elf_image_read(ELF_SOURCE_VDSO, &image) == 0 &&
+        is_this_build(search, &image))
+        take_path(search, ELF_SOURCE_VDSO, &image);
+}
+
 static void ask_servers(struct search *search, const struct debuginfod *debuginfod)
 {
     char *path = NULL;
@@ -433,9 +484,9 @@ static void ask_servers(struct search *search, const struct debuginfod *debuginf
 int symbol_finder_find(struct symbol_finder *finder, const char *path, const uint8_t *build_id,
                        size_t build_id_length, struct symbol_found *found)
 {
-    struct search search = {build_id, build_id_length, found, 0};
+    struct search search = {build_id, build_id_length, NULL, found, 0};
     char hex[HEX_MAX], plain[PATH_MAX];
-    static const char deleted[] = " (deleted)";
+    static const char deleted[] = LIVE_FILES_DELETED;
     *found = (struct symbol_found){0};
     size_t length = strlen(path);
     if (build_id_length == 0 || build_id_length > ELF_IMAGE_BUILD_ID_MAX || length >= PATH_MAX)
@@ -443,6 +494,7 @@ int symbol_finder_find(struct symbol_finder *finder, const char *path, const uin
     memcpy(plain, path, length + 1);
     if (length > strlen(deleted) && strcmp(plain + length - strlen(deleted), deleted) == 0)
         plain[length - strlen(deleted)] = '\0';
+    search.path = plain;
     to_hex(build_id, build_id_length, hex);
     for (size_t i = 0; i < finder->directory_count && !finder->by_build_id; i++)
         search_directory(&search, finder->directories[i], plain, hex);
@@ -454,6 +506,10 @@ int symbol_finder_find(struct symbol_finder *finder, const char *path, const uin
     }
     if (finder->automatic) {
         search_machine(&search, plain, hex);
+        if (strcmp(plain + (*plain == '/'), ELF_SOURCE_VDSO) == 0)
+            search_vdso(&search);
+        else if (search.found->path == NULL)
+            live_files_each(finder->processes, finder->process_count, plain, try_live, &search);
         ask_servers(&search, &finder->debuginfod);
     }
     if (search.error < 0)

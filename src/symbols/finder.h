@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "util/error.h"
 
@@ -15,6 +16,7 @@ struct symbol_finder_options {
     const char *directories; /* colon-separated; NULL or "": none */
     bool by_build_id;        /* walk them once, whatever the files are called */
     bool automatic;          /* look in the places of this machine, too */
+    bool offline;            /* but ask no server */
 };
 
 struct symbol_finder;
@@ -38,6 +40,10 @@ struct symbol_found {
 struct symbol_finder *symbol_finder_open(const struct symbol_finder_options *options,
                                          struct error *warning, struct error *error);
 void symbol_finder_close(struct symbol_finder *finder);
+
+/* Processes that the next searches may look at, as far as they still run (live_files.h). Copied. */
+void symbol_finder_set_processes(struct symbol_finder *finder, const pid_t *processes,
+                                 size_t count);
 
 /* Of the places in their order the first whose file has DWARF; none has: the first of the best that
  * there is. 0 or -ENOMEM. */

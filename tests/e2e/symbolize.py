@@ -65,7 +65,7 @@ def fields(data):
             raise ValueError(f"wire type {key & 7}")
 
 
-def trace_of(modules):
+def trace_of(modules, processes=()):
     """A trace with frames at these addresses of modules: (path, build id, addresses, load bias)."""
     interned, frame = b"", 0
     for index, (path, build_id, addresses, bias) in enumerate(modules, 1):
@@ -81,7 +81,9 @@ def trace_of(modules):
         for address in addresses:
             frame += 1
             interned += block(6, number(1, frame) + number(3, index) + number(4, address))
-    return block(1, number(10, 1) + number(13, 1) + block(12, interned))
+    profile = b"".join(block(5, number(1, each)) for each in processes)
+    profile = block(37, profile) if profile else b""
+    return block(1, number(10, 1) + number(13, 1) + block(12, interned) + profile)
 
 
 def decode_symbols(data):
@@ -183,11 +185,11 @@ def eu_lines(path, addresses):
     return result
 
 
-def symbolize(directory, modules, *options, environment=None, status=0):
+def symbolize(directory, modules, *options, environment=None, status=0, processes=()):
     """Runs traceconv symbolize; its symbols and its JSON summary by path."""
     trace, out, summary = (os.path.join(directory, name) for name in ("trace", "trace-symbols", "summary"))
     with open(trace, "wb") as file:
-        file.write(trace_of(modules))
+        file.write(trace_of(modules, processes))
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PERFETTO_", "DEBUGINFOD_"))}
     done = subprocess.run(
         [TRACECONV, "symbolize", *options, "--json", summary, trace, out],
@@ -568,6 +570,61 @@ def places(scene):
     check(found()[0]["file"] == os.path.join(root, "deep", "er", "whatever"), f"{found()[0]}")
 
 
+def deleted(scene):
+    """A program and a library that were deleted or replaced while their process lives."""
+    with open(scene.path("hold.c"), "w") as file:
+        file.write("#include <dlfcn.h>\n#include <unistd.h>\n"
+                   "int main(int n, char **a) { return n < 2 || !dlopen(a[1], RTLD_NOW) || write(1, \"+\", 1) != 1 || pause(); }\n")
+    output(["gcc", "-g", "-O1", "-Wl,--build-id", "hold.c", "-o", "hold"], cwd=scene.directory)
+    output(["gcc", "-g", "-O2", "-fPIC", "-shared", "-Wl,--build-id", "one.c", "-o", "libone.so"], cwd=scene.directory)
+    other = scene.compile("other", "c", "gcc", "-g", "-O1")
+    paths = [scene.path("hold"), scene.path("libone.so")]
+    modules = [(path, build_id_of(path), code_addresses(path), 0) for path in paths]
+    plain, _, _ = symbolize(scene.directory, modules)
+    child = subprocess.Popen([paths[0], paths[1]], stdout=subprocess.PIPE)
+    try:
+        check(child.stdout.read(1) == b"+", "the library was not loaded")
+        os.unlink(paths[0])
+        os.rename(other, paths[1])
+        for suffix in ("", " (deleted)"):
+            gone = [(path + suffix, *rest) for path, *rest in modules]
+            symbols, report, words = symbolize(scene.directory, gone, processes=[child.pid])
+            check(list(symbols.values()) == list(plain.values()), f"{suffix}: {report} {words}")
+            check(all(f"/proc/{child.pid}/" in each["file"] for each in report.values()), f"{report}")
+    finally:
+        child.kill()
+        child.wait()
+    symbols, report, _ = symbolize(scene.directory, modules, processes=[child.pid, os.getpid()])
+    check(symbols == {}, f"symbols of files that are gone: {report}")
+    check(report[paths[0]]["without"]["no_file"] > 0 and report[paths[1]]["without"]["other_build"] > 0, f"{report}")
+
+
+def vdso(scene):
+    """The kernel's library is named where it is this machine's."""
+    with open("/proc/self/maps") as maps:
+        line = next((each for each in maps if each.endswith("[vdso]\n")), None)
+    if line is None:
+        print("this kernel maps no vdso")
+        return
+    start, end = (int(each, 16) for each in line.split()[0].split("-"))
+    with open("/proc/self/mem", "rb") as memory:
+        memory.seek(start)
+        content = memory.read(end - start)
+    path = scene.path("vdso.so")
+    with open(path, "wb") as file:
+        file.write(content)
+    build_id, names = build_id_of(path), {}
+    for entry in output(["nm", "-D", "--defined-only", path]).decode().splitlines():
+        address, kind, name = entry.split()
+        if kind in "TW":
+            names.setdefault(int(address, 16), set()).add(name.split("@")[0])
+    symbols, report, _ = symbolize(scene.directory, [("[vdso]", build_id, sorted(names), 0)])
+    ours = symbols["[vdso]", build_id]
+    check(set(ours) == set(names) and all(ours[a][0][0] in names[a] for a in names), f"{ours} {names} {report}")
+    symbols, report, _ = symbolize(scene.directory, [("[vdso]", b"\2" * 20, sorted(names), 0)])
+    check(symbols == {} and report["[vdso]"]["without"]["no_file"] == len(names), f"{report}")
+
+
 def archives(scene):
     """Libraries stored in an .apk, by each form of a mapping's path; never what is compressed."""
     whole = scene.compile("whole", "c", "gcc", "-g", "-O2")
@@ -816,7 +873,7 @@ def figure_of(value):
 
 
 CASES = {each.__name__: each for each in (
-    versions, layouts, split_units, packages, separated, dwz, supplementary, rust, places, archives, reasons, debugdata, load_bias, usage,
+    versions, layouts, split_units, packages, separated, dwz, supplementary, rust, places, archives, deleted, vdso, reasons, debugdata, load_bias, usage,
     appended, cache)}
 
 
