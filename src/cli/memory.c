@@ -7,5 +7,5 @@ void memory_keep_freed(void)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 256 << 20);
-    mallopt(M_TOP_PAD, 1 << 20);
+    mallopt(M_TOP_PAD, 16 << 20);
 }

@@ -51,6 +51,12 @@ struct pprof {
     const struct pprof_options *options;
     struct packed_file *file;
     struct proto_buffer out, entry;
+    struct proto_buffer stack, last_stack; /* of the sample, and of the one before */
+    struct stack_step {
+        uint32_t callsite;
+        uint32_t tail; /* how many bytes of the stack its location and those around it are */
+    } * path;          /* by depth */
+    size_t path_count, path_capacity;
     struct proto_buffer strings; /* the table; fields of a message may come in any order */
     struct intern_table string_ids;
     struct intern_table text_ids, function_ids; /* by pointers into the profile */
@@ -279,27 +285,38 @@ static void put_part(struct pprof *pprof, const struct profile_part *part)
     put_text_label(pprof, pprof->keys.context, put_text(pprof, part->context));
 }
 
-/* A packed list of locations, its length before it, into entry. */
-static void put_stack(struct pprof *pprof, uint32_t callsite)
+/* Makes pprof->stack the locations of a stack. From where it comes into the path of the stack
+ * before it, it ends with the same bytes. */
+static void make_stack(struct pprof *pprof, uint32_t callsite)
 {
-    const struct profile *profile = pprof->profile;
-    struct proto_buffer *entry = &pprof->entry;
+    const struct profile_callsite *callsites = pprof->profile->callsites;
+    struct proto_buffer before = pprof->stack, *stack = &pprof->last_stack;
+    size_t depth = callsites[callsite].depth, at = depth;
+    stack->length = 0;
     /* A location's id has 32 bits. */
-    size_t depth = profile->callsites[callsite].depth + 1u, most = 5 * depth;
-    uint8_t length[PROTO_VARINT_BYTES_MAX];
-    uint8_t *begin = proto_buffer_reserve(entry, most + 2 * PROTO_VARINT_BYTES_MAX);
-    if (begin == NULL)
+    if (array_reserve(&pprof->path, &pprof->path_capacity, 0, depth + 1, sizeof(*pprof->path)) <
+            0 ||
+        proto_buffer_reserve(stack, 5 * (depth + 1) + before.length) == NULL) {
+        pprof->failed = true;
         return;
-    size_t head = proto_encode_varint(begin, PPROF_SAMPLE_LOCATION_ID << 3 | 2);
-    /* The stack first, behind the longest that its length can be; then moved up to it. */
-    uint8_t *stack = begin + head + PROTO_VARINT_BYTES_MAX, *at = stack;
-    for (; callsite != PROFILE_NONE && depth-- > 0; callsite = profile->callsites[callsite].parent)
-        at += proto_encode_varint(at, put_location(pprof, profile->callsites[callsite].frame));
-    size_t stack_length = (size_t)(at - stack), length_length;
-    length_length = proto_encode_varint(length, stack_length);
-    memcpy(begin + head, length, length_length);
-    memmove(begin + head + length_length, stack, stack_length);
-    entry->length += head + length_length + stack_length;
+    }
+    while (at >= pprof->path_count || pprof->path[at].callsite != callsite) {
+        pprof->path[at] = (struct stack_step){callsite, (uint32_t)stack->length};
+        stack->length += proto_encode_varint(stack->bytes + stack->length,
+                                             put_location(pprof, callsites[callsite].frame));
+        callsite = callsites[callsite].parent;
+        if (at-- == 0)
+            break;
+    }
+    uint32_t tail = callsite == PROFILE_NONE ? 0 : pprof->path[at].tail;
+    if (tail > 0)
+        memcpy(stack->bytes + stack->length, before.bytes + before.length - tail, tail);
+    stack->length += tail;
+    for (size_t i = depth; i != at; i--)
+        pprof->path[i].tail = (uint32_t)stack->length - pprof->path[i].tail;
+    pprof->path_count = depth + 1;
+    pprof->stack = *stack;
+    pprof->last_stack = before;
 }
 
 static void put_sample(struct pprof *pprof, uint32_t callsite, const struct trace_figures *figures,
@@ -317,7 +334,9 @@ static void put_sample(struct pprof *pprof, uint32_t callsite, const struct trac
     if (any == 0)
         return;
     pprof->entry.length = 0;
-    put_stack(pprof, callsite);
+    make_stack(pprof, callsite);
+    proto_put_bytes(&pprof->entry, PPROF_SAMPLE_LOCATION_ID, pprof->stack.bytes,
+                    pprof->stack.length);
     for (int i = 0; i < COLUMNS; i++)
         proto_put_uint(&pprof->entry, PPROF_SAMPLE_VALUE, (uint64_t)values[i]);
     if (part != NULL)
@@ -456,6 +475,9 @@ int pprof_write(const struct profile *profile, const struct profile_heap *heap,
         error_set(error, code, "cannot write the pprof file: %s", strerror(-code));
     proto_buffer_free(&pprof.out);
     proto_buffer_free(&pprof.entry);
+    proto_buffer_free(&pprof.stack);
+    proto_buffer_free(&pprof.last_stack);
+    free(pprof.path);
     proto_buffer_free(&pprof.strings);
     intern_free(&pprof.string_ids);
     intern_free(&pprof.text_ids);

@@ -29,17 +29,6 @@ uint8_t *proto_buffer_reserve(struct proto_buffer *buffer, size_t bytes)
     return buffer->bytes + buffer->length;
 }
 
-size_t proto_encode_varint(uint8_t *at, uint64_t value)
-{
-    size_t length = 0;
-    while (value >= 0x80) {
-        at[length++] = (uint8_t)(value | 0x80);
-        value >>= 7;
-    }
-    at[length++] = (uint8_t)value;
-    return length;
-}
-
 void proto_put_raw(struct proto_buffer *buffer, const void *bytes, size_t length)
 {
     uint8_t *at = proto_buffer_reserve(buffer, length);

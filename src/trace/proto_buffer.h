@@ -37,6 +37,15 @@ void proto_put_message(struct proto_buffer *buffer, uint32_t field,
                        const ProtobufCMessage *message);
 
 /* Writes a varint at `at`, which has PROTO_VARINT_BYTES_MAX bytes of room; returns its length. */
-size_t proto_encode_varint(uint8_t *at, uint64_t value);
+static inline size_t proto_encode_varint(uint8_t *at, uint64_t value)
+{
+    size_t length = 0;
+    while (value >= 0x80) {
+        at[length++] = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    at[length++] = (uint8_t)value;
+    return length;
+}
 
 #endif
