@@ -123,6 +123,11 @@ uint64_t report_peak_rss(const struct profile_process *process)
     return peak;
 }
 
+int32_t report_pid_of_stream(const struct profile *profile, const struct profile_stream *stream)
+{
+    return stream->process != PROFILE_NONE ? profile->processes[stream->process].pid : 0;
+}
+
 bool report_is_absent(const struct profile_heap *heap, const struct profile_dump *dump)
 {
     return dump->sample_count == 0 && dump->exact_calls == 0 && heap->dump_count == 1 &&

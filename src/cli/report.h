@@ -91,4 +91,7 @@ double report_peak_bytes(const struct profile_heap *heap, const struct profile_d
 
 uint64_t report_peak_rss(const struct profile_process *process);
 
+/* 0: the trace does not say whose events they are. */
+int32_t report_pid_of_stream(const struct profile *profile, const struct profile_stream *stream);
+
 #endif

@@ -251,6 +251,29 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
     fputs("]}", out);
 }
 
+/* What stands in the trace event by event, summed up. */
+static void print_streams(FILE *out, const struct profile *profile,
+                          const struct report_options *options)
+{
+    bool first = true;
+    fputs("],\"streams\":[", out);
+    for (size_t i = 0; i < profile->stream_count; i++) {
+        const struct profile_stream *stream = &profile->streams[i];
+        int32_t pid = report_pid_of_stream(profile, stream);
+        if (options->pid != 0 && options->pid != pid)
+            continue;
+        fprintf(out, "%s{\"pid\":%d,\"heap_id\":%u,\"allocations\":%" PRIu64, first ? "" : ",", pid,
+                stream->heap_id, stream->allocations);
+        fputs(",\"alloc_space\":", out);
+        json_print_number(out, stream->allocated_bytes);
+        fputs(",\"alloc_objects\":", out);
+        json_print_number(out, stream->allocated_count);
+        fprintf(out, ",\"frees\":%" PRIu64 ",\"undone_frees\":%" PRIu64 "}", stream->frees,
+                stream->undone_frees);
+        first = false;
+    }
+}
+
 int report_print_json(const struct profile *profile, const struct report_options *options,
                       FILE *out)
 {
@@ -281,6 +304,7 @@ int report_print_json(const struct profile *profile, const struct report_options
         json_print_string(out, process->reason);
         fputc('}', out);
     }
+    print_streams(out, profile, options);
     fputs("]}\n", out);
     frame_texts_end(&frames);
     return found > 0 ? 0 : -ENOENT;

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "wire/ring.h"
 
 #define STACK_FRAMES 4      /* callers shown beside a callsite's function */
@@ -185,19 +188,108 @@ static void print_callsite(const struct printer *printer, uint32_t callsite)
     fputs(at != PROFILE_NONE ? " < ...\n" : "\n", printer->out);
 }
 
-/* The callsites that rank highest; how a callsite ranks is the caller's. */
-static void print_callsites(const struct printer *printer, struct line *lines, size_t count,
-                            double total, enum report_view view, size_t top)
+/* What stands in a line of a table of callsites. */
+struct callsite_line {
+    XXH128_hash_t text; /* of the stack as it is printed */
+    uint32_t callsite;
+    struct rollup_values values;
+    double rank;
+    size_t order; /* of equal ones */
+};
+
+static int compare_texts(const void *a, const void *b)
 {
-    qsort(lines, count, sizeof(*lines), compare_lines);
+    const struct callsite_line *x = a, *y = b;
+    int difference = XXH128_cmp(&x->text, &y->text);
+    if (difference != 0)
+        return difference;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const struct callsite_line *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? 1 : -1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* How a callsite ranks in a table: in a view, or by its temporary allocations. */
+enum { BY_TEMPORARY = REPORT_VIEWS };
+
+static double rank_of(const struct rollup_values *values, int by)
+{
+    if (by == BY_TEMPORARY)
+        return values->figures.temporary_count;
+    struct report_figure figure = report_figure_of(values, (enum report_view)by);
+    return report_rank(&figure, (enum report_view)by);
+}
+
+/* Adds up those that are printed the same. The number that is left. */
+static size_t merge_lines(struct callsite_line *lines, size_t count)
+{
+    size_t kept = 0;
+    qsort(lines, count, sizeof(*lines), compare_texts);
+    for (size_t i = 0; i < count; i++) {
+        if (kept > 0 && XXH128_isEqual(lines[kept - 1].text, lines[i].text))
+            rollup_values_add(&lines[kept - 1].values, &lines[i].values);
+        else
+            lines[kept++] = lines[i];
+    }
+    return kept;
+}
+
+/* The lines of a table, that which ranks highest first: a line for each stack that can be told
+ * from the others by what is printed of it. NULL: no memory. */
+static struct callsite_line *rank_callsites(const struct printer *printer, int by,
+                                            size_t *line_count)
+{
+    const struct profile_dump *dump = printer->dump;
+    struct callsite_line *lines = calloc(dump->sample_count + 1, sizeof(*lines));
+    size_t count = 0, kept = 0;
+    char *text = NULL;
+    size_t length = 0;
+    struct printer to_text = *printer;
+    to_text.out = open_memstream(&text, &length);
+    if (lines == NULL || to_text.out == NULL) {
+        free(lines);
+        lines = NULL;
+    }
+    for (size_t i = 0; lines != NULL && i < dump->sample_count; i++) {
+        struct callsite_line line = {.values = rollup_values_of(&dump->samples[i]), .order = i};
+        if (!(rank_of(&line.values, by) > 0))
+            continue;
+        line.callsite = dump->samples[i].callsite;
+        rewind(to_text.out);
+        print_callsite(&to_text, line.callsite);
+        if (fflush(to_text.out) == 0)
+            line.text = XXH3_128bits(text, length);
+        lines[count++] = line;
+    }
+    if (to_text.out != NULL)
+        fclose(to_text.out);
+    free(text);
+    count = lines != NULL ? merge_lines(lines, count) : 0;
+    for (size_t i = 0; i < count; i++) {
+        lines[i].rank = rank_of(&lines[i].values, by);
+        if (lines[i].rank >= 0.5)
+            lines[kept++] = lines[i];
+    }
+    if (kept > 0)
+        qsort(lines, kept, sizeof(*lines), compare_ranks);
+    *line_count = kept;
+    return lines;
+}
+
+static void print_callsites(const struct printer *printer, const struct callsite_line *lines,
+                            size_t count, double total, enum report_view view, size_t top)
+{
     size_t shown = top == 0 || top > count ? count : top;
     print_columns(printer, view, "function < its callers");
     for (size_t i = 0; i < shown; i++) {
-        const struct profile_sample *sample = &printer->dump->samples[lines[i].index];
-        struct rollup_values values = rollup_values_of(sample);
-        struct report_figure figure = report_figure_of(&values, view);
+        struct report_figure figure = report_figure_of(&lines[i].values, view);
         print_figures(printer, &figure, total, view);
-        print_callsite(printer, sample->callsite);
+        print_callsite(printer, lines[i].callsite);
     }
     if (shown < count)
         fprintf(printer->out, "%10s        (%s more callsites; --top 0 shows all)\n", "...",
@@ -207,19 +299,11 @@ static void print_callsites(const struct printer *printer, struct line *lines, s
 void printer_callsites(const struct printer *printer, enum report_view view, size_t top,
                        const char *title)
 {
-    const struct profile_dump *dump = printer->dump;
-    struct line *lines = calloc(dump->sample_count + 1, sizeof(*lines));
+    size_t count = 0;
+    struct callsite_line *lines = rank_callsites(printer, (int)view, &count);
     if (lines == NULL)
         return;
-    size_t count = 0;
-    for (size_t i = 0; i < dump->sample_count; i++) {
-        struct rollup_values values = rollup_values_of(&dump->samples[i]);
-        struct report_figure figure = report_figure_of(&values, view);
-        double rank = report_rank(&figure, view);
-        if (rank >= 0.5)
-            lines[count++] = (struct line){(uint32_t)i, rank};
-    }
-    struct report_figure total = report_total_of(dump, view);
+    struct report_figure total = report_total_of(printer->dump, view);
     printer_title(printer, title);
     if (count == 0)
         fputs("  nothing\n", printer->out);
@@ -230,15 +314,10 @@ void printer_callsites(const struct printer *printer, enum report_view view, siz
 
 void printer_temporary(const struct printer *printer)
 {
-    const struct profile_dump *dump = printer->dump;
-    const struct trace_figures *all = &dump->total;
-    struct line *lines = calloc(dump->sample_count + 1, sizeof(*lines));
+    const struct trace_figures *all = &printer->dump->total;
     size_t count = 0;
-    for (size_t i = 0; lines != NULL && i < dump->sample_count; i++)
-        if (dump->samples[i].figures.temporary_count >= 0.5)
-            lines[count++] = (struct line){(uint32_t)i, dump->samples[i].figures.temporary_count};
-    if (count > 0) {
-        qsort(lines, count, sizeof(*lines), compare_lines);
+    struct callsite_line *lines = rank_callsites(printer, BY_TEMPORARY, &count);
+    if (lines != NULL && count > 0) {
         printer_title(printer, "Temporary allocations");
         fprintf(printer->out,
                 "  %.1f %% of all allocations were freed by their thread before it allocated "
@@ -246,15 +325,14 @@ void printer_temporary(const struct printer *printer)
                 100 * all->temporary_count / fmax(all->allocated_count, 1), "count", "share",
                 "bytes", "mean", "function < its callers");
     }
-    for (size_t i = 0; i < count && i < PRINTER_SECTION_LINES; i++) {
-        const struct profile_sample *sample = &dump->samples[lines[i].index];
-        const struct trace_figures *figures = &sample->figures;
+    for (size_t i = 0; lines != NULL && i < count && i < PRINTER_SECTION_LINES; i++) {
+        const struct trace_figures *figures = &lines[i].values.figures;
         fprintf(printer->out, "%10s %5.1f%% %10s %9s  ",
                 words_of_count(figures->temporary_count).bytes,
                 100 * figures->temporary_count / fmax(figures->allocated_count, 1),
                 words_of_bytes(figures->temporary_bytes).bytes,
                 words_of_bytes(figures->temporary_bytes / figures->temporary_count).bytes);
-        print_callsite(printer, sample->callsite);
+        print_callsite(printer, lines[i].callsite);
     }
     free(lines);
 }

@@ -1,5 +1,6 @@
 /* The report for people: a head of facts, then tables. See report.h. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,14 @@ static void print_allocated(const struct printer *printer)
             words_of_count(all.count).bytes);
 }
 
+/* A kernel thread's, and a program's that has overwritten its arguments, are empty. */
+static const char *title_of(const struct profile_process *process)
+{
+    if (process->command[strspn(process->command, "' ")] != '\0')
+        return process->command;
+    return process->name[0] != '\0' ? process->name : "(a process without a name)";
+}
+
 static void print_head(const struct printer *printer)
 {
     const struct profile_heap *heap = printer->heap;
@@ -76,7 +85,7 @@ static void print_head(const struct printer *printer)
     const struct report_figure live = report_total_of(dump, REPORT_SPACE);
     FILE *out = printer->out;
 
-    printer_title(printer, process->command[0] != '\0' ? process->command : process->name);
+    printer_title(printer, title_of(process));
     fprintf(out, "  process       %d, %.2f s, heap ", process->pid,
             (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
     words_print(out, heap->name, PRINTER_MODULE_WIDTH);
@@ -137,7 +146,7 @@ static void print_head(const struct printer *printer)
 static void print_absent(const struct printer *printer)
 {
     const struct profile_process *process = &printer->profile->processes[printer->heap->process];
-    printer_title(printer, process->command[0] != '\0' ? process->command : process->name);
+    printer_title(printer, title_of(process));
     fprintf(printer->out, "  process       %d, not profiled\n  note          ", process->pid);
     words_print(printer->out, printer->heap->status.remark, REMARK_WIDTH);
     fputc('\n', printer->out);
@@ -171,14 +180,36 @@ static void print_body(const struct printer *printer)
     printer_temporary(printer);
 }
 
+static const char *title_of_peak_at_end(const struct trace_heap_dump *status)
+{
+    return status->exit_status >= 0 ? "Leaks: still live at the end, which is the peak"
+                                    : "Still live at the end, which is the peak";
+}
+
+/* Whether what is live is what was live at the peak, callsite by callsite. */
+static bool is_peak(const struct printer *printer)
+{
+    for (size_t i = 0; i < printer->dump->sample_count; i++) {
+        struct rollup_values values = rollup_values_of(&printer->dump->samples[i]);
+        struct report_figure live = report_figure_of(&values, REPORT_SPACE);
+        struct report_figure peak = report_figure_of(&values, REPORT_MAX);
+        if (fabs(live.bytes - peak.bytes) >= 0.5 || fabs(live.count - peak.count) >= 0.5)
+            return false;
+    }
+    return true;
+}
+
 static void print_brief(const struct printer *printer)
 {
     struct report_figure live = report_total_of(printer->dump, REPORT_SPACE);
     struct report_figure all = report_total_of(printer->dump, REPORT_ALLOC_SPACE);
     if (all.bytes < 0.5)
         return;
-    printer_callsites(printer, REPORT_MAX, BRIEF_LINES, printer_view_title(REPORT_MAX));
-    if (live.bytes >= 0.5)
+    bool peak_is_end = is_peak(printer);
+    printer_callsites(printer, REPORT_MAX, BRIEF_LINES,
+                      peak_is_end ? title_of_peak_at_end(&printer->heap->status)
+                                  : printer_view_title(REPORT_MAX));
+    if (live.bytes >= 0.5 && !peak_is_end)
         printer_callsites(printer, REPORT_SPACE, BRIEF_LINES,
                           title_of_rest(&printer->heap->status));
 }
@@ -193,6 +224,30 @@ static void print_unprofiled(const struct profile *profile, FILE *out)
         fprintf(out, "%*s ", width < NAME_COLUMN ? (int)(NAME_COLUMN - width) : 0, "");
         words_print(out, process->reason, REMARK_WIDTH);
         fputc('\n', out);
+    }
+}
+
+/* Beside the profile there is every sample by itself (stream_allocations). */
+static void print_streams(const struct profile *profile, const struct report_options *options,
+                          FILE *out)
+{
+    bool any = false;
+    for (size_t i = 0; i < profile->stream_count; i++) {
+        const struct profile_stream *stream = &profile->streams[i];
+        int32_t pid = report_pid_of_stream(profile, stream);
+        if (options->pid != 0 && options->pid != pid)
+            continue;
+        fprintf(out, "%s  process %d, heap %u: %s allocations, which stand for %s",
+                any ? "" : "\nStreamed one by one\n", pid, stream->heap_id,
+                words_of_count((double)stream->allocations).bytes,
+                words_of_bytes(stream->allocated_bytes).bytes);
+        fprintf(out, " in %s; %s frees", words_of_count(stream->allocated_count).bytes,
+                words_of_count((double)stream->frees).bytes);
+        if (stream->undone_frees > 0)
+            fprintf(out, ", of which %s did not happen",
+                    words_of_count((double)stream->undone_frees).bytes);
+        fputc('\n', out);
+        any = true;
     }
 }
 
@@ -269,6 +324,7 @@ int report_print_text(const struct profile *profile, const struct report_options
     if (small > 0)
         fprintf(out, "\n%zu more heaps, smaller at their peaks: heap_profile report has them\n",
                 small);
+    print_streams(profile, options, out);
     print_unprofiled(profile, out);
     if (profile->warning[0] != '\0') {
         fputs("\nwarning: ", out);

@@ -277,6 +277,36 @@ def tree_roots(text):
     return found
 
 
+def one_line_a_stack():
+    """What a table prints of a stack, it prints once, and adds up what looks the same."""
+    need("jq")
+    program = "[range(3000)|tostring]|length"
+    profile_of("jq", "jq", "-n", program, options=["-i", "1", "--quiet"])
+    sites = json.loads(tool("report", "--json", at("jq")).stdout)["heaps"][0]["callsites"]
+    for shape in ((), ("--stacks",)):
+        text = tool("report", "--view", "alloc_space", "--top", "0", *shape, at("jq")).stdout
+        table = main_table(text).decode().splitlines()[2:]
+        starts = [i for i, line in enumerate(table) if re.match(r" *[\d.,]+ \S+ +[\d.]+%", line)]
+        stacks = ["\n".join(table[i:j]) for i, j in zip(starts, starts[1:] + [None])]
+        # Behind the figures: share, exact, count, mean.
+        stacks = [re.sub(r"^.*?% +exact +[\d.,]+[kMG]? +[\d.,]+ \S+ +", "", stack) for stack in stacks]
+        check(len(stacks) > 5, f"{shape}: {len(stacks)} lines")
+        check(len(set(stacks)) == len(stacks), f"{shape}: of {len(stacks)} lines {len(set(stacks))} differ")
+        print(f"{shape}: {len(sites)} callsites, {len(stacks)} lines")
+
+
+def same_table_once():
+    """What was live at the peak is shown again only where the end was different."""
+    commanded = os.path.join(BUILD, "tests/programs/commanded")
+    for script, tables, title in (
+        (b"hold 10 1000\n", 1, b"still live at the end, which is the peak"),
+        (b"hold 10 1000\ndrop\nhold 1 10\n", 2, b"Bytes live at the peak\n"),
+    ):
+        outcome = tool("host", "-i", "1", "--", commanded, stdin=script)
+        said = outcome.stderr
+        check(said.count(b"function < its callers") == tables and title in said, f"{script}: {said!r}")
+
+
 def top():
     """--top cuts the table and says by how much; the order is by the view."""
     made_trace(500)
@@ -587,7 +617,8 @@ def completion():
 
 
 CASES = [
-    truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, top, remarks,
+    truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree,
+    one_line_a_stack, same_table_once, top, remarks,
     children, print_config, bad_usage, limits, output_directory, traceconv, duration, interrupted,
     endings, streams, hostile_names, completion,
 ]

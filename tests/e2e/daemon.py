@@ -9,6 +9,7 @@ that every figure is known.
 
 import contextlib
 import json
+import math
 import os
 import re
 import select
@@ -855,7 +856,8 @@ def stream_allocations():
             process.tell("churn 100000 500")
             process.tell("drop")
             process.tell("hold 5000 300")
-            total = heap_of(recording.end(), process.pid)["total"]
+            report = recording.end()
+            total = heap_of(report, process.pid)["total"]
             events = streamed_events(recording.trace, process.pid)
             check([e[0] for e in events] == list(range(1, len(events) + 1)), "none is missing")
             live, sums = {}, {name: 0.0 for name in ("alloc_space", "alloc_objects")}
@@ -874,6 +876,18 @@ def stream_allocations():
                 wanted = total[name]["estimate"]
                 # The report prints whole numbers.
                 check(abs(value - wanted) <= 1, f"{name} streamed {value}, dumped {wanted}")
+            streams = [s for s in report["streams"] if s["pid"] == process.pid]
+            check(len(streams) == 1 and streams[0]["heap_id"] == 0, f"reported {streams}")
+            for name in ("alloc_space", "alloc_objects"):
+                reported = streams[0][name]
+                # A sum in another order.
+                check(math.isclose(reported, sums[name], rel_tol=1e-6),
+                      f"{name} streamed {sums[name]}, reported {reported}")
+            for name, kind in (("allocations", "+"), ("frees", "-")):
+                wanted = sum(event[1] == kind for event in events)
+                check(streams[0][name] == wanted, f"{name}: {streams[0][name]} reported, {wanted} streamed")
+            text = run([TOOL, "report", recording.trace]).stdout.decode()
+            check(re.search(rf"^  process {process.pid}, heap 0: .* allocations", text, re.M), text[-400:])
             process.end()
 
 
