@@ -239,6 +239,91 @@ static void test_takes_each_kind_of_record(void **state)
     assert_int_equal(0, drain(false));
 }
 
+/* With two registers, one frame, and as many words of the stack. */
+static struct record_walk *put_walk(uint32_t stack_words)
+{
+    struct record_walk *walk =
+        (void *)put((uint32_t)sizeof(*walk) + (3 + stack_words) * 8, RECORD_WALK);
+    walk->token = 77;
+    walk->module = 33;
+    walk->register_count = 2;
+    walk->frame_count = 1;
+    walk->stack_bytes = stack_words * 8;
+    return walk;
+}
+
+static void test_walks_are_answered(void **state)
+{
+    (void)state;
+    put_walk(4);
+    struct record_alloc *alloc = (void *)put(sizeof(*alloc), RECORD_ALLOC);
+    alloc->stack = 77;
+    alloc->flags = RECORD_ALLOC_WALK;
+    assert_true(drain(false) > 0);
+    assert_int_equal(1, seen.walks);
+    /* The ALLOC is of the stack that the walk came to. */
+    assert_int_equal(4711, seen.last.stack);
+    for (unsigned i = 0; i < RING_MODULES_MAX / RING_UNWINDING_PER_WORD; i++)
+        assert_int_equal(i == 2 ? RING_UNWINDING_NONE << 2 : 0, reader.control->unwinding[i]);
+    /* Others' answers stay; a number beyond all has none. */
+    put_walk(0)->module = 34;
+    put_walk(0)->module = RING_MODULES_MAX;
+    put_walk(0)->module = UINT32_MAX;
+    assert_true(drain(false) > 0);
+    assert_int_equal(4, seen.walks);
+    assert_int_equal(RING_UNWINDING_NONE << 4 | RING_UNWINDING_NONE << 2,
+                     reader.control->unwinding[2]);
+}
+
+static void check_bad_walk(void (*spoil)(struct record_walk *))
+{
+    spoil(put_walk(4));
+    assert_int_equal(-EBADMSG, drain(false));
+    assert_int_equal(0, seen.walks);
+    reader.consumed = reader.control->reserved;
+}
+
+static void without_token(struct record_walk *walk)
+{
+    walk->token = 0;
+}
+
+static void with_more_stack(struct record_walk *walk)
+{
+    walk->stack_bytes += 8;
+}
+
+static void with_half_a_word(struct record_walk *walk)
+{
+    walk->stack_bytes -= 4;
+}
+
+static void with_more_frames(struct record_walk *walk)
+{
+    walk->frame_count = UINT16_MAX;
+}
+
+static void with_more_registers(struct record_walk *walk)
+{
+    walk->register_count = RECORD_WALK_REGISTERS_MAX + 1;
+}
+
+static void at_the_end_of_memory(struct record_walk *walk)
+{
+    walk->stack_address = UINT64_MAX - 8;
+}
+
+static void test_walks_that_do_not_fit_are_bad(void **state)
+{
+    (void)state;
+    check_bad_walk(without_token);
+    check_bad_walk(with_more_stack);
+    check_bad_walk(with_half_a_word);
+    check_bad_walk(with_more_frames);
+    check_bad_walk(with_more_registers);
+    check_bad_walk(at_the_end_of_memory);
+}
+
 static void put_name(const char *text)
 {
     uint32_t length = (uint32_t)strlen(text);
@@ -614,6 +699,8 @@ int main(void)
         RING_TEST(test_descriptor_is_sealed),
         RING_TEST(test_sizes_are_checked),
         RING_TEST(test_takes_each_kind_of_record),
+        RING_TEST(test_walks_are_answered),
+        RING_TEST(test_walks_that_do_not_fit_are_bad),
         RING_TEST(test_consumed_memory_is_zero_and_given_back),
         RING_TEST(test_records_may_lie_across_the_end),
         RING_TEST(test_events_keep_their_order),
