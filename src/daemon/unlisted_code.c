@@ -48,7 +48,7 @@ struct unlisted_code {
     bool named;
     struct jit_names names;
     struct jit_file_report map_report, dump_report;
-    size_t generated, nameless; /* addresses */
+    size_t nameless; /* addresses in generated code */
 };
 
 struct unlisted_code *unlisted_code_open(pid_t pid)
@@ -303,7 +303,6 @@ void unlisted_code_name(struct unlisted_code *code, const struct callsite_tree *
         /* What has a name there was code. */
         if (place->kind == UNLISTED_UNKNOWN && has_name)
             place->kind = UNLISTED_GENERATED;
-        code->generated += place->kind == UNLISTED_GENERATED;
         code->nameless += place->kind == UNLISTED_GENERATED && !has_name;
     }
 }
@@ -380,7 +379,7 @@ static void say_of_file(char text[UNLISTED_REMARK_BYTES], const char *what,
 void unlisted_code_remark(const struct unlisted_code *code, char text[UNLISTED_REMARK_BYTES])
 {
     text[0] = 0;
-    if (code->generated == 0 || code->nameless == 0)
+    if (code->nameless == 0)
         return;
     bool has_file = code->jit.map_fd >= 0 || code->jit.dump_fd >= 0;
     if (code->jit.remark[0] != 0)

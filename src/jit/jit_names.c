@@ -80,10 +80,17 @@ static uint64_t end_of(uint64_t start, uint64_t size)
     return __builtin_add_overflow(start, size, &end) ? UINT64_MAX : end;
 }
 
-bool jit_names_wants(const struct jit_names *names, uint64_t start, uint64_t size)
+const struct jit_address *jit_names_first(const struct jit_names *names, uint64_t start,
+                                          uint64_t size)
 {
     size_t at = position_of(names, start);
-    return at < names->count && names->items[at].pc < end_of(start, size);
+    return at < names->count && names->items[at].pc < end_of(start, size) ? &names->items[at]
+                                                                          : NULL;
+}
+
+bool jit_names_wants(const struct jit_names *names, uint64_t start, uint64_t size)
+{
+    return jit_names_first(names, start, size) != NULL;
 }
 
 const struct jit_address *jit_names_find(const struct jit_names *names, uint64_t pc)

@@ -67,6 +67,10 @@ int jit_names_count_work(struct jit_names *names, uint64_t items);
 /* Whether an address lies in [start, start + size). */
 bool jit_names_wants(const struct jit_names *names, uint64_t start, uint64_t size);
 
+/* The first address in [start, start + size); NULL: none. */
+const struct jit_address *jit_names_first(const struct jit_names *names, uint64_t start,
+                                          uint64_t size);
+
 /* NULL: it has no name. */
 const struct jit_address *jit_names_find(const struct jit_names *names, uint64_t pc);
 

@@ -19,6 +19,7 @@
 #define MOVE_BYTES 48u  /* behind the header */
 #define DEBUG_BYTES 16u /* behind the header, before the entries */
 #define ENTRY_BYTES 16u /* before its file's name */
+#define PADDING_BYTES_MAX 16u
 
 /* V8 tells the lines of its code as of an ELF file with a header before it. */
 #define V8_LINE_SHIFT 64u
@@ -53,6 +54,7 @@ struct dump {
     size_t load_count, load_capacity;
     struct span lines; /* entries of the last debug information; empty: none */
     uint64_t lines_of; /* the code that they are of */
+    uint64_t line_count;
     uint8_t window[WINDOW_BYTES];
 };
 
@@ -113,36 +115,97 @@ static const char *look_text(struct dump *dump, uint64_t offset, uint64_t end, s
 
 /* --- records --- */
 
-/* Each entry counts up to the next, the last to the end of the code. */
+struct entry {
+    uint64_t address;
+    uint32_t line;
+    const char *file; /* NULL: that of the entry before */
+    size_t length;
+};
+
+/* Goes on by one entry. False: what stands there is none. */
+static bool next_entry(struct dump *dump, uint64_t *offset, struct entry *entry)
+{
+    uint64_t stop = dump->lines.end;
+    const uint8_t *head = *offset + ENTRY_BYTES < stop ? look(dump, *offset, ENTRY_BYTES) : NULL;
+    if (head == NULL)
+        return false;
+    entry->address = number64(dump, head);
+    entry->line = number32(dump, head + 8);
+    entry->file = look_text(dump, *offset + ENTRY_BYTES, stop, &entry->length);
+    if (entry->file == NULL || entry->length == 0)
+        return false;
+    *offset += ENTRY_BYTES + entry->length + 1;
+    if (entry->length == 1 && (uint8_t)entry->file[0] == 0xff)
+        entry->file = NULL;
+    return true;
+}
+
+/* V8 11 was seen to write bytes of its memory where names of files belong, cut at the first zero:
+ * nothing in such a record is certain. */
+static bool is_text(const struct entry *entry)
+{
+    for (size_t i = 0; entry->file != NULL && i < entry->length; i++) {
+        if ((uint8_t)entry->file[i] < ' ' || (uint8_t)entry->file[i] == 0x7f)
+            return false;
+    }
+    return true;
+}
+
+static bool lines_are_good(struct dump *dump)
+{
+    uint64_t offset = dump->lines.offset, last = 0;
+    struct entry entry;
+    for (uint64_t i = 0; i < dump->line_count; i++) {
+        if (!next_entry(dump, &offset, &entry) || !is_text(&entry) || entry.address < last ||
+            (i == 0 && entry.file == NULL))
+            return false;
+        last = entry.address;
+    }
+    return dump->lines.end - offset < PADDING_BYTES_MAX;
+}
+
+/* Where the function begins, as its name tells it; NULL: it does not. */
+static const struct jit_address *own_place(const struct dump *dump, uint64_t start, uint64_t size)
+{
+    const struct jit_address *first = jit_names_first(dump->names, start, size);
+    return dump->names->by_v8 && first != NULL && first->file != NULL ? first : NULL;
+}
+
+/* Each entry counts up to the next, the last to the end of the code. What V8 has put into the
+ * function from another file is no place in this one. */
 static int apply_lines(struct dump *dump, uint64_t start, uint64_t size)
 {
-    uint64_t shift = dump->names->by_v8 ? V8_LINE_SHIFT : 0, end, last = 0;
-    uint64_t offset = dump->lines.offset, stop = dump->lines.end;
-    char file[JIT_NAME_BYTES_MAX];
+    uint64_t shift = dump->names->by_v8 ? V8_LINE_SHIFT : 0, offset = dump->lines.offset, end;
+    char file[JIT_NAME_BYTES_MAX], own_file[JIT_NAME_BYTES_MAX + 1] = "";
     size_t file_length = 0;
     int result = 0;
+    struct entry entry;
+    if (!lines_are_good(dump)) {
+        dump->report->damaged++;
+        return 0;
+    }
+    const struct jit_address *own = own_place(dump, start, size);
+    uint32_t own_line = own != NULL ? own->line : 0;
+    if (own != NULL)
+        strcpy(own_file, own->file->bytes);
     if (__builtin_add_overflow(start, size, &end))
         end = UINT64_MAX;
-    while (result == 0 && offset + ENTRY_BYTES < stop) {
-        const uint8_t *entry = look(dump, offset, ENTRY_BYTES);
-        size_t length;
-        if (entry == NULL)
+    for (uint64_t i = 0; i < dump->line_count && result == 0; i++) {
+        if (!next_entry(dump, &offset, &entry))
             break;
-        uint64_t address = number64(dump, entry) - shift;
-        uint32_t line = number32(dump, entry + 8);
-        const char *name = look_text(dump, offset + ENTRY_BYTES, stop, &length);
-        if (name == NULL)
-            break;
-        bool same = length == 1 && (uint8_t)name[0] == 0xff; /* the file of the entry before */
-        if (!same) {
-            memcpy(file, name, length);
-            file_length = length;
+        if (entry.file != NULL) {
+            memcpy(file, entry.file, entry.length);
+            file_length = entry.length;
         }
-        offset += ENTRY_BYTES + length + 1;
-        if (address < start || address >= end || address < last || file_length == 0)
+        uint64_t address = entry.address - shift;
+        if (address < start || address >= end)
             continue;
-        last = address;
-        result = jit_names_set_line(dump->names, address, end, file, file_length, line);
+        bool is_own = own == NULL ||
+                      (strlen(own_file) == file_length && memcmp(own_file, file, file_length) == 0);
+        result = is_own
+                     ? jit_names_set_line(dump->names, address, end, file, file_length, entry.line)
+                     : jit_names_set_line(dump->names, address, end, own_file, strlen(own_file),
+                                          own_line);
     }
     return result;
 }
@@ -226,6 +289,7 @@ static void take_lines(struct dump *dump, uint64_t body, uint64_t end)
     }
     dump->report->entries++;
     dump->lines_of = number64(dump, bytes);
+    dump->line_count = number64(dump, bytes + 8);
     dump->lines = (struct span){body + DEBUG_BYTES, end};
 }
 

@@ -360,14 +360,32 @@ static void lines_of_v8_are_put_right(void **state)
     struct jit_names names;
     put_head(&bytes);
     put_lines(&bytes, 0x1000, 0x1000 + 64);
-    put_load(&bytes, 0x1000, 0x40, 5, "JS:*f /c.js:5:1");
+    put_load(&bytes, 0x1000, 0x40, 5, "JS:*f a.js:5:1");
     put_lines(&bytes, 0x2fff, 0x2fff); /* of no code that follows */
     put_load(&bytes, 0x3000, 0x40, 5, "JS:*g /c.js:7:1");
     read_dump(&names, &bytes);
     check_name(&names, 0x1028, "JS:*f");
     check_place(&names, 0x1000, "a.js", 10);
-    check_place(&names, 0x1028, "b.js", 30);
+    check_place(&names, 0x1010, "a.js", 20);
+    check_place(&names, 0x1028, "a.js", 5); /* b.js is what was inlined */
     check_place(&names, 0x3000, "/c.js", 7);
+    jit_names_close(&names);
+}
+
+/* As V8 11 writes them, from memory that it has freed. */
+static void lines_with_a_damaged_file_name_do_not_count(void **state)
+{
+    (void)state;
+    struct bytes bytes = {0};
+    struct jit_names names;
+    put_head(&bytes);
+    put_lines(&bytes, 0x1000, 0x1000 + 64);
+    memcpy(strstr((char *)bytes.at + 40 + 16 + 16 + 16, "a.js"), "\x80\0\x01.", 4);
+    put_load(&bytes, 0x1000, 0x40, 5, "JS:*f a.js:5:1");
+    struct jit_file_report report = read_dump(&names, &bytes);
+    assert_int_equal(report.damaged, 1);
+    check_place(&names, 0x1000, "a.js", 5);
+    check_place(&names, 0x1028, "a.js", 5);
     jit_names_close(&names);
 }
 
@@ -470,6 +488,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_read_is_said),
         cmocka_unit_test(a_jitdump_is_read),
         cmocka_unit_test(lines_of_v8_are_put_right),
+        cmocka_unit_test(lines_with_a_damaged_file_name_do_not_count),
         cmocka_unit_test(every_cut_of_a_jitdump_is_survived),
         cmocka_unit_test(damaged_records_are_told),
         cmocka_unit_test(executable_ranges_are_told_apart),

@@ -1,0 +1,386 @@
+#!/usr/bin/python3
+"""Generated code on the stack: that it has names, kinds and callers, and that what is missing is said.
+
+    jit.py CASE
+"""
+
+import contextlib
+import glob
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import harness
+from daemon import Session, heap_of, report_of, scene, wait_for
+from harness import BUILD, TOOL, check, fail, need, program, run
+
+TRACECONV = os.path.join(BUILD, "traceconv")
+
+SCRIPT = """'use strict';
+const held = [];
+function makeBuffer(n) { return Buffer.allocUnsafeSlow(n); }
+function leafAllocator(n) {
+  held.push(makeBuffer(5000 + n));
+}
+function middleCaller(n) { for (let i = 0; i < 50; i++) leafAllocator(i & 7); }
+function outerCaller(n) { for (let i = 0; i < 50; i++) middleCaller(i); }
+%s
+"""
+AT_ONCE = "for (let i = 0; i < 8; i++) outerCaller(i);"
+FOR_LONG = "setInterval(() => { outerCaller(1); held.length = 0; }, 20); console.log('ready');"
+
+
+@contextlib.contextmanager
+def directory():
+    path = tempfile.mkdtemp(prefix="test-jit-")
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_maps(pid):
+    for path in glob.glob(f"/tmp/perf-{pid}.map*"):
+        os.unlink(path)
+
+
+def stacks_through(heap, name):
+    """The callsites with a frame whose name begins so, as lists of frames, innermost first."""
+    return [
+        site["frames"] for site in heap["callsites"]
+        if any(frame["name"].startswith(name) for frame in site["frames"])
+    ]
+
+
+def check_whole(stacks, what):
+    """Every stack reaches the program's start."""
+    cut = [stack for stack in stacks if stack[-1]["name"] not in ("_start", "__clone3", "clone3")]
+    check(not cut, f"{what}: {len(cut)} of {len(stacks)} stacks do not reach the start: "
+                   f"{[f['name'] for f in cut[0]] if cut else ''}")
+
+
+def check_callers(stacks, innermost, *callers):
+    """In some of the stacks these frames follow each other; whatever the tier, "JS:*f" is "f"."""
+    wanted = [innermost, *callers]
+    for stack in stacks:
+        names = [frame["name"].lstrip("JS:~^+*").split(" ")[0] for frame in stack]
+        for start in range(len(names)):
+            if names[start : start + len(wanted)] == wanted:
+                return
+    fail(f"no stack has {' < '.join(wanted)}: {[f['name'] for f in stacks[0]] if stacks else ''}")
+
+
+def node_heap(path, *options):
+    """The heap of a script that node runs under heap_profile host, and the output directory."""
+    need("node")
+    script = os.path.join(path, "script.js")
+    output = os.path.join(path, "out")
+    with open(script, "w") as file:
+        file.write(SCRIPT % AT_ONCE)
+    outcome = run(
+        [TOOL, "host", "--quiet", "-i", "512", "-o", output, "--", "node", *options, script],
+        cwd=path,
+    )
+    check(outcome.status == 0, f"node {options}: {outcome.status}, {outcome.stderr[-300:]!r}")
+    heap = report_of(output)["heaps"][0]
+    remove_maps(heap["pid"])
+    return heap, output
+
+
+def check_place(frames, name, line_range):
+    """Frames of that function tell of the script, and a line of it."""
+    found = [f for stack in frames for f in stack if f["name"].endswith(name)]
+    check(found, f"no frame of {name}")
+    for frame in found:
+        good = frame.get("file", "").endswith("/script.js") and frame["line"] in line_range
+        if not check(good, f"{name} stands at {frame.get('file')}:{frame.get('line')}"):
+            return
+
+
+def node_perf_map():
+    """Names, places and kinds of optimized code; no other frame is without a name."""
+    with directory() as path:
+        heap, output = node_heap(path, "--perf-basic-prof")
+        stacks = stacks_through(heap, "JS:*")
+        check(stacks, "no stack with optimized JavaScript")
+        check_whole(stacks, "node --perf-basic-prof")
+        check_place(stacks, "middleCaller", [7])
+        for stack in stacks:
+            for frame in stack:
+                check(frame["name"], f"a frame without a name: {frame}")
+                if frame["name"].startswith("JS:"):
+                    check(frame.get("kind") == "jit", f"{frame} is not generated code")
+                    check(frame["mapping"] == f"[jit:{heap['pid']}]", f"{frame['mapping']}")
+        # V8 has its builtins mapped twice; the second is not known to the loader.
+        outer = [f["name"] for stack in stacks for f in stack]
+        check("Builtins_JSEntry" in outer, "no builtin of V8")
+        check("perf-basic-prof" not in heap["remark"], f"remark: {heap['remark']}")
+        outcome = run([TRACECONV, "symbolize", os.path.join(output, "raw-trace"), "/dev/null"])
+        check(b"[jit" not in outcome.stderr, f"symbolize: {outcome.stderr!r}")
+        collapsed = run([TRACECONV, "profile", "-o", os.path.join(path, "pprof"),
+                         os.path.join(output, "raw-trace")])
+        check(collapsed.status == 0, f"pprof: {collapsed.stderr!r}")
+
+
+def node_native_stack():
+    """Interpreted functions have frames of their own, and say that they are interpreted."""
+    with directory() as path:
+        heap, _ = node_heap(path, "--perf-basic-prof", "--interpreted-frames-native-stack", "--no-opt",
+                            "--no-sparkplug")
+        stacks = stacks_through(heap, "JS:~leafAllocator")
+        check_whole(stacks, "interpreted")
+        check_callers(stacks, "makeBuffer", "leafAllocator", "middleCaller", "outerCaller")
+        check_place(stacks, "~leafAllocator", [4])
+        kinds = {f.get("kind") for s in stacks for f in s if f["name"].startswith("JS:~")}
+        check(kinds == {"interpreted"}, f"kinds of interpreted frames: {kinds}")
+
+
+def node_jitdump():
+    """Lines are those of the calls, or of the function's beginning: V8 11 damages most of them."""
+    with directory() as path:
+        heap, _ = node_heap(path, "--perf-prof", "--no-turbo-inlining", "--no-enable-lazy-source-positions")
+        check(glob.glob(os.path.join(path, "jit-*.dump")), "node wrote no jitdump")
+        stacks = stacks_through(heap, "JS:*leafAllocator")
+        check(stacks, "no stack with optimized JavaScript")
+        check_whole(stacks, "node --perf-prof")
+        check_place(stacks, "*leafAllocator", [4, 5])
+
+
+def node_without_map():
+    """Frames are told to be generated, and the remark what to do."""
+    with directory() as path:
+        heap, _ = node_heap(path)
+        frames = [f for site in heap["callsites"] for f in site["frames"] if f.get("kind") == "jit"]
+        check(frames, "no generated code")
+        check(all(f["name"] == "" for f in frames), "a name out of nowhere")
+        check("--perf-basic-prof" in heap["remark"], f"remark: {heap['remark']!r}")
+
+
+def running_node(daemon, path, wrapper=()):
+    """A node that goes on until it is killed, its pid, and an end for it."""
+    script = os.path.join(path, "script.js")
+    with open(script, "w") as file:
+        file.write(SCRIPT % FOR_LONG)
+    process = subprocess.Popen(
+        [*wrapper, "node", "--perf-basic-prof", "--interpreted-frames-native-stack", script],
+        stdout=subprocess.PIPE, cwd=path,
+    )
+    check(process.stdout.readline() == b"ready\n", "node did not begin")
+    return process
+
+
+def check_running(daemon, path, pid):
+    session = Session(daemon, os.path.join(path, "o"), "-p", str(pid), "-i", "512")
+    wait_for("attaching", lambda: pid in daemon.profiled_pids())
+    wait_for("some samples", lambda: (os.path.exists(f"/proc/{pid}") and _samples(daemon, pid) > 2000))
+    check(session.end() == 0, session.stderr)
+    heap = heap_of(session.report(), pid)
+    stacks = stacks_through(heap, "JS:")
+    named = [s for s in stacks if any(f["name"].endswith("outerCaller") for f in s)]
+    check(named, f"no stack through outerCaller; remark {heap['remark']!r}")
+    check_whole(named, "a running node")
+
+
+def _samples(daemon, pid):
+    for session in daemon.status()["sessions"]:
+        for process in session["processes"]:
+            if process["pid"] == pid:
+                return process["samples"]
+    return 0
+
+
+def node_running():
+    """A node that runs already is attached to."""
+    need("node")
+    with scene() as (daemon, path):
+        process = running_node(daemon, path)
+        try:
+            check_running(daemon, path, process.pid)
+        finally:
+            process.kill()
+            process.wait()
+            remove_maps(process.pid)
+
+
+def node_in_namespaces():
+    """Its map lies in its own /tmp, under the number that it has for itself."""
+    need("node", "unshare")
+    if os.geteuid() != 0:
+        harness.skip("needs root, to make namespaces")
+    with scene() as (daemon, path):
+        private = os.path.join(path, "tmp")
+        os.mkdir(private)
+        process = running_node(daemon, "/var/tmp", ["unshare", "--mount", "--pid", "--fork", "--mount-proc",
+                               "sh", "-c", f"mount --bind {private} /tmp && exec \"$@\"", "sh"])
+        try:
+            pid = wait_for("node", lambda: harness.find_descendant(process.pid, "node"))
+            check_running(daemon, path, pid)
+            check(os.listdir(private) == ["perf-1.map"], f"its map: {os.listdir(private)}")
+        finally:
+            subprocess.run(["kill", "-9", str(pid)])
+            process.wait()
+            os.unlink("/var/tmp/script.js")
+
+
+# --- a program that makes its code by hand ---
+
+
+def hand_made(mode, path):
+    """The heaps of the program in that mode, by name. It lives shorter than the profiler looks."""
+    output = os.path.join(path, "out-" + mode)
+    outcome = run(
+        [TOOL, "host", "--quiet", "-i", "1", "-o", output, "--", program("hand_made"), mode], cwd=path
+    )
+    check(outcome.status == 0, f"{mode}: {outcome.status}, {outcome.stderr[-300:]!r}")
+    heaps = report_of(output)["heaps"]
+    for heap in heaps:
+        remove_maps(heap["pid"])
+    return {heap["heap"]: heap for heap in heaps}
+
+
+class HandMade:
+    """The program, which does what it is told; it is attached to before it runs its code."""
+
+    def __init__(self, daemon, path, mode):
+        self.daemon = daemon
+        self.process = subprocess.Popen(
+            [program("hand_made"), mode, "told"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, cwd=path,
+        )
+        self.pid = self.process.pid
+        self.session = Session(daemon, os.path.join(path, mode), "-p", str(self.pid))
+        wait_for("attaching", lambda: self.pid in daemon.profiled_pids())
+        self.tell()
+
+    def tell(self):
+        self.process.stdin.write(b"\n")
+        check(self.process.stdout.readline() == b"ok\n", "hand_made does not answer")
+
+    def heap(self):
+        """Its heap, once the session has ended; it lives on."""
+        check(self.session.end() == 0, self.session.stderr)
+        return heap_of(self.session.report(), self.pid)
+
+    def end(self):
+        self.process.stdin.close()
+        check(self.process.wait(30) == 0, "hand_made's end")
+        remove_maps(self.pid)
+
+
+def told(mode):
+    """The heap of the program in that mode."""
+    with scene() as (daemon, path):
+        program = HandMade(daemon, path, mode)
+        try:
+            return program.heap()
+        finally:
+            program.end()
+
+
+def stack_of(heap):
+    """The one stack of what allocate() asked for."""
+    found = [site for site in heap["callsites"] if site["frames"][0]["name"] == "allocate"]
+    bytes_ = sum(site["alloc_space"]["estimate"] for site in found)
+    check(len(found) == 1 and bytes_ == 100000, f"{len(found)} stacks of {bytes_} bytes")
+    return found[0]["frames"]
+
+
+def check_hand_made(heap, outer, inner):
+    """Complete, with these names; frames that were found to be generated say so."""
+    stack = stack_of(heap)
+    check_whole([stack], "hand-made code")
+    names = [frame["name"] for frame in stack]
+    check(names[:5] == ["allocate", inner, outer, "run", "main"], f"{names}")
+    for frame in stack[1:3]:
+        check(frame.get("kind") == "jit", f"{frame}")
+        check(frame["mapping"].startswith("[jit:"), f"{frame}")
+    return stack
+
+
+def perf_map():
+    """Of code in anonymous memory, and of code in memory that is mapped twice."""
+    with directory() as path:
+        for mode in ("map", "shared"):
+            heap = hand_made(mode, path)["libc.malloc"]
+            check_hand_made(heap, "outer", "inner")
+            check("generated" not in heap["remark"], f"{mode}: {heap['remark']}")
+    for mode in ("map", "shared"):
+        check_hand_made(told(mode), "outer", "inner")
+
+
+def removed():
+    """A map that is gone at the end was opened while it was there."""
+    with scene() as (daemon, path):
+        program = HandMade(daemon, path, "removed")
+        map_path = f"/tmp/perf-{program.pid}.map"
+        links = f"/proc/{daemon.process.pid}/fd"
+
+        def is_open():
+            try:
+                return any(os.readlink(f"{links}/{fd}") == map_path for fd in os.listdir(links))
+            except OSError:
+                return False
+
+        wait_for("the daemon's look at the map", is_open)
+        program.tell()
+        check(not os.path.exists(map_path), "the map is still there")
+        check_hand_made(program.heap(), "outer", "inner")
+        program.end()
+
+
+def jitdump():
+    stack = check_hand_made(told("dump"), "outer", "inner")
+    places = [(frame.get("file"), frame.get("line")) for frame in stack[1:3]]
+    check(places == [("made.src", 22), ("made.src", 11)], f"{places}")
+
+
+def exec_writes_another():
+    """Each of two programs of one pid has its own names, though they write to one file."""
+    with directory() as path:
+        heaps = hand_made("again", path)
+        check_hand_made(heaps["libc.malloc"], "new_outer", "new_inner")
+        before = [heap for name, heap in heaps.items() if "before exec" in name]
+        check(len(before) == 1, f"heaps {list(heaps)}")
+        check_hand_made(before[0], "outer", "inner")
+
+
+def not_trusted():
+    """A link is not followed; another user's file is not read. Both are said."""
+    heap = told("link")
+    check_hand_made(heap, "", "")
+    check("is a link" in heap["remark"], heap["remark"])
+    if os.geteuid() == 0:
+        heap = told("stranger")
+        check_hand_made(heap, "", "")
+        check("another user" in heap["remark"], heap["remark"])
+
+
+def damaged():
+    """What is good in a damaged map counts; what is not is said, where names are missing."""
+    heap = told("damaged")
+    check_hand_made(heap, "outer", "")
+    check("2 lines" in heap["remark"], heap["remark"])
+
+
+def nothing():
+    heap = told("nothing")
+    check_hand_made(heap, "", "")
+    check("wrote no map" in heap["remark"], heap["remark"])
+
+
+CASES = {
+    function.__name__: function
+    for function in (
+        node_perf_map, node_native_stack, node_jitdump, node_without_map, node_running,
+        node_in_namespaces, perf_map, removed, jitdump, exec_writes_another, not_trusted, damaged, nothing,
+    )
+}
+
+if __name__ == "__main__":
+    if not sys.argv[1].startswith("node") and platform.machine() != "x86_64":
+        harness.skip("hand_made's code is x86-64's")
+    CASES[sys.argv[1]]()
+    harness.finish()
