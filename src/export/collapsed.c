@@ -1,8 +1,9 @@
 /*
  * See collapsed.h. In a frame's name a semicolon becomes a colon, as all the collapsing scripts
- * have it, and a character that ends a line or moves the cursor a space. Spaces stay: the number is
- * what follows the last one. But flamegraph.pl takes two numbers at the end for a comparison, so a
- * space before a number at a name's end becomes an underscore.
+ * have it, a character that ends a line or moves the cursor a space, and what is not UTF-8 a
+ * question mark. Spaces stay: the number is what follows the last one. But flamegraph.pl takes two
+ * numbers at the end for a comparison, so a space before a number at a name's end becomes an
+ * underscore.
  */
 #include "export/collapsed.h"
 
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #include "trace/proto_buffer.h"
+#include "util/utf8.h"
 
 struct names {
     const struct profile *profile;
@@ -40,8 +42,14 @@ static void put_name(struct proto_buffer *text, const char *name)
     char *to = (char *)proto_buffer_reserve(text, length + 1), *number;
     if (to == NULL)
         return;
-    for (size_t i = 0; i < length; i++)
-        to[i] = name[i] == ';' ? ':' : is_blank(name[i]) ? ' ' : name[i];
+    for (size_t i = 0, bytes; i < length; i += bytes) {
+        bytes = utf8_length((const unsigned char *)name + i);
+        memcpy(to + i, name + i, bytes);
+        if (bytes > 1)
+            continue;
+        to[i] = bytes == 0 ? '?' : name[i] == ';' ? ':' : is_blank(name[i]) ? ' ' : name[i];
+        bytes = 1;
+    }
     while (length > 0 && to[length - 1] == ' ')
         length--;
     if (length == 0)

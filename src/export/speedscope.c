@@ -124,6 +124,18 @@ static void write_profile(struct document *document, const struct export_dump *c
     document->profiles++;
 }
 
+static void write_views(struct document *document, const struct export_dump *chosen)
+{
+    int64_t before = document->profiles;
+    for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
+        uint64_t sum = sum_of(chosen->dump, view);
+        if (sum > 0)
+            write_profile(document, chosen, view, sum);
+    }
+    if (document->profiles == before)
+        write_profile(document, chosen, EXPORT_SPACE, 0);
+}
+
 /* --- the file --- */
 
 int64_t speedscope_write(const struct profile *profile, const struct export_dump *dumps,
@@ -143,13 +155,8 @@ int64_t speedscope_write(const struct profile *profile, const struct export_dump
     }
     if (code == 0)
         fputs("]},\n\"profiles\":[", out);
-    for (size_t i = 0; i < dump_count && code == 0; i++) {
-        for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
-            uint64_t sum = sum_of(dumps[i].dump, view);
-            if (sum > 0 || view == EXPORT_SPACE)
-                write_profile(&document, &dumps[i], view, sum);
-        }
-    }
+    for (size_t i = 0; i < dump_count && code == 0; i++)
+        write_views(&document, &dumps[i]);
     if (code == 0)
         fputs("\n]}\n", out);
     free(document.entries);

@@ -10,7 +10,7 @@
 #include "export/view.h"
 
 /* How many profiles, or -ENOMEM; what out does not take is seen by ferror(). A view that a dump has
- * nothing in is left out, but for the first one, so that each dump is there. `name` is the file's.
+ * nothing in is left out; one with nothing at all has an empty profile. `name` is the file's.
  */
 int64_t speedscope_write(const struct profile *profile, const struct export_dump *dumps,
                          size_t dump_count, const char *name, FILE *out);

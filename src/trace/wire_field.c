@@ -3,8 +3,8 @@
 
 #include <stdbool.h>
 
-/* Groups within groups. */
-#define GROUPS_MAX 32
+/* Groups within groups: as deep as texts are read. */
+#define GROUPS_MAX 70
 
 /* Reads a field but for what is in a group. */
 static int read_head(struct proto_span *span, struct wire_field *field)
