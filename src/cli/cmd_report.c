@@ -37,6 +37,8 @@ static const char help[] =
     "  --stacks        whole stacks\n"
     "  --top N         lines of a table (20; 0: all)\n"
     "  --pid PID, --heap NAME, --dump N   only these (dumps count from 1; default the last)\n"
+    "  --demangle full|simple|none   functions' names with all that is in them (default),\n"
+    "                  without parameters and template arguments, or mangled\n"
     "  --json          everything, for scripts (docs/report.md)\n"
     "\n"
     "Examples:\n"
@@ -52,7 +54,15 @@ static int parse_view(const char *text)
     return -1;
 }
 
-enum { OPTION_VIEW = 256, OPTION_TOP, OPTION_PID, OPTION_HEAP, OPTION_DUMP, OPTION_BY };
+enum {
+    OPTION_VIEW = 256,
+    OPTION_TOP,
+    OPTION_PID,
+    OPTION_HEAP,
+    OPTION_DUMP,
+    OPTION_BY,
+    OPTION_DEMANGLE
+};
 
 static const struct option options[] = {
     {"view", required_argument, NULL, OPTION_VIEW},
@@ -66,12 +76,14 @@ static const struct option options[] = {
     {"thread", no_argument, NULL, 'T'},
     {"stacks", no_argument, NULL, 's'},
     {"json", no_argument, NULL, 'j'},
+    {"demangle", required_argument, NULL, OPTION_DEMANGLE},
     {"help", no_argument, NULL, 'h'},
     {0},
 };
 
 /* -1: go on; else the exit code. */
-static int parse_options(int argc, char **argv, struct report_options *report, bool *json)
+static int parse_options(int argc, char **argv, struct report_options *report, bool *json,
+                         struct profile_read_options *reading)
 {
     int option;
     uint64_t number = 0;
@@ -113,6 +125,10 @@ static int parse_options(int argc, char **argv, struct report_options *report, b
                         optarg);
                 return 2;
             }
+            break;
+        case OPTION_DEMANGLE:
+            if (!parse_demangling(optarg, &reading->demangling))
+                return 2;
             break;
         case 'c':
             report->cumulative = true;
@@ -176,7 +192,8 @@ int cmd_report(int argc, char **argv)
         .colours = isatty(STDOUT_FILENO) && getenv("NO_COLOR") == NULL,
     };
     bool json = false;
-    int code = parse_options(argc, argv, &report, &json);
+    struct profile_read_options reading = {0};
+    int code = parse_options(argc, argv, &report, &json, &reading);
     if (code >= 0)
         return code;
     if (argc - optind > 1) {
@@ -187,7 +204,7 @@ int cmd_report(int argc, char **argv)
     struct error error = {0};
     struct profile *profile = NULL;
     if (output_find_trace(argv[optind], path, &error) == 0)
-        profile = profile_read(path, &error);
+        profile = profile_read_as(path, &reading, &error);
     if (profile == NULL) {
         fprintf(stderr, "heap_profile: %s\n", error.message);
         return 1;

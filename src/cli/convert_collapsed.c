@@ -20,6 +20,8 @@ static const char help[] =
     "                  max            bytes live when the heap was largest\n"
     "  --pid PID, --heap NAME   only these\n"
     "  --dump N      the N-th dump of each heap, from 1, or 'final', the last (default)\n"
+    "  --demangle full|simple|none   functions' names with all that is in them (default),\n"
+    "                without parameters and template arguments, or mangled\n"
     "      --help, --version\n";
 
 static int64_t write_stacks(const struct profile *profile, const struct export_dump *dumps,

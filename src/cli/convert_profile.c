@@ -25,18 +25,21 @@ static const char help[] =
     "  -o, --output DIR     the directory, made if it is not there; files of the same names\n"
     "                       in it are replaced (default: a new one in TMPDIR or /tmp)\n"
     "  --gzip               gzipped files\n"
+    "  --demangle full|simple|none   functions' names with all that is in them (default),\n"
+    "                       without parameters and template arguments, or mangled\n"
     "      --help, --version\n"
     "\n"
     "  Profiles that ended early, or never began because another session had the process, are\n"
     "  said on standard error.\n";
 
-enum { OPTION_PID = 256, OPTION_TIMESTAMPS, OPTION_NO_ANNOTATIONS, OPTION_GZIP };
+enum { OPTION_PID = 256, OPTION_TIMESTAMPS, OPTION_NO_ANNOTATIONS, OPTION_GZIP, OPTION_DEMANGLE };
 
 static const struct option options[] = {
     {"pid", required_argument, NULL, OPTION_PID},
     {"timestamps", required_argument, NULL, OPTION_TIMESTAMPS},
     {"no-annotations", no_argument, NULL, OPTION_NO_ANNOTATIONS},
     {"gzip", no_argument, NULL, OPTION_GZIP},
+    {"demangle", required_argument, NULL, OPTION_DEMANGLE},
     {"output", required_argument, NULL, 'o'},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'v'},
@@ -46,6 +49,7 @@ static const struct option options[] = {
 struct request {
     const char *argument, *directory;
     struct output_pprof choice;
+    struct profile_read_options reading;
     uint64_t *pids, *timestamps;
 };
 
@@ -187,7 +191,7 @@ static int write_files(const struct request *request)
     struct error error = {0};
     struct profile *profile = NULL;
     int files = conversion_find_input(request->argument, path, &error);
-    if (files == 0 && (profile = profile_read(path, &error)) == NULL)
+    if (files == 0 && (profile = profile_read_as(path, &request->reading, &error)) == NULL)
         files = error.code;
     if (files == 0)
         files = check(profile, path, &request->choice, &error);
@@ -231,6 +235,10 @@ static int parse_options(int argc, char **argv, struct request *request)
             break;
         case OPTION_GZIP:
             choice->options.gzip = true;
+            break;
+        case OPTION_DEMANGLE:
+            if (!parse_demangling(optarg, &request->reading.demangling))
+                return 2;
             break;
         case 'o':
             request->directory = optarg;

@@ -139,3 +139,12 @@ bool parse_byte_list(const char *option, const char *text, uint64_t **values, si
     } while (*at != '\0');
     return true;
 }
+
+bool parse_demangling(const char *text, enum demangle_mode *mode)
+{
+    if (demangle_mode_parse(text, mode))
+        return true;
+    fprintf(stderr, "%s: --demangle takes full, simple or none, not '%s'\n",
+            program_invocation_short_name, text);
+    return false;
+}

@@ -17,6 +17,7 @@ struct choice {
     const char *heap; /* NULL: all */
     uint64_t dump;    /* number of the dump, from 1; 0: the last */
     enum export_view view;
+    struct profile_read_options reading;
 };
 
 /* --- which dumps --- */
@@ -138,7 +139,7 @@ static int convert(const struct stack_conversion *conversion, const struct choic
     struct error error = {0};
     struct profile *profile = NULL;
     int64_t written = conversion_find_input(argument, path, &error);
-    if (written == 0 && (profile = profile_read(path, &error)) == NULL)
+    if (written == 0 && (profile = profile_read_as(path, &choice->reading, &error)) == NULL)
         written = error.code;
     if (written == 0)
         written = write_dumps(conversion, profile, choice, path, out_path, &error);
@@ -154,12 +155,13 @@ static int convert(const struct stack_conversion *conversion, const struct choic
 
 /* --- options --- */
 
-enum { OPTION_VIEW = 256, OPTION_PID, OPTION_HEAP, OPTION_DUMP };
+enum { OPTION_VIEW = 256, OPTION_PID, OPTION_HEAP, OPTION_DUMP, OPTION_DEMANGLE };
 
 static const struct option options[] = {
     {"pid", required_argument, NULL, OPTION_PID},
     {"heap", required_argument, NULL, OPTION_HEAP},
     {"dump", required_argument, NULL, OPTION_DUMP},
+    {"demangle", required_argument, NULL, OPTION_DEMANGLE},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'v'},
     {"view", required_argument, NULL, OPTION_VIEW},
@@ -186,6 +188,8 @@ static bool parse_option(int option, const char *text, struct choice *choice)
         return parse_view(text, &choice->view);
     case OPTION_DUMP:
         return parse_dump(text, choice);
+    case OPTION_DEMANGLE:
+        return parse_demangling(text, &choice->reading.demangling);
     case OPTION_HEAP:
         choice->heap = text;
         return true;

@@ -263,7 +263,9 @@ static void demangle_names(struct builder *builder)
     for (size_t i = 0; i < profile->frame_count; i++) {
         uint32_t name = builder->frame_names[i];
         if (demangled[name] == NULL) {
-            char *plain = name == 0 ? NULL : demangle_name(builder->strings[name]);
+            char *plain =
+                name == 0 ? NULL
+                          : demangle_name_as(builder->strings[name], builder->owner->demangling);
             demangled[name] = builder->strings[name];
             if (plain != NULL && strcmp(plain, demangled[name]) != 0)
                 demangled[name] = builder_text(builder, plain, strlen(plain));

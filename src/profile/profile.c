@@ -8,7 +8,8 @@
 #include "profile/builder.h"
 #include "trace/trace_reader.h"
 
-static struct profile *read_all(struct trace_reader *reader, struct error *error)
+static struct profile *read_all(struct trace_reader *reader,
+                                const struct profile_read_options *options, struct error *error)
 {
     struct error problem = {0};
     struct proto_span packet;
@@ -18,6 +19,7 @@ static struct profile *read_all(struct trace_reader *reader, struct error *error
         error_set(error, -ENOMEM, "no memory to read the trace");
         return NULL;
     }
+    builder->owner->demangling = options->demangling;
     while (code == 0 && (code = trace_reader_next(reader, &packet, &problem)) > 0)
         code = builder_packet(builder, packet);
     bool nothing_good = builder->packets == builder->damaged_packets;
@@ -38,13 +40,21 @@ static struct profile *read_all(struct trace_reader *reader, struct error *error
     return profile;
 }
 
+static const struct profile_read_options usual = {.demangling = DEMANGLE_FULL};
+
 struct profile *profile_read(const char *path, struct error *error)
+{
+    return profile_read_as(path, &usual, error);
+}
+
+struct profile *profile_read_as(const char *path, const struct profile_read_options *options,
+                                struct error *error)
 {
     struct trace_reader *reader = trace_reader_open(path, error);
     if (reader == NULL)
         return NULL;
     struct error problem = {0};
-    struct profile *profile = read_all(reader, &problem);
+    struct profile *profile = read_all(reader, options, &problem);
     if (profile == NULL)
         error_set(error, problem.code, "%.300s: %s",
                   strcmp(path, "-") == 0 ? "standard input" : path, problem.message);
@@ -57,7 +67,7 @@ struct profile *profile_read_bytes(const void *bytes, size_t length, struct erro
     struct trace_reader *reader = trace_reader_open_bytes(bytes, length, error);
     if (reader == NULL)
         return NULL;
-    struct profile *profile = read_all(reader, error);
+    struct profile *profile = read_all(reader, &usual, error);
     trace_reader_close(reader);
     return profile;
 }

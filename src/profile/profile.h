@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "symbols/demangle.h"
 #include "trace/trace_writer.h" /* struct trace_figures: the same figures travel through */
 #include "util/error.h"
 
@@ -30,9 +31,9 @@ struct profile_frame {
     /* What it was called when it ran, where both names above were found in a map; else "". Of the
      * calls that were inlined into a function, the outermost has it. */
     const char *obfuscated_name;
-    const char *source_file;  /* "" if unknown */
-    uint32_t line;            /* 0: unknown */
-    uint32_t mapping;         /* PROFILE_NONE: none */
+    const char *source_file; /* "" if unknown */
+    uint32_t line;           /* 0: unknown */
+    uint32_t mapping;        /* PROFILE_NONE: none */
     uint64_t rel_pc;
     uint32_t kind; /* enum trace_frame_kind */
 };
@@ -150,6 +151,12 @@ struct profile {
  * nothing good in it gives NULL and an error with the offset and the reason.
  */
 struct profile *profile_read(const char *path, struct error *error);
+
+struct profile_read_options {
+    enum demangle_mode demangling; /* of profile_frame.name */
+};
+struct profile *profile_read_as(const char *path, const struct profile_read_options *options,
+                                struct error *error);
 /* The same of a trace in memory. */
 struct profile *profile_read_bytes(const void *bytes, size_t length, struct error *error);
 void profile_free(struct profile *profile);

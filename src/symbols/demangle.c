@@ -7,9 +7,13 @@
  * DEMANGLED_LENGTH_MAX is reached, and ends in "...". libiberty's callback forms
  * take their memory from the stack alone, which is what makes it right to leave
  * them by longjmp.
+ *
+ * Simple names are made from what the demanglers print: libiberty can leave out
+ * parameters, but not the arguments of templates.
  */
 #include "symbols/demangle.h"
 
+#include <ctype.h>
 #include <libiberty/demangle.h>
 #include <setjmp.h>
 #include <stdbool.h>
@@ -21,8 +25,6 @@
 /* D's demangler has no callback form; each 'Q' refers back and can double what it prints. */
 #define D_LENGTH_MAX 2048
 #define D_REFERENCES_MAX 24
-
-#define DEMANGLE_OPTIONS (DMGL_PARAMS | DMGL_ANSI)
 
 struct collector {
     jmp_buf full;
@@ -44,22 +46,22 @@ typedef int demangle_function(const char *, int, demangle_callbackref, void *);
 
 /* Whether the name is one of this language's. The collector lives in the caller,
  * so that what it holds after longjmp is defined. */
-static bool run_demangler(demangle_function *demangle, const char *name,
+static bool run_demangler(demangle_function *demangle, const char *name, int options,
                           struct collector *collector)
 {
     collector->length = 0;
     if (setjmp(collector->full) == 0)
-        return demangle(name, DEMANGLE_OPTIONS, collect, collector) != 0 && collector->length > 0;
+        return demangle(name, options, collect, collector) != 0 && collector->length > 0;
     memcpy(collector->text + collector->length, "...", 3);
     collector->length += 3;
     return true;
 }
 
 /* A malloc'd name, or NULL if it is none of this language's. */
-static char *demangle_collected(demangle_function *demangle, const char *name)
+static char *demangle_collected(demangle_function *demangle, const char *name, int options)
 {
     struct collector collector;
-    if (!run_demangler(demangle, name, &collector))
+    if (!run_demangler(demangle, name, options, &collector))
         return NULL;
     return strndup(collector.text, collector.length);
 }
@@ -74,18 +76,127 @@ static bool is_bounded_d_name(const char *name, size_t length)
     return references <= D_REFERENCES_MAX;
 }
 
-char *demangle_name(const char *name)
+/* --- simple names --- */
+
+static bool is_identifier(char letter)
+{
+    return isalnum((unsigned char)letter) || letter == '_' || letter == '$' ||
+           (unsigned char)letter >= 0x80;
+}
+
+/* Behind the bracket that closes the one here; the end of the text if none does. An arrow closes
+ * nothing. */
+static const char *behind_bracket(const char *at, char opening, char closing)
+{
+    size_t depth = 0;
+    for (; *at != '\0'; at++) {
+        if (*at == opening)
+            depth++;
+        else if (*at == closing && at[-1] != '-' && --depth == 0)
+            return at + 1;
+    }
+    return at;
+}
+
+/* Bytes of "operator" with its sign, where the sign is made of brackets; 0: there is none. */
+static size_t operator_length(const char *begin, const char *at)
+{
+    static const char word[] = "operator";
+    static const char *const signs[] = {"<=>", "<<=", ">>=", "->*", "<<", ">>",
+                                        "<=",  ">=",  "->",  "<",   ">"};
+    if (strncmp(at, word, strlen(word)) != 0 || (at > begin && is_identifier(at[-1])))
+        return 0;
+    for (size_t i = 0; i < sizeof(signs) / sizeof(*signs); i++) {
+        if (strncmp(at + strlen(word), signs[i], strlen(signs[i])) == 0)
+            return strlen(word) + strlen(signs[i]);
+    }
+    return 0;
+}
+
+/* Without what stands in angle brackets behind a name. In Rust "<T as Trait>::name" is the name
+ * itself, and "name::<T>" has colons before the bracket. */
+static void drop_arguments(char *text)
+{
+    const char *at = text, *begin = text;
+    char *to = text;
+    while (*at != '\0') {
+        size_t length = operator_length(begin, at);
+        bool is_operator = length > 0;
+        memmove(to, at, length);
+        to += length;
+        at += length;
+        if (is_operator && at[0] == ' ' && at[1] == '<')
+            at++;
+        bool behind_colons = to - text > 2 && to[-1] == ':' && to[-2] == ':';
+        bool behind_name = to > text && (is_identifier(to[-1]) || is_operator);
+        if (*at == '<' && (behind_name || behind_colons)) {
+            to -= behind_colons ? 2 : 0;
+            at = behind_bracket(at, '<', '>');
+        } else if (*at != '\0' && !is_operator) {
+            *to++ = *at++;
+        }
+    }
+    *to = '\0';
+}
+
+/* D's: without "!(...)" and the parameters at the end. */
+static void drop_d_arguments(char *text)
+{
+    const char *at = text;
+    char *to = text;
+    while (*at != '\0') {
+        const char *behind = *at == '(' ? behind_bracket(at, '(', ')') : at;
+        if (at[0] == '!' && at[1] == '(')
+            at = behind_bracket(at + 1, '(', ')');
+        else if (*at == '(' && (*behind == '\0' || *behind == '.'))
+            at = behind;
+        else
+            *to++ = *at++;
+    }
+    *to = '\0';
+}
+
+/* --- names --- */
+
+char *demangle_name_as(const char *name, enum demangle_mode mode)
 {
     size_t length = strnlen(name, MANGLED_LENGTH_MAX + 1);
+    int options = mode == DEMANGLE_SIMPLE ? DMGL_ANSI : DMGL_ANSI | DMGL_PARAMS;
     char *result = NULL;
     /* Rust first: its legacy names are C++ names too, with a hash at their end. */
-    if (name[0] == '_' && length <= MANGLED_LENGTH_MAX) {
+    if (name[0] == '_' && length <= MANGLED_LENGTH_MAX && mode != DEMANGLE_NONE) {
         if (name[1] == 'R' || strncmp(name, "_ZN", 3) == 0)
-            result = demangle_collected(rust_demangle_callback, name);
+            result = demangle_collected(rust_demangle_callback, name, options);
         if (result == NULL && name[1] == 'Z')
-            result = demangle_collected(cplus_demangle_v3_callback, name);
-        if (result == NULL && is_bounded_d_name(name, length))
-            result = dlang_demangle(name, DEMANGLE_OPTIONS);
+            result = demangle_collected(cplus_demangle_v3_callback, name, options);
+        bool is_d = result == NULL && is_bounded_d_name(name, length);
+        if (is_d)
+            result = dlang_demangle(name, DMGL_ANSI | DMGL_PARAMS);
+        if (result != NULL && mode == DEMANGLE_SIMPLE && is_d)
+            drop_d_arguments(result);
+        else if (result != NULL && mode == DEMANGLE_SIMPLE)
+            drop_arguments(result);
     }
     return result != NULL ? result : strdup(name);
+}
+
+char *demangle_name(const char *name)
+{
+    return demangle_name_as(name, DEMANGLE_FULL);
+}
+
+bool demangle_mode_parse(const char *word, enum demangle_mode *mode)
+{
+    static const char *const words[] = {
+        [DEMANGLE_FULL] = "full",
+        [DEMANGLE_SIMPLE] = "simple",
+        [DEMANGLE_NONE] = "none",
+    };
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+        if (strcmp(word, words[i]) == 0) {
+            *mode = (enum demangle_mode)i;
+            return true;
+        }
+    }
+    return false;
 }

@@ -2,8 +2,20 @@
 #ifndef HEAPPROFD_SYMBOLS_DEMANGLE_H
 #define HEAPPROFD_SYMBOLS_DEMANGLE_H
 
+#include <stdbool.h>
+
+enum demangle_mode {
+    DEMANGLE_FULL,   /* all that is in the name */
+    DEMANGLE_SIMPLE, /* without parameters and the arguments of templates and generics */
+    DEMANGLE_NONE,   /* as it is */
+};
+
+/* "full", "simple" or "none"; false: it is none of these. */
+bool demangle_mode_parse(const char *word, enum demangle_mode *mode);
+
 /* A malloc'd demangled name, or a malloc'd copy of what was given if it is not
  * a mangled name; NULL: no memory. */
 char *demangle_name(const char *name);
+char *demangle_name_as(const char *name, enum demangle_mode mode);
 
 #endif

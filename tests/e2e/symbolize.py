@@ -868,13 +868,47 @@ def appended(scene):
     check(re.search(r"10\s+grab\s+keep\s+fill\s+main", listed) is not None, listed)
 
 
+TEMPLATE = """
+#include <vector>
+namespace shop { template <typename T> struct basket {
+    std::vector<T> all;
+    __attribute__((noinline)) void fill(int count, const T &one) { for (int i = 0; i < count; i++) all.push_back(one); }
+}; }
+int main(int argc, char **) { shop::basket<long> one; one.fill(100 * argc, 7); return (int)one.all.size() & 0; }
+"""
+
+
+def demangling(scene):
+    """Names with all that is in them, simple ones, and mangled ones: in reports and exports."""
+    with open(scene.path("basket.cc"), "w") as file:
+        file.write(TEMPLATE)
+    program = scene.path("basket")
+    output(["g++", "-O1", "-g", "-o", program, scene.path("basket.cc")])
+    output([os.path.join(BUILD, "heap_profile"), "host", "--quiet", "-i", "1", "-o", scene.path("p"), "--", program])
+    trace = scene.path("p", "raw-trace")
+    for mode, name in (
+        ((), "shop::basket<long>::fill(int, long const&)"), (("--demangle", "full"), "shop::basket<long>::fill(int, long const&)"),
+        (("--demangle", "simple"), "shop::basket::fill"), (("--demangle=none",), "_ZN4shop6basketIlE4fillEiRKl"),
+    ):
+        report = json.loads(output([os.path.join(BUILD, "heap_profile"), "report", "--json", *mode, trace]))
+        names = {frame["name"] for heap in report["heaps"] for site in heap["callsites"] for frame in site["frames"]}
+        check(name in names, f"{mode}: {names}")
+        lines = output([TRACECONV, "collapsed", "--view", "alloc_space", *mode, trace]).decode()
+        check(f"main;{name};" in lines, f"{mode}: {lines}")
+        output([TRACECONV, "profile", *mode, "-o", scene.path("pprof"), trace])
+        files = [scene.path("pprof", each) for each in os.listdir(scene.path("pprof"))]
+        check(any(name.encode() in open(each, "rb").read() for each in files), f"{mode}: not in pprof")
+    done = run([TRACECONV, "collapsed", "--demangle", "some", trace])
+    check(done.status == 2 and "full, simple or none" in str(done.stderr), f"{done.stderr!r}")
+
+
 def figure_of(value):
     return value["estimate"] if isinstance(value, dict) else value
 
 
 CASES = {each.__name__: each for each in (
     versions, layouts, split_units, packages, separated, dwz, supplementary, rust, places, archives, deleted, vdso, reasons, debugdata, load_bias, usage,
-    appended, cache)}
+    appended, cache, demangling)}
 
 
 def main():

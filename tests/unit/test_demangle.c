@@ -47,6 +47,61 @@ static void d_names_are_read(void **state)
     assert_demangled("_D4test3fooFiZi", "test.foo(int)");
 }
 
+static void assert_simple(const char *name, const char *expected)
+{
+    char *result = demangle_name_as(name, DEMANGLE_SIMPLE);
+    assert_non_null(result);
+    assert_string_equal(result, expected);
+    free(result);
+}
+
+static void simple_names_have_no_parameters(void **state)
+{
+    (void)state;
+    assert_simple("_ZN3foo3barEiPKc", "foo::bar");
+    assert_simple("_Znwm", "operator new");
+    assert_simple("_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector::push_back");
+    assert_simple("_ZSt4sortIPiEvT_S1_", "std::sort");
+    assert_simple("_ZNSt6vectorISt4pairIiS0_IllEESaIS2_EEixEm", "std::vector::operator[]");
+    assert_simple("_ZN1AlsEi", "A::operator<<");
+    assert_simple("_ZN1AlsIiEEvT_", "A::operator<<");
+    assert_simple("_ZN1AltIiEEvT_", "A::operator<");
+    assert_simple("_ZN1AptEv", "A::operator->");
+    assert_simple("_ZN12_GLOBAL__N_11fEv", "(anonymous namespace)::f");
+    assert_simple("main", "main");
+    assert_simple("", "");
+}
+
+static void simple_rust_names_have_no_generics(void **state)
+{
+    (void)state;
+    assert_simple("_ZN5alloc7raw_vec11finish_grow17h0123456789abcdefE",
+                  "alloc::raw_vec::finish_grow");
+    assert_simple("_RINvNtC3std3mem8align_ofjdE", "std::mem::align_of");
+    assert_simple("_RNvXs_C7mycrateNtB4_3FooINtB4_3BarjE3baz",
+                  "<mycrate::Foo as mycrate::Bar>::baz");
+}
+
+static void simple_d_names_have_no_parameters(void **state)
+{
+    (void)state;
+    assert_simple("_D4test3fooFiZi", "test.foo");
+    assert_simple("_D8demangle11__T4testTaZv", "demangle.test");
+}
+
+static void mangled_names_can_stay(void **state)
+{
+    (void)state;
+    char *result = demangle_name_as("_ZN3foo3barEiPKc", DEMANGLE_NONE);
+    assert_string_equal(result, "_ZN3foo3barEiPKc");
+    free(result);
+    enum demangle_mode mode;
+    assert_true(demangle_mode_parse("none", &mode) && mode == DEMANGLE_NONE);
+    assert_true(demangle_mode_parse("simple", &mode) && mode == DEMANGLE_SIMPLE);
+    assert_true(demangle_mode_parse("full", &mode) && mode == DEMANGLE_FULL);
+    assert_false(demangle_mode_parse("", &mode));
+}
+
 static void other_names_stay_as_they_are(void **state)
 {
     (void)state;
@@ -95,6 +150,10 @@ int main(void)
         cmocka_unit_test(rust_legacy_names_lose_their_hash),
         cmocka_unit_test(rust_v0_names_are_read),
         cmocka_unit_test(d_names_are_read),
+        cmocka_unit_test(simple_names_have_no_parameters),
+        cmocka_unit_test(simple_rust_names_have_no_generics),
+        cmocka_unit_test(simple_d_names_have_no_parameters),
+        cmocka_unit_test(mangled_names_can_stay),
         cmocka_unit_test(other_names_stay_as_they_are),
         cmocka_unit_test(a_name_that_explodes_is_cut),
         cmocka_unit_test(a_very_long_name_is_left_alone),
