@@ -50,6 +50,7 @@ static const char help[] =
     "      --no-block-client  end the profile instead\n"
     "      --block-client-timeout US   wait no longer than this\n"
     "      --print-config     print the configuration and exit\n"
+    "      --no-symbols       names as the programs' own files have them; no files and lines\n"
     "      --quiet            say nothing but errors\n"
     "\n"
     "Examples:\n"
@@ -61,7 +62,7 @@ struct host_arguments {
     struct heap_config config;
     const char *output;
     char **names;
-    bool follow_children, print_config, quiet;
+    bool follow_children, print_config, quiet, no_symbols;
     char *const *command;
 };
 
@@ -74,6 +75,7 @@ enum {
     OPTION_DUMP_AT_MAX,
     OPTION_FOLLOW,
     OPTION_QUIET,
+    OPTION_NO_SYMBOLS,
 };
 
 static const struct option options[] = {
@@ -89,6 +91,7 @@ static const struct option options[] = {
     {"print-config", no_argument, NULL, OPTION_PRINT_CONFIG},
     {"dump-at-max", no_argument, NULL, OPTION_DUMP_AT_MAX},
     {"follow-children", no_argument, NULL, OPTION_FOLLOW},
+    {"no-symbols", no_argument, NULL, OPTION_NO_SYMBOLS},
     {"quiet", no_argument, NULL, OPTION_QUIET},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'v'},
@@ -134,6 +137,9 @@ static bool take_option(int option, struct host_arguments *arguments)
         return true;
     case OPTION_QUIET:
         arguments->quiet = true;
+        return true;
+    case OPTION_NO_SYMBOLS:
+        arguments->no_symbols = true;
         return true;
     default:
         return heap_option_take(option, optarg, config);
@@ -259,8 +265,9 @@ static int run(const struct host_arguments *arguments)
         output_publish(&output);
     else
         output_discard(&output);
+    const struct finish_options finish = {arguments->quiet, arguments->no_symbols};
     if (code == 0 && result.started)
-        code = finish_output(&output, arguments->quiet, &error);
+        code = finish_output(&output, &finish, &error);
     if (code != 0)
         fprintf(stderr, "heap_profile: %s\n", error.message);
     if (code != 0 && !result.started && result.exec_errno == 0)

@@ -36,6 +36,7 @@ static const char help[] =
     "      --no-block-client  end the process's profile instead\n"
     "      --block-client-timeout US   wait no longer than this\n"
     "      --print-config     print the configuration, as `record -c` takes it, and exit\n"
+    "      --no-symbols       names as the programs' own files have them; no files and lines\n"
     "      --quiet            say nothing but errors\n"
     "\n"
     "Without effect here, and accepted: --idle-allocations (obsolete), --no-start,\n"
@@ -60,6 +61,7 @@ enum {
     OPTION_BLOCK_TIMEOUT,
     OPTION_PRINT_CONFIG,
     OPTION_QUIET,
+    OPTION_NO_SYMBOLS,
     OPTION_FORK_TEARDOWN,
     OPTION_IDLE,
     OPTION_ELSEWHERE,
@@ -82,6 +84,7 @@ static const struct option options[] = {
     {"no-block-client", no_argument, NULL, OPTION_NO_BLOCK},
     {"block-client-timeout", required_argument, NULL, OPTION_BLOCK_TIMEOUT},
     {"print-config", no_argument, NULL, OPTION_PRINT_CONFIG},
+    {"no-symbols", no_argument, NULL, OPTION_NO_SYMBOLS},
     {"quiet", no_argument, NULL, OPTION_QUIET},
     {"disable-fork-teardown", no_argument, NULL, OPTION_FORK_TEARDOWN},
     {"idle-allocations", no_argument, NULL, OPTION_IDLE},
@@ -153,6 +156,9 @@ static bool take_option(int option, int index, struct profile_arguments *argumen
         return true;
     case OPTION_QUIET:
         arguments->session.quiet = true;
+        return true;
+    case OPTION_NO_SYMBOLS:
+        arguments->session.no_symbols = true;
         return true;
     case OPTION_FORK_TEARDOWN:
         config->disable_fork_teardown = true;

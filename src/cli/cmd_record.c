@@ -23,19 +23,17 @@ static const char help[] =
     "  -c, --config FILE      text or binary; -: standard input\n"
     "      --txt              it is text (else that is seen by looking at it)\n"
     "  -o, --out TRACE        the trace (default: raw-trace in a new directory, and pprof files)\n"
+    "      --no-symbols       names as the programs' own files have them; no files and lines\n"
     "      --quiet            say nothing but errors\n"
     "\n"
     "Exit code: 0, 1 if the session failed, 2 for a wrong configuration, 3 if no process was\n"
     "profiled.\n";
 
 static const struct option options[] = {
-    {"config", required_argument, NULL, 'c'},
-    {"txt", no_argument, NULL, 't'},
-    {"out", required_argument, NULL, 'o'},
-    {"output", required_argument, NULL, 'o'},
-    {"quiet", no_argument, NULL, 'q'},
-    {"help", no_argument, NULL, 'h'},
-    {0},
+    {"config", required_argument, NULL, 'c'}, {"txt", no_argument, NULL, 't'},
+    {"out", required_argument, NULL, 'o'},    {"output", required_argument, NULL, 'o'},
+    {"no-symbols", no_argument, NULL, 's'},   {"quiet", no_argument, NULL, 'q'},
+    {"help", no_argument, NULL, 'h'},         {0},
 };
 
 /* All of a file, malloc'd; NULL with a message. */
@@ -108,6 +106,9 @@ int cmd_record(int argc, char **argv)
             break;
         case 'q':
             session.quiet = true;
+            break;
+        case 's':
+            session.no_symbols = true;
             break;
         case 'h':
             fputs(help, stdout);

@@ -6,18 +6,41 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "cli/finish_names.h"
 #include "cli/report.h"
+#include "cli/unnamed.h"
 
-static void print_summary(const struct output *output, const struct profile *profile, int files)
+#define UNNAMED_LINES 3
+
+struct finished {
+    const struct output *output;
+    struct profile *profile;
+    struct finish_names names;
+    int files; /* of pprof */
+};
+
+static void print_unnamed(const struct finished *finished, const struct report_options *options)
 {
+    struct unnamed_modules unnamed;
+    if (unnamed_collect(&unnamed, finished->profile, options, finished->names.reasons) < 0)
+        return;
+    unnamed_print_text(stderr, &unnamed, options, UNNAMED_LINES);
+    unnamed_clear(&unnamed);
+}
+
+static void print_summary(const struct finished *finished)
+{
+    const struct output *output = finished->output;
+    int files = finished->files;
     struct report_options report = {
         .view = REPORT_MAX,
         .brief = true,
         .colours = isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL,
     };
-    report_print_text(profile, &report, stderr);
-    fprintf(stderr, "\nProfile in %s: raw-trace and %d pprof file%s\n", output->directory, files,
-            files == 1 ? "" : "s");
+    report_print_text(finished->profile, &report, stderr);
+    print_unnamed(finished, &report);
+    fprintf(stderr, "\nProfile in %s: raw-trace%s and %d pprof file%s\n", output->directory,
+            finished->names.added ? ", symbolized-trace" : "", files, files == 1 ? "" : "s");
     /* As it was called: it need not stand in the PATH. */
     fprintf(stderr, "  %s report %s   all callsites; --tree, --view max, --json\n",
             program_invocation_name, output->directory);
@@ -26,18 +49,39 @@ static void print_summary(const struct output *output, const struct profile *pro
         fprintf(stderr, "  go tool pprof -http=: %s/%s.pb.gz   flame graph in a browser%s\n",
                 output->directory, files == 1 ? "*" : "FILE",
                 files == 1 ? "" : "; several FILEs become one sum");
-    fprintf(stderr, "  https://ui.perfetto.dev   opens %s\n", output->trace);
+    fprintf(stderr, "  https://ui.perfetto.dev   opens %s/%s\n", output->directory,
+            finished->names.added ? "symbolized-trace" : "raw-trace");
 }
 
-int finish_output(const struct output *output, bool quiet, struct error *error)
+/* With the names, if there are any: the trace is read again, which is the one way to read it. */
+static void add_names(struct finished *finished, bool quiet)
 {
-    struct profile *profile = profile_read(output->trace, error);
-    if (profile == NULL)
+    char path[PATH_MAX];
+    struct error error;
+    finish_names_add(finished->output, finished->profile, quiet, &finished->names);
+    if (!finished->names.added)
+        return;
+    int printed = snprintf(path, sizeof(path), "%s/symbolized-trace", finished->output->directory);
+    struct profile *named = printed < (int)sizeof(path) ? profile_read(path, &error) : NULL;
+    if (named == NULL)
+        return;
+    profile_free(finished->profile);
+    finished->profile = named;
+}
+
+int finish_output(const struct output *output, const struct finish_options *options,
+                  struct error *error)
+{
+    struct finished finished = {.output = output, .profile = profile_read(output->trace, error)};
+    if (finished.profile == NULL)
         return error->code;
+    if (!options->no_symbols)
+        add_names(&finished, options->quiet);
     static const struct output_pprof all = {.options = {.gzip = true, .annotated = true}};
-    int files = output_write_pprof(output->directory, profile, &all, error);
-    if (files >= 0 && !quiet)
-        print_summary(output, profile, files);
-    profile_free(profile);
-    return files < 0 ? files : 0;
+    finished.files = output_write_pprof(output->directory, finished.profile, &all, error);
+    if (finished.files >= 0 && !options->quiet)
+        print_summary(&finished);
+    profile_free(finished.profile);
+    finish_names_clear(&finished.names);
+    return finished.files < 0 ? finished.files : 0;
 }

@@ -1,6 +1,6 @@
 /*
- * What is done with a trace that has just been written: pprof files beside it, and the short
- * report.
+ * What is done with a trace that has just been written: names for its addresses (finish_names.h),
+ * pprof files beside it, and the short report.
  */
 #ifndef HEAPPROFD_CLI_FINISH_H
 #define HEAPPROFD_CLI_FINISH_H
@@ -10,8 +10,14 @@
 #include "cli/output.h"
 #include "util/error.h"
 
-/* Reads the trace back, writes the pprof files, and prints the short report to standard error
- * unless quiet. 0 or a negative errno with a message. */
-int finish_output(const struct output *output, bool quiet, struct error *error);
+struct finish_options {
+    bool quiet;      /* no report */
+    bool no_symbols; /* neither files nor maps are looked at */
+};
+
+/* Reads the trace back, adds names, writes the pprof files, and prints the short report to standard
+ * error. 0 or a negative errno with a message. */
+int finish_output(const struct output *output, const struct finish_options *options,
+                  struct error *error);
 
 #endif

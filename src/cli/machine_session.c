@@ -87,7 +87,8 @@ int machine_session_run(const struct machine_session *session)
         fprintf(stderr, "heap_profile: %s\n", error.message);
     if (session->trace_path == NULL && wrote) {
         output_publish(&output);
-        int finished = finish_output(&output, quiet, &error);
+        const struct finish_options finish = {quiet, session->no_symbols};
+        int finished = finish_output(&output, &finish, &error);
         if (finished < 0)
             fprintf(stderr, "heap_profile: %s\n", error.message);
         code = code < 0 ? code : finished;

@@ -223,26 +223,46 @@ int output_write_pprof(const char *directory, const struct profile *profile,
     return (int)work.count;
 }
 
+/* The best that stands in a directory: with names for its addresses if there are any. */
+static int find_in(const char *directory, char path[PATH_MAX], struct error *error)
+{
+    static const char *const names[] = {"symbolized-trace", "raw-trace"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        int printed = snprintf(path, PATH_MAX, "%s/%s", directory, names[i]);
+        if (printed < 0 || printed >= PATH_MAX)
+            return error_set(error, -ENAMETOOLONG, "the path %s is too long", directory);
+        if (access(path, F_OK) == 0)
+            return 0;
+    }
+    return -errno;
+}
+
 int output_find_trace(const char *argument, char path[PATH_MAX], struct error *error)
 {
+    char latest[PATH_MAX];
     struct stat info;
-    int printed;
-    bool is_directory = argument != NULL && stat(argument, &info) == 0 && S_ISDIR(info.st_mode);
-    if (argument == NULL)
-        printed = snprintf(path, PATH_MAX, "%s/" LATEST "/raw-trace", temporary_directory());
-    else
-        printed = snprintf(path, PATH_MAX, "%s%s", argument, is_directory ? "/raw-trace" : "");
-    if (printed < 0 || printed >= PATH_MAX)
-        return error_set(error, -ENAMETOOLONG, "the path %s is too long", argument);
-    if (argument == NULL && access(path, F_OK) != 0)
-        return error_set(error, -errno,
-                         "there is no latest profile (%s: %s): make one by heap_profile host -- "
-                         "COMMAND, or name one",
-                         path, strerror(errno));
-    if (is_directory && access(path, F_OK) != 0 && errno == ENOENT)
-        return error_set(error, -ENOENT,
-                         "the directory %s has no raw-trace in it: name one that heap_profile "
-                         "wrote, or a trace file",
-                         argument);
-    return 0;
+    int code = 0;
+    if (argument == NULL) {
+        if (snprintf(latest, sizeof(latest), "%s/" LATEST, temporary_directory()) >= PATH_MAX)
+            return error_set(error, -ENAMETOOLONG, "the path in TMPDIR is too long");
+        code = find_in(latest, path, error);
+        if (code < 0 && code != -ENAMETOOLONG)
+            error_set(error, code,
+                      "there is no latest profile (%s: %s): make one by heap_profile host -- "
+                      "COMMAND, or name one",
+                      path, strerror(-code));
+    } else if (stat(argument, &info) == 0 && S_ISDIR(info.st_mode)) {
+        code = find_in(argument, path, error);
+        /* What cannot be looked at is complained of by whoever opens it. */
+        if (code == -ENOENT)
+            error_set(error, code,
+                      "the directory %s has no raw-trace in it: name one that heap_profile wrote, "
+                      "or a trace file",
+                      argument);
+        else if (code != -ENAMETOOLONG)
+            code = 0;
+    } else if (snprintf(path, PATH_MAX, "%s", argument) >= PATH_MAX) {
+        code = error_set(error, -ENAMETOOLONG, "the path %s is too long", argument);
+    }
+    return code;
 }

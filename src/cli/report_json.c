@@ -8,6 +8,7 @@
 
 #include "cli/report.h"
 #include "cli/report_gaps.h"
+#include "cli/unnamed.h"
 #include "util/json.h"
 #include "wire/ring.h"
 
@@ -274,6 +275,16 @@ static void print_streams(FILE *out, const struct profile *profile,
     }
 }
 
+static void print_unnamed(FILE *out, const struct profile *profile,
+                          const struct report_options *options)
+{
+    struct unnamed_modules unnamed = {0};
+    fputs(",\"unnamed\":", out);
+    unnamed_collect(&unnamed, profile, options, NULL);
+    unnamed_print_json(out, &unnamed);
+    unnamed_clear(&unnamed);
+}
+
 int report_print_json(const struct profile *profile, const struct report_options *options,
                       FILE *out)
 {
@@ -305,7 +316,9 @@ int report_print_json(const struct profile *profile, const struct report_options
         fputc('}', out);
     }
     print_streams(out, profile, options);
-    fputs("]}\n", out);
+    fputs("]", out);
+    print_unnamed(out, profile, options);
+    fputs("}\n", out);
     frame_texts_end(&frames);
     return found > 0 ? 0 : -ENOENT;
 }

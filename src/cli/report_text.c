@@ -6,6 +6,7 @@
 
 #include "cli/report_gaps.h"
 #include "cli/report_tables.h"
+#include "cli/unnamed.h"
 #include "wire/ring.h"
 
 #define BRIEF_LINES 5
@@ -251,6 +252,17 @@ static void print_streams(const struct profile *profile, const struct report_opt
     }
 }
 
+/* A brief report leaves them to its caller, who may know more of the reasons. */
+static void print_unnamed(const struct profile *profile, const struct report_options *options,
+                          FILE *out)
+{
+    struct unnamed_modules unnamed;
+    if (options->brief || unnamed_collect(&unnamed, profile, options, NULL) < 0)
+        return;
+    unnamed_print_text(out, &unnamed, options, options->top);
+    unnamed_clear(&unnamed);
+}
+
 static int compare_heaps(const void *left_pointer, const void *right_pointer)
 {
     const struct profile_heap *left = *(const struct profile_heap *const *)left_pointer;
@@ -326,6 +338,7 @@ int report_print_text(const struct profile *profile, const struct report_options
                 small);
     print_streams(profile, options, out);
     print_unprofiled(profile, out);
+    print_unnamed(profile, options, out);
     if (profile->warning[0] != '\0') {
         fputs("\nwarning: ", out);
         words_print(out, profile->warning, REMARK_WIDTH);

@@ -1,0 +1,265 @@
+/* See finish_names.h. */
+#include "cli/finish_names.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/finish_addresses.h"
+#include "cli/symbol_words.h"
+#include "deobfuscate/deobfuscate.h"
+
+/* What the child does and the parent looks at. */
+struct work {
+    const struct output *output;
+    const struct profile *profile;
+    bool progress;
+    int symbols_fd, names_fd;
+    uint8_t *reasons; /* shared */
+};
+
+static void warn(const char *what, const char *why)
+{
+    fprintf(stderr, "heap_profile: warning: %s: %s\n", what, why);
+}
+
+/* --- files that are there when they are whole --- */
+
+/* A file without a name yet. */
+static int open_unnamed(const struct output *output)
+{
+    return open(output->directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+}
+
+/* Where there are no files without names: whatever ends us in between leaves a part of it. */
+static int open_named(const struct output *output, const char *name)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/%s", output->directory, name) >= (int)sizeof(path))
+        return -1;
+    return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
+static int open_file(const struct output *output, const char *name)
+{
+    int fd = open_unnamed(output);
+    return fd >= 0 ? fd : open_named(output, name);
+}
+
+static bool name_file(const struct output *output, int fd, const char *name)
+{
+    char path[PATH_MAX], self[64];
+    struct stat status;
+    if (snprintf(path, sizeof(path), "%s/%s", output->directory, name) >= (int)sizeof(path) ||
+        fstat(fd, &status) != 0)
+        return false;
+    if (status.st_nlink > 0)
+        return true;
+    snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+    return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
+}
+
+static void remove_file(const struct output *output, const char *name)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/%s", output->directory, name) < (int)sizeof(path))
+        unlink(path);
+}
+
+/* The kernel copies, or shares the blocks where the file system can. */
+static bool append(int to, int from, off_t length)
+{
+    off_t at = 0;
+    char buffer[65536];
+    while (at < length) {
+        ssize_t copied = copy_file_range(from, &at, to, NULL, (size_t)(length - at), 0);
+        if (copied > 0)
+            continue;
+        ssize_t got = pread(from, buffer, sizeof(buffer), at);
+        if (got <= 0 || write(to, buffer, (size_t)got) != got)
+            return false;
+        at += got;
+    }
+    return true;
+}
+
+static off_t length_of(int fd)
+{
+    struct stat status;
+    return fd >= 0 && fstat(fd, &status) == 0 ? status.st_size : 0;
+}
+
+static bool write_symbolized(const struct work *work)
+{
+    static const char name[] = "symbolized-trace";
+    int raw = open(work->output->trace, O_RDONLY | O_CLOEXEC);
+    int fd = raw < 0 ? -1 : open_file(work->output, name);
+    bool done = fd >= 0 && append(fd, raw, length_of(raw)) &&
+                append(fd, work->symbols_fd, length_of(work->symbols_fd)) &&
+                append(fd, work->names_fd, length_of(work->names_fd)) &&
+                name_file(work->output, fd, name);
+    if (!done) {
+        warn("no symbolized-trace", strerror(errno));
+        if (fd >= 0)
+            remove_file(work->output, name);
+    }
+    if (fd >= 0)
+        close(fd);
+    if (raw >= 0)
+        close(raw);
+    return done;
+}
+
+/* --- in the child --- */
+
+static int write_symbols(const struct work *work)
+{
+    struct symbol_places places;
+    struct finish_addresses addresses = {0};
+    struct symbolize_report report = {0};
+    struct error error, warning = {0};
+    if (symbol_places_read(&places, &error) < 0) {
+        warn("no symbols", error.message);
+        return 1;
+    }
+    const struct symbol_finder_options finding = {
+        .directories = places.directories,
+        .by_build_id = places.by_build_id,
+        .automatic = true,
+        .offline = true,
+    };
+    struct symbol_finder *finder = symbol_finder_open(&finding, &warning, &error);
+    int result = finder == NULL ? error.code : 0;
+    if (warning.code != 0)
+        warn("symbols", warning.message);
+    if (result == 0)
+        result = finish_addresses_collect(&addresses, work->profile, finder, work->reasons, &error);
+    size_t modules = addresses.found.count;
+    if (result == 0 && modules > 0)
+        result =
+            symbolize_addresses(&addresses.found, finder, work->symbols_fd, &report,
+                                work->progress ? symbol_words_progress : NULL, &modules, &error);
+    if (work->progress && modules > 0)
+        fputs("\r\033[K", stderr);
+    finish_addresses_tell(&addresses, &report, work->reasons);
+    if (result < 0)
+        warn("no symbols", error.message);
+    return result < 0 ? 1 : 0;
+}
+
+static int write_names(const struct work *work)
+{
+    struct deobfuscate_maps maps = {0};
+    struct deobfuscate_report report = {0};
+    struct trace_names names = {0};
+    struct error error;
+    int result = deobfuscate_maps_add_list(&maps, getenv("PERFETTO_PROGUARD_MAP"), &error);
+    if (result == 0)
+        result = trace_names_read(&names, work->output->trace, &error);
+    if (result == 0)
+        result = deobfuscate_write(&maps, &names, work->names_fd, &report, &error);
+    if (result < 0)
+        warn("Java's names stay obfuscated", error.message);
+    return result < 0 ? 1 : 0;
+}
+
+/* The status of the child: how it exited, or -signal. */
+static int run_child(const struct work *work, int (*write_it)(const struct work *))
+{
+    /* Ctrl-C ends the child alone: the profile is taken, and what is left to do is short. */
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    int status = 0;
+    pid_t us = getpid();
+    sigaction(SIGINT, &ignore, &before);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGINT, SIG_DFL);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        _exit(getppid() == us ? write_it(work) : 1);
+    }
+    if (child < 0) {
+        warn("no names were looked up", strerror(errno));
+        status = 1 << 8;
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    sigaction(SIGINT, &before, NULL);
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* Whether there is something in it. What came to no good end is emptied. */
+static bool make_file(struct work *work, int fd, const char *name,
+                      int (*write_it)(const struct work *))
+{
+    int status = fd < 0 ? 1 : run_child(work, write_it);
+    if (fd < 0)
+        warn("no names were looked up: the directory cannot be written", strerror(errno));
+    if (status < 0) {
+        if (work->progress)
+            fputs("\r\033[K", stderr);
+        fprintf(stderr,
+                "heap_profile: warning: looking for names was ended by signal %d (%s): %s bundle "
+                "%s FILE does it again\n",
+                -status, strsignal(-status), program_invocation_name, work->output->directory);
+    }
+    if (status == 0 && length_of(fd) > 0 && name_file(work->output, fd, name))
+        return true;
+    if (fd >= 0)
+        remove_file(work->output, name);
+    if (fd >= 0 && ftruncate(fd, 0) != 0)
+        warn("names", strerror(errno));
+    return false;
+}
+
+/* --- both --- */
+
+void finish_names_add(const struct output *output, const struct profile *profile, bool quiet,
+                      struct finish_names *names)
+{
+    *names = (struct finish_names){.reason_count = profile->mapping_count};
+    /* Nothing may stand behind a trace that is cut off in the middle of a packet. */
+    if (profile->warning[0] != '\0' || profile->frame_count == 0)
+        return;
+    void *shared = mmap(NULL, profile->mapping_count + 1, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
+        warn("no names were looked up", strerror(errno));
+        return;
+    }
+    names->reasons = shared;
+    struct work work = {
+        .output = output,
+        .profile = profile,
+        .progress = !quiet && isatty(STDERR_FILENO),
+        .symbols_fd = -1,
+        .names_fd = -1,
+        .reasons = names->reasons,
+    };
+    const char *maps = getenv("PERFETTO_PROGUARD_MAP");
+    work.symbols_fd = open_file(output, "symbols");
+    bool any = make_file(&work, work.symbols_fd, "symbols", write_symbols);
+    if (maps != NULL && *maps != '\0') {
+        work.names_fd = open_file(output, "deobfuscation-packets");
+        any |= make_file(&work, work.names_fd, "deobfuscation-packets", write_names);
+    }
+    names->added = any && write_symbolized(&work);
+    if (work.symbols_fd >= 0)
+        close(work.symbols_fd);
+    if (work.names_fd >= 0)
+        close(work.names_fd);
+}
+
+void finish_names_clear(struct finish_names *names)
+{
+    if (names->reasons != NULL)
+        munmap(names->reasons, names->reason_count + 1);
+    *names = (struct finish_names){0};
+}

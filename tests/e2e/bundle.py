@@ -1,0 +1,246 @@
+#!/usr/bin/python3
+"""Names that a run's end adds by itself, and traceconv bundle: what stands in the files, and what our
+tools read of it where the programs are no more.
+
+    bundle.py CASE
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from harness import BUILD, TOOL, check, finish, need, run
+
+TRACECONV = os.path.join(BUILD, "traceconv")
+SOURCE = """
+#include <stdlib.h>
+#include <string.h>
+
+static inline __attribute__((always_inline)) void *inlined(size_t size)
+{
+    void *memory = malloc(size);
+    memset(memory, 1, size);
+    return memory;
+}
+
+__attribute__((noinline)) static void *hidden(size_t size)
+{
+    void *memory = inlined(size);
+    __asm__ volatile("" ::: "memory");
+    return memory;
+}
+
+int main(void)
+{
+    for (int i = 0; i < 100; i++)
+        if (!hidden(1000 + (size_t)i))
+            return 1;
+    return 0;
+}
+"""
+INLINED_LINE, HIDDEN_LINE = 7, 14
+
+
+class Place:
+    """A directory with a stripped program in bin and its debug file in debug."""
+
+    def __init__(self, directory):
+        need("gcc", "objcopy")
+        self.directory = directory
+        self.debug = os.path.join(directory, "debug")
+        self.program = os.path.join(directory, "bin", "prog")
+        self.output = os.path.join(directory, "out")
+        self.trace = os.path.join(self.output, "raw-trace")
+        os.mkdir(self.debug)
+        os.mkdir(os.path.dirname(self.program))
+        source = os.path.join(directory, "prog.c")
+        with open(source, "w") as file:
+            file.write(SOURCE)
+        subprocess.run(
+            ["gcc", "-g", "-O2", "-fno-ipa-cp", "-Wl,--build-id", source, "-o", self.program],
+            check=True,
+        )
+        subprocess.run(
+            ["objcopy", "--only-keep-debug", self.program, os.path.join(self.debug, "prog")],
+            check=True,
+        )
+        subprocess.run(["objcopy", "--strip-all", self.program], check=True)
+        # The cache of one test is no other's.
+        self.env = {"XDG_CACHE_HOME": os.path.join(directory, "cache"), "DEBUGINFOD_URLS": ""}
+
+    def host(self, *options, env=None):
+        shutil.rmtree(self.output, ignore_errors=True)
+        outcome = run(
+            [TOOL, "host", "-i", "1", "-o", self.output, *options, "--", self.program],
+            env={**self.env, **(env or {})},
+        )
+        check(outcome.status == 0, f"host: {outcome.status}, {outcome.stderr}")
+        return outcome.stderr.decode()
+
+    def named(self, *options, **more):
+        return self.host(*options, env={"PERFETTO_BINARY_PATH": self.debug, **more})
+
+    def bundle(self, *options, trace=None, out="bundle", env=None):
+        self.bundled = os.path.join(self.directory, out)
+        return run(
+            [TRACECONV, "bundle", *options, trace or self.trace, self.bundled],
+            env={**self.env, **(env or {})},
+            cwd=self.directory,
+        )
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def report(trace):
+    outcome = run([TOOL, "report", "--json", trace])
+    check(outcome.status == 0, f"report {trace}: {outcome.stderr}")
+    return json.loads(outcome.stdout)
+
+
+def stack_of(profile):
+    """The heaviest stack's frames within the program: (name, file, line), innermost first."""
+    callsite = max(profile["heaps"][0]["callsites"], key=lambda site: site["alloc_space"]["estimate"])
+    return [
+        (frame["name"], os.path.basename(frame.get("file", "")), frame.get("line", 0))
+        for frame in callsite["frames"]
+        if frame["mapping"].endswith("/prog")
+    ]
+
+
+def check_named(trace):
+    stack = stack_of(report(trace))
+    check(
+        stack[:2] == [("inlined", "prog.c", INLINED_LINE), ("hidden", "prog.c", HIDDEN_LINE)],
+        f"{trace}: {stack}",
+    )
+    check([frame[0] for frame in stack[2:3]] == ["main"], f"{trace}: {stack}")
+
+
+def check_nameless(trace):
+    stack = stack_of(report(trace))
+    check(stack and all(name == "" or name.startswith("0x") for name, *_ in stack), f"{stack}")
+
+
+def in_place(case):
+    def run_case():
+        with tempfile.TemporaryDirectory() as directory:
+            case(Place(os.path.realpath(directory)))
+
+    return run_case
+
+
+@in_place
+def at_end(place):
+    """Lines and inlined functions stand in the report, in pprof's files, and in symbolized-trace."""
+    said = place.named()
+    check("inlined" in said and "hidden" in said, f"the short report: {said}")
+    check("symbolized-trace" in said, f"what was written: {said}")
+    check_named(place.output)
+    check_named(os.path.join(place.output, "symbolized-trace"))
+    check_nameless(place.trace)
+    parts = read(place.trace) + read(os.path.join(place.output, "symbols"))
+    check(parts == read(os.path.join(place.output, "symbolized-trace")), "not the sum of its parts")
+    shutil.rmtree(place.debug)
+    os.remove(place.program)
+    check_named(place.output)
+
+
+@in_place
+def not_wanted(place):
+    said = place.named("--no-symbols")
+    files = sorted(name for name in os.listdir(place.output) if not name.endswith(".gz"))
+    check(files == ["raw-trace"], f"{files}")
+    check_nameless(place.output)
+    check("Frames without a name" in said and place.program in said, said)
+
+
+@in_place
+def nothing_to_add(place):
+    """Without debug information at hand there are no empty files, and the trace is no copy."""
+    said = place.host()
+    files = os.listdir(place.output)
+    if "symbols" in files:
+        check(len(read(os.path.join(place.output, "symbols"))) > 0, "symbols is empty")
+    else:
+        check("symbolized-trace" not in files, f"{files}")
+    lines = said[said.index("Frames without a name") :].splitlines()
+    check(place.program in lines[1] and "debug symbols" in lines[1], said)
+    unnamed = report(place.output)["unnamed"]
+    check([entry["mapping"] for entry in unnamed] == [place.program], f"{unnamed}")
+    check(unnamed[0]["share"] == 1 and unnamed[0]["addresses"] >= 2, f"{unnamed}")
+    check(unnamed[0]["reason"] and unnamed[0]["remedy"], f"{unnamed}")
+    text = run([TOOL, "report", place.output]).stdout.decode()
+    check("Frames without a name" in text and place.program in text, text)
+
+
+@in_place
+def wrong_environment(place):
+    """What is wrong with where to look is said, and the profile is there."""
+    said = place.named(PERFETTO_SYMBOLIZER_MODE="elsewhere")
+    check("PERFETTO_SYMBOLIZER_MODE" in said, said)
+    check_nameless(place.output)
+    said = place.host(env={"PERFETTO_BINARY_PATH": "/nonexistent"})
+    check("/nonexistent" in said, said)
+    check_nameless(place.output)
+    said = place.named(PERFETTO_PROGUARD_MAP="com.example=/nonexistent")
+    check("/nonexistent" in said, said)
+    check_named(place.output)
+
+
+@in_place
+def interrupted(place):
+    """Ctrl-C while files are looked through leaves raw-trace, and says how it goes on."""
+    fifo_free = os.path.join(place.directory, "many")
+    os.mkdir(fifo_free)
+    for number in range(20000):
+        os.link(place.program, os.path.join(fifo_free, str(number)))
+    process = subprocess.Popen(
+        [TOOL, "host", "-o", place.output, "--", place.program],
+        env={
+            **os.environ,
+            **place.env,
+            "PERFETTO_BINARY_PATH": ":".join([fifo_free] * 200),
+            "PERFETTO_SYMBOLIZER_MODE": "index",
+        },
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    child = None
+    while child is None and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.02)
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+            for pid in file.read().split():
+                try:
+                    if os.readlink(f"/proc/{pid}/exe") == os.readlink(f"/proc/{process.pid}/exe"):
+                        child = int(pid)
+                except OSError:
+                    pass
+    # The child of the run itself is this program, too, until it executes the command.
+    time.sleep(0.5)
+    check(process.poll() is None, "it was over before it could be interrupted")
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate(timeout=60)[1].decode()
+    check("signal 2" in said and "bundle" in said, said)
+    check("Profile in" in said, f"no report: {said}")
+    check(not os.path.exists(os.path.join(place.output, "symbols")), "symbols stayed behind")
+    check_nameless(place.output)
+
+
+def main():
+    cases = {
+        name: value for name, value in globals().items() if getattr(value, "__name__", "") == "run_case"
+    }
+    cases[sys.argv[1]]()
+    finish()
+
+
+main()
