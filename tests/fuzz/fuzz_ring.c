@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/finish_walk.h"
 #include "daemon/ledger.h"
 #include "daemon/ring_reader.h"
 
@@ -57,8 +58,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(reader.data, data + 1, length);
 
     struct ledger *ledger = ledger_open(4096);
-    if (ledger == NULL)
+    struct walk_finisher *finisher = walk_finisher_open(getpid());
+    if (ledger == NULL || finisher == NULL)
         abort();
+    ledger_finish_walks(ledger, finisher);
     for (size_t piece = 1; piece <= pieces; piece++) {
         reader.control->reserved = length * piece / pieces & ~(size_t)7;
         if (ring_reader_drain(&reader, dead, &ledger_visitor, ledger) < 0)
@@ -66,5 +69,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     read_all(ledger);
     ledger_close(ledger);
+    walk_finisher_close(finisher);
     return 0;
 }
