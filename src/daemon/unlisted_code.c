@@ -388,8 +388,8 @@ void unlisted_code_remark(const struct unlisted_code *code, char text[UNLISTED_R
     else if (!has_file)
         say(text,
             "Functions in generated code have no names, for the program wrote no map of it: use "
-            "node --perf-basic-prof --interpreted-frames-native-stack, python3 -X perf (3.12), or "
-            "jcmd PID Compiler.perfmap.");
+            "node --perf-basic-prof --interpreted-frames-native-stack, python3 -X perf (3.12), "
+            "java -XX:+PreserveFramePointer and at the end jcmd PID Compiler.perfmap.");
     say_of_file(text, "perf map", &code->map_report);
     say_of_file(text, "jitdump", &code->dump_report);
 }

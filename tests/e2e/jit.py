@@ -225,6 +225,46 @@ def node_in_namespaces():
             os.unlink("/var/tmp/script.js")
 
 
+JAVA = """import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+public class Allocator {
+    static List<ByteBuffer> held = new ArrayList<>();
+    static void leaf(int n) { held.add(ByteBuffer.allocateDirect(1000 + n)); }
+    static void middle(int n) { for (int i = 0; i < 10; i++) leaf(i); }
+    public static void main(String[] args) { for (int i = 0; i < 3000; i++) middle(i); }
+}
+"""
+
+
+def java():
+    """HotSpot writes its map at its exit; stacks pass through compiled code and its interpreter."""
+    need("java", "javac")
+    with directory() as path:
+        source = os.path.join(path, "Allocator.java")
+        with open(source, "w") as file:
+            file.write(JAVA)
+        check(run(["javac", source]).status == 0, "javac")
+        output = os.path.join(path, "out")
+        outcome = run(
+            [TOOL, "host", "--quiet", "-i", "4096", "-o", output, "--", "java", "-cp", path,
+             "-XX:+PreserveFramePointer", "-XX:+UnlockDiagnosticVMOptions", "-XX:+DumpPerfMapAtExit",
+             "Allocator"]
+        )
+        check(outcome.status == 0, f"java: {outcome.status}, {outcome.stderr[-300:]!r}")
+        heap = report_of(output)["heaps"][0]
+        remove_maps(heap["pid"])
+        stacks = stacks_through(heap, "void Alloc")
+        check(stacks, "no stack through compiled methods")
+        check_whole(stacks, "java")
+        kinds = {
+            frame["name"]: frame.get("kind") for stack in stacks for frame in stack
+            if frame["mapping"].startswith("[jit:")
+        }
+        check(kinds.get("Interpreter") == "interpreted", f"kinds: {kinds}")
+        check(kinds.get("void Allocator.middle(int)") == "jit", f"kinds: {kinds}")
+
+
 # --- a program that makes its code by hand ---
 
 
@@ -375,12 +415,12 @@ CASES = {
     function.__name__: function
     for function in (
         node_perf_map, node_native_stack, node_jitdump, node_without_map, node_running,
-        node_in_namespaces, perf_map, removed, jitdump, exec_writes_another, not_trusted, damaged, nothing,
+        node_in_namespaces, java, perf_map, removed, jitdump, exec_writes_another, not_trusted, damaged, nothing,
     )
 }
 
 if __name__ == "__main__":
-    if not sys.argv[1].startswith("node") and platform.machine() != "x86_64":
+    if not sys.argv[1].startswith(("node", "java")) and platform.machine() != "x86_64":
         harness.skip("hand_made's code is x86-64's")
     CASES[sys.argv[1]]()
     harness.finish()
