@@ -148,7 +148,7 @@ static void check_program(const char *path, bool will_start)
     if (program.other_machine)
         say(IMPOSSIBLE, "it is for another kind of machine (32-bit, or another processor)");
     if (!program.has_interpreter)
-        say(will_start ? IMPOSSIBLE : LACKING,
+        say(will_start && !program.has_client ? IMPOSSIBLE : LACKING,
             "it is linked statically: the library cannot be preloaded; link it dynamically%s",
             program.has_symbols ? ", or attach to it as it runs" : "");
     if (program.is_musl)
@@ -158,6 +158,13 @@ static void check_program(const char *path, bool will_start)
                         "capabilities): the loader drops the library");
     if (program.defines_malloc && program.has_interpreter)
         say(FINE, "it has a malloc of its own");
+    if (program.has_client)
+        say(FINE, "it is linked to the client library: heaps that it describes are profiled where "
+                  "--heaps or --all-heaps asks for them, without preloading or attaching");
+    else if (program.has_noop)
+        say(LACKING,
+            "its heaps are described to libheapprofd_noop.a, which does nothing: link it to "
+            "libheapprofd_client to profile them");
     say(program.has_unwind_tables ? FINE : LACKING, "%s",
         program.has_unwind_tables ? "unwind tables: stacks will be whole"
                                   : "no unwind tables: stacks follow frame pointers, if it keeps "

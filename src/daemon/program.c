@@ -96,19 +96,29 @@ static void read_interpreter(int fd, const GElf_Phdr *segment, struct program *p
     program->is_musl = strstr(name, "ld-musl") != NULL;
 }
 
-static bool defines_malloc(Elf *elf, Elf_Scn *section, const GElf_Shdr *header)
+/* A function that returns 0 and does nothing is smaller than this, the client's larger. */
+#define REAL_BYTES_MIN 32u
+
+/* Whether it defines malloc, and whether it can describe heaps (by the client or from inside). */
+static void read_symbols(Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
+                         struct program *program)
 {
     Elf_Data *data = elf_getdata(section, NULL);
     size_t count = header->sh_entsize > 0 ? header->sh_size / header->sh_entsize : 0;
     for (size_t i = 0; data != NULL && i < count && i < SYMBOLS_MAX; i++) {
         GElf_Sym symbol;
-        if (gelf_getsym(data, (int)i, &symbol) == NULL || symbol.st_shndx == SHN_UNDEF)
+        if (gelf_getsym(data, (int)i, &symbol) == NULL)
             continue;
         const char *name = elf_strptr(elf, header->sh_link, symbol.st_name);
-        if (name != NULL && strcmp(name, "malloc") == 0)
-            return true;
+        if (name == NULL)
+            continue;
+        if (strcmp(name, "AHeapProfile_registerHeap") == 0) {
+            bool does_nothing = symbol.st_shndx != SHN_UNDEF && symbol.st_size < REAL_BYTES_MIN;
+            program->has_noop |= does_nothing;
+            program->has_client |= !does_nothing;
+        }
+        program->defines_malloc |= symbol.st_shndx != SHN_UNDEF && strcmp(name, "malloc") == 0;
     }
-    return false;
 }
 
 static void read_build_id(Elf_Scn *section, struct program *program)
@@ -142,7 +152,7 @@ static void read_sections(Elf *elf, struct program *program)
         if (name == NULL)
             continue;
         if (header.sh_type == SHT_DYNSYM || header.sh_type == SHT_SYMTAB)
-            program->defines_malloc |= defines_malloc(elf, section, &header);
+            read_symbols(elf, section, &header, program);
         program->has_symbols |= header.sh_type == SHT_SYMTAB;
         program->has_debug_info |= strcmp(name, ".debug_info") == 0;
         program->has_debug_link |= strcmp(name, ".gnu_debuglink") == 0;

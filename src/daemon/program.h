@@ -16,6 +16,8 @@ struct program {
     bool has_interpreter; /* else it is linked statically */
     bool is_musl;
     bool defines_malloc;
+    bool has_client;   /* the client library is linked to it, or in it */
+    bool has_noop;     /* likewise the one whose functions do nothing */
     bool gains_rights; /* by exec: AT_SECURE, the loader drops LD_PRELOAD */
     bool has_unwind_tables;
     bool has_symbols, has_debug_info, has_debug_link;
