@@ -143,6 +143,22 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
+/* Of a process whose argument 0 is a title ("redis-server *:6379", "-bash"): the file's name,
+ * unless that is only where a link leads, and the title begins with what was called. */
+static const char *name_beside_title(const struct process_info *info)
+{
+    const char *executable = base_name(info->executable);
+    const char *title = info->argument_count > 0 ? info->arguments[0] : "";
+    size_t length = strlen(info->comm), path = 0;
+    title += title[0] == '-';
+    for (size_t i = 0; title[i] != 0 && strchr(" :\n\t", title[i]) == NULL; i++)
+        path = title[i] == '/' ? i + 1 : path;
+    if (length > 0 && strncmp(executable, info->comm, length) != 0 &&
+        strncmp(title + path, info->comm, length) == 0)
+        return info->comm;
+    return executable;
+}
+
 const char *process_info_name(const struct process_info *info)
 {
     /* A script that was exec'ed by its path has its own name as comm. */
@@ -155,7 +171,7 @@ const char *process_info_name(const struct process_info *info)
      * title that the process gave itself, the dash of a login shell). */
     const char *name = info->argument_count > 0 ? base_name(info->arguments[0]) : "";
     if (name[0] == 0 || name[0] == '-' || strpbrk(name, " :\n\t") != NULL)
-        name = base_name(info->executable);
+        name = name_beside_title(info);
     return name[0] != 0 ? name : info->comm;
 }
 

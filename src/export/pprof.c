@@ -245,7 +245,8 @@ static int64_t round_column(struct pprof *pprof, enum column column, double valu
 {
     pprof->sums[column] += value;
     double rounded = floor(pprof->sums[column] + 0.5);
-    int64_t sum = rounded < 0x1p62 ? (int64_t)rounded : INT64_C(1) << 62;
+    int64_t most = INT64_C(1) << 62;
+    int64_t sum = rounded >= 0x1p62 ? most : rounded <= -0x1p62 ? -most : (int64_t)rounded;
     int64_t grown = sum - pprof->written[column];
     pprof->written[column] = sum;
     return grown;
@@ -490,11 +491,12 @@ int pprof_write(const struct profile *profile, const struct profile_heap *heap,
     return code;
 }
 
-/* Names come from the trace: what could leave the directory or hide the file is replaced. */
+/* Names come from the trace, and may be titles: what could leave the directory, or would have to be
+ * quoted for a shell, is replaced. */
 static char file_name_character(char character)
 {
-    bool is_safe = character != '/' && (unsigned char)character >= 0x20 && character != 0x7f;
-    return is_safe ? character : '_';
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    return character == '\0' || strchr(safe, character) != NULL ? character : '_';
 }
 
 /* As much of a heap's name as a file's name holds. */
@@ -524,7 +526,7 @@ void pprof_file_name(const struct profile *profile, const struct profile_heap *h
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *other = &profile->heaps[i];
         const struct profile_process *owner = &profile->processes[other->process];
-        if (owner->pid == process->pid && strcmp(owner->name, process->name) == 0 &&
+        if (owner->pid == process->pid && same_in_file_name(owner->name, process->name) &&
             same_in_file_name(other->name, heap->name)) {
             same++;
             before += other < heap;
@@ -543,5 +545,5 @@ void pprof_file_name(const struct profile *profile, const struct profile_heap *h
                  *process->name == '\0' ? "process" : process->name, process->pid, heap->name,
                  part);
     for (char *at = buffer; *at != '\0'; at++)
-        *at = at == buffer && *at == '.' ? '_' : file_name_character(*at);
+        *at = at == buffer && (*at == '.' || *at == '-') ? '_' : file_name_character(*at);
 }

@@ -102,6 +102,22 @@ static bool has_heaps(const struct profile *profile, uint32_t process)
     return false;
 }
 
+/* What a process is called by its argument 0: a path, or a title that it gave itself ("redis-server
+ * *:6379", "-bash"), whose first word it is. */
+static struct proto_span called(struct proto_span argument)
+{
+    struct proto_span word = argument;
+    if (proto_length(argument) == 0 || argument.at[0] == '/')
+        return base_name(argument);
+    word.at += word.at[0] == '-';
+    const uint8_t *end = word.at;
+    while (end < word.end && strchr(" \t\n:", *end) == NULL)
+        end++;
+    word.end = end;
+    word = base_name(word);
+    return proto_length(word) > 0 ? word : base_name(argument);
+}
+
 static int take_process(struct builder *builder, struct proto_span entry)
 {
     char command[COMMAND_BYTES_MAX];
@@ -145,7 +161,7 @@ static int take_process(struct builder *builder, struct proto_span entry)
     process->uid = uid;
     if (command_length > 0) {
         process->command = builder->strings[text];
-        process->name = builder_text_of_span(builder, base_name(first));
+        process->name = builder_text_of_span(builder, called(first));
     }
     return builder->error;
 }
