@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/parse.h"
+#include "cli/suggest.h"
 
 static bool take_stack_mode(const char *value, enum heap_stack_mode *mode)
 {
@@ -23,16 +24,42 @@ static bool take_stack_mode(const char *value, enum heap_stack_mode *mode)
     return false;
 }
 
+/* Whether a heap of that name is there is seen in the processes. The C library's two are known, and
+ * are what is easily named wrongly: "malloc". */
+static void warn_of_names(const char *option, char *const *names)
+{
+    static const char *const known[] = {HEAP_CONFIG_MALLOC, HEAP_CONFIG_MMAP};
+    for (; *names != NULL; names++) {
+        const char *meant = suggest_nearest(*names, known, 2, sizeof(known[0]));
+        for (size_t i = 0; i < 2; i++)
+            if (strcmp(strchr(known[i], '.') + 1, *names) == 0)
+                meant = known[i];
+        if (meant != NULL && strcmp(meant, *names) != 0)
+            fprintf(stderr,
+                    "heap_profile: warning: %s %s names a heap of the program's own; did you "
+                    "mean %s?\n",
+                    option, *names, meant);
+    }
+}
+
+static bool take_heaps(const char *option, const char *value, char ***names)
+{
+    if (!parse_names(value, names))
+        return false;
+    warn_of_names(option, *names);
+    return true;
+}
+
 bool heap_option_take(int option, const char *value, struct heap_config *config)
 {
     switch (option) {
     case HEAP_OPTION_HEAPS:
-        return parse_names(value, &config->heaps);
+        return take_heaps("--heaps", value, &config->heaps);
     case HEAP_OPTION_ALL:
         config->all_heaps = true;
         return true;
     case HEAP_OPTION_EXCLUDE:
-        return parse_names(value, &config->exclude_heaps);
+        return take_heaps("--exclude-heaps", value, &config->exclude_heaps);
     case HEAP_OPTION_INTERVALS:
         return parse_byte_list("--heap-intervals", value, &config->heap_sampling_intervals,
                                &config->heap_sampling_interval_count);

@@ -452,6 +452,10 @@ void printer_groups(const struct printer *printer)
     print_columns(printer, printer->options->view, report_group_key_name(by[0]));
     print_group_rows(printer, grouping, NULL, report_rank(&total, printer->options->view),
                      printer->options->top);
+    if (grouping->outer_count == 1 && grouping->outer[0].label != NULL &&
+        grouping->outer[0].label[0] == '\0' && by[0] != GROUPING_BACKTRACE)
+        fprintf(printer->out, "  the program says no %ss here: docs/heaps.md has how it can\n",
+                report_group_key_name(by[0]));
     grouping_free(grouping);
 }
 

@@ -61,6 +61,17 @@ static size_t count_beginning(const char *typed, size_t length, const struct opt
     return count;
 }
 
+static void list_beginning(const char *typed, size_t length, const struct option *options)
+{
+    const char *separator = ": ";
+    for (; options->name != NULL; options++) {
+        if (strncmp(options->name, typed, length) != 0)
+            continue;
+        fprintf(stderr, "%s--%s", separator, options->name);
+        separator = ", ";
+    }
+}
+
 /* A word that begins with "--" and that getopt_long() could not place. */
 static void complain_long(const char *program, const char *typed, const struct option *options)
 {
@@ -71,6 +82,7 @@ static void complain_long(const char *program, const char *typed, const struct o
         count++;
     if (count_beginning(name, strlen(name), options) > 1) {
         fprintf(stderr, "%s: '--%s' could be more than one option", program, name);
+        list_beginning(name, strlen(name), options);
         return;
     }
     const char *nearest = suggest_nearest(name, options, count, sizeof(*options));

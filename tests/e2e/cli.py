@@ -307,6 +307,58 @@ def same_table_once():
         check(said.count(b"function < its callers") == tables and title in said, f"{script}: {said!r}")
 
 
+def doctor_of_linked():
+    """What a program is linked to decides whether heaps of its own can be profiled."""
+    linked = (("documented_c_client", True), ("documented_c_archive", True), ("documented_c_noop", False))
+    for name, can in linked:
+        said = tool("doctor", "--", os.path.join(BUILD, "tests/api", name)).stdout.decode()
+        check(("linked to the client library" in said) == can, f"{name}: {said}")
+        check(("does nothing" in said) != can, f"{name}: {said}")
+    said = tool("doctor", "--", os.path.join(BUILD, "tests/programs/commanded")).stdout.decode()
+    check("client" not in said and "does nothing" not in said, f"linked to nothing of ours: {said}")
+
+
+def names_of_processes():
+    """A process has the name that it was called by; a file of its profile has a name that needs no
+    quotes, whatever the process is called."""
+    commanded = os.path.join(BUILD, "tests/programs/commanded")
+    shutil.copy(commanded, at("an odd $name (1)"))
+    os.symlink("an odd $name (1)", at("called"))
+    for title, called, name in (
+        ("called *:6379", "called", "called"),
+        ("-called", "called", "called"),
+        ("called", "called", "called"),
+        ("/a path/of an odd $name (1)", "called", "of an odd $name (1)"),
+    ):
+        directory = at("named")
+        outcome = tool("host", "-i", "1", "-o", directory, "--quiet", "--", "bash", "-c",
+                       'exec -a "$0" "$1"', title, at(called), stdin=b"hold 1 10\n")
+        check(outcome.status == 0, f"{title!r}: {outcome.stderr!r}")
+        heaps = json.loads(tool("report", "--json", directory).stdout)["heaps"]
+        found = {heap["name"] for heap in heaps if "before exec" not in heap["heap"]}
+        check(found == {name}, f"{title!r} of {called!r} is called {found}, not {name!r}")
+        files = [file for file in os.listdir(directory) if file.endswith(".pb.gz")]
+        check(len(files) == len(heaps), f"{files} of {len(heaps)} heaps")
+        for file in files:
+            check(re.fullmatch(r"[A-Za-z0-9._][A-Za-z0-9._-]*", file), f"a file {file!r}")
+        shutil.rmtree(directory)
+
+
+def hints():
+    """What was probably meant is said."""
+    expect(tool("host", "--block", "--", "true"), 2, "--block", "more than one option",
+           "--block-client, --block-client-timeout")
+    outcome = profile_of("hints", "true", options=["--all-heaps", "--exclude-heaps", "malloc", "-i", "1"])
+    expect(outcome, 0, "a heap named malloc", "did you mean libc.malloc?")
+    outcome = profile_of("exact", "true", options=["--all-heaps", "--exclude-heaps", "libc.mmap", "-i", "1"])
+    check(b"did you mean" not in outcome.stderr, f"{outcome.stderr!r}")
+    commanded = os.path.join(BUILD, "tests/programs/commanded")
+    tool("host", "-i", "1", "--quiet", "-o", at("typeless"), "--", commanded, stdin=b"hold 1 10\n")
+    for by in ("type", "context"):
+        said = tool("report", "--by", by, at("typeless")).stdout.decode()
+        check(f"says no {by}s" in said and "docs/heaps.md" in said, f"--by {by}: {said[-300:]}")
+
+
 def top():
     """--top cuts the table and says by how much; the order is by the view."""
     made_trace(500)
@@ -618,7 +670,7 @@ def completion():
 
 CASES = [
     truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree,
-    one_line_a_stack, same_table_once, top, remarks,
+    one_line_a_stack, same_table_once, doctor_of_linked, names_of_processes, hints, top, remarks,
     children, print_config, bad_usage, limits, output_directory, traceconv, duration, interrupted,
     endings, streams, hostile_names, completion,
 ]
