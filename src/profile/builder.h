@@ -5,6 +5,7 @@
  *   builder_packet.c    which packet means what; names, clocks, timeline
  *   builder_symbols.c   ModuleSymbols: names, lines and inlined frames, found later
  *   builder_deobfuscate.c  DeobfuscationMappings: the names that Java code had
+ *   builder_naming.c       which of them a method gets
  *   builder_interned.c  interned data of each sequence, resolved when it is used
  *   builder_heap.c      ProfilePackets: snapshots put together
  *   builder_dump.c      dumps made of them

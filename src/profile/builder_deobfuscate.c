@@ -1,52 +1,21 @@
 /*
  * See builder.h: names of Java code that was obfuscated. A mapping counts for the frames of its
- * package alone; one without a package for all. Where a method's entries are bound to lines, the
- * frame's line chooses among them, and entries of the same lines are calls that were inlined, the
- * innermost first. What stays undecided has all names that it could have, with " | " between them.
+ * package alone; one without a package for all. What a method was called is builder_naming.c's to
+ * say.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "pb_field_numbers.h"
-#include "profile/builder.h"
+#include "profile/builder_deobfuscation.h"
 #include "profile/java_frame.h"
 #include "util/array.h"
 
-/* Of one frame: calls inlined into each other, or names to choose from. The rest is left out. */
-#define CALLS_MAX 64u
-#define CANDIDATES_MAX 16u
-#define NAME_BYTES_MAX 65536u
-/* A few bytes of a file may stand for much: names in all, and entries looked at. Frames beyond keep
- * their names. */
-#define NAME_BYTES_TOTAL_MAX ((size_t)256 << 20)
-#define STEPS_MAX ((uint64_t)1 << 30)
-#define USERS_UIDS 100000u /* an app's id, and one of these for each of the device's users */
+#define RECENT_PACKAGES 16u /* that a package is compared with: packets come package by package */
+#define USERS_UIDS 100000u  /* an app's id, and one of these for each of the device's users */
 
-#define NONE UINT32_MAX
+#define NONE DEOBFUSCATION_NONE
 #define WITHOUT_MAP (NONE - 1) /* a package that no mapping names */
-
-struct original {
-    uint32_t class_name, name;  /* strings */
-    uint32_t next;              /* of the same method; NONE: the last */
-    bool has_lines, has_source; /* without the latter, lines are what they were */
-    uint32_t first_line, last_line;
-    uint32_t source_first, source_last; /* 0: none */
-};
-
-struct builder_deobfuscation {
-    struct intern_table method_ids, class_ids; /* of package, class and method, as strings */
-    struct method {
-        uint32_t first, last; /* originals */
-        uint64_t said_in;     /* packet: what is said last counts */
-    } * methods;
-    uint32_t *class_names;
-    struct original *originals;
-    uint32_t *packages; /* in the order in which they were met */
-    size_t method_count, method_capacity, class_count, class_capacity;
-    size_t original_count, original_capacity, package_count, package_capacity;
-    uint64_t mappings, steps;
-    size_t name_bytes;
-};
 
 void builder_deobfuscation_free(struct builder_deobfuscation *all)
 {
@@ -175,7 +144,7 @@ static int add_package(struct builder *builder, uint32_t package)
     for (size_t i = all->package_count; i-- > 0;) {
         if (all->packages[i] == package)
             return 0;
-        if (all->package_count - i == CANDIDATES_MAX)
+        if (all->package_count - i == RECENT_PACKAGES)
             break;
     }
     if (array_reserve(&all->packages, &all->package_capacity, all->package_count, 1,
@@ -321,182 +290,6 @@ out:
     return packages;
 }
 
-/* --- what a method was called --- */
-
-struct naming {
-    struct builder_line calls[CALLS_MAX]; /* innermost first; the files are not known */
-    uint32_t count;
-};
-
-/* Lines are as many as in the obfuscated code, or all of them stand for the first. */
-static uint32_t source_line(const struct original *original, uint32_t line)
-{
-    uint64_t at = (uint64_t)original->source_first + line - original->first_line;
-    if (!original->has_source)
-        return line;
-    if (original->source_first == 0 || original->source_last <= original->source_first)
-        return original->source_first;
-    return at < original->source_last ? (uint32_t)at : original->source_last;
-}
-
-/* "com.example.Main.run"; 0: too much of it. */
-static uint32_t qualify(struct builder *builder, uint32_t class_name, uint32_t name)
-{
-    char text[NAME_BYTES_MAX];
-    struct builder_deobfuscation *all = builder->deobfuscation;
-    const char *owner = builder->strings[class_name], *member = builder->strings[name];
-    size_t owner_length = strlen(owner), length = strlen(member);
-    if (class_name == 0 || memchr(member, '.', length) != NULL)
-        return name;
-    if (owner_length + 1 + length > sizeof(text) ||
-        all->name_bytes + owner_length + length > NAME_BYTES_TOTAL_MAX)
-        return 0;
-    memcpy(text, owner, owner_length);
-    text[owner_length] = '.';
-    memcpy(text + owner_length + 1, member, length);
-    all->name_bytes += owner_length + 1 + length;
-    return builder_string(builder, text, owner_length + 1 + length);
-}
-
-static uint32_t qualify_original(struct builder *builder, uint32_t index)
-{
-    const struct original *original = &builder->deobfuscation->originals[index];
-    return qualify(builder, original->class_name, original->name);
-}
-
-/* In order, each once. */
-static void add_candidate(struct builder *builder, uint32_t *names, uint32_t *count, uint32_t name)
-{
-    uint32_t at = 0;
-    while (at < *count && strcmp(builder->strings[names[at]], builder->strings[name]) < 0)
-        at++;
-    if (name == 0 || (at < *count && names[at] == name) || *count == CANDIDATES_MAX)
-        return;
-    memmove(names + at + 1, names + at, (*count - at) * sizeof(*names));
-    names[at] = name;
-    ++*count;
-}
-
-static uint32_t join(struct builder *builder, const uint32_t *names, uint32_t count)
-{
-    char text[NAME_BYTES_MAX];
-    size_t length = 0;
-    if (count <= 1)
-        return count == 0 ? 0 : names[0];
-    for (uint32_t i = 0; i < count; i++) {
-        const char *name = builder->strings[names[i]];
-        size_t name_length = strlen(name);
-        if (name_length + 3 > sizeof(text) - length)
-            break;
-        if (i > 0) {
-            memcpy(text + length, " | ", 3);
-            length += 3;
-        }
-        memcpy(text + length, name, name_length);
-        length += name_length;
-    }
-    if (builder->deobfuscation->name_bytes + length > NAME_BYTES_TOTAL_MAX)
-        return 0;
-    builder->deobfuscation->name_bytes += length;
-    return builder_string(builder, text, length);
-}
-
-/* Whether the next entry is inlined into, or another part of, the same lines. */
-static bool is_outermost(const struct builder_deobfuscation *all, const struct original *original)
-{
-    if (original->next == NONE)
-        return true;
-    const struct original *next = &all->originals[original->next];
-    return next->first_line != original->first_line || next->last_line != original->last_line;
-}
-
-static bool covers(const struct original *original, uint32_t line)
-{
-    return original->has_lines && line >= original->first_line && line <= original->last_line;
-}
-
-/* The calls that were inlined into each other at this line. False: no entry, or entries of
- * different lines: those are no calls of each other. */
-static bool name_by_line(struct builder *builder, const struct method *method, uint32_t line,
-                         struct naming *naming)
-{
-    struct builder_deobfuscation *all = builder->deobfuscation;
-    const struct original *found = NULL;
-    for (uint32_t i = method->first; i != NONE; i = all->originals[i].next) {
-        const struct original *original = &all->originals[i];
-        all->steps++;
-        if (!covers(original, line))
-            continue;
-        if (found != NULL &&
-            (found->first_line != original->first_line || found->last_line != original->last_line))
-            return false;
-        found = original;
-        uint32_t name = qualify(builder, original->class_name, original->name);
-        if (name == 0 || naming->count == CALLS_MAX)
-            continue;
-        naming->calls[naming->count++] =
-            (struct builder_line){.name = name, .line = source_line(original, line)};
-    }
-    return naming->count > 0;
-}
-
-/* All names that the method could have: those at this line; else those that hold for any line, or
- * those of the functions into which others were inlined. */
-static void name_by_candidates(struct builder *builder, const struct method *method, uint32_t line,
-                               struct naming *naming)
-{
-    enum { AT_LINE, ANY_LINE, OUTERMOST, WAYS };
-    struct builder_deobfuscation *all = builder->deobfuscation;
-    uint32_t names[WAYS][CANDIDATES_MAX], counts[WAYS] = {0}, lines[WAYS] = {0};
-    bool lines_differ[WAYS] = {0};
-    for (uint32_t i = method->first; i != NONE; i = all->originals[i].next) {
-        const struct original *original = &all->originals[i];
-        bool at_line = line != 0 && covers(original, line);
-        all->steps++;
-        if (original->has_lines && !is_outermost(all, original))
-            continue;
-        int way = !original->has_lines ? ANY_LINE : at_line ? AT_LINE : OUTERMOST;
-        uint32_t own = way == OUTERMOST ? 0 : original->source_first;
-        if (way == AT_LINE)
-            own = source_line(original, line);
-        else if (way == ANY_LINE && own == 0)
-            own = line;
-        lines_differ[way] |= counts[way] > 0 && lines[way] != own;
-        lines[way] = own;
-        add_candidate(builder, names[way], &counts[way], qualify_original(builder, i));
-    }
-    int way = counts[AT_LINE] > 0 ? AT_LINE : counts[ANY_LINE] > 0 ? ANY_LINE : OUTERMOST;
-    naming->count = counts[way] > 0;
-    naming->calls[0] = (struct builder_line){
-        .name = join(builder, names[way], counts[way]),
-        .line = lines_differ[way] ? 0 : lines[way],
-    };
-}
-
-/* Of a method, or where the map has its class alone, of that. */
-static bool find_naming(struct builder *builder, const uint32_t key[3], uint32_t line,
-                        struct naming *naming)
-{
-    struct builder_deobfuscation *all = builder->deobfuscation;
-    naming->count = 0;
-    uint64_t id = intern_find(&all->method_ids, key, 3 * sizeof(*key));
-    if (id != 0) {
-        struct method method = all->methods[id - 1];
-        if (line == 0 || !name_by_line(builder, &method, line, naming))
-            name_by_candidates(builder, &method, line, naming);
-        return naming->count > 0 && naming->calls[0].name != 0;
-    }
-    id = intern_find(&all->class_ids, key, 2 * sizeof(*key));
-    if (id == 0 || all->class_names[id - 1] == 0)
-        return false;
-    naming->count = 1;
-    naming->calls[0] = (struct builder_line){
-        .name = qualify(builder, all->class_names[id - 1], key[2]),
-        .line = line,
-    };
-    return naming->calls[0].name != 0;
-}
-
 /* --- applying --- */
 
 /* The file that Java has a class in, where any was told; of Kotlin's, where that was one. */
@@ -542,25 +335,27 @@ static bool name_frame(struct builder *builder, size_t index, uint32_t package,
     const struct profile_frame *frame = &builder->profile->frames[index];
     const char *name = builder->strings[builder->frame_names[index]];
     struct java_text class_name, method;
-    if (all->steps > STEPS_MAX || !java_frame_split(name, strlen(name), &class_name, &method))
+    if (all->steps > NAMING_STEPS_MAX ||
+        !java_frame_split(name, strlen(name), &class_name, &method))
         return false;
     uint32_t key[3] = {package, find_string(builder, class_name), find_string(builder, method)};
     if (key[1] == NONE)
         return false;
     if (key[2] == NONE)
         key[2] = builder_string(builder, method.at, method.length);
-    if (package < WITHOUT_MAP && find_naming(builder, key, frame->line, naming))
+    if (package < WITHOUT_MAP && builder_find_naming(builder, key, frame->line, naming))
         return true;
     if (frame->mapping != PROFILE_NONE &&
         java_path_is_jit(builder->profile->mappings[frame->mapping].path)) {
-        for (size_t i = all->package_count; i-- > 0 && all->steps <= STEPS_MAX; all->steps++) {
+        for (size_t i = all->package_count; i-- > 0 && all->steps <= NAMING_STEPS_MAX;
+             all->steps++) {
             key[0] = all->packages[i];
-            if (find_naming(builder, key, frame->line, naming))
+            if (builder_find_naming(builder, key, frame->line, naming))
                 return true;
         }
     }
     key[0] = 0;
-    return find_naming(builder, key, frame->line, naming);
+    return builder_find_naming(builder, key, frame->line, naming);
 }
 
 /* The frame becomes the innermost call; the others are copies of it, around it. */

@@ -507,6 +507,22 @@ def errors():
     check("names no ProGuard map" in words, words)
 
 
+def compiled():
+    """Code of the JIT has its names from symbols that were found later; then they are deobfuscated."""
+    scene = Scene()
+    trace = make_trace([(100, [("", "memfd:jit-cache", 0), ("a.b", APK, 0)])])
+    lines = b"".join(block(2, block(1, name) + number(3, line)) for name, line in (("int a.c()", 2), ("void a.b(int)", 0)))
+    symbols = block(1, block(61, block(1, "/memfd:jit-cache") + block(3, number(1, 64) + lines)))
+    text = "com.Main -> a:\n    2:2:void inlined():7:7 -> c\n    2:2:int add():9 -> c\n    void run(int) -> b\n"
+    path = scene.write("mapping.txt", text)
+    packets, _, _ = scene.convert(trace + symbols, "--proguard-map", f"{APP}={path}")
+    wanted = ["com.Main.inlined", "com.Main.add", "com.Main.run", "com.Main.run"]
+    for whole in trace + symbols + packets, packets + symbols + trace:
+        got = scene.stacks(whole)
+        check([frame[0] for frame in got[0]] == wanted, f"{got}")
+        check([frame[2] for frame in got[0]] == ["", "int a.c()", "void a.b(int)", "a.b"], f"{got}")
+
+
 def streams():
     """From standard input to standard output, by either name."""
     scene = Scene()
@@ -617,7 +633,7 @@ def proguard():
     check([frame[:2] for frame in got] == wanted, f"{got}, not {wanted}")
 
 
-CASES = {each.__name__: each for each in (positions, retraced, packages, packets, errors, streams, proguard)}
+CASES = {each.__name__: each for each in (positions, retraced, packages, packets, errors, compiled, streams, proguard)}
 
 CASES[sys.argv[1]]()
 finish()
