@@ -6,55 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace.pb-c.h"
-#include "trace/text_format.h"
+#include "../unit/text_fixture.h"
 #include "trace/text_print.h"
-
-#define TRACE (&perfetto__protos__trace__descriptor)
 
 static void check(bool good)
 {
     if (!good)
         abort();
-}
-
-static bool must_know(const ProtobufCMessageDescriptor *message)
-{
-    (void)message;
-    return true;
-}
-
-/* A text that comes in parts, so that tokens are torn. */
-struct dripping {
-    const char *text;
-    size_t length, step;
-};
-
-static ssize_t drip(void *context, char *buffer, size_t size, struct error *error)
-{
-    struct dripping *from = context;
-    size_t length = from->length < from->step ? from->length : from->step;
-    (void)error;
-    if (length > size)
-        length = size;
-    if (length > 0)
-        memcpy(buffer, from->text, length);
-    from->text += length;
-    from->length -= length;
-    return (ssize_t)length;
-}
-
-static int read_text(struct dripping text, struct proto_buffer *out, struct error *error)
-{
-    static const struct text_format_reader exact = {.must_know = must_know, .is_exact = true};
-    struct text_format_parser parser = {.reader = &exact};
-    int code;
-    text_scanner_open_stream(&parser.scanner, drip, &text, error);
-    while ((code = text_format_read_field(&parser, TRACE, out)) > 0)
-        ;
-    text_scanner_close(&parser.scanner);
-    check(code == 0 || error->message[0] != '\0');
-    return code;
 }
 
 /* False: these bytes are no message. */
@@ -90,7 +48,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
         return 0;
     }
     struct dripping from = {(const char *)bytes + 1, length - 1, 1 + bytes[0] % 64};
-    if (read_text(from, &message, &error) == 0)
+    int code = read_text(from, &message, &error);
+    check(code == 0 || error.message[0] != '\0');
+    if (code == 0)
         check(check_round_trip(schema, message.bytes, message.length));
     proto_buffer_free(&message);
     return 0;

@@ -8,54 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "trace.pb-c.h"
-#include "trace/text_format.h"
+#include "text_fixture.h"
 #include "trace/text_number.h"
 #include "trace/text_print.h"
 #include "trace_fixture.h"
-
-#define TRACE (&perfetto__protos__trace__descriptor)
-
-static bool must_know(const ProtobufCMessageDescriptor *message)
-{
-    (void)message;
-    return true;
-}
-
-static const struct text_format_reader exact = {.must_know = must_know, .is_exact = true};
-
-/* A text that comes so many bytes at a time. */
-struct dripping {
-    const char *text;
-    size_t length, step;
-};
-
-static ssize_t drip(void *context, char *buffer, size_t size, struct error *error)
-{
-    struct dripping *from = context;
-    size_t length = from->length < from->step ? from->length : from->step;
-    (void)error;
-    if (length > size)
-        length = size;
-    memcpy(buffer, from->text, length);
-    from->text += length;
-    from->length -= length;
-    return (ssize_t)length;
-}
-
-static int read_text(struct dripping text, struct proto_buffer *bytes, struct error *error)
-{
-    struct text_format_parser parser = {.reader = &exact};
-    int code;
-    if (text.step == 0)
-        text_scanner_open(&parser.scanner, text.text, text.length, error);
-    else
-        text_scanner_open_stream(&parser.scanner, drip, &text, error);
-    while ((code = text_format_read_field(&parser, TRACE, bytes)) > 0)
-        ;
-    text_scanner_close(&parser.scanner);
-    return code;
-}
 
 static bool print(const void *bytes, size_t length, struct proto_buffer *text)
 {
