@@ -11,13 +11,17 @@
 /* A line must fit, except a comment: R8 writes the positions of outlined code into one. */
 #define BUFFER_BYTES ((size_t)1 << 20)
 #define SHOWN_BYTES 60
+/* What no map comes near to: input that does not end must not be read for ever. */
+#define MAP_BYTES_MAX (UINT64_C(4) << 30)
+#define LINES_WITHOUT_CLASS_MAX 100000u
 
 struct proguard_map {
     char *name;
     int fd; /* negative: bytes in memory */
     char *buffer;
     const char *at, *end;
-    bool ended; /* nothing follows what is in the buffer */
+    bool ended;     /* nothing follows what is in the buffer */
+    uint64_t taken; /* bytes of the file */
     size_t line, unknown;
     bool in_class;
 };
@@ -44,9 +48,12 @@ struct proguard_map *proguard_map_open(const char *path, struct error *error)
         return NULL;
     map->buffer = malloc(BUFFER_BYTES);
     map->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (map->buffer == NULL || map->fd < 0 || fstat(map->fd, &status) != 0 ||
-        S_ISDIR(status.st_mode)) {
-        int code = map->buffer == NULL ? ENOMEM : map->fd < 0 ? errno : EISDIR;
+    int code = map->buffer == NULL ? ENOMEM : 0;
+    if (code == 0 && (map->fd < 0 || fstat(map->fd, &status) != 0))
+        code = errno;
+    else if (code == 0 && !S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode))
+        code = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+    if (code != 0) {
         error_set(error, -code, "%s: the ProGuard map cannot be read: %s", path, strerror(code));
         proguard_map_close(map);
         return NULL;
@@ -188,6 +195,9 @@ static int fill(struct proguard_map *map, struct error *error)
                          strerror(errno));
     map->end += length;
     map->ended = length == 0;
+    map->taken += (uint64_t)length;
+    if (map->taken > MAP_BYTES_MAX)
+        return error_set(error, -EFBIG, "%s: no ProGuard or R8 map: more than 4 GB", map->name);
     return 0;
 }
 
@@ -303,7 +313,8 @@ int proguard_map_next(struct proguard_map *map, struct proguard_entry *entry, st
             continue;
         const char *arrow = memmem(line.at, line.length, " -> ", 4);
         if (arrow == NULL) {
-            map->unknown++;
+            if (++map->unknown > LINES_WITHOUT_CLASS_MAX && !map->in_class)
+                return complain(map, text, "lines without end, and none names a class", error);
             continue;
         }
         *entry = (struct proguard_entry){0};

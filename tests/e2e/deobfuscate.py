@@ -9,6 +9,7 @@ import gzip
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -496,9 +497,15 @@ def errors():
     path = scene.write("empty.txt", "")
     _, summary, words = scene.convert(trace, "--proguard-map", f"{APP}={path}")
     check(summary[0]["remedy"] and "names no class" in words, words)
-    for missing in os.path.join(scene.directory, "absent"), scene.directory:
+    for missing in os.path.join(scene.directory, "absent"), scene.directory, "/dev/zero":
         _, _, words = scene.convert(trace, "--proguard-map", f"{APP}={missing}", status=1)
         check(missing in words, words)
+    pipe = os.path.join(scene.directory, "pipe")
+    os.mkfifo(pipe)
+    endless = subprocess.Popen(["sh", "-c", f"exec yes > {pipe}"])
+    _, _, words = scene.convert(trace, "--proguard-map", f"{APP}={pipe}", status=1)
+    check(":100001: " in words and "without end" in words, words)
+    endless.wait(10)
     _, _, words = scene.convert(trace, status=2)
     check("PERFETTO_PROGUARD_MAP" in words, words)
     _, _, words = scene.convert(trace, status=2, env={"PERFETTO_PROGUARD_MAP": "file"})
