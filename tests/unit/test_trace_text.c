@@ -16,7 +16,8 @@
 static bool print(const void *bytes, size_t length, struct proto_buffer *text)
 {
     struct text_schema *schema = text_schema_new(TRACE);
-    struct proto_span span = {bytes, (const uint8_t *)bytes + length};
+    const uint8_t *begin = length == 0 ? (const uint8_t *)"" : bytes;
+    struct proto_span span = {begin, begin + length};
     bool good = text_print_fields(schema, span, text);
     proto_put_raw(text, "", 1);
     text->length--;
