@@ -17,7 +17,7 @@ import time
 
 import daemon as daemon_tests
 import harness
-from daemon import Commanded, Session, check_figure, figure, heap_of, joined, report_of, scene, wait_for
+from daemon import Commanded, Session, check_figure, figure, heap_of, joined, own_name, report_of, scene, wait_for
 from harness import TOOL, check, program, run
 
 CYCLES = int(os.environ.get("HEAPPROFD_CYCLES", "100"))
@@ -108,8 +108,8 @@ def exact():
 def by_name_from_its_start():
     """A program that starts meanwhile and knows nothing of us is found and attached to."""
     with scene() as (daemon, directory):
-        session = Session(daemon, os.path.join(directory, "o"), "-n", "newcomer")
-        process = Bare(daemon, "newcomer", directory)
+        session = Session(daemon, os.path.join(directory, "o"), "-n", own_name("newcomer"))
+        process = Bare(daemon, own_name("newcomer"), directory)
         attached(daemon, process)
         process.tell("hold 3 1000")
         session.end()

@@ -29,6 +29,11 @@ LIBRARY = os.path.join(BUILD, "libheapprofd_preload.so")
 PATIENCE = 30
 
 
+def own_name(name):
+    """A name that no other test has meanwhile: sessions by name find every program of the machine."""
+    return f"{name}_{os.getpid()}"
+
+
 def wait_for(what, condition):
     """Waits until the condition holds; what it gave. Not within PATIENCE seconds is a failure."""
     end = time.monotonic() + PATIENCE
@@ -205,9 +210,9 @@ def two_processes():
 
 def discover_by_name():
     with scene() as (daemon, directory):
-        wanted = Commanded(daemon.environment, "wanted_name", directory)
-        other = Commanded(daemon.environment, "other_name", directory)
-        session = Session(daemon, os.path.join(directory, "o"), "-n", "wanted_name")
+        wanted = Commanded(daemon.environment, own_name("wanted"), directory)
+        other = Commanded(daemon.environment, own_name("other"), directory)
+        session = Session(daemon, os.path.join(directory, "o"), "-n", own_name("wanted"))
         joined(daemon, wanted)
         other.wake()
         wanted.tell("hold 3 100")
@@ -220,13 +225,13 @@ def discover_by_name():
 
 def names_with_slashes_and_at():
     with scene() as (daemon, directory):
-        process = Commanded(daemon.environment, "slashed", directory)
-        session = Session(daemon, os.path.join(directory, "o"), "-n", "/some/where/slashed@1.2")
+        process = Commanded(daemon.environment, own_name("slashed"), directory)
+        session = Session(daemon, os.path.join(directory, "o"), "-n", f"/some/where/{own_name('slashed')}@1.2")
         joined(daemon, process)
         session.end()
         check(heap_of(session.report(), process.pid), "a name with slashes and @ is matched")
         session = Session(
-            daemon, os.path.join(directory, "o2"), "-n", "/some/where/sl*ed@1", "--no-startup"
+            daemon, os.path.join(directory, "o2"), "-n", f"/some/where/{own_name('sl*ed')}@1", "--no-startup"
         )
         joined(daemon, process)
         session.end()
@@ -237,8 +242,8 @@ def names_with_slashes_and_at():
 def startup_by_name():
     with scene() as (daemon, directory):
         output = os.path.join(directory, "o")
-        session = Session(daemon, output, "-n", "late_comer", "--no-running")
-        process = Commanded(daemon.environment, "late_comer", directory)
+        session = Session(daemon, output, "-n", own_name("late"), "--no-running")
+        process = Commanded(daemon.environment, own_name("late"), directory)
         process.tell("hold 5 200")
         check(process.end() == 0, "its own end")
         session.end()
@@ -250,8 +255,8 @@ def startup_by_name():
 
 def no_startup():
     with scene() as (daemon, directory):
-        session = Session(daemon, os.path.join(directory, "o"), "-n", "late_comer", "--no-startup")
-        process = Commanded(daemon.environment, "late_comer", directory)
+        session = Session(daemon, os.path.join(directory, "o"), "-n", own_name("late"), "--no-startup")
+        process = Commanded(daemon.environment, own_name("late"), directory)
         process.wake()
         process.end()
         check(session.end() == 3, "nothing was profiled: exit code 3")
@@ -728,9 +733,9 @@ def many_processes():
     """200 at once."""
     with scene() as (daemon, directory):
         session = Session(
-            daemon, os.path.join(directory, "o"), "-n", "crowd", "--shmem-size", "64k"
+            daemon, os.path.join(directory, "o"), "-n", own_name("crowd"), "--shmem-size", "64k"
         )
-        crowd = [Commanded(daemon.environment, "crowd", directory) for _ in range(200)]
+        crowd = [Commanded(daemon.environment, own_name("crowd"), directory) for _ in range(200)]
         for number, process in enumerate(crowd):
             process.tell(f"hold {number + 1} 100")
         check(len(daemon.profiled_pids()) == 200, f"{len(daemon.profiled_pids())} of 200 profiled")
@@ -1101,7 +1106,7 @@ def setuid_program_meanwhile():
     need_root()
     with scene() as (daemon, directory):
         reachable(directory)
-        name = "becomes_root"
+        name = own_name("root")
         os.mkdir(os.path.join(directory, "s"))
         own, privileged = os.path.join(directory, name), os.path.join(directory, "s", name)
         for path in (own, privileged):
@@ -1143,8 +1148,8 @@ def a_lie_about_the_pid():
 
     with scene() as (daemon, directory):
         reachable(directory)
-        victim = Commanded(daemon.environment, "victim", directory)
-        session = Session(daemon, os.path.join(directory, "o"), "-n", "victim", "--no-running")
+        victim = Commanded(daemon.environment, own_name("victim"), directory)
+        session = Session(daemon, os.path.join(directory, "o"), "-n", own_name("victim"), "--no-running")
         path = os.path.join(daemon.environment["HEAPPROFD_RUN_DIR"], "socket")
         child = os.fork()
         if child == 0:
@@ -1190,8 +1195,7 @@ def denied_by_policy():
 # --- newcomers without the library ---
 
 
-# Other cases run at the same time: each is after another name.
-NEWCOMER = "new_" + sys.argv[1][-11:] if len(sys.argv) > 1 else ""
+NEWCOMER = own_name("new")
 
 
 def newcomer(directory):
@@ -1276,8 +1280,8 @@ def newcomer_becomes_another():
     with scene() as (daemon, directory):
         if not daemon.status()["told_of_newcomers"]:
             harness.skip("the kernel does not tell of programs that begin")
-        process = Commanded(daemon.environment, "before_it", directory, preload=False)
-        session = Session(daemon, os.path.join(directory, "o"), "-n", f"before_it,{NEWCOMER}")
+        process = Commanded(daemon.environment, own_name("before"), directory, preload=False)
+        session = Session(daemon, os.path.join(directory, "o"), "-n", f"{own_name('before')},{NEWCOMER}")
         wait_for("attaching", lambda: process.pid in daemon.profiled_pids())
         process.tell("hold 5 100")
         process.tell(f"exec {newcomer(directory)} attached 100", answers=False)
