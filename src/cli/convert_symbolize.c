@@ -29,6 +29,7 @@ static const char help[] =
     "  --json FILE              write the summary as JSON ('-': standard error)\n"
     "  --no-cache               neither use what was found before nor keep what is found, in\n"
     "                           $XDG_CACHE_HOME/heapprofd, or ~/.cache/heapprofd\n"
+    "  --symbolizer own|llvm    llvm: ask llvm-symbolizer, from PATH, instead; far slower\n"
     "  -q, --quiet              no summary\n"
     "      --help, --version\n"
     "\n"
@@ -41,6 +42,7 @@ static const struct option options[] = {
     {"no-auto-symbol-paths", no_argument, NULL, 'n'},
     {"json", required_argument, NULL, 'j'},
     {"no-cache", no_argument, NULL, 'c'},
+    {"symbolizer", required_argument, NULL, 'S'},
     {"quiet", no_argument, NULL, 'q'},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'v'},
@@ -165,6 +167,16 @@ static int run(const struct request *request)
     return status;
 }
 
+static int set_symbolizer(struct request *request, const char *name)
+{
+    request->symbolizing.by_llvm = strcmp(name, "llvm") == 0;
+    if (request->symbolizing.by_llvm || strcmp(name, "own") == 0)
+        return 0;
+    fprintf(stderr, "%s: --symbolizer takes own or llvm, not '%s'\n", program_invocation_short_name,
+            name);
+    return 2;
+}
+
 int convert_symbolize(int argc, char **argv)
 {
     struct request request = {.automatic = true};
@@ -183,6 +195,8 @@ int convert_symbolize(int argc, char **argv)
             request.automatic = false;
         } else if (option == 'j') {
             request.json = optarg;
+        } else if (option == 'S') {
+            status = set_symbolizer(&request, optarg);
         } else if (option == 'c') {
             request.symbolizing.no_cache = true;
         } else if (option == 'q') {

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "pb_field_numbers.h"
+#include "symbolize/llvm_symbolizer.h"
 #include "symbolize/symbol_cache.h"
 #include "symbols/debug_info.h"
 #include "symbols/elf_image.h"
@@ -40,7 +41,9 @@ struct job {
     uint64_t *addresses, *relative; /* that were not in the cache: in the ELF file, in the trace */
     size_t count;
     bool *named;
-    bool is_whole; /* nothing was missing that may yet appear */
+    bool by_llvm;
+    struct error problem; /* said already */
+    bool is_whole;        /* nothing was missing that may yet appear */
     int fd, write_error;
     struct proto_buffer packet, entry, lines, line, whole;
 };
@@ -259,6 +262,11 @@ static int take_rest(struct job *job, const struct elf_image *image)
     const struct symbol_found *found = &job->result->found;
     int result = 0;
     job->is_whole = true;
+    if (job->by_llvm && access(found->path, R_OK) == 0) { /* not within an archive */
+        result = llvm_symbolizer_find(found->path, job->addresses, job->count, take_frames, job,
+                                      &job->problem);
+        return result == 0 ? take_symbols(job, image) : result;
+    }
     job->symbols = symbol_file_open(found->path, job->module->build_id,
                                     found->has_build_id ? job->module->build_id_length : 0, NULL);
     if (found->quality == SYMBOLS_DWARF)
@@ -414,7 +422,8 @@ int symbolize_addresses_as(const struct symbolize_options *options,
     if (report->modules == NULL)
         return error_set(error, -ENOMEM, "no memory for %zu modules", addresses->count);
     symbol_finder_set_processes(finder, addresses->processes, addresses->process_count);
-    if (!options->no_cache)
+    job.by_llvm = options->by_llvm;
+    if (!options->no_cache && !options->by_llvm)
         job.cache = symbol_cache_open(SYMBOL_CACHE_BYTES_MAX);
     for (size_t i = 0; i < addresses->count && result == 0; i++) {
         job.module = &addresses->modules[i];
@@ -429,7 +438,9 @@ int symbolize_addresses_as(const struct symbolize_options *options,
     proto_buffer_free(&job.lines);
     proto_buffer_free(&job.line);
     proto_buffer_free(&job.whole);
-    if (result == -ENOMEM)
+    if (result < 0 && job.problem.code == result)
+        error_set(error, result, "%s", job.problem.message);
+    else if (result == -ENOMEM)
         error_set(error, result, "no memory for the symbols");
     else if (result < 0)
         error_set(error, result, "the symbols cannot be written: %s", strerror(-result));

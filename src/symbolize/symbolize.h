@@ -47,6 +47,7 @@ typedef void symbolize_progress(void *context, size_t done, const struct trace_m
 
 struct symbolize_options {
     bool no_cache; /* symbol_cache.h */
+    bool by_llvm;  /* asks llvm-symbolizer of all files, and keeps nothing */
 };
 
 /* Writes to fd. 0, or a negative errno with *error set; *report is to be cleared in any case. */

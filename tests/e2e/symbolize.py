@@ -330,7 +330,7 @@ class Scene:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def compare(scene, path, reference=None, addresses=None, places=True, **more):
+def compare(scene, path, reference=None, addresses=None, places=True, inlined=True, **more):
     """Holds that each frame of each address is llvm-symbolizer's, and its place eu-addr2line's.
     reference: the file with everything, where path has been taken apart."""
     reference = reference or path
@@ -353,7 +353,7 @@ def compare(scene, path, reference=None, addresses=None, places=True, **more):
         elif places and mine and lines[address] != mine[0][1:] and lines[address] != ("", 0):
             wrong.append((hex(address), mine, "eu", lines[address]))
     check(not wrong, f"{path}: {len(wrong)} of {len(addresses)} differ: {wrong[:3]}")
-    check(sum(len(each) > 1 for each in ours.values()) > 5, f"{path}: hardly anything is inlined")
+    check(not inlined or sum(len(each) > 1 for each in ours.values()) > 5, f"{path}: hardly anything is inlined")
     check(report[path]["source"] == "dwarf", f"{path}: {report[path]}")
     check(report[path]["damaged_units"] == 0, f"{path}: {report[path]}")
     return len(addresses)
@@ -402,6 +402,91 @@ def layouts(scene):
         compare(scene, scene.compile("lto", language, compiler, "-g", "-O2", "-flto"))
     for language, compiler in (("c", "clang-14"), ("c++", "clang++-14")):
         compare(scene, scene.compile("lld", language, compiler, "-g", "-O2", "-fuse-ld=lld"))
+
+
+def indexes(scene):
+    """With .gdb_index, .debug_names or .debug_gnu_pubnames; without .debug_aranges; sections compressed the old way."""
+    need("gold")
+    need("lld")
+    each_build(scene, [
+        ("-g", "-O2", "-ggnu-pubnames", "-fuse-ld=gold", "-Wl,--gdb-index"),
+        ("-g", "-O2", "-ggnu-pubnames", "-fuse-ld=lld", "-Wl,--gdb-index"),
+        ("-g", "-O2", "-gz=zlib", "-fuse-ld=gold"),
+    ])
+    for language, compiler in (("c", "clang-14"), ("c++", "clang++-14")):
+        path = scene.compile("names", language, compiler, "-g", "-O2", "-gdwarf-5", "-gpubnames")
+        check(b".debug_names" in output(["readelf", "-SW", path]), "no .debug_names")
+        compare(scene, path)
+        path = scene.compile("aranges", language, compiler, "-g", "-O2", "-gdwarf-4", "-gdwarf-aranges")
+        check(b".debug_aranges" in output(["readelf", "-SW", path]), "no .debug_aranges")
+        compare(scene, path)
+    path = scene.compile("old", "c++", "g++", "-g", "-O2")
+    plain = scene.path("plain")
+    shutil.copy(path, plain)
+    output(["objcopy", "--compress-debug-sections=zlib-gnu", path])
+    check(b".zdebug_info" in output(["readelf", "-SW", path]), "no .zdebug_info")
+    compare(scene, path, reference=plain)
+
+
+def folded(scene):
+    """Identical functions that the linker made one: one of them is shown, with its own place."""
+    need("lld")
+    source = "".join(f"__attribute__((noinline)) int same{i}(int value)\n{{ return value * 3 + 1; }}\n" for i in range(4))
+    with open(scene.path("folded.c"), "w") as file:
+        file.write(source + "int main(int n, char **v) { (void)v; return "
+                   + " + ".join(f"same{i}(n)" for i in range(4)) + "; }\n")
+    output(["clang-14", "-g", "-O2", "-ffunction-sections", "-fuse-ld=lld", "-Wl,--icf=all", "-Wl,--build-id", "folded.c",
+            "-o", "folded"], cwd=scene.directory)
+    path = scene.path("folded")
+    addresses, build_id = code_addresses(path), build_id_of(path)
+    places = {int(line.split()[0], 16) for line in output(["nm", path]).decode().splitlines() if " same" in line}
+    check(len(places) == 1, f"nothing was folded: {places}")
+    symbols, _, _ = symbolize(scene.directory, [(path, build_id, addresses, bias_of(path))])
+    theirs = llvm_frames(path, addresses)
+    for address, frames in symbols[path, build_id].items():
+        other = theirs[address]
+        if frames[-1][0].startswith("same"):
+            check(len(frames) == 1 and re.fullmatch("same[0-3]", frames[0][0]) is not None, f"{frames}")
+            check(frames[0][1] == scene.path("folded.c") and 1 <= frames[0][2] <= 8, f"{frames}")
+        else:
+            check(frames == other or other[0][2] == 0, f"{address:#x}: {frames}, {other}")
+
+
+def dlang(scene):
+    """D: gdc's names and places, inlined ones among them, and what they are for people."""
+    need("gdc")
+    with open(scene.path("four.d"), "w") as file:
+        file.write(D_SOURCE)
+    for index, flags in enumerate((("-O2",), ("-O0",), ("-O2", "-gdwarf-4"))):
+        output(["gdc", "-g", *flags, "-Wl,--build-id", "four.d", "-o", f"four{index}"], cwd=scene.directory)
+        path = scene.path(f"four{index}")
+        addresses = [address for address, name in own_functions(path, "_D4four")]
+        check(len(addresses) > 20, f"{addresses}")
+        compare(scene, path, addresses=addresses, inlined=flags[0] == "-O2")
+    names = output(["nm", path]).decode()
+    check("_D4four3Box" in names or "_D4four" in names, names[:300])
+
+
+D_SOURCE = """
+import core.stdc.stdlib;
+pragma(inline, true) int half(int value) { return value / 2; }
+class Box { int[] all; int sum;
+  void add(T)(T value) { all ~= cast(int) value; sum += half(cast(int) value); } }
+int main(string[] arguments) {
+  auto box = new Box;
+  foreach (index, word; arguments) { box.add(index); box.add(cast(short) word.length); }
+  int delegate(int) twice = (int value) { return value + half(value) + box.sum; };
+  return twice(box.sum) > 1000 ? 1 : 0;
+}
+"""
+
+
+def own_functions(path, prefix, step=3):
+    """(address, name) within functions whose names begin so."""
+    for line in output(["nm", "-S", "--defined-only", path]).decode().splitlines():
+        parts = line.split()
+        if len(parts) == 4 and parts[2] in "tTwW" and (parts[3].startswith(prefix) or parts[3] == "_Dmain"):
+            yield from ((address, parts[3]) for address in range(int(parts[0], 16), int(parts[0], 16) + int(parts[1], 16), step))
 
 
 def split_units(scene):
@@ -728,6 +813,39 @@ def load_bias(scene):
     check({a - bias: f for a, f in plain[path, build_id].items()} == moved[path, build_id], "not the same")
 
 
+def by_llvm(scene):
+    """Asked of llvm-symbolizer, a trace has the same symbols; one that fails is an error with its reason."""
+    for language, compiler in (("c", "gcc"), ("c", "clang-14"), ("c++", "g++"), ("c++", "clang++-14")):
+        path = scene.compile("whole-" + compiler, language, compiler, "-g", "-O2")
+        build_id, addresses = build_id_of(path), code_addresses(path, step=1)
+        ours, _, _ = symbolize(scene.directory, [(path, build_id, addresses, 0)])
+        theirs, report, _ = symbolize(scene.directory, [(path, build_id, addresses, 0)], "--symbolizer", "llvm")
+        ours, theirs = ours[path, build_id], theirs[path, build_id]
+        check(set(ours) == set(theirs), f"{compiler}: not the same addresses")
+        wrong = [(hex(a), ours[a], theirs[a]) for a in theirs if ours[a] != theirs[a]
+                 and not (len(ours[a]) == len(theirs[a]) and same_names(path, ours[a], theirs[a]))]
+        check(not wrong, f"{compiler}: {len(wrong)} of {len(addresses)} differ: {wrong[:3]}")
+        check(report[path]["with_lines"] > 100, f"{report}")
+    trace = scene.path("trace")
+    with open(trace, "wb") as file:
+        file.write(trace_of([(path, build_id, addresses, 0)]))
+    os.mkdir(scene.path("bin"))
+    for script, reason in (
+        (None, "install llvm"), ("exit 3", "ended after 0 of"), ("read line; echo f; echo a.c:1:2; echo; exit", "ended after 1 of"),
+        ("kill -9 $$", "ended after 0 of"), ("exec 0<&-; sleep 0.2; echo", "ended after 0 of"),
+    ):
+        if script is not None:
+            with open(scene.path("bin", "llvm-symbolizer"), "w") as file:
+                file.write("#!/bin/sh\n" + script + "\n")
+            os.chmod(scene.path("bin", "llvm-symbolizer"), 0o755)
+        done = subprocess.run([TRACECONV, "symbolize", "--symbolizer", "llvm", trace, scene.path("out")], timeout=60,
+                              stdin=subprocess.DEVNULL, capture_output=True,
+                              env={**os.environ, "PATH": scene.path("bin") + (":/bin" if script else "")})
+        check(done.returncode == 1 and reason in done.stderr.decode(), f"{script}: {done.returncode} {done.stderr!r}")
+    done = run([TRACECONV, "symbolize", "--symbolizer", "gdb", trace, scene.path("out")])
+    check(done.status == 2 and "own or llvm" in str(done.stderr), f"{done.stderr!r}")
+
+
 def cache(scene):
     """What was found is kept: the same answers without the file being read again, also for some of the
     addresses and beside others; another file, a damaged or a stranger's cache is not believed."""
@@ -907,8 +1025,8 @@ def figure_of(value):
 
 
 CASES = {each.__name__: each for each in (
-    versions, layouts, split_units, packages, separated, dwz, supplementary, rust, places, archives, deleted, vdso, reasons, debugdata, load_bias, usage,
-    appended, cache, demangling)}
+    versions, layouts, indexes, folded, dlang, split_units, packages, separated, dwz, supplementary, rust, places, archives, deleted, vdso, reasons, debugdata, load_bias, usage,
+    appended, cache, by_llvm, demangling)}
 
 
 def main():

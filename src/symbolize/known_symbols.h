@@ -1,0 +1,36 @@
+/*
+ * The symbols and deobfuscation packets that a trace has already, so that nothing is added to it
+ * twice. Holds a hash of each, not the packets.
+ */
+#ifndef HEAPPROFD_SYMBOLIZE_KNOWN_SYMBOLS_H
+#define HEAPPROFD_SYMBOLIZE_KNOWN_SYMBOLS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/intern.h"
+#include "util/error.h"
+
+struct known_symbols {
+    struct intern_table modules; /* path and build id */
+    struct intern_table entries; /* AddressSymbols of a module, to the byte */
+    struct intern_table lines;   /* addresses of a module that have a file and a line */
+    struct intern_table others;  /* packets with deobfuscation mappings */
+    uint64_t good_bytes;         /* of the trace, unpacked: whole packets */
+    char warning[512];           /* why it was not read to its end, or "" */
+};
+
+/* path as trace_reader_open takes it. 0, or a negative errno where nothing could be read; *known is
+ * to be cleared in any case. */
+int known_symbols_read(struct known_symbols *known, const char *path, struct error *error);
+
+/*
+ * Writes of these packets to fd what is new, and of known addresses what is new or better: a
+ * function alone says nothing where file and line are known. How many addresses and other packets
+ * that were, or a negative errno with *error set.
+ */
+int64_t known_symbols_write_new(struct known_symbols *known, const void *packets, size_t length,
+                                int fd, struct error *error);
+void known_symbols_clear(struct known_symbols *known);
+
+#endif
