@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/clock.h"
 #include "daemon/frame_step.h"
 #include "daemon/unwind_file.h"
 #include "util/array.h"
@@ -14,6 +15,11 @@
 
 /* Operations of expressions; a frame of ordinary code takes two for each register. */
 #define STEPS_MAX (FRAMES_MAX * 64u)
+
+/* What opening a process's files may take: at first, and as a part of the time since. Those of a
+ * program as big as a browser take 50 ms. */
+#define OPENING_NS_AT_FIRST UINT64_C(1000000000)
+#define OPENING_TIME_PART 10u
 
 /* Values of record_stack.error: the client's enum unwind_stop. */
 enum stop {
@@ -35,7 +41,8 @@ struct walk_finisher {
     pid_t pid;
     struct module_file *files; /* by the tree's index of the module */
     size_t file_count, file_capacity;
-    struct record_stack *stack; /* with room for FRAMES_MAX */
+    uint64_t begun_ns, spent_ns; /* opening them */
+    struct record_stack *stack;  /* with room for FRAMES_MAX */
 };
 
 struct walk {
@@ -54,6 +61,7 @@ struct walk_finisher *walk_finisher_open(pid_t pid)
     if (finisher == NULL)
         return NULL;
     finisher->pid = pid;
+    finisher->begun_ns = clock_read_ns(CLOCK_MONOTONIC);
     finisher->stack = calloc(1, sizeof(*finisher->stack) + FRAMES_MAX * sizeof(uint64_t));
     if (finisher->stack == NULL) {
         free(finisher);
@@ -88,10 +96,15 @@ static struct unwind_file *file_of(struct walk_finisher *finisher, const struct 
         finisher->file_count += more;
     }
     struct module_file *known = &finisher->files[module];
-    if (!known->looked) {
-        known->looked = true;
-        known->file = unwind_file_take(finisher->pid, &tree->modules[module]);
-    }
+    if (known->looked)
+        return known->file;
+    uint64_t now_ns = clock_read_ns(CLOCK_MONOTONIC);
+    if (finisher->spent_ns >
+        OPENING_NS_AT_FIRST + (now_ns - finisher->begun_ns) / OPENING_TIME_PART)
+        return NULL;
+    known->looked = true;
+    known->file = unwind_file_take(finisher->pid, &tree->modules[module]);
+    finisher->spent_ns += clock_read_ns(CLOCK_MONOTONIC) - now_ns;
     return known->file;
 }
 

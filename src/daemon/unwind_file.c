@@ -5,6 +5,7 @@
  */
 #include "daemon/unwind_file.h"
 
+#include <dwarf.h>
 #include <elf.h>
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
@@ -22,8 +23,12 @@
 
 /* The .eh_frame of the biggest browsers has 15 MB. */
 #define TABLE_BYTES_MAX (32u << 20)
-/* Of all files. */
-#define IMAGES_BYTES_MAX ((size_t)256 << 20)
+/* While libdw looks one frame up it keeps some 350 bytes for each state that the entry remembers,
+ * and an entry may be as long as the table. A fiftieth of a real table's bytes is this one. */
+#define REMEMBER_BYTES_MAX (1u << 19)
+/* Of all files, with what libdw keeps of each entry that it has to read one after the other. */
+#define IMAGES_BYTES_MAX ((size_t)512 << 20)
+#define ENTRY_MEMORY_BYTES 128u
 #define DEBUGDATA_MEMORY_MAX (UINT64_C(128) << 20)
 
 /* Frames by address, so that a frame that was met before costs one look. A power of two. */
@@ -41,6 +46,7 @@ static const char *const table_names[TABLE_KINDS] = {".eh_frame_hdr", ".eh_frame
 struct table {
     void *bytes; /* malloc'd; NULL: none */
     size_t size;
+    size_t entries;
     uint64_t address;
 };
 
@@ -62,7 +68,7 @@ struct unwind_file {
 
     bool says_more;
     uint8_t *image;
-    size_t image_bytes;
+    size_t charged_bytes; /* of IMAGES_BYTES_MAX */
     Elf *elf;
     Dwarf *dwarf;
     Dwarf_CFI *eh_frame, *debug_frame;
@@ -74,6 +80,53 @@ static struct unwind_file *files;
 static size_t images_bytes;
 
 /* --- tables out of a file --- */
+
+/* The number of entries of .eh_frame or .debug_frame, as far as it is one. */
+static size_t count_entries(const struct table *table)
+{
+    const uint8_t *bytes = table->bytes;
+    size_t count = 0;
+    for (size_t at = 0; table->size - at >= 4; count++) {
+        uint64_t length = 0;
+        memcpy(&length, bytes + at, 4);
+        at += 4;
+        if (length == UINT32_MAX && table->size - at >= 8) {
+            memcpy(&length, bytes + at, 8);
+            at += 8;
+        }
+        if (length > table->size - at)
+            break;
+        at += length;
+    }
+    return count;
+}
+
+static bool remembers_too_much(const struct table *table)
+{
+    const uint8_t *bytes = table->bytes;
+    size_t count = 0;
+    for (size_t i = 0; i < table->size; i++)
+        count += bytes[i] == DW_CFA_remember_state;
+    return count > REMEMBER_BYTES_MAX;
+}
+
+/* Whether libelf may look at it: the number of sections stands where it is small. */
+static bool is_plain_elf(const Elf64_Ehdr *header)
+{
+    return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
+           header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
+           header->e_shnum > 0 && header->e_shnum < SHN_LORESERVE &&
+           header->e_shentsize == sizeof(Elf64_Shdr);
+}
+
+/* NULL: it is no ELF file, or an odd one. */
+static Elf *open_elf(int fd)
+{
+    Elf64_Ehdr header;
+    if (pread(fd, &header, sizeof(header), 0) != sizeof(header) || !is_plain_elf(&header))
+        return NULL;
+    return elf_begin(fd, ELF_C_READ, NULL);
+}
 
 static void copy_table(Elf_Scn *section, const GElf_Shdr *header, struct table *table)
 {
@@ -98,6 +151,12 @@ static void copy_table(Elf_Scn *section, const GElf_Shdr *header, struct table *
     table->address = header->sh_addr;
 }
 
+static void drop_table(struct table *table)
+{
+    free(table->bytes);
+    *table = (struct table){0};
+}
+
 /* The first section with that name and bytes of its own; NULL: none. */
 static Elf_Scn *find_section(Elf *elf, const char *wanted, GElf_Shdr *header)
 {
@@ -119,8 +178,15 @@ static void find_table(Elf *elf, enum table_kind kind, struct table tables[TABLE
 {
     GElf_Shdr header;
     Elf_Scn *section = find_section(elf, table_names[kind], &header);
-    if (section != NULL && tables[kind].bytes == NULL)
-        copy_table(section, &header, &tables[kind]);
+    if (section == NULL || tables[kind].bytes != NULL)
+        return;
+    copy_table(section, &header, &tables[kind]);
+    if (tables[kind].bytes == NULL || kind == EH_FRAME_HDR)
+        return;
+    if (remembers_too_much(&tables[kind]))
+        drop_table(&tables[kind]);
+    else
+        tables[kind].entries = count_entries(&tables[kind]);
 }
 
 /* Unpacks xz; NULL: damaged, too big or no memory. */
@@ -147,7 +213,7 @@ static void *unpack(const void *packed, size_t packed_size, size_t *size)
 static void find_in_debugdata(Elf *elf, struct table tables[TABLE_KINDS])
 {
     GElf_Shdr header;
-    size_t size;
+    size_t size = 0;
     Elf_Scn *section = find_section(elf, ".gnu_debugdata", &header);
     if (section == NULL || header.sh_size > TABLE_BYTES_MAX)
         return;
@@ -155,8 +221,9 @@ static void find_in_debugdata(Elf *elf, struct table tables[TABLE_KINDS])
     if (data == NULL || data->d_buf == NULL || data->d_size == 0)
         return;
     void *unpacked = unpack(data->d_buf, data->d_size, &size);
-    Elf *inner = unpacked != NULL ? elf_memory(unpacked, size) : NULL;
-    if (inner != NULL && elf_kind(inner) == ELF_K_ELF)
+    bool plain = unpacked != NULL && size >= sizeof(Elf64_Ehdr) && is_plain_elf(unpacked);
+    Elf *inner = plain ? elf_memory(unpacked, size) : NULL;
+    if (inner != NULL)
         find_table(inner, DEBUG_FRAME, tables);
     elf_end(inner);
     free(unpacked);
@@ -197,8 +264,8 @@ static void find_in_debug_file(const struct callsite_module *module,
     int fd = open_regular(path, &status);
     if (fd < 0)
         return;
-    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-    if (elf != NULL && elf_kind(elf) == ELF_K_ELF && is_build(elf, module))
+    Elf *elf = open_elf(fd);
+    if (elf != NULL && is_build(elf, module))
         find_table(elf, DEBUG_FRAME, tables);
     elf_end(elf);
     close(fd);
@@ -207,8 +274,8 @@ static void find_in_debug_file(const struct callsite_module *module,
 static void find_tables(int fd, const struct callsite_module *module,
                         struct table tables[TABLE_KINDS])
 {
-    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-    if (elf != NULL && elf_kind(elf) == ELF_K_ELF && is_build(elf, module)) {
+    Elf *elf = open_elf(fd);
+    if (elf != NULL && is_build(elf, module)) {
         find_table(elf, EH_FRAME_HDR, tables);
         find_table(elf, EH_FRAME, tables);
         find_table(elf, DEBUG_FRAME, tables);
@@ -280,14 +347,19 @@ static bool make_image(struct unwind_file *file, const struct table tables[TABLE
                    (TABLE_KINDS + 2) * sizeof(Elf64_Shdr);
     for (unsigned kind = 0; kind < TABLE_KINDS; kind++)
         bytes += (tables[kind].size + 7) & ~(size_t)7;
+    /* With .eh_frame_hdr it goes straight to the one that it needs. */
+    size_t entries = tables[DEBUG_FRAME].entries;
+    if (tables[EH_FRAME_HDR].bytes == NULL)
+        entries += tables[EH_FRAME].entries;
+    size_t charged = bytes + entries * ENTRY_MEMORY_BYTES;
     if ((tables[EH_FRAME].bytes == NULL && tables[DEBUG_FRAME].bytes == NULL) ||
-        bytes > IMAGES_BYTES_MAX - images_bytes)
+        charged > IMAGES_BYTES_MAX - images_bytes)
         return false;
     file->image = calloc(1, bytes);
     if (file->image == NULL)
         return false;
-    file->image_bytes = bytes;
-    images_bytes += bytes;
+    file->charged_bytes = charged;
+    images_bytes += charged;
     fill_image(file->image, bytes, tables);
     file->elf = elf_memory((char *)file->image, bytes);
     if (file->elf == NULL)
@@ -314,7 +386,7 @@ static void file_close(struct unwind_file *file)
     dwarf_end(file->dwarf);
     elf_end(file->elf);
     free(file->image);
-    images_bytes -= file->image_bytes;
+    images_bytes -= file->charged_bytes;
     free(file);
 }
 
@@ -335,7 +407,7 @@ static struct unwind_file *file_open(int fd, const struct stat *status,
     find_tables(fd, module, tables);
     bool made = make_image(file, tables);
     for (unsigned kind = 0; kind < TABLE_KINDS; kind++)
-        free(tables[kind].bytes);
+        drop_table(&tables[kind]);
     if (made)
         return file;
     file_close(file);
