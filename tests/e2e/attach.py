@@ -224,7 +224,8 @@ def cycles_python():
             [sys.executable, "-c", script], stdout=out, stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONMALLOC": "malloc"},
         )
-        time.sleep(0.5)
+        # All that it needs is loaded once it has a result.
+        wait_for("a result", lambda: os.fstat(out.fileno()).st_size > 2 * hashlib.sha256().digest_size)
         sizes = cycle(process.pid, directory, CYCLES)
         if sizes:
             check(sizes[-1][1] <= sizes[0][1], f"descriptors: {sizes[0]} to {sizes[-1]}")
