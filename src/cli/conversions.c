@@ -5,6 +5,7 @@
 
 const struct conversion conversions[] = {
     {"binary", convert_binary, "the trace that a text describes"},
+    {"bundle", convert_bundle, "the trace with names for all that can be found, in one file"},
     {"collapsed", convert_collapsed, "stacks for flamegraph.pl, inferno and others"},
     {"decompress_packets", convert_decompress_packets, "the trace without compressed packets"},
     {"profile", convert_profile, "pprof files, one for each process, heap and dump"},

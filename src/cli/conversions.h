@@ -20,6 +20,7 @@ extern const size_t conversion_count;
 const struct conversion *conversion_find(const char *name);
 
 int convert_binary(int argc, char **argv);
+int convert_bundle(int argc, char **argv);
 int convert_collapsed(int argc, char **argv);
 int convert_deobfuscate(int argc, char **argv);
 int convert_decompress_packets(int argc, char **argv);

@@ -5,6 +5,7 @@ tools read of it where the programs are no more.
     bundle.py CASE
 """
 
+import gzip
 import json
 import os
 import shutil
@@ -233,6 +234,135 @@ def interrupted(place):
     check("Profile in" in said, f"no report: {said}")
     check(not os.path.exists(os.path.join(place.output, "symbols")), "symbols stayed behind")
     check_nameless(place.output)
+
+
+@in_place
+def moved(place):
+    """A bundle shows names where there is neither program nor debug file."""
+    place.host("--no-symbols")
+    outcome = place.bundle("--symbol-paths", place.debug)
+    check(outcome.status == 0, f"{outcome.status}: {outcome.stderr}")
+    shutil.rmtree(place.debug)
+    shutil.rmtree(os.path.dirname(place.program))
+    check_nameless(place.trace)
+    check_named(place.bundled)
+    check(read(place.bundled).startswith(read(place.trace)), "the trace is not its beginning")
+    # Every tool reads it like a trace.
+    collapsed = run([TRACECONV, "collapsed", place.bundled])
+    check(b"hidden;inlined" in collapsed.stdout, f"collapsed: {collapsed.stdout}")
+    text = run([TRACECONV, "text", place.bundled])
+    check(b"module_symbols" in text.stdout, "text: no symbols")
+    # With nothing to be found, nothing is lost and nothing is complained of that is there.
+    again = place.bundle("--no-auto-symbol-paths", trace=place.bundled, out="again")
+    check(again.status == 0, f"{again.stderr}")
+    check(read(again_path(place)) == read(os.path.join(place.directory, "bundle")), "it changed")
+    check(place.program not in again.stderr.decode(), f"{again.stderr}")
+
+
+def again_path(place):
+    return os.path.join(place.directory, "again")
+
+
+@in_place
+def twice(place):
+    """Bundling a bundle, or what a run has named already, adds nothing."""
+    place.named()
+    for options in [("--symbol-paths", place.debug), ("--symbol-paths", place.debug)]:
+        outcome = place.bundle(*options)
+        check(outcome.status == 0, f"{outcome.stderr}")
+        first = read(place.bundled)
+        outcome = place.bundle(*options, trace=place.bundled, out="again")
+        check(outcome.status == 0, f"{outcome.stderr}")
+        check(first == read(again_path(place)), "bundled twice is not the same")
+    symbolized = os.path.join(place.output, "symbolized-trace")
+    outcome = place.bundle("--no-auto-symbol-paths", "--symbol-paths", place.debug, trace=place.output)
+    check(outcome.status == 0, f"{outcome.stderr}")
+    check(read(place.bundled) == read(symbolized), "a symbolized trace grew")
+    # What was named without lines gets them later, once.
+    place.host("--no-symbols")
+    subprocess.run(["objcopy", "--strip-debug", os.path.join(place.debug, "prog")], check=True)
+    place.bundle("--no-auto-symbol-paths", "--symbol-paths", place.debug)
+    stack = stack_of(report(place.bundled))
+    check(stack[:2] == [("hidden", "", 0), ("main", "", 0)], f"{stack}")
+
+
+@in_place
+def missing(place):
+    """The summary says what has no name, why, and what to do; --verbose where it was looked for."""
+    place.host("--no-symbols")
+    outcome = place.bundle("--no-auto-symbol-paths")
+    said = outcome.stderr.decode()
+    check(outcome.status == 0, f"{outcome.status}: {said}")
+    line = [line for line in said.splitlines() if place.program in line]
+    check(len(line) == 1 and "no file with this build id" in line[0], said)
+    check("PERFETTO_BINARY_PATH" in line[0] and "100.0 %" in line[0], said)
+    check(read(place.bundled) == read(place.trace), "there was nothing to add")
+    said = place.bundle().stderr.decode()
+    check("no symbol there" in said and "debug symbols" in said, said)
+    shutil.copy("/bin/true", os.path.join(place.debug, "prog"))
+    said = place.bundle(
+        "--no-auto-symbol-paths", env={"PERFETTO_BINARY_PATH": place.debug}
+    ).stderr.decode()
+    check("another build" in said, said)
+    said = place.bundle("--verbose").stderr.decode()
+    check("libc" in said and "build id" in said, said)
+    check(place.bundle("-q").stderr == b"", "quiet said something")
+
+
+@in_place
+def maps(place):
+    """Maps that are named have to be readable; those that are found need not."""
+    place.host("--no-symbols")
+    outcome = place.bundle("--proguard-map", "com.example=/nonexistent/map")
+    check(outcome.status == 1, f"{outcome.status}")
+    check(b"/nonexistent/map" in outcome.stderr, f"{outcome.stderr}")
+    check(not os.path.exists(place.bundled), "something was written")
+    outcome = place.bundle(env={"PERFETTO_PROGUARD_MAP": "com.example=/nonexistent/map"})
+    check(outcome.status == 0, f"{outcome.status}")
+    check(b"/nonexistent/map" in outcome.stderr, f"{outcome.stderr}")
+    outcome = place.bundle(
+        "--no-auto-proguard-maps", env={"PERFETTO_PROGUARD_MAP": "com.example=/nonexistent/map"}
+    )
+    check(outcome.status == 0 and b"/nonexistent" not in outcome.stderr, f"{outcome.stderr}")
+    gradle = os.path.join(place.directory, "app", "build", "outputs", "mapping", "release")
+    os.makedirs(gradle)
+    with open(os.path.join(gradle, "mapping.txt"), "w") as file:
+        file.write("com.example.Main -> a:\n    void run() -> b\n")
+    outcome = place.bundle()
+    check(outcome.status == 0 and b"release/mapping.txt" in outcome.stderr, f"{outcome.stderr}")
+
+
+@in_place
+def streams(place):
+    """Standard input and output, packed and cut off traces."""
+    place.host("--no-symbols")
+    trace = read(place.trace)
+    command = [TRACECONV, "bundle", "--no-auto-symbol-paths", "--symbol-paths", place.debug]
+    whole = run([*command, "-", "-"], stdin=trace, env=place.env)
+    check(whole.status == 0, f"{whole.stderr}")
+    check(whole.stdout.startswith(trace) and len(whole.stdout) > len(trace), "through pipes")
+    packed = run([*command, "-", "-"], stdin=gzip.compress(trace), env=place.env)
+    check(packed.stdout == whole.stdout, "packed input is another bundle")
+    cut = run([*command, "-", "-"], stdin=trace + b"\x0a\x7f", env=place.env)
+    check(cut.status == 0 and b"cut off" in cut.stderr, f"{cut.stderr}")
+    check(cut.stdout == whole.stdout, "what follows a cut off packet is damaged")
+
+
+@in_place
+def usage(place):
+    place.host("--no-symbols")
+    for arguments in [[], ["one"], ["one", "two", "three"], ["--nothing", "a", "b"]]:
+        outcome = run([TRACECONV, "bundle", *arguments], cwd=place.directory)
+        check(outcome.status == 2, f"{arguments}: {outcome.status}")
+    outcome = run([TRACECONV, "bundle", "/nonexistent", os.path.join(place.directory, "out2")])
+    check(outcome.status == 1 and b"/nonexistent" in outcome.stderr, f"{outcome.stderr}")
+    outcome = run([TRACECONV, "bundle", place.trace, place.trace])
+    check(outcome.status == 1 and b"the trace itself" in outcome.stderr, f"{outcome.stderr}")
+    check_nameless(place.trace)
+    helped = run([TOOL, "bundle", "--help"])
+    check(helped.status == 0 and b"--symbol-paths" in helped.stdout, f"{helped.stdout}")
+    outcome = place.bundle(env={"PERFETTO_SYMBOLIZER_MODE": "elsewhere"})
+    check(outcome.status == 2, f"{outcome.status}")
 
 
 def main():
