@@ -193,6 +193,7 @@ static void long_lines_are_cut(void **state)
     struct jit_names names;
     size_t length = 300000;
     char *text = malloc(length + 100);
+    assert_non_null(text);
     int used = sprintf(text, "1000 10 ");
     memset(text + used, 'n', length);
     strcpy(text + used + length, "\n1010 1 next\n");
