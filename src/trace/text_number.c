@@ -115,31 +115,49 @@ size_t text_number_of_double(double value, char *to)
 
 /* --- and back --- */
 
-/* Up to here both are doubles without error, and so is their quotient rounded once. */
-#define WHOLE_MAX (UINT64_C(1) << 53)
-#define PLACES_MAX 22
+/* Digits that fit 64 bits whatever they are, and places behind the point of as many. */
+#define WHOLE_DIGITS_MAX 19
+#define PLACES_MAX 19
 
+/* whole / power, rounded once, to the even one if it lies between two: the quotient has 64 bits or
+ * more, and what is left of the division says on which side of the half it is. */
+static double divide(uint64_t whole, uint64_t power)
+{
+    unsigned shift = 64 + (unsigned)__builtin_clzll(whole);
+    wide numerator = (wide)whole << shift, quotient = numerator / power;
+    uint64_t high = (uint64_t)(quotient >> 64);
+    unsigned bits = high != 0 ? 128 - (unsigned)__builtin_clzll(high) : 64;
+    unsigned dropped = bits - (MANTISSA_BITS + 2);
+    bool has_rest = quotient * power != numerator || (quotient & (((wide)1 << dropped) - 1)) != 0;
+    uint64_t kept = (uint64_t)(quotient >> dropped), mantissa = kept >> 1;
+    if ((kept & 1) != 0 && (has_rest || (mantissa & 1) != 0))
+        mantissa++;
+    return ldexp((double)mantissa, (int)dropped + 1 - (int)shift);
+}
+
+/* Without an exponent, and not too long. */
 static bool read_plain(const char *text, size_t length, double *value)
 {
-    static const double powers[PLACES_MAX + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                                  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                                  1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    uint64_t whole = 0;
-    size_t places = 0;
+    uint64_t whole = 0, power = 1;
+    size_t digits = 0, places = 0;
     bool has_point = false;
     for (size_t i = 0; i < length; i++) {
         if (text[i] == '.' && !has_point) {
             has_point = true;
             continue;
         }
-        if (text[i] < '0' || text[i] > '9' || whole >= WHOLE_MAX / 10)
+        if (text[i] < '0' || text[i] > '9')
             return false;
         whole = whole * 10 + (uint64_t)(text[i] - '0');
+        if (has_point)
+            power *= 10;
         places += has_point;
+        if (++digits > WHOLE_DIGITS_MAX || places > PLACES_MAX)
+            return false;
     }
-    if (places > PLACES_MAX)
+    if (digits == 0)
         return false;
-    *value = (double)whole / powers[places];
+    *value = whole == 0 ? 0 : power == 1 ? (double)whole : divide(whole, power);
     return true;
 }
 

@@ -23,14 +23,23 @@ void text_scanner_fail(struct text_scanner *scanner, const char *format, ...)
                               scanner->token.column, what);
 }
 
-static bool is_word_start(char c)
+/* What may stand in a word, or in a number: one look for each byte of the text. */
+static const bool word_bytes[256] = {
+    ['a' ... 'z'] = true, ['A' ... 'Z'] = true, ['0' ... '9'] = true, ['_'] = true};
+
+static bool is_word_byte(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    return word_bytes[(unsigned char)c];
 }
 
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
+}
+
+static bool is_word_start(char c)
+{
+    return is_word_byte(c) && !is_digit(c);
 }
 
 /* --- a text that comes bit by bit --- */
@@ -117,8 +126,10 @@ static void skip_blanks(struct text_scanner *scanner)
 {
     bool is_behind_token = true;
     for (;;) {
-        while (scanner->at < scanner->end && *scanner->at == ' ')
-            scanner->at++;
+        const char *at = scanner->at, *end = scanner->end;
+        while (at < end && *at == ' ')
+            at++;
+        scanner->at = at;
         if (scanner->at == scanner->end) {
             if (!take_more(scanner, scanner->at))
                 return;
@@ -169,17 +180,21 @@ static void scan_number(struct text_scanner *scanner)
     bool is_hex = end - start > 1 && *start == '0' && (start[1] == 'x' || start[1] == 'X');
     for (; scanner->at < end; scanner->at++) {
         char c = *scanner->at;
+        if (is_digit(c))
+            continue;
         bool is_exponent_sign = (c == '+' || c == '-') && !is_hex && scanner->at > start &&
                                 (scanner->at[-1] == 'e' || scanner->at[-1] == 'E');
-        if (!is_word_start(c) && !is_digit(c) && c != '.' && !is_exponent_sign)
+        if (!is_word_byte(c) && c != '.' && !is_exponent_sign)
             return;
     }
 }
 
 static void scan_word(struct text_scanner *scanner)
 {
-    while (scanner->at < scanner->end && (is_word_start(*scanner->at) || is_digit(*scanner->at)))
-        scanner->at++;
+    const char *at = scanner->at, *end = scanner->end;
+    while (at < end && is_word_byte(*at))
+        at++;
+    scanner->at = at;
 }
 
 /* Goes behind the token that begins here. */
@@ -264,19 +279,6 @@ void text_scanner_close(struct text_scanner *scanner)
     scanner->buffer = NULL;
 }
 
-bool text_scanner_is_sign(const struct text_scanner *scanner, char sign)
-{
-    return scanner->token.kind == TEXT_TOKEN_SIGN && *scanner->token.start == sign;
-}
-
-bool text_scanner_accept(struct text_scanner *scanner, char sign)
-{
-    if (!text_scanner_is_sign(scanner, sign))
-        return false;
-    text_scanner_advance(scanner);
-    return true;
-}
-
 const char *text_scanner_found(const struct text_scanner *scanner, char text[TEXT_FOUND_BYTES])
 {
     const struct text_token *token = &scanner->token;
@@ -308,7 +310,7 @@ static unsigned take_digits(const char **at, const char *end, int base, unsigned
     unsigned digits = 0;
     *value = 0;
     for (; digits < most && *at < end; digits++, (*at)++) {
-        int digit = is_word_start(**at) || is_digit(**at) ? hex_digit(**at) : -1;
+        int digit = is_word_byte(**at) ? hex_digit(**at) : -1;
         if (digit < 0 || digit >= base)
             break;
         *value = *value * (uint32_t)base + (uint32_t)digit;

@@ -69,9 +69,19 @@ void text_scanner_advance(struct text_scanner *scanner);
 void text_scanner_fail(struct text_scanner *scanner, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-bool text_scanner_is_sign(const struct text_scanner *scanner, char sign);
+static inline bool text_scanner_is_sign(const struct text_scanner *scanner, char sign)
+{
+    return scanner->token.kind == TEXT_TOKEN_SIGN && *scanner->token.start == sign;
+}
+
 /* Whether it is that sign, which is then behind us. */
-bool text_scanner_accept(struct text_scanner *scanner, char sign);
+static inline bool text_scanner_accept(struct text_scanner *scanner, char sign)
+{
+    if (!text_scanner_is_sign(scanner, sign))
+        return false;
+    text_scanner_advance(scanner);
+    return true;
+}
 
 #define TEXT_FOUND_BYTES 64
 /* What stands there, for a message. */
