@@ -90,7 +90,9 @@ bool java_path_is_jit(const char *path)
 
 struct java_text java_package_of_command(const char *argument, size_t length)
 {
-    const char *slash = length == 0 ? NULL : memrchr(argument, '/', length);
+    if (argument == NULL || length == 0)
+        return (struct java_text){"", 0};
+    const char *slash = memrchr(argument, '/', length);
     if (slash != NULL) {
         length -= (size_t)(slash + 1 - argument);
         argument = slash + 1;
