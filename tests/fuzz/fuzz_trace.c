@@ -4,10 +4,13 @@
  */
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "export/collapsed.h"
 #include "export/pprof.h"
+#include "export/speedscope.h"
 #include "profile/grouping.h"
 #include "profile/rollup.h"
 
@@ -53,6 +56,30 @@ static void check_dump(const struct profile *profile, const struct profile_heap 
     close(fd);
 }
 
+/* Stacks with numbers, of the dumps that a choice may have: the last of each heap. */
+static void check_stacks(const struct profile *profile)
+{
+    struct export_dump dumps[8];
+    size_t count = 0;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    for (size_t i = 0; i < profile->heap_count && count < 8; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        if (heap->dump_count > 0)
+            dumps[count++] = (struct export_dump){heap, &heap->dumps[heap->dump_count - 1]};
+    }
+    for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
+        check(collapsed_write(profile, dumps, count, view, out) >= 0);
+    /* A line is a stack and its number, whatever the names are. */
+    fflush(out);
+    for (size_t i = 0; i < length; i++)
+        check((unsigned char)text[i] >= ' ' || text[i] == '\n');
+    check(speedscope_write(profile, dumps, count, "fuzz", out) >= 0);
+    fclose(out);
+    free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
@@ -69,6 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
         for (size_t j = 0; j < profile->heaps[i].dump_count && j < 4; j++)
             check_dump(profile, &profile->heaps[i], &profile->heaps[i].dumps[j]);
     }
+    check_stacks(profile);
     profile_free(profile);
     return 0;
 }
