@@ -410,6 +410,9 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         snprintf(program + strlen(program), sizeof(program) - strlen(program), " %u",
                  target->execs + 1);
 
+    if (target->unlisted != NULL && !end->final)
+        unlisted_code_settle(target->unlisted, ledger_callsites(target->ledger),
+                             !end->running || target->image_gone);
     char generated[48];
     snprintf(generated, sizeof(generated), target->execs > 0 ? "[jit:%d-%u]" : "[jit:%d]",
              (int)target->info.pid, target->execs + 1);

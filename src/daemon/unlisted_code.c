@@ -29,8 +29,9 @@
 
 struct place {
     uint64_t pc;
-    uint32_t kind; /* enum unlisted_kind */
-    uint32_t file; /* in files */
+    uint16_t kind;    /* enum unlisted_kind */
+    uint16_t settled; /* it stays what it is */
+    uint32_t file;    /* in files */
 };
 
 struct unlisted_code {
@@ -208,7 +209,7 @@ static void classify(struct unlisted_code *code)
     code->unknown = 0;
     for (size_t i = 0; i < code->place_count; i++) {
         struct place *place = &code->places[i];
-        if (place->kind != UNLISTED_UNKNOWN)
+        if (place->kind != UNLISTED_UNKNOWN || place->settled)
             continue;
         const struct code_range *range = code_ranges_find(&code->ranges, place->pc);
         if (range == NULL) {
@@ -246,6 +247,21 @@ void unlisted_code_look(struct unlisted_code *code, const struct callsite_tree *
         code->look_ms = code->look_ms * 2 < LOOK_MS_MAX ? code->look_ms * 2 : LOOK_MS_MAX;
     }
     code->next_look_ms = now_ms + code->look_ms;
+}
+
+void unlisted_code_settle(struct unlisted_code *code, const struct callsite_tree *tree, bool dead)
+{
+    if (code->named)
+        return;
+    take_nodes(code, tree);
+    classify(code);
+    if (code->unknown > 0 && !dead) {
+        look_at_maps(code);
+        look_at_files(code);
+    }
+    for (size_t i = 0; i < code->place_count; i++)
+        code->places[i].settled = true;
+    code->unknown = 0;
 }
 
 /* --- names --- */
@@ -301,7 +317,7 @@ void unlisted_code_name(struct unlisted_code *code, const struct callsite_tree *
         struct place *place = &code->places[i];
         bool has_name = jit_names_find(&code->names, place->pc) != NULL;
         /* What has a name there was code. */
-        if (place->kind == UNLISTED_UNKNOWN && has_name)
+        if (place->kind == UNLISTED_UNKNOWN && !place->settled && has_name)
             place->kind = UNLISTED_GENERATED;
         code->nameless += place->kind == UNLISTED_GENERATED && !has_name;
     }

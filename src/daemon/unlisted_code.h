@@ -32,6 +32,10 @@ void unlisted_code_close(struct unlisted_code *code);
 void unlisted_code_look(struct unlisted_code *code, const struct callsite_tree *tree,
                         uint64_t now_ms, bool dead);
 
+/* The same before a dump that others will follow: at once, and what is not known then stays so. A
+ * stack must be the same one in each dump. */
+void unlisted_code_settle(struct unlisted_code *code, const struct callsite_tree *tree, bool dead);
+
 enum unlisted_end {
     UNLISTED_RUNS,
     UNLISTED_REPLACED, /* by another program: its memory is that one's */

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 import harness
-from daemon import Session, heap_of, report_of, scene, wait_for
+from daemon import LIBRARY, Session, heap_of, report_of, scene, wait_for
 from harness import BUILD, TOOL, check, fail, need, program, run
 
 TRACECONV = os.path.join(BUILD, "traceconv")
@@ -175,7 +175,7 @@ def running_node(daemon, path, wrapper=()):
 def check_running(daemon, path, pid):
     session = Session(daemon, os.path.join(path, "o"), "-p", str(pid), "-i", "512")
     wait_for("attaching", lambda: pid in daemon.profiled_pids())
-    wait_for("some samples", lambda: (os.path.exists(f"/proc/{pid}") and _samples(daemon, pid) > 2000))
+    wait_for("some samples", lambda: (os.path.exists(f"/proc/{pid}") and samples_of(daemon, pid) > 2000))
     check(session.end() == 0, session.stderr)
     heap = heap_of(session.report(), pid)
     stacks = stacks_through(heap, "JS:")
@@ -184,7 +184,7 @@ def check_running(daemon, path, pid):
     check_whole(named, "a running node")
 
 
-def _samples(daemon, pid):
+def samples_of(daemon, pid):
     for session in daemon.status()["sessions"]:
         for process in session["processes"]:
             if process["pid"] == pid:
@@ -263,6 +263,34 @@ def java():
         }
         check(kinds.get("Interpreter") == "interpreted", f"kinds: {kinds}")
         check(kinds.get("void Allocator.middle(int)") == "jit", f"kinds: {kinds}")
+
+
+def node_dumps():
+    """A stack is the same in each dump: their figures do not add up to more than there is."""
+    need("node")
+    with scene() as (daemon, path):
+        script = os.path.join(path, "script.js")
+        with open(script, "w") as file:
+            file.write(SCRIPT % FOR_LONG)
+        session = Session(daemon, os.path.join(path, "o"), "-n", "node", "-c", "50", "-i", "512")
+        process = subprocess.Popen(
+            ["node", "--perf-basic-prof", script], stdout=subprocess.PIPE, cwd=path,
+            env={**daemon.environment, "LD_PRELOAD": LIBRARY},
+        )
+        try:
+            check(process.stdout.readline() == b"ready\n", "node did not begin")
+            wait_for("some samples", lambda: samples_of(daemon, process.pid) > 20000)
+            check(session.end() == 0, session.stderr)
+            heap = heap_of(session.report(), process.pid)
+            check(heap["dumps"] > 2, f"{heap['dumps']} dumps")
+            total = sum(site["alloc_space"]["estimate"] for site in heap["callsites"])
+            share = total / heap["exact_bytes"]
+            check(0.97 < share < 1.03, f"callsites hold {share:.3f} of what was allocated")
+            check(stacks_through(heap, "JS:"), f"no names; {heap['remark']}")
+        finally:
+            process.kill()
+            process.wait()
+            remove_maps(process.pid)
 
 
 # --- a program that makes its code by hand ---
@@ -415,7 +443,7 @@ CASES = {
     function.__name__: function
     for function in (
         node_perf_map, node_native_stack, node_jitdump, node_without_map, node_running,
-        node_in_namespaces, java, perf_map, removed, jitdump, exec_writes_another, not_trusted, damaged, nothing,
+        node_in_namespaces, node_dumps, java, perf_map, removed, jitdump, exec_writes_another, not_trusted, damaged, nothing,
     )
 }
 
