@@ -49,6 +49,7 @@ struct debug_info {
     /* Of the unit at hand. */
     unsigned unit_offset_bytes;
     struct unit_address *found;
+    bool *taken; /* by address: a unit before has it */
     size_t found_count, found_capacity;
     uint64_t *addresses;
     struct line_row *rows;
@@ -148,6 +149,7 @@ void debug_info_close(struct debug_info *info)
     forget_paths(info);
     free(info->paths);
     free(info->found);
+    free(info->taken);
     free(info->addresses);
     free(info->rows);
     free(info->innermost);
@@ -312,8 +314,7 @@ static int compare_found(const void *a, const void *b)
 }
 
 /* The addresses that the unit's ranges hold and no unit before had. 0 or a negative errno. */
-static int gather(struct debug_info *info, Dwarf_Die *unit, const uint64_t *addresses, size_t count,
-                  bool *taken)
+static int gather(struct debug_info *info, Dwarf_Die *unit, const uint64_t *addresses, size_t count)
 {
     Dwarf_Addr base = 0, low, high;
     ptrdiff_t offset = 0;
@@ -333,12 +334,12 @@ static int gather(struct debug_info *info, Dwarf_Die *unit, const uint64_t *addr
         for (; at < count && addresses[at] < high; at++) {
             if (info->scanner.work_left-- == 1)
                 return -E2BIG;
-            if (taken[at])
+            if (info->taken[at])
                 continue;
             if (array_reserve(&info->found, &info->found_capacity, info->found_count, 1,
                               sizeof(*info->found)) < 0)
                 return -ENOMEM;
-            taken[at] = true;
+            info->taken[at] = true;
             info->found[info->found_count++] = (struct unit_address){addresses[at], at};
         }
     }
@@ -514,8 +515,9 @@ int debug_info_find(struct debug_info *info, const uint64_t *addresses, size_t c
     uint8_t address_bytes, offset_bytes;
     struct scope_unit unit = {0};
     int result = 0;
-    bool *taken = calloc(count + 1, sizeof(*taken));
-    if (taken == NULL)
+    free(info->taken);
+    info->taken = calloc(count + 1, sizeof(*info->taken));
+    if (info->taken == NULL)
         return -ENOMEM;
     while (result == 0 &&
            dwarf_next_unit(info->dwarf, offset, &next, &header, &version, &unit.abbreviations,
@@ -531,13 +533,12 @@ int debug_info_find(struct debug_info *info, const uint64_t *addresses, size_t c
         if (dwarf_offdie(info->dwarf, offset + header, &unit.die) == NULL) {
             info->damaged_units++;
         } else if (dwarf_tag(&unit.die) != DW_TAG_partial_unit) {
-            result = gather(info, &unit.die, addresses, count, taken);
+            result = gather(info, &unit.die, addresses, count);
             if (result == 0 && info->found_count > 0)
                 result = take_unit(info, &unit, sink, context);
         }
         offset = next;
     }
-    free(taken);
     /* Work used up: a file made to waste time; what was found stands. */
     return result == -E2BIG ? 0 : result;
 }

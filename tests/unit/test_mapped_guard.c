@@ -112,6 +112,7 @@ static void debug_information_that_ended_is_an_error(void **state)
     }
     assert_int_equal(ftruncate(to, 0), 0);
     assert_int_equal(mapped_guard_run(find_own, info), -EIO);
+    debug_info_close(info);
     unlink(path);
     close(from);
     close(to);
