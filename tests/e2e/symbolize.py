@@ -785,6 +785,10 @@ def reasons(scene):
     for remedy in ("--build-id", "PERFETTO_BINARY_PATH", "-g"):
         check(remedy in words, f"{remedy} is not in {words!r}")
     check((scene.path("without"), b"") not in symbols, "symbols for a file without a build id")
+    # A server that cannot be reached changes nothing.
+    servers = {"DEBUGINFOD_URLS": "http://127.0.0.1:1", "DEBUGINFOD_CACHE_PATH": scene.path("debuginfod")}
+    again, _, _ = symbolize(scene.directory, modules, environment=servers)
+    check(again == symbols, "a server that is not there has symbols")
 
 
 def debugdata(scene):
@@ -811,6 +815,16 @@ def load_bias(scene):
     plain, _, _ = symbolize(scene.directory, [(path, build_id, addresses, bias)])
     moved, _, _ = symbolize(scene.directory, [(path, build_id, [a - bias for a in addresses], 0)])
     check({a - bias: f for a, f in plain[path, build_id].items()} == moved[path, build_id], "not the same")
+    # Linked for one address: as programs that are not position independent, and as prelinked libraries.
+    for name, flags in (("fixed", ("-no-pie", "-fno-pie")), ("high", ("-no-pie", "-fno-pie", "-Wl,-Ttext-segment=0x7000000")),
+                        ("prelinked.so", ("-shared", "-fPIC", "-Wl,-Ttext-segment=0x41000000"))):
+        path = scene.compile(name, "c", "gcc", "-g", "-O2", *flags)
+        check(bias_of(path) >= 0x400000, f"{name}: {bias_of(path):#x}")
+        compare(scene, path)
+        build_id, addresses, bias = build_id_of(path), code_addresses(path), bias_of(path)
+        plain, _, _ = symbolize(scene.directory, [(path, build_id, addresses, bias)])
+        moved, _, _ = symbolize(scene.directory, [(path, build_id, [a - bias for a in addresses], 0)])
+        check({a - bias: f for a, f in plain[path, build_id].items()} == moved[path, build_id], f"{name}: not the same")
 
 
 def by_llvm(scene):
