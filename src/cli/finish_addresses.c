@@ -133,6 +133,19 @@ static int drop_modules(struct finish_addresses *addresses, struct symbol_finder
 
 /* --- addresses --- */
 
+/* Those that still run have files that were deleted or replaced meanwhile. */
+static void take_processes(struct trace_addresses *found, const struct profile *profile)
+{
+    for (size_t i = 0; i < profile->heap_count && found->process_count < TRACE_PROCESSES_MAX; i++) {
+        pid_t pid = profile->processes[profile->heaps[i].process].pid;
+        size_t known = 0;
+        while (known < found->process_count && found->processes[known] != pid)
+            known++;
+        if (known == found->process_count)
+            found->processes[found->process_count++] = pid;
+    }
+}
+
 static int compare_addresses(const void *a, const void *b)
 {
     uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
@@ -178,6 +191,8 @@ int finish_addresses_collect(struct finish_addresses *addresses, const struct pr
     int result = addresses->module_of == NULL ? -ENOMEM : 0;
     if (result == 0)
         result = take_modules(addresses, profile);
+    take_processes(&addresses->found, profile);
+    symbol_finder_set_processes(finder, addresses->found.processes, addresses->found.process_count);
     if (result == 0)
         result = drop_modules(addresses, finder, reasons);
     if (result == 0)
