@@ -395,6 +395,9 @@ static void say_of_file(char text[UNLISTED_REMARK_BYTES], const char *what,
 void unlisted_code_remark(const struct unlisted_code *code, char text[UNLISTED_REMARK_BYTES])
 {
     text[0] = 0;
+    if (code->passed_over > 0)
+        say(text, "Stacks in generated code were more than are looked at: %zu have no names.",
+            code->passed_over);
     if (code->nameless == 0)
         return;
     bool has_file = code->jit.map_fd >= 0 || code->jit.dump_fd >= 0;
