@@ -59,7 +59,10 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *context)
         module->file_offset = header->p_offset;
         module->load_bias = header->p_vaddr - header->p_offset;
     }
-    const char *path = info->dlpi_name[0] != 0 ? info->dlpi_name : "/proc/self/exe";
+    char own[4096] = "";
+    const char *path = info->dlpi_name;
+    if (path[0] == 0 && readlink("/proc/self/exe", own, sizeof(own) - 1) > 0)
+        path = own;
     module->path_length = (uint16_t)strlen(path);
     memcpy(module->bytes + module->build_id_length, path, module->path_length);
     if (module->end != 0 && path[0] == '/')
