@@ -310,7 +310,10 @@ static int walk_without_cfi(struct walk *walk, const struct module *module, bool
     uint32_t rule = others == RING_UNWINDING_NONE ? RULE_NO_CFI : RULE_LEAVE;
     if (!known || rule == RULE_NO_CFI)
         rule_insert(walk->frame.address, walk->generation_bits, RULE_IS_SPECIAL | rule);
-    return others == RING_UNWINDING_FOUND ? walk_stop_for_others(walk, number) : walk_guess(walk);
+    if (others == RING_UNWINDING_FOUND)
+        return walk_stop_for_others(walk, number);
+    int stop = walk_guess(walk);
+    return stop == UNWIND_NO_RULE && others == RING_UNWINDING_UNKNOWN ? UNWIND_NOT_LEFT : stop;
 }
 
 static enum cfi_result find_row(const struct module *module, uintptr_t pc, struct cfi_copy *copy,

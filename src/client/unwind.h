@@ -36,6 +36,7 @@ enum unwind_stop {
     UNWIND_UNREADABLE_STACK = 4, /* a slot lies outside readable memory */
     UNWIND_NO_PROGRESS = 5,      /* the stack pointer did not move outwards */
     UNWIND_LEFT = 6,             /* others may know how to go on; never in a record_stack */
+    UNWIND_NOT_LEFT = 7,         /* as UNWIND_NO_RULE, but others were not asked */
 };
 
 struct unwind_walk {

@@ -221,6 +221,8 @@ static const char *ending_name(uint64_t ending)
         return "[unreadable stack]";
     case 5:
         return "[stack without end]";
+    case 7:
+        return "[no room for the stack]";
     default:
         return "[unwinding failed]";
     }
