@@ -59,8 +59,8 @@ static bool take_more(struct text_scanner *scanner, const char *keep)
         text_scanner_fail(scanner, "what begins here has no end within 1 GiB");
         return false;
     }
-    if (scanner->capacity < kept + READ_BYTES) {
-        size_t wanted = 2 * kept + 2 * READ_BYTES;
+    if (scanner->capacity < 2 * kept + READ_BYTES) {
+        size_t wanted = 3 * kept + READ_BYTES;
         char *grown = malloc(wanted);
         if (grown == NULL) {
             scanner->code = error_set(scanner->error, -ENOMEM, "no memory to read the text");
@@ -78,15 +78,21 @@ static bool take_more(struct text_scanner *scanner, const char *keep)
     }
     scanner->begin = scanner->at = scanner->buffer;
     scanner->end = scanner->buffer + kept;
-    ssize_t got = scanner->read(scanner->context, scanner->buffer + kept, scanner->capacity - kept,
-                                scanner->error);
+    /* What is kept is looked at once more: as much again must come for it, or a long string that
+     * comes in small parts would take the square of its length. */
+    size_t added = 0;
+    ssize_t got;
+    do {
+        got = scanner->read(scanner->context, scanner->buffer + kept + added,
+                            scanner->capacity - kept - added, scanner->error);
+        added += got > 0 ? (size_t)got : 0;
+    } while (got > 0 && added < kept);
+    scanner->end += added;
     if (got < 0)
         scanner->code = (int)got;
     if (got <= 0)
         scanner->read = NULL;
-    else
-        scanner->end += got;
-    return got > 0;
+    return added > 0;
 }
 
 /* --- tokens --- */
