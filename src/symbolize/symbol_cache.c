@@ -20,7 +20,8 @@
 
 #include "util/array.h"
 
-#define FILE_BYTES_MAX ((uint64_t)256 << 20)
+/* Some 250,000 addresses with long C++ names; bounds the memory, too. */
+#define FILE_BYTES_MAX ((uint64_t)128 << 20)
 #define ANSWER_BYTES_MAX 1000000u
 #define SUFFIX ".symbols"
 #define UNFINISHED "unfinished."
@@ -55,7 +56,8 @@ struct symbol_answers {
     size_t added_count, added_capacity;
     uint8_t *bytes; /* of those added */
     size_t length, capacity;
-    bool failed;
+    bool full; /* no more is added */
+    bool used; /* what was kept was asked for */
 };
 
 /* --- the directory --- */
@@ -278,8 +280,8 @@ void symbol_answers_close(struct symbol_answers *answers)
     free(answers);
 }
 
-const struct symbol_answer *symbol_answers_find(const struct symbol_answers *answers,
-                                                uint64_t address, const uint8_t **bytes)
+const struct symbol_answer *symbol_answers_find(struct symbol_answers *answers, uint64_t address,
+                                                const uint8_t **bytes)
 {
     size_t low = 0, high = answers == NULL ? 0 : answers->kept_count;
     while (low < high) {
@@ -292,6 +294,7 @@ const struct symbol_answer *symbol_answers_find(const struct symbol_answers *ans
     if (answers == NULL || low == answers->kept_count || answers->kept[low].address != address)
         return NULL;
     *bytes = answers->kept_bytes + answers->kept[low].offset;
+    answers->used = true;
     return &answers->kept[low];
 }
 
@@ -300,13 +303,15 @@ const struct symbol_answer *symbol_answers_find(const struct symbol_answers *ans
 void symbol_answers_add(struct symbol_answers *answers, uint64_t address, uint32_t kind,
                         uint32_t frames, const void *bytes, size_t length)
 {
-    if (answers == NULL || answers->failed)
+    if (answers == NULL || answers->full)
         return;
-    if (length > ANSWER_BYTES_MAX || answers->length + length > FILE_BYTES_MAX ||
+    uint64_t all = sizeof(struct file_header) + answers->length + length +
+                   (answers->added_count + 1) * sizeof(struct symbol_answer);
+    if (length > ANSWER_BYTES_MAX || all > FILE_BYTES_MAX ||
         array_reserve(&answers->added, &answers->added_capacity, answers->added_count, 1,
                       sizeof(struct symbol_answer)) < 0 ||
         array_reserve(&answers->bytes, &answers->capacity, answers->length, length, 1) < 0) {
-        answers->failed = true;
+        answers->full = true;
         return;
     }
     answers->added[answers->added_count++] = (struct symbol_answer){
@@ -404,10 +409,10 @@ void symbol_answers_keep(struct symbol_answers *answers)
     char name[64];
     struct parts parts;
     struct timespec now;
-    if (answers == NULL || answers->failed || answers->added_count == 0)
+    if (answers == NULL || answers->added_count == 0)
         return;
     uint64_t length = put_together(answers, true, &parts);
-    if (length == 0)
+    if (length == 0 && !answers->used)
         length = put_together(answers, false, &parts);
     if (length == 0)
         return;

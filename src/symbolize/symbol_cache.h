@@ -38,12 +38,12 @@ struct symbol_answers *symbol_answers_open(struct symbol_cache *cache, const voi
 void symbol_answers_close(struct symbol_answers *answers);
 
 /* What was kept for an address; NULL: nothing. *bytes is valid until closing. */
-const struct symbol_answer *symbol_answers_find(const struct symbol_answers *answers,
-                                                uint64_t address, const uint8_t **bytes);
-/* To be kept, too; each address that was not found once. Where memory ends, nothing new is kept. */
+const struct symbol_answer *symbol_answers_find(struct symbol_answers *answers, uint64_t address,
+                                                const uint8_t **bytes);
+/* To be kept, too, as far as there is room; each address that was not found once. */
 void symbol_answers_add(struct symbol_answers *answers, uint64_t address, uint32_t kind,
                         uint32_t frames, const void *bytes, size_t length);
-/* Writes what was added, beside what there was. */
+/* Writes what was added, beside what there was; where that is too much, only what was of use. */
 void symbol_answers_keep(struct symbol_answers *answers);
 
 /* For tests: whether these bytes are what symbol_answers_keep() writes under this key. */
