@@ -305,10 +305,14 @@ struct profile *builder_finish(struct builder *builder, const char *problem)
 {
     bool unfinished = builder_commit_rest(builder);
     builder_apply_symbols(builder);
-    demangle_names(builder);
+    if (!builder->owner->as_in_trace)
+        demangle_names(builder);
     builder_apply_deobfuscation(builder);
     say_warning(builder, problem, unfinished);
     struct profile *profile = builder->profile;
+    profile->missing_packets = builder->missing_packets;
+    profile->damaged_packets = builder->damaged_packets;
+    profile->unfinished_dumps = unfinished;
     if (builder->error < 0) {
         builder_abandon(builder);
         return NULL;

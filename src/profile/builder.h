@@ -3,6 +3,7 @@
  *
  *   builder.c           the profile's tables: strings, mappings, frames, callsites
  *   builder_packet.c    which packet means what; names, clocks, timeline
+ *   builder_smaps.c     SmapsPackets
  *   builder_symbols.c   ModuleSymbols: names, lines and inlined frames, found later
  *   builder_deobfuscate.c  DeobfuscationMappings: the names that Java code had
  *   builder_naming.c       which of them a method gets
@@ -45,7 +46,7 @@ struct builder {
     size_t frame_name_capacity, mapping_path_capacity, mapping_build_id_capacity;
 
     size_t process_capacity, thread_capacity, heap_capacity, unprofiled_capacity;
-    size_t stream_capacity;
+    size_t stream_capacity, smaps_capacity;
     struct id_map processes; /* pid: the newest process of that pid */
     struct id_map threads;   /* pid and tid */
     struct intern_table heap_ids;
@@ -75,6 +76,7 @@ struct builder {
     int64_t monotonic_to_boottime_ns;
     uint64_t packets, damaged_packets, missing_packets, missing_frames;
     uint64_t carried_samples;
+    uint64_t dumps; /* made so far, of all heaps */
     size_t context_bytes;         /* of all joined names */
     uint32_t *sample_of_callsite; /* scratch of builder_heap.c: by callsite, index + 1 */
     size_t sample_of_callsite_size;
@@ -208,6 +210,7 @@ const char *builder_resolve_context(struct builder *builder, struct builder_sequ
 
 /* --- streamed events --- */
 
+int builder_smaps(struct builder *builder, struct proto_span packet, uint64_t packet_ns);
 int builder_streaming_allocation(struct builder *builder, struct proto_span message);
 int builder_streaming_free(struct builder *builder, struct proto_span message);
 

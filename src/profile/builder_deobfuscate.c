@@ -363,6 +363,12 @@ static void apply_naming(struct builder *builder, size_t index, const struct nam
                          struct builder_around *around)
 {
     const char *obfuscated = builder->profile->frames[index].linkage_name;
+    if (builder->owner->as_in_trace) {
+        struct profile_frame *frame = &builder->profile->frames[index];
+        frame->name = builder->strings[naming->calls[naming->count - 1].name];
+        frame->obfuscated_name = obfuscated;
+        return;
+    }
     size_t first = builder_copy_frame(builder, index, naming->count - 1);
     if (first == 0) {
         /* No room for the calls, or there are none: the function that ran. */

@@ -215,6 +215,7 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
         move_dump(pending, &dump);
     for (size_t i = 0; i < dump.sample_count; i++)
         rollup_figures_add(&dump.total, &dump.samples[i].figures);
+    dump.order = builder->dumps++;
     heap->dumps[heap->dump_count++] = dump;
     heap->status = pending->status;
     heap->interval_bytes = pending->status.interval_bytes;

@@ -366,7 +366,8 @@ static uint32_t resolve_mapping(struct builder *builder, struct builder_sequence
         return PROFILE_NONE;
     struct sequence_mapping *item = &sequence->mapping_items[index];
     /* Marker frames stand in a mapping that is nowhere. */
-    if (item->path_count == 0 && item->mapping.end == 0 && item->build_id == 0)
+    if (!builder->owner->as_in_trace && item->path_count == 0 && item->mapping.end == 0 &&
+        item->build_id == 0)
         return PROFILE_NONE;
     if (item->resolved == PROFILE_NONE)
         item->resolved =

@@ -76,6 +76,19 @@ static void append_argument(char *command, size_t *at, struct proto_span argumen
         command[(*at)++] = '\'';
 }
 
+/* The same as it is, cut off where it does not fit. */
+static void append_plain(char *arguments, size_t *at, struct proto_span argument)
+{
+    size_t length = proto_length(argument);
+    if (*at > 0 && *at < COMMAND_BYTES_MAX)
+        arguments[(*at)++] = ' ';
+    if (length > COMMAND_BYTES_MAX - *at)
+        length = COMMAND_BYTES_MAX - *at;
+    if (length > 0)
+        memcpy(arguments + *at, argument.at, length);
+    *at += length;
+}
+
 static struct proto_span base_name(struct proto_span path)
 {
     for (const uint8_t *at = path.end; at > path.at; at--) {
@@ -120,8 +133,8 @@ static struct proto_span called(struct proto_span argument)
 
 static int take_process(struct builder *builder, struct proto_span entry)
 {
-    char command[COMMAND_BYTES_MAX];
-    size_t command_length = 0;
+    char command[COMMAND_BYTES_MAX], arguments[COMMAND_BYTES_MAX];
+    size_t command_length = 0, arguments_length = 0;
     struct proto_span first = {0};
     struct proto_field field;
     int32_t pid = 0, parent_pid = 0, uid = 0;
@@ -140,6 +153,7 @@ static int take_process(struct builder *builder, struct proto_span entry)
         case PB_PROCESS_TREE_PROCESS_CMDLINE:
             if (first.at == NULL)
                 first = field.span;
+            append_plain(arguments, &arguments_length, field.span);
             append_argument(command, &command_length, field.span);
             break;
         }
@@ -162,6 +176,8 @@ static int take_process(struct builder *builder, struct proto_span entry)
     if (command_length > 0) {
         process->command = builder->strings[text];
         process->name = builder_text_of_span(builder, called(first));
+        process->first_argument = builder_text_of_span(builder, first);
+        process->arguments = builder_text(builder, arguments, arguments_length);
     }
     return builder->error;
 }
@@ -335,7 +351,7 @@ struct packet_parts {
     uint32_t sequence_id;
     bool cleared;
     struct proto_span interned, profile_packet, tree, stats, clocks, symbols, unprofiled;
-    struct proto_span allocations, frees, deobfuscation, packages;
+    struct proto_span allocations, frees, deobfuscation, packages, smaps;
 };
 
 static int split_packet(struct proto_span packet, struct packet_parts *parts)
@@ -386,6 +402,9 @@ static int split_packet(struct proto_span packet, struct packet_parts *parts)
         case PB_TRACE_PACKET_STREAMING_FREE:
             parts->frees = field.span;
             break;
+        case PB_TRACE_PACKET_SMAPS_PACKET:
+            parts->smaps = field.span;
+            break;
         case PB_TRACE_PACKET_UNPROFILED_PROCESS:
             parts->unprofiled = field.span;
             break;
@@ -425,6 +444,8 @@ static int take_parts(struct builder *builder, const struct packet_parts *parts)
         code = builder_packages_list(builder, parts->packages);
     if (code == 0 && parts->unprofiled.at != NULL)
         code = take_unprofiled(builder, parts->unprofiled);
+    if (code == 0 && parts->smaps.at != NULL)
+        code = builder_smaps(builder, parts->smaps, parts->timestamp_ns);
     if (code == 0 && parts->allocations.at != NULL)
         code = builder_streaming_allocation(builder, parts->allocations);
     if (code == 0 && parts->frees.at != NULL)

@@ -201,6 +201,52 @@ void builder_expand_callsites(struct builder *builder, const struct builder_arou
     profile->callsite_count = used;
 }
 
+/* Lines of the addresses that frames have, in the trace's order, for profile.symbol_lines. */
+static void keep_symbols(struct builder *builder)
+{
+    struct profile *profile = builder->profile;
+    uint32_t *first = calloc(builder->symbol_count + 1, sizeof(*first)); /* + 1; 0: not wanted */
+    size_t count = 0;
+    if (first == NULL) {
+        builder_fail(builder);
+        return;
+    }
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        const struct builder_symbol *symbol = find_symbol(builder, &profile->frames[i]);
+        if (symbol != NULL && first[symbol - builder->symbols]++ == 0)
+            count += symbol->line_count;
+    }
+    profile->symbol_lines = calloc(count + 1, sizeof(*profile->symbol_lines));
+    if (profile->symbol_lines == NULL || count >= PROFILE_NONE) {
+        builder_fail(builder);
+        goto out;
+    }
+    for (size_t i = 0; i < builder->symbol_count; i++) {
+        const struct builder_symbol *symbol = &builder->symbols[i];
+        size_t set = profile->symbol_line_count;
+        for (uint32_t j = 0; first[i] != 0 && j < symbol->line_count; j++) {
+            const struct builder_line *line = &builder->symbol_lines[symbol->first_line + j];
+            profile->symbol_lines[profile->symbol_line_count++] = (struct profile_symbol_line){
+                .name = builder->strings[line->name],
+                .source_file = builder->strings[line->source_file],
+                .line = line->line,
+                .set = (uint32_t)set,
+                .inlined = j + 1 < symbol->line_count,
+            };
+        }
+        first[i] = (uint32_t)set;
+    }
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        const struct builder_symbol *symbol = find_symbol(builder, &profile->frames[i]);
+        if (symbol == NULL)
+            continue;
+        profile->frames[i].symbol_first = first[symbol - builder->symbols];
+        profile->frames[i].symbol_count = symbol->line_count;
+    }
+out:
+    free(first);
+}
+
 void builder_apply_symbols(struct builder *builder)
 {
     struct profile *profile = builder->profile;
@@ -209,6 +255,10 @@ void builder_apply_symbols(struct builder *builder)
         builder->symbol_count > 0 ? calloc(frames + 1, sizeof(*outer)) : NULL;
     if (builder->symbol_count == 0 || builder->error < 0)
         goto out;
+    if (builder->owner->as_in_trace) {
+        keep_symbols(builder);
+        goto out;
+    }
     if (outer == NULL) {
         builder_fail(builder);
         goto out;

@@ -20,6 +20,7 @@ static struct profile *read_all(struct trace_reader *reader,
         return NULL;
     }
     builder->owner->demangling = options->demangling;
+    builder->owner->as_in_trace = options->as_in_trace;
     while (code == 0 && (code = trace_reader_next(reader, &packet, &problem)) > 0)
         code = builder_packet(builder, packet);
     bool nothing_good = builder->packets == builder->damaged_packets;
@@ -64,10 +65,17 @@ struct profile *profile_read_as(const char *path, const struct profile_read_opti
 
 struct profile *profile_read_bytes(const void *bytes, size_t length, struct error *error)
 {
+    return profile_read_bytes_as(bytes, length, &usual, error);
+}
+
+struct profile *profile_read_bytes_as(const void *bytes, size_t length,
+                                      const struct profile_read_options *options,
+                                      struct error *error)
+{
     struct trace_reader *reader = trace_reader_open_bytes(bytes, length, error);
     if (reader == NULL)
         return NULL;
-    struct profile *profile = read_all(reader, &usual, error);
+    struct profile *profile = read_all(reader, options, error);
     trace_reader_close(reader);
     return profile;
 }
@@ -91,6 +99,8 @@ void profile_free(struct profile *profile)
     free(profile->threads);
     free(profile->unprofiled);
     free(profile->streams);
+    free(profile->smaps);
+    free(profile->symbol_lines);
     free(profile->mappings);
     free(profile->frames);
     free(profile->callsites);

@@ -35,7 +35,17 @@ struct profile_frame {
     uint32_t line;           /* 0: unknown */
     uint32_t mapping;        /* PROFILE_NONE: none */
     uint64_t rel_pc;
+    uint32_t symbol_first, symbol_count; /* in profile.symbol_lines, innermost first */
     uint32_t kind; /* enum trace_frame_kind */
+};
+
+/* One function of those that an address is in, where profile_read_options.as_in_trace. */
+struct profile_symbol_line {
+    const char *name;        /* "" if unknown */
+    const char *source_file; /* "" if unknown */
+    uint32_t line;           /* 0: unknown */
+    uint32_t set;            /* the first line of the same address */
+    bool inlined;            /* into the next one */
 };
 
 struct profile_callsite {
@@ -76,6 +86,7 @@ struct profile_dump {
     size_t part_count;
     struct trace_figures total; /* sum over samples */
     uint64_t exact_bytes, exact_calls;
+    uint64_t order; /* among the dumps of all heaps, as the trace has them */
 };
 
 /* One heap of one process. */
@@ -99,6 +110,8 @@ struct profile_process {
     int32_t pid, parent_pid, uid;
     const char *name;    /* base name of the program */
     const char *command; /* command line, arguments quoted as a shell needs it */
+    const char *first_argument; /* as the program was called; NULL: the trace does not say */
+    const char *arguments;      /* all, with a blank between; NULL: the trace does not say */
     struct profile_memory_point *timeline;
     size_t timeline_count;
 };
@@ -115,6 +128,17 @@ struct profile_stream {
     uint64_t allocations, frees;
     uint64_t undone_frees;                   /* of the frees: did not happen after all */
     double allocated_bytes, allocated_count; /* what the allocations stand for */
+};
+
+/* One mapping of a process's memory at a moment (SmapsPacket). */
+struct profile_smaps {
+    uint64_t boottime_ns;
+    uint32_t process;
+    const char *path, *file_name, *module_debugid, *module_debug_path; /* "" if not told */
+    uint64_t size_kb, private_dirty_kb, swap_kb, start_address, module_timestamp;
+    uint64_t private_clean_resident_kb, shared_dirty_resident_kb, shared_clean_resident_kb;
+    uint64_t locked_kb, proportional_resident_kb;
+    uint32_t protection_flags;
 };
 
 struct profile_unprofiled {
@@ -139,6 +163,12 @@ struct profile {
     size_t unprofiled_count;
     struct profile_stream *streams;
     size_t stream_count;
+    struct profile_smaps *smaps;
+    size_t smaps_count;
+    struct profile_symbol_line *symbol_lines; /* where as_in_trace was asked for */
+    size_t symbol_line_count;
+    uint64_t missing_packets, damaged_packets;
+    uint64_t unfinished_dumps; /* heaps whose last dump's end is missing */
     /* Add to a boottime_ns for nanoseconds since 1970; 0: unknown. */
     int64_t boottime_to_realtime_ns;
     /* What was wrong with the input and could be passed over, in words; "" if nothing. */
@@ -154,11 +184,18 @@ struct profile *profile_read(const char *path, struct error *error);
 
 struct profile_read_options {
     enum demangle_mode demangling; /* of profile_frame.name */
+    /* Frames, mappings and callsites are the trace's own, one by one: names are as they stand there
+     * (frame.name is what a map gave back where obfuscated_name is set), and what was inlined stands
+     * in symbol_lines and is no callsite. */
+    bool as_in_trace;
 };
 struct profile *profile_read_as(const char *path, const struct profile_read_options *options,
                                 struct error *error);
 /* The same of a trace in memory. */
 struct profile *profile_read_bytes(const void *bytes, size_t length, struct error *error);
+struct profile *profile_read_bytes_as(const void *bytes, size_t length,
+                                      const struct profile_read_options *options,
+                                      struct error *error);
 void profile_free(struct profile *profile);
 
 /* "jit", "interpreted", "kernel" and the like; "" if native, or not told. */

@@ -13,6 +13,7 @@ struct profile_owner {
     struct profile profile; /* first, so that profile_free() finds the rest */
     struct profile_chunk *chunks;
     enum demangle_mode demangling; /* of the names of frames, while they are built */
+    bool as_in_trace;              /* see profile_read_options */
 };
 
 #endif
