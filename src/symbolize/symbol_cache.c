@@ -307,6 +307,8 @@ void symbol_answers_add(struct symbol_answers *answers, uint64_t address, uint32
         return;
     uint64_t all = sizeof(struct file_header) + answers->length + length +
                    (answers->added_count + 1) * sizeof(struct symbol_answer);
+    if (answers->used) /* and therefore stays */
+        all += answers->kept_length + answers->kept_count * sizeof(struct symbol_answer);
     if (length > ANSWER_BYTES_MAX || all > FILE_BYTES_MAX ||
         array_reserve(&answers->added, &answers->added_capacity, answers->added_count, 1,
                       sizeof(struct symbol_answer)) < 0 ||
