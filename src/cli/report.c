@@ -93,6 +93,7 @@ const char *report_loss_name(size_t loss)
         [RING_LOST_LIVE_SET] = "frees (no memory to remember the allocation)",
         [RING_LOST_UNWIND] = "stacks that end before the outermost frame",
         [RING_LOST_ABANDONED] = "records that a signal handler jumped out of",
+        [RING_LOST_FREE] = "frees in signal handlers while the ring was full",
     };
     return loss < sizeof(names) / sizeof(names[0]) ? names[loss] : NULL;
 }

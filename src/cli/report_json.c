@@ -184,7 +184,7 @@ static void print_groups(FILE *out, struct frame_texts *frames, const struct pro
 static void print_lost(FILE *out, const struct trace_heap_dump *status)
 {
     static const char *const keys[] = {"overrun",  "reentrant", "no_scratch", "no_thread_slot",
-                                       "live_set", "unwind",    "abandoned"};
+                                       "live_set", "unwind",    "abandoned",  "free"};
     fputs(",\"lost\":{", out);
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         fprintf(out, "%s\"%s\":%" PRIu64, i > 0 ? "," : "", keys[i], status->lost[i]);

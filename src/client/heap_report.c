@@ -87,9 +87,12 @@ EXPORT_HOT void AHeapProfile_reportFree(uint32_t id, uint64_t allocation)
 static void account_free(struct ring_thread *thread, uint32_t id, uint64_t allocation)
 {
     const struct ring_thread *line = heap_line_known(id);
-    if (live_set_remove(&heaps[id].live, allocation))
-        sample_record_free(thread, (uint8_t)id, allocation,
-                           line != NULL ? (uint32_t)line->calls : 0);
+    const struct sample_freed freed = {.address = allocation,
+                                       .ordinal = line != NULL ? (uint32_t)line->calls : 0,
+                                       .heap = (uint8_t)id,
+                                       .live = &heaps[id].live};
+    if (live_set_remove(freed.live, allocation))
+        sample_record_free(thread, &freed);
 }
 
 static bool account_allocation(uint32_t id, uint64_t allocation, uint64_t size, const char *type,

@@ -72,8 +72,10 @@ static void send_unmap(struct ring_thread *thread, uint32_t id, const struct ran
     const struct ring_thread *line = heap_line_known(id);
     sample_introduce(thread);
     struct record_unmap *record = ring_writer_reserve(thread, sizeof(*record));
-    if (record == NULL)
+    if (record == NULL) {
+        sample_lose(RING_LOST_FREE);
         return;
+    }
     record->address = address;
     record->length = bytes;
     record->before = call->before;

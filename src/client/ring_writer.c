@@ -94,18 +94,39 @@ static void look_at_open_records(struct ring_thread *thread, struct open_records
         store_relaxed(&thread->in_ring, 0);
 }
 
-/* A record of this thread is about to be reserved there: it is known of before it can be. */
-static void open_record(struct ring_thread *thread, uint64_t position, uintptr_t here)
+/*
+ * A record of this thread is about to be reserved there, inside of `depth` others: it is known of
+ * before it can be. A handler that comes before all is said, and writes, makes its own of the
+ * place; but then the reservation fails, and all is said anew. One that writes nothing may at most
+ * take the first word back.
+ */
+static void open_record(struct ring_thread *thread, uint32_t depth, uint64_t position,
+                        uintptr_t here)
 {
     struct open_records *open = &open_records[slot_of(thread)];
-    if (open->count < OPEN_MAX) {
-        open->record[open->count].position = position;
-        open->record[open->count].frame = here;
+    store_relaxed(&thread->in_ring, 1);
+    barrier_signal();
+    if (depth < OPEN_MAX) {
+        open->record[depth].position = position;
+        open->record[depth].frame = here;
         barrier_signal();
-        open->count++;
+        open->count = depth + 1;
+        barrier_signal();
     }
     store_relaxed(&thread->in_ring, 1);
     barrier_signal();
+}
+
+/* It was not reserved. */
+static void unopen_record(struct ring_thread *thread, uint32_t depth)
+{
+    struct open_records *open = &open_records[slot_of(thread)];
+    open->count = depth;
+    barrier_signal();
+    if (likely(depth == 0)) {
+        open->written_inside = 0;
+        store_relaxed(&thread->in_ring, 0);
+    }
 }
 
 static void close_record(struct ring_thread *thread, uint64_t offset)
@@ -221,6 +242,7 @@ void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
         open->count = 0; /* perhaps of the slot's last thread */
     else
         look_at_open_records(thread, open, here);
+    uint32_t depth = open->count;
     uint64_t reserved = load_relaxed(&control->reserved);
     for (;;) {
         if (client_state() != CLIENT_ACTIVE)
@@ -236,7 +258,7 @@ void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
             continue;
         }
         uint64_t position = reserved;
-        open_record(thread, position, here);
+        open_record(thread, depth, position, here);
         if (likely(cas_relaxed(&control->reserved, &reserved, reserved + length))) {
             union record_header *header = record_at(position);
             union record_header busy = {
@@ -246,7 +268,7 @@ void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
             store_relaxed(&header->word, busy.word);
             return header;
         }
-        close_record(thread, position & client.data_mask);
+        unopen_record(thread, depth);
     }
 }
 

@@ -310,18 +310,29 @@ void sample_introduce(struct ring_thread *thread)
         record_thread(thread);
 }
 
-bool sample_record_free(struct ring_thread *thread, uint8_t heap, uint64_t address,
-                        uint32_t ordinal)
+void sample_lose(enum ring_loss loss)
+{
+    if (client_state() == CLIENT_ACTIVE && load_relaxed(&client.control->stopping) == 0)
+        add_relaxed(&client.control->lost[loss], 1);
+}
+
+bool sample_record_free(struct ring_thread *thread, const struct sample_freed *freed)
 {
     sample_introduce(thread);
     struct record_free *record = ring_writer_reserve(thread, sizeof(*record));
-    if (record == NULL)
-        return false;
-    record->address = address;
-    record->time_ms = sample_time_ms();
-    record->ordinal = ordinal;
-    ring_writer_commit_of_heap(thread, record, RECORD_FREE, heap);
-    return true;
+    if (likely(record != NULL)) {
+        record->address = freed->address;
+        record->time_ms = sample_time_ms();
+        record->ordinal = freed->ordinal;
+        if (likely(ring_writer_commit_of_heap(thread, record, RECORD_FREE, freed->heap)))
+            return true;
+    } else {
+        sample_lose(RING_LOST_FREE);
+    }
+    /* Whoever has the address next frees it, too, or is sampled: by either the daemon learns that
+     * this block is gone. */
+    live_set_insert(freed->live, freed->address);
+    return false;
 }
 
 static int account_free(const void *memory)
@@ -332,8 +343,11 @@ static int account_free(const void *memory)
     if (!live_set_remove(&sample_live_set, (uintptr_t)memory) || client_state() != CLIENT_ACTIVE)
         return 0;
     struct ring_thread *thread = thread_slot_get();
-    return thread != NULL &&
-           sample_record_free(thread, 0, (uintptr_t)memory, (uint32_t)thread->calls);
+    if (thread == NULL)
+        return 0;
+    const struct sample_freed freed = {
+        .address = (uintptr_t)memory, .ordinal = (uint32_t)thread->calls, .live = &sample_live_set};
+    return sample_record_free(thread, &freed);
 }
 
 static int record_free(const void *memory)
@@ -362,8 +376,10 @@ static void account_unfree(const void *memory)
     if (thread == NULL || !live_set_insert(&sample_live_set, (uintptr_t)memory))
         return;
     struct record_unfree *record = ring_writer_reserve(thread, sizeof(*record));
-    if (record == NULL)
+    if (record == NULL) {
+        sample_lose(RING_LOST_REENTRANT);
         return;
+    }
     record->address = (uintptr_t)memory;
     ring_writer_commit(thread, record, RECORD_UNFREE);
 }

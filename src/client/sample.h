@@ -42,9 +42,19 @@ uint32_t sample_time_ms(void);
 /* Sees to it that the daemon knows which thread a record is of. */
 void sample_introduce(struct ring_thread *thread);
 
-/* Records that a live sample of a heap is free. False: that cannot be said any more. */
-bool sample_record_free(struct ring_thread *thread, uint8_t heap, uint64_t address,
-                        uint32_t ordinal);
+/* A live sample that was taken out of its heap's set, because it is free. */
+struct sample_freed {
+    uint64_t address;
+    uint32_t ordinal; /* of the thread's calls in this heap */
+    uint8_t heap;
+    struct live_set *live;
+};
+
+/* Records that. False: it could not be said; the address is in the set again. */
+bool sample_record_free(struct ring_thread *thread, const struct sample_freed *freed);
+
+/* Counts what a full ring keeps from being said; not what comes after the session's end. */
+void sample_lose(enum ring_loss loss);
 
 /*
  * The slow path of every allocation, after the real function returned memory:

@@ -237,7 +237,8 @@ uint64_t target_lost(const struct target *target)
     uint64_t lost = 0;
     for (unsigned i = 0; i < RING_LOSS_COUNT; i++) {
         /* Of these the sample is kept; only its stack or its free is not whole. */
-        if (i != RING_LOST_UNWIND && i != RING_LOST_LIVE_SET && i != RING_LOST_NO_SCRATCH)
+        if (i != RING_LOST_UNWIND && i != RING_LOST_LIVE_SET && i != RING_LOST_NO_SCRATCH &&
+            i != RING_LOST_FREE)
             lost += totals.lost[i];
     }
     return lost;

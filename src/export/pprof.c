@@ -393,6 +393,7 @@ static const char *const loss_reasons[RING_LOSS_COUNT] = {
     [RING_LOST_NO_THREAD_SLOT] = "there were more threads than slots",
     [RING_LOST_LIVE_SET] = "the live set could not grow, so frees went unseen",
     [RING_LOST_ABANDONED] = "a signal handler jumped out of what it had interrupted",
+    [RING_LOST_FREE] = "the ring was full while the freeing thread wrote to it",
 };
 
 static void put_comments(struct pprof *pprof, const struct profile_dump *dump)

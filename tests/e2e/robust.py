@@ -8,6 +8,7 @@ Each program of tests/programs tells its own truth (see truth.h there).
 """
 
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -119,6 +120,25 @@ def signal_storm():
                 f"{what}: {found} calls outside in the profile, {calls} made, {escapes} escapes",
             )
             print(f"{what}: {calls} calls, {escapes} escapes, lost {profile.lost()}")
+
+
+def stepped_frees():
+    """What a handler frees while the ring is full and its thread writes to it is counted, and
+    told of at the address's next free: nothing stays live for good."""
+    if platform.machine() != "x86_64":
+        sys.exit(77)  # no single steps
+    ours, profile = harness.profile(
+        [program("stepped_frees")], 1, ["--shmem-size", "8192", "--block-client"]
+    )
+    check(ours.status == 0, f"status {ours.status} {ours.stderr}")
+    if not check(profile is not None, "no profile"):
+        return
+    check_truth(profile, ours.stdout, "stepped_frees")
+    lost = profile.lost()
+    check(lost.get("free", 0) > 0, f"no free met a full ring: lost {lost} {ours.stderr}")
+    check(set(lost) == {"free"}, f"what is outside of the handler was lost, too: {lost}")
+    live = profile.process().allocated_by("allocate_block").objects
+    check(live == 0, f"{live} blocks are live, {lost} lost")
 
 
 def signals_at_first():
@@ -282,6 +302,7 @@ CASES = {
     "threads_churn": simple("threads_churn", truth=False),
     "signals_altstack": simple("signals_altstack"),
     "signal_storm": signal_storm,
+    "stepped_frees": stepped_frees,
     "signal_totals": signal_totals,
     "signals_at_first": signals_at_first,
     "fibers": simple("fibers"),

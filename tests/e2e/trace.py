@@ -6,7 +6,8 @@ Only the parts of a heap profile that the tests judge: processes, callsites, fig
 import math
 import struct
 
-LOSSES = ("overrun", "reentrant", "no scratch", "no thread slot", "live set", "unwind", "abandoned")
+LOSSES = ("overrun", "reentrant", "no scratch", "no thread slot", "live set", "unwind", "abandoned",
+          "free")
 
 
 def read_varint(data, at):

@@ -1,0 +1,75 @@
+/*
+ * A handler that runs after each single instruction of an allocation, and frees many blocks now
+ * and then: also while the profiler writes a record of the thread that it interrupts, which it must
+ * not wait for when the ring is full. Linked with an allocator that permits that
+ * (bump_allocator.c), for which a free does nothing. In the end all blocks are freed once more, as
+ * their next owners would.
+ */
+#include <signal.h>
+#include <stdint.h>
+
+#include "truth.h"
+
+/* More frees at once than fit the smallest ring; and not at each step: whoever reserves room in a
+ * ring tries anew where another did meanwhile. */
+enum { BLOCKS = 100000, FREES_AT_ONCE = 300, STEPS_BETWEEN = 41 };
+
+static void *blocks[BLOCKS];
+static volatile int freed, steps;
+
+static CALLSITE void *allocate_block(size_t size)
+{
+    return kept(malloc(size));
+}
+
+static void on_step(int number)
+{
+    (void)number;
+    if (++steps % STEPS_BETWEEN != 0)
+        return;
+    for (int i = 0; i < FREES_AT_ONCE && freed < BLOCKS; i++)
+        free(blocks[freed++]);
+}
+
+static CALLSITE void step_begin(void)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" : : : "memory", "cc");
+#endif
+}
+
+static CALLSITE void step_end(void)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" : : : "memory", "cc");
+#endif
+}
+
+static CALLSITE void *allocate_between(void (*before)(void), void (*after)(void), size_t size)
+{
+    before();
+    void *block = malloc(size);
+    after();
+    return kept(block);
+}
+
+static void nothing(void) {}
+
+int main(void)
+{
+    struct sigaction action = {.sa_handler = on_step};
+    sigaction(SIGTRAP, &action, NULL);
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = allocate_block(40);
+    /* First as a whole: the second time there is less to do, and fewer steps. */
+    void *first = allocate_between(nothing, nothing, 72);
+    void *second = allocate_between(step_begin, step_end, 72);
+    int freed_in_steps = freed;
+    for (int i = 0; i < BLOCKS; i++)
+        free(blocks[i]);
+    free(first);
+    free(second);
+    fprintf(stderr, "%d freed in %d steps\n", freed_in_steps, steps);
+    truth("allocate_block", 40ull * BLOCKS, BLOCKS);
+    return 0;
+}
