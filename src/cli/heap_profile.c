@@ -12,6 +12,7 @@ static const struct verb {
     int (*run)(int argc, char **argv);
     const char *summary;
 } verbs[] = {
+    {"diff", cmd_diff, "say what grew and what shrank between two profiles"},
     {"doctor", cmd_doctor, "say what will work here, with a process or a program"},
     {"host", cmd_host, "run a command and profile its heap"},
     {"record", cmd_record, "run the session that a configuration file describes"},

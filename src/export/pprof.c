@@ -323,11 +323,16 @@ static void make_stack(struct pprof *pprof, uint32_t callsite)
 static void put_sample(struct pprof *pprof, uint32_t callsite, const struct trace_figures *figures,
                        const struct profile_part *part)
 {
+    double live_bytes = rollup_live_bytes(figures), live_count = rollup_live_count(figures);
+    if (pprof->options->difference) {
+        live_bytes = figures->allocated_bytes - figures->freed_bytes;
+        live_count = figures->allocated_count - figures->freed_count;
+    }
     int64_t values[COLUMNS] = {
         round_column(pprof, ALLOC_OBJECTS, figures->allocated_count),
         round_column(pprof, ALLOC_SPACE, figures->allocated_bytes),
-        round_column(pprof, OBJECTS, rollup_live_count(figures)),
-        round_column(pprof, SPACE, rollup_live_bytes(figures)),
+        round_column(pprof, OBJECTS, live_count),
+        round_column(pprof, SPACE, live_bytes),
     };
     int64_t any = 0;
     for (int i = 0; i < COLUMNS; i++)

@@ -10,6 +10,7 @@ struct pprof_options {
     bool gzip;
     bool annotated; /* functions that no compiler made before have [jit], [interp] and the like
                        behind their names */
+    bool difference; /* figures are changes, and what is live may be below zero */
 };
 
 /* Writes one dump to fd. 0 or a negative errno. */

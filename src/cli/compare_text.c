@@ -1,0 +1,314 @@
+/* The difference for people: a head of both sides and of the totals, then what changed most. See
+ * compare.h. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/compare.h"
+#include "cli/report.h"
+#include "cli/words.h"
+
+#define NAME_WIDTH 255
+#define COMMAND_WIDTH 4096
+#define CALLERS 4 /* shown beside a callsite's function */
+
+#define BOLD "\033[1m"
+#define PLAIN "\033[0m"
+
+struct page {
+    const struct diff_pair *pair;
+    const struct compare_options *options;
+    FILE *out;
+};
+
+static bool counts_calls(enum export_view view)
+{
+    return !export_view_words[view].counts_bytes;
+}
+
+static struct words amount(double value, bool counts)
+{
+    return counts ? words_of_count(value) : words_of_bytes(value);
+}
+
+static struct words signed_amount(double value, bool counts)
+{
+    struct words text, size = amount(fabs(value), counts);
+    snprintf(text.bytes, sizeof(text.bytes), "%s%.30s",
+             value < 0   ? "-"
+             : value > 0 ? "+"
+                         : "",
+             size.bytes);
+    return text;
+}
+
+/* How far the truth may be from a difference, with 95 %. */
+static struct words margin_of(const struct page *page, const struct change *change, bool counts)
+{
+    struct words text;
+    double below = change->value - change->interval.low;
+    double above = change->interval.high - change->value;
+    struct words first = amount(below, counts), second = amount(above, counts);
+    if (page->pair->exact)
+        snprintf(text.bytes, sizeof(text.bytes), "exact");
+    else if (change->uncertain)
+        snprintf(text.bytes, sizeof(text.bytes), "± unknown");
+    else if (above <= 1.25 * below && below <= 1.25 * above)
+        snprintf(text.bytes, sizeof(text.bytes), "± %.26s",
+                 amount(fmax(above, below), counts).bytes);
+    else
+        snprintf(text.bytes, sizeof(text.bytes), "-%.12s +%.12s", first.bytes, second.bytes);
+    return text;
+}
+
+/* --- what a row is --- */
+
+static void print_frame(const struct page *page, const struct profile *profile, uint32_t index,
+                        size_t width, bool module)
+{
+    char buffer[EXPORT_LABEL_BYTES];
+    const struct profile_frame *frame = &profile->frames[index];
+    words_print(page->out, export_frame_label(profile, frame, buffer), width);
+    if (page->options->diff.lines && *frame->source_file != '\0') {
+        const char *slash = strrchr(frame->source_file, '/');
+        fputc(' ', page->out);
+        words_print(page->out, slash != NULL ? slash + 1 : frame->source_file, NAME_WIDTH);
+        fprintf(page->out, ":%u", frame->line);
+    }
+    if (!module || frame->mapping == PROFILE_NONE || *frame->name == '\0')
+        return;
+    const char *path = profile->mappings[frame->mapping].path, *slash = strrchr(path, '/');
+    fputs(" [", page->out);
+    words_print(page->out, slash != NULL ? slash + 1 : path, NAME_WIDTH);
+    fputc(']', page->out);
+}
+
+static void print_callsite(const struct page *page, const struct diff_row *row)
+{
+    const struct profile *profile = row->profile;
+    const struct profile_callsite *callsites = profile->callsites;
+    uint32_t at = row->callsite;
+    while (report_is_allocator_frame(profile->frames[callsites[at].frame].name) &&
+           callsites[at].parent != PROFILE_NONE)
+        at = callsites[at].parent;
+    print_frame(page, profile, callsites[at].frame, 60, true);
+    if (page->options->stacks) {
+        for (at = row->callsite; at != PROFILE_NONE; at = callsites[at].parent) {
+            fputs("\n              ", page->out);
+            print_frame(page, profile, callsites[at].frame, 200, true);
+        }
+        return;
+    }
+    at = callsites[at].parent;
+    for (int i = 0; i < CALLERS && at != PROFILE_NONE; i++) {
+        fputs(" < ", page->out);
+        print_frame(page, profile, callsites[at].frame, 40, false);
+        at = callsites[at].parent;
+    }
+    if (at != PROFILE_NONE)
+        fputs(" < ...", page->out);
+}
+
+static void print_module(const struct page *page, const struct diff_row *row)
+{
+    const struct profile_frame *frame = &row->profile->frames[row->frame];
+    const char *path =
+        frame->mapping == PROFILE_NONE ? "" : row->profile->mappings[frame->mapping].path;
+    const char *slash = strrchr(path, '/');
+    words_print(page->out,
+                *path == '\0'   ? "unknown code"
+                : slash != NULL ? slash + 1
+                                : path,
+                NAME_WIDTH);
+}
+
+static void print_name(const struct page *page, const struct diff_row *row)
+{
+    static const char *const nothing[] = {
+        [DIFF_THREAD] = "[no name]", [DIFF_TYPE] = "[no type]", [DIFF_CONTEXT] = "[no context]"};
+    enum diff_by by = page->options->diff.by;
+    if (by == DIFF_CALLSITE) {
+        print_callsite(page, row);
+    } else if (by == DIFF_FUNCTION) {
+        print_frame(page, row->profile, row->frame, 80, true);
+    } else if (by == DIFF_MODULE) {
+        print_module(page, row);
+    } else {
+        if (row->tid != 0)
+            fprintf(page->out, "%d ", row->tid);
+        words_print(page->out, *row->label != '\0' ? row->label : nothing[by], COMMAND_WIDTH);
+    }
+    fputc('\n', page->out);
+}
+
+/* --- tables --- */
+
+static void print_title(const struct page *page, const char *title)
+{
+    fputs(page->options->colours ? "\n" BOLD : "\n", page->out);
+    words_print(page->out, title, COMMAND_WIDTH);
+    fputs(page->options->colours ? PLAIN "\n" : "\n", page->out);
+}
+
+static void print_row(const struct page *page, const struct diff_row *row)
+{
+    enum export_view view = page->options->view;
+    bool counts = counts_calls(view);
+    const struct change *change = &row->changes[view];
+    const struct profile_estimate *before = &row->before[diff_figure_of(view)];
+    const struct profile_estimate *after = &row->after[diff_figure_of(view)];
+    struct words margin = margin_of(page, change, counts);
+    /* The ± sign is two bytes wide and one column. */
+    int width = strncmp(margin.bytes, "±", strlen("±")) == 0 ? 22 : 21;
+    double other = counts ? after->bytes - before->bytes : after->count - before->count;
+    fprintf(page->out, "%11s %c %-*s %11s %10s %10s  ", signed_amount(change->value, counts).bytes,
+            row->marks[view] ? '*' : ' ', width, margin.bytes, signed_amount(other, !counts).bytes,
+            amount(counts ? before->count : before->bytes, counts).bytes,
+            amount(counts ? after->count : after->bytes, counts).bytes);
+    print_name(page, row);
+}
+
+static bool is_shown(const struct page *page, const struct diff_row *row)
+{
+    /* Less than half a byte comes from rounding. */
+    return fabs(row->changes[page->options->view].value) >= 0.5;
+}
+
+static void print_table(const struct page *page, const struct diff_row **rows, size_t count,
+                        bool grown)
+{
+    static const char *const what[] = {[DIFF_CALLSITE] = "function < its callers",
+                                       [DIFF_FUNCTION] = "function and all it calls",
+                                       [DIFF_MODULE] = "module and all it calls",
+                                       [DIFF_THREAD] = "thread",
+                                       [DIFF_TYPE] = "type",
+                                       [DIFF_CONTEXT] = "context"};
+    enum export_view view = page->options->view;
+    bool counts = counts_calls(view);
+    size_t shown = 0, all = 0, top = page->options->top;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_shown(page, rows[i]) || (rows[i]->changes[view].value > 0) != grown)
+            continue;
+        if (all++ == 0) {
+            print_title(page, grown ? "What grew" : "What shrank");
+            fprintf(page->out, "%11s   %-21s %11s %10s %10s  %s\n", counts ? "count" : "bytes",
+                    "95 %", counts ? "bytes" : "count", "before", "after",
+                    what[page->options->diff.by]);
+        }
+        if (top != 0 && all > top)
+            continue;
+        print_row(page, rows[i]);
+        shown++;
+    }
+    if (shown < all)
+        fprintf(page->out, "%11s   (%s more; --top 0 shows all)\n", "...",
+                words_of_count((double)(all - shown)).bytes);
+}
+
+/* --- the head --- */
+
+static void print_side(const struct page *page, const char *name,
+                       const struct compare_source *source, const struct export_dump *dumps,
+                       size_t count)
+{
+    fprintf(page->out, "  %-9s", name);
+    if (count == 0) {
+        fputs("not there\n", page->out);
+        return;
+    }
+    const struct profile_heap *heap = dumps[0].heap;
+    const struct profile_process *process = &source->profile->processes[heap->process];
+    words_print(page->out, source->argument, COMMAND_WIDTH);
+    fputs(": ", page->out);
+    words_print(page->out, process->name, NAME_WIDTH);
+    if (count > 1)
+        fprintf(page->out, ", %zu processes", count);
+    else
+        fprintf(page->out, " %d, dump %zu of %zu, at %.2f s", process->pid,
+                (size_t)(dumps[0].dump - heap->dumps) + 1, heap->dump_count,
+                (double)(dumps[0].dump->boottime_ns - heap->start_boottime_ns) / 1e9);
+    fprintf(page->out, ", interval %s B\n", words_of_count((double)heap->interval_bytes).bytes);
+    for (size_t i = 0; i < count; i++) {
+        if (dumps[i].dump->incomplete || dumps[i].heap->status.buffer_overran) {
+            fputs("  partial  samples are missing on this side: heap_profile report says which\n",
+                  page->out);
+            break;
+        }
+    }
+}
+
+/* In any view, of any row. */
+static bool differs(const struct diff_pair *pair)
+{
+    for (size_t i = 0; i < pair->row_count; i++)
+        for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
+            if (pair->rows[i].changes[view].value != 0)
+                return true;
+    return false;
+}
+
+static void print_head(const struct page *page, const struct compare_source sources[2])
+{
+    static const enum export_view views[] = {EXPORT_SPACE, EXPORT_OBJECTS, EXPORT_ALLOC_SPACE,
+                                             EXPORT_ALLOC_OBJECTS, EXPORT_MAX};
+    const struct diff_pair *pair = page->pair;
+    const struct export_dump *dump = pair->after_count > 0 ? pair->after : pair->before;
+    const struct profile *profile = sources[pair->after_count > 0].profile;
+    const struct profile_process *process = &profile->processes[dump->heap->process];
+    char title[NAME_WIDTH * 2];
+    snprintf(title, sizeof(title), "%.200s, heap %.200s",
+             *process->name != '\0' ? process->name : "(a process without a name)",
+             dump->heap->name);
+    print_title(page, title);
+    print_side(page, "before", &sources[0], pair->before, pair->before_count);
+    print_side(page, "after", &sources[1], pair->after, pair->after_count);
+    if (pair->same_process)
+        fputs("  same      one process: samples that live in both dumps cancel\n", page->out);
+    for (size_t i = 0; i < sizeof(views) / sizeof(views[0]) && differs(pair); i++) {
+        enum export_view view = views[i];
+        const struct change *change = &pair->total.changes[view];
+        bool counts = counts_calls(view);
+        fprintf(page->out, "  %c %-38s %11s %s\n", pair->total.marks[view] ? '*' : ' ',
+                export_view_words[view].title, signed_amount(change->value, counts).bytes,
+                change->value != 0 ? margin_of(page, change, counts).bytes : "");
+    }
+}
+
+static int print_pair(const struct page *page, const struct compare_source sources[2])
+{
+    size_t count = 0, shown = 0;
+    const struct diff_row **rows = diff_rank(page->pair, page->options->view, &count);
+    if (rows == NULL)
+        return -ENOMEM;
+    print_head(page, sources);
+    for (size_t i = 0; i < count; i++)
+        shown += is_shown(page, rows[i]);
+    print_table(page, rows, count, true);
+    print_table(page, rows, count, false);
+    if (!differs(page->pair))
+        fputs("\nno difference\n", page->out);
+    else if (shown == 0)
+        fprintf(page->out, "\nno difference in %s by %s\n",
+                export_view_words[page->options->view].title,
+                compare_by_names[page->options->diff.by]);
+    else if (!page->pair->exact && page->options->view == EXPORT_MAX)
+        fputs("\nat the peak only the total is marked: samples decide which moment that is\n",
+              page->out);
+    else if (!page->pair->exact)
+        fputs("\n* beyond what sampling alone does (5 % for the whole table, by Holm)\n",
+              page->out);
+    free(rows);
+    return 0;
+}
+
+int compare_print_text(const struct diff *diff, const struct compare_source sources[2],
+                       const struct compare_options *options, FILE *out)
+{
+    int code = 0;
+    for (size_t i = 0; i < diff->pair_count && code == 0; i++) {
+        struct page page = {&diff->pairs[i], options, out};
+        code = print_pair(&page, sources);
+    }
+    return code;
+}

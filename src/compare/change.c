@@ -1,0 +1,180 @@
+/* See change.h. */
+#include "compare/change.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define LEVEL 0.05
+
+/* Below it a difference is what is left of sums of doubles. */
+#define ROUNDING 1e-9
+/* Expected samples that one side has alone. Less than that comes from rounding: the largest
+ * allocation that can be missed is, with a probability of 1 %. */
+#define SAMPLES_APART_MIN 1e-6
+
+void change_estimate_add(struct profile_estimate *sum, const struct profile_estimate *more)
+{
+    sum->bytes += more->bytes;
+    sum->count += more->count;
+    sum->bytes_variance += more->bytes_variance;
+    sum->count_variance += more->count_variance;
+    sum->samples += more->samples;
+}
+
+static double rest_of(double whole, double common)
+{
+    double rest = whole - common;
+    return rest > ROUNDING * fabs(whole) ? rest : 0;
+}
+
+static double common_of(double before, double after, double at_least)
+{
+    return fmin(fmax(at_least, 0), fmin(before, after));
+}
+
+struct change_parts change_parts_of_common(const struct profile_estimate *before,
+                                           const struct profile_estimate *after,
+                                           const struct profile_estimate *common)
+{
+    struct profile_estimate both = {
+        common_of(before->bytes, after->bytes, common->bytes),
+        common_of(before->count, after->count, common->count),
+        common_of(before->bytes_variance, after->bytes_variance, common->bytes_variance),
+        common_of(before->count_variance, after->count_variance, common->count_variance),
+        common_of(before->samples, after->samples, common->samples),
+    };
+    return (struct change_parts){
+        .gained = {rest_of(after->bytes, both.bytes), rest_of(after->count, both.count),
+                   rest_of(after->bytes_variance, both.bytes_variance),
+                   rest_of(after->count_variance, both.count_variance),
+                   rest_of(after->samples, both.samples)},
+        .lost = {rest_of(before->bytes, both.bytes), rest_of(before->count, both.count),
+                 rest_of(before->bytes_variance, both.bytes_variance),
+                 rest_of(before->count_variance, both.count_variance),
+                 rest_of(before->samples, both.samples)},
+    };
+}
+
+/* --- how likely --- */
+
+static double normal_tail(double deviations)
+{
+    return erfc(deviations * M_SQRT1_2) / 2;
+}
+
+/* Probability that two Poisson numbers of mean `mean` / 2 each differ by `difference` or more, in
+ * either direction. */
+static double difference_tail(double difference, double mean)
+{
+    double at = difference - 0.5;
+    if (!(at > 0))
+        return 1;
+    double slope = at / mean, point = asinh(slope), root = sqrt(1 + slope * slope);
+    double distance = 2 * mean * (slope * point - slope * slope / (1 + root));
+    double r = sqrt(fmax(distance, 0)), q = 2 * sinh(point / 2) * sqrt(mean * root);
+    double tail = normal_tail(r);
+    if (r > 1e-3)
+        tail += exp(-distance / 2) / sqrt(2 * M_PI) * (1 / q - 1 / r);
+    return fmin(fmax(2 * tail, 0), 1);
+}
+
+/* What a sample that can be in one of both alone stands for. 0: none can. */
+static double weight_of(const struct profile_estimate *all, bool counts)
+{
+    double variance = counts ? all->count_variance : all->bytes_variance;
+    double estimate = counts ? all->count : all->bytes;
+    double missed = all->count - all->samples;
+    if (!(variance > 0) || !(estimate > 0))
+        return 0;
+    if (!(all->samples > 0) || !(missed > ROUNDING * all->count) || !(all->count_variance > 0))
+        return variance / estimate;
+    double calls = all->count_variance / missed;
+    return counts ? calls : sqrt(all->bytes_variance / all->count_variance) * calls;
+}
+
+static void set_probabilities(struct change *change, const struct change_parts *parts, bool counts)
+{
+    struct profile_estimate all = parts->gained;
+    change_estimate_add(&all, &parts->lost);
+    double weight = weight_of(&all, counts);
+    double variance = counts ? all.count_variance : all.bytes_variance;
+    double apart = weight > 0 ? variance / (weight * weight) : 0;
+    if (apart < SAMPLES_APART_MIN) {
+        change->probability = change->value != 0 ? 0 : 1;
+        change->probability_least = change->probability;
+        return;
+    }
+    change->probability = difference_tail(fabs(change->value) / weight, apart);
+    change->probability_least = difference_tail((counts ? all.count : all.bytes) / weight, apart);
+}
+
+/* --- the interval --- */
+
+static struct profile_interval interval_of(const struct profile_estimate *estimate, bool counts,
+                                           uint64_t interval_bytes)
+{
+    return counts ? profile_interval_of_count(estimate, interval_bytes)
+                  : profile_interval_of_bytes(estimate);
+}
+
+static bool lacks_variance(const struct profile_estimate *estimate, uint64_t interval_bytes)
+{
+    return interval_bytes != 1 && estimate->count + estimate->bytes > 0 &&
+           !(estimate->samples > 0) && !(estimate->bytes_variance > 0);
+}
+
+struct change change_of(const struct change_parts *parts, bool counts,
+                        const struct change_sampling *sampling)
+{
+    double gained = counts ? parts->gained.count : parts->gained.bytes;
+    double lost = counts ? parts->lost.count : parts->lost.bytes;
+    struct change change = {.value = gained - lost};
+    if (fabs(change.value) <= ROUNDING * (gained + lost))
+        change.value = 0;
+    struct profile_interval up =
+        interval_of(&parts->gained, counts, sampling->gained_interval_bytes);
+    struct profile_interval down = interval_of(&parts->lost, counts, sampling->lost_interval_bytes);
+    change.interval.low = change.value - hypot(gained - up.low, down.high - lost);
+    change.interval.high = change.value + hypot(up.high - gained, lost - down.low);
+    set_probabilities(&change, parts, counts);
+    change.uncertain = lacks_variance(&parts->gained, sampling->gained_interval_bytes) ||
+                       lacks_variance(&parts->lost, sampling->lost_interval_bytes);
+    return change;
+}
+
+/* --- marks --- */
+
+struct ranked {
+    size_t index;
+    double probability;
+};
+
+static int compare_ranked(const void *left, const void *right)
+{
+    const struct ranked *a = left, *b = right;
+    if (a->probability != b->probability)
+        return a->probability < b->probability ? -1 : 1;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+int change_mark(const struct change *changes, size_t count, bool *marks)
+{
+    struct ranked *ranked = calloc(count + 1, sizeof(*ranked));
+    size_t looked_at = 0;
+    if (ranked == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        marks[i] = false;
+        if (!changes[i].uncertain && changes[i].probability_least <= LEVEL)
+            ranked[looked_at++] = (struct ranked){i, changes[i].probability};
+    }
+    qsort(ranked, looked_at, sizeof(*ranked), compare_ranked);
+    for (size_t i = 0; i < looked_at; i++) {
+        if (ranked[i].probability > LEVEL / (double)(looked_at - i))
+            break;
+        marks[ranked[i].index] = changes[ranked[i].index].value != 0;
+    }
+    free(ranked);
+    return 0;
+}

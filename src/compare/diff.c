@@ -1,0 +1,431 @@
+/* See diff.h. */
+#include "compare/diff.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/diff_pairs.h"
+#include "compare/matching.h"
+#include "profile/id_map.h"
+#include "trace/intern.h"
+#include "util/array.h"
+
+/* What cannot be divided further: a callsite's part of one thread, type and context, on both
+ * sides. */
+struct atom {
+    const struct profile *profile; /* where the four below stand */
+    uint32_t callsite;
+    int32_t tid;
+    const char *type, *context;
+    int side;
+    bool peak_only; /* of a whole callsite, whose parts have no peak of their own */
+    struct rollup_values values[2];
+};
+
+struct work {
+    const struct diff_options *options;
+    const struct diff_side *sides[2];
+    const struct matching *matching;
+    struct diff_pair *pair;
+    struct intern_table atom_ids, text_ids, row_ids;
+    struct atom *atoms;
+    size_t atom_capacity, row_capacity;
+    uint64_t *seen; /* by function or module: the atom that counted last */
+};
+
+enum diff_figure diff_figure_of(enum export_view view)
+{
+    return view == EXPORT_MAX                                           ? DIFF_PEAK
+           : view == EXPORT_ALLOC_SPACE || view == EXPORT_ALLOC_OBJECTS ? DIFF_ALLOCATED
+                                                                        : DIFF_LIVE;
+}
+
+struct profile_estimate diff_estimate_of(const struct rollup_values *values,
+                                         enum diff_figure figure)
+{
+    const struct trace_figures *figures = &values->figures;
+    double samples = (double)figures->samples;
+    switch (figure) {
+    case DIFF_ALLOCATED:
+        return (struct profile_estimate){figures->allocated_bytes, figures->allocated_count,
+                                         figures->allocated_bytes_variance,
+                                         figures->allocated_count_variance, samples};
+    case DIFF_PEAK:
+        /* As many samples for each call as in all: how many were live then is not recorded. */
+        return (struct profile_estimate){
+            values->peak_bytes, values->peak_count, values->peak_bytes_variance,
+            values->peak_count_variance,
+            figures->allocated_count > 0 ? values->peak_count * samples / figures->allocated_count
+                                         : 0};
+    default:
+        return (struct profile_estimate){rollup_live_bytes(figures), rollup_live_count(figures),
+                                         rollup_live_bytes_variance(figures),
+                                         rollup_live_count_variance(figures),
+                                         fmax(samples - (double)figures->freed_samples, 0)};
+    }
+}
+
+/* --- atoms --- */
+
+static struct atom *atom_of(struct work *work, int side, uint32_t callsite,
+                            const struct profile_part *part, bool peak_only)
+{
+    bool added;
+    const char *type = part != NULL ? part->type : "", *context = part != NULL ? part->context : "";
+    uint64_t key[] = {
+        work->matching->sides[side].exact[callsite],
+        part != NULL ? (uint32_t)part->tid : 0,
+        intern_bytes(&work->text_ids, type, strlen(type), &added),
+        intern_bytes(&work->text_ids, context, strlen(context), &added),
+        (uint64_t)(part != NULL) + 2 * (uint64_t)peak_only,
+    };
+    uint64_t id = intern_bytes(&work->atom_ids, key, sizeof(key), &added);
+    if (id == 0 || key[2] == 0 || key[3] == 0 ||
+        array_reserve(&work->atoms, &work->atom_capacity, id - 1, 1, sizeof(*work->atoms)) < 0)
+        return NULL;
+    struct atom *atom = &work->atoms[id - 1];
+    if (added)
+        *atom = (struct atom){.profile = work->sides[side]->profile,
+                              .callsite = callsite,
+                              .tid = part != NULL ? part->tid : 0,
+                              .type = type,
+                              .context = context,
+                              .side = side,
+                              .peak_only = peak_only};
+    return atom;
+}
+
+static int take_sample(struct work *work, int side, const struct profile_dump *dump,
+                       const struct profile_sample *sample)
+{
+    struct rollup_values all = rollup_values_of(sample);
+    for (uint32_t i = 0; i < sample->part_count; i++) {
+        const struct profile_part *part = &dump->parts[sample->part_first + i];
+        struct rollup_values values = {part->figures, part->peak_bytes, part->peak_count,
+                                       part->peak_bytes_variance, part->peak_count_variance};
+        struct atom *atom = atom_of(work, side, sample->callsite, part, false);
+        if (atom == NULL)
+            return -ENOMEM;
+        rollup_values_add(&atom->values[side], &values);
+    }
+    if (sample->part_count > 0 && sample->tagged)
+        return 0;
+    struct atom *atom = atom_of(work, side, sample->callsite, NULL, sample->part_count > 0);
+    if (atom == NULL)
+        return -ENOMEM;
+    rollup_values_add(&atom->values[side], &all);
+    return 0;
+}
+
+static int take_atoms(struct work *work, int side, const struct export_dump *dumps, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < dumps[i].dump->sample_count; j++)
+            if (take_sample(work, side, dumps[i].dump, &dumps[i].dump->samples[j]) < 0)
+                return -ENOMEM;
+    return 0;
+}
+
+/* --- what was gained and lost --- */
+
+static struct profile_estimate less(const struct profile_estimate *whole,
+                                    const struct profile_estimate *part)
+{
+    return (struct profile_estimate){whole->bytes - part->bytes, whole->count - part->count,
+                                     whole->bytes_variance - part->bytes_variance,
+                                     whole->count_variance - part->count_variance,
+                                     whole->samples - part->samples};
+}
+
+static struct profile_estimate freed_of(const struct rollup_values *values)
+{
+    const struct trace_figures *figures = &values->figures;
+    return (struct profile_estimate){figures->freed_bytes, figures->freed_count,
+                                     figures->freed_bytes_variance, figures->freed_count_variance,
+                                     (double)figures->freed_samples};
+}
+
+/* At least so much of what was live at the first is live at the second; see change.h. */
+static struct profile_estimate common_at_least(const struct atom *atom, enum diff_figure figure,
+                                               const struct profile_estimate *first)
+{
+    /* Whichever was dumped first has less of what only grows. */
+    double one = atom->values[0].figures.allocated_count;
+    double other = atom->values[1].figures.allocated_count;
+    const struct rollup_values *late = &atom->values[other >= one],
+                               *early = &atom->values[other < one];
+    struct profile_estimate freed = freed_of(late), before = freed_of(early), at_least;
+    if (figure == DIFF_ALLOCATED)
+        return *first;
+    if (figure == DIFF_LIVE)
+        freed = less(&freed, &before);
+    at_least = less(first, &freed);
+    return at_least;
+}
+
+static bool same_estimates(const struct profile_estimate *a, const struct profile_estimate *b)
+{
+    return a->bytes == b->bytes && a->count == b->count && a->bytes_variance == b->bytes_variance &&
+           a->count_variance == b->count_variance;
+}
+
+static struct change_parts parts_of(const struct work *work, const struct atom *atom,
+                                    enum diff_figure figure)
+{
+    struct profile_estimate before = diff_estimate_of(&atom->values[0], figure);
+    struct profile_estimate after = diff_estimate_of(&atom->values[1], figure);
+    if (!work->pair->same_process)
+        return (struct change_parts){.gained = after, .lost = before};
+    if (same_estimates(&before, &after))
+        return (struct change_parts){0};
+    bool forward =
+        atom->values[1].figures.allocated_count >= atom->values[0].figures.allocated_count;
+    struct profile_estimate common = common_at_least(atom, figure, forward ? &before : &after);
+    return change_parts_of_common(&before, &after, &common);
+}
+
+/* --- rows --- */
+
+static void add_parts(struct change_parts *sum, const struct change_parts *more)
+{
+    change_estimate_add(&sum->gained, &more->gained);
+    change_estimate_add(&sum->lost, &more->lost);
+}
+
+static void add_to_row(const struct work *work, struct diff_row *row, const struct atom *atom)
+{
+    for (enum diff_figure figure = 0; figure < DIFF_FIGURES; figure++) {
+        if (atom->peak_only && figure != DIFF_PEAK)
+            continue;
+        struct profile_estimate before = diff_estimate_of(&atom->values[0], figure);
+        struct profile_estimate after = diff_estimate_of(&atom->values[1], figure);
+        struct change_parts parts = parts_of(work, atom, figure);
+        change_estimate_add(&row->before[figure], &before);
+        change_estimate_add(&row->after[figure], &after);
+        add_parts(&row->parts[figure], &parts);
+    }
+}
+
+static struct diff_row *row_of(struct work *work, const void *key, size_t length,
+                               const struct diff_row *fresh)
+{
+    bool added;
+    struct diff_pair *pair = work->pair;
+    uint64_t id = intern_bytes(&work->row_ids, key, length, &added);
+    if (id == 0 || array_reserve(&pair->rows, &work->row_capacity, id - 1, 1, sizeof(*pair->rows)))
+        return NULL;
+    if (added) {
+        pair->rows[id - 1] = *fresh;
+        pair->row_count = id;
+    }
+    return &pair->rows[id - 1];
+}
+
+static int add_by_frames(struct work *work, const struct atom *atom, uint64_t atom_number)
+{
+    const struct matching_side *side = &work->matching->sides[atom->side];
+    const uint64_t *numbers = work->options->by == DIFF_FUNCTION ? side->functions : side->modules;
+    const struct profile_callsite *callsites = atom->profile->callsites;
+    for (uint32_t at = atom->callsite; at != PROFILE_NONE; at = callsites[at].parent) {
+        uint64_t number = numbers[callsites[at].frame];
+        if (work->seen[number] == atom_number)
+            continue;
+        work->seen[number] = atom_number;
+        struct diff_row fresh = {
+            .profile = atom->profile, .callsite = PROFILE_NONE, .frame = callsites[at].frame};
+        struct diff_row *row = row_of(work, &number, sizeof(number), &fresh);
+        if (row == NULL)
+            return -ENOMEM;
+        add_to_row(work, row, atom);
+    }
+    return 0;
+}
+
+static const char *thread_label(const struct work *work, const struct atom *atom)
+{
+    int32_t pid = 0;
+    const struct diff_pair *pair = work->pair;
+    const struct export_dump *dumps = atom->side == 0 ? pair->before : pair->after;
+    size_t count = atom->side == 0 ? pair->before_count : pair->after_count;
+    const char *name = "";
+    for (size_t i = 0; i < count && *name == '\0'; i++) {
+        pid = atom->profile->processes[dumps[i].heap->process].pid;
+        name = profile_thread_name(atom->profile, pid, atom->tid);
+    }
+    return name;
+}
+
+static int add_by_label(struct work *work, const struct atom *atom)
+{
+    struct diff_row fresh = {
+        .profile = atom->profile, .callsite = PROFILE_NONE, .frame = PROFILE_NONE};
+    enum diff_by by = work->options->by;
+    struct diff_row *row;
+    if (by == DIFF_THREAD && atom->peak_only)
+        return 0;
+    if (by == DIFF_THREAD && work->pair->same_process) {
+        fresh.tid = atom->tid;
+        fresh.label = thread_label(work, atom);
+        row = row_of(work, &fresh.tid, sizeof(fresh.tid), &fresh);
+    } else {
+        fresh.label = by == DIFF_THREAD ? thread_label(work, atom)
+                      : by == DIFF_TYPE ? atom->type
+                                        : atom->context;
+        row = row_of(work, fresh.label, strlen(fresh.label), &fresh);
+    }
+    if (row == NULL)
+        return -ENOMEM;
+    add_to_row(work, row, atom);
+    return 0;
+}
+
+static int add_atom(struct work *work, const struct atom *atom, uint64_t number)
+{
+    add_to_row(work, &work->pair->total, atom);
+    if (work->options->by == DIFF_FUNCTION || work->options->by == DIFF_MODULE)
+        return add_by_frames(work, atom, number);
+    if (work->options->by != DIFF_CALLSITE)
+        return add_by_label(work, atom);
+    struct diff_row fresh = {
+        .profile = atom->profile, .callsite = atom->callsite, .frame = PROFILE_NONE};
+    const uint64_t *key = &work->matching->sides[atom->side].callsites[atom->callsite];
+    struct diff_row *row = row_of(work, key, sizeof(*key), &fresh);
+    if (row == NULL)
+        return -ENOMEM;
+    add_to_row(work, row, atom);
+    return 0;
+}
+
+static void judge_row(const struct diff_pair *pair, struct diff_row *row)
+{
+    for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
+        row->changes[view] = change_of(&row->parts[diff_figure_of(view)],
+                                       !export_view_words[view].counts_bytes, &pair->sampling);
+}
+
+static int judge_rows(struct diff_pair *pair)
+{
+    struct change *changes = calloc(pair->row_count + 1, sizeof(*changes));
+    bool *marks = calloc(pair->row_count + 1, sizeof(*marks));
+    int code = changes == NULL || marks == NULL ? -ENOMEM : 0;
+    judge_row(pair, &pair->total);
+    for (size_t i = 0; i < pair->row_count; i++)
+        judge_row(pair, &pair->rows[i]);
+    for (enum export_view view = 0; view < EXPORT_VIEWS && code == 0; view++) {
+        for (size_t i = 0; i < pair->row_count; i++)
+            changes[i] = pair->rows[i].changes[view];
+        code = change_mark(changes, pair->row_count, marks);
+        /* What each row had at the peak depends on the moment, and samples decide that, too. */
+        if (view == EXPORT_MAX && !pair->exact)
+            memset(marks, 0, pair->row_count * sizeof(*marks));
+        for (size_t i = 0; i < pair->row_count && code == 0; i++)
+            pair->rows[i].marks[view] = marks[i];
+        if (code == 0)
+            code = change_mark(&pair->total.changes[view], 1, &pair->total.marks[view]);
+    }
+    free(changes);
+    free(marks);
+    return code;
+}
+
+/* --- all of it --- */
+
+static int fill_pair(struct work *work, struct diff_pair *pair)
+{
+    uint64_t most = work->matching->function_count > work->matching->module_count
+                        ? work->matching->function_count
+                        : work->matching->module_count;
+    work->pair = pair;
+    work->row_capacity = 0;
+    work->seen = calloc(most + 1, sizeof(*work->seen));
+    int code = work->seen == NULL ? -ENOMEM : 0;
+    pair->total =
+        (struct diff_row){.callsite = PROFILE_NONE, .frame = PROFILE_NONE, .label = "total"};
+    if (code == 0)
+        code = take_atoms(work, 0, pair->before, pair->before_count);
+    if (code == 0)
+        code = take_atoms(work, 1, pair->after, pair->after_count);
+    for (uint64_t i = 0; code == 0 && i < work->atom_ids.count; i++)
+        code = add_atom(work, &work->atoms[i], i + 1);
+    if (code == 0)
+        code = judge_rows(pair);
+    free(work->seen);
+    intern_free(&work->atom_ids);
+    intern_free(&work->text_ids);
+    intern_free(&work->row_ids);
+    work->atom_ids = work->text_ids = work->row_ids = (struct intern_table){0};
+    return code;
+}
+
+struct diff *diff_new(const struct diff_side *before, const struct diff_side *after,
+                      const struct diff_options *options)
+{
+    struct matching_options match = {.lines = options->lines};
+    struct work work = {.options = options, .sides = {before, after}};
+    struct diff *diff = calloc(1, sizeof(*diff));
+    struct matching *matching = NULL;
+    int code = diff == NULL ? -ENOMEM : diff_pairs_make(before, after, diff);
+    if (code == 0) {
+        diff_pairs_programs(before, after, diff, match.programs);
+        work.matching = matching = matching_new(before->profile, after->profile, &match);
+        code = matching == NULL ? -ENOMEM : 0;
+    }
+    for (size_t i = 0; code == 0 && i < diff->pair_count; i++)
+        code = fill_pair(&work, &diff->pairs[i]);
+    free(work.atoms);
+    matching_free(matching);
+    if (code < 0) {
+        diff_free(diff);
+        return NULL;
+    }
+    return diff;
+}
+
+void diff_free(struct diff *diff)
+{
+    if (diff == NULL)
+        return;
+    for (size_t i = 0; i < diff->pair_count; i++) {
+        free(diff->pairs[i].before);
+        free(diff->pairs[i].after);
+        free(diff->pairs[i].rows);
+    }
+    free(diff->pairs);
+    free(diff);
+}
+
+/* --- ranking --- */
+
+struct ranked {
+    const struct diff_row *row;
+    double size;
+};
+
+static int compare_ranked(const void *left, const void *right)
+{
+    const struct ranked *a = left, *b = right;
+    if (a->size != b->size)
+        return a->size < b->size ? 1 : -1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+const struct diff_row **diff_rank(const struct diff_pair *pair, enum export_view view,
+                                  size_t *count)
+{
+    struct ranked *ranked = calloc(pair->row_count + 1, sizeof(*ranked));
+    const struct diff_row **rows = calloc(pair->row_count + 1, sizeof(struct diff_row *));
+    size_t used = 0;
+    for (size_t i = 0; ranked != NULL && rows != NULL && i < pair->row_count; i++)
+        if (pair->rows[i].changes[view].value != 0)
+            ranked[used++] =
+                (struct ranked){&pair->rows[i], fabs(pair->rows[i].changes[view].value)};
+    if (used > 1)
+        qsort(ranked, used, sizeof(*ranked), compare_ranked);
+    for (size_t i = 0; i < used; i++)
+        rows[i] = ranked[i].row;
+    free(ranked);
+    *count = used;
+    return rows;
+}
