@@ -15,6 +15,7 @@ static const struct verb {
     {"diff", cmd_diff, "say what grew and what shrank between two profiles"},
     {"doctor", cmd_doctor, "say what will work here, with a process or a program"},
     {"host", cmd_host, "run a command and profile its heap"},
+    {"query", cmd_query, "ask profiles in SQL"},
     {"record", cmd_record, "run the session that a configuration file describes"},
     {"report", cmd_report, "print what a profile says"},
     {"shell", cmd_shell, "run a shell whose programs can be profiled later"},

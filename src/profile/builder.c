@@ -157,8 +157,13 @@ uint32_t builder_mapping(struct builder *builder, const struct profile_mapping *
                          uint32_t path, uint32_t build_id)
 {
     struct profile *profile = builder->profile;
-    uint64_t key[] = {
-        path, build_id, mapping->start, mapping->end, mapping->exact_offset, mapping->load_bias};
+    uint64_t key[] = {path,
+                      build_id,
+                      mapping->start,
+                      mapping->end,
+                      mapping->exact_offset,
+                      mapping->load_bias,
+                      mapping->start_offset};
     bool added;
     uint64_t id = intern_bytes(&builder->mapping_ids, key, sizeof(key), &added);
     if (id != 0 && !added)

@@ -140,6 +140,9 @@ static int intern_mapping(struct builder *builder, struct builder_sequence *sequ
         case PB_MAPPING_EXACT_OFFSET:
             item.mapping.exact_offset = field.value;
             break;
+        case PB_MAPPING_START_OFFSET:
+            item.mapping.start_offset = field.value;
+            break;
         case PB_MAPPING_START:
             item.mapping.start = field.value;
             break;

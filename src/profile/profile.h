@@ -23,6 +23,7 @@ struct profile_mapping {
     const char *path;     /* "" if unknown */
     const char *build_id; /* lower-case hex, "" if unknown */
     uint64_t start, end, exact_offset, load_bias;
+    uint64_t start_offset; /* of the file, where the first mapping of it begins */
 };
 
 struct profile_frame {
@@ -36,7 +37,7 @@ struct profile_frame {
     uint32_t mapping;        /* PROFILE_NONE: none */
     uint64_t rel_pc;
     uint32_t symbol_first, symbol_count; /* in profile.symbol_lines, innermost first */
-    uint32_t kind; /* enum trace_frame_kind */
+    uint32_t kind;                       /* enum trace_frame_kind */
 };
 
 /* One function of those that an address is in, where profile_read_options.as_in_trace. */
@@ -108,8 +109,8 @@ struct profile_memory_point {
 
 struct profile_process {
     int32_t pid, parent_pid, uid;
-    const char *name;    /* base name of the program */
-    const char *command; /* command line, arguments quoted as a shell needs it */
+    const char *name;           /* base name of the program */
+    const char *command;        /* command line, arguments quoted as a shell needs it */
     const char *first_argument; /* as the program was called; NULL: the trace does not say */
     const char *arguments;      /* all, with a blank between; NULL: the trace does not say */
     struct profile_memory_point *timeline;
@@ -185,12 +186,18 @@ struct profile *profile_read(const char *path, struct error *error);
 struct profile_read_options {
     enum demangle_mode demangling; /* of profile_frame.name */
     /* Frames, mappings and callsites are the trace's own, one by one: names are as they stand there
-     * (frame.name is what a map gave back where obfuscated_name is set), and what was inlined stands
-     * in symbol_lines and is no callsite. */
+     * (frame.name is what a map gave back where obfuscated_name is set), and what was inlined
+     * stands in symbol_lines and is no callsite. */
     bool as_in_trace;
 };
 struct profile *profile_read_as(const char *path, const struct profile_read_options *options,
                                 struct error *error);
+/* The same of a source that nothing was read from, which becomes the profile's to close; `name` is
+ * what errors call it. */
+struct trace_source;
+struct profile *profile_read_source(struct trace_source *source, const char *name,
+                                    const struct profile_read_options *options,
+                                    struct error *error);
 /* The same of a trace in memory. */
 struct profile *profile_read_bytes(const void *bytes, size_t length, struct error *error);
 struct profile *profile_read_bytes_as(const void *bytes, size_t length,

@@ -1,0 +1,320 @@
+/* See database.h. */
+#include "query/database.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "query/database_state.h"
+#include "query/flamegraph.h"
+#include "symbols/demangle.h"
+
+#define SQL_BYTES_MAX (1 << 20)
+
+/* --- what is allowed --- */
+
+/* Reading, and views of the connection's own. */
+static int authorize(void *context, int action, const char *first, const char *second,
+                     const char *database_name, const char *trigger)
+{
+    const struct query_database *database = context;
+    (void)trigger;
+    if (database->is_exporting)
+        return SQLITE_OK;
+    switch (action) {
+    case SQLITE_SELECT:
+    case SQLITE_READ:
+    case SQLITE_RECURSIVE:
+    case SQLITE_CREATE_TEMP_VIEW:
+    case SQLITE_DROP_TEMP_VIEW:
+        return SQLITE_OK;
+    case SQLITE_FUNCTION:
+        return second != NULL && strcasecmp(second, "load_extension") == 0 ? SQLITE_DENY
+                                                                           : SQLITE_OK;
+    case SQLITE_PRAGMA:
+        /* Those that only tell; first is its name, second its argument. */
+        return first != NULL && (strcasecmp(first, "table_info") == 0 ||
+                                 strcasecmp(first, "table_xinfo") == 0 ||
+                                 strcasecmp(first, "table_list") == 0 ||
+                                 strcasecmp(first, "function_list") == 0 ||
+                                 strcasecmp(first, "module_list") == 0 ||
+                                 strcasecmp(first, "compile_options") == 0 ||
+                                 strcasecmp(first, "collation_list") == 0)
+                   ? SQLITE_OK
+                   : SQLITE_DENY;
+    case SQLITE_INSERT:
+    case SQLITE_DELETE:
+    case SQLITE_UPDATE:
+        /* A temporary view writes its own entry. */
+        return (first != NULL && strcmp(first, "sqlite_temp_master") == 0) ||
+                       (database_name != NULL && strcmp(database_name, "temp") == 0 &&
+                        first != NULL && strncmp(first, "sqlite_", 7) == 0)
+                   ? SQLITE_OK
+                   : SQLITE_DENY;
+    default:
+        return SQLITE_DENY;
+    }
+}
+
+/* --- functions --- */
+
+/* NULL where it is no mangled name, as Perfetto has it. */
+static void function_demangle(sqlite3_context *result, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    const char *name = (const char *)sqlite3_value_text(argv[0]);
+    if (name == NULL)
+        return;
+    char *plain = demangle_name(name);
+    if (plain == NULL)
+        sqlite3_result_error_nomem(result);
+    else if (strcmp(plain, name) != 0)
+        sqlite3_result_text(result, plain, -1, SQLITE_TRANSIENT);
+    free(plain);
+}
+
+static struct query_database *make_database(const char *path, int flags, struct error *error)
+{
+    struct query_database *database = calloc(1, sizeof(*database));
+    if (database == NULL) {
+        error_set(error, -ENOMEM, "no memory for a database");
+        return NULL;
+    }
+    if (sqlite3_open_v2(path, &database->sql, flags, NULL) != SQLITE_OK) {
+        error_set(error, -EIO, "%.300s: %s", path,
+                  database->sql == NULL ? "no memory" : sqlite3_errmsg(database->sql));
+        query_database_close(database);
+        return NULL;
+    }
+    sqlite3_create_function(database->sql, "demangle", 1,
+                            SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, NULL,
+                            function_demangle, NULL, NULL);
+    sqlite3_limit(database->sql, SQLITE_LIMIT_SQL_LENGTH, SQL_BYTES_MAX);
+    sqlite3_db_config(database->sql, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
+    sqlite3_db_config(database->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_set_authorizer(database->sql, authorize, database);
+    return database;
+}
+
+struct query_database *query_database_new(struct error *error)
+{
+    return make_database(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, error);
+}
+
+bool query_is_database(const char *path)
+{
+    static const char magic[16] = "SQLite format 3";
+    char head[sizeof(magic)] = "";
+    FILE *file = strcmp(path, "-") == 0 ? NULL : fopen(path, "re");
+    if (file == NULL)
+        return false;
+    bool is = fread(head, 1, sizeof(head), file) == sizeof(head) &&
+              memcmp(head, magic, sizeof(magic)) == 0;
+    fclose(file);
+    return is;
+}
+
+struct query_database *query_database_open_file(const char *path, struct error *error)
+{
+    struct query_database *database = make_database(path, SQLITE_OPEN_READONLY, error);
+    if (database != NULL)
+        database->is_file = database->registered = true;
+    return database;
+}
+
+void query_database_close(struct query_database *database)
+{
+    if (database == NULL)
+        return;
+    sqlite3_close(database->sql);
+    for (size_t i = 0; i < database->traces.count; i++)
+        query_trace_close(&database->traces.items[i]);
+    free(database->traces.items);
+    free(database);
+}
+
+sqlite3 *query_database_sql(struct query_database *database)
+{
+    return database->sql;
+}
+
+void query_database_interrupt(struct query_database *database)
+{
+    sqlite3_interrupt(database->sql);
+}
+
+size_t query_database_trace_count(const struct query_database *database)
+{
+    return database->traces.count;
+}
+
+const char *query_database_warning(const struct query_database *database, size_t index)
+{
+    return index < database->traces.count ? database->traces.items[index].profile->warning : NULL;
+}
+
+/* --- traces --- */
+
+int query_database_add_profile(struct query_database *database, const char *name,
+                               struct profile *profile, struct error *error)
+{
+    struct query_bases bases = {0};
+    struct query_traces *traces = &database->traces;
+    struct query_trace *grown =
+        reallocarray(traces->items, traces->count + 1, sizeof(*traces->items));
+    if (grown == NULL) {
+        profile_free(profile);
+        return error_set(error, -ENOMEM, "no memory for %.200s", name);
+    }
+    traces->items = grown;
+    if (traces->count > 0)
+        bases = query_trace_next_bases(&grown[traces->count - 1]);
+    if (query_trace_open(&grown[traces->count], name, profile, &bases) < 0)
+        return error_set(error, -ENOMEM, "no memory for %.200s", name);
+    traces->count++;
+    return 0;
+}
+
+int query_database_add(struct query_database *database, const char *path, struct error *error)
+{
+    static const struct profile_read_options options = {.demangling = DEMANGLE_NONE,
+                                                        .as_in_trace = true};
+    struct error problem = {0};
+    struct profile *profile = profile_read_as(path, &options, &problem);
+    if (profile == NULL)
+        return error_set(error, problem.code, "%s", problem.message);
+    return query_database_add_profile(database, path, profile, error);
+}
+
+int query_database_register(struct query_database *database, struct error *error)
+{
+    static const struct query_table *const lists[] = {query_perfetto_tables, query_own_tables};
+    int code = SQLITE_OK;
+    if (database->registered)
+        return 0;
+    database->registered = true;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        for (const struct query_table *table = lists[i]; table->name != NULL; table++) {
+            if (code == SQLITE_OK)
+                code = query_table_register(database->sql, table, &database->traces);
+        }
+    }
+    if (code == SQLITE_OK)
+        code = query_table_register(database->sql, &query_summary_tree, &database->traces);
+    if (code == SQLITE_OK)
+        code = query_flamegraph_register(database->sql, &database->traces);
+    return code == SQLITE_OK ? 0 : error_set(error, -ENOMEM, "no memory for the tables");
+}
+
+/* --- statements --- */
+
+static const char *skip_blanks(const char *at)
+{
+    for (;;) {
+        if (isspace((unsigned char)*at) || *at == ';') {
+            at++;
+        } else if (at[0] == '-' && at[1] == '-') {
+            at += strcspn(at, "\n");
+        } else if (at[0] == '/' && at[1] == '*') {
+            const char *end = strstr(at + 2, "*/");
+            at = end == NULL ? at + strlen(at) : end + 2;
+        } else {
+            return at;
+        }
+    }
+}
+
+static bool take_word(const char **at, const char *word)
+{
+    size_t length = strlen(word);
+    const char *here = skip_blanks(*at);
+    if (strncasecmp(here, word, length) != 0 || isalnum((unsigned char)here[length]) ||
+        here[length] == '_')
+        return false;
+    *at = here + length;
+    return true;
+}
+
+/* Errors of SQLite name a place in the SQL: its line, and a caret. */
+static int say_where(const char *text, int offset, const char *message, struct error *error)
+{
+    size_t length = strlen(text);
+    if (offset < 0 || (size_t)offset > length)
+        return error_set(error, -EINVAL, "%s", message);
+    const char *line = text + offset;
+    while (line > text && line[-1] != '\n')
+        line--;
+    int number = 1, width = (int)strcspn(line, "\n"), at = (int)(text + offset - line);
+    for (const char *c = text; c < line; c++)
+        number += *c == '\n';
+    /* Long lines: what is around the place. */
+    int from = at > 60 ? at - 60 : 0;
+    while (from > 0 && ((unsigned char)line[from] & 0xc0) == 0x80)
+        from--;
+    int shown = width - from > 100 ? 100 : width - from;
+    int column = 0;
+    for (int i = from; i < at; i++)
+        column += ((unsigned char)line[i] & 0xc0) != 0x80;
+    return error_set(error, -EINVAL, "line %d: %s\n  %.*s\n  %*s", number, message, shown,
+                     line + from, column + 1, "^");
+}
+
+/* INCLUDE PERFETTO MODULE name; 1: it was one, known; 0: none; negative errno. */
+static int take_include(const char *text, const char **rest, struct error *error)
+{
+    static const char known[] = "android.memory.heap_profile.summary_tree";
+    const char *at = text;
+    if (!take_word(&at, "INCLUDE"))
+        return 0;
+    if (!take_word(&at, "PERFETTO") || !take_word(&at, "MODULE"))
+        return say_where(text, (int)(skip_blanks(at) - text),
+                         "INCLUDE PERFETTO MODULE was expected", error);
+    at = skip_blanks(at);
+    size_t length = strcspn(at, "; \t\r\n");
+    *rest = at + length;
+    if (**rest != '\0')
+        *rest = skip_blanks(*rest);
+    if (strlen(known) == length && strncmp(known, at, length) == 0)
+        return 1;
+    char message[200];
+    snprintf(message, sizeof(message), "there is no module %.*s here; there is %s",
+             (int)(length > 80 ? 80 : length), at, known);
+    return say_where(text, (int)(at - text), message, error);
+}
+
+int query_database_prepare(struct query_database *database, const char *text,
+                           sqlite3_stmt **statement, const char **rest, struct error *error)
+{
+    *statement = NULL;
+    int code = query_database_register(database, error);
+    if (code < 0)
+        return code;
+    const char *begin = skip_blanks(text);
+    int included = take_include(begin, rest, error);
+    if (included != 0)
+        return included < 0 ? included : 0;
+    if (strlen(begin) > SQL_BYTES_MAX)
+        return error_set(error, -E2BIG, "SQL of more than %d bytes", SQL_BYTES_MAX);
+    code = sqlite3_prepare_v2(database->sql, begin, -1, statement, rest);
+    if (code == SQLITE_OK)
+        return 0;
+    int offset = sqlite3_error_offset(database->sql);
+    const char *message = sqlite3_errmsg(database->sql);
+    char refused[200];
+    if (code == SQLITE_AUTH) {
+        snprintf(refused, sizeof(refused),
+                 "%.80s: a profile is read only (SELECT, EXPLAIN and CREATE TEMP VIEW are allowed)",
+                 message);
+        message = refused;
+    }
+    return say_where(begin, offset, message, error);
+}
+
+int query_database_step_error(struct query_database *database, struct error *error)
+{
+    int code = sqlite3_errcode(database->sql);
+    return error_set(error, code == SQLITE_INTERRUPT ? -EINTR : -EIO, "%s",
+                     sqlite3_errmsg(database->sql));
+}

@@ -1,0 +1,19 @@
+/* What database.c and export.c share of a query_database. */
+#ifndef HEAPPROFD_QUERY_DATABASE_STATE_H
+#define HEAPPROFD_QUERY_DATABASE_STATE_H
+
+#include "query/database.h"
+#include "query/query_table.h"
+
+struct query_database {
+    sqlite3 *sql;
+    struct query_traces traces;
+    bool registered;   /* the tables of the traces */
+    bool is_file;      /* tables are in a file */
+    bool is_exporting; /* writes are ours */
+};
+
+/* Makes tables of the traces, before the first statement. 0 or a negative errno. */
+int query_database_register(struct query_database *database, struct error *error);
+
+#endif

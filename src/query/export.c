@@ -1,0 +1,113 @@
+/*
+ * See database.h: all tables of the traces as a file of their own. Written beside its place and
+ * renamed, so that nobody finds half of one.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "query/database_state.h"
+
+/* Marks our files, in the header where SQLite keeps a number for applications: "hpdb". */
+#define APPLICATION_ID 0x68706462
+
+static int run(sqlite3 *sql, char *text)
+{
+    int code = text == NULL ? SQLITE_NOMEM : sqlite3_exec(sql, text, NULL, NULL, NULL);
+    sqlite3_free(text);
+    return code;
+}
+
+/* A table as it is, with trace_id where there are several traces, and its indexes. */
+static int export_table(struct query_database *database, const struct query_table *table)
+{
+    sqlite3 *sql = database->sql;
+    bool many = database->traces.count > 1;
+    sqlite3_str *create = sqlite3_str_new(sql), *names = sqlite3_str_new(sql);
+    for (unsigned i = 0; i < table->column_count; i++) {
+        const struct query_column *column = &table->columns[i];
+        sqlite3_str_appendf(create, "%s\"%w\" %s%s", i == 0 ? "" : ", ", column->name, column->type,
+                            i == 0 && table->has_id ? " PRIMARY KEY" : "");
+        sqlite3_str_appendf(names, "%s\"%w\"", i == 0 ? "" : ", ", column->name);
+    }
+    if (many) {
+        sqlite3_str_appendall(create, ", trace_id INTEGER");
+        sqlite3_str_appendall(names, ", trace_id");
+    }
+    char *created = sqlite3_str_finish(create), *named = sqlite3_str_finish(names);
+    int code = created == NULL || named == NULL ? SQLITE_NOMEM : SQLITE_OK;
+    if (code == SQLITE_OK)
+        code = run(sql, sqlite3_mprintf("CREATE TABLE export.\"%w\"(%s)", table->name, created));
+    if (code == SQLITE_OK)
+        code = run(sql, sqlite3_mprintf("INSERT INTO export.\"%w\" SELECT %s FROM main.\"%w\"",
+                                        table->name, named, table->name));
+    for (unsigned i = table->has_id ? 1 : 0; i < table->column_count && code == SQLITE_OK; i++) {
+        if (table->columns[i].indexed)
+            code = run(sql, sqlite3_mprintf("CREATE INDEX export.\"%w_%w\" ON \"%w\"(\"%w\")",
+                                            table->name, table->columns[i].name, table->name,
+                                            table->columns[i].name));
+    }
+    sqlite3_free(created);
+    sqlite3_free(named);
+    return code;
+}
+
+static int export_all(struct query_database *database, const char *path)
+{
+    static const struct query_table *const lists[] = {query_perfetto_tables, query_own_tables};
+    sqlite3 *sql = database->sql;
+    int code = run(sql, sqlite3_mprintf("ATTACH %Q AS export", path));
+    if (code != SQLITE_OK)
+        return code;
+    /* A file that is thrown away when anything fails needs no journal on disk. */
+    code =
+        run(sql, sqlite3_mprintf("PRAGMA export.journal_mode = MEMORY; PRAGMA export.synchronous = "
+                                 "OFF; PRAGMA export.application_id = %d; BEGIN",
+                                 APPLICATION_ID));
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        for (const struct query_table *table = lists[i]; table->name != NULL; table++) {
+            if (code == SQLITE_OK)
+                code = export_table(database, table);
+        }
+    }
+    if (code == SQLITE_OK)
+        code = export_table(database, &query_summary_tree);
+    if (code == SQLITE_OK)
+        code = run(sql, sqlite3_mprintf("COMMIT"));
+    return code;
+}
+
+int query_database_export(struct query_database *database, const char *path, struct error *error)
+{
+    char *beside = NULL;
+    int code = query_database_register(database, error);
+    if (code < 0)
+        return code;
+    if (database->is_file)
+        return error_set(error, -EINVAL, "%.300s: this is an exported database already", path);
+    if (asprintf(&beside, "%s.XXXXXX", path) < 0)
+        return error_set(error, -ENOMEM, "no memory");
+    int fd = mkstemp(beside);
+    if (fd < 0) {
+        code = error_set(error, -errno, "%.300s cannot be written: %s", path, strerror(errno));
+        free(beside);
+        return code;
+    }
+    close(fd);
+    database->is_exporting = true;
+    int result = export_all(database, beside);
+    if (result != SQLITE_OK)
+        code = error_set(error, -EIO, "%.300s cannot be written: %s", path,
+                         sqlite3_errmsg(database->sql));
+    if (!sqlite3_get_autocommit(database->sql))
+        sqlite3_exec(database->sql, "ROLLBACK", NULL, NULL, NULL);
+    sqlite3_exec(database->sql, "DETACH export", NULL, NULL, NULL);
+    database->is_exporting = false;
+    if (code == 0 && rename(beside, path) < 0)
+        code = error_set(error, -errno, "%.300s cannot be written: %s", path, strerror(errno));
+    if (code < 0)
+        unlink(beside);
+    free(beside);
+    return code;
+}

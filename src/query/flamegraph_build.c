@@ -1,0 +1,225 @@
+/* See flamegraph_build.h. */
+#include "query/flamegraph_build.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/intern.h"
+
+/* --- sums --- */
+
+static bool is_placed(const struct profile *profile, uint32_t callsite)
+{
+    for (; callsite != PROFILE_NONE; callsite = profile->callsites[callsite].parent) {
+        if (profile->frames[profile->callsites[callsite].frame].mapping == PROFILE_NONE)
+            return false;
+    }
+    return true;
+}
+
+static void add_dump(struct query_trace *trace, const struct profile_heap *heap,
+                     const struct profile_dump *dump, struct flame_figures *sums)
+{
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        uint32_t callsite = dump->samples[i].callsite;
+        struct query_counters counters = query_counters_of(heap, &dump->samples[i]);
+        struct flame_figures *sum = &sums[callsite];
+        if (!is_placed(trace->profile, callsite))
+            continue;
+        sum->size += counters.allocated_bytes - counters.freed_bytes;
+        sum->count += counters.allocated_count - counters.freed_count;
+        sum->alloc_size += counters.allocated_bytes;
+        sum->alloc_count += counters.allocated_count;
+    }
+}
+
+int64_t flamegraph_sum(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
+                       struct flame_figures **figures)
+{
+    const struct profile *profile = trace->profile;
+    struct flame_figures *sums = calloc(profile->callsite_count + 1, sizeof(*sums));
+    int64_t dumps = 0;
+    if (sums == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        const struct profile_dump *last = NULL;
+        if (process != PROFILE_NONE && trace->process_rows[heap->process] != process)
+            continue;
+        for (size_t j = 0; j < heap->dump_count; j++) {
+            if (heap->dumps[j].boottime_ns <= boottime_ns)
+                last = &heap->dumps[j];
+        }
+        if (last == NULL)
+            continue;
+        add_dump(trace, heap, last, sums);
+        dumps++;
+    }
+    *figures = sums;
+    return dumps;
+}
+
+/* --- the tree --- */
+
+struct tree_build {
+    struct flamegraph *flamegraph;
+    size_t capacity;
+    struct intern_table ids; /* of parent, name and mapping */
+};
+
+/* The node of this name below parent; PROFILE_NONE: no memory. */
+static uint32_t find_node(struct tree_build *build, uint32_t parent, const char *name,
+                          const char *map_name)
+{
+    /* Equal strings of a profile are the same pointer. */
+    const uint64_t key[] = {parent, (uint64_t)(uintptr_t)name, (uint64_t)(uintptr_t)map_name};
+    struct flamegraph *flamegraph = build->flamegraph;
+    bool added;
+    uint64_t id = intern_bytes(&build->ids, key, sizeof(key), &added);
+    if (id == 0)
+        return PROFILE_NONE;
+    if (!added)
+        return (uint32_t)(id - 1);
+    if (flamegraph->count == build->capacity) {
+        size_t capacity = build->capacity * 2 + 1024;
+        struct flame_node *grown =
+            reallocarray(flamegraph->nodes, capacity, sizeof(*flamegraph->nodes));
+        if (grown == NULL)
+            return PROFILE_NONE;
+        flamegraph->nodes = grown;
+        build->capacity = capacity;
+    }
+    flamegraph->nodes[flamegraph->count] = (struct flame_node){
+        .name = name,
+        .map_name = map_name,
+        .parent = parent,
+        .depth = parent == PROFILE_NONE ? 0 : flamegraph->nodes[parent].depth + 1,
+    };
+    return (uint32_t)flamegraph->count++;
+}
+
+/* A callsite's innermost node: one for each line of its frame's symbols, the outermost first. */
+static uint32_t place_callsite(struct tree_build *build, const struct profile *profile,
+                               const struct profile_frame *frame, uint32_t parent)
+{
+    const char *map_name =
+        frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].path;
+    if (frame->symbol_count == 0)
+        return find_node(build, parent,
+                         *frame->obfuscated_name != '\0' ? frame->name : frame->linkage_name,
+                         map_name);
+    for (uint32_t i = frame->symbol_count; i-- > 0;) {
+        parent =
+            find_node(build, parent, profile->symbol_lines[frame->symbol_first + i].name, map_name);
+        if (parent == PROFILE_NONE)
+            return PROFILE_NONE;
+    }
+    return parent;
+}
+
+static void figures_add(struct flame_figures *sum, const struct flame_figures *more)
+{
+    sum->size += more->size;
+    sum->count += more->count;
+    sum->alloc_size += more->alloc_size;
+    sum->alloc_count += more->alloc_count;
+}
+
+static int build_tree(struct query_trace *trace, const struct flame_figures *figures,
+                      struct flamegraph *flamegraph)
+{
+    const struct profile *profile = trace->profile;
+    struct tree_build build = {.flamegraph = flamegraph};
+    uint32_t *nodes = malloc((profile->callsite_count + 1) * sizeof(*nodes));
+    int code = nodes == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < profile->callsite_count && code == 0; i++) {
+        const struct profile_callsite *callsite = &profile->callsites[i];
+        uint32_t parent = callsite->parent == PROFILE_NONE ? PROFILE_NONE : nodes[callsite->parent];
+        nodes[i] = place_callsite(&build, profile, &profile->frames[callsite->frame], parent);
+        if (nodes[i] == PROFILE_NONE)
+            code = -ENOMEM;
+        else
+            figures_add(&flamegraph->nodes[nodes[i]].self, &figures[i]);
+    }
+    free(nodes);
+    intern_free(&build.ids);
+    return code;
+}
+
+static void sum_up(struct flamegraph *flamegraph)
+{
+    for (size_t i = flamegraph->count; i-- > 0;) {
+        struct flame_node *node = &flamegraph->nodes[i];
+        figures_add(&node->cumulative, &node->self);
+        if (node->parent != PROFILE_NONE)
+            figures_add(&flamegraph->nodes[node->parent].cumulative, &node->cumulative);
+    }
+}
+
+/* --- focus --- */
+
+enum focus { AWAY, INSIDE, TOWARDS };
+
+/* Nodes that match and those below are inside; those above lead towards. The rest goes. */
+static int apply_focus(struct flamegraph *flamegraph, const char *focus)
+{
+    uint8_t *states = calloc(flamegraph->count + 1, 1);
+    uint32_t *now = calloc(flamegraph->count + 1, sizeof(*now));
+    size_t kept = 0;
+    if (states == NULL || now == NULL) {
+        free(states);
+        free(now);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < flamegraph->count; i++) {
+        uint32_t parent = flamegraph->nodes[i].parent;
+        if (strcasestr(flamegraph->nodes[i].name, focus) != NULL) {
+            states[i] = INSIDE;
+            for (; parent != PROFILE_NONE && states[parent] == AWAY;
+                 parent = flamegraph->nodes[parent].parent)
+                states[parent] = TOWARDS;
+        } else if (parent != PROFILE_NONE && states[parent] == INSIDE) {
+            states[i] = INSIDE;
+        }
+    }
+    for (size_t i = 0; i < flamegraph->count; i++) {
+        if (states[i] == AWAY)
+            continue;
+        struct flame_node node = flamegraph->nodes[i];
+        if (node.parent != PROFILE_NONE)
+            node.parent = now[node.parent];
+        node.cumulative = (struct flame_figures){0};
+        now[i] = (uint32_t)kept;
+        flamegraph->nodes[kept++] = node;
+    }
+    flamegraph->count = kept;
+    free(states);
+    free(now);
+    return 0;
+}
+
+int flamegraph_build(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
+                     const char *focus, struct flamegraph *flamegraph)
+{
+    struct flame_figures *figures = NULL;
+    *flamegraph = (struct flamegraph){0};
+    int64_t dumps = flamegraph_sum(trace, process, boottime_ns, &figures);
+    int code = dumps < 0 ? (int)dumps : 0;
+    if (dumps > 0)
+        code = build_tree(trace, figures, flamegraph);
+    free(figures);
+    if (code == 0 && focus != NULL && *focus != '\0')
+        code = apply_focus(flamegraph, focus);
+    if (code < 0)
+        flamegraph_free(flamegraph);
+    else
+        sum_up(flamegraph);
+    return code;
+}
+
+void flamegraph_free(struct flamegraph *flamegraph)
+{
+    free(flamegraph->nodes);
+    *flamegraph = (struct flamegraph){0};
+}

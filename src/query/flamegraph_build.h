@@ -1,0 +1,37 @@
+/*
+ * The tree behind experimental_flamegraph(), apart from SQL.
+ */
+#ifndef HEAPPROFD_QUERY_FLAMEGRAPH_BUILD_H
+#define HEAPPROFD_QUERY_FLAMEGRAPH_BUILD_H
+
+#include "query/query_trace.h"
+
+struct flame_figures {
+    int64_t size, count, alloc_size, alloc_count;
+};
+
+struct flame_node {
+    const char *name, *map_name;
+    uint32_t parent; /* PROFILE_NONE: outermost; comes before its children */
+    uint32_t depth;
+    struct flame_figures self, cumulative;
+};
+
+struct flamegraph {
+    struct flame_node *nodes;
+    size_t count;
+};
+
+/* Of one process, by its row, with all up to a moment. focus: only nodes with this in their name
+ * (any case), what they call, and what leads to them; NULL: all. A flamegraph without nodes where
+ * the process has no dump by then. 0 or -ENOMEM. */
+int flamegraph_build(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
+                     const char *focus, struct flamegraph *flamegraph);
+void flamegraph_free(struct flamegraph *flamegraph);
+
+/* What each callsite has, by callsite, of all processes (PROFILE_NONE) or one, up to a moment; how
+ * many dumps that is of, or -ENOMEM. The caller frees *figures. */
+int64_t flamegraph_sum(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
+                       struct flame_figures **figures);
+
+#endif

@@ -1,0 +1,397 @@
+/* See query_table.h: SQLite's virtual tables over them. */
+#include "query/query_table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The rows of one trace in the order of one column. */
+struct column_order {
+    int64_t *values; /* sorted; NULLs are left out */
+    uint32_t *rows;
+    size_t count;
+    bool made;
+};
+
+struct table {
+    sqlite3_vtab base; /* first, as SQLite wants it */
+    const struct query_table *about;
+    struct query_traces *traces;
+    struct column_order *orders; /* by trace and column */
+};
+
+struct cursor {
+    sqlite3_vtab_cursor base; /* first */
+    size_t trace;
+    size_t at, end;                   /* rows, or places in the order */
+    const struct column_order *order; /* NULL: rows as they are */
+    int64_t first_row;                /* rowid of the trace's row 0 */
+    size_t last_trace;                /* stop after it */
+    bool by_column;
+    unsigned column;
+    int64_t wanted;
+};
+
+/* idxNum: how rows are found, with the column above. */
+#define FIND_ALL 0
+#define FIND_ID 1
+#define FIND_COLUMN 2
+#define FIND_MASK 3
+#define IN_TRACE 4 /* and only in the trace that the last argument names */
+#define COLUMN_SHIFT 8
+
+struct module_context {
+    const struct query_table *about;
+    struct query_traces *traces;
+};
+
+static int connect_table(sqlite3 *sql, void *context, int argc, const char *const *argv,
+                         sqlite3_vtab **made, char **message)
+{
+    const struct module_context *module = context;
+    const struct query_table *about = module->about;
+    (void)argc, (void)argv, (void)message;
+    sqlite3_str *declaration = sqlite3_str_new(sql);
+    sqlite3_str_appendf(declaration, "CREATE TABLE x(");
+    for (unsigned i = 0; i < about->column_count; i++)
+        sqlite3_str_appendf(declaration, "\"%w\" %s, ", about->columns[i].name,
+                            about->columns[i].type);
+    sqlite3_str_appendall(declaration, "trace_id INTEGER HIDDEN)");
+    char *text = sqlite3_str_finish(declaration);
+    int code = text == NULL ? SQLITE_NOMEM : sqlite3_declare_vtab(sql, text);
+    sqlite3_free(text);
+    if (code != SQLITE_OK)
+        return code;
+    struct table *table = calloc(1, sizeof(*table));
+    if (table == NULL)
+        return SQLITE_NOMEM;
+    table->about = about;
+    table->traces = module->traces;
+    table->orders = calloc(module->traces->count * about->column_count + 1, sizeof(*table->orders));
+    if (table->orders == NULL) {
+        free(table);
+        return SQLITE_NOMEM;
+    }
+    sqlite3_vtab_config(sql, SQLITE_VTAB_INNOCUOUS);
+    *made = &table->base;
+    return SQLITE_OK;
+}
+
+static int disconnect_table(sqlite3_vtab *base)
+{
+    struct table *table = (struct table *)base;
+    for (size_t i = 0; i < table->traces->count * table->about->column_count; i++) {
+        free(table->orders[i].values);
+        free(table->orders[i].rows);
+    }
+    free(table->orders);
+    free(table);
+    return SQLITE_OK;
+}
+
+static double estimate_rows(const struct table *table)
+{
+    double rows = 1;
+    for (size_t i = 0; i < table->traces->count; i++) {
+        struct query_trace *trace = &table->traces->items[i];
+        rows += (double)(table->about->estimate != NULL ? table->about->estimate(trace)
+                                                        : table->about->count(trace));
+    }
+    return rows;
+}
+
+/* By id, else by an indexed column, else all. */
+static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
+{
+    const struct table *table = (const struct table *)base;
+    const struct query_table *about = table->about;
+    int found = -1, trace_constraint = -1, how = FIND_ALL, arguments = 0;
+    double rows = estimate_rows(table);
+    for (int i = 0; i < info->nConstraint; i++) {
+        int column = info->aConstraint[i].iColumn;
+        if (!info->aConstraint[i].usable || info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ)
+            continue;
+        if (column == (int)about->column_count)
+            trace_constraint = i;
+        else if (column < 0 || (column == 0 && about->has_id))
+            found = i, how = FIND_ID;
+        else if (how == FIND_ALL && about->columns[column].indexed)
+            found = i, how = FIND_COLUMN | column << COLUMN_SHIFT;
+    }
+    if (found >= 0)
+        info->aConstraintUsage[found].argvIndex = ++arguments;
+    if (trace_constraint >= 0) {
+        info->aConstraintUsage[trace_constraint].argvIndex = ++arguments;
+        how |= IN_TRACE;
+    }
+    double expected = (how & FIND_MASK) == FIND_ID       ? 1
+                      : (how & FIND_MASK) == FIND_COLUMN ? rows / 100 + 4
+                                                         : rows;
+    info->idxNum = how;
+    info->estimatedRows = (sqlite3_int64)expected;
+    info->estimatedCost = (how & FIND_MASK) == FIND_ALL ? rows + 10 : expected + 5;
+    if ((how & FIND_MASK) == FIND_ID)
+        info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
+    if ((how & FIND_MASK) == FIND_ALL && about->has_id && info->nOrderBy == 1 &&
+        info->aOrderBy[0].iColumn <= 0 && !info->aOrderBy[0].desc)
+        info->orderByConsumed = 1;
+    return SQLITE_OK;
+}
+
+static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **made)
+{
+    struct cursor *cursor = calloc(1, sizeof(*cursor));
+    (void)base;
+    if (cursor == NULL)
+        return SQLITE_NOMEM;
+    *made = &cursor->base;
+    return SQLITE_OK;
+}
+
+static int close_cursor(sqlite3_vtab_cursor *base)
+{
+    free(base);
+    return SQLITE_OK;
+}
+
+/* --- orders --- */
+
+struct keyed_row {
+    int64_t value;
+    uint32_t row;
+};
+
+static int compare_rows(const void *left_pointer, const void *right_pointer)
+{
+    const struct keyed_row *left = left_pointer, *right = right_pointer;
+    if (left->value != right->value)
+        return left->value < right->value ? -1 : 1;
+    return left->row < right->row ? -1 : left->row > right->row;
+}
+
+static int make_order(const struct query_table *about, struct query_trace *trace, unsigned column,
+                      struct column_order *order)
+{
+    size_t count = about->count(trace);
+    struct keyed_row *keyed = calloc(count + 1, sizeof(*keyed));
+    bool sorted = true;
+    order->values = calloc(count + 1, sizeof(*order->values));
+    order->rows = calloc(count + 1, sizeof(*order->rows));
+    if (keyed == NULL || order->values == NULL || order->rows == NULL) {
+        free(keyed);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct query_value value = about->value(trace, i, column);
+        if (value.kind != QUERY_INTEGER)
+            continue;
+        sorted = sorted && (order->count == 0 || keyed[order->count - 1].value <= value.integer);
+        keyed[order->count++] = (struct keyed_row){value.integer, (uint32_t)i};
+    }
+    if (!sorted)
+        qsort(keyed, order->count, sizeof(*keyed), compare_rows);
+    for (size_t i = 0; i < order->count; i++) {
+        order->values[i] = keyed[i].value;
+        order->rows[i] = keyed[i].row;
+    }
+    order->made = true;
+    free(keyed);
+    return 0;
+}
+
+static size_t first_not_below(const struct column_order *order, int64_t value)
+{
+    size_t low = 0, high = order->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (order->values[middle] < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* --- going through rows --- */
+
+/* Sets the cursor to the rows of its trace. */
+static int enter_trace(struct table *table, struct cursor *cursor)
+{
+    const struct query_table *about = table->about;
+    struct query_trace *trace = &table->traces->items[cursor->trace];
+    cursor->at = 0;
+    cursor->end = about->count(trace);
+    if (trace->error < 0)
+        return SQLITE_NOMEM;
+    if (!cursor->by_column)
+        return SQLITE_OK;
+    struct column_order *order =
+        &table->orders[cursor->trace * about->column_count + cursor->column];
+    if (!order->made && make_order(about, trace, cursor->column, order) < 0)
+        return SQLITE_NOMEM;
+    cursor->order = order;
+    cursor->at = first_not_below(order, cursor->wanted);
+    cursor->end = cursor->at;
+    while (cursor->end < order->count && order->values[cursor->end] == cursor->wanted)
+        cursor->end++;
+    return SQLITE_OK;
+}
+
+/* Over traces that have no more rows. */
+static int skip_empty(struct table *table, struct cursor *cursor)
+{
+    while (cursor->at >= cursor->end && cursor->trace < cursor->last_trace) {
+        cursor->first_row += (int64_t)table->about->count(&table->traces->items[cursor->trace]);
+        cursor->trace++;
+        int code = enter_trace(table, cursor);
+        if (code != SQLITE_OK)
+            return code;
+    }
+    return SQLITE_OK;
+}
+
+static int next_row(sqlite3_vtab_cursor *base)
+{
+    struct cursor *cursor = (struct cursor *)base;
+    cursor->at++;
+    return skip_empty((struct table *)base->pVtab, cursor);
+}
+
+static int at_end(sqlite3_vtab_cursor *base)
+{
+    const struct cursor *cursor = (const struct cursor *)base;
+    return cursor->at >= cursor->end;
+}
+
+/* A whole number that equals the value; false: none does. */
+static bool take_integer(sqlite3_value *value, int64_t *integer)
+{
+    switch (sqlite3_value_numeric_type(value)) {
+    case SQLITE_INTEGER:
+        *integer = sqlite3_value_int64(value);
+        return true;
+    case SQLITE_FLOAT: {
+        double real = sqlite3_value_double(value);
+        if (!(real >= -0x1p62 && real <= 0x1p62))
+            return false;
+        *integer = (int64_t)real;
+        return (double)*integer == real;
+    }
+    default:
+        return false;
+    }
+}
+
+/* The row of an id alone. */
+static int enter_row(struct table *table, struct cursor *cursor, int64_t id)
+{
+    for (; cursor->trace <= cursor->last_trace; cursor->trace++) {
+        int code = enter_trace(table, cursor);
+        if (code != SQLITE_OK)
+            return code;
+        int64_t row = id - cursor->first_row;
+        if (row >= 0 && row < (int64_t)cursor->end) {
+            cursor->at = (size_t)row;
+            cursor->end = cursor->at + 1;
+            cursor->last_trace = cursor->trace;
+            return SQLITE_OK;
+        }
+        cursor->first_row += (int64_t)cursor->end;
+    }
+    cursor->at = cursor->end = 0;
+    cursor->trace = cursor->last_trace;
+    return SQLITE_OK;
+}
+
+static int filter_rows(sqlite3_vtab_cursor *base, int how, const char *unused, int argc,
+                       sqlite3_value **argv)
+{
+    struct table *table = (struct table *)base->pVtab;
+    struct cursor *cursor = (struct cursor *)base;
+    int64_t wanted = 0, in_trace = 0;
+    (void)unused;
+    *cursor = (struct cursor){.base = cursor->base};
+    if (table->traces->count == 0)
+        return SQLITE_OK;
+    cursor->last_trace = table->traces->count - 1;
+    bool has_key = (how & FIND_MASK) != FIND_ALL;
+    if ((has_key && !take_integer(argv[0], &wanted)) ||
+        ((how & IN_TRACE) != 0 && !take_integer(argv[argc - 1], &in_trace)))
+        return SQLITE_OK;
+    if ((how & IN_TRACE) != 0) {
+        if (in_trace < 0 || in_trace > (int64_t)cursor->last_trace)
+            return SQLITE_OK;
+        for (; (int64_t)cursor->trace < in_trace; cursor->trace++)
+            cursor->first_row += (int64_t)table->about->count(&table->traces->items[cursor->trace]);
+        cursor->last_trace = cursor->trace;
+    }
+    if ((how & FIND_MASK) == FIND_ID)
+        return enter_row(table, cursor, wanted);
+    cursor->by_column = (how & FIND_MASK) == FIND_COLUMN;
+    cursor->column = (unsigned)how >> COLUMN_SHIFT;
+    cursor->wanted = wanted;
+    int code = enter_trace(table, cursor);
+    return code != SQLITE_OK ? code : skip_empty(table, cursor);
+}
+
+static size_t current_row(const struct cursor *cursor)
+{
+    return cursor->order == NULL ? cursor->at : cursor->order->rows[cursor->at];
+}
+
+static int give_column(sqlite3_vtab_cursor *base, sqlite3_context *result, int column)
+{
+    const struct table *table = (const struct table *)base->pVtab;
+    const struct cursor *cursor = (const struct cursor *)base;
+    struct query_trace *trace = &table->traces->items[cursor->trace];
+    size_t row = current_row(cursor);
+    if (column == (int)table->about->column_count) {
+        sqlite3_result_int64(result, (int64_t)cursor->trace);
+        return SQLITE_OK;
+    }
+    if (column == 0 && table->about->has_id) {
+        sqlite3_result_int64(result, cursor->first_row + (int64_t)row);
+        return SQLITE_OK;
+    }
+    struct query_value value = table->about->value(trace, row, (unsigned)column);
+    if (value.kind == QUERY_INTEGER)
+        sqlite3_result_int64(result, value.integer);
+    else if (value.kind == QUERY_REAL)
+        sqlite3_result_double(result, value.real);
+    else if (value.kind == QUERY_TEXT)
+        sqlite3_result_text(result, value.text, -1, SQLITE_STATIC);
+    else
+        sqlite3_result_null(result);
+    return SQLITE_OK;
+}
+
+static int give_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid)
+{
+    const struct cursor *cursor = (const struct cursor *)base;
+    *rowid = cursor->first_row + (int64_t)current_row(cursor);
+    return SQLITE_OK;
+}
+
+/* Without xCreate, so that the table is there without being created. */
+static const sqlite3_module module_functions = {
+    .xConnect = connect_table,
+    .xBestIndex = best_index,
+    .xDisconnect = disconnect_table,
+    .xDestroy = disconnect_table,
+    .xOpen = open_cursor,
+    .xClose = close_cursor,
+    .xFilter = filter_rows,
+    .xNext = next_row,
+    .xEof = at_end,
+    .xColumn = give_column,
+    .xRowid = give_rowid,
+};
+
+int query_table_register(sqlite3 *sql, const struct query_table *about, struct query_traces *traces)
+{
+    struct module_context *context = malloc(sizeof(*context));
+    if (context == NULL)
+        return SQLITE_NOMEM;
+    *context = (struct module_context){about, traces};
+    return sqlite3_create_module_v2(sql, about->name, &module_functions, context, free);
+}

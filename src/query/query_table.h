@@ -1,0 +1,91 @@
+/*
+ * The tables of SQL: rows over the arrays of the traces, made when they are read, never copied. A
+ * table is a list of columns and a function that gives a value; query_table_register() makes a
+ * virtual table of it, which finds rows by id at once and by columns marked `indexed` through an
+ * order that is made once.
+ *
+ * Every table has a hidden column trace_id, the number of the trace on the command line, from 0.
+ */
+#ifndef HEAPPROFD_QUERY_QUERY_TABLE_H
+#define HEAPPROFD_QUERY_QUERY_TABLE_H
+
+#include <sqlite3.h>
+
+#include "query/query_trace.h"
+
+struct query_value {
+    enum { QUERY_NULL, QUERY_INTEGER, QUERY_REAL, QUERY_TEXT } kind;
+    int64_t integer;
+    double real;
+    const char *text; /* lives as long as the trace */
+};
+
+struct query_column {
+    const char *name;
+    const char *type; /* "INTEGER", "REAL", "TEXT" */
+    const char *says; /* what it is, for the documentation of the shell */
+    bool indexed;
+};
+
+#define QUERY_COLUMNS_MAX 32
+
+struct query_table {
+    const char *name, *says;
+    const struct query_column *columns;
+    unsigned column_count;
+    bool has_id; /* the first column is the row's number, going on over all traces */
+    size_t (*count)(struct query_trace *trace);
+    /* About how many; NULL: count() is cheap. */
+    size_t (*estimate)(const struct query_trace *trace);
+    struct query_value (*value)(struct query_trace *trace, size_t row, unsigned column);
+};
+
+/* What tables read; owned by the database. */
+struct query_traces {
+    struct query_trace *items;
+    size_t count;
+};
+
+int query_table_register(sqlite3 *sql, const struct query_table *table,
+                         struct query_traces *traces);
+
+/* Perfetto's, then ours; ends with a table without a name. */
+extern const struct query_table query_perfetto_tables[];
+extern const struct query_table query_own_tables[];
+extern const struct query_table query_summary_tree;
+
+/* --- for those who define tables --- */
+
+static inline struct query_value query_null(void)
+{
+    return (struct query_value){.kind = QUERY_NULL};
+}
+
+static inline struct query_value query_integer(int64_t value)
+{
+    return (struct query_value){.kind = QUERY_INTEGER, .integer = value};
+}
+
+static inline struct query_value query_real(double value)
+{
+    return (struct query_value){.kind = QUERY_REAL, .real = value};
+}
+
+static inline struct query_value query_text(const char *value)
+{
+    return (struct query_value){.kind = QUERY_TEXT, .text = value};
+}
+
+/* NULL where it is empty, or there is none. */
+static inline struct query_value query_text_or_null(const char *value)
+{
+    return value == NULL || *value == '\0' ? query_null() : query_text(value);
+}
+
+/* An id of another table: base + index, or NULL. */
+static inline struct query_value query_id(int64_t base, uint32_t index)
+{
+    return index == PROFILE_NONE ? query_null() : query_integer(base + index);
+}
+
+#endif

@@ -1,0 +1,205 @@
+/*
+ * android_heap_profile_summary_tree: every function on every stack as a node, inlined ones too,
+ * with the sums of all dumps of all processes. Ids count the nodes of all callsites, the lines of a
+ * callsite from the innermost out; nodes that no sample is below are left out.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "query/flamegraph_build.h"
+#include "query/query_table.h"
+#include "symbols/demangle.h"
+
+static uint32_t line_count(const struct profile_frame *frame)
+{
+    return frame->symbol_count == 0 ? 1 : frame->symbol_count;
+}
+
+/* A name of the trace in the words of people; kept by frame, and behind all frames by line. */
+static const char *plain_name(struct query_trace *trace, size_t slot, const char *name)
+{
+    char **known = &trace->summary_names[slot];
+    if (*known == NULL)
+        *known = demangle_name(name);
+    return *known == NULL ? name : *known;
+}
+
+static void name_node(struct query_trace *trace, uint32_t frame_index, uint32_t line,
+                      struct query_summary_node *node)
+{
+    const struct profile *profile = trace->profile;
+    const struct profile_frame *frame = &profile->frames[frame_index];
+    node->mapping_name =
+        frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].path;
+    if (frame->symbol_count == 0) {
+        node->name = *frame->obfuscated_name != '\0'
+                         ? frame->name
+                         : plain_name(trace, frame_index, frame->linkage_name);
+        return;
+    }
+    size_t at = frame->symbol_first + line;
+    const struct profile_symbol_line *symbol = &profile->symbol_lines[at];
+    node->name = plain_name(trace, profile->frame_count + at, symbol->name);
+    node->source_file = symbol->source_file;
+    node->line = symbol->line;
+}
+
+/* The callsites that samples are at or below. */
+static bool *find_reached(struct query_trace *trace, const struct flame_figures *figures)
+{
+    const struct profile *profile = trace->profile;
+    bool *reached = calloc(profile->callsite_count + 1, sizeof(*reached));
+    for (size_t i = profile->callsite_count; reached != NULL && i-- > 0;) {
+        reached[i] |= figures[i].alloc_size != 0 || figures[i].alloc_count != 0;
+        if (reached[i] && profile->callsites[i].parent != PROFILE_NONE)
+            reached[profile->callsites[i].parent] = true;
+    }
+    return reached;
+}
+
+/* Parents have smaller rows, but for the lines of one callsite: the outer ones follow. */
+static void add_up(struct query_trace *trace, const uint32_t *rows, const int64_t *first_ids,
+                   const bool *reached)
+{
+    const struct profile *profile = trace->profile;
+    for (size_t i = profile->callsite_count; i-- > 0;) {
+        const struct profile_callsite *callsite = &profile->callsites[i];
+        uint32_t lines = line_count(&profile->frames[callsite->frame]);
+        if (!reached[i])
+            continue;
+        for (uint32_t j = 0; j < lines; j++) {
+            struct query_summary_node *node = &trace->summary[rows[i] + j], *above = NULL;
+            if (j + 1 < lines)
+                above = node + 1;
+            else if (callsite->parent != PROFILE_NONE)
+                above = &trace->summary[rows[callsite->parent]];
+            node->cumulative_size += node->self_size;
+            node->cumulative_alloc_size += node->self_alloc_size;
+            node->parent_id = j + 1 < lines                      ? first_ids[i] + j + 1
+                              : callsite->parent == PROFILE_NONE ? -1
+                                                                 : first_ids[callsite->parent];
+            if (above != NULL) {
+                above->cumulative_size += node->cumulative_size;
+                above->cumulative_alloc_size += node->cumulative_alloc_size;
+            }
+        }
+    }
+}
+
+static void fill_nodes(struct query_trace *trace, const struct flame_figures *figures,
+                       const bool *reached, uint32_t *rows, int64_t *first_ids)
+{
+    const struct profile *profile = trace->profile;
+    int64_t id = 0;
+    for (size_t i = 0; i < profile->callsite_count; i++) {
+        uint32_t frame = profile->callsites[i].frame, lines = line_count(&profile->frames[frame]);
+        first_ids[i] = id;
+        id += lines;
+        if (!reached[i])
+            continue;
+        rows[i] = (uint32_t)trace->summary_count;
+        for (uint32_t j = 0; j < lines; j++) {
+            struct query_summary_node *node = &trace->summary[trace->summary_count++];
+            node->id = first_ids[i] + j;
+            name_node(trace, frame, j, node);
+            node->self_size = j == 0 ? figures[i].size : 0;
+            node->self_alloc_size = j == 0 ? figures[i].alloc_size : 0;
+        }
+    }
+    add_up(trace, rows, first_ids, reached);
+}
+
+static int make_summary(struct query_trace *trace)
+{
+    const struct profile *profile = trace->profile;
+    struct flame_figures *figures = NULL;
+    size_t nodes = 0;
+    if (flamegraph_sum(trace, PROFILE_NONE, UINT64_MAX, &figures) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < profile->callsite_count; i++)
+        nodes += line_count(&profile->frames[profile->callsites[i].frame]);
+    bool *reached = find_reached(trace, figures);
+    uint32_t *rows = calloc(profile->callsite_count + 1, sizeof(*rows));
+    int64_t *first_ids = calloc(profile->callsite_count + 1, sizeof(*first_ids));
+    trace->summary = calloc(nodes + 1, sizeof(*trace->summary));
+    trace->summary_names =
+        calloc(profile->frame_count + profile->symbol_line_count + 1, sizeof(char *));
+    int code = -ENOMEM;
+    if (reached != NULL && rows != NULL && first_ids != NULL && trace->summary != NULL &&
+        trace->summary_names != NULL) {
+        trace->summary_name_count = profile->frame_count + profile->symbol_line_count;
+        fill_nodes(trace, figures, reached, rows, first_ids);
+        code = 0;
+    }
+    free(figures);
+    free(reached);
+    free(rows);
+    free(first_ids);
+    return code;
+}
+
+static size_t summary_count(struct query_trace *trace)
+{
+    if (!trace->has_summary) {
+        trace->has_summary = true;
+        trace->error = make_summary(trace);
+    }
+    return trace->summary_count;
+}
+
+static size_t estimate_summary(const struct query_trace *trace)
+{
+    return trace->profile->callsite_count;
+}
+
+static const struct query_column columns[] = {
+    {"id", "INTEGER", "number of the function on its stack", true},
+    {"parent_id", "INTEGER", "its caller; NULL: outermost", true},
+    {"name", "TEXT", "function, for people", false},
+    {"mapping_name", "TEXT", "path of its file", false},
+    {"source_file", "TEXT", "NULL: unknown", false},
+    {"line_number", "INTEGER", "NULL: unknown", false},
+    {"self_size", "INTEGER", "bytes that it allocated and that live", false},
+    {"cumulative_size", "INTEGER", "the same with all that it called", false},
+    {"self_alloc_size", "INTEGER", "bytes that it allocated", false},
+    {"cumulative_alloc_size", "INTEGER", "the same with all that it called", false},
+};
+
+static struct query_value value(struct query_trace *trace, size_t row, unsigned column)
+{
+    const struct query_summary_node *node = &trace->summary[row];
+    /* Ids begin anew in each trace; trace_id tells them apart. */
+    switch (column) {
+    case 0:
+        return query_integer(node->id);
+    case 1:
+        return node->parent_id < 0 ? query_null() : query_integer(node->parent_id);
+    case 2:
+        return query_text(node->name);
+    case 3:
+        return query_text(node->mapping_name);
+    case 4:
+        return query_text_or_null(node->source_file);
+    case 5:
+        return node->line == 0 ? query_null() : query_integer(node->line);
+    case 6:
+        return query_integer(node->self_size);
+    case 7:
+        return query_integer(node->cumulative_size);
+    case 8:
+        return query_integer(node->self_alloc_size);
+    default:
+        return query_integer(node->cumulative_alloc_size);
+    }
+}
+
+const struct query_table query_summary_tree = {
+    .name = "android_heap_profile_summary_tree",
+    .says = "every function on every stack with its sums, of all processes together",
+    .columns = columns,
+    .column_count = sizeof(columns) / sizeof(columns[0]),
+    .count = summary_count,
+    .estimate = estimate_summary,
+    .value = value,
+};

@@ -1,0 +1,391 @@
+/*
+ * See query_table.h: our own tables, for what Perfetto's have no place for. Ids of processes and
+ * callsites are those of Perfetto's tables; dump_id is heap_profile.id.
+ */
+#include <string.h>
+
+#include "profile/interval.h"
+#include "profile/rollup.h"
+#include "query/query_table.h"
+
+#define INT "INTEGER"
+#define REAL "REAL"
+#define TEXT "TEXT"
+#define COLUMNS(array) (array), sizeof(array) / sizeof((array)[0])
+
+/* --- the traces --- */
+
+static const struct query_column trace_columns[] = {
+    {"id", INT, "trace_id of the other tables", true},
+    {"path", TEXT, "file", false},
+    {"boottime_to_realtime_ns", INT, "add to a ts for ns since 1970; NULL: unknown", false},
+    {"warning", TEXT, "what was wrong with the file; NULL: nothing", false},
+};
+
+static size_t one(struct query_trace *trace)
+{
+    (void)trace;
+    return 1;
+}
+
+static struct query_value trace_value(struct query_trace *trace, size_t row, unsigned column)
+{
+    (void)row;
+    switch (column) {
+    case 1:
+        return query_text(trace->path);
+    case 2:
+        return trace->profile->boottime_to_realtime_ns == 0
+                   ? query_null()
+                   : query_integer(trace->profile->boottime_to_realtime_ns);
+    default:
+        return query_text_or_null(trace->profile->warning);
+    }
+}
+
+/* --- samples of a dump: a flat row number, found again by the dumps' ends --- */
+
+struct place {
+    const struct profile_heap *heap;
+    const struct profile_dump *dump;
+    size_t dump_row, at;
+};
+
+static size_t count_of(const struct profile_dump *dump, bool parts)
+{
+    return parts ? dump->part_count : dump->sample_count;
+}
+
+static size_t count_all(const struct query_trace *trace, bool parts)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < trace->dump_count; i++)
+        count += count_of(query_trace_dump(trace, i), parts);
+    return count;
+}
+
+static struct place find_place(const struct query_trace *trace, size_t row, bool parts)
+{
+    size_t dump = 0;
+    for (; dump + 1 < trace->dump_count; dump++) {
+        size_t count = count_of(query_trace_dump(trace, dump), parts);
+        if (row < count)
+            break;
+        row -= count;
+    }
+    return (struct place){query_trace_heap(trace, dump), query_trace_dump(trace, dump), dump, row};
+}
+
+static size_t sample_count(struct query_trace *trace)
+{
+    return count_all(trace, false);
+}
+
+static size_t part_count(struct query_trace *trace)
+{
+    return count_all(trace, true);
+}
+
+/* --- figures of a callsite at a dump --- */
+
+static const struct query_column stats_columns[] = {
+    {"dump_id", INT, "heap_profile.id", true},
+    {"ts", INT, "when the dump was taken, in ns", false},
+    {"upid", INT, "process", false},
+    {"heap_name", TEXT, "heap", false},
+    {"callsite_id", INT, "stack_profile_callsite.id", true},
+    {"samples", INT, "samples that the figures are of", false},
+    {"freed_samples", INT, "of these, freed since", false},
+    {"alloc_size", REAL, "bytes allocated since the start, an estimate", false},
+    {"alloc_size_variance", REAL, "its variance", false},
+    {"alloc_count", REAL, "allocations since the start, an estimate", false},
+    {"alloc_count_variance", REAL, "its variance", false},
+    {"free_size", REAL, "bytes freed", false},
+    {"free_count", REAL, "allocations freed", false},
+    {"live_size", REAL, "bytes live", false},
+    {"live_size_variance", REAL, "its variance", false},
+    {"live_size_low", REAL, "lower end of its 95 % interval", false},
+    {"live_size_high", REAL, "upper end", false},
+    {"live_count", REAL, "allocations live", false},
+    {"live_count_variance", REAL, "its variance", false},
+    {"live_count_low", REAL, "lower end of its 95 % interval", false},
+    {"live_count_high", REAL, "upper end", false},
+    {"peak_size", REAL, "bytes live when the heap was largest", false},
+    {"peak_count", REAL, "allocations live then", false},
+    {"temporary_size", REAL, "bytes freed by their thread before it allocated again", false},
+    {"temporary_count", REAL, "allocations of that kind", false},
+    {"mean_lifetime_ms", REAL, "of what was freed; NULL: nothing was", false},
+};
+
+static struct profile_estimate live_estimate(const struct trace_figures *figures)
+{
+    return (struct profile_estimate){
+        .bytes = rollup_live_bytes(figures),
+        .count = rollup_live_count(figures),
+        .bytes_variance = rollup_live_bytes_variance(figures),
+        .count_variance = rollup_live_count_variance(figures),
+        .samples = figures->samples > figures->freed_samples
+                       ? (double)(figures->samples - figures->freed_samples)
+                       : 0,
+    };
+}
+
+static struct query_value stats_value(struct query_trace *trace, size_t row, unsigned column)
+{
+    struct place place = find_place(trace, row, false);
+    const struct profile_sample *sample = &place.dump->samples[place.at];
+    const struct trace_figures *figures = &sample->figures;
+    struct profile_estimate live = live_estimate(figures);
+    switch (column) {
+    case 0:
+        return query_integer((int64_t)place.dump_row);
+    case 1:
+        return query_integer((int64_t)place.dump->boottime_ns);
+    case 2:
+        return query_id(trace->bases.process, trace->process_rows[place.heap->process]);
+    case 3:
+        return query_text(place.heap->name);
+    case 4:
+        return query_id(trace->bases.callsite, sample->callsite);
+    case 5:
+        return query_integer((int64_t)figures->samples);
+    case 6:
+        return query_integer((int64_t)figures->freed_samples);
+    case 15:
+        return query_real(profile_interval_of_bytes(&live).low);
+    case 16:
+        return query_real(profile_interval_of_bytes(&live).high);
+    case 19:
+        return query_real(profile_interval_of_count(&live, place.heap->interval_bytes).low);
+    case 20:
+        return query_real(profile_interval_of_count(&live, place.heap->interval_bytes).high);
+    case 25:
+        return figures->freed_count > 0
+                   ? query_real(figures->lifetime_ms_sum / figures->freed_count)
+                   : query_null();
+    }
+    const double numbers[] = {
+        figures->allocated_bytes,
+        figures->allocated_bytes_variance,
+        figures->allocated_count,
+        figures->allocated_count_variance,
+        figures->freed_bytes,
+        figures->freed_count,
+        live.bytes,
+        live.bytes_variance,
+        0,
+        0,
+        live.count,
+        live.count_variance,
+        0,
+        0,
+        sample->peak_bytes,
+        sample->peak_count,
+        figures->temporary_bytes,
+        figures->temporary_count,
+    };
+    return query_real(numbers[column - 7]);
+}
+
+/* --- by thread, type and context --- */
+
+static const struct query_column part_columns[] = {
+    {"dump_id", INT, "heap_profile.id", true},
+    {"ts", INT, "when the dump was taken, in ns", false},
+    {"upid", INT, "process", false},
+    {"heap_name", TEXT, "heap", false},
+    {"callsite_id", INT, "stack_profile_callsite.id", true},
+    {"tid", INT, "thread", true},
+    {"thread_name", TEXT, "its name; NULL: unknown", false},
+    {"type_name", TEXT, "type of the object; NULL: none was told", false},
+    {"context", TEXT, "names of scopes, the outermost first, with ';'; NULL: none", false},
+    {"alloc_size", REAL, "bytes allocated since the start", false},
+    {"alloc_count", REAL, "allocations", false},
+    {"live_size", REAL, "bytes live", false},
+    {"live_size_variance", REAL, "its variance", false},
+    {"live_count", REAL, "allocations live", false},
+    {"temporary_count", REAL, "freed by their thread before it allocated again", false},
+    {"peak_size", REAL, "bytes live when the heap was largest", false},
+};
+
+/* The sample whose parts these are in. */
+static uint32_t callsite_of_part(const struct profile_dump *dump, size_t part)
+{
+    size_t low = 0, high = dump->sample_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (dump->samples[middle].part_first + dump->samples[middle].part_count <= part)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < dump->sample_count ? dump->samples[low].callsite : PROFILE_NONE;
+}
+
+static struct query_value part_value(struct query_trace *trace, size_t row, unsigned column)
+{
+    struct place place = find_place(trace, row, true);
+    const struct profile_part *part = &place.dump->parts[place.at];
+    const struct profile_process *process = &trace->profile->processes[place.heap->process];
+    switch (column) {
+    case 0:
+        return query_integer((int64_t)place.dump_row);
+    case 1:
+        return query_integer((int64_t)place.dump->boottime_ns);
+    case 2:
+        return query_id(trace->bases.process, trace->process_rows[place.heap->process]);
+    case 3:
+        return query_text(place.heap->name);
+    case 4:
+        return query_id(trace->bases.callsite, callsite_of_part(place.dump, place.at));
+    case 5:
+        return query_integer(part->tid);
+    case 6:
+        return query_text_or_null(profile_thread_name(trace->profile, process->pid, part->tid));
+    case 7:
+        return query_text_or_null(part->type);
+    case 8:
+        return query_text_or_null(part->context);
+    case 9:
+        return query_real(part->figures.allocated_bytes);
+    case 10:
+        return query_real(part->figures.allocated_count);
+    case 11:
+        return query_real(rollup_live_bytes(&part->figures));
+    case 12:
+        return query_real(rollup_live_bytes_variance(&part->figures));
+    case 13:
+        return query_real(rollup_live_count(&part->figures));
+    case 14:
+        return query_real(part->figures.temporary_count);
+    default:
+        return query_real(part->peak_bytes);
+    }
+}
+
+/* --- totals of a dump --- */
+
+static const struct query_column total_columns[] = {
+    {"dump_id", INT, "heap_profile.id", true},
+    {"ts", INT, "when the dump was taken, in ns", false},
+    {"upid", INT, "process", true},
+    {"heap_name", TEXT, "heap", false},
+    {"final", INT, "1: the last one, as the process or the session ended", false},
+    {"incomplete", INT, "1: samples of it are missing from the trace", false},
+    {"interval_bytes", INT, "sampling interval", false},
+    {"exact_alloc_size", INT, "bytes allocated, exactly; NULL: not counted", false},
+    {"exact_alloc_count", INT, "allocations, exactly; NULL: not counted", false},
+    {"alloc_size", REAL, "bytes allocated, estimated", false},
+    {"alloc_count", REAL, "allocations, estimated", false},
+    {"live_size", REAL, "bytes live, estimated", false},
+    {"live_count", REAL, "allocations live, estimated", false},
+    {"live_size_variance", REAL, "variance of live_size", false},
+    {"temporary_size", REAL, "bytes freed by their thread before it allocated again", false},
+    {"temporary_count", REAL, "allocations of that kind", false},
+};
+
+static size_t total_count(struct query_trace *trace)
+{
+    return trace->dump_count;
+}
+
+static struct query_value total_value(struct query_trace *trace, size_t row, unsigned column)
+{
+    const struct profile_heap *heap = query_trace_heap(trace, row);
+    const struct profile_dump *dump = query_trace_dump(trace, row);
+    switch (column) {
+    case 0:
+        return query_integer((int64_t)row);
+    case 1:
+        return query_integer((int64_t)dump->boottime_ns);
+    case 2:
+        return query_id(trace->bases.process, trace->process_rows[heap->process]);
+    case 3:
+        return query_text(heap->name);
+    case 4:
+        return query_integer(dump->final);
+    case 5:
+        return query_integer(dump->incomplete);
+    case 6:
+        return query_integer((int64_t)heap->interval_bytes);
+    case 7:
+        return dump->exact_calls == 0 ? query_null() : query_integer((int64_t)dump->exact_bytes);
+    case 8:
+        return dump->exact_calls == 0 ? query_null() : query_integer((int64_t)dump->exact_calls);
+    case 9:
+        return query_real(dump->total.allocated_bytes);
+    case 10:
+        return query_real(dump->total.allocated_count);
+    case 11:
+        return query_real(rollup_live_bytes(&dump->total));
+    case 12:
+        return query_real(rollup_live_count(&dump->total));
+    case 13:
+        return query_real(rollup_live_bytes_variance(&dump->total));
+    case 14:
+        return query_real(dump->total.temporary_bytes);
+    default:
+        return query_real(dump->total.temporary_count);
+    }
+}
+
+/* --- the timeline --- */
+
+static const struct query_column timeline_columns[] = {
+    {"ts", INT, "in ns", false},
+    {"upid", INT, "process", true},
+    {"live_size", INT, "bytes live in all its profiled heaps; NULL: not told", false},
+    {"rss_size", INT, "resident bytes; NULL: not told", false},
+    {"rss_anon_size", INT, "of these, of no file", false},
+    {"vm_size", INT, "bytes of address space", false},
+};
+
+static size_t timeline_count(struct query_trace *trace)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < trace->profile->process_count; i++)
+        count += trace->profile->processes[i].timeline_count;
+    return count;
+}
+
+static struct query_value size_or_null(uint64_t bytes)
+{
+    return bytes == 0 ? query_null() : query_integer((int64_t)bytes);
+}
+
+static struct query_value timeline_value(struct query_trace *trace, size_t row, unsigned column)
+{
+    const struct profile *profile = trace->profile;
+    size_t process = 0;
+    while (row >= profile->processes[process].timeline_count)
+        row -= profile->processes[process++].timeline_count;
+    const struct profile_memory_point *point = &profile->processes[process].timeline[row];
+    switch (column) {
+    case 0:
+        return query_integer((int64_t)point->boottime_ns);
+    case 1:
+        return query_id(trace->bases.process, trace->process_rows[process]);
+    case 2:
+        return size_or_null(point->heap_bytes);
+    case 3:
+        return size_or_null(point->rss_bytes);
+    case 4:
+        return size_or_null(point->rss_anon_bytes);
+    default:
+        return size_or_null(point->vm_bytes);
+    }
+}
+
+const struct query_table query_own_tables[] = {
+    {"hp_trace", "the files", COLUMNS(trace_columns), true, one, NULL, trace_value},
+    {"hp_callsite_stats",
+     "figures of each callsite at each dump: variances, intervals, lifetimes, temporary ones",
+     COLUMNS(stats_columns), false, sample_count, NULL, stats_value},
+    {"hp_part", "the same by thread, type and context", COLUMNS(part_columns), false, part_count,
+     NULL, part_value},
+    {"hp_total", "totals of each dump, exact ones too", COLUMNS(total_columns), false, total_count,
+     NULL, total_value},
+    {"hp_timeline", "live bytes and RSS over time", COLUMNS(timeline_columns), false,
+     timeline_count, NULL, timeline_value},
+    {0},
+};

@@ -1,0 +1,412 @@
+/*
+ * See query_table.h: the tables that Perfetto's trace processor has of heap profiles, with its
+ * ids, NULLs and order of rows. docs/sql.md says where a row could differ.
+ */
+#include <string.h>
+
+#include "query/query_table.h"
+
+#define INT "INTEGER"
+#define ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+/* --- processes and threads --- */
+
+static const struct query_column process_columns[] = {
+    {"id", INT, "the same as upid", true},
+    {"upid", INT, "number of the process in the trace", true},
+    {"pid", INT, "process id", false},
+    {"name", "TEXT", "its first argument; NULL if the trace does not say", false},
+    {"cmdline", "TEXT", "all its arguments", false},
+    {"uid", INT, "user id", false},
+    {"start_ts", INT, "when it began; NULL: not in traces of heapprofd", false},
+    {"parent_upid", INT, "its parent", true},
+};
+
+static size_t process_count(struct query_trace *trace)
+{
+    return trace->process_count;
+}
+
+static struct query_value process_value(struct query_trace *trace, size_t row, unsigned column)
+{
+    const struct query_process *process = &trace->processes[row];
+    const struct profile_process *told =
+        process->process == PROFILE_NONE ? NULL : &trace->profile->processes[process->process];
+    if (told != NULL && told->first_argument == NULL)
+        told = NULL;
+    switch (column) {
+    case 2:
+        return query_integer(process->pid);
+    case 3:
+        return told == NULL ? query_null() : query_text(told->first_argument);
+    case 4:
+        return told == NULL ? query_null() : query_text(told->arguments);
+    case 5:
+        return told == NULL ? query_null() : query_integer(told->uid);
+    case 6:
+        return query_null();
+    case 7:
+        return query_id(trace->bases.process, process->parent);
+    default:
+        return query_integer(trace->bases.process + (int64_t)row);
+    }
+}
+
+static const struct query_column thread_columns[] = {
+    {"id", INT, "the same as utid", true},
+    {"utid", INT, "number of the thread in the trace", true},
+    {"tid", INT, "thread id", false},
+    {"name", "TEXT", "its name; NULL if the trace does not say", false},
+    {"upid", INT, "its process", true},
+};
+
+static size_t thread_count(struct query_trace *trace)
+{
+    return trace->thread_count;
+}
+
+static struct query_value thread_value(struct query_trace *trace, size_t row, unsigned column)
+{
+    const struct query_thread *thread = &trace->threads[row];
+    switch (column) {
+    case 2:
+        return query_integer(thread->tid);
+    case 3:
+        return query_text_or_null(thread->name);
+    case 4:
+        return query_id(trace->bases.process, thread->process);
+    default:
+        return query_integer(trace->bases.thread + (int64_t)row);
+    }
+}
+
+/* --- stacks --- */
+
+static const struct query_column mapping_columns[] = {
+    {"id", INT, "number of the mapping", true},
+    {"build_id", "TEXT", "build id of the file, in lower-case hex", false},
+    {"exact_offset", INT, "offset in the file", false},
+    {"start_offset", INT, "offset in the file of what was mapped first of it", false},
+    {"start", INT, "first address", false},
+    {"end", INT, "address behind the last", false},
+    {"load_bias", INT, "of the ELF file", false},
+    {"name", "TEXT", "path of the file", false},
+};
+
+static size_t mapping_count(struct query_trace *trace)
+{
+    return trace->profile->mapping_count;
+}
+
+static struct query_value mapping_value(struct query_trace *trace, size_t row, unsigned column)
+{
+    const struct profile_mapping *mapping = &trace->profile->mappings[row];
+    switch (column) {
+    case 1:
+        return query_text(mapping->build_id);
+    case 2:
+        return query_integer((int64_t)mapping->exact_offset);
+    case 3:
+        return query_integer((int64_t)mapping->start_offset);
+    case 4:
+        return query_integer((int64_t)mapping->start);
+    case 5:
+        return query_integer((int64_t)mapping->end);
+    case 6:
+        return query_integer((int64_t)mapping->load_bias);
+    default:
+        return query_text(mapping->path);
+    }
+}
+
+static const struct query_column frame_columns[] = {
+    {"id", INT, "number of the frame", true},
+    {"name", "TEXT", "function, as the trace has it (mangled, or obfuscated)", false},
+    {"mapping", INT, "stack_profile_mapping.id", true},
+    {"rel_pc", INT, "address in the ELF file", false},
+    {"symbol_set_id", INT, "lines of stack_profile_symbol; NULL: none", true},
+    {"deobfuscated_name", "TEXT", "what the function was called before; NULL: unknown", false},
+    {"type", "TEXT", "jit, interpreted, kernel, gc, runtime; NULL: native, or not told", false},
+};
+
+static size_t frame_count(struct query_trace *trace)
+{
+    return trace->profile->frame_count;
+}
+
+static struct query_value frame_value(struct query_trace *trace, size_t row, unsigned column)
+{
+    const struct profile_frame *frame = &trace->profile->frames[row];
+    switch (column) {
+    case 1:
+        return query_text(frame->linkage_name);
+    case 2:
+        return query_id(trace->bases.mapping, frame->mapping);
+    case 3:
+        return query_integer((int64_t)frame->rel_pc);
+    case 4:
+        return frame->symbol_count == 0 ? query_null()
+                                        : query_id(trace->bases.symbol, frame->symbol_first);
+    case 5:
+        return *frame->obfuscated_name == '\0' ? query_null() : query_text(frame->name);
+    default:
+        return query_text_or_null(profile_frame_kind(frame));
+    }
+}
+
+static const struct query_column callsite_columns[] = {
+    {"id", INT, "number of the callsite", true},
+    {"depth", INT, "0: the outermost frame", false},
+    {"parent_id", INT, "the caller; NULL: outermost", true},
+    {"frame_id", INT, "stack_profile_frame.id", true},
+};
+
+static size_t callsite_count(struct query_trace *trace)
+{
+    return trace->profile->callsite_count;
+}
+
+static struct query_value callsite_value(struct query_trace *trace, size_t row, unsigned column)
+{
+    const struct profile_callsite *callsite = &trace->profile->callsites[row];
+    switch (column) {
+    case 1:
+        return query_integer(callsite->depth);
+    case 2:
+        return query_id(trace->bases.callsite, callsite->parent);
+    default:
+        return query_id(trace->bases.frame, callsite->frame);
+    }
+}
+
+static const struct query_column symbol_columns[] = {
+    {"id", INT, "number of the line", true},
+    {"symbol_set_id", INT, "lines of one address, the innermost first: id of the first", true},
+    {"name", "TEXT", "function", false},
+    {"source_file", "TEXT", "NULL: unknown", false},
+    {"line_number", INT, "NULL: unknown", false},
+    {"inlined", INT, "1: into the function of the next line", false},
+};
+
+static size_t symbol_count(struct query_trace *trace)
+{
+    return trace->profile->symbol_line_count;
+}
+
+static struct query_value symbol_value(struct query_trace *trace, size_t row, unsigned column)
+{
+    const struct profile_symbol_line *line = &trace->profile->symbol_lines[row];
+    switch (column) {
+    case 1:
+        return query_id(trace->bases.symbol, line->set);
+    case 2:
+        return query_text(line->name);
+    case 3:
+        return query_text_or_null(line->source_file);
+    case 4:
+        return line->line == 0 ? query_null() : query_integer(line->line);
+    default:
+        return query_integer(line->inlined);
+    }
+}
+
+/* --- dumps --- */
+
+static const struct query_column heap_profile_columns[] = {
+    {"id", INT, "number of the dump", true},
+    {"ts", INT, "what it tells of begins here: the dump before, or the start, in ns", true},
+    {"ts_end", INT, "when it was taken, in ns", true},
+    {"dur", INT, "ts_end - ts", false},
+    {"upid", INT, "process", true},
+    {"heap_name", "TEXT", "libc.malloc, or a heap of the program's own", false},
+};
+
+static size_t dump_count(struct query_trace *trace)
+{
+    return trace->dump_count;
+}
+
+static struct query_value heap_profile_value(struct query_trace *trace, size_t row, unsigned column)
+{
+    const struct profile_heap *heap = query_trace_heap(trace, row);
+    const struct profile_dump *dump = query_trace_dump(trace, row);
+    uint64_t begin = trace->dumps[row].number > 0   ? dump[-1].boottime_ns
+                     : heap->start_boottime_ns != 0 ? heap->start_boottime_ns
+                                                    : dump->boottime_ns;
+    switch (column) {
+    case 1:
+        return query_integer((int64_t)begin);
+    case 2:
+        return query_integer((int64_t)dump->boottime_ns);
+    case 3:
+        return query_integer((int64_t)(dump->boottime_ns - begin));
+    case 4:
+        return query_id(trace->bases.process, trace->process_rows[heap->process]);
+    default:
+        return query_text(heap->name);
+    }
+}
+
+static const struct query_column allocation_columns[] = {
+    {"id", INT, "number of the row", true},
+    {"ts", INT, "when the dump was taken, in ns", false},
+    {"upid", INT, "process", false},
+    {"heap_name", "TEXT", "libc.malloc, or a heap of the program's own", false},
+    {"callsite_id", INT, "stack_profile_callsite.id, the innermost", true},
+    {"count", INT, "allocations since the dump before; frees are negative", false},
+    {"size", INT, "bytes since the dump before; what was freed is negative", false},
+};
+
+static size_t allocation_count(struct query_trace *trace)
+{
+    return query_trace_need_allocations(trace) < 0 ? 0 : trace->allocation_count;
+}
+
+static size_t estimate_allocations(const struct query_trace *trace)
+{
+    size_t rows = 0;
+    for (size_t i = 0; i < trace->dump_count; i++)
+        rows += query_trace_dump(trace, i)->sample_count;
+    return rows;
+}
+
+static struct query_value allocation_value(struct query_trace *trace, size_t row, unsigned column)
+{
+    const struct query_allocation *allocation = &trace->allocations[row];
+    const struct profile_heap *heap = query_trace_heap(trace, allocation->dump);
+    const struct profile_dump *dump = query_trace_dump(trace, allocation->dump);
+    int64_t count, size;
+    switch (column) {
+    case 1:
+        return query_integer((int64_t)dump->boottime_ns);
+    case 2:
+        return query_id(trace->bases.process, trace->process_rows[heap->process]);
+    case 3:
+        return query_text(heap->name);
+    case 4:
+        return query_id(trace->bases.callsite, dump->samples[allocation->sample].callsite);
+    default:
+        query_allocation_values(trace, allocation, &count, &size);
+        return query_integer(column == 5 ? count : size);
+    }
+}
+
+/* --- smaps and stats --- */
+
+static const struct query_column smaps_columns[] = {
+    {"id", INT, "number of the row", true},
+    {"upid", INT, "process", true},
+    {"ts", INT, "when, in ns", true},
+    {"path", "TEXT", "file, or [heap], [stack] and the like", false},
+    {"size_kb", INT, "size", false},
+    {"private_dirty_kb", INT, "written to, of this process alone", false},
+    {"swap_kb", INT, "swapped out", false},
+    {"file_name", "TEXT", "file without its directory, where it is told", false},
+    {"start_address", INT, "first address", false},
+    {"module_timestamp", INT, "of the module", false},
+    {"module_debugid", "TEXT", "of the module", false},
+    {"module_debug_path", "TEXT", "of the module", false},
+    {"protection_flags", INT, "read, write, execute", false},
+    {"private_clean_resident_kb", INT, "not written to, of this process alone", false},
+    {"shared_dirty_resident_kb", INT, "written to, shared", false},
+    {"shared_clean_resident_kb", INT, "not written to, shared", false},
+    {"locked_kb", INT, "locked in memory", false},
+    {"proportional_resident_kb", INT, "resident, its share of what is shared", false},
+};
+
+static size_t smaps_count(struct query_trace *trace)
+{
+    return trace->profile->smaps_count;
+}
+
+static struct query_value smaps_value(struct query_trace *trace, size_t row, unsigned column)
+{
+    const struct profile_smaps *smaps = &trace->profile->smaps[row];
+    const uint64_t numbers[] = {
+        smaps->protection_flags,
+        smaps->private_clean_resident_kb,
+        smaps->shared_dirty_resident_kb,
+        smaps->shared_clean_resident_kb,
+        smaps->locked_kb,
+        smaps->proportional_resident_kb,
+    };
+    switch (column) {
+    case 1:
+        return query_id(trace->bases.process, trace->process_rows[smaps->process]);
+    case 2:
+        return query_integer((int64_t)smaps->boottime_ns);
+    case 3:
+        return query_text(smaps->path);
+    case 4:
+        return query_integer((int64_t)smaps->size_kb);
+    case 5:
+        return query_integer((int64_t)smaps->private_dirty_kb);
+    case 6:
+        return query_integer((int64_t)smaps->swap_kb);
+    case 7:
+        return query_text(smaps->file_name);
+    case 8:
+        return query_integer((int64_t)smaps->start_address);
+    case 9:
+        return query_integer((int64_t)smaps->module_timestamp);
+    case 10:
+        return query_text(smaps->module_debugid);
+    case 11:
+        return query_text(smaps->module_debug_path);
+    default:
+        return query_integer((int64_t)numbers[column - 12]);
+    }
+}
+
+static const struct query_column stats_columns[] = {
+    {"name", "TEXT", "what is counted", false},
+    {"idx", INT, "pid; NULL: of the whole trace", false},
+    {"severity", "TEXT", "info, data_loss or error", false},
+    {"value", INT, "the count", false},
+};
+
+static size_t stat_count(struct query_trace *trace)
+{
+    return trace->stat_count;
+}
+
+static struct query_value stat_value(struct query_trace *trace, size_t row, unsigned column)
+{
+    const struct query_stat *stat = &trace->stats[row];
+    switch (column) {
+    case 0:
+        return query_text(stat->name);
+    case 1:
+        return stat->indexed ? query_integer(stat->index) : query_null();
+    case 2:
+        return query_text(stat->severity);
+    default:
+        return query_integer(stat->value);
+    }
+}
+
+#define COLUMNS(array) (array), ARRAY_LENGTH(array)
+
+const struct query_table query_perfetto_tables[] = {
+    {"process", "processes; row 0 is pid 0", COLUMNS(process_columns), true, process_count, NULL,
+     process_value},
+    {"thread", "threads; row 0 is tid 0", COLUMNS(thread_columns), true, thread_count, NULL,
+     thread_value},
+    {"stack_profile_mapping", "files and other memory that frames are in", COLUMNS(mapping_columns),
+     true, mapping_count, NULL, mapping_value},
+    {"stack_profile_frame", "places in code", COLUMNS(frame_columns), true, frame_count, NULL,
+     frame_value},
+    {"stack_profile_callsite", "call stacks, as a tree", COLUMNS(callsite_columns), true,
+     callsite_count, NULL, callsite_value},
+    {"stack_profile_symbol", "functions and lines of frames", COLUMNS(symbol_columns), true,
+     symbol_count, NULL, symbol_value},
+    {"heap_profile", "dumps", COLUMNS(heap_profile_columns), true, dump_count, NULL,
+     heap_profile_value},
+    {"heap_profile_allocation", "what each callsite allocated and freed from dump to dump",
+     COLUMNS(allocation_columns), true, allocation_count, estimate_allocations, allocation_value},
+    {"profiler_smaps", "mappings of processes, from /proc/PID/smaps", COLUMNS(smaps_columns), true,
+     smaps_count, NULL, smaps_value},
+    {"stats", "what was lost, and how the profiles ended", COLUMNS(stats_columns), false,
+     stat_count, NULL, stat_value},
+    {0},
+};
