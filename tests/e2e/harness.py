@@ -5,6 +5,7 @@ The build directory is named by HEAPPROFD_BUILD. Python's standard library only.
 finish(): exit code 0, 1, or 77 where something that it needs is not installed.
 """
 
+import atexit
 import json
 import math
 import os
@@ -23,6 +24,16 @@ BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "bu
 TOOL = os.environ.get("HEAPPROFD_TOOL", os.path.join(BUILD, "heap_profile"))
 PROGRAMS = os.path.join(BUILD, "tests", "programs")
 TIMEOUT = 120
+
+# What symbols were found is kept between the cases of one test, and not in the home of whoever runs it.
+# Go's build cache lies below the same directory, and stays where it is.
+os.environ.setdefault(
+    "GOCACHE",
+    os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "go-build"),
+)
+CACHE = tempfile.mkdtemp(prefix="test-cache-")
+atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
+os.environ["XDG_CACHE_HOME"] = CACHE
 
 failures = []
 
