@@ -120,7 +120,7 @@ struct query_database *query_database_open_file(const char *path, struct error *
 {
     struct query_database *database = make_database(path, SQLITE_OPEN_READONLY, error);
     if (database != NULL)
-        database->is_file = database->registered = true;
+        database->is_file = true;
     return database;
 }
 
@@ -188,24 +188,55 @@ int query_database_add(struct query_database *database, const char *path, struct
     return query_database_add_profile(database, path, profile, error);
 }
 
+/* A virtual table declares its columns in SQL when it is first named, which no statement of the
+ * user may. */
+static int connect_table(struct query_database *database, const char *name)
+{
+    sqlite3_stmt *statement = NULL;
+    char *text = sqlite3_mprintf("SELECT * FROM \"%w\"", name);
+    if (text == NULL)
+        return SQLITE_NOMEM;
+    database->is_exporting = true;
+    int code = sqlite3_prepare_v2(database->sql, text, -1, &statement, NULL);
+    database->is_exporting = false;
+    sqlite3_finalize(statement);
+    sqlite3_free(text);
+    return code;
+}
+
+static int register_table(struct query_database *database, const struct query_table *table)
+{
+    int code = query_table_register(database->sql, table, &database->traces);
+    return code == SQLITE_OK ? connect_table(database, table->name) : code;
+}
+
 int query_database_register(struct query_database *database, struct error *error)
 {
     static const struct query_table *const lists[] = {query_perfetto_tables, query_own_tables};
+    /* What SQLite tells of tables, for the shell. */
+    static const char *const told[] = {"pragma_table_info", "pragma_table_xinfo",
+                                       "pragma_table_list", "pragma_module_list"};
     int code = SQLITE_OK;
     if (database->registered)
         return 0;
     database->registered = true;
+    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]) && code == SQLITE_OK; i++)
+        code = connect_table(database, told[i]);
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         for (const struct query_table *table = lists[i]; table->name != NULL; table++) {
-            if (code == SQLITE_OK)
-                code = query_table_register(database->sql, table, &database->traces);
+            if (code == SQLITE_OK && !database->is_file)
+                code = register_table(database, table);
         }
     }
-    if (code == SQLITE_OK)
-        code = query_table_register(database->sql, &query_summary_tree, &database->traces);
-    if (code == SQLITE_OK)
+    if (code == SQLITE_OK && !database->is_file)
+        code = register_table(database, &query_summary_tree);
+    if (code == SQLITE_OK && !database->is_file)
         code = query_flamegraph_register(database->sql, &database->traces);
-    return code == SQLITE_OK ? 0 : error_set(error, -ENOMEM, "no memory for the tables");
+    if (code == SQLITE_OK && !database->is_file)
+        code = connect_table(database, "experimental_flamegraph");
+    return code == SQLITE_OK ? 0
+                             : error_set(error, -ENOMEM, "the tables cannot be made: %s",
+                                         sqlite3_errmsg(database->sql));
 }
 
 /* --- statements --- */

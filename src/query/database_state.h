@@ -10,7 +10,7 @@ struct query_database {
     struct query_traces traces;
     bool registered;   /* the tables of the traces */
     bool is_file;      /* tables are in a file */
-    bool is_exporting; /* writes are ours */
+    bool is_exporting; /* statements are ours, and may write */
 };
 
 /* Makes tables of the traces, before the first statement. 0 or a negative errno. */
