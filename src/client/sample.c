@@ -48,6 +48,8 @@ union scratch_holder {
     };
 };
 
+#define SCRATCH_TID_MASK 63u
+
 _Static_assert(RING_THREADS_MAX <= 1u << 14, "a slot's number fits its field");
 
 struct scratch {
@@ -77,7 +79,7 @@ void sample_forget(void)
 static union scratch_holder scratch_holder_of(const struct ring_thread *thread, uintptr_t here)
 {
     union scratch_holder self = {.slot = (uint64_t)(thread - client.threads),
-                                 .tid = load_relaxed(&thread->tid),
+                                 .tid = load_relaxed(&thread->tid) & SCRATCH_TID_MASK,
                                  .place = here >> 4};
     return self;
 }
@@ -107,10 +109,28 @@ static struct scratch *scratch_try(const struct ring_thread *thread, uintptr_t h
     return NULL;
 }
 
+/* One of a thread that has ended in the middle of a walk: its slot may never be another's. */
+static struct scratch *scratch_inherit(const struct ring_thread *thread, uintptr_t here)
+{
+    union scratch_holder self = scratch_holder_of(thread, here);
+    for (uint32_t i = 0; i < SCRATCHES; i++) {
+        union scratch_holder holder = {.word = load_relaxed(&scratches[i].holder)};
+        if (holder.word == 0 || holder.slot == self.slot)
+            continue;
+        uint32_t living = thread_slot_living(holder.slot);
+        bool is_gone = living == 0 || (living & SCRATCH_TID_MASK) != holder.tid;
+        if (is_gone && cas_acquire(&scratches[i].holder, &holder.word, self.word))
+            return &scratches[i];
+    }
+    return NULL;
+}
+
 static struct scratch *scratch_take(const struct ring_thread *thread)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     struct scratch *scratch = scratch_try(thread, here);
+    if (unlikely(scratch == NULL))
+        scratch = scratch_inherit(thread, here);
     /* Their holders are threads that lost the processor in the middle of a walk. */
     for (int i = 0; scratch == NULL && i < SCRATCH_WAITS; i++) {
         system_call(SYS_sched_yield);

@@ -109,6 +109,12 @@ static bool is_gone(uint32_t tid)
     return system_call(SYS_tgkill, client.pid, tid, 0) == -ESRCH;
 }
 
+uint32_t thread_slot_living(uint32_t number)
+{
+    uint32_t tid = load_acquire(&owners[number]);
+    return tid == RING_THREAD_CLAIMED || tid == 0 || is_gone(tid) ? 0 : tid;
+}
+
 static bool is_inside(const struct ring_thread *thread)
 {
     uint32_t tid = load_relaxed(&thread->tid);

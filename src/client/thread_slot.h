@@ -74,6 +74,9 @@ static inline void thread_leave(const struct thread_passage *passage)
         add_ordered(&passage->live->newcomers, -1);
 }
 
+/* The id of the slot's thread; 0: there is none, or it has ended. One system call. */
+uint32_t thread_slot_living(uint32_t number);
+
 /* Whether no thread but the caller, which is inside, is inside. The state must keep others out. */
 bool thread_slot_none_inside(void);
 

@@ -66,11 +66,19 @@ struct parts {
     size_t process_count;
 };
 
+/* Our answer may have come too late: it takes part once it says so. */
+static bool is_awaited(const struct target *target)
+{
+    return target->has_ring && !target->was_attached && ring_reader_is_awaited(&target->reader);
+}
+
 static void fill_processes(struct parts *parts, Heapprofd__ControlSession *to,
                            const struct session *session)
 {
     to->processes = parts->process_pointers + parts->process_count;
     for (size_t i = 0; i < session->target_count && parts->process_count < PROCESSES_MAX; i++) {
+        if (is_awaited(session->targets[i]))
+            continue;
         Heapprofd__ControlProcess *process = &parts->processes[parts->process_count];
         fill_process(process, session->targets[i]);
         parts->process_pointers[parts->process_count++] = process;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/program.h"
+#include "wire/handshake.h"
 
 static void say(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -100,6 +101,7 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
             "The process took the profiler for dead (it was stopped, or the machine "
             "overloaded): the profile ends there.");
         break;
+    case RING_CLIENT_AWAITED:
     case RING_CLIENT_RUNNING:
     case RING_CLIENT_EXITED:
         break;
@@ -121,7 +123,12 @@ static void explain_amount(const struct diagnosis_facts *facts, char *text, size
 {
     if (facts->samples > 0 || facts->corrupted)
         return;
-    if (facts->interval_bytes == 0 && facts->heaps_heard == 0)
+    if (facts->totals.client_state == RING_CLIENT_AWAITED && !facts->attached)
+        say(text, size,
+            "Nothing of it is in this profile: it did not wait for the profiler's answer longer "
+            "than %d s (the machine was overloaded, or the profiler stopped), or ended before.",
+            HANDSHAKE_TIMEOUT_MS / 1000);
+    else if (facts->interval_bytes == 0 && facts->heaps_heard == 0)
         say(text, size,
             "No other heap was heard of, and malloc's own, libc.malloc, was not asked for.");
     else if (facts->interval_bytes == 0 || facts->heaps_heard > 0)

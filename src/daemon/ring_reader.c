@@ -76,7 +76,7 @@ int ring_reader_open(struct ring_reader *reader, uint64_t data_bytes, int *memfd
     }
     reader->control->data_bytes = data_bytes;
     reader->control->version = RING_VERSION;
-    reader->control->client_state = RING_CLIENT_RUNNING;
+    reader->control->client_state = RING_CLIENT_AWAITED;
     store_release(&reader->control->magic, RING_MAGIC);
     *memfd = fd;
     return 0;
@@ -369,6 +369,11 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
     if (code < 0 || flushed < 0)
         return code < 0 ? code : flushed;
     return (ssize_t)(reader->consumed - begin);
+}
+
+bool ring_reader_is_awaited(const struct ring_reader *reader)
+{
+    return load_acquire(&reader->control->client_state) == RING_CLIENT_AWAITED;
 }
 
 bool ring_reader_is_empty(const struct ring_reader *reader)

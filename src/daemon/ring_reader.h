@@ -99,6 +99,9 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
 #define RING_ABANDONED_SOME_WAIT_MS 200
 #define RING_ABANDONED_MS 1000
 
+/* Whether the client has not taken up the ring. */
+bool ring_reader_is_awaited(const struct ring_reader *reader);
+
 /* Whether all that was ever reserved has been taken. */
 bool ring_reader_is_empty(const struct ring_reader *reader);
 

@@ -59,6 +59,7 @@
 
 /* How the client's side of the session stands. */
 enum ring_client_state {
+    RING_CLIENT_AWAITED = 0, /* has not taken up the ring; perhaps the answer came too late */
     RING_CLIENT_RUNNING = 1,
     RING_CLIENT_OVERRAN = 2,     /* ring full and not allowed to wait */
     RING_CLIENT_TIMED_OUT = 3,   /* waited block_client_timeout_us in vain */

@@ -7,6 +7,7 @@ and at interval 1 a profile that says exactly what they did.
 Each program of tests/programs tells its own truth (see truth.h there).
 """
 
+import json
 import os
 import platform
 import re
@@ -139,6 +140,19 @@ def stepped_frees():
     check(set(lost) == {"free"}, f"what is outside of the handler was lost, too: {lost}")
     live = profile.process().allocated_by("allocate_block").objects
     check(live == 0, f"{live} blocks are live, {lost} lost")
+
+
+def dying_threads():
+    """Threads that end in the middle of an allocation take nothing with them that others need."""
+    if platform.machine() != "x86_64":
+        sys.exit(77)  # no single steps
+    for options in (["--block-client"], ["--no-block-client"]):
+        ours, profile = harness.profile([program("dying_threads")], 1, options, timeout=60)
+        what = f"dying_threads {options}"
+        check(ours.status == 0, f"{what}: status {ours.status} {ours.stderr}")
+        if check(profile is not None, f"{what}: no profile"):
+            check_truth(profile, ours.stdout, what)
+            check(profile.lost() == {}, f"{what}: lost {profile.lost()}")
 
 
 def signals_at_first():
@@ -281,6 +295,30 @@ def small_ring():
         check(profile.lost() == {}, f"lost {profile.lost()}")
 
 
+def answer_too_late():
+    """A process that did not wait for its answer is not taken for one that allocates nothing."""
+    gone = (
+        "import os, socket, struct, time\n"
+        "peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+        "peer.connect(os.environ['HEAPPROFD_SOCKET'])\n"
+        "peer.send(struct.pack('6I64s', 0x48504853, 1, 1, os.getpid(), os.getpid(),"
+        " os.getppid(), b''))\n"
+        "peer.close()\n"
+        "time.sleep(0.3)\n"
+    )
+    command = ["/bin/sh", "-c", f'exec env -u LD_PRELOAD {sys.executable} -c "$0"', gone]
+    with tempfile.TemporaryDirectory() as directory:
+        output = os.path.join(directory, "profile")
+        harness.run(harness.host_command(command, output, 1))
+        trace = os.path.join(output, "raw-trace")
+        report = subprocess.run([harness.TOOL, "report", "--json", trace],
+                                stdout=subprocess.PIPE, check=True)
+        heaps = json.loads(report.stdout)["heaps"]
+    remarks = [heap["remark"] or "" for heap in heaps if "python" in heap["command"]]
+    check(any("did not wait for the profiler's answer" in remark for remark in remarks),
+          f"nothing of it is told: {remarks} {[heap['command'] for heap in heaps]}")
+
+
 def overrun():
     """A full ring that may not be waited for ends the session, says so, and hurts nobody."""
     ours, profile = harness.profile(
@@ -303,6 +341,7 @@ CASES = {
     "signals_altstack": simple("signals_altstack"),
     "signal_storm": signal_storm,
     "stepped_frees": stepped_frees,
+    "dying_threads": dying_threads,
     "signal_totals": signal_totals,
     "signals_at_first": signals_at_first,
     "fibers": simple("fibers"),
@@ -326,6 +365,7 @@ CASES = {
     "profiler_stopped": profiler_stopped,
     "small_ring": small_ring,
     "overrun": overrun,
+    "answer_too_late": answer_too_late,
 }
 
 if __name__ == "__main__":

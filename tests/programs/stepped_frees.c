@@ -12,7 +12,7 @@
 
 /* More frees at once than fit the smallest ring; and not at each step: whoever reserves room in a
  * ring tries anew where another did meanwhile. */
-enum { BLOCKS = 100000, FREES_AT_ONCE = 300, STEPS_BETWEEN = 41 };
+enum { BLOCKS = 200000, FREES_AT_ONCE = 300, STEPS_BETWEEN = 53 };
 
 static void *blocks[BLOCKS];
 static volatile int freed, steps;

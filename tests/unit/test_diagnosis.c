@@ -50,6 +50,9 @@ static void test_says_why_there_are_no_samples(void **state)
     expect(&facts, "smaller interval than 4096");
     facts.totals.calls = 0;
     expect(&facts, "Nothing was allocated");
+    facts.totals.client_state = RING_CLIENT_AWAITED;
+    expect(&facts, "did not wait for the profiler's answer longer than 2 s");
+    assert_null(strstr(text, "Nothing was allocated"));
 }
 
 static void test_says_which_heaps_were_not_heard_of(void **state)

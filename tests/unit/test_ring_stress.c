@@ -118,6 +118,7 @@ static int open_ring(void **state)
     assert_int_equal(0, ring_reader_open(&reader, 64u << 10, &memfd));
     close(memfd);
     client.control = reader.control;
+    client.control->client_state = RING_CLIENT_RUNNING;
     client.threads = reader.threads;
     client.data = reader.data;
     client.data_mask = reader.data_bytes - 1;
@@ -249,6 +250,17 @@ static void test_place_of_another_is_not_given_up(void **state)
     assert_int_equal(0, torn + disordered);
 }
 
+/* What a thread saw of the ring is old by the time that it sees what the daemon has read. */
+static void test_old_news_are_no_full_ring(void **state)
+{
+    (void)state;
+    client.flags = 0; /* a full ring ends the session */
+    reader.control->consumed = reader.control->reserved + 128;
+    assert_non_null(ring_writer_reserve(&client.threads[2], 64));
+    assert_int_equal(RING_CLIENT_RUNNING, reader.control->client_state);
+    assert_int_equal(CLIENT_ACTIVE, live.state);
+}
+
 static void test_nothing_is_lost_torn_or_disordered(void **state)
 {
     (void)state;
@@ -284,6 +296,7 @@ int main(void)
                                         close_ring),
         cmocka_unit_test_setup_teardown(test_place_of_another_is_not_given_up, open_ring,
                                         close_ring),
+        cmocka_unit_test_setup_teardown(test_old_news_are_no_full_ring, open_ring, close_ring),
     };
     if (ring_writer_init() != 0)
         return 1;
