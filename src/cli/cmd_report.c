@@ -12,6 +12,7 @@
 #include "cli/report.h"
 #include "cli/suggest.h"
 #include "cli/words.h"
+#include "import/import.h"
 
 #define HEAPS_NAMED 10 /* where nothing answers to the options */
 #define NAME_WIDTH 255
@@ -204,7 +205,7 @@ int cmd_report(int argc, char **argv)
     struct error error = {0};
     struct profile *profile = NULL;
     if (output_find_trace(argv[optind], path, &error) == 0)
-        profile = profile_read_as(path, &reading, &error);
+        profile = import_profile(path, &reading, &error);
     if (profile == NULL) {
         fprintf(stderr, "heap_profile: %s\n", error.message);
         return 1;

@@ -11,6 +11,7 @@
 #include "cli/conversions.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "import/import.h"
 
 static const char help[] =
     "usage: traceconv profile [options] [DIR|TRACE]\n"
@@ -191,7 +192,7 @@ static int write_files(const struct request *request)
     struct error error = {0};
     struct profile *profile = NULL;
     int files = conversion_find_input(request->argument, path, &error);
-    if (files == 0 && (profile = profile_read_as(path, &request->reading, &error)) == NULL)
+    if (files == 0 && (profile = import_profile(path, &request->reading, &error)) == NULL)
         files = error.code;
     if (files == 0)
         files = check(profile, path, &request->choice, &error);

@@ -10,6 +10,7 @@
 #include "cli/conversion_io.h"
 #include "cli/parse.h"
 #include "cli/report.h"
+#include "import/import.h"
 
 /* What the options ask for. */
 struct choice {
@@ -139,7 +140,7 @@ static int convert(const struct stack_conversion *conversion, const struct choic
     struct error error = {0};
     struct profile *profile = NULL;
     int64_t written = conversion_find_input(argument, path, &error);
-    if (written == 0 && (profile = profile_read_as(path, &choice->reading, &error)) == NULL)
+    if (written == 0 && (profile = import_profile(path, &choice->reading, &error)) == NULL)
         written = error.code;
     if (written == 0)
         written = write_dumps(conversion, profile, choice, path, out_path, &error);

@@ -48,19 +48,32 @@ struct profile *profile_read(const char *path, struct error *error)
     return profile_read_as(path, &usual, error);
 }
 
-struct profile *profile_read_as(const char *path, const struct profile_read_options *options,
-                                struct error *error)
+/* Closes the reader. */
+static struct profile *read_named(struct trace_reader *reader, const char *name,
+                                  const struct profile_read_options *options, struct error *error)
 {
-    struct trace_reader *reader = trace_reader_open(path, error);
     if (reader == NULL)
         return NULL;
     struct error problem = {0};
     struct profile *profile = read_all(reader, options, &problem);
     if (profile == NULL)
-        error_set(error, problem.code, "%.300s: %s",
-                  strcmp(path, "-") == 0 ? "standard input" : path, problem.message);
+        error_set(error, problem.code, "%.300s: %s", name, problem.message);
     trace_reader_close(reader);
     return profile;
+}
+
+struct profile *profile_read_as(const char *path, const struct profile_read_options *options,
+                                struct error *error)
+{
+    return read_named(trace_reader_open(path, error),
+                      strcmp(path, "-") == 0 ? "standard input" : path, options, error);
+}
+
+struct profile *profile_read_source(struct trace_source *source, const char *name,
+                                    const struct profile_read_options *options, struct error *error)
+{
+    return read_named(trace_reader_open_source(source, error), name,
+                      options == NULL ? &usual : options, error);
 }
 
 struct profile *profile_read_bytes(const void *bytes, size_t length, struct error *error)

@@ -54,6 +54,11 @@ struct trace_reader *trace_reader_open_bytes(const void *bytes, size_t length, s
     return open_reader(trace_source_of_bytes(bytes, length, error), error);
 }
 
+struct trace_reader *trace_reader_open_source(struct trace_source *source, struct error *error)
+{
+    return open_reader(source, error);
+}
+
 void trace_reader_close(struct trace_reader *reader)
 {
     if (reader == NULL)

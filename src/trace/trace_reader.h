@@ -19,6 +19,10 @@ struct trace_reader;
 /* "-": standard input. NULL with *error set. */
 struct trace_reader *trace_reader_open(const char *path, struct error *error);
 struct trace_reader *trace_reader_open_bytes(const void *bytes, size_t length, struct error *error);
+/* Of a source (NULL passes its failure on), which is closed with the reader, or at once on failure.
+ */
+struct trace_source;
+struct trace_reader *trace_reader_open_source(struct trace_source *source, struct error *error);
 void trace_reader_close(struct trace_reader *reader);
 
 /* 1: *packet is the next TracePacket, valid until the next call; 0: the end;

@@ -24,6 +24,8 @@ struct trace_source {
     bool between_frames;  /* zstd: the same */
     z_stream gzip;
     ZSTD_DStream *zstd;
+    uint8_t *ahead; /* unpacked bytes that somebody looked at and nobody has read */
+    size_t ahead_at, ahead_length;
 };
 
 static ssize_t read_raw(struct trace_source *source, void *buffer, size_t size, struct error *error)
@@ -131,6 +133,7 @@ void trace_source_close(struct trace_source *source)
     if (source->fd > STDIN_FILENO)
         close(source->fd);
     free(source->input);
+    free(source->ahead);
     free(source);
 }
 
@@ -199,9 +202,36 @@ static ssize_t read_zstd(struct trace_source *source, void *buffer, size_t size,
     return (ssize_t)out.pos;
 }
 
+static ssize_t read_ahead(struct trace_source *source, void *buffer, size_t size)
+{
+    size_t left = source->ahead_length - source->ahead_at;
+    size_t length = size < left ? size : left;
+    memcpy(buffer, source->ahead + source->ahead_at, length);
+    source->ahead_at += length;
+    return (ssize_t)length;
+}
+
+const uint8_t *trace_source_peek(struct trace_source *source, size_t size, size_t *length)
+{
+    struct error unread;
+    size_t got = 0;
+    ssize_t more = 1;
+    uint8_t *ahead = malloc(size);
+    if (ahead == NULL)
+        return NULL;
+    while (got < size && (more = trace_source_read(source, ahead + got, size - got, &unread)) > 0)
+        got += (size_t)more;
+    source->ahead = ahead;
+    source->ahead_length = got;
+    *length = got;
+    return ahead;
+}
+
 ssize_t trace_source_read(struct trace_source *source, void *buffer, size_t size,
                           struct error *error)
 {
+    if (source->ahead_at < source->ahead_length)
+        return read_ahead(source, buffer, size);
     switch (source->kind) {
     case GZIP:
         return read_gzip(source, buffer, size, error);

@@ -23,6 +23,10 @@ void trace_source_close(struct trace_source *source);
 ssize_t trace_source_read(struct trace_source *source, void *buffer, size_t size,
                           struct error *error);
 
+/* The first bytes, unpacked, that the next reads still give: up to `size` of them, fewer at the end
+ * or where what follows cannot be read. NULL: no memory. Once, before anything is read. */
+const uint8_t *trace_source_peek(struct trace_source *source, size_t size, size_t *length);
+
 enum trace_packing { TRACE_DEFLATE, TRACE_ZSTD };
 
 /* Unpacks bytes in memory into a malloc'd *unpacked; -E2BIG above limit. 0 or negative errno. */

@@ -1,0 +1,113 @@
+/*
+ * See readers.h: collapsed stacks, "main;f;g 12" a line, outermost first. The number is taken for
+ * live bytes; nothing else is known of them.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "import/heap_figures.h"
+#include "import/line_reader.h"
+#include "import/readers.h"
+
+#define FRAMES_MAX (1u << 16)
+#define CALLSITES_MAX (1u << 25)
+
+/* A stack's callsite. NULL or what is wrong. */
+static const char *find_callsite(struct builder *builder, char *at, char *end, uint32_t *callsite)
+{
+    *callsite = PROFILE_NONE;
+    for (;;) {
+        char *semicolon = memchr(at, ';', (size_t)(end - at));
+        char *stop = semicolon == NULL ? end : semicolon;
+        uint32_t name = stop == at ? builder_string(builder, "?", 1)
+                                   : builder_string(builder, at, (size_t)(stop - at));
+        uint32_t frame = builder_frame(builder, PROFILE_NONE, 0, name, 0, 0);
+        if (builder->error == 0)
+            *callsite = builder_callsite(builder, *callsite, frame);
+        if (builder->error < 0)
+            return NULL;
+        if (builder->profile->callsites[*callsite].depth >= FRAMES_MAX)
+            return "a stack of more than 65,536 frames";
+        if (builder->profile->callsite_count > CALLSITES_MAX)
+            return "more than 33,554,432 callsites";
+        if (semicolon == NULL)
+            return NULL;
+        at = semicolon + 1;
+    }
+}
+
+/* NULL or what is wrong. */
+static const char *take_line(struct heap_figures *heap, char *line, size_t length)
+{
+    char *end = line + length, *number, *behind;
+    uint32_t callsite;
+    while (end > line && isspace((unsigned char)end[-1]))
+        end--;
+    if (end == line || *line == '#')
+        return NULL;
+    *end = '\0';
+    for (number = end; number > line && !isspace((unsigned char)number[-1]); number--)
+        ;
+    double value = strtod(number, &behind);
+    if (!isdigit((unsigned char)*number) || behind != end || !(value < 1e300))
+        return "there is no number at its end";
+    for (end = number; end > line && isspace((unsigned char)end[-1]); end--)
+        ;
+    if (end == line)
+        return "there is no stack before the number";
+    const char *problem = find_callsite(heap->builder, line, end, &callsite);
+    if (problem != NULL || heap->builder->error < 0)
+        return problem;
+    struct profile_sample *sample = heap_figures_sample(heap, callsite);
+    if (sample != NULL)
+        sample->figures.allocated_bytes += value;
+    return NULL;
+}
+
+static int take_lines(struct heap_figures *heap, struct line_reader *lines, struct error *error)
+{
+    char *line;
+    size_t length;
+    int code;
+    while ((code = line_reader_next(lines, &line, &length, error)) > 0) {
+        const char *problem = take_line(heap, line, length);
+        if (heap->builder->error < 0)
+            return heap->builder->error;
+        if (problem != NULL)
+            return error_set(error, -EBADMSG, "line %llu of the collapsed stacks: %s",
+                             (unsigned long long)lines->number, problem);
+    }
+    return code;
+}
+
+struct profile *import_collapsed(struct trace_source *source,
+                                 const struct profile_read_options *options, struct error *error)
+{
+    struct heap_figures heap = {.builder = builder_new()};
+    struct line_reader lines = {.source = source};
+    struct profile *profile = NULL;
+    struct heap_figures_head head = {
+        .remark = "These are collapsed stacks: their numbers are taken for live bytes; counts, and "
+                  "what was freed, are not known."};
+    int code = heap.builder == NULL ? -ENOMEM : 0;
+    if (code == 0) {
+        heap.builder->owner->demangling = options->demangling;
+        heap.builder->owner->as_in_trace = options->as_in_trace;
+        head.heap = builder_text(heap.builder, "heap", 4);
+        code = take_lines(&heap, &lines, error);
+    }
+    if (code == 0)
+        code = heap_figures_finish(&heap, &head);
+    if (code == 0) {
+        profile = builder_finish(heap.builder, NULL);
+        code = profile == NULL ? -ENOMEM : 0;
+    } else if (heap.builder != NULL) {
+        builder_abandon(heap.builder);
+    }
+    if (code == -ENOMEM)
+        error_set(error, code, "no memory to read the collapsed stacks");
+    heap_figures_free(&heap);
+    line_reader_free(&lines);
+    return profile;
+}

@@ -1,0 +1,219 @@
+/* See heap_figures.h. */
+#include "import/heap_figures.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/rollup.h"
+#include "util/array.h"
+
+static int reserve_sample_of(struct heap_figures *heap, uint32_t callsite)
+{
+    if (callsite < heap->sample_of_size)
+        return 0;
+    size_t size = heap->builder->profile->callsite_count;
+    size += size / 2 + 64;
+    uint32_t *grown = reallocarray(heap->sample_of, size, sizeof(*grown));
+    if (grown == NULL)
+        return -ENOMEM;
+    memset(grown + heap->sample_of_size, 0, (size - heap->sample_of_size) * sizeof(*grown));
+    heap->sample_of = grown;
+    heap->sample_of_size = size;
+    return 0;
+}
+
+struct profile_sample *heap_figures_sample(struct heap_figures *heap, uint32_t callsite)
+{
+    if (callsite == PROFILE_NONE || reserve_sample_of(heap, callsite) < 0 ||
+        array_reserve(&heap->samples, &heap->sample_capacity, heap->sample_count, 1,
+                      sizeof(*heap->samples)) < 0) {
+        builder_fail(heap->builder);
+        return NULL;
+    }
+    uint32_t *index = &heap->sample_of[callsite];
+    if (*index == 0) {
+        heap->samples[heap->sample_count++] = (struct profile_sample){.callsite = callsite};
+        *index = (uint32_t)heap->sample_count;
+    }
+    return &heap->samples[*index - 1];
+}
+
+int heap_figures_part(struct heap_figures *heap, const struct profile_sample *sample,
+                      const struct profile_part *part)
+{
+    uint32_t index = (uint32_t)(sample - heap->samples);
+    if (heap->part_count > 0) {
+        struct heap_figures_part *last = &heap->parts[heap->part_count - 1];
+        if (last->sample == index && last->part.tid == part->tid && last->part.type == part->type &&
+            last->part.context == part->context) {
+            rollup_figures_add(&last->part.figures, &part->figures);
+            return 0;
+        }
+    }
+    if (array_reserve(&heap->parts, &heap->part_capacity, heap->part_count, 1,
+                      sizeof(*heap->parts)) < 0)
+        return builder_fail(heap->builder);
+    heap->parts[heap->part_count++] = (struct heap_figures_part){index, *part};
+    struct profile_sample *owner = &heap->samples[index];
+    owner->part_count++;
+    owner->tagged |= *part->type != '\0' || *part->context != '\0';
+    return 0;
+}
+
+/* A dump has the parts of a sample in a row. */
+static int order_parts(struct heap_figures *heap, struct profile_dump *dump)
+{
+    uint32_t first = 0;
+    if (heap->part_count == 0)
+        return 0;
+    dump->parts = malloc(heap->part_count * sizeof(*dump->parts));
+    if (dump->parts == NULL || heap->part_count > UINT32_MAX)
+        return builder_fail(heap->builder);
+    for (size_t i = 0; i < heap->sample_count; i++) {
+        heap->samples[i].part_first = first;
+        first += heap->samples[i].part_count;
+        heap->samples[i].part_count = 0;
+    }
+    for (size_t i = 0; i < heap->part_count; i++) {
+        struct profile_sample *sample = &heap->samples[heap->parts[i].sample];
+        dump->parts[sample->part_first + sample->part_count++] = heap->parts[i].part;
+    }
+    dump->part_count = heap->part_count;
+    return 0;
+}
+
+static struct profile_heap *make_heap(struct builder *builder, const struct heap_figures_head *head)
+{
+    struct profile *profile = builder->profile;
+    uint32_t process = builder_process(builder, head->pid);
+    if (process == PROFILE_NONE ||
+        array_reserve(&profile->heaps, &builder->heap_capacity, profile->heap_count, 1,
+                      sizeof(*profile->heaps)) < 0 ||
+        array_reserve(&builder->dump_capacities, &builder->dump_capacity_capacity,
+                      profile->heap_count, 1, sizeof(size_t)) < 0) {
+        builder_fail(builder);
+        return NULL;
+    }
+    if (head->name != NULL)
+        profile->processes[process].name = head->name;
+    if (head->command != NULL)
+        profile->processes[process].command = head->command;
+    builder->dump_capacities[profile->heap_count] = 0;
+    struct profile_heap *heap = &profile->heaps[profile->heap_count++];
+    *heap = (struct profile_heap){
+        .process = process,
+        .name = head->heap != NULL ? head->heap : builder_text(builder, "libc.malloc", 11),
+        .interval_bytes = head->interval_bytes,
+        .first_interval_bytes = head->interval_bytes,
+        .start_boottime_ns = head->start_boottime_ns,
+    };
+    heap->status = (struct trace_heap_dump){
+        .pid = head->pid,
+        .heap_name = heap->name,
+        .interval_bytes = head->interval_bytes,
+        .first_interval_bytes = head->interval_bytes,
+        .start_timestamp_ns = head->start_boottime_ns,
+        .timestamp_ns = head->boottime_ns,
+        .final = true,
+        .exact_bytes = head->exact_bytes,
+        .exact_calls = head->exact_calls,
+        .peak_live_bytes = head->peak_bytes,
+        .peak_live_count = head->peak_count,
+        .peak_timestamp_ns = head->peak_boottime_ns,
+        .exit_status = -1,
+        .remark = head->remark,
+    };
+    return heap;
+}
+
+int heap_figures_finish(struct heap_figures *heap, const struct heap_figures_head *head)
+{
+    struct builder *builder = heap->builder;
+    struct profile_dump dump = {
+        .boottime_ns = head->boottime_ns,
+        .final = true,
+        .exact_bytes = head->exact_bytes,
+        .exact_calls = head->exact_calls,
+        .order = builder->dumps++,
+    };
+    struct profile_heap *made = builder->error < 0 ? NULL : make_heap(builder, head);
+    if (made == NULL)
+        return builder->error;
+    size_t index = (size_t)(made - builder->profile->heaps);
+    if (array_reserve(&made->dumps, &builder->dump_capacities[index], 0, 1, sizeof(dump)) < 0 ||
+        order_parts(heap, &dump) < 0) {
+        free(dump.parts);
+        return builder_fail(builder);
+    }
+    for (size_t i = 0; i < heap->sample_count; i++)
+        rollup_figures_add(&dump.total, &heap->samples[i].figures);
+    dump.samples = heap->samples;
+    dump.sample_count = heap->sample_count;
+    heap->samples = NULL;
+    heap->sample_count = heap->sample_capacity = 0;
+    made->dumps[made->dump_count++] = dump;
+    return 0;
+}
+
+void heap_figures_free(struct heap_figures *heap)
+{
+    free(heap->samples);
+    free(heap->sample_of);
+    free(heap->parts);
+}
+
+/* --- estimates --- */
+
+struct heap_estimate heap_estimate_of_samples(double bytes, double samples, uint64_t interval)
+{
+    struct heap_estimate estimate = {bytes, samples, 0, 0, 0};
+    if (!(samples > 0) || !(bytes > 0))
+        return estimate;
+    estimate.samples = samples < 0x1p63 ? (uint64_t)samples : 0;
+    if (interval <= 1)
+        return estimate;
+    double size = bytes / samples;
+    double missed = exp(-size / (double)interval), seen = -expm1(-size / (double)interval);
+    estimate.bytes = bytes / seen;
+    estimate.count = samples / seen;
+    estimate.count_variance = samples * missed / (seen * seen);
+    estimate.bytes_variance = estimate.count_variance * size * size;
+    return estimate;
+}
+
+struct heap_estimate heap_estimate_of_scaled(double bytes, double count, uint64_t interval)
+{
+    struct heap_estimate estimate = {bytes, count, 0, 0, 0};
+    if (!(count > 0) || !(bytes > 0))
+        return estimate;
+    double size = bytes / count, missed = 0, seen = 1;
+    if (interval > 1) {
+        missed = exp(-size / (double)interval);
+        seen = -expm1(-size / (double)interval);
+    }
+    double samples = count * seen;
+    estimate.samples = samples < 1 ? 1 : samples < 0x1p63 ? (uint64_t)(samples + 0.5) : 0;
+    estimate.count_variance = count * missed / seen;
+    estimate.bytes_variance = estimate.count_variance * size * size;
+    return estimate;
+}
+
+struct trace_figures heap_figures_of(const struct heap_estimate *allocated,
+                                     const struct heap_estimate *live)
+{
+    struct trace_figures figures = {
+        .allocated_bytes = allocated->bytes,
+        .freed_bytes = allocated->bytes - live->bytes,
+        .allocated_count = allocated->count,
+        .freed_count = allocated->count - live->count,
+        .allocated_bytes_variance = allocated->bytes_variance,
+        .freed_bytes_variance = fmax(0, allocated->bytes_variance - live->bytes_variance),
+        .allocated_count_variance = allocated->count_variance,
+        .freed_count_variance = fmax(0, allocated->count_variance - live->count_variance),
+        .samples = allocated->samples,
+        .freed_samples =
+            allocated->samples > live->samples ? allocated->samples - live->samples : 0,
+    };
+    return figures;
+}

@@ -1,0 +1,58 @@
+/*
+ * One heap, put together by callsite: for files that hold a single moment of a single process. The
+ * readers of this folder add figures to callsites of a builder, and end with a profile.
+ */
+#ifndef HEAPPROFD_IMPORT_HEAP_FIGURES_H
+#define HEAPPROFD_IMPORT_HEAP_FIGURES_H
+
+#include "profile/builder.h"
+
+struct heap_figures {
+    struct builder *builder;
+    struct profile_sample *samples; /* one a callsite, in order of appearance */
+    size_t sample_count, sample_capacity;
+    uint32_t *sample_of; /* by callsite: index + 1 */
+    size_t sample_of_size;
+    struct heap_figures_part {
+        uint32_t sample;
+        struct profile_part part;
+    } * parts;
+    size_t part_count, part_capacity;
+};
+
+/* The sample of a callsite, to be added to until the next call; NULL: no memory. */
+struct profile_sample *heap_figures_sample(struct heap_figures *heap, uint32_t callsite);
+/* A part of the sample's figures. 0 or -ENOMEM. */
+int heap_figures_part(struct heap_figures *heap, const struct profile_sample *sample,
+                      const struct profile_part *part);
+
+/* What is known of the process and the heap. */
+struct heap_figures_head {
+    int32_t pid;
+    const char *name, *command, *heap; /* texts of the builder; heap NULL: libc.malloc */
+    uint64_t interval_bytes;
+    uint64_t start_boottime_ns, boottime_ns;
+    uint64_t exact_bytes, exact_calls;
+    double peak_bytes, peak_count;
+    uint64_t peak_boottime_ns;
+    const char *remark; /* NULL: none */
+};
+/* Makes the process, its heap and the one dump. The samples go over to the profile. 0 or -ENOMEM.
+ */
+int heap_figures_finish(struct heap_figures *heap, const struct heap_figures_head *head);
+void heap_figures_free(struct heap_figures *heap);
+
+/* What `samples` samples of an average size stand for at an interval, in *count and *bytes and
+ * their variances: an allocation of s bytes was sampled with p = 1 - exp(-s/T). */
+struct heap_estimate {
+    double bytes, count, bytes_variance, count_variance;
+    uint64_t samples;
+};
+struct heap_estimate heap_estimate_of_samples(double bytes, double samples, uint64_t interval);
+/* The same of figures that were scaled already. */
+struct heap_estimate heap_estimate_of_scaled(double bytes, double count, uint64_t interval);
+/* Figures of what was allocated and what of it is live; `freed` is the rest. */
+struct trace_figures heap_figures_of(const struct heap_estimate *allocated,
+                                     const struct heap_estimate *live);
+
+#endif

@@ -1,0 +1,509 @@
+/*
+ * See readers.h: what heaptrack writes, in its interpreted form (heaptrack.APP.PID.zst), file
+ * versions 1 to 3. A line is a letter and numbers in hexadecimal:
+ *
+ *   v heaptrack's version, the file's      X command            I page size, pages
+ *   s string                                from version 3 on with its length before it
+ *   i address, module, then function, file and line of each function it is in, innermost first
+ *   t ip, parent                            a node of the tree of stacks; parent 0: outermost
+ *   a size, node                            a kind of allocation
+ *   + kind, - kind                          it was allocated, freed
+ *   c milliseconds    R pages of RSS    S suppression    A attached    # comment
+ *
+ * Strings, ips and nodes count from 1, kinds from 0. Events are summed up as they come: what a
+ * callsite had at the peak is remembered lazily, when it first changes after a new peak.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "import/heap_figures.h"
+#include "import/line_reader.h"
+#include "import/readers.h"
+#include "util/array.h"
+
+#define FRAMES_MAX (1u << 16)
+#define CALLSITES_MAX (1u << 25)
+#define SIZE_MAX_BYTES (UINT64_C(1) << 48)
+#define VERSION_MAX 3
+#define MS_NS UINT64_C(1000000)
+#define TIMELINE_MAX (1u << 22)
+#define NO_KIND UINT64_MAX
+
+struct tally {
+    uint32_t callsite;
+    uint64_t allocated_bytes, allocated_count, freed_bytes, freed_count;
+    uint64_t temporary_bytes, temporary_count;
+    uint64_t peak_bytes, peak_count; /* at the peak of this epoch, if that is the current one */
+    uint64_t epoch;
+};
+
+struct reading {
+    struct builder *builder;
+    struct heap_figures heap;
+    struct heap_figures_head head;
+    struct line_reader lines;
+    uint64_t version;
+    uint32_t *strings; /* of the builder, by number less 1 */
+    size_t string_count, string_capacity;
+    uint32_t *frames; /* of ips, innermost first */
+    size_t frame_count, frame_capacity;
+    struct ip {
+        size_t first;
+        uint32_t count;
+    } * ips;
+    size_t ip_count, ip_capacity;
+    uint32_t *nodes; /* callsites, by number less 1 */
+    size_t node_count, node_capacity;
+    uint32_t *tally_of; /* by callsite: index + 1 */
+    size_t tally_of_size;
+    struct tally *tallies;
+    size_t tally_count, tally_capacity;
+    struct kind {
+        uint64_t size;
+        uint32_t tally;
+    } * kinds;
+    size_t kind_count, kind_capacity;
+    uint64_t last_kind; /* of the event before, if it was an allocation */
+    uint64_t live, peak, epoch;
+    uint64_t live_count, unknown_frees;
+    uint64_t time_ms, page_bytes;
+    struct profile_memory_point *timeline;
+    size_t timeline_count, timeline_capacity;
+};
+
+static const char malformed[] = "a number is missing, or wrong";
+
+/* NULL; the lack of memory shows in the builder. */
+static const char *no_memory(struct reading *reading)
+{
+    builder_fail(reading->builder);
+    return NULL;
+}
+
+/* --- tables --- */
+
+static const char *take_string(struct reading *reading, const char *at, const char *end)
+{
+    uint64_t length = (uint64_t)(end - at);
+    if (reading->version >= 3) {
+        if (!line_read_hex(&at, &length) || *at++ != ' ')
+            return malformed;
+        /* A string may hold newlines. */
+        uint64_t here = (uint64_t)(end - at);
+        uint64_t missing = length > here ? length - here : 0;
+        length = length < here ? length : here;
+        if (array_reserve(&reading->strings, &reading->string_capacity, reading->string_count, 1,
+                          sizeof(*reading->strings)) < 0)
+            return no_memory(reading);
+        reading->strings[reading->string_count++] =
+            builder_string(reading->builder, at, (size_t)length);
+        while (missing > 0) {
+            struct error error;
+            char *line;
+            size_t more;
+            if (line_reader_next(&reading->lines, &line, &more, &error) <= 0)
+                return "a string is cut off";
+            missing -= more + 1 < missing ? more + 1 : missing;
+        }
+        return NULL;
+    }
+    if (array_reserve(&reading->strings, &reading->string_capacity, reading->string_count, 1,
+                      sizeof(*reading->strings)) < 0)
+        return no_memory(reading);
+    reading->strings[reading->string_count++] = builder_string(reading->builder, at, length);
+    return NULL;
+}
+
+/* Of the builder; "" for 0 and what is not there. */
+static uint32_t string_of(const struct reading *reading, uint64_t number)
+{
+    return number == 0 || number > reading->string_count ? 0 : reading->strings[number - 1];
+}
+
+static int put_frame(struct reading *reading, uint32_t frame)
+{
+    if (frame == PROFILE_NONE || array_reserve(&reading->frames, &reading->frame_capacity,
+                                               reading->frame_count, 1, sizeof(frame)) < 0)
+        return builder_fail(reading->builder);
+    reading->frames[reading->frame_count++] = frame;
+    return 0;
+}
+
+static const char *take_ip(struct reading *reading, const char *at)
+{
+    struct builder *builder = reading->builder;
+    struct profile_mapping module = {0};
+    uint64_t address, number = 0, name, file, line;
+    if (!line_read_hex(&at, &address))
+        return malformed;
+    uint32_t mapping = PROFILE_NONE;
+    if (line_read_hex(&at, &number) && string_of(reading, number) != 0)
+        mapping = builder_mapping(builder, &module, string_of(reading, number), 0);
+    struct ip ip = {.first = reading->frame_count};
+    while (line_read_hex(&at, &name)) {
+        file = line = 0;
+        if (line_read_hex(&at, &file))
+            line_read_hex(&at, &line);
+        if (put_frame(reading, builder_frame(builder, mapping, address, string_of(reading, name),
+                                             string_of(reading, file),
+                                             line <= UINT32_MAX ? (uint32_t)line : 0)) < 0)
+            return NULL;
+    }
+    if (reading->frame_count == ip.first &&
+        put_frame(reading, builder_frame(builder, mapping, address, 0, 0, 0)) < 0)
+        return NULL;
+    ip.count = (uint32_t)(reading->frame_count - ip.first);
+    if (array_reserve(&reading->ips, &reading->ip_capacity, reading->ip_count, 1, sizeof(ip)) < 0)
+        return no_memory(reading);
+    reading->ips[reading->ip_count++] = ip;
+    return NULL;
+}
+
+static const char *take_node(struct reading *reading, const char *at)
+{
+    struct builder *builder = reading->builder;
+    uint64_t number, parent;
+    if (!line_read_hex(&at, &number) || !line_read_hex(&at, &parent))
+        return malformed;
+    if (number == 0 || number > reading->ip_count)
+        return "an instruction pointer that is not there";
+    if (parent > reading->node_count)
+        return "a caller that is not there";
+    const struct ip *ip = &reading->ips[number - 1];
+    uint32_t callsite = parent == 0 ? PROFILE_NONE : reading->nodes[parent - 1];
+    for (uint32_t i = ip->count; i-- > 0;) {
+        callsite = builder_callsite(builder, callsite, reading->frames[ip->first + i]);
+        if (builder->error < 0)
+            return NULL;
+        if (builder->profile->callsites[callsite].depth >= FRAMES_MAX)
+            return "a stack of more than 65,536 frames";
+        if (builder->profile->callsite_count > CALLSITES_MAX)
+            return "more than 33,554,432 callsites";
+    }
+    if (array_reserve(&reading->nodes, &reading->node_capacity, reading->node_count, 1,
+                      sizeof(callsite)) < 0)
+        return no_memory(reading);
+    reading->nodes[reading->node_count++] = callsite;
+    return NULL;
+}
+
+/* Index of the tally of a callsite. */
+static uint32_t tally_of(struct reading *reading, uint32_t callsite)
+{
+    size_t size = reading->builder->profile->callsite_count;
+    if (callsite >= reading->tally_of_size) {
+        size += size / 2 + 64;
+        uint32_t *grown = reallocarray(reading->tally_of, size, sizeof(*grown));
+        if (grown == NULL) {
+            builder_fail(reading->builder);
+            return 0;
+        }
+        memset(grown + reading->tally_of_size, 0, (size - reading->tally_of_size) * sizeof(*grown));
+        reading->tally_of = grown;
+        reading->tally_of_size = size;
+    }
+    uint32_t *index = &reading->tally_of[callsite];
+    if (*index == 0) {
+        if (array_reserve(&reading->tallies, &reading->tally_capacity, reading->tally_count, 1,
+                          sizeof(*reading->tallies)) < 0) {
+            builder_fail(reading->builder);
+            return 0;
+        }
+        reading->tallies[reading->tally_count++] = (struct tally){.callsite = callsite};
+        *index = (uint32_t)reading->tally_count;
+    }
+    return *index - 1;
+}
+
+static const char *take_kind(struct reading *reading, const char *at)
+{
+    struct builder *builder = reading->builder;
+    uint64_t size, node;
+    if (!line_read_hex(&at, &size) || !line_read_hex(&at, &node))
+        return malformed;
+    if (node > reading->node_count)
+        return "a stack that is not there";
+    if (size > SIZE_MAX_BYTES)
+        return "an allocation of more than 256 TiB";
+    uint32_t callsite =
+        node > 0 ? reading->nodes[node - 1]
+                 : builder_callsite(builder, PROFILE_NONE,
+                                    builder_frame(builder, PROFILE_NONE, 0,
+                                                  builder_string(builder, "[no stack]", 10), 0, 0));
+    if (builder->error < 0 || array_reserve(&reading->kinds, &reading->kind_capacity,
+                                            reading->kind_count, 1, sizeof(*reading->kinds)) < 0)
+        return no_memory(reading);
+    uint32_t tally = tally_of(reading, callsite);
+    reading->kinds[reading->kind_count++] = (struct kind){size, tally};
+    return NULL;
+}
+
+/* --- events --- */
+
+/* Before a tally changes: what it had when the heap was largest is what it has now, if it has not
+ * changed since. */
+static inline void remember_peak(const struct reading *reading, struct tally *tally)
+{
+    if (tally->epoch == reading->epoch)
+        return;
+    tally->epoch = reading->epoch;
+    tally->peak_bytes = tally->allocated_bytes - tally->freed_bytes;
+    tally->peak_count = tally->allocated_count - tally->freed_count;
+}
+
+static inline const char *take_allocation(struct reading *reading, const char *at)
+{
+    uint64_t number;
+    if (!line_read_hex(&at, &number))
+        return malformed;
+    if (number >= reading->kind_count)
+        return "an allocation that is not there";
+    const struct kind *kind = &reading->kinds[number];
+    struct tally *tally = &reading->tallies[kind->tally];
+    remember_peak(reading, tally);
+    tally->allocated_bytes += kind->size;
+    tally->allocated_count++;
+    reading->live += kind->size;
+    reading->live_count++;
+    reading->last_kind = number;
+    if (reading->live > reading->peak) {
+        reading->peak = reading->live;
+        reading->head.peak_count = (double)reading->live_count;
+        reading->head.peak_boottime_ns = reading->time_ms * MS_NS;
+        reading->epoch++;
+    }
+    return NULL;
+}
+
+static inline const char *take_free(struct reading *reading, const char *at)
+{
+    uint64_t number;
+    if (!line_read_hex(&at, &number))
+        return malformed;
+    if (number >= reading->kind_count)
+        return "an allocation that is not there";
+    const struct kind *kind = &reading->kinds[number];
+    struct tally *tally = &reading->tallies[kind->tally];
+    bool temporary = reading->last_kind == number;
+    reading->last_kind = NO_KIND;
+    if (tally->freed_count == tally->allocated_count ||
+        tally->allocated_bytes - tally->freed_bytes < kind->size) {
+        reading->unknown_frees++;
+        return NULL;
+    }
+    remember_peak(reading, tally);
+    tally->freed_bytes += kind->size;
+    tally->freed_count++;
+    if (temporary) {
+        tally->temporary_bytes += kind->size;
+        tally->temporary_count++;
+    }
+    reading->live -= kind->size;
+    reading->live_count--;
+    return NULL;
+}
+
+static const char *take_time(struct reading *reading, const char *at)
+{
+    uint64_t time;
+    if (!line_read_hex(&at, &time) || time > UINT64_MAX / MS_NS / 2)
+        return malformed;
+    if (time > reading->time_ms)
+        reading->time_ms = time;
+    return NULL;
+}
+
+static const char *take_rss(struct reading *reading, const char *at)
+{
+    uint64_t pages;
+    if (!line_read_hex(&at, &pages) || pages > UINT32_MAX)
+        return malformed;
+    if (reading->timeline_count >= TIMELINE_MAX)
+        return NULL;
+    if (array_reserve(&reading->timeline, &reading->timeline_capacity, reading->timeline_count, 1,
+                      sizeof(*reading->timeline)) < 0)
+        return no_memory(reading);
+    reading->timeline[reading->timeline_count++] =
+        (struct profile_memory_point){.boottime_ns = reading->time_ms * MS_NS,
+                                      .rss_bytes = pages * reading->page_bytes,
+                                      .heap_bytes = reading->live};
+    return NULL;
+}
+
+/* --- lines --- */
+
+static const char *take_version(struct reading *reading, const char *at)
+{
+    uint64_t version;
+    reading->version = 0;
+    if (!line_read_hex(&at, &version))
+        return malformed;
+    if (!line_read_hex(&at, &reading->version))
+        reading->version = version == 0x010200 ? 1 : 0;
+    if (reading->version == 0)
+        return "the file is of a heaptrack before 1.0, which is not read";
+    if (reading->version > VERSION_MAX)
+        return "the file is of a newer heaptrack: its format has a version above 3";
+    return NULL;
+}
+
+static void take_command(struct reading *reading, const char *at, const char *end)
+{
+    const char *first = at, *stop = memchr(at, ' ', (size_t)(end - at));
+    stop = stop == NULL ? end : stop;
+    for (const char *next = at; next < stop; next++)
+        if (*next == '/' && next + 1 < stop)
+            first = next + 1;
+    reading->head.command = builder_text(reading->builder, at, (size_t)(end - at));
+    reading->head.name = builder_text(reading->builder, first, (size_t)(stop - first));
+}
+
+/* NULL or what is wrong. */
+static const char *take_line(struct reading *reading, const char *line, size_t length)
+{
+    const char *at = line + 1, *rest = length > 2 ? line + 2 : line + length;
+    switch (*line) {
+    case '+':
+        return take_allocation(reading, at);
+    case '-':
+        return take_free(reading, at);
+    case 'a':
+        return take_kind(reading, at);
+    case 't':
+        return take_node(reading, at);
+    case 'i':
+        return take_ip(reading, at);
+    case 's':
+        return take_string(reading, rest, line + length);
+    case 'c':
+        return take_time(reading, at);
+    case 'R':
+        return take_rss(reading, at);
+    case 'v':
+        return take_version(reading, at);
+    case 'X':
+        take_command(reading, rest, line + length);
+        return NULL;
+    case 'I':
+        return line_read_hex(&at, &reading->page_bytes) && reading->page_bytes < (1u << 30)
+                   ? NULL
+                   : malformed;
+    case 'x':
+    case 'm':
+        return "this is heaptrack's raw data; heaptrack_interpret makes it what can be read";
+    }
+    /* Comments, suppressions, and what is new. */
+    return NULL;
+}
+
+static int take_lines(struct reading *reading, struct error *error)
+{
+    char *line;
+    size_t length;
+    int code;
+    while ((code = line_reader_next(&reading->lines, &line, &length, error)) > 0) {
+        uint64_t number = reading->lines.number;
+        /* The last line of a process that was killed may be any part of one. */
+        const char *problem =
+            reading->lines.cut_off ? "the file is cut off" : take_line(reading, line, length);
+        if (reading->builder->error < 0)
+            return reading->builder->error;
+        if (problem != NULL)
+            return error_set(error, -EBADMSG, "line %" PRIu64 " of the heaptrack file: %s", number,
+                             problem);
+    }
+    return code;
+}
+
+/* --- the end --- */
+
+static int finish(struct reading *reading)
+{
+    struct heap_figures_head *head = &reading->head;
+    for (size_t i = 0; i < reading->tally_count; i++) {
+        struct tally *tally = &reading->tallies[i];
+        struct profile_sample *sample = heap_figures_sample(&reading->heap, tally->callsite);
+        if (sample == NULL)
+            return -ENOMEM;
+        remember_peak(reading, tally);
+        sample->figures = (struct trace_figures){
+            .allocated_bytes = (double)tally->allocated_bytes,
+            .freed_bytes = (double)tally->freed_bytes,
+            .allocated_count = (double)tally->allocated_count,
+            .freed_count = (double)tally->freed_count,
+            .samples = tally->allocated_count,
+            .freed_samples = tally->freed_count,
+            .temporary_bytes = (double)tally->temporary_bytes,
+            .temporary_count = (double)tally->temporary_count,
+        };
+        sample->peak_bytes = (double)tally->peak_bytes;
+        sample->peak_count = (double)tally->peak_count;
+        head->exact_bytes += tally->allocated_bytes;
+        head->exact_calls += tally->allocated_count;
+    }
+    head->interval_bytes = 1;
+    head->peak_bytes = (double)reading->peak;
+    head->boottime_ns = reading->time_ms * MS_NS;
+    if (reading->unknown_frees > 0)
+        head->remark = "Some of what was freed had been allocated before heaptrack attached.";
+    int code = heap_figures_finish(&reading->heap, head);
+    if (code == 0) {
+        struct profile *profile = reading->builder->profile;
+        struct profile_process *process = &profile->processes[profile->heaps[0].process];
+        process->timeline = reading->timeline;
+        process->timeline_count = reading->timeline_count;
+        reading->timeline = NULL;
+    }
+    return code;
+}
+
+/* Something was read before it ended early: that is worth showing. */
+static bool is_partial(const struct reading *reading, int code)
+{
+    return code < 0 && reading->builder->error == 0 && reading->live_count + reading->peak > 0;
+}
+
+struct profile *import_heaptrack(struct trace_source *source,
+                                 const struct profile_read_options *options, struct error *error)
+{
+    struct reading reading = {.builder = builder_new(),
+                              .lines = {.source = source},
+                              .last_kind = NO_KIND,
+                              .page_bytes = 4096};
+    struct error problem = {0};
+    struct profile *profile = NULL;
+    bool partial = false;
+    int code = -ENOMEM;
+    reading.heap.builder = reading.builder;
+    if (reading.builder != NULL) {
+        reading.builder->owner->demangling = options->demangling;
+        reading.builder->owner->as_in_trace = options->as_in_trace;
+        code = take_lines(&reading, &problem);
+        partial = is_partial(&reading, code);
+        if (code == 0 || partial)
+            code = finish(&reading);
+    }
+    if (code == 0) {
+        profile = builder_finish(reading.builder, partial ? problem.message : NULL);
+        code = profile == NULL ? -ENOMEM : 0;
+    } else if (reading.builder != NULL) {
+        builder_abandon(reading.builder);
+    }
+    if (code == -ENOMEM)
+        error_set(error, code, "no memory to read the heaptrack file");
+    else if (code < 0)
+        error_set(error, code, "%s", problem.message);
+    heap_figures_free(&reading.heap);
+    line_reader_free(&reading.lines);
+    free(reading.strings);
+    free(reading.frames);
+    free(reading.ips);
+    free(reading.nodes);
+    free(reading.tally_of);
+    free(reading.tallies);
+    free(reading.kinds);
+    free(reading.timeline);
+    return profile;
+}

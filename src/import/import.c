@@ -1,0 +1,134 @@
+/* See import.h. */
+#include "import/import.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "import/readers.h"
+#include "trace/proto_cursor.h"
+#include "trace/trace_source.h"
+
+/* Enough for the first line of collapsed stacks, which may be deep. */
+#define PEEK_BYTES (64u * 1024u)
+
+static bool begins(const char *text, size_t length, const char *with)
+{
+    size_t wanted = strlen(with);
+    return length >= wanted && memcmp(text, with, wanted) == 0;
+}
+
+/* A ValueType of pprof: two numbers, 1 and 2. */
+static bool is_value_type(struct proto_span span)
+{
+    struct proto_field field;
+    int numbers = 0, status;
+    while ((status = proto_next(&span, &field)) > 0) {
+        if (field.type != PROTO_VARINT || field.number > 2)
+            return false;
+        numbers++;
+    }
+    return status == 0 && numbers > 0;
+}
+
+/* Nothing but fields of pprof's Profile up to its first sample type. A trace's field 1 is a packet,
+ * which has no number of its own under 3. Go's files begin with their time. */
+static bool is_pprof(struct proto_span span)
+{
+    static const uint32_t numbers =
+        1u << 7 | 1u << 8 | 1u << 9 | 1u << 10 | 1u << 12 | 1u << 13 | 1u << 14;
+    static const uint32_t messages =
+        1u << 2 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 11 | 1u << 13;
+    struct proto_field field;
+    while (proto_next(&span, &field) > 0) {
+        uint32_t known = field.type == PROTO_VARINT  ? numbers
+                         : field.type == PROTO_BYTES ? messages
+                                                     : 0;
+        if (field.number == 1 && field.type == PROTO_BYTES)
+            return is_value_type(field.span);
+        if (field.number > 14 || (known >> field.number & 1) == 0)
+            return false;
+    }
+    return false;
+}
+
+/* "main;f 12": text, and a number behind the last blank. A line longer than what is there is taken
+ * by its text alone if it has a semicolon. */
+static bool is_collapsed(const char *text, size_t length, bool whole)
+{
+    const char *newline = memchr(text, '\n', length);
+    size_t end = newline == NULL ? length : (size_t)(newline - text);
+    for (size_t i = 0; i < end; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c < ' ' && c != '\t' && c != '\r')
+            return false;
+    }
+    if (newline == NULL && !whole)
+        return length > 0 && memchr(text, ';', length) != NULL;
+    while (end > 0 && isspace((unsigned char)text[end - 1]))
+        end--;
+    size_t digits = end;
+    while (digits > 0 && (isdigit((unsigned char)text[digits - 1]) || text[digits - 1] == '.'))
+        digits--;
+    return digits < end && digits > 1 && isspace((unsigned char)text[digits - 1]);
+}
+
+enum import_kind import_kind_of(const void *bytes, size_t length, bool whole)
+{
+    const char *text = bytes;
+    struct proto_span span = {bytes, (const uint8_t *)bytes + length};
+    if (is_pprof(span))
+        return IMPORT_PPROF;
+    if (begins(text, length, "heap profile:") || begins(text, length, "heap_v2/"))
+        return IMPORT_TEXT_HEAP;
+    if (begins(text, length, "v 1") && is_collapsed(text, length, whole))
+        return IMPORT_HEAPTRACK;
+    return is_collapsed(text, length, whole) ? IMPORT_COLLAPSED : IMPORT_TRACE;
+}
+
+/* Closes the source. */
+static struct profile *read_source(struct trace_source *source, const char *name,
+                                   const struct profile_read_options *options, struct error *error)
+{
+    static struct profile *(*const readers[])(
+        struct trace_source *, const struct profile_read_options *, struct error *) = {
+        [IMPORT_PPROF] = import_pprof,
+        [IMPORT_HEAPTRACK] = import_heaptrack,
+        [IMPORT_COLLAPSED] = import_collapsed,
+        [IMPORT_TEXT_HEAP] = import_text_heap,
+    };
+    static const struct profile_read_options usual = {.demangling = DEMANGLE_FULL};
+    struct error problem = {0};
+    size_t length = 0;
+    options = options == NULL ? &usual : options;
+    const uint8_t *first = trace_source_peek(source, PEEK_BYTES, &length);
+    if (first == NULL) {
+        error_set(error, -ENOMEM, "no memory to read %.300s", name);
+        trace_source_close(source);
+        return NULL;
+    }
+    enum import_kind kind = import_kind_of(first, length, length < PEEK_BYTES);
+    if (kind == IMPORT_TRACE)
+        return profile_read_source(source, name, options, error);
+    struct profile *profile = readers[kind](source, options, &problem);
+    if (profile == NULL)
+        error_set(error, problem.code, "%.300s: %s", name, problem.message);
+    trace_source_close(source);
+    return profile;
+}
+
+struct profile *import_profile(const char *path, const struct profile_read_options *options,
+                               struct error *error)
+{
+    struct trace_source *source = trace_source_open(path, error);
+    if (source == NULL)
+        return NULL;
+    return read_source(source, strcmp(path, "-") == 0 ? "standard input" : path, options, error);
+}
+
+struct profile *import_profile_bytes(const void *bytes, size_t length,
+                                     const struct profile_read_options *options,
+                                     struct error *error)
+{
+    struct trace_source *source = trace_source_of_bytes(bytes, length, error);
+    return source == NULL ? NULL : read_source(source, "these bytes", options, error);
+}

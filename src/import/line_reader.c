@@ -1,0 +1,67 @@
+/* See line_reader.h. */
+#include "import/line_reader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BUFFER_BYTES (256u * 1024u)
+
+void line_reader_free(struct line_reader *reader)
+{
+    free(reader->buffer);
+}
+
+/* Reads more behind what there is; a byte stays free for the zero. */
+static int read_more(struct line_reader *reader, struct error *error)
+{
+    if (reader->at > 0) {
+        memmove(reader->buffer, reader->buffer + reader->at, reader->length - reader->at);
+        reader->length -= reader->at;
+        reader->at = 0;
+    }
+    if (reader->length + 1 >= reader->capacity) {
+        size_t capacity = reader->capacity == 0 ? BUFFER_BYTES : reader->capacity * 2;
+        if (capacity > LINE_BYTES_MAX)
+            return error_set(error, -EBADMSG, "line %llu is longer than 8 MiB",
+                             (unsigned long long)reader->number + 1);
+        char *grown = realloc(reader->buffer, capacity);
+        if (grown == NULL)
+            return error_set(error, -ENOMEM, "no memory to read a line");
+        reader->buffer = grown;
+        reader->capacity = capacity;
+    }
+    struct error problem = {0};
+    ssize_t got = trace_source_read(reader->source, reader->buffer + reader->length,
+                                    reader->capacity - reader->length - 1, &problem);
+    if (got < 0)
+        return error_set(error, (int)got, "after line %llu: %s", (unsigned long long)reader->number,
+                         problem.message);
+    reader->ended = got == 0;
+    reader->length += (size_t)got;
+    return 0;
+}
+
+int line_reader_next(struct line_reader *reader, char **line, size_t *length, struct error *error)
+{
+    size_t looked = 0;
+    for (;;) {
+        size_t left = reader->length - reader->at;
+        char *begin = reader->buffer + reader->at;
+        char *newline = left == looked ? NULL : memchr(begin + looked, '\n', left - looked);
+        if (newline != NULL || (reader->ended && left > 0)) {
+            reader->cut_off = newline == NULL;
+            *line = begin;
+            *length = newline == NULL ? left : (size_t)(newline - begin);
+            begin[*length] = '\0';
+            reader->at += *length + (newline != NULL);
+            reader->number++;
+            return 1;
+        }
+        if (reader->ended)
+            return 0;
+        looked = left;
+        int code = read_more(reader, error);
+        if (code < 0)
+            return code;
+    }
+}

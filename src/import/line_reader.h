@@ -1,0 +1,52 @@
+/*
+ * Lines of a text of any size, one at a time, each ended by a zero byte in place. A last line
+ * without a newline is one.
+ */
+#ifndef HEAPPROFD_IMPORT_LINE_READER_H
+#define HEAPPROFD_IMPORT_LINE_READER_H
+
+#include <stdbool.h>
+
+#include "trace/trace_source.h"
+
+#define LINE_BYTES_MAX (16u << 20)
+
+struct line_reader {
+    struct trace_source *source;
+    char *buffer;
+    size_t at, length, capacity;
+    uint64_t number; /* of the line, from 1 */
+    bool ended;
+    bool cut_off; /* the last line had no newline */
+};
+
+/* 1: *line and *length, until the next call; 0: the end; negative errno with *error set. */
+int line_reader_next(struct line_reader *reader, char **line, size_t *length, struct error *error);
+void line_reader_free(struct line_reader *reader);
+
+/* Reads hexadecimal digits after blanks, at most 16 of them, and moves *at behind them. */
+static inline bool line_read_hex(const char **at, uint64_t *value)
+{
+    const char *next = *at, *first;
+    uint64_t result = 0;
+    while (*next == ' ')
+        next++;
+    for (first = next;; next++) {
+        unsigned char c = (unsigned char)*next;
+        unsigned digit = c - '0';
+        if (digit > 9) {
+            digit = (c | 0x20u) - 'a';
+            if (digit > 5)
+                break;
+            digit += 10;
+        }
+        result = result << 4 | digit;
+    }
+    if (next == first || next - first > 16)
+        return false;
+    *at = next;
+    *value = result;
+    return true;
+}
+
+#endif

@@ -1,0 +1,248 @@
+/* See pprof_file.h. */
+#include "import/pprof_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pprof_field_numbers.h"
+#include "util/array.h"
+
+#define READ_BYTES (1u << 20)
+
+/* Room for one more and the index of it, or -ENOMEM; `name` is that of its array. */
+#define MORE(file, name)                                                                           \
+    array_reserve(&(file)->name##s, &(file)->name##_capacity, (file)->name##_count, 1,             \
+                  sizeof(*(file)->name##s))
+
+void pprof_file_free(struct pprof_file *file)
+{
+    free(file->bytes);
+    free(file->strings);
+    free(file->mappings);
+    free(file->functions);
+    free(file->locations);
+    free(file->types);
+    free(file->comments);
+    id_map_free(&file->mapping_ids);
+    id_map_free(&file->function_ids);
+    id_map_free(&file->location_ids);
+}
+
+struct proto_span pprof_file_string(const struct pprof_file *file, uint64_t index)
+{
+    return index < file->string_count ? file->strings[index] : (struct proto_span){0};
+}
+
+static int take_mapping(struct pprof_file *file, struct proto_span span)
+{
+    struct pprof_mapping mapping = {0};
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&span, &field)) > 0) {
+        switch (field.number) {
+        case PPROF_MAPPING_ID:
+            mapping.id = field.value;
+            break;
+        case PPROF_MAPPING_MEMORY_START:
+            mapping.start = field.value;
+            break;
+        case PPROF_MAPPING_MEMORY_LIMIT:
+            mapping.limit = field.value;
+            break;
+        case PPROF_MAPPING_FILE_OFFSET:
+            mapping.offset = field.value;
+            break;
+        case PPROF_MAPPING_FILENAME:
+            mapping.file = field.value;
+            break;
+        case PPROF_MAPPING_BUILD_ID:
+            mapping.build_id = field.value;
+            break;
+        }
+    }
+    if (status < 0)
+        return -EBADMSG;
+    if (MORE(file, mapping) < 0 ||
+        id_map_set(&file->mapping_ids, mapping.id, (uint32_t)file->mapping_count) < 0)
+        return -ENOMEM;
+    file->mappings[file->mapping_count++] = mapping;
+    return 0;
+}
+
+static int take_function(struct pprof_file *file, struct proto_span span)
+{
+    struct pprof_function function = {0};
+    struct proto_field field;
+    uint64_t id = 0;
+    int status;
+    while ((status = proto_next(&span, &field)) > 0) {
+        switch (field.number) {
+        case PPROF_FUNCTION_ID:
+            id = field.value;
+            break;
+        case PPROF_FUNCTION_NAME:
+            function.name = field.value;
+            break;
+        case PPROF_FUNCTION_SYSTEM_NAME:
+            function.system_name = field.value;
+            break;
+        case PPROF_FUNCTION_FILENAME:
+            function.file = field.value;
+            break;
+        }
+    }
+    if (status < 0)
+        return -EBADMSG;
+    if (MORE(file, function) < 0 ||
+        id_map_set(&file->function_ids, id, (uint32_t)file->function_count) < 0)
+        return -ENOMEM;
+    file->functions[file->function_count++] = function;
+    return 0;
+}
+
+static int take_location(struct pprof_file *file, struct proto_span span)
+{
+    struct pprof_location location = {.message = span};
+    struct proto_field field;
+    uint64_t id = 0;
+    int status;
+    while ((status = proto_next(&span, &field)) > 0) {
+        if (field.number == PPROF_LOCATION_ID)
+            id = field.value;
+        else if (field.number == PPROF_LOCATION_MAPPING_ID)
+            location.mapping = field.value;
+        else if (field.number == PPROF_LOCATION_ADDRESS)
+            location.address = field.value;
+    }
+    if (status < 0)
+        return -EBADMSG;
+    if (MORE(file, location) < 0 ||
+        id_map_set(&file->location_ids, id, (uint32_t)file->location_count) < 0)
+        return -ENOMEM;
+    file->locations[file->location_count++] = location;
+    return 0;
+}
+
+static int read_type(struct proto_span span, struct pprof_value_type *type)
+{
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&span, &field)) > 0) {
+        if (field.number == PPROF_VALUE_TYPE_TYPE)
+            type->type = field.value;
+        else if (field.number == PPROF_VALUE_TYPE_UNIT)
+            type->unit = field.value;
+    }
+    return status < 0 ? -EBADMSG : 0;
+}
+
+static int take_type(struct pprof_file *file, struct proto_span span)
+{
+    struct pprof_value_type type = {0};
+    int code = read_type(span, &type);
+    if (code == 0 && (code = MORE(file, type)) == 0)
+        file->types[file->type_count++] = type;
+    return code;
+}
+
+static int take_string(struct pprof_file *file, struct proto_span span)
+{
+    if (MORE(file, string) < 0)
+        return -ENOMEM;
+    file->strings[file->string_count++] = span;
+    return 0;
+}
+
+static int take_comment(struct pprof_file *file, uint64_t string)
+{
+    if (MORE(file, comment) < 0)
+        return -ENOMEM;
+    file->comments[file->comment_count++] = string;
+    return 0;
+}
+
+static int take_comments(struct pprof_file *file, const struct proto_field *field)
+{
+    struct proto_span span = field->span;
+    uint64_t value;
+    if (field->type == PROTO_VARINT)
+        return take_comment(file, field->value);
+    while (span.at < span.end) {
+        if (!proto_read_varint(&span, &value))
+            return -EBADMSG;
+        if (take_comment(file, value) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int take_field(struct pprof_file *file, const struct proto_field *field)
+{
+    bool message = field->type == PROTO_BYTES;
+    switch (field->number) {
+    case PPROF_PROFILE_SAMPLE_TYPE:
+        return message ? take_type(file, field->span) : -EBADMSG;
+    case PPROF_PROFILE_MAPPING:
+        return message ? take_mapping(file, field->span) : -EBADMSG;
+    case PPROF_PROFILE_LOCATION:
+        return message ? take_location(file, field->span) : -EBADMSG;
+    case PPROF_PROFILE_FUNCTION:
+        return message ? take_function(file, field->span) : -EBADMSG;
+    case PPROF_PROFILE_STRING_TABLE:
+        return message ? take_string(file, field->span) : -EBADMSG;
+    case PPROF_PROFILE_COMMENT:
+        return take_comments(file, field);
+    case PPROF_PROFILE_PERIOD_TYPE:
+        return message ? read_type(field->span, &file->period_type) : -EBADMSG;
+    case PPROF_PROFILE_PERIOD:
+        file->period = field->value;
+        break;
+    case PPROF_PROFILE_TIME_NANOS:
+        file->time_nanos = field->value;
+        break;
+    case PPROF_PROFILE_DURATION_NANOS:
+        file->duration_nanos = field->value;
+        break;
+    }
+    return 0;
+}
+
+static int read_bytes(struct pprof_file *file, struct trace_source *source, struct error *error)
+{
+    size_t capacity = 0;
+    ssize_t got;
+    do {
+        if (file->length > PPROF_BYTES_MAX)
+            return error_set(error, -E2BIG, "a pprof file of more than %llu MiB, unpacked",
+                             (unsigned long long)PPROF_BYTES_MAX >> 20);
+        if (array_reserve(&file->bytes, &capacity, file->length, READ_BYTES, 1) < 0)
+            return error_set(error, -ENOMEM, "no memory to read the pprof file");
+        got = trace_source_read(source, file->bytes + file->length, capacity - file->length, error);
+        if (got < 0)
+            return (int)got;
+        file->length += (size_t)got;
+    } while (got > 0);
+    return 0;
+}
+
+int pprof_file_read(struct pprof_file *file, struct trace_source *source, struct error *error)
+{
+    struct proto_field field;
+    int status, code = read_bytes(file, source, error);
+    if (code < 0)
+        return code;
+    struct proto_span span = {file->bytes, file->bytes + file->length};
+    for (;;) {
+        size_t offset = (size_t)(span.at - file->bytes);
+        status = proto_next(&span, &field);
+        if (status == 0)
+            return 0;
+        code = status < 0 ? -EBADMSG : take_field(file, &field);
+        if (code == -ENOMEM)
+            return error_set(error, code, "no memory to read the pprof file");
+        if (code < 0)
+            return error_set(error, code, "the pprof file is damaged at offset %zu: %s", offset,
+                             status < 0 ? "not a protobuf field, or cut off"
+                                        : "a malformed message");
+    }
+}

@@ -1,0 +1,54 @@
+/*
+ * A pprof file in memory: its tables by id, as spans of its bytes. What the tables mean for a heap
+ * profile, pprof.c says.
+ */
+#ifndef HEAPPROFD_IMPORT_PPROF_FILE_H
+#define HEAPPROFD_IMPORT_PPROF_FILE_H
+
+#include "profile/id_map.h"
+#include "trace/proto_cursor.h"
+#include "trace/trace_source.h"
+
+/* More, unpacked, is taken for a bomb. */
+#define PPROF_BYTES_MAX (UINT64_C(2) << 30)
+
+struct pprof_file {
+    uint8_t *bytes;
+    size_t length;
+    struct proto_span *strings;
+    size_t string_count, string_capacity;
+    struct pprof_mapping {
+        uint64_t id, start, limit, offset;
+        uint64_t file, build_id; /* strings */
+    } * mappings;
+    size_t mapping_count, mapping_capacity;
+    struct id_map mapping_ids;
+    struct pprof_function {
+        uint64_t name, system_name, file; /* strings */
+    } * functions;
+    size_t function_count, function_capacity;
+    struct id_map function_ids;
+    struct pprof_location {
+        uint64_t mapping, address; /* mapping: its id */
+        struct proto_span message; /* for its lines */
+    } * locations;
+    size_t location_count, location_capacity;
+    struct id_map location_ids;
+    struct pprof_value_type {
+        uint64_t type, unit; /* strings */
+    } * types;
+    size_t type_count, type_capacity;
+    uint64_t *comments; /* strings */
+    size_t comment_count, comment_capacity;
+    struct pprof_value_type period_type;
+    uint64_t period, time_nanos, duration_nanos;
+};
+
+/* 0, or a negative errno with *error set. */
+int pprof_file_read(struct pprof_file *file, struct trace_source *source, struct error *error);
+void pprof_file_free(struct pprof_file *file);
+
+/* Empty where there is no such string. */
+struct proto_span pprof_file_string(const struct pprof_file *file, uint64_t index);
+
+#endif

@@ -1,0 +1,21 @@
+/*
+ * The readers of single formats. Each reads a source to its end, from which import.c has told the
+ * format, and leaves it open. NULL with *error set: where in the file, and why.
+ */
+#ifndef HEAPPROFD_IMPORT_READERS_H
+#define HEAPPROFD_IMPORT_READERS_H
+
+#include "profile/profile.h"
+#include "trace/trace_source.h"
+
+struct profile *import_pprof(struct trace_source *source,
+                             const struct profile_read_options *options, struct error *error);
+struct profile *import_heaptrack(struct trace_source *source,
+                                 const struct profile_read_options *options, struct error *error);
+struct profile *import_collapsed(struct trace_source *source,
+                                 const struct profile_read_options *options, struct error *error);
+/* gperftools' and jemalloc's own text files. */
+struct profile *import_text_heap(struct trace_source *source,
+                                 const struct profile_read_options *options, struct error *error);
+
+#endif

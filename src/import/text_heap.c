@@ -1,0 +1,367 @@
+/*
+ * See readers.h: the heap profiles that gperftools ("heap profile:") and jemalloc ("heap_v2/")
+ * write as text, addresses and the mappings that they are in.
+ *
+ * gperftools has a line a stack, "live objects: bytes [allocated objects: bytes] @ addresses", all
+ * exact, or, behind "@ heap_v2/INTERVAL", sampled. jemalloc has a line of addresses, "@ ...", and
+ * below it the same figures for all threads ("t*:") and each of them ("t3:"); what was allocated is
+ * 0 there unless it counts that (opt.prof_accum). Sampled figures are those of the samples: each
+ * stands for 1 / (1 - exp(-average / interval)) allocations.
+ */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "import/heap_figures.h"
+#include "import/line_reader.h"
+#include "import/readers.h"
+#include "profile/rollup.h"
+#include "util/array.h"
+
+#define FRAMES_MAX 4096u
+
+struct figures {
+    double live_count, live_bytes, allocated_count, allocated_bytes;
+};
+
+struct reading {
+    struct builder *builder;
+    struct heap_figures heap;
+    struct heap_figures_head head;
+    struct line_reader lines;
+    bool jemalloc;
+    bool in_stack; /* jemalloc: a line of addresses was read */
+    bool accumulates;
+    /* Stacks wait until the mappings are known, which stand at the end. */
+    uint64_t *addresses;
+    size_t address_count, address_capacity;
+    struct stack {
+        size_t first;
+        uint32_t count;
+        struct figures figures;
+        uint32_t thread_first, thread_count;
+    } * stacks;
+    size_t stack_count, stack_capacity;
+    struct thread_figures {
+        int32_t thread;
+        struct figures figures;
+    } * threads;
+    size_t thread_count, thread_capacity;
+    struct region {
+        uint64_t start, end;
+        uint32_t mapping;
+    } * regions;
+    size_t region_count, region_capacity;
+};
+
+static const char malformed[] = "figures are missing, or wrong";
+
+/* "12: 3456 [78: 90]", and where it ends. */
+static bool read_figures(const char **at, struct figures *figures)
+{
+    uint64_t numbers[4];
+    static const char behind[4] = {':', '[', ':', ']'};
+    const char *next = *at;
+    for (int i = 0; i < 4; i++) {
+        char *end;
+        while (*next == ' ')
+            next++;
+        if (!isdigit((unsigned char)*next))
+            return false;
+        numbers[i] = strtoull(next, &end, 10);
+        for (next = end; *next == ' '; next++)
+            ;
+        if (*next++ != behind[i])
+            return false;
+    }
+    *figures = (struct figures){(double)numbers[0], (double)numbers[1], (double)numbers[2],
+                                (double)numbers[3]};
+    *at = next;
+    return true;
+}
+
+static bool read_interval(const char *text, uint64_t *interval)
+{
+    const char *found = strstr(text, "heap_v2/");
+    *interval = found == NULL ? 1 : strtoull(found + 8, NULL, 10);
+    return *interval > 0;
+}
+
+/* " 0x12 0x34": return addresses, innermost first. NULL or what is wrong. */
+static const char *take_stack(struct reading *reading, const char *at)
+{
+    struct stack stack = {.first = reading->address_count,
+                          .thread_first = (uint32_t)reading->thread_count};
+    uint64_t address;
+    for (;;) {
+        while (*at == ' ')
+            at++;
+        if (at[0] != '0' || (at[1] | 0x20) != 'x')
+            break;
+        at += 2;
+        if (!line_read_hex(&at, &address))
+            return "an address is wrong";
+        if (++stack.count > FRAMES_MAX)
+            return "a stack of more than 4,096 frames";
+        if (array_reserve(&reading->addresses, &reading->address_capacity, reading->address_count,
+                          1, sizeof(address)) < 0) {
+            builder_fail(reading->builder);
+            return NULL;
+        }
+        reading->addresses[reading->address_count++] = address;
+    }
+    if (*at != '\0' && *at != '\r')
+        return "an address is wrong";
+    if (array_reserve(&reading->stacks, &reading->stack_capacity, reading->stack_count, 1,
+                      sizeof(stack)) < 0)
+        builder_fail(reading->builder);
+    else
+        reading->stacks[reading->stack_count++] = stack;
+    return NULL;
+}
+
+/* --- jemalloc --- */
+
+/* "t*: ..." or "t3: ... name". */
+static const char *take_thread(struct reading *reading, const char *at)
+{
+    struct figures figures;
+    char *end;
+    bool all = at[1] == '*';
+    unsigned long long thread = all ? 0 : strtoull(at + 1, &end, 10);
+    at = all ? at + 2 : end;
+    if (*at++ != ':' || !read_figures(&at, &figures))
+        return malformed;
+    reading->accumulates |= figures.allocated_count > 0;
+    /* Above the first stack the sums stand. */
+    if (!reading->in_stack || reading->stack_count == 0)
+        return NULL;
+    struct stack *stack = &reading->stacks[reading->stack_count - 1];
+    if (all) {
+        stack->figures = figures;
+        return NULL;
+    }
+    if (array_reserve(&reading->threads, &reading->thread_capacity, reading->thread_count, 1,
+                      sizeof(*reading->threads)) < 0 ||
+        reading->thread_count >= UINT32_MAX) {
+        builder_fail(reading->builder);
+        return NULL;
+    }
+    reading->threads[reading->thread_count++] =
+        (struct thread_figures){(int32_t)(thread & INT32_MAX), figures};
+    stack->thread_count++;
+    return NULL;
+}
+
+static const char *take_jemalloc(struct reading *reading, const char *at)
+{
+    if (*at == '@') {
+        reading->in_stack = true;
+        return take_stack(reading, at + 1);
+    }
+    if (*at == 't' && (at[1] == '*' || isdigit((unsigned char)at[1])))
+        return take_thread(reading, at);
+    return "neither a stack nor figures";
+}
+
+/* --- gperftools --- */
+
+static const char *take_gperftools(struct reading *reading, const char *at)
+{
+    struct figures figures;
+    if (!read_figures(&at, &figures))
+        return malformed;
+    while (*at == ' ')
+        at++;
+    if (*at != '@')
+        return "there is no stack behind the figures";
+    reading->accumulates |= figures.allocated_count > 0;
+    const char *problem = take_stack(reading, at + 1);
+    if (problem == NULL && reading->builder->error == 0)
+        reading->stacks[reading->stack_count - 1].figures = figures;
+    return problem;
+}
+
+/* --- mappings --- */
+
+/* A line of /proc/PID/maps; what is none is passed over. */
+static void take_mapping(struct reading *reading, const char *line)
+{
+    struct profile_mapping mapping = {0};
+    uint64_t offset;
+    int path = 0;
+    char access[8];
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %*s %n", &mapping.start,
+               &mapping.end, access, &offset, &path) < 4 ||
+        path == 0 || line[path] == '\0' || strchr(access, 'x') == NULL ||
+        mapping.end <= mapping.start)
+        return;
+    mapping.exact_offset = offset;
+    struct region region = {mapping.start, mapping.end, 0};
+    region.mapping = builder_mapping(
+        reading->builder, &mapping,
+        builder_string(reading->builder, line + path, strcspn(line + path, "\r\n")), 0);
+    if (array_reserve(&reading->regions, &reading->region_capacity, reading->region_count, 1,
+                      sizeof(region)) < 0)
+        builder_fail(reading->builder);
+    else
+        reading->regions[reading->region_count++] = region;
+}
+
+static int compare_regions(const void *left_pointer, const void *right_pointer)
+{
+    const struct region *left = left_pointer, *right = right_pointer;
+    return left->start < right->start ? -1 : left->start > right->start;
+}
+
+static const struct region *find_region(const struct reading *reading, uint64_t address)
+{
+    size_t low = 0, high = reading->region_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (reading->regions[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0 || address >= reading->regions[low - 1].end)
+        return NULL;
+    return &reading->regions[low - 1];
+}
+
+/* --- stacks --- */
+
+static uint32_t frame_at(struct reading *reading, uint64_t return_address)
+{
+    /* The call stands before where it returns to. */
+    uint64_t address = return_address > 0 ? return_address - 1 : 0;
+    const struct region *region = find_region(reading, address);
+    if (region == NULL)
+        return builder_frame(reading->builder, PROFILE_NONE, address, 0, 0, 0);
+    const struct profile_mapping *mapping = &reading->builder->profile->mappings[region->mapping];
+    return builder_frame(reading->builder, region->mapping,
+                         address - mapping->start + mapping->exact_offset, 0, 0, 0);
+}
+
+static struct trace_figures unsample(const struct reading *reading, const struct figures *figures)
+{
+    uint64_t interval = reading->head.interval_bytes;
+    struct heap_estimate live =
+        heap_estimate_of_samples(figures->live_bytes, figures->live_count, interval);
+    struct heap_estimate allocated =
+        heap_estimate_of_samples(figures->allocated_bytes, figures->allocated_count, interval);
+    return heap_figures_of(reading->accumulates ? &allocated : &live, &live);
+}
+
+static int put_stack(struct reading *reading, const struct stack *stack)
+{
+    struct builder *builder = reading->builder;
+    uint32_t callsite = PROFILE_NONE;
+    for (uint32_t i = stack->count; i-- > 0 && builder->error == 0;) {
+        uint32_t frame = frame_at(reading, reading->addresses[stack->first + i]);
+        if (builder->error == 0)
+            callsite = builder_callsite(builder, callsite, frame);
+    }
+    if (stack->count == 0)
+        callsite = builder_callsite(builder, PROFILE_NONE,
+                                    builder_frame(builder, PROFILE_NONE, 0,
+                                                  builder_string(builder, "[no stack]", 10), 0, 0));
+    struct profile_sample *sample =
+        builder->error < 0 ? NULL : heap_figures_sample(&reading->heap, callsite);
+    if (sample == NULL)
+        return builder_fail(builder);
+    struct trace_figures figures = unsample(reading, &stack->figures);
+    rollup_figures_add(&sample->figures, &figures);
+    /* One thread is no news, and the parts' sum must be the whole. */
+    for (uint32_t i = 0; i < stack->thread_count && stack->thread_count > 1; i++) {
+        const struct thread_figures *thread = &reading->threads[stack->thread_first + i];
+        struct profile_part part = {.tid = thread->thread};
+        part.type = part.context = builder->strings[0];
+        part.figures = unsample(reading, &thread->figures);
+        if (heap_figures_part(&reading->heap, sample, &part) < 0)
+            return builder->error;
+    }
+    return 0;
+}
+
+/* --- the whole --- */
+
+static int take_lines(struct reading *reading, struct error *error)
+{
+    bool mappings = false;
+    char *line;
+    size_t length;
+    int code;
+    while ((code = line_reader_next(&reading->lines, &line, &length, error)) > 0) {
+        const char *problem = NULL, *at = line + strspn(line, " \t");
+        if (reading->lines.number == 1) {
+            reading->jemalloc = strncmp(line, "heap_v2/", 8) == 0;
+            if (!read_interval(line, &reading->head.interval_bytes))
+                problem = "its sampling interval is 0";
+        } else if (strncmp(at, "MAPPED_LIBRARIES:", 17) == 0) {
+            mappings = true;
+        } else if (mappings) {
+            take_mapping(reading, line);
+        } else if (*at != '\0' && *at != '\r') {
+            problem = reading->jemalloc ? take_jemalloc(reading, at) : take_gperftools(reading, at);
+        }
+        if (reading->builder->error < 0)
+            return reading->builder->error;
+        if (problem != NULL)
+            return error_set(error, -EBADMSG, "line %" PRIu64 " of the heap profile: %s",
+                             reading->lines.number, problem);
+    }
+    return code;
+}
+
+static int put_stacks(struct reading *reading)
+{
+    if (reading->region_count > 0)
+        qsort(reading->regions, reading->region_count, sizeof(*reading->regions), compare_regions);
+    for (size_t i = 0; i < reading->stack_count; i++) {
+        if (put_stack(reading, &reading->stacks[i]) < 0)
+            return reading->builder->error;
+    }
+    if (reading->region_count > 0) {
+        const struct profile_mapping *first = &reading->builder->profile->mappings[0];
+        const char *slash = strrchr(first->path, '/');
+        reading->head.name = slash == NULL ? first->path : slash + 1;
+    }
+    if (!reading->accumulates)
+        reading->head.remark =
+            "The file says what was live, not what had been allocated and freed before.";
+    return heap_figures_finish(&reading->heap, &reading->head);
+}
+
+struct profile *import_text_heap(struct trace_source *source,
+                                 const struct profile_read_options *options, struct error *error)
+{
+    struct reading reading = {.builder = builder_new(), .lines = {.source = source}};
+    struct profile *profile = NULL;
+    int code = -ENOMEM;
+    reading.heap.builder = reading.builder;
+    if (reading.builder != NULL) {
+        reading.builder->owner->demangling = options->demangling;
+        reading.builder->owner->as_in_trace = options->as_in_trace;
+        code = take_lines(&reading, error);
+        if (code == 0)
+            code = put_stacks(&reading);
+    }
+    if (code == 0) {
+        profile = builder_finish(reading.builder, NULL);
+        code = profile == NULL ? -ENOMEM : 0;
+    } else if (reading.builder != NULL) {
+        builder_abandon(reading.builder);
+    }
+    if (code == -ENOMEM)
+        error_set(error, code, "no memory to read the heap profile");
+    heap_figures_free(&reading.heap);
+    line_reader_free(&reading.lines);
+    free(reading.addresses);
+    free(reading.stacks);
+    free(reading.threads);
+    free(reading.regions);
+    return profile;
+}
