@@ -7,6 +7,7 @@
 
 #include "cli/symbol_words.h"
 #include "cli/unnamed.h"
+#include "cli/words.h"
 
 void bundle_outcome_clear(struct bundle_outcome *outcome)
 {
@@ -33,10 +34,10 @@ static void print_files(const struct symbolize_report *symbols)
                                           "debug information"};
     for (size_t i = 0; i < symbols->count; i++) {
         const struct symbolized_module *module = &symbols->modules[i];
-        fprintf(stderr, "  %s (build id %s): ", module->path,
-                module->build_id[0] != '\0' ? module->build_id : "none");
+        words_printf(stderr, "  %s (build id %s): ", module->path,
+                     module->build_id[0] != '\0' ? module->build_id : "none");
         if (module->found.path != NULL)
-            fprintf(stderr, "%s: %s\n", module->found.path, sources[module->found.quality]);
+            words_printf(stderr, "%s: %s\n", module->found.path, sources[module->found.quality]);
         else
             fputs("no file\n", stderr);
     }

@@ -178,9 +178,9 @@ static void explain_nothing(const struct profile *profile, const char *path)
     fprintf(stderr, "heap_profile: %s: nothing in it has that pid, heap or dump; there are\n",
             path);
     for (size_t i = 0; i < profile->heap_count && i < HEAPS_NAMED; i++)
-        fprintf(stderr, "  --pid %d --heap '%s' --dump 1 to %zu\n",
-                profile->processes[profile->heaps[i].process].pid, profile->heaps[i].name,
-                profile->heaps[i].dump_count);
+        words_printf(stderr, "  --pid %d --heap '%s' --dump 1 to %zu\n",
+                     profile->processes[profile->heaps[i].process].pid, profile->heaps[i].name,
+                     profile->heaps[i].dump_count);
     if (profile->heap_count > HEAPS_NAMED)
         fprintf(stderr, "  and %zu more\n", profile->heap_count - HEAPS_NAMED);
 }

@@ -11,6 +11,7 @@
 
 #include "cli/output.h"
 #include "cli/suggest.h"
+#include "cli/words.h"
 
 int conversion_find_input(const char *argument, char path[PATH_MAX], struct error *error)
 {
@@ -33,6 +34,9 @@ int conversion_open_output(const char *out, const char *input, bool is_text, str
         if (!is_text && isatty(STDOUT_FILENO))
             return error_set(error, -EINVAL,
                              "what comes out is no text for a terminal: name a file to write to");
+        int flags = fcntl(STDOUT_FILENO, F_GETFL);
+        if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+            return error_set(error, -EBADF, "standard output is closed: name a file to write to");
         return STDOUT_FILENO;
     }
     if (is_same_file(out, input))
@@ -53,7 +57,7 @@ int conversion_close_output(int fd, const char *out, int result, struct error *e
 
 int conversion_fail(const struct error *error)
 {
-    fprintf(stderr, "%s: %s\n", program_invocation_short_name, error->message);
+    words_printf(stderr, "%s: %s\n", program_invocation_short_name, error->message);
     return 1;
 }
 
@@ -62,7 +66,7 @@ void conversion_warn(const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     fprintf(stderr, "%s: warning: ", program_invocation_short_name);
-    vfprintf(stderr, format, arguments);
+    words_vprintf(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);
 }

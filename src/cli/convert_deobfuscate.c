@@ -10,6 +10,7 @@
 
 #include "cli/conversion_io.h"
 #include "cli/conversions.h"
+#include "cli/words.h"
 #include "deobfuscate/deobfuscate.h"
 #include "util/json.h"
 
@@ -53,7 +54,7 @@ static void print_known_packages(const struct trace_names *names)
 {
     static const size_t most = 5;
     for (size_t i = 0; i < names->package_count && i < most; i++)
-        fprintf(stderr, "%s%.60s", i == 0 ? "    the trace has " : ", ", names->packages[i]);
+        words_printf(stderr, "%s%.60s", i == 0 ? "    the trace has " : ", ", names->packages[i]);
     if (names->package_count > most)
         fprintf(stderr, " and %zu more", names->package_count - most);
     if (names->package_count > 0)

@@ -5,6 +5,7 @@
 #include "cli/cmd.h"
 #include "cli/conversions.h"
 #include "cli/memory.h"
+#include "cli/standard_files.h"
 #include "cli/suggest.h"
 
 static const struct verb {
@@ -51,6 +52,7 @@ static void print_help(FILE *out)
 
 int main(int argc, char **argv)
 {
+    standard_files_open();
     memory_keep_freed();
     if (argc < 2) {
         print_help(stderr);

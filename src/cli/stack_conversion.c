@@ -116,7 +116,7 @@ static int64_t write_dumps(const struct stack_conversion *conversion, const stru
     int64_t count = take_dumps(profile, choice, path, &dumps, error);
     int fd = count < 0 ? -1 : conversion_open_output(out_path, path, true, error);
     if (count > 0 && (fd < 0 || (out = fdopen(fd, "w")) == NULL))
-        count = fd < 0 ? fd : error_set(error, -ENOMEM, "no memory to write");
+        count = fd < 0 ? fd : error_set(error, -errno, "no memory to write: %s", strerror(errno));
     if (count > 0) {
         written = conversion->write(profile, dumps, (size_t)count, choice->view,
                                     strcmp(path, "-") == 0 ? "heap profile" : path, out);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/words.h"
+
 /* --- places --- */
 
 int symbol_places_set(struct symbol_places *places, const char *list, char separator,
@@ -58,31 +60,32 @@ static void print_reasons(FILE *out, const struct symbolized_module *module)
         size_t count = module->without[reason];
         if (count == 0)
             continue;
-        fprintf(out, "  %s: %zu of %zu addresses without a name: %s", module->path, count,
-                module->addresses, symbol_reason_text(reason));
+        words_printf(out, "  %s: %zu of %zu addresses without a name: %s", module->path, count,
+                     module->addresses, symbol_reason_text(reason));
         if (reason == SYMBOL_OTHER_BUILD)
-            fprintf(out, " (%s)", module->found.other_build);
+            words_printf(out, " (%s)", module->found.other_build);
         if (reason == SYMBOL_NO_INFORMATION)
-            fprintf(out, " (in %s)", module->found.path);
+            words_printf(out, " (in %s)", module->found.path);
         if (*module->build_id != '\0')
-            fprintf(out, " (build id %s)", module->build_id);
-        fprintf(out, "; %s\n", symbol_reason_remedy(reason));
+            words_printf(out, " (build id %s)", module->build_id);
+        words_printf(out, "; %s\n", symbol_reason_remedy(reason));
     }
     if (module->missing_units > 0)
-        fprintf(
+        words_printf(
             out,
             "  %s: inlined functions are missing from %zu units: %s is not there; keep the .dwo "
             "files where they were built\n",
             module->path, module->missing_units, module->missing_name);
     if (module->damaged_units > 0)
-        fprintf(out, "  %s: %zu units of the debug information in %s cannot be read\n",
-                module->path, module->damaged_units, module->found.path);
+        words_printf(out, "  %s: %zu units of the debug information in %s cannot be read\n",
+                     module->path, module->damaged_units, module->found.path);
     if (module->found.path != NULL && module->found.quality < SYMBOLS_DWARF &&
         module->with_names > 0)
-        fprintf(out,
-                "  %s: functions, but no files and lines: %s has no debug information; install "
-                "its debug symbols, or build it with -g\n",
-                module->path, module->found.path);
+        words_printf(
+            out,
+            "  %s: functions, but no files and lines: %s has no debug information; install "
+            "its debug symbols, or build it with -g\n",
+            module->path, module->found.path);
 }
 
 void symbol_words_print(FILE *out, const struct symbolize_report *report)
@@ -94,7 +97,7 @@ void symbol_words_print(FILE *out, const struct symbolize_report *report)
         names += report->modules[i].with_names;
         frames += report->modules[i].frames;
     }
-    fprintf(
+    words_printf(
         out,
         "%zu addresses in %zu modules: %zu with file and line, %zu with the function alone, %zu "
         "without a name; %zu functions, inlined ones included\n",
@@ -111,6 +114,6 @@ static const char *base_name(const char *path)
 
 void symbol_words_progress(void *context, size_t done, const struct trace_module *module)
 {
-    fprintf(stderr, "\r\033[K%zu of %zu modules: %.60s", done, *(const size_t *)context,
-            base_name(module->path));
+    words_printf(stderr, "\r\033[K%zu of %zu modules: %.60s", done, *(const size_t *)context,
+                 base_name(module->path));
 }

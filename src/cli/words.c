@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct words words_of_bytes(double bytes)
@@ -55,4 +56,27 @@ void words_print(FILE *out, const char *text, size_t width)
     }
     if (length > width)
         fputs("...", out);
+}
+
+void words_vprintf(FILE *out, const char *format, va_list arguments)
+{
+    char *text;
+    size_t length = strlen(format);
+    bool ends_line = length > 0 && format[length - 1] == '\n';
+    if (vasprintf(&text, format, arguments) < 0)
+        return;
+    if (ends_line)
+        text[strlen(text) - 1] = '\0';
+    words_print(out, text, strlen(text));
+    if (ends_line)
+        fputc('\n', out);
+    free(text);
+}
+
+void words_printf(FILE *out, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    words_vprintf(out, format, arguments);
+    va_end(arguments);
 }

@@ -2,6 +2,7 @@
 #ifndef HEAPPROFD_CLI_WORDS_H
 #define HEAPPROFD_CLI_WORDS_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -17,5 +18,10 @@ struct words words_of_count(double count);
 
 /* Text from a trace, cut to a width in bytes; what could command a terminal becomes '?'. */
 void words_print(FILE *out, const char *text, size_t width);
+
+/* As fprintf; what could command a terminal becomes '?', but for a line's end at the end of the
+ * format. */
+__attribute__((format(printf, 2, 3))) void words_printf(FILE *out, const char *format, ...);
+void words_vprintf(FILE *out, const char *format, va_list arguments);
 
 #endif

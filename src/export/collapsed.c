@@ -45,6 +45,8 @@ static void put_name(struct proto_buffer *text, const char *name)
     for (size_t i = 0, bytes; i < length; i += bytes) {
         bytes = utf8_length((const unsigned char *)name + i);
         memcpy(to + i, name + i, bytes);
+        if (bytes == 2 && (unsigned char)name[i] == 0xc2 && (unsigned char)name[i + 1] < 0xa0)
+            memset(to + i, ' ', bytes); /* U+0080 to U+009F are control characters, too */
         if (bytes > 1)
             continue;
         to[i] = bytes == 0 ? '?' : name[i] == ';' ? ':' : is_blank(name[i]) ? ' ' : name[i];

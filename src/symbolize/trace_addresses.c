@@ -419,7 +419,7 @@ static int take_packet(struct collector *collector, struct proto_span packet)
     return result;
 }
 
-static int read_packets(struct collector *collector, struct trace_reader *reader,
+static int read_packets(struct collector *collector, struct trace_reader *reader, const char *path,
                         struct error *error)
 {
     struct error problem = {0};
@@ -436,6 +436,11 @@ static int read_packets(struct collector *collector, struct trace_reader *reader
         any = true;
         result = take_packet(collector, packet);
     }
+    if (!any)
+        return error_set(
+            error, -EBADMSG,
+            "%s: there is no trace packet in it; is it the raw-trace that heap_profile wrote?",
+            strcmp(path, "-") == 0 ? "standard input" : path);
     for (size_t i = 0; i < collector->sequence_count && result == 0; i++)
         result = resolve_waiting(collector, &collector->sequences[i]);
     return result < 0 ? error_set(error, result, "no memory for the addresses of the trace") : 0;
@@ -466,7 +471,7 @@ int trace_addresses_read(struct trace_addresses *addresses, const char *path, st
     if (reader == NULL)
         return error->code;
     struct collector collector = {.found = addresses};
-    int result = read_packets(&collector, reader, error);
+    int result = read_packets(&collector, reader, path, error);
     for (size_t i = 0; i < addresses->count; i++)
         sort_addresses(&addresses->modules[i]);
     free_collector(&collector);

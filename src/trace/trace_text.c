@@ -33,7 +33,8 @@ static int flush(struct output *output, uint64_t input_bytes)
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
-            return error_set(output->error, -errno, "cannot write: %s", strerror(errno));
+            return error_set(output->error, -errno, "what comes out cannot be written: %s",
+                             strerror(errno));
         at += written;
     }
     output->buffer.length = 0;

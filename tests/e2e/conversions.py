@@ -191,9 +191,50 @@ def wrong_input():
             check("is the trace itself" in convert(verb, path, path, status=1), f"{verb} over its input")
         check(open(path, "rb").read() == trace, f"{verb} destroyed its input")
     check("cannot be written" in convert("text", write("trace", trace), at("no/where"), status=1), "OUT")
+    nothing_written(trace)
+
+
+def nothing_written(trace):
+    """Where there is no room, no standard output, or no trace, that is said."""
+    path = write("trace", trace)
+    for verb in ("text", "decompress_packets", "collapsed", "speedscope", "symbolize", "bundle"):
+        said = "" if verb == "symbolize" else convert(verb, path, "/dev/full", status=1)
+        check("cannot be written: No space left on device" in said or verb == "symbolize",  # which finds nothing
+              f"{verb} to a full disk: {said}")
+        closed = run(["sh", "-c", 'exec "$@" >&-', "sh", TRACECONV, verb, path, "-"], env=ENVIRONMENT)
+        check(closed.status == 1 and b"standard output is closed" in closed.stderr,
+              f"{verb} without standard output: status {closed.status}, {closed.stderr}")
+        if verb not in ("text", "decompress_packets"):
+            said = convert(verb, write("empty", b""), at("out"), status=1)
+            check("there is no trace packet in it" in said, f"{verb} of an empty file: {said}")
 
 
 # --- stacks with numbers ---
+
+
+def hostile_names():
+    """What a trace calls things commands no terminal, whichever verb says it."""
+    evil = b"\x1b]0;x\x07\nnext\xc2\x9b31m"
+    bid, path = bytes(range(20)), b"/tmp/" + evil
+    strings = (block(16, number(1, 1) + block(2, bid)), block(17, number(1, 1) + block(2, path)),
+               block(5, number(1, 1) + block(2, evil)))
+    mapping = block(19, number(1, 1) + number(2, 1) + number(7, 1))
+    frame = block(6, number(1, 1) + number(2, 1) + number(3, 1) + number(4, 64))
+    stack = block(7, number(1, 1) + number(2, 1))
+    tree = block(1, number(1, 7) + block(3, evil))
+    heap = block(5, number(1, 7) + block(11, evil) + number(7, 1) + number(10, 1) +
+                 block(2, number(1, 1) + number(2, 1000) + number(5, 1)))
+    packets = (block(12, b"".join(strings) + mapping + frame + stack), block(2, tree), block(37, heap))
+    trace = write("evil", b"".join(block(1, number(10, 1) + packet) for packet in packets))
+    mapped = write("map.txt", b"com.x.Y -> a:\n    void foo() -> f\n")
+    for command in (["symbolize", trace, at("out")], ["bundle", "--verbose", trace, at("out")],
+                    ["profile", "-o", at("evil-pprof"), trace], ["collapsed", "--dump", "9", trace],
+                    ["deobfuscate", "--proguard-map", "a.b=" + mapped, trace, at("out")],
+                    ["collapsed", trace], ["text", trace]):
+        outcome = run([TRACECONV, *command], env=ENVIRONMENT)
+        said = outcome.stdout + outcome.stderr
+        check(len(said) > 0 and not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|^next", said, re.M),
+              f"traceconv {command[0]} commands the terminal: {said}")
 
 
 def report_of(path, view):
@@ -475,7 +516,7 @@ def pprof_lists():
     check({"name": "take", "file": at("source.c"), "line": line} in frames, f"{frames}")
 
 
-CASES = [text_and_back, packed, protoc_agrees, large, wrong_input, collapsed, choices, speedscope,
+CASES = [text_and_back, packed, protoc_agrees, large, wrong_input, hostile_names, collapsed, choices, speedscope,
          speedscope_imports, profile_options, profile_warnings, pprof_lists]
 
 
