@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/report.h"
+#include "cli/report_rss.h"
 #include "cli/suggest.h"
 #include "cli/words.h"
 #include "import/import.h"
@@ -36,6 +37,7 @@ static const char help[] =
     "  --by KEYS       by type or context, as programs name them (docs/report.md); and what is in\n"
     "                  each: type,backtrace  context,type  backtrace,type and the like\n"
     "  --stacks        whole stacks\n"
+    "  --rss           why the heap is not the RSS: what else the process has in memory\n"
     "  --top N         lines of a table (20; 0: all)\n"
     "  --pid PID, --heap NAME, --dump N   only these (dumps count from 1; default the last)\n"
     "  --demangle full|simple|none   functions' names with all that is in them (default),\n"
@@ -62,7 +64,8 @@ enum {
     OPTION_HEAP,
     OPTION_DUMP,
     OPTION_BY,
-    OPTION_DEMANGLE
+    OPTION_DEMANGLE,
+    OPTION_RSS
 };
 
 static const struct option options[] = {
@@ -76,6 +79,7 @@ static const struct option options[] = {
     {"tree", no_argument, NULL, 't'},
     {"thread", no_argument, NULL, 'T'},
     {"stacks", no_argument, NULL, 's'},
+    {"rss", no_argument, NULL, OPTION_RSS},
     {"json", no_argument, NULL, 'j'},
     {"demangle", required_argument, NULL, OPTION_DEMANGLE},
     {"help", no_argument, NULL, 'h'},
@@ -126,6 +130,9 @@ static int parse_options(int argc, char **argv, struct report_options *report, b
                         optarg);
                 return 2;
             }
+            break;
+        case OPTION_RSS:
+            report->rss = true;
             break;
         case OPTION_DEMANGLE:
             if (!parse_demangling(optarg, &reading->demangling))
@@ -210,8 +217,9 @@ int cmd_report(int argc, char **argv)
         fprintf(stderr, "heap_profile: %s\n", error.message);
         return 1;
     }
-    int result = json ? report_print_json(profile, &report, stdout)
-                      : report_print_text(profile, &report, stdout);
+    int result = report.rss ? report_print_rss(profile, &report, json, stdout)
+                 : json     ? report_print_json(profile, &report, stdout)
+                            : report_print_text(profile, &report, stdout);
     if (result == -ENOENT)
         explain_nothing(profile, path);
     else if (result != 0)

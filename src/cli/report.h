@@ -30,6 +30,7 @@ struct report_options {
         thread;  /* what a line is: function inclusive, tree, thread; else callsite */
     bool brief;  /* head and one short table: what host prints at its end */
     bool stacks; /* whole stacks under each callsite */
+    bool rss;    /* what the process has in memory, in place of all that */
     bool colours;
     enum grouping_key by[2]; /* by[0] GROUPING_NONE: the ordinary report */
 };

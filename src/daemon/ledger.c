@@ -89,6 +89,11 @@ static const struct weight *weight_of(struct ledger *ledger, uint64_t size, uint
     return cached;
 }
 
+struct weight ledger_weight(struct ledger *ledger, uint64_t size, uint16_t interval)
+{
+    return *weight_of(ledger, size, interval);
+}
+
 /* --- figures --- */
 
 static struct cached_figures *cached_figures(const struct ledger *ledger, uint64_t stack,

@@ -125,6 +125,18 @@ struct ledger_counts ledger_counts(const struct ledger *ledger);
 /* Live bytes of all heaps, estimated. */
 double ledger_live_bytes(const struct ledger *ledger);
 
+/* A sample of malloc's that is live, and what it stands for. */
+struct ledger_live_sample {
+    uint64_t address, size;
+    double count, count_variance;
+};
+typedef void ledger_live_visitor(void *context, const struct ledger_live_sample *sample);
+
+/* Visits the live samples of malloc, or once more than `most` were a part of them that chance has
+ * picked: how large a part is returned, 0 < part <= 1. */
+double ledger_live_visit(struct ledger *ledger, size_t most, ledger_live_visitor *visitor,
+                         void *context);
+
 /* Heaps [0, *count). */
 const struct ledger_heap *ledger_heaps(const struct ledger *ledger, size_t *count);
 const struct ledger_thread *ledger_threads(const struct ledger *ledger, size_t *count);

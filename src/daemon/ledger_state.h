@@ -1,6 +1,6 @@
 /*
  * The ledger's inside, which its parts share: ledger.c takes events in, ledger_ranges.c those of
- * ranges, ledger_visitor.c from a ring; ledger_read.c says what they came to.
+ * ranges, ledger_visitor.c from a ring; ledger_read.c and ledger_live.c say what they came to.
  */
 #ifndef HEAPPROFD_DAEMON_LEDGER_STATE_H
 #define HEAPPROFD_DAEMON_LEDGER_STATE_H
@@ -112,6 +112,9 @@ static inline void ledger_tell(struct ledger *ledger, enum ledger_change_kind ki
                                    .time_ms = time_ms};
     ledger->observer(ledger->observer_context, &change);
 }
+
+/* What a sample of this size stands for at an interval, by its index. */
+struct weight ledger_weight(struct ledger *ledger, uint64_t size, uint16_t interval);
 
 /* Frees what ledger_walks.c keeps. */
 void ledger_walks_close(struct ledger *ledger);

@@ -140,6 +140,12 @@ uint64_t target_look(struct target *target, bool dead)
     return 0;
 }
 
+static void look_at_memory(struct target *target)
+{
+    if (!target->image_gone && !target->superseded)
+        memory_watch_look(&target->memory, target->info.pid, target->ledger, target->allocator);
+}
+
 /* Nobody begins a record any more. Those that are open are soon finished; one that is not was left
  * by its writer (a signal handler's jump), and what stands behind it is good. */
 static void finish_open_records(struct target *target)
@@ -158,8 +164,14 @@ void target_finish(struct target *target, bool dead)
 {
     if (!target->has_ring)
         return;
-    if (!dead)
+    if (!dead) {
+        /* While the profiler's own part is still there. */
+        target_look(target, false);
+        look_at_memory(target);
+        if (!target->has_ring)
+            return;
         ring_reader_stop(&target->reader);
+    }
     detach(target);
     /* A drain takes one ring full at most; what lives may go on writing. */
     for (int i = 0; i < 4 && target_look(target, dead) > 0; i++)
@@ -280,6 +292,7 @@ int target_write_memory_point(struct target *target, struct trace_writer *writer
     if (target->image_gone || target->statm_fd < 0 ||
         !process_memory_read(target->statm_fd, &memory))
         return 0;
+    memory_watch_tick(&target->memory, target->info.pid, target->ledger, target->allocator);
     *rss_bytes = memory.rss_bytes;
     struct trace_memory_point point = {
         .boottime_ns = clock_read_ns(CLOCK_BOOTTIME),
@@ -456,7 +469,12 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
     memcpy(request.status.lost, totals->lost, sizeof(request.status.lost));
     request.status.lost[RING_LOST_UNWIND] += walks_failed;
 
+    if (end->running && target->has_ring)
+        look_at_memory(target);
+
     int code = announce(target, writer);
+    if (code == 0)
+        code = memory_watch_write(&target->memory, writer);
     if (code == 0)
         code = write_threads(target, writer);
     if (code == 0)

@@ -14,6 +14,7 @@
 #include "daemon/finish_walk.h"
 #include "daemon/heap_rules.h"
 #include "daemon/ledger.h"
+#include "daemon/memory_watch.h"
 #include "daemon/process_info.h"
 #include "daemon/ring_reader.h"
 #include "daemon/unlisted_code.h"
@@ -24,6 +25,7 @@ struct target {
     struct process_info info;
     int pidfd;    /* readable once the process is dead */
     int statm_fd; /* -1: none */
+    struct memory_watch memory;
     struct ring_reader reader;
     struct ledger *ledger;
     struct walk_finisher *finisher; /* NULL: none */

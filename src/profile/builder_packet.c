@@ -351,7 +351,7 @@ struct packet_parts {
     uint32_t sequence_id;
     bool cleared;
     struct proto_span interned, profile_packet, tree, stats, clocks, symbols, unprofiled;
-    struct proto_span allocations, frees, deobfuscation, packages, smaps;
+    struct proto_span allocations, frees, deobfuscation, packages, smaps, look;
 };
 
 static int split_packet(struct proto_span packet, struct packet_parts *parts)
@@ -405,6 +405,9 @@ static int split_packet(struct proto_span packet, struct packet_parts *parts)
         case PB_TRACE_PACKET_SMAPS_PACKET:
             parts->smaps = field.span;
             break;
+        case PB_TRACE_PACKET_MEMORY_LOOK:
+            parts->look = field.span;
+            break;
         case PB_TRACE_PACKET_UNPROFILED_PROCESS:
             parts->unprofiled = field.span;
             break;
@@ -446,6 +449,8 @@ static int take_parts(struct builder *builder, const struct packet_parts *parts)
         code = take_unprofiled(builder, parts->unprofiled);
     if (code == 0 && parts->smaps.at != NULL)
         code = builder_smaps(builder, parts->smaps, parts->timestamp_ns);
+    if (code == 0 && parts->look.at != NULL)
+        code = builder_memory_look(builder, parts->look, parts->timestamp_ns);
     if (code == 0 && parts->allocations.at != NULL)
         code = builder_streaming_allocation(builder, parts->allocations);
     if (code == 0 && parts->frees.at != NULL)

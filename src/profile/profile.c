@@ -113,6 +113,7 @@ void profile_free(struct profile *profile)
     free(profile->unprofiled);
     free(profile->streams);
     free(profile->smaps);
+    free(profile->looks);
     free(profile->symbol_lines);
     free(profile->mappings);
     free(profile->frames);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "symbols/demangle.h"
+#include "trace/memory_look.h"
 #include "trace/trace_writer.h" /* struct trace_figures: the same figures travel through */
 #include "util/error.h"
 
@@ -72,8 +73,9 @@ struct profile_sample {
     struct trace_figures figures;
     double peak_bytes, peak_count; /* at the heap's peak */
     double peak_bytes_variance, peak_count_variance;
-    uint32_t part_first, part_count; /* in profile_dump.parts */
-    bool tagged;                     /* a part has a type or a context */
+    const struct profile_part *parts;
+    uint32_t part_count;
+    bool tagged; /* a part has a type or a context */
 };
 
 struct profile_dump {
@@ -81,10 +83,10 @@ struct profile_dump {
     bool final;
     bool incomplete; /* samples of it are missing from the trace: all but the exact totals are too
                         low */
-    struct profile_sample *samples;
+    /* What a dump has as the one before it had it, is the same sample of both. */
+    const struct profile_sample **samples;
     size_t sample_count;
-    struct profile_part *parts;
-    size_t part_count;
+    size_t part_count;          /* of all of them */
     struct trace_figures total; /* sum over samples */
     uint64_t exact_bytes, exact_calls;
     uint64_t order; /* among the dumps of all heaps, as the trace has them */
@@ -142,6 +144,13 @@ struct profile_smaps {
     uint32_t protection_flags;
 };
 
+/* A look at a process's memory; its strings are the profile's. */
+struct profile_memory_look {
+    struct memory_look look;
+    uint32_t process;
+    uint64_t order; /* dumps with this order or a higher one come behind it */
+};
+
 struct profile_unprofiled {
     int32_t pid, parent_pid;
     const char *name, *reason;
@@ -166,6 +175,8 @@ struct profile {
     size_t stream_count;
     struct profile_smaps *smaps;
     size_t smaps_count;
+    struct profile_memory_look *looks;
+    size_t look_count;
     struct profile_symbol_line *symbol_lines; /* where as_in_trace was asked for */
     size_t symbol_line_count;
     uint64_t missing_packets, damaged_packets;
