@@ -36,7 +36,7 @@ int query_run(struct query_database *database, const char *text, enum query_form
     const char *rest = text;
     while (*rest != '\0') {
         sqlite3_stmt *statement = NULL;
-        if (query_database_prepare(database, rest, &statement, &rest, &error) < 0) {
+        if (query_database_prepare(database, text, rest, &statement, &rest, &error) < 0) {
             fflush(stdout);
             fprintf(stderr, "heap_profile: %s\n", error.message);
             return 1;
@@ -165,7 +165,7 @@ static char *next_completion(const char *word, int state)
         sqlite3_finalize(statement);
         statement = NULL;
         if (text == NULL ||
-            query_database_prepare(completed, text, &statement, &rest, &error) < 0) {
+            query_database_prepare(completed, text, text, &statement, &rest, &error) < 0) {
             sqlite3_free(text);
             return NULL;
         }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "import/import.h"
 #include "query/database_state.h"
 #include "query/flamegraph.h"
 #include "symbols/demangle.h"
@@ -182,7 +183,7 @@ int query_database_add(struct query_database *database, const char *path, struct
     static const struct profile_read_options options = {.demangling = DEMANGLE_NONE,
                                                         .as_in_trace = true};
     struct error problem = {0};
-    struct profile *profile = profile_read_as(path, &options, &problem);
+    struct profile *profile = import_profile(path, &options, &problem);
     if (profile == NULL)
         return error_set(error, problem.code, "%s", problem.message);
     return query_database_add_profile(database, path, profile, error);
@@ -269,16 +270,17 @@ static bool take_word(const char **at, const char *word)
 }
 
 /* Errors of SQLite name a place in the SQL: its line, and a caret. */
-static int say_where(const char *text, int offset, const char *message, struct error *error)
+static int say_where(const char *whole, const char *text, int offset, const char *message,
+                     struct error *error)
 {
     size_t length = strlen(text);
     if (offset < 0 || (size_t)offset > length)
         return error_set(error, -EINVAL, "%s", message);
     const char *line = text + offset;
-    while (line > text && line[-1] != '\n')
+    while (line > whole && line[-1] != '\n')
         line--;
     int number = 1, width = (int)strcspn(line, "\n"), at = (int)(text + offset - line);
-    for (const char *c = text; c < line; c++)
+    for (const char *c = whole; c < line; c++)
         number += *c == '\n';
     /* Long lines: what is around the place. */
     int from = at > 60 ? at - 60 : 0;
@@ -293,14 +295,14 @@ static int say_where(const char *text, int offset, const char *message, struct e
 }
 
 /* INCLUDE PERFETTO MODULE name; 1: it was one, known; 0: none; negative errno. */
-static int take_include(const char *text, const char **rest, struct error *error)
+static int take_include(const char *whole, const char *text, const char **rest, struct error *error)
 {
     static const char known[] = "android.memory.heap_profile.summary_tree";
     const char *at = text;
     if (!take_word(&at, "INCLUDE"))
         return 0;
     if (!take_word(&at, "PERFETTO") || !take_word(&at, "MODULE"))
-        return say_where(text, (int)(skip_blanks(at) - text),
+        return say_where(whole, text, (int)(skip_blanks(at) - text),
                          "INCLUDE PERFETTO MODULE was expected", error);
     at = skip_blanks(at);
     size_t length = strcspn(at, "; \t\r\n");
@@ -312,10 +314,10 @@ static int take_include(const char *text, const char **rest, struct error *error
     char message[200];
     snprintf(message, sizeof(message), "there is no module %.*s here; there is %s",
              (int)(length > 80 ? 80 : length), at, known);
-    return say_where(text, (int)(at - text), message, error);
+    return say_where(whole, text, (int)(at - text), message, error);
 }
 
-int query_database_prepare(struct query_database *database, const char *text,
+int query_database_prepare(struct query_database *database, const char *whole, const char *text,
                            sqlite3_stmt **statement, const char **rest, struct error *error)
 {
     *statement = NULL;
@@ -323,7 +325,7 @@ int query_database_prepare(struct query_database *database, const char *text,
     if (code < 0)
         return code;
     const char *begin = skip_blanks(text);
-    int included = take_include(begin, rest, error);
+    int included = take_include(whole, begin, rest, error);
     if (included != 0)
         return included < 0 ? included : 0;
     if (strlen(begin) > SQL_BYTES_MAX)
@@ -340,7 +342,7 @@ int query_database_prepare(struct query_database *database, const char *text,
                  message);
         message = refused;
     }
-    return say_where(begin, offset, message, error);
+    return say_where(whole, begin, offset, message, error);
 }
 
 int query_database_step_error(struct query_database *database, struct error *error)

@@ -35,11 +35,11 @@ const char *query_database_warning(const struct query_database *database, size_t
 size_t query_database_trace_count(const struct query_database *database);
 
 /*
- * Prepares the statement that text begins with, and sets *rest behind it. *statement is NULL where
- * there was none (blanks, comments, an INCLUDE). 0, or a negative errno with a message that has the
- * line, and a caret under where the mistake is.
+ * Prepares the statement that text, a part of `whole`, begins with, and sets *rest behind it.
+ * *statement is NULL where there was none (blanks, comments, an INCLUDE). 0, or a negative errno
+ * with a message that has the line, and a caret under where the mistake is.
  */
-int query_database_prepare(struct query_database *database, const char *text,
+int query_database_prepare(struct query_database *database, const char *whole, const char *text,
                            sqlite3_stmt **statement, const char **rest, struct error *error);
 /* The message of what went wrong in stepping. */
 int query_database_step_error(struct query_database *database, struct error *error);

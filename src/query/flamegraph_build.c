@@ -9,51 +9,36 @@
 
 /* --- sums --- */
 
-static bool is_placed(const struct profile *profile, uint32_t callsite)
+static void add_dump(const struct query_trace *trace, size_t dump, struct flame_figures *sums)
 {
-    for (; callsite != PROFILE_NONE; callsite = profile->callsites[callsite].parent) {
-        if (profile->frames[profile->callsites[callsite].frame].mapping == PROFILE_NONE)
-            return false;
-    }
-    return true;
-}
-
-static void add_dump(struct query_trace *trace, const struct profile_heap *heap,
-                     const struct profile_dump *dump, struct flame_figures *sums)
-{
-    for (size_t i = 0; i < dump->sample_count; i++) {
-        uint32_t callsite = dump->samples[i].callsite;
-        struct query_counters counters = query_counters_of(heap, &dump->samples[i]);
-        struct flame_figures *sum = &sums[callsite];
-        if (!is_placed(trace->profile, callsite))
+    const struct profile_dump *now = query_trace_dump(trace, dump);
+    for (size_t i = 0; i < now->sample_count; i++) {
+        if (query_trace_before(trace, dump, i)->is_left_out)
             continue;
-        sum->size += counters.allocated_bytes - counters.freed_bytes;
-        sum->count += counters.allocated_count - counters.freed_count;
-        sum->alloc_size += counters.allocated_bytes;
-        sum->alloc_count += counters.allocated_count;
+        struct query_counters grown = query_trace_difference(trace, dump, i);
+        struct flame_figures *sum = &sums[now->samples[i]->callsite];
+        sum->size += grown.allocated_bytes - grown.freed_bytes;
+        sum->count += grown.allocated_count - grown.freed_count;
+        sum->alloc_size += grown.allocated_bytes;
+        sum->alloc_count += grown.allocated_count;
     }
 }
 
 int64_t flamegraph_sum(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
                        struct flame_figures **figures)
 {
-    const struct profile *profile = trace->profile;
-    struct flame_figures *sums = calloc(profile->callsite_count + 1, sizeof(*sums));
+    struct flame_figures *sums = calloc(trace->profile->callsite_count + 1, sizeof(*sums));
     int64_t dumps = 0;
-    if (sums == NULL)
+    if (sums == NULL || query_trace_need_befores(trace) < 0) {
+        free(sums);
         return -ENOMEM;
-    for (size_t i = 0; i < profile->heap_count; i++) {
-        const struct profile_heap *heap = &profile->heaps[i];
-        const struct profile_dump *last = NULL;
-        if (process != PROFILE_NONE && trace->process_rows[heap->process] != process)
+    }
+    for (size_t i = 0; i < trace->dump_count; i++) {
+        const struct profile_heap *heap = query_trace_heap(trace, i);
+        if ((process != PROFILE_NONE && trace->process_rows[heap->process] != process) ||
+            query_trace_dump(trace, i)->boottime_ns > boottime_ns)
             continue;
-        for (size_t j = 0; j < heap->dump_count; j++) {
-            if (heap->dumps[j].boottime_ns <= boottime_ns)
-                last = &heap->dumps[j];
-        }
-        if (last == NULL)
-            continue;
-        add_dump(trace, heap, last, sums);
+        add_dump(trace, i, sums);
         dumps++;
     }
     *figures = sums;

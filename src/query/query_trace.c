@@ -156,15 +156,23 @@ struct query_counters query_counters_of(const struct profile_heap *heap,
     return counters;
 }
 
-static struct query_counters difference(const struct query_trace *trace, uint32_t dump,
-                                        uint32_t sample, uint32_t before)
+const struct query_before *query_trace_before(const struct query_trace *trace, size_t dump,
+                                              size_t sample)
+{
+    return &trace->befores[trace->sample_firsts[dump] + sample];
+}
+
+struct query_counters query_trace_difference(const struct query_trace *trace, size_t dump,
+                                             size_t sample)
 {
     const struct profile_heap *heap = query_trace_heap(trace, dump);
-    const struct profile_dump *now = query_trace_dump(trace, dump);
-    struct query_counters counters = query_counters_of(heap, &now->samples[sample]);
-    if (before == PROFILE_NONE)
+    const struct query_before *before = query_trace_before(trace, dump, sample);
+    struct query_counters counters =
+        query_counters_of(heap, query_trace_dump(trace, dump)->samples[sample]);
+    if (before->dump == PROFILE_NONE)
         return counters;
-    struct query_counters last = query_counters_of(heap, &now[-1].samples[before]);
+    struct query_counters last =
+        query_counters_of(heap, query_trace_dump(trace, before->dump)->samples[before->sample]);
     counters.allocated_bytes -= last.allocated_bytes;
     counters.allocated_count -= last.allocated_count;
     counters.freed_bytes -= last.freed_bytes;
@@ -177,7 +185,7 @@ void query_allocation_values(const struct query_trace *trace,
                              int64_t *size)
 {
     struct query_counters counters =
-        difference(trace, allocation->dump, allocation->sample, allocation->before);
+        query_trace_difference(trace, allocation->dump, allocation->sample);
     *count = allocation->freed ? -counters.freed_count : counters.allocated_count;
     *size = allocation->freed ? -counters.freed_bytes : counters.allocated_bytes;
 }
@@ -194,62 +202,141 @@ static bool *find_unplaced(const struct profile *profile)
     return unplaced;
 }
 
-static void append_rows(struct query_trace *trace, uint32_t dump, const uint32_t *before,
-                        const bool *unplaced)
+/* By callsite, of one heap at a time: the sample that came last. */
+struct last_samples {
+    struct query_before *items;
+    bool *unplaced;
+};
+
+static void find_before(struct query_trace *trace, size_t dump, size_t sample,
+                        struct last_samples *last)
+{
+    uint32_t callsite = query_trace_dump(trace, dump)->samples[sample]->callsite;
+    struct query_before *before = &trace->befores[trace->sample_firsts[dump] + sample];
+    *before = last->items[callsite];
+    before->is_left_out = last->unplaced[callsite];
+    if (before->is_left_out)
+        return;
+    struct query_counters grown = query_trace_difference(trace, dump, sample);
+    if (grown.allocated_bytes < 0 || grown.allocated_count < 0 || grown.freed_bytes < 0 ||
+        grown.freed_count < 0) {
+        before->is_left_out = true;
+        trace->malformed_samples++;
+        return;
+    }
+    last->items[callsite] = (struct query_before){(uint32_t)dump, (uint32_t)sample, false};
+}
+
+static void total_grow(struct trace_figures *total, const struct trace_figures *now, double sign)
+{
+    total->allocated_bytes += sign * now->allocated_bytes;
+    total->freed_bytes += sign * now->freed_bytes;
+    total->allocated_count += sign * now->allocated_count;
+    total->freed_count += sign * now->freed_count;
+    total->allocated_bytes_variance += sign * now->allocated_bytes_variance;
+    total->freed_bytes_variance += sign * now->freed_bytes_variance;
+    total->temporary_bytes += sign * now->temporary_bytes;
+    total->temporary_count += sign * now->temporary_count;
+}
+
+/* One of the dumps of a heap, in order; `total` is of those before it. */
+static void walk_dump(struct query_trace *trace, size_t dump, struct last_samples *last,
+                      struct trace_figures *total)
 {
     const struct profile_dump *now = query_trace_dump(trace, dump);
     for (size_t i = 0; i < now->sample_count; i++) {
-        uint32_t callsite = now->samples[i].callsite;
-        if (unplaced[callsite])
+        find_before(trace, dump, i, last);
+        const struct query_before *before = query_trace_before(trace, dump, i);
+        if (before->is_left_out)
             continue;
-        struct query_allocation row = {dump, (uint32_t)i, before[callsite], false};
-        struct query_counters grown = difference(trace, dump, row.sample, row.before);
-        if (grown.allocated_bytes < 0 || grown.allocated_count < 0 || grown.freed_bytes < 0 ||
-            grown.freed_count < 0) {
-            trace->malformed_samples++;
-            continue;
-        }
-        if (grown.allocated_bytes != 0 || grown.allocated_count != 0)
-            trace->allocations[trace->allocation_count++] = row;
-        row.freed = true;
-        if (grown.freed_bytes != 0 || grown.freed_count != 0)
-            trace->allocations[trace->allocation_count++] = row;
+        total_grow(total, &now->samples[i]->figures, 1);
+        if (before->dump != PROFILE_NONE)
+            total_grow(total,
+                       &query_trace_dump(trace, before->dump)->samples[before->sample]->figures, -1);
     }
+    trace->totals[dump] = *total;
+}
+
+static void walk_heaps(struct query_trace *trace, struct last_samples *last)
+{
+    const struct profile *profile = trace->profile;
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        struct trace_figures total = {0};
+        for (size_t j = 0; j < heap->dump_count; j++)
+            walk_dump(trace, heap->dumps[j].order, last, &total);
+        for (size_t j = 0; j < heap->dump_count; j++) {
+            for (size_t k = 0; k < heap->dumps[j].sample_count; k++)
+                last->items[heap->dumps[j].samples[k]->callsite].dump = PROFILE_NONE;
+        }
+    }
+}
+
+static int fill_befores(struct query_trace *trace)
+{
+    const struct profile *profile = trace->profile;
+    size_t samples = 0;
+    struct last_samples last = {
+        malloc((profile->callsite_count + 1) * sizeof(*last.items)),
+        find_unplaced(profile),
+    };
+    trace->sample_firsts = calloc(trace->dump_count + 1, sizeof(*trace->sample_firsts));
+    trace->totals = calloc(trace->dump_count + 1, sizeof(*trace->totals));
+    for (size_t i = 0; i < trace->dump_count && trace->sample_firsts != NULL; i++) {
+        trace->sample_firsts[i] = samples;
+        samples += query_trace_dump(trace, i)->sample_count;
+    }
+    trace->befores = calloc(samples + 1, sizeof(*trace->befores));
+    int code = -ENOMEM;
+    if (last.items != NULL && last.unplaced != NULL && trace->sample_firsts != NULL &&
+        trace->totals != NULL && trace->befores != NULL) {
+        for (size_t i = 0; i <= profile->callsite_count; i++)
+            last.items[i] = (struct query_before){.dump = PROFILE_NONE};
+        walk_heaps(trace, &last);
+        code = 0;
+    }
+    free(last.items);
+    free(last.unplaced);
+    return code;
+}
+
+int query_trace_need_befores(struct query_trace *trace)
+{
+    if (!trace->has_befores) {
+        trace->has_befores = true;
+        trace->error = fill_befores(trace);
+    }
+    return trace->error;
 }
 
 static int fill_allocations(struct query_trace *trace)
 {
-    const struct profile *profile = trace->profile;
-    bool *unplaced = find_unplaced(profile);
-    uint32_t *before = malloc((profile->callsite_count + 1) * sizeof(*before));
     size_t most = 0;
+    if (query_trace_need_befores(trace) < 0)
+        return trace->error;
     for (size_t i = 0; i < trace->dump_count; i++)
         most += 2 * query_trace_dump(trace, i)->sample_count;
     trace->allocations = reallocarray(NULL, most + 1, sizeof(*trace->allocations));
-    trace->allocation_ends = calloc(trace->dump_count + 1, sizeof(*trace->allocation_ends));
-    int code = -ENOMEM;
-    if (unplaced == NULL || before == NULL || trace->allocations == NULL ||
-        trace->allocation_ends == NULL)
-        goto out;
-    memset(before, 0xff, (profile->callsite_count + 1) * sizeof(*before));
+    if (trace->allocations == NULL)
+        return -ENOMEM;
     for (size_t i = 0; i < trace->dump_count; i++) {
-        const struct profile_dump *last =
-            trace->dumps[i].number == 0 ? NULL : query_trace_dump(trace, i) - 1;
-        for (size_t j = 0; last != NULL && j < last->sample_count; j++)
-            before[last->samples[j].callsite] = (uint32_t)j;
-        append_rows(trace, (uint32_t)i, before, unplaced);
-        for (size_t j = 0; last != NULL && j < last->sample_count; j++)
-            before[last->samples[j].callsite] = PROFILE_NONE;
-        trace->allocation_ends[i] = trace->allocation_count;
+        size_t samples = query_trace_dump(trace, i)->sample_count;
+        for (size_t j = 0; j < samples; j++) {
+            struct query_allocation row = {(uint32_t)i, (uint32_t)j, false};
+            if (query_trace_before(trace, i, j)->is_left_out)
+                continue;
+            struct query_counters grown = query_trace_difference(trace, i, j);
+            if (grown.allocated_bytes != 0 || grown.allocated_count != 0)
+                trace->allocations[trace->allocation_count++] = row;
+            row.freed = true;
+            if (grown.freed_bytes != 0 || grown.freed_count != 0)
+                trace->allocations[trace->allocation_count++] = row;
+        }
     }
     struct query_allocation *fitted =
         realloc(trace->allocations, (trace->allocation_count + 1) * sizeof(*trace->allocations));
     trace->allocations = fitted != NULL ? fitted : trace->allocations;
-    code = 0;
-out:
-    free(unplaced);
-    free(before);
-    return code;
+    return 0;
 }
 
 int query_trace_need_allocations(struct query_trace *trace)
@@ -358,7 +445,9 @@ void query_trace_close(struct query_trace *trace)
     free(trace->dumps);
     free(trace->stats);
     free(trace->allocations);
-    free(trace->allocation_ends);
+    free(trace->befores);
+    free(trace->sample_firsts);
+    free(trace->totals);
     for (size_t i = 0; i < trace->summary_name_count; i++)
         free(trace->summary_names[i]);
     free(trace->summary_names);

@@ -31,8 +31,14 @@ struct query_dump {
 struct query_allocation {
     uint32_t dump;   /* in query_trace.dumps */
     uint32_t sample; /* in the dump's samples */
-    uint32_t before; /* in the samples of the heap's dump before; PROFILE_NONE: not there */
     bool freed;
+};
+
+/* The sample of the same callsite and heap that came before one. */
+struct query_before {
+    uint32_t dump; /* in query_trace.dumps; PROFILE_NONE: there is none */
+    uint32_t sample;
+    bool is_left_out; /* the later one: its counters went down, or its stack is not in the trace */
 };
 
 struct query_stat {
@@ -67,11 +73,18 @@ struct query_trace {
     size_t dump_count;
     struct query_stat *stats;
     size_t stat_count;
+    /* Where the part that was asked for last stands: its dump's first parts before that sample. */
+    struct {
+        size_t dump, sample, part;
+    } cursor;
     /* Made when they are asked for. */
     struct query_allocation *allocations;
     size_t allocation_count;
-    size_t *allocation_ends; /* by dump: the row after its last */
     bool has_allocations;
+    struct query_before *befores; /* by sample of all dumps */
+    size_t *sample_firsts;        /* by dump: its first in befores */
+    bool has_befores;
+    struct trace_figures *totals; /* by dump: of the heap up to it */
     struct query_summary_node *summary;
     size_t summary_count;
     char **summary_names; /* demangled, by frame or line */
@@ -91,6 +104,10 @@ struct query_bases query_trace_next_bases(const struct query_trace *trace);
 const struct profile_heap *query_trace_heap(const struct query_trace *trace, size_t dump);
 const struct profile_dump *query_trace_dump(const struct query_trace *trace, size_t dump);
 
+/* Finds what came before each sample, and the totals, once. 0 or -ENOMEM. */
+int query_trace_need_befores(struct query_trace *trace);
+const struct query_before *query_trace_before(const struct query_trace *trace, size_t dump,
+                                              size_t sample);
 /* Makes the rows of heap_profile_allocation, once. 0 or -ENOMEM. */
 int query_trace_need_allocations(struct query_trace *trace);
 
@@ -100,6 +117,9 @@ struct query_counters {
 };
 struct query_counters query_counters_of(const struct profile_heap *heap,
                                         const struct profile_sample *sample);
+/* What a sample has more than the one before. */
+struct query_counters query_trace_difference(const struct query_trace *trace, size_t dump,
+                                             size_t sample);
 void query_allocation_values(const struct query_trace *trace,
                              const struct query_allocation *allocation, int64_t *count,
                              int64_t *size);

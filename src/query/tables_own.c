@@ -133,7 +133,7 @@ static struct profile_estimate live_estimate(const struct trace_figures *figures
 static struct query_value stats_value(struct query_trace *trace, size_t row, unsigned column)
 {
     struct place place = find_place(trace, row, false);
-    const struct profile_sample *sample = &place.dump->samples[place.at];
+    const struct profile_sample *sample = place.dump->samples[place.at];
     const struct trace_figures *figures = &sample->figures;
     struct profile_estimate live = live_estimate(figures);
     switch (column) {
@@ -208,24 +208,29 @@ static const struct query_column part_columns[] = {
     {"peak_size", REAL, "bytes live when the heap was largest", false},
 };
 
-/* The sample whose parts these are in. */
-static uint32_t callsite_of_part(const struct profile_dump *dump, size_t part)
+/* The sample with a part, and the part's place in it: rows are mostly asked for in their order. */
+static const struct profile_sample *sample_of_part(struct query_trace *trace,
+                                                   const struct place *place, size_t *part)
 {
-    size_t low = 0, high = dump->sample_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (dump->samples[middle].part_first + dump->samples[middle].part_count <= part)
-            low = middle + 1;
-        else
-            high = middle;
+    if (trace->cursor.dump != place->dump_row || trace->cursor.part > place->at) {
+        trace->cursor.dump = place->dump_row;
+        trace->cursor.sample = trace->cursor.part = 0;
     }
-    return low < dump->sample_count ? dump->samples[low].callsite : PROFILE_NONE;
+    size_t sample = trace->cursor.sample, first = trace->cursor.part;
+    while (first + place->dump->samples[sample]->part_count <= place->at)
+        first += place->dump->samples[sample++]->part_count;
+    trace->cursor.sample = sample;
+    trace->cursor.part = first;
+    *part = place->at - first;
+    return place->dump->samples[sample];
 }
 
 static struct query_value part_value(struct query_trace *trace, size_t row, unsigned column)
 {
     struct place place = find_place(trace, row, true);
-    const struct profile_part *part = &place.dump->parts[place.at];
+    size_t number;
+    const struct profile_sample *sample = sample_of_part(trace, &place, &number);
+    const struct profile_part *part = &sample->parts[number];
     const struct profile_process *process = &trace->profile->processes[place.heap->process];
     switch (column) {
     case 0:
@@ -237,7 +242,7 @@ static struct query_value part_value(struct query_trace *trace, size_t row, unsi
     case 3:
         return query_text(place.heap->name);
     case 4:
-        return query_id(trace->bases.callsite, callsite_of_part(place.dump, place.at));
+        return query_id(trace->bases.callsite, sample->callsite);
     case 5:
         return query_integer(part->tid);
     case 6:
@@ -286,6 +291,11 @@ static const struct query_column total_columns[] = {
 
 static size_t total_count(struct query_trace *trace)
 {
+    return query_trace_need_befores(trace) < 0 ? 0 : trace->dump_count;
+}
+
+static size_t estimate_totals(const struct query_trace *trace)
+{
     return trace->dump_count;
 }
 
@@ -293,6 +303,7 @@ static struct query_value total_value(struct query_trace *trace, size_t row, uns
 {
     const struct profile_heap *heap = query_trace_heap(trace, row);
     const struct profile_dump *dump = query_trace_dump(trace, row);
+    const struct trace_figures *total = &trace->totals[row];
     switch (column) {
     case 0:
         return query_integer((int64_t)row);
@@ -313,19 +324,19 @@ static struct query_value total_value(struct query_trace *trace, size_t row, uns
     case 8:
         return dump->exact_calls == 0 ? query_null() : query_integer((int64_t)dump->exact_calls);
     case 9:
-        return query_real(dump->total.allocated_bytes);
+        return query_real(total->allocated_bytes);
     case 10:
-        return query_real(dump->total.allocated_count);
+        return query_real(total->allocated_count);
     case 11:
-        return query_real(rollup_live_bytes(&dump->total));
+        return query_real(rollup_live_bytes(total));
     case 12:
-        return query_real(rollup_live_count(&dump->total));
+        return query_real(rollup_live_count(total));
     case 13:
-        return query_real(rollup_live_bytes_variance(&dump->total));
+        return query_real(rollup_live_bytes_variance(total));
     case 14:
-        return query_real(dump->total.temporary_bytes);
+        return query_real(total->temporary_bytes);
     default:
-        return query_real(dump->total.temporary_count);
+        return query_real(total->temporary_count);
     }
 }
 
@@ -384,7 +395,7 @@ const struct query_table query_own_tables[] = {
     {"hp_part", "the same by thread, type and context", COLUMNS(part_columns), false, part_count,
      NULL, part_value},
     {"hp_total", "totals of each dump, exact ones too", COLUMNS(total_columns), false, total_count,
-     NULL, total_value},
+     estimate_totals, total_value},
     {"hp_timeline", "live bytes and RSS over time", COLUMNS(timeline_columns), false,
      timeline_count, NULL, timeline_value},
     {0},

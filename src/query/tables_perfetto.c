@@ -284,7 +284,7 @@ static struct query_value allocation_value(struct query_trace *trace, size_t row
     case 3:
         return query_text(heap->name);
     case 4:
-        return query_id(trace->bases.callsite, dump->samples[allocation->sample].callsite);
+        return query_id(trace->bases.callsite, dump->samples[allocation->sample]->callsite);
     default:
         query_allocation_values(trace, allocation, &count, &size);
         return query_integer(column == 5 ? count : size);
