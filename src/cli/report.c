@@ -77,7 +77,7 @@ struct report_figure report_total_of(const struct profile_dump *dump, enum repor
 {
     struct rollup_values sum = {0};
     for (size_t i = 0; i < dump->sample_count; i++) {
-        struct rollup_values one = rollup_values_of(&dump->samples[i]);
+        struct rollup_values one = rollup_values_of(dump->samples[i]);
         rollup_values_add(&sum, &one);
     }
     return report_figure_of(&sum, view);

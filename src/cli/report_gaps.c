@@ -80,7 +80,7 @@ int report_gaps_find(const struct profile *profile, const struct profile_dump *d
     gaps->count = 0;
     int code = ends != NULL && samples != NULL && gaps->items != NULL ? 0 : -ENOMEM;
     for (size_t i = 0; code == 0 && i < dump->sample_count; i++) {
-        const struct profile_sample *sample = &dump->samples[i];
+        const struct profile_sample *sample = dump->samples[i];
         uint32_t end = ends[sample->callsite];
         total += sample->figures.samples;
         if (end == GAP_OF_NO_MODULE)

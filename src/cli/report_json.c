@@ -229,10 +229,10 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
             status->weighed_samples, status->other_types, status->other_contexts);
     struct rollup_values total = {.figures = dump->total};
     for (size_t i = 0; i < dump->sample_count; i++) {
-        total.peak_bytes += dump->samples[i].peak_bytes;
-        total.peak_count += dump->samples[i].peak_count;
-        total.peak_bytes_variance += dump->samples[i].peak_bytes_variance;
-        total.peak_count_variance += dump->samples[i].peak_count_variance;
+        total.peak_bytes += dump->samples[i]->peak_bytes;
+        total.peak_count += dump->samples[i]->peak_count;
+        total.peak_bytes_variance += dump->samples[i]->peak_bytes_variance;
+        total.peak_count_variance += dump->samples[i]->peak_count_variance;
     }
     fputs(",\"total\":{", out);
     print_figures(out, &total, heap);
@@ -242,11 +242,11 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
         print_groups(out, frames, heap, dump, options->by);
     fputs(",\"callsites\":[", out);
     for (size_t i = 0; i < dump->sample_count; i++) {
-        struct rollup_values values = rollup_values_of(&dump->samples[i]);
+        struct rollup_values values = rollup_values_of(dump->samples[i]);
         fputs(i > 0 ? ",\n{" : "\n{", out);
         print_figures(out, &values, heap);
         fputc(',', out);
-        print_stack(out, frames, dump->samples[i].callsite);
+        print_stack(out, frames, dump->samples[i]->callsite);
         fputc('}', out);
     }
     fputs("]}", out);

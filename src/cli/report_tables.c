@@ -256,10 +256,10 @@ static struct callsite_line *rank_callsites(const struct printer *printer, int b
         lines = NULL;
     }
     for (size_t i = 0; lines != NULL && i < dump->sample_count; i++) {
-        struct callsite_line line = {.values = rollup_values_of(&dump->samples[i]), .order = i};
+        struct callsite_line line = {.values = rollup_values_of(dump->samples[i]), .order = i};
         if (!(rank_of(&line.values, by) > 0))
             continue;
-        line.callsite = dump->samples[i].callsite;
+        line.callsite = dump->samples[i]->callsite;
         rewind(to_text.out);
         print_callsite(&to_text, line.callsite);
         if (fflush(to_text.out) == 0)

@@ -191,7 +191,7 @@ static const char *title_of_peak_at_end(const struct trace_heap_dump *status)
 static bool is_peak(const struct printer *printer)
 {
     for (size_t i = 0; i < printer->dump->sample_count; i++) {
-        struct rollup_values values = rollup_values_of(&printer->dump->samples[i]);
+        struct rollup_values values = rollup_values_of(printer->dump->samples[i]);
         struct report_figure live = report_figure_of(&values, REPORT_SPACE);
         struct report_figure peak = report_figure_of(&values, REPORT_MAX);
         if (fabs(live.bytes - peak.bytes) >= 0.5 || fabs(live.count - peak.count) >= 0.5)

@@ -97,12 +97,11 @@ static struct atom *atom_of(struct work *work, int side, uint32_t callsite,
     return atom;
 }
 
-static int take_sample(struct work *work, int side, const struct profile_dump *dump,
-                       const struct profile_sample *sample)
+static int take_sample(struct work *work, int side, const struct profile_sample *sample)
 {
     struct rollup_values all = rollup_values_of(sample);
     for (uint32_t i = 0; i < sample->part_count; i++) {
-        const struct profile_part *part = &dump->parts[sample->part_first + i];
+        const struct profile_part *part = &sample->parts[i];
         struct rollup_values values = {part->figures, part->peak_bytes, part->peak_count,
                                        part->peak_bytes_variance, part->peak_count_variance};
         struct atom *atom = atom_of(work, side, sample->callsite, part, false);
@@ -123,7 +122,7 @@ static int take_atoms(struct work *work, int side, const struct export_dump *dum
 {
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < dumps[i].dump->sample_count; j++)
-            if (take_sample(work, side, dumps[i].dump, &dumps[i].dump->samples[j]) < 0)
+            if (take_sample(work, side, dumps[i].dump->samples[j]) < 0)
                 return -ENOMEM;
     return 0;
 }

@@ -19,6 +19,7 @@ struct joined {
     struct intern_table text_ids;
     const char **texts;
     size_t text_capacity;
+    struct profile_sample *rows; /* that the dump names */
     bool failed;
 };
 
@@ -92,16 +93,17 @@ static void take_rows(struct joined *joined, const struct diff_pair *pair,
 {
     for (size_t i = 0; i < pair->row_count; i++) {
         const struct diff_row *row = &pair->rows[i];
-        struct profile_sample sample = {.callsite = row->callsite};
+        struct profile_sample *sample = &joined->rows[joined->dump.sample_count];
+        sample->callsite = row->callsite;
         if (row->profile == after)
-            sample.callsite += joined->after_callsites;
+            sample->callsite += joined->after_callsites;
         /* What is live is what was allocated less what was freed. */
-        sample.figures.allocated_bytes = row->changes[EXPORT_ALLOC_SPACE].value;
-        sample.figures.allocated_count = row->changes[EXPORT_ALLOC_OBJECTS].value;
-        sample.figures.freed_bytes =
-            sample.figures.allocated_bytes - row->changes[EXPORT_SPACE].value;
-        sample.figures.freed_count =
-            sample.figures.allocated_count - row->changes[EXPORT_OBJECTS].value;
+        sample->figures.allocated_bytes = row->changes[EXPORT_ALLOC_SPACE].value;
+        sample->figures.allocated_count = row->changes[EXPORT_ALLOC_OBJECTS].value;
+        sample->figures.freed_bytes =
+            sample->figures.allocated_bytes - row->changes[EXPORT_SPACE].value;
+        sample->figures.freed_count =
+            sample->figures.allocated_count - row->changes[EXPORT_OBJECTS].value;
         joined->dump.samples[joined->dump.sample_count++] = sample;
     }
 }
@@ -138,8 +140,9 @@ int diff_pprof_write(const struct diff *diff, const struct diff_side *before,
     size_t rows = 0;
     for (size_t i = 0; i < diff->pair_count; i++)
         rows += diff->pairs[i].row_count;
-    joined.dump.samples = calloc(rows + 1, sizeof(*joined.dump.samples));
-    joined.failed = joined.dump.samples == NULL;
+    joined.rows = calloc(rows + 1, sizeof(*joined.rows));
+    joined.dump.samples = calloc(rows + 1, sizeof(struct profile_sample *));
+    joined.failed = joined.rows == NULL || joined.dump.samples == NULL;
     join(&joined, before->profile, after->profile);
     int code = -ENOMEM;
     if (!joined.failed) {
@@ -153,6 +156,7 @@ int diff_pprof_write(const struct diff *diff, const struct diff_side *before,
     free(joined.profile.mappings);
     free(joined.profile.frames);
     free(joined.profile.callsites);
+    free(joined.rows);
     free(joined.dump.samples);
     intern_free(&joined.text_ids);
     free(joined.texts);

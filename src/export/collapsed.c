@@ -134,7 +134,7 @@ static int64_t write_dump(struct names *names, const struct profile_dump *dump,
     struct export_rounding rounding = {0};
     int64_t lines = 0;
     for (size_t i = 0; i < dump->sample_count; i++) {
-        const struct profile_sample *sample = &dump->samples[i];
+        const struct profile_sample *sample = dump->samples[i];
         uint64_t value = export_round(&rounding, export_view_value(sample, view));
         if (value == 0)
             continue;

@@ -359,11 +359,11 @@ static void put_samples(struct pprof *pprof, const struct profile_dump *dump)
     pprof->keys.type = put_string(pprof, "type");
     pprof->keys.context = put_string(pprof, "context");
     for (size_t i = 0; i < dump->sample_count; i++) {
-        const struct profile_sample *sample = &dump->samples[i];
+        const struct profile_sample *sample = dump->samples[i];
         if (sample->part_count == 0)
             put_sample(pprof, sample->callsite, &sample->figures, NULL);
         for (uint32_t j = 0; j < sample->part_count; j++) {
-            const struct profile_part *part = &dump->parts[sample->part_first + j];
+            const struct profile_part *part = &sample->parts[j];
             put_sample(pprof, sample->callsite, &part->figures, part);
         }
     }

@@ -71,7 +71,7 @@ static uint64_t sum_of(const struct profile_dump *dump, enum export_view view)
 {
     struct export_rounding rounding = {0};
     for (size_t i = 0; i < dump->sample_count; i++)
-        export_round(&rounding, export_view_value(&dump->samples[i], view));
+        export_round(&rounding, export_view_value(dump->samples[i], view));
     return rounding.written;
 }
 
@@ -91,14 +91,14 @@ static void write_samples(struct document *document, const struct profile_dump *
     struct export_rounding rounding = {0};
     const char *separator = "";
     for (size_t i = 0; i < dump->sample_count; i++) {
-        uint64_t value = export_round(&rounding, export_view_value(&dump->samples[i], view));
+        uint64_t value = export_round(&rounding, export_view_value(dump->samples[i], view));
         if (value == 0)
             continue;
         fputs(separator, document->out);
         if (weights)
             fprintf(document->out, "%" PRIu64, value);
         else
-            write_stack(document, dump->samples[i].callsite);
+            write_stack(document, dump->samples[i]->callsite);
         separator = weights ? "," : ",\n";
     }
 }

@@ -61,25 +61,24 @@ int heap_figures_part(struct heap_figures *heap, const struct profile_sample *sa
     return 0;
 }
 
-/* A dump has the parts of a sample in a row. */
-static int order_parts(struct heap_figures *heap, struct profile_dump *dump)
+/* The parts of a sample stand in a row. */
+static int order_parts(struct heap_figures *heap)
 {
     uint32_t first = 0;
     if (heap->part_count == 0)
         return 0;
-    dump->parts = malloc(heap->part_count * sizeof(*dump->parts));
-    if (dump->parts == NULL || heap->part_count > UINT32_MAX)
+    struct profile_part *parts = builder_memory(heap->builder, heap->part_count * sizeof(*parts));
+    if (parts == NULL || heap->part_count > UINT32_MAX)
         return builder_fail(heap->builder);
     for (size_t i = 0; i < heap->sample_count; i++) {
-        heap->samples[i].part_first = first;
+        heap->samples[i].parts = parts + first;
         first += heap->samples[i].part_count;
         heap->samples[i].part_count = 0;
     }
     for (size_t i = 0; i < heap->part_count; i++) {
         struct profile_sample *sample = &heap->samples[heap->parts[i].sample];
-        dump->parts[sample->part_first + sample->part_count++] = heap->parts[i].part;
+        parts[sample->parts - parts + sample->part_count++] = heap->parts[i].part;
     }
-    dump->part_count = heap->part_count;
     return 0;
 }
 
@@ -142,18 +141,21 @@ int heap_figures_finish(struct heap_figures *heap, const struct heap_figures_hea
         return builder->error;
     size_t index = (size_t)(made - builder->profile->heaps);
     if (array_reserve(&made->dumps, &builder->dump_capacities[index], 0, 1, sizeof(dump)) < 0 ||
-        order_parts(heap, &dump) < 0) {
-        free(dump.parts);
+        order_parts(heap) < 0 ||
+        (dump.samples =
+             reallocarray(NULL, heap->sample_count + 1, sizeof(struct profile_sample *))) == NULL)
         return builder_fail(builder);
+    for (size_t i = 0; i < heap->sample_count && builder->error == 0; i++) {
+        struct profile_sample *kept = builder_sample(builder);
+        if (kept == NULL)
+            break;
+        *kept = heap->samples[i];
+        dump.samples[dump.sample_count++] = kept;
+        rollup_figures_add(&dump.total, &kept->figures);
     }
-    for (size_t i = 0; i < heap->sample_count; i++)
-        rollup_figures_add(&dump.total, &heap->samples[i].figures);
-    dump.samples = heap->samples;
-    dump.sample_count = heap->sample_count;
-    heap->samples = NULL;
-    heap->sample_count = heap->sample_capacity = 0;
+    dump.part_count = heap->part_count;
     made->dumps[made->dump_count++] = dump;
-    return 0;
+    return builder->error;
 }
 
 void heap_figures_free(struct heap_figures *heap)

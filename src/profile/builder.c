@@ -1,6 +1,7 @@
 /* See builder.h: the builder's life and the tables of the profile. */
 #include "profile/builder.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 #define CHUNK_BYTES (256u * 1024u)
 #define WARNING_BYTES_MAX 1024u
+#define SAMPLE_BLOCK 500u
 
 int builder_fail(struct builder *builder)
 {
@@ -60,7 +62,8 @@ static void free_all_but_profile(struct builder *builder)
     free(builder->dump_capacities);
     free(builder->symbols);
     free(builder->symbol_lines);
-    free(builder->sample_of_callsite);
+    free(builder->places);
+    free(builder->parts);
     builder_deobfuscation_free(builder->deobfuscation);
     id_map_free(&builder->packages);
     free(builder);
@@ -90,6 +93,62 @@ static char *take_chars(struct builder *builder, size_t length)
     builder->chunk_at += length;
     builder->chunk_left -= length;
     return taken;
+}
+
+void *builder_memory(struct builder *builder, size_t bytes)
+{
+    size_t aside = -(uintptr_t)builder->chunk_at % sizeof(max_align_t);
+    if (aside < builder->chunk_left) {
+        builder->chunk_at += aside;
+        builder->chunk_left -= aside;
+    } else {
+        builder->chunk_left = 0; /* a new chunk begins at a multiple of it */
+    }
+    void *taken = take_chars(builder, bytes);
+    if (taken == NULL)
+        builder_fail(builder);
+    return taken;
+}
+
+/* A block of these samples, of which `count` are in use. 0 or -ENOMEM, which frees nothing. */
+static int add_samples(struct builder *builder, struct profile_sample *samples, size_t count,
+                       size_t capacity)
+{
+    struct profile_sample_block *block = malloc(sizeof(*block));
+    if (samples == NULL || block == NULL) {
+        free(block);
+        return builder_fail(builder);
+    }
+    *block = (struct profile_sample_block){builder->owner->samples, samples, count, capacity};
+    builder->owner->samples = block;
+    return 0;
+}
+
+struct profile_sample *builder_sample(struct builder *builder)
+{
+    struct profile_sample_block *block = builder->owner->samples;
+    if (block == NULL || block->count == block->capacity) {
+        struct profile_sample *samples = reallocarray(NULL, SAMPLE_BLOCK, sizeof(*samples));
+        if (add_samples(builder, samples, 0, SAMPLE_BLOCK) < 0) {
+            free(samples);
+            return NULL;
+        }
+        block = builder->owner->samples;
+    }
+    return &block->samples[block->count++];
+}
+
+int builder_take_over(struct builder *builder, struct profile_sample *samples, size_t count,
+                      struct profile_part *parts)
+{
+    struct profile_memory *memory = malloc(sizeof(*memory));
+    if (memory == NULL || add_samples(builder, samples, count, count) < 0) {
+        free(memory);
+        return builder_fail(builder);
+    }
+    *memory = (struct profile_memory){builder->owner->memory, parts};
+    builder->owner->memory = memory;
+    return 0;
 }
 
 uint32_t builder_string(struct builder *builder, const void *bytes, size_t length)

@@ -239,7 +239,7 @@ static void guess_packages(const struct builder *builder, const struct profile_d
 {
     const struct profile *profile = builder->profile;
     for (size_t i = 0; i < dump->sample_count; i++) {
-        uint32_t callsite = dump->samples[i].callsite;
+        uint32_t callsite = dump->samples[i]->callsite;
         while (callsite != PROFILE_NONE && !seen[callsite]) {
             seen[callsite] = true;
             uint32_t frame = profile->callsites[callsite].frame;

@@ -150,15 +150,17 @@ static int take_part(struct builder *builder, struct pending_dump *dump, struct 
     return 0;
 }
 
+/* Its parts were taken last. */
 static int put_sample(struct builder *builder, struct pending_dump *dump, uint64_t callstack,
                       const struct profile_sample *sample)
 {
+    struct pending_origin origin = {callstack, dump->part_count - sample->part_count};
     if (array_reserve(&dump->samples, &dump->sample_capacity, dump->sample_count, 1,
                       sizeof(*sample)) < 0 ||
-        array_reserve(&dump->callstacks, &dump->callstack_capacity, dump->sample_count, 1,
-                      sizeof(callstack)) < 0)
+        array_reserve(&dump->origins, &dump->origin_capacity, dump->sample_count, 1,
+                      sizeof(origin)) < 0)
         return builder_fail(builder);
-    dump->callstacks[dump->sample_count] = callstack;
+    dump->origins[dump->sample_count] = origin;
     dump->samples[dump->sample_count++] = *sample;
     return 0;
 }
@@ -166,7 +168,7 @@ static int put_sample(struct builder *builder, struct pending_dump *dump, uint64
 /* Parts that their sample had no room for: a sample of nothing but them. */
 static int take_more(struct builder *builder, struct pending_dump *dump, struct proto_span entry)
 {
-    struct profile_sample sample = {.part_first = (uint32_t)dump->part_count};
+    struct profile_sample sample = {0};
     struct proto_field field;
     uint64_t callstack = 0;
     bool has_figures;
@@ -185,7 +187,7 @@ static int take_more(struct builder *builder, struct pending_dump *dump, struct 
 /* One part without figures of its own is all of the sample. */
 static void take_whole(struct pending_dump *dump, const struct profile_sample *sample)
 {
-    struct profile_part *part = &dump->parts[sample->part_first];
+    struct profile_part *part = &dump->parts[dump->part_count - 1];
     part->figures = sample->figures;
     part->peak_bytes = sample->peak_bytes;
     part->peak_count = sample->peak_count;
@@ -195,7 +197,7 @@ static void take_whole(struct pending_dump *dump, const struct profile_sample *s
 
 static int take_sample(struct builder *builder, struct pending_dump *dump, struct proto_span entry)
 {
-    struct profile_sample sum = {.part_first = (uint32_t)dump->part_count}, *sample = &sum;
+    struct profile_sample sum = {0}, *sample = &sum;
     uint64_t callstack = 0;
     struct proto_span estimate = {0};
     struct proto_field field;
@@ -458,12 +460,12 @@ static struct pending_dump *find_pending(struct builder *builder, struct builder
         return NULL;
     }
     struct pending_dump *dump = &sequence->pending[sequence->pending_count++];
-    *dump = (struct pending_dump){
-        .heap = heap,
-        .timestamp_ns = status->timestamp_ns,
-        .boottime_ns = builder_boottime(builder, status->timestamp_ns, packet_ns),
-        .status = *status,
-    };
+    *dump = sequence->spare;
+    sequence->spare = (struct pending_dump){0};
+    dump->heap = heap;
+    dump->timestamp_ns = status->timestamp_ns;
+    dump->boottime_ns = builder_boottime(builder, status->timestamp_ns, packet_ns);
+    dump->status = *status;
     return dump;
 }
 

@@ -35,6 +35,7 @@ void sequence_free(struct builder_sequence *sequence)
     sequence_clear_interned(sequence);
     for (size_t i = 0; i < sequence->pending_count; i++)
         pending_free(&sequence->pending[i]);
+    pending_free(&sequence->spare);
     free(sequence->pending);
     free(sequence->mapping_items);
     free(sequence->frame_items);

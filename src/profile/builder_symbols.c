@@ -153,13 +153,11 @@ static size_t add_outer_frames(struct builder *builder, size_t index,
 
 static void remap_samples(struct profile *profile, const uint32_t *now)
 {
-    for (size_t i = 0; i < profile->heap_count; i++) {
-        for (size_t j = 0; j < profile->heaps[i].dump_count; j++) {
-            struct profile_dump *dump = &profile->heaps[i].dumps[j];
-            for (size_t k = 0; k < dump->sample_count; k++)
-                if (dump->samples[k].callsite != PROFILE_NONE)
-                    dump->samples[k].callsite = now[dump->samples[k].callsite];
-        }
+    struct profile_owner *owner = (struct profile_owner *)profile;
+    for (struct profile_sample_block *block = owner->samples; block != NULL; block = block->next) {
+        for (size_t i = 0; i < block->count; i++)
+            if (block->samples[i].callsite != PROFILE_NONE)
+                block->samples[i].callsite = now[block->samples[i].callsite];
     }
 }
 

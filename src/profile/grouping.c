@@ -71,8 +71,7 @@ static int add_part(struct grouping_builder *builder, uint32_t callsite,
     return 0;
 }
 
-static int add_sample(struct grouping_builder *builder, const struct profile_dump *dump,
-                      const struct profile_sample *sample)
+static int add_sample(struct grouping_builder *builder, const struct profile_sample *sample)
 {
     /* Untagged, all of it is of no type and in no context, and the peak is known. */
     if (!sample->tagged) {
@@ -80,7 +79,7 @@ static int add_sample(struct grouping_builder *builder, const struct profile_dum
         return add_part(builder, sample->callsite, NULL, &values);
     }
     for (uint32_t i = 0; i < sample->part_count; i++) {
-        const struct profile_part *part = &dump->parts[sample->part_first + i];
+        const struct profile_part *part = &sample->parts[i];
         struct rollup_values values = {
             .figures = part->figures,
             .peak_bytes = part->peak_bytes,
@@ -121,7 +120,7 @@ struct grouping *grouping_new(const struct profile_dump *dump, enum grouping_key
     struct grouping_builder builder = {.grouping = grouping, .keys = {first, second}};
     int code = 0;
     for (size_t i = 0; i < dump->sample_count && code == 0; i++)
-        code = add_sample(&builder, dump, &dump->samples[i]);
+        code = add_sample(&builder, dump->samples[i]);
     grouping->outer = builder.outer.rows;
     grouping->inner = builder.inner.rows;
     intern_free(&builder.outer.ids);

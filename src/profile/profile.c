@@ -101,7 +101,6 @@ void profile_free(struct profile *profile)
     for (size_t i = 0; i < profile->heap_count; i++) {
         for (size_t j = 0; j < profile->heaps[i].dump_count; j++) {
             free(profile->heaps[i].dumps[j].samples);
-            free(profile->heaps[i].dumps[j].parts);
         }
         free(profile->heaps[i].dumps);
     }
@@ -118,6 +117,18 @@ void profile_free(struct profile *profile)
     free(profile->mappings);
     free(profile->frames);
     free(profile->callsites);
+    while (owner->samples != NULL) {
+        struct profile_sample_block *block = owner->samples;
+        owner->samples = block->next;
+        free(block->samples);
+        free(block);
+    }
+    while (owner->memory != NULL) {
+        struct profile_memory *memory = owner->memory;
+        owner->memory = memory->next;
+        free(memory->memory);
+        free(memory);
+    }
     while (owner->chunks != NULL) {
         struct profile_chunk *chunk = owner->chunks;
         owner->chunks = chunk->next;

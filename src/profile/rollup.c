@@ -115,8 +115,8 @@ static int rollup_by_frame(struct rollup *rollup, const struct profile *profile,
         return -ENOMEM;
     }
     for (size_t i = 0; i < dump->sample_count; i++) {
-        struct rollup_values values = rollup_values_of(&dump->samples[i]);
-        uint32_t at = dump->samples[i].callsite;
+        struct rollup_values values = rollup_values_of(dump->samples[i]);
+        uint32_t at = dump->samples[i]->callsite;
         uint32_t frame = profile->callsites[at].frame;
         rollup_values_add(&rollup->rows[row_of[frame]].self, &values);
         for (; at != PROFILE_NONE; at = profile->callsites[at].parent) {
@@ -142,6 +142,20 @@ static int rollup_by_frame(struct rollup *rollup, const struct profile *profile,
 
 /* --- by thread --- */
 
+static int add_thread(struct rollup *rollup, struct id_map *rows, const struct profile_part *thread)
+{
+    uint32_t index = id_map_find(rows, (uint32_t)thread->tid);
+    if (index == ID_MAP_NONE) {
+        index = (uint32_t)rollup->row_count++;
+        if (id_map_set(rows, (uint32_t)thread->tid, index) < 0)
+            return -ENOMEM;
+        rollup->rows[index].frame = PROFILE_NONE;
+        rollup->rows[index].tid = thread->tid;
+    }
+    rollup_figures_add(&rollup->rows[index].self.figures, &thread->figures);
+    return 0;
+}
+
 static int rollup_by_thread(struct rollup *rollup, const struct profile_dump *dump)
 {
     struct id_map rows = {0};
@@ -149,16 +163,9 @@ static int rollup_by_thread(struct rollup *rollup, const struct profile_dump *du
     rollup->rows = calloc(dump->part_count + 1, sizeof(*rollup->rows));
     if (rollup->rows == NULL)
         return -ENOMEM;
-    for (size_t i = 0; i < dump->part_count && code == 0; i++) {
-        const struct profile_part *thread = &dump->parts[i];
-        uint32_t index = id_map_find(&rows, (uint32_t)thread->tid);
-        if (index == ID_MAP_NONE) {
-            index = (uint32_t)rollup->row_count++;
-            code = id_map_set(&rows, (uint32_t)thread->tid, index);
-            rollup->rows[index].frame = PROFILE_NONE;
-            rollup->rows[index].tid = thread->tid;
-        }
-        rollup_figures_add(&rollup->rows[index].self.figures, &thread->figures);
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        for (uint32_t j = 0; j < dump->samples[i]->part_count && code == 0; j++)
+            code = add_thread(rollup, &rows, &dump->samples[i]->parts[j]);
     }
     for (size_t i = 0; i < rollup->row_count; i++)
         rollup->rows[i].cumulative = rollup->rows[i].self;
@@ -221,8 +228,8 @@ struct rollup_tree *rollup_tree_new(const struct profile *profile, const struct 
     memset(tree->next_sibling, 0xff, (count + 1) * sizeof(*tree->next_sibling));
     tree->first_root = PROFILE_NONE;
     for (size_t i = 0; i < dump->sample_count; i++) {
-        uint32_t at = dump->samples[i].callsite;
-        struct rollup_values values = rollup_values_of(&dump->samples[i]);
+        uint32_t at = dump->samples[i]->callsite;
+        struct rollup_values values = rollup_values_of(dump->samples[i]);
         rollup_values_add(&tree->self[at], &values);
         rollup_values_add(&tree->cumulative[at], &values);
         used[at] = true;

@@ -165,8 +165,8 @@ int main(int argc, char **argv)
         printf("pprof_ms=%.1f\n", (now_seconds() - begin) * 1e3);
         close(fd);
         for (size_t j = 0; j < dump->sample_count; j++) {
-            live_bytes += rollup_live_bytes(&dump->samples[j].figures);
-            live_count += rollup_live_count(&dump->samples[j].figures);
+            live_bytes += rollup_live_bytes(&dump->samples[j]->figures);
+            live_count += rollup_live_count(&dump->samples[j]->figures);
         }
         printf("dump %s alloc_space=%.3f alloc_objects=%.3f space=%.3f objects=%.3f\n", name,
                dump->total.allocated_bytes, dump->total.allocated_count, live_bytes, live_count);

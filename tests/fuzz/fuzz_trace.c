@@ -39,17 +39,16 @@ static void check_dump(const struct profile *profile, const struct profile_heap 
 {
     char name[256];
     for (size_t i = 0; i < dump->sample_count; i++) {
-        check(dump->samples[i].callsite < profile->callsite_count);
-        check((size_t)dump->samples[i].part_first + dump->samples[i].part_count <=
-              dump->part_count);
+        check(dump->samples[i]->callsite < profile->callsite_count);
+        for (uint32_t j = 0; j < dump->samples[i]->part_count; j++)
+            check(dump->samples[i]->parts[j].type != NULL &&
+                  dump->samples[i]->parts[j].context != NULL);
     }
     for (enum rollup_key key = ROLLUP_FUNCTION; key <= ROLLUP_THREAD; key++)
         rollup_free(rollup_new(profile, dump, key));
     rollup_tree_free(rollup_tree_new(profile, dump));
     for (enum grouping_key key = GROUPING_TYPE; key <= GROUPING_BACKTRACE; key++)
         grouping_free(grouping_new(dump, key, key % GROUPING_BACKTRACE + 1));
-    for (size_t i = 0; i < dump->part_count; i++)
-        check(dump->parts[i].type != NULL && dump->parts[i].context != NULL);
     pprof_file_name(profile, heap, dump, name, sizeof(name));
     int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     pprof_write(profile, heap, dump, &(struct pprof_options){true, true}, fd, NULL);

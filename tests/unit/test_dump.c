@@ -154,7 +154,7 @@ static void test_dump_holds_the_moment_that_it_began(void **state)
         assert_true(one->status.peak_live_bytes == two->status.peak_live_bytes);
         assert_int_equal(one->dumps[0].sample_count, two->dumps[0].sample_count);
         for (size_t j = 0; j < one->dumps[0].sample_count; j++)
-            assert_same_sample(&one->dumps[0].samples[j], &two->dumps[0].samples[j]);
+            assert_same_sample(one->dumps[0].samples[j], two->dumps[0].samples[j]);
     }
     profile_free(expected);
     profile_free(found);
@@ -183,7 +183,7 @@ static void test_dump_after_a_dump_misses_nothing(void **state)
         found.allocated_bytes += last->total.allocated_bytes;
         found.freed_bytes += last->total.freed_bytes;
         for (size_t j = 0; j < last->sample_count; j++)
-            peak_found += last->samples[j].peak_bytes;
+            peak_found += last->samples[j]->peak_bytes;
     }
     assert_true(fabs(found.allocated_bytes - allocated) < 1e-9 * allocated);
     assert_true(fabs(found.freed_bytes - freed) < 1e-9 * allocated);
@@ -353,7 +353,7 @@ static void test_types_and_contexts_travel(void **state)
     struct profile *profile = dump_of(ledger, &request);
     const struct profile_dump *dump = &profile->heaps[0].dumps[0];
     assert_int_equal(1, dump->sample_count);
-    assert_int_equal(TYPES, dump->samples[0].part_count);
+    assert_int_equal(TYPES, dump->samples[0]->part_count);
     assert_true(dump->total.allocated_bytes == TYPES * (TYPES + 1) / 2.0);
 
     struct grouping *types = grouping_new(dump, GROUPING_TYPE, GROUPING_CONTEXT);
@@ -385,11 +385,11 @@ static void stack_of(const struct profile *profile, double bytes, char *text, si
     uint32_t path[16];
     size_t depth = 0, found = 0;
     for (size_t i = 0; i < dump->sample_count; i++) {
-        if (dump->samples[i].figures.allocated_bytes != bytes)
+        if (dump->samples[i]->figures.allocated_bytes != bytes)
             continue;
         found++;
         depth = 0;
-        for (uint32_t at = dump->samples[i].callsite; at != PROFILE_NONE;
+        for (uint32_t at = dump->samples[i]->callsite; at != PROFILE_NONE;
              at = profile->callsites[at].parent)
             path[depth++] = at;
     }

@@ -82,11 +82,11 @@ static void collapsed_stacks_are_live_bytes(void **state)
     assert_non_null(profile);
     const struct profile_dump *dump = dump_of(profile);
     assert_int_equal(dump->sample_count, 3);
-    assert_string_equal(name_at(profile, dump->samples[0].callsite, 0), "h");
-    assert_string_equal(name_at(profile, dump->samples[0].callsite, 1), "f g(int)");
-    assert_true(rollup_live_bytes(&dump->samples[0].figures) == 15);
+    assert_string_equal(name_at(profile, dump->samples[0]->callsite, 0), "h");
+    assert_string_equal(name_at(profile, dump->samples[0]->callsite, 1), "f g(int)");
+    assert_true(rollup_live_bytes(&dump->samples[0]->figures) == 15);
     assert_true(rollup_live_bytes(&dump->total) == 21);
-    assert_string_equal(name_at(profile, dump->samples[2].callsite, 1), "?");
+    assert_string_equal(name_at(profile, dump->samples[2]->callsite, 1), "?");
     assert_non_null(profile->heaps[0].status.remark);
     profile_free(profile);
     check_error("main;f 12\nmain\n", "line 2");
@@ -108,7 +108,7 @@ static void heaptrack_events_are_summed(void **state)
     assert_non_null(profile);
     const struct profile_dump *dump = dump_of(profile);
     assert_int_equal(dump->sample_count, 2);
-    const struct profile_sample *small = &dump->samples[0], *large = &dump->samples[1];
+    const struct profile_sample *small = dump->samples[0], *large = dump->samples[1];
     /* g was inlined into f, which main called. */
     assert_string_equal(name_at(profile, small->callsite, 0), "g");
     assert_string_equal(name_at(profile, small->callsite, 1), "f");
@@ -180,12 +180,12 @@ static void gperftools_text_is_exact(void **state)
     assert_true(dump->total.allocated_bytes == 500 && dump->total.freed_bytes == 200);
     assert_true(dump->total.allocated_count == 5 && rollup_live_count(&dump->total) == 3);
     assert_true(dump->total.allocated_bytes_variance == 0);
-    const struct profile_callsite *inner = &profile->callsites[dump->samples[0].callsite];
+    const struct profile_callsite *inner = &profile->callsites[dump->samples[0]->callsite];
     const struct profile_frame *frame = &profile->frames[inner->frame];
     assert_int_equal(frame->rel_pc, 0x1010);
     assert_string_equal(profile->mappings[frame->mapping].path, "/bin/a b");
     assert_int_equal(profile->frames[profile->callsites[inner->parent].frame].rel_pc, 0x1020);
-    frame = &profile->frames[profile->callsites[dump->samples[1].callsite].frame];
+    frame = &profile->frames[profile->callsites[dump->samples[1]->callsite].frame];
     assert_int_equal(frame->mapping, PROFILE_NONE);
     profile_free(profile);
 }
@@ -207,7 +207,7 @@ static void jemalloc_text_is_unsampled(void **state)
     assert_true(fabs(dump->total.allocated_count_variance - 3 * (1 - seen) / (seen * seen)) < 1e-9);
     assert_int_equal(profile->heaps[0].interval_bytes, 1000);
     assert_int_equal(dump->part_count, 2);
-    assert_int_equal(dump->parts[1].tid, 1);
+    assert_int_equal(dump->samples[0]->parts[1].tid, 1);
     profile_free(profile);
 }
 
@@ -292,13 +292,13 @@ static void our_pprof_comes_back_as_it_was(void **state)
     const struct profile_dump *dump = dump_of(again);
     assert_int_equal(dump->sample_count, 3);
     assert_int_equal(dump->part_count, dump_of(profile)->part_count);
-    assert_string_equal(name_at(again, dump->samples[0].callsite, 0), "inner(int)");
+    assert_string_equal(name_at(again, dump->samples[0]->callsite, 0), "inner(int)");
     const struct profile_frame *inner =
-        &again->frames[again->callsites[dump->samples[0].callsite].frame];
+        &again->frames[again->callsites[dump->samples[0]->callsite].frame];
     assert_string_equal(inner->linkage_name, "_Z5inneri");
     assert_int_equal(inner->rel_pc, 0x1300);
     assert_string_equal(again->mappings[inner->mapping].build_id, "deadbeef");
-    assert_string_equal(name_at(again, dump->samples[2].callsite, 0), "");
+    assert_string_equal(name_at(again, dump->samples[2]->callsite, 0), "");
     assert_string_equal(profile_thread_name(again, FIXTURE_PID, 7), "worker");
     assert_string_equal(again->heaps[0].name, profile->heaps[0].name);
     assert_int_equal(again->heaps[0].interval_bytes, 4096);

@@ -128,7 +128,7 @@ static void long_contexts_are_cut(void **state)
     begin_dump(&scene, 1000, true);
     put_sample(scene.writer, scene.stacks.in_inner, parts, 1);
     struct profile *profile = finish(scene.writer, scene.fd);
-    const char *context = profile->heaps[0].dumps[0].parts[0].context;
+    const char *context = profile->heaps[0].dumps[0].samples[0]->parts[0].context;
     size_t length = strlen(context);
     assert_in_range(length, 15000, 17000);
     assert_string_equal("[...]", context + length - 5);
@@ -149,7 +149,7 @@ static void parts_of_one_callsite_are_summed(void **state)
     struct profile *profile = finish(scene.writer, scene.fd);
     const struct profile_dump *dump = &profile->heaps[0].dumps[0];
     assert_int_equal(dump->sample_count, 1);
-    assert_int_equal(dump->samples[0].part_count, 3);
+    assert_int_equal(dump->samples[0]->part_count, 3);
     assert_true(bytes_of(dump, GROUPING_TYPE, "Node") == 13);
     assert_true(bytes_of(dump, GROUPING_CONTEXT, "outer;inner") == 8);
     assert_true(dump->total.allocated_bytes == 15);
@@ -196,7 +196,7 @@ static void names_may_come_after_their_use(void **state)
     struct profile *profile = finish(scene.writer, scene.fd);
     const struct profile_dump *dump = &profile->heaps[0].dumps[0];
     /* Ids count from 1, three were there before: id 100 + i is of type 96 + i, and 96 of none. */
-    assert_int_equal(dump->samples[0].part_count, PARTS - 96 + 1);
+    assert_int_equal(dump->samples[0]->part_count, PARTS - 96 + 1);
     assert_true(dump->total.allocated_bytes == PARTS);
     assert_true(bytes_of(dump, GROUPING_TYPE, "type 96") == 1);
     assert_true(bytes_of(dump, GROUPING_TYPE, "type 4999") == 1);

@@ -30,9 +30,9 @@ static const struct profile_sample *sample_at(const struct profile *profile,
                                               const struct profile_dump *dump, const char *name)
 {
     for (size_t i = 0; i < dump->sample_count; i++) {
-        uint32_t frame = profile->callsites[dump->samples[i].callsite].frame;
+        uint32_t frame = profile->callsites[dump->samples[i]->callsite].frame;
         if (strcmp(profile->frames[frame].linkage_name, name) == 0)
-            return &dump->samples[i];
+            return dump->samples[i];
     }
     return NULL;
 }
@@ -63,11 +63,11 @@ static void figures_of_threads_travel(void **state)
     const struct profile_dump *dump = &profile->heaps[0].dumps[0];
     const struct profile_sample *both = sample_at(profile, dump, "_Z5inneri");
     assert_int_equal(both->part_count, 2);
-    assert_int_equal(dump->parts[both->part_first + 1].tid, FIXTURE_PID + 1);
-    assert_true(dump->parts[both->part_first + 1].figures.freed_bytes == 100.25);
+    assert_int_equal(both->parts[1].tid, FIXTURE_PID + 1);
+    assert_true(both->parts[1].figures.freed_bytes == 100.25);
     const struct profile_sample *one = sample_at(profile, dump, "_Z5outerv");
     assert_int_equal(one->part_count, 1);
-    assert_true(dump->parts[one->part_first].figures.allocated_bytes == 64);
+    assert_true(one->parts[0].figures.allocated_bytes == 64);
     profile_free(profile);
 }
 
@@ -274,8 +274,8 @@ static void dump_at_max_has_self_max_and_no_other_counter(void **state)
     perfetto__protos__trace__free_unpacked(message, NULL);
     struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
     assert_true(profile->heaps[0].status.dump_at_max);
-    assert_true(profile->heaps[0].dumps[0].samples[0].figures.allocated_bytes == 100);
-    assert_true(profile->heaps[0].dumps[0].samples[0].peak_bytes == 50);
+    assert_true(profile->heaps[0].dumps[0].samples[0]->figures.allocated_bytes == 100);
+    assert_true(profile->heaps[0].dumps[0].samples[0]->peak_bytes == 50);
     profile_free(profile);
     free(trace.bytes);
 }
