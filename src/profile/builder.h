@@ -77,10 +77,16 @@ struct builder {
     int64_t monotonic_to_boottime_ns;
     uint64_t packets, damaged_packets, missing_packets, missing_frames;
     uint64_t carried_samples;
-    uint64_t dumps; /* made so far, of all heaps */
-    size_t context_bytes;         /* of all joined names */
-    uint32_t *sample_of_callsite; /* scratch of builder_heap.c: by callsite, index + 1 */
-    size_t sample_of_callsite_size;
+    uint64_t dumps;       /* made so far, of all heaps */
+    size_t context_bytes; /* of all joined names */
+    /* Scratch of builder_dump.c: indexes + 1 by callsite, of the pending dump's samples and of
+     * those of the one before; and the parts of several samples. */
+    struct builder_places {
+        uint32_t pending, before;
+    } * places;
+    size_t place_count;
+    struct profile_part *parts;
+    size_t part_capacity;
 };
 
 struct builder *builder_new(void);
@@ -109,6 +115,14 @@ uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t fra
 uint32_t builder_process(struct builder *builder, int32_t pid);
 uint64_t builder_boottime(const struct builder *builder, uint64_t monotonic_coarse_ns,
                           uint64_t packet_ns);
+
+/* Memory that lives as long as the profile, for anything; and for a sample. NULL after an error. */
+void *builder_memory(struct builder *builder, size_t bytes);
+struct profile_sample *builder_sample(struct builder *builder);
+/* Malloc'd samples and parts go over to the profile. 0 or -ENOMEM, after which they are still the
+ * caller's. */
+int builder_take_over(struct builder *builder, struct profile_sample *samples, size_t count,
+                      struct profile_part *parts);
 
 /* --- sequences --- */
 
@@ -161,17 +175,21 @@ struct builder_sequence {
         uint64_t timestamp_ns;
         uint64_t boottime_ns;
         struct trace_heap_dump status;
-        /* Samples as they will stand in the dump, but for their callsites and names: */
+        /* Samples as they will stand in the dump, but for their callsites, parts and names: */
         struct profile_sample *samples;
-        uint64_t *callstacks; /* ids, by sample */
+        struct pending_origin {
+            uint64_t callstack; /* id */
+            size_t part_first;
+        } * origins; /* by sample */
         struct profile_part *parts;
         struct pending_tag {
             uint64_t type, context;
         } * tags; /* ids, by part */
-        size_t sample_count, sample_capacity, callstack_capacity;
+        size_t sample_count, sample_capacity, origin_capacity;
         size_t part_count, part_capacity, tag_capacity;
     } * pending;
     size_t pending_count, pending_capacity;
+    struct pending_dump spare; /* empty arrays, for the next one */
     bool index_known;
     bool gap; /* packets of the pending snapshot are missing */
     uint64_t next_index;

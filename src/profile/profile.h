@@ -73,8 +73,9 @@ struct profile_sample {
     struct trace_figures figures;
     double peak_bytes, peak_count; /* at the heap's peak */
     double peak_bytes_variance, peak_count_variance;
-    uint32_t part_first, part_count; /* in profile_dump.parts */
-    bool tagged;                     /* a part has a type or a context */
+    const struct profile_part *parts;
+    uint32_t part_count;
+    bool tagged; /* a part has a type or a context */
 };
 
 struct profile_dump {
@@ -82,10 +83,10 @@ struct profile_dump {
     bool final;
     bool incomplete; /* samples of it are missing from the trace: all but the exact totals are too
                         low */
-    struct profile_sample *samples;
+    /* What a dump has as the one before it had it, is the same sample of both. */
+    const struct profile_sample **samples;
     size_t sample_count;
-    struct profile_part *parts;
-    size_t part_count;
+    size_t part_count;          /* of all of them */
     struct trace_figures total; /* sum over samples */
     uint64_t exact_bytes, exact_calls;
     uint64_t order; /* among the dumps of all heaps, as the trace has them */
