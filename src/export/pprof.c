@@ -66,7 +66,9 @@ struct pprof {
         int64_t thread, tid, type, context;
     } keys;                /* of labels */
     struct id_map threads; /* names, by tid */
-    uint64_t *locations;   /* by frame; 0: not yet written */
+    struct proto_buffer labels;
+    const struct profile_part *labelled; /* whose they are; NULL: nobody's yet */
+    uint64_t *locations;                 /* by frame; 0: not yet written */
     uint64_t location_count;
     bool *mapping_used, *mapping_has_lines;
     double sums[COLUMNS];
@@ -252,19 +254,19 @@ static int64_t round_column(struct pprof *pprof, enum column column, double valu
     return grown;
 }
 
-static void put_label(struct proto_buffer *entry, int64_t key, int64_t text, int64_t number)
+static void put_label(struct proto_buffer *labels, int64_t key, int64_t text, int64_t number)
 {
     Perftools__Profiles__Label label = PERFTOOLS__PROFILES__LABEL__INIT;
     label.key = key;
     label.str = text;
     label.num = number;
-    proto_put_message(entry, PPROF_SAMPLE_LABEL, &label.base);
+    proto_put_message(labels, PPROF_SAMPLE_LABEL, &label.base);
 }
 
-static void put_text_label(struct pprof *pprof, int64_t key, int64_t text)
+static void put_text_label(struct proto_buffer *labels, int64_t key, int64_t text)
 {
     if (text != 0)
-        put_label(&pprof->entry, key, text, 0);
+        put_label(labels, key, text, 0);
 }
 
 static int64_t thread_name(struct pprof *pprof, int32_t tid)
@@ -278,12 +280,21 @@ static int64_t thread_name(struct pprof *pprof, int32_t tid)
     return name;
 }
 
+/* Most samples have the labels of the one before them. */
 static void put_part(struct pprof *pprof, const struct profile_part *part)
 {
-    put_text_label(pprof, pprof->keys.thread, thread_name(pprof, part->tid));
-    put_label(&pprof->entry, pprof->keys.tid, 0, part->tid);
-    put_text_label(pprof, pprof->keys.type, put_text(pprof, part->type));
-    put_text_label(pprof, pprof->keys.context, put_text(pprof, part->context));
+    const struct profile_part *last = pprof->labelled;
+    struct proto_buffer *labels = &pprof->labels;
+    if (last == NULL || last->tid != part->tid || last->type != part->type ||
+        last->context != part->context) {
+        labels->length = 0;
+        put_text_label(labels, pprof->keys.thread, thread_name(pprof, part->tid));
+        put_label(labels, pprof->keys.tid, 0, part->tid);
+        put_text_label(labels, pprof->keys.type, put_text(pprof, part->type));
+        put_text_label(labels, pprof->keys.context, put_text(pprof, part->context));
+        pprof->labelled = part;
+    }
+    proto_put_raw(&pprof->entry, labels->bytes, labels->length);
 }
 
 /* Makes pprof->stack the locations of a stack. From where it comes into the path of the stack
@@ -458,7 +469,8 @@ static void put_file(struct pprof *pprof, const struct profile_dump *dump)
     put_mappings(pprof);
     write_out(pprof);
     packed_file_write(pprof->file, pprof->strings.bytes, pprof->strings.length);
-    pprof->failed |= pprof->out.failed || pprof->entry.failed || pprof->strings.failed;
+    pprof->failed |=
+        pprof->out.failed || pprof->entry.failed || pprof->strings.failed || pprof->labels.failed;
 }
 
 int pprof_write(const struct profile *profile, const struct profile_heap *heap,
@@ -482,6 +494,7 @@ int pprof_write(const struct profile *profile, const struct profile_heap *heap,
         error_set(error, code, "cannot write the pprof file: %s", strerror(-code));
     proto_buffer_free(&pprof.out);
     proto_buffer_free(&pprof.entry);
+    proto_buffer_free(&pprof.labels);
     proto_buffer_free(&pprof.stack);
     proto_buffer_free(&pprof.last_stack);
     free(pprof.path);
