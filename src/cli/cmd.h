@@ -2,6 +2,7 @@
 #ifndef HEAPPROFD_CLI_CMD_H
 #define HEAPPROFD_CLI_CMD_H
 
+int cmd_check(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_host(int argc, char **argv);

@@ -12,6 +12,7 @@
 #include "cli/parse.h"
 #include "cli/suggest.h"
 #include "compare/diff_pprof.h"
+#include "import/import.h"
 
 static const char help[] =
     "usage: heap_profile diff [options] BEFORE AFTER\n"
@@ -199,12 +200,12 @@ static int open_sources(char *const *arguments, int count, struct compare_source
         sources[0].which = COMPARE_NUMBER;
         sources[0].number = 1;
     }
-    sources[0].profile = profile_read_as(sources[0].path, &request->reading, error);
+    sources[0].profile = import_profile(sources[0].path, &request->reading, error);
     if (sources[0].profile == NULL)
         return error->code;
     sources[1].profile = is_same_file(sources[0].path, sources[1].path)
                              ? sources[0].profile
-                             : profile_read_as(sources[1].path, &request->reading, error);
+                             : import_profile(sources[1].path, &request->reading, error);
     if (sources[1].profile == NULL)
         return error->code;
     for (int i = 0; i < 2 && code == 0; i++)

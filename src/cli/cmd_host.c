@@ -2,34 +2,17 @@
  * heap_profile host: runs a command under the profiler. Standard output is the
  * command's alone; what this verb says goes to standard error.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/finish.h"
 #include "cli/heap_options.h"
-#include "cli/library.h"
-#include "cli/output.h"
+#include "cli/host_command.h"
 #include "cli/parse.h"
-#include "cli/report.h"
 #include "cli/suggest.h"
-#include "daemon/host.h"
 
-/* As shells and env(1) have them. */
 #define EXIT_USAGE 2
-#define EXIT_PROFILER_FAILED 125
-#define EXIT_NOT_EXECUTABLE 126
-#define EXIT_NOT_FOUND 127
 
 static const char help[] =
     "usage: heap_profile host [options] -- COMMAND [ARGS]\n"
@@ -180,99 +163,24 @@ static int parse_arguments(int argc, char **argv, struct host_arguments *argumen
     return -1;
 }
 
-/* --- progress: one line, rewritten, only where it disturbs nobody --- */
-
-static bool shows_progress(const struct host_arguments *arguments)
-{
-    struct stat output, errors;
-    if (arguments->quiet || !isatty(STDERR_FILENO))
-        return false;
-    /* The command's own words stand on the same terminal: keep out. */
-    return fstat(STDOUT_FILENO, &output) == 0 && fstat(STDERR_FILENO, &errors) == 0 &&
-           output.st_rdev != errors.st_rdev;
-}
-
-static void show_progress(void *context, const struct host_progress *progress)
-{
-    (void)context;
-    fprintf(stderr, "\r\033[K%.1f s, %u process%s, %.1f MB live, %llu samples, %llu lost",
-            (double)progress->elapsed_ms / 1000, progress->processes,
-            progress->processes == 1 ? "" : "es", progress->live_bytes / 1e6,
-            (unsigned long long)progress->samples, (unsigned long long)progress->lost);
-}
-
-/* --- after the run --- */
-
-/* Ends as the command ended, so that whoever waits for us sees no difference. */
-static int end_like(int wait_status)
-{
-    if (WIFEXITED(wait_status))
-        return WEXITSTATUS(wait_status);
-    int number = WTERMSIG(wait_status);
-    struct rlimit no_core = {0, 0};
-    setrlimit(RLIMIT_CORE, &no_core); /* the command has left its own */
-    signal(number, SIG_DFL);
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, number);
-    sigprocmask(SIG_UNBLOCK, &set, NULL);
-    raise(number);
-    return 128 + number;
-}
-
-static int exit_code_of(const struct host_result *result, const char *command)
-{
-    if (!result->started) {
-        fprintf(stderr, "heap_profile: cannot run %s: %s\n", command, strerror(result->exec_errno));
-        return result->exec_errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
-    }
-    int status = result->wait_status;
-    if (status == -1) {
-        /* The profile is over and the command is not: it is still our child. */
-        if (waitpid(result->pid, &status, 0) != result->pid)
-            return EXIT_PROFILER_FAILED;
-    }
-    return end_like(status);
-}
-
 static int run(const struct host_arguments *arguments)
 {
-    char library[PATH_MAX];
-    struct output output = {.is_own = false};
-    struct error error = {0};
-    int trace_fd = -1;
-    if (library_find(library, &error) != 0 ||
-        output_create(&output, arguments->output, &error) != 0 ||
-        (trace_fd = output_open_trace(&output, &error)) < 0) {
-        fprintf(stderr, "heap_profile: %s\n", error.message);
-        return EXIT_PROFILER_FAILED;
-    }
-    bool progress = shows_progress(arguments);
-    struct host_options host = {
+    const struct host_command request = {
         .config = &arguments->config,
         .command = arguments->command,
-        .preload_library = library,
-        .trace_fd = trace_fd,
+        .output = arguments->output,
         .follow_children = arguments->follow_children,
-        .progress = progress ? show_progress : NULL,
+        .quiet = arguments->quiet,
+        .no_symbols = arguments->no_symbols,
     };
-    struct host_result result = {.wait_status = -1};
-    int code = host_run(&host, &result, &error);
-    close(trace_fd);
-    if (progress)
-        fputs("\r\033[K", stderr);
-    if (result.started)
-        output_publish(&output);
-    else
-        output_discard(&output);
-    const struct finish_options finish = {arguments->quiet, arguments->no_symbols};
-    if (code == 0 && result.started)
-        code = finish_output(&output, &finish, &error);
+    struct host_outcome outcome;
+    struct error error = {0};
+    int code = host_command_run(&request, &outcome, &error);
     if (code != 0)
         fprintf(stderr, "heap_profile: %s\n", error.message);
-    if (code != 0 && !result.started && result.exec_errno == 0)
-        return EXIT_PROFILER_FAILED;
-    return exit_code_of(&result, arguments->command[0]);
+    if (code != 0 && !outcome.result.started && outcome.result.exec_errno == 0)
+        return HOST_PROFILER_FAILED;
+    return host_command_exit_code(&outcome.result, arguments->command[0]);
 }
 
 int cmd_host(int argc, char **argv)
@@ -284,7 +192,7 @@ int cmd_host(int argc, char **argv)
         char *text = heap_config_to_text(&arguments.config);
         fputs(text != NULL ? text : "", stdout);
         free(text);
-        code = text != NULL ? 0 : EXIT_PROFILER_FAILED;
+        code = text != NULL ? 0 : HOST_PROFILER_FAILED;
     }
     if (code < 0)
         code = run(&arguments);

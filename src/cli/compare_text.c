@@ -296,7 +296,7 @@ static int print_pair(const struct page *page, const struct compare_source sourc
         fputs("\nat the peak only the total is marked: samples decide which moment that is\n",
               page->out);
     else if (!page->pair->exact)
-        fputs("\n* beyond what sampling alone does (5 % for the whole table, by Holm)\n",
+        fputs("\n* beyond what sampling alone does (99 % for the whole table, by Holm)\n",
               page->out);
     free(rows);
     return 0;

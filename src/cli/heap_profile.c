@@ -13,6 +13,7 @@ static const struct verb {
     int (*run)(int argc, char **argv);
     const char *summary;
 } verbs[] = {
+    {"check", cmd_check, "say whether a profile, or a command, keeps to its budgets"},
     {"diff", cmd_diff, "say what grew and what shrank between two profiles"},
     {"doctor", cmd_doctor, "say what will work here, with a process or a program"},
     {"host", cmd_host, "run a command and profile its heap"},

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define LEVEL 0.05
+#define LEVEL 0.01
 
 /* Below it a difference is what is left of sums of doubles. */
 #define ROUNDING 1e-9

@@ -36,8 +36,9 @@
  * of several weights are taken as of one. The tail is Lugannani and Rice's (1980) with Daniels'
  * second continuity correction (1987), on both sides.
  *
- * Beyond chance is what Holm's procedure (1979) rejects at 5 % of all rows of a table: a table
- * of nothing but chance has one or more marks in 5 % of cases at the most. A row with too few
+ * Beyond chance is what Holm's procedure (1979) rejects at 1 % of all rows of a table: a table
+ * of nothing but chance has one or more marks in about 1 % of cases (in 4 to 6 % at 5 %, of 400
+ * pairs of runs, which was too many for whoever looks at a hundred differences). A row with too few
  * samples to be rejected whatever they were is not counted among them (Tarone, 1990).
  *
  * What is told from chance is the sampling's. That a program does not do the same in every run is

@@ -1,0 +1,209 @@
+/* Budgets as they are written, in options and files. See budgets.h. */
+#include "compare/budgets.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/array.h"
+
+/* More than anybody writes: what has more is no file of budgets. */
+#define LINES_MAX 100000u
+
+const char *const budget_names[BUDGET_KINDS] = {
+    [BUDGET_PEAK] = "max-peak",           [BUDGET_LIVE] = "max-live",
+    [BUDGET_ALLOCATED] = "max-allocated", [BUDGET_ALLOCATIONS] = "max-allocations",
+    [BUDGET_TEMPORARY] = "max-temporary", [BUDGET_LEAK] = "max-leak",
+    [BUDGET_GROWTH] = "max-growth",
+};
+
+/* "64k", "1.5M", "300", "20%". */
+static bool parse_limit(const char *text, double *limit, bool *share)
+{
+    static const char suffixes[] = "kMG";
+    char *end;
+    if (*text < '0' || *text > '9')
+        return false;
+    *limit = strtod(text, &end);
+    *share = *end == '%';
+    if (*share)
+        *limit /= 100;
+    const char *suffix = *end != '\0' ? strchr(suffixes, *end) : NULL;
+    if (suffix != NULL)
+        *limit = ldexp(*limit, 10 * (int)(suffix - suffixes + 1));
+    return isfinite(*limit) && strpbrk(text, "xXpP") == NULL &&
+           end[*share || suffix != NULL] == '\0';
+}
+
+static int complain(struct error *error, unsigned line, const char *message, const char *text)
+{
+    if (line > 0)
+        return error_set(error, -EINVAL, "line %u: %s, not '%s'", line, message, text);
+    return error_set(error, -EINVAL, "%s, not '%s'", message, text);
+}
+
+static const char *expected(enum budget_kind kind)
+{
+    switch (kind) {
+    case BUDGET_ALLOCATIONS:
+        return "max-allocations takes a number of calls, as in 10000 or 10k";
+    case BUDGET_TEMPORARY:
+        return "max-temporary takes a share of all allocations, as in 20%";
+    case BUDGET_LEAK:
+        return "max-leak takes a function or module and bytes, as in parse_*=64k or "
+               "module:libfoo.so=0";
+    case BUDGET_GROWTH:
+        return "max-growth takes bytes or a share, as in 1M or 5%";
+    default:
+        return "a budget of memory is in bytes, as in 4096, 64k or 1.5M";
+    }
+}
+
+int budgets_add(struct budgets *budgets, const char *name, const char *value, unsigned line,
+                struct error *error)
+{
+    struct budget budget = {.line = line};
+    if (strcmp(name, "baseline") == 0) {
+        free(budgets->baseline);
+        budgets->baseline = strdup(value);
+        return budgets->baseline == NULL ? error_set(error, -ENOMEM, "no memory") : 0;
+    }
+    while (budget.kind < BUDGET_KINDS && strcmp(name, budget_names[budget.kind]) != 0)
+        budget.kind++;
+    if (budget.kind == BUDGET_KINDS)
+        return complain(error, line,
+                        "budgets are max-peak, max-live, max-allocated, max-allocations, "
+                        "max-temporary, max-leak, max-growth and baseline",
+                        name);
+    /* Functions have '=' in their names: operator==. */
+    const char *equals = budget.kind == BUDGET_LEAK ? strrchr(value, '=') : NULL;
+    const char *limit = equals != NULL ? equals + 1 : value;
+    if (!parse_limit(limit, &budget.limit, &budget.share) ||
+        (budget.kind == BUDGET_LEAK && (equals == NULL || equals == value)) ||
+        (budget.share && budget.kind != BUDGET_TEMPORARY && budget.kind != BUDGET_GROWTH) ||
+        (!budget.share && budget.kind == BUDGET_TEMPORARY))
+        return complain(error, line, expected(budget.kind), value);
+    if (equals != NULL)
+        budget.pattern = strndup(value, (size_t)(equals - value));
+    budget.text = strdup(limit);
+    if (budget.text == NULL || (equals != NULL && budget.pattern == NULL) ||
+        array_reserve(&budgets->items, &budgets->capacity, budgets->count, 1,
+                      sizeof(*budgets->items)) < 0) {
+        free(budget.text);
+        free(budget.pattern);
+        return error_set(error, -ENOMEM, "no memory");
+    }
+    budgets->items[budgets->count++] = budget;
+    return 0;
+}
+
+/* The same text without blanks around it; writes into it. */
+static char *trimmed(char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t length = strlen(text);
+    while (length > 0 && isspace((unsigned char)text[length - 1]))
+        text[--length] = '\0';
+    return text;
+}
+
+int budgets_suppress(struct budgets *budgets, const char *text, unsigned line, struct error *error)
+{
+    static const char expected_text[] =
+        "a suppression is leak:PATTERN  # reason, and has to have a reason";
+    char *copy = strdup(text), *reason, *pattern;
+    if (copy == NULL)
+        return error_set(error, -ENOMEM, "no memory");
+    int code = 0;
+    reason = strchr(copy, '#');
+    if (reason != NULL)
+        *reason++ = '\0';
+    pattern = trimmed(copy);
+    reason = reason != NULL ? trimmed(reason) : NULL;
+    if (strncmp(pattern, "leak:", 5) != 0 || pattern[5] == '\0' || reason == NULL ||
+        *reason == '\0') {
+        code = complain(error, line, expected_text, text);
+    } else if (array_reserve(&budgets->suppressions, &budgets->suppression_capacity,
+                             budgets->suppression_count, 1, sizeof(*budgets->suppressions)) < 0) {
+        code = error_set(error, -ENOMEM, "no memory");
+    } else {
+        struct budget_suppression *added = &budgets->suppressions[budgets->suppression_count++];
+        *added = (struct budget_suppression){
+            .pattern = strdup(trimmed(pattern + 5)), .reason = strdup(reason), .line = line};
+        if (added->pattern == NULL || added->reason == NULL)
+            code = error_set(error, -ENOMEM, "no memory");
+    }
+    free(copy);
+    return code;
+}
+
+static int take_line(struct budgets *budgets, char *text, unsigned line, struct error *error)
+{
+    static const char suppress[] = "suppress:";
+    text = trimmed(text);
+    if (*text == '\0' || *text == '#')
+        return 0;
+    if (strncmp(text, suppress, strlen(suppress)) == 0)
+        return budgets_suppress(budgets, text + strlen(suppress), line, error);
+    /* A comment begins behind a blank: functions may have the character in them. */
+    for (char *at = text; (at = strchr(at, '#')) != NULL; at++) {
+        if (isspace((unsigned char)at[-1])) {
+            *at = '\0';
+            break;
+        }
+    }
+    char *equals = strchr(text, '=');
+    if (equals == NULL)
+        return complain(error, line, "a line is 'name = value', 'suppress: ...' or '# comment'",
+                        trimmed(text));
+    *equals = '\0';
+    return budgets_add(budgets, trimmed(text), trimmed(equals + 1), line, error);
+}
+
+int budgets_read(struct budgets *budgets, const char *path, struct error *error)
+{
+    FILE *file = fopen(path, "re");
+    char *text = NULL;
+    size_t size = 0;
+    int code = 0;
+    struct error inner = {0};
+    if (file == NULL)
+        return error_set(error, -errno, "cannot read %s: %s", path, strerror(errno));
+    for (unsigned line = 1; code == 0; line++) {
+        errno = 0;
+        ssize_t length = getline(&text, &size, file);
+        if (length < 0)
+            break;
+        if (line > LINES_MAX || memchr(text, '\0', (size_t)length) != NULL)
+            code = error_set(&inner, -EINVAL, "line %u: this is no file of budgets", line);
+        else
+            code = take_line(budgets, text, line, &inner);
+    }
+    if (code == 0 && ferror(file))
+        code = error_set(&inner, -EIO, "%s", strerror(errno != 0 ? errno : EIO));
+    if (code < 0)
+        error_set(error, code, "%s: %s", path, inner.message);
+    free(text);
+    fclose(file);
+    return code;
+}
+
+void budgets_clear(struct budgets *budgets)
+{
+    for (size_t i = 0; i < budgets->count; i++) {
+        free(budgets->items[i].pattern);
+        free(budgets->items[i].text);
+    }
+    for (size_t i = 0; i < budgets->suppression_count; i++) {
+        free(budgets->suppressions[i].pattern);
+        free(budgets->suppressions[i].reason);
+    }
+    free(budgets->items);
+    free(budgets->suppressions);
+    free(budgets->baseline);
+    *budgets = (struct budgets){0};
+}

@@ -1,0 +1,413 @@
+/* Whether budgets hold. See budgets.h. */
+#include <errno.h>
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/budgets.h"
+#include "compare/diff.h"
+#include "profile/interval.h"
+#include "util/array.h"
+#include "wire/ring.h"
+
+/* malloc's smallest block: what a floor of bytes can be in calls. */
+#define SIZE_MIN_BYTES 24.0
+/* Standard normal quantile of 97.5 %. */
+#define DEVIATIONS 1.959964
+/* Sums of doubles are not exact beyond this. */
+#define ROUNDING 1e-9
+#define NAME_BYTES 4096
+
+/* --- patterns --- */
+
+static bool is_like(const char *name, const char *pattern)
+{
+    char short_name[NAME_BYTES];
+    if (*name == '\0')
+        return false;
+    if (strcmp(name, pattern) == 0 || fnmatch(pattern, name, 0) == 0)
+        return true;
+    const char *open = strchr(name, '(');
+    size_t length = open != NULL ? (size_t)(open - name) : 0;
+    if (length == 0 || length >= sizeof(short_name))
+        return false;
+    memcpy(short_name, name, length);
+    short_name[length] = '\0';
+    return strcmp(short_name, pattern) == 0 || fnmatch(pattern, short_name, 0) == 0;
+}
+
+bool budget_pattern_matches(const struct profile *profile, uint32_t callsite, const char *pattern)
+{
+    static const char module[] = "module:";
+    bool of_module = strncmp(pattern, module, strlen(module)) == 0;
+    if (of_module)
+        pattern += strlen(module);
+    for (; callsite != PROFILE_NONE; callsite = profile->callsites[callsite].parent) {
+        const struct profile_frame *frame = &profile->frames[profile->callsites[callsite].frame];
+        if (!of_module && is_like(frame->name, pattern))
+            return true;
+        if (of_module && frame->mapping != PROFILE_NONE) {
+            const char *path = profile->mappings[frame->mapping].path;
+            const char *slash = strrchr(path, '/');
+            if (fnmatch(pattern, slash != NULL ? slash + 1 : path, 0) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* --- sums --- */
+
+/* NULL: it is not suppressed. */
+static struct budget_suppression *suppression_of(const struct budgets *budgets,
+                                                 const struct profile *profile, uint32_t callsite)
+{
+    for (size_t i = 0; i < budgets->suppression_count; i++)
+        if (budget_pattern_matches(profile, callsite, budgets->suppressions[i].pattern))
+            return &budgets->suppressions[i];
+    return NULL;
+}
+
+struct sum {
+    struct profile_estimate all;
+    uint32_t culprits[BUDGET_CULPRITS];
+    double culprit_bytes[BUDGET_CULPRITS];
+};
+
+static void sum_begin(struct sum *sum)
+{
+    *sum = (struct sum){0};
+    for (int i = 0; i < BUDGET_CULPRITS; i++)
+        sum->culprits[i] = PROFILE_NONE;
+}
+
+static void sum_add(struct sum *sum, const struct profile_sample *sample, enum diff_figure figure)
+{
+    struct rollup_values values = rollup_values_of(sample);
+    struct profile_estimate one = diff_estimate_of(&values, figure);
+    uint32_t callsite = sample->callsite;
+    double bytes = one.bytes;
+    change_estimate_add(&sum->all, &one);
+    for (int i = 0; i < BUDGET_CULPRITS; i++) {
+        if (!(bytes > sum->culprit_bytes[i]))
+            continue;
+        double lighter_bytes = sum->culprit_bytes[i];
+        uint32_t lighter = sum->culprits[i];
+        sum->culprit_bytes[i] = bytes;
+        sum->culprits[i] = callsite;
+        bytes = lighter_bytes;
+        callsite = lighter;
+    }
+}
+
+/* What is live at the end, of stacks that are like the pattern (NULL: all), less what is
+ * suppressed. */
+static void sum_live(const struct budgets *budgets, const struct profile *profile,
+                     const struct profile_dump *dump, const char *pattern, struct sum *sum)
+{
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        uint32_t callsite = dump->samples[i]->callsite;
+        if ((pattern == NULL || budget_pattern_matches(profile, callsite, pattern)) &&
+            suppression_of(budgets, profile, callsite) == NULL)
+            sum_add(sum, dump->samples[i], DIFF_LIVE);
+    }
+}
+
+static void sum_of(const struct profile_dump *dump, enum diff_figure figure, struct sum *sum)
+{
+    for (size_t i = 0; i < dump->sample_count; i++)
+        sum_add(sum, dump->samples[i], figure);
+}
+
+static void count_suppressed(struct budgets *budgets, const struct budget_subject *subject)
+{
+    for (size_t i = 0; i < subject->dump_count && budgets->suppression_count > 0; i++) {
+        const struct profile_dump *dump = subject->dumps[i].dump;
+        for (size_t j = 0; j < dump->sample_count; j++) {
+            const struct profile_sample *sample = dump->samples[j];
+            struct budget_suppression *found =
+                suppression_of(budgets, subject->profile, sample->callsite);
+            if (found != NULL) {
+                found->bytes += rollup_live_bytes(&sample->figures);
+                found->count += rollup_live_count(&sample->figures);
+            }
+        }
+    }
+}
+
+/* --- judging --- */
+
+static bool is_partial(const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    const struct trace_heap_dump *status = &heap->status;
+    return dump->incomplete || status->buffer_overran || status->buffer_corrupted ||
+           status->hit_guardrail || status->client_error != 0 || status->unsent_bytes_of_ring > 0 ||
+           status->rejected_concurrent || status->lost[RING_LOST_OVERRUN] > 0 ||
+           status->lost[RING_LOST_REENTRANT] > 0 || status->lost[RING_LOST_NO_THREAD_SLOT] > 0;
+}
+
+static bool all_is_recorded(const struct profile_heap *heap)
+{
+    return heap->interval_bytes == 1;
+}
+
+static bool is_nothing(const struct budget_result *result)
+{
+    return result->budget->kind != BUDGET_TEMPORARY && !(result->value > 0);
+}
+
+/* Limits come closer to the estimate with the root of the interval; where nothing was sampled, in
+ * proportion. The power of two below what is needed. */
+static uint64_t deciding_interval(const struct budget_result *result, uint64_t interval_bytes)
+{
+    double gap = fabs(result->limit - result->value);
+    double width =
+        result->value > result->limit ? result->value - result->low : result->high - result->value;
+    double ratio = width > 0 ? gap / width : 0;
+    double needed = (double)interval_bytes * (is_nothing(result) ? ratio : ratio * ratio);
+    if (!(needed >= 2))
+        return 1;
+    return UINT64_C(1) << (unsigned)floor(log2(fmin(needed, 0x1p62)));
+}
+
+/* value, low, high and limit are there. */
+static void judge(struct budget_result *result, const struct profile_heap *heap,
+                  const struct profile_dump *dump)
+{
+    double slack = ROUNDING * fmax(fabs(result->value), result->limit);
+    if (fabs(result->value - result->limit) <= slack && result->exact)
+        result->value = result->low = result->high = result->limit;
+    if (result->low > result->limit + slack) {
+        result->state = BUDGET_FAILS;
+    } else if (result->high <= result->limit + slack && !is_partial(heap, dump)) {
+        result->state = BUDGET_HOLDS;
+    } else {
+        result->state = BUDGET_UNDECIDABLE;
+        if (is_partial(heap, dump)) {
+            result->reason = "samples are missing: what was lost could be beyond it";
+            return;
+        }
+        result->deciding_interval_bytes = deciding_interval(result, heap->interval_bytes);
+        result->reason = is_nothing(result) ? "nothing was sampled, which may be chance"
+                                            : "the limit is inside the 95 % interval";
+    }
+}
+
+static void set_estimate(struct budget_result *result, const struct sum *sum,
+                         const struct profile_heap *heap)
+{
+    struct profile_interval interval = profile_interval_of_bytes(&sum->all);
+    result->value = sum->all.bytes;
+    result->low = interval.low;
+    result->high = interval.high;
+    result->exact = all_is_recorded(heap);
+    if (!result->exact && !(sum->all.bytes > 0))
+        result->high = profile_floor_bytes(heap->interval_bytes);
+    if (result->exact)
+        result->low = result->high = result->value;
+    memcpy(result->culprits, sum->culprits, sizeof(result->culprits));
+    memcpy(result->culprit_bytes, sum->culprit_bytes, sizeof(result->culprit_bytes));
+}
+
+static void set_exact(struct budget_result *result, double value)
+{
+    result->value = result->low = result->high = value;
+    result->exact = true;
+}
+
+/* Of a program that samples by itself there are no exact totals. */
+static bool has_totals(const struct profile_dump *dump)
+{
+    return dump->exact_calls > 0 || dump->total.samples == 0;
+}
+
+/*
+ * A ratio R = t/a of sums of which one is a part of the other: its variance is that of
+ * the sum over samples of (temporary - R) w, over a^2 (Cochran, 1977, 2.29). How the variance
+ * divides between temporary and others is not recorded; at the most it is max(R, 1 - R)^2 of all of
+ * it.
+ */
+static void set_temporary(struct budget_result *result, const struct profile_heap *heap,
+                          const struct profile_dump *dump)
+{
+    const struct trace_figures *all = &dump->total;
+    double share = all->allocated_count > 0 ? all->temporary_count / all->allocated_count : 0;
+    double deviation =
+        all->allocated_count > 0 ? sqrt(all->allocated_count_variance) / all->allocated_count : 0;
+    double width = DEVIATIONS * fmax(share, 1 - share) * deviation;
+    result->value = share;
+    result->low = fmax(share - width, 0);
+    result->high = fmin(share + width, 1);
+    result->exact = all_is_recorded(heap);
+    if (result->exact)
+        result->low = result->high = share;
+    else if (all->samples == 0)
+        result->high = dump->exact_calls > 0 ? 1 : 0;
+}
+
+/* The process was wanted, and never profiled: zeros that mean nothing. */
+static bool is_absent(const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    return dump->sample_count == 0 && dump->exact_calls == 0 && heap->dump_count == 1 &&
+           heap->status.timestamp_ns == heap->status.start_timestamp_ns &&
+           heap->status.remark != NULL && heap->status.remark[0] != '\0';
+}
+
+static void check_heap(const struct budgets *budgets, const struct profile *profile,
+                       struct budget_result *result)
+{
+    const struct budget *budget = result->budget;
+    const struct profile_dump *dump = result->dump;
+    struct sum sum;
+    sum_begin(&sum);
+    if (is_absent(result->heap, dump)) {
+        result->state = BUDGET_UNDECIDABLE;
+        result->reason = result->heap->status.remark;
+        return;
+    }
+    switch (budget->kind) {
+    case BUDGET_PEAK:
+        sum_of(dump, DIFF_PEAK, &sum);
+        set_estimate(result, &sum, result->heap);
+        break;
+    case BUDGET_ALLOCATED:
+    case BUDGET_ALLOCATIONS:
+        sum_of(dump, DIFF_ALLOCATED, &sum);
+        set_estimate(result, &sum, result->heap);
+        if (budget->kind == BUDGET_ALLOCATIONS && !has_totals(dump)) {
+            struct profile_interval interval =
+                profile_interval_of_count(&sum.all, result->heap->interval_bytes);
+            result->value = sum.all.count;
+            result->low = interval.low;
+            result->high = sum.all.count > 0 ? interval.high : result->high / SIZE_MIN_BYTES;
+        } else if (has_totals(dump)) {
+            set_exact(result, budget->kind == BUDGET_ALLOCATIONS ? (double)dump->exact_calls
+                                                                 : (double)dump->exact_bytes);
+            result->state = result->value > result->limit ? BUDGET_FAILS : BUDGET_HOLDS;
+            /* The heaviest callsites need not be those that call most. */
+            if (budget->kind == BUDGET_ALLOCATIONS)
+                result->culprits[0] = PROFILE_NONE;
+            return;
+        }
+        break;
+    case BUDGET_TEMPORARY:
+        set_temporary(result, result->heap, dump);
+        break;
+    default:
+        sum_live(budgets, profile, dump, budget->pattern, &sum);
+        set_estimate(result, &sum, result->heap);
+        break;
+    }
+    judge(result, result->heap, dump);
+}
+
+/* --- growth --- */
+
+struct side_sum {
+    struct sum sum;
+    struct profile_interval interval;
+    const struct export_dump *worst; /* one that is partial, or else of the coarsest sampling */
+};
+
+static void sum_side(const struct budgets *budgets, const struct budget_subject *subject,
+                     struct side_sum *side)
+{
+    sum_begin(&side->sum);
+    side->worst = &subject->dumps[0];
+    for (size_t i = 0; i < subject->dump_count; i++) {
+        const struct export_dump *dump = &subject->dumps[i];
+        sum_live(budgets, subject->profile, dump->dump, NULL, &side->sum);
+        if (!is_partial(side->worst->heap, side->worst->dump) &&
+            (is_partial(dump->heap, dump->dump) ||
+             dump->heap->interval_bytes > side->worst->heap->interval_bytes))
+            side->worst = dump;
+    }
+    side->interval = profile_interval_of_bytes(&side->sum.all);
+    uint64_t interval_bytes = side->worst->heap->interval_bytes;
+    if (interval_bytes != 1 && !(side->sum.all.bytes > 0))
+        side->interval.high = profile_floor_bytes(interval_bytes);
+    if (interval_bytes == 1)
+        side->interval.low = side->interval.high = side->sum.all.bytes;
+}
+
+/* Two runs: after - (1 + share) before, whose limits are MOVER's (change.h), against the bytes that
+ * are allowed. What is told is the growth itself. */
+static void check_growth(const struct budgets *budgets, const struct budget_subject *subject,
+                         const struct budget_subject *baseline, struct budget_result *result)
+{
+    struct side_sum before, after;
+    sum_side(budgets, baseline, &before);
+    sum_side(budgets, subject, &after);
+    const struct budget *budget = result->budget;
+    double factor = budget->share ? budget->limit : 0;
+    double old = before.sum.all.bytes, new = after.sum.all.bytes, scale = 1 + factor;
+    result->limit = budget->share ? budget->limit * old : budget->limit;
+    result->value = new - old;
+    result->low =
+        result->value - hypot(new - after.interval.low, scale * (before.interval.high - old));
+    result->high =
+        result->value + hypot(after.interval.high - new, scale * (old - before.interval.low));
+    result->exact = all_is_recorded(after.worst->heap) && all_is_recorded(before.worst->heap);
+    memcpy(result->culprits, after.sum.culprits, sizeof(result->culprits));
+    memcpy(result->culprit_bytes, after.sum.culprit_bytes, sizeof(result->culprit_bytes));
+    if (is_partial(before.worst->heap, before.worst->dump)) {
+        result->state = BUDGET_UNDECIDABLE;
+        result->reason = "samples are missing from the baseline";
+        return;
+    }
+    const struct export_dump *worst =
+        before.worst->heap->interval_bytes > after.worst->heap->interval_bytes &&
+                !is_partial(after.worst->heap, after.worst->dump)
+            ? before.worst
+            : after.worst;
+    judge(result, worst->heap, worst->dump);
+}
+
+/* --- all of them --- */
+
+static struct budget_result *add_result(struct budget_report *report, const struct budget *budget,
+                                        const struct export_dump *dump)
+{
+    if (array_reserve(&report->results, &report->capacity, report->count, 1,
+                      sizeof(*report->results)) < 0)
+        return NULL;
+    struct budget_result *result = &report->results[report->count++];
+    *result = (struct budget_result){.budget = budget, .limit = budget->limit, .reason = ""};
+    for (int i = 0; i < BUDGET_CULPRITS; i++)
+        result->culprits[i] = PROFILE_NONE;
+    if (dump != NULL) {
+        result->heap = dump->heap;
+        result->dump = dump->dump;
+    }
+    return result;
+}
+
+int budgets_check(struct budgets *budgets, const struct budget_subject *subject,
+                  const struct budget_subject *baseline, struct budget_report *report)
+{
+    count_suppressed(budgets, subject);
+    for (size_t i = 0; i < budgets->count; i++) {
+        const struct budget *budget = &budgets->items[i];
+        if (budget->kind == BUDGET_GROWTH) {
+            struct budget_result *result = add_result(report, budget, NULL);
+            if (result == NULL)
+                return -ENOMEM;
+            check_growth(budgets, subject, baseline, result);
+            continue;
+        }
+        for (size_t j = 0; j < subject->dump_count; j++) {
+            struct budget_result *result = add_result(report, budget, &subject->dumps[j]);
+            if (result == NULL)
+                return -ENOMEM;
+            check_heap(budgets, subject->profile, result);
+        }
+    }
+    return 0;
+}
+
+void budget_report_clear(struct budget_report *report)
+{
+    free(report->results);
+    *report = (struct budget_report){0};
+}

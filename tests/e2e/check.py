@@ -1,0 +1,249 @@
+#!/usr/bin/python3
+"""heap_profile check: check.py CASE."""
+
+import json
+import os
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+
+import harness
+from harness import ROOT, TOOL, check, program, run
+
+LEAK = [program("added_leak"), "2000"]  # 400,000 bytes of the_leak, 14,000 calls
+
+
+def record(directory, name, *arguments, interval=4096):
+    path = os.path.join(directory, name)
+    done = run(harness.host_command([program("added_leak"), *arguments], path, interval))
+    check(done.status == 0, f"host: {done.status}, {done.stderr[-300:]!r}")
+    return path
+
+
+def judge(*arguments):
+    """Exit status, and the results."""
+    done = run([TOOL, "check", "--json", *arguments])
+    check(done.status in (0, 1, 2), f"check {arguments}: {done.status}, {done.stderr[-300:]!r}")
+    return done.status, json.loads(done.stdout) if done.stdout else None
+
+
+def state(*arguments):
+    status, found = judge(*arguments)
+    (result,) = found["results"]
+    check(status == {"holds": 0, "fails": 1, "undecidable": 2}[result["state"]], f"status {status}")
+    return result["state"], result
+
+
+def outcomes(directory):
+    """Each budget in each outcome that it can have, of a sampled profile."""
+    sampled, before = record(directory, "a", "5000"), record(directory, "b")
+    growth = ("--baseline", before)
+    _, report = judge("--max-live", "1G", "--max-peak", "1G", "--max-leak", "the_leak=1G",
+                      "--max-growth", "100%", *growth, sampled)
+    live, peak, leak, grown = (int(result["value"]) for result in report["results"])
+    share = 100 * grown / report["results"][3]["limit"]
+    for arguments, wanted in [
+        (("--max-peak", str(2 * peak)), "holds"),
+        (("--max-peak", str(peak // 2)), "fails"),
+        (("--max-peak", str(peak)), "undecidable"),
+        (("--max-live", str(2 * live)), "holds"),
+        (("--max-live", str(live // 2)), "fails"),
+        (("--max-live", str(live)), "undecidable"),
+        (("--max-leak", f"the_leak={2 * leak}"), "holds"),
+        (("--max-leak", f"the_l?ak={leak // 2}"), "fails"),
+        (("--max-leak", f"module:added_*={live}"), "undecidable"),
+        (("--max-leak", "not_there=20k"), "holds"),  # beyond what can go unseen
+        (("--max-leak", "not_there=1k"), "undecidable"),
+        (("--max-temporary", "50%"), "holds"),
+        (("--max-temporary", "0.1%"), "undecidable"),
+        (("--max-allocated", "100M"), "holds"),  # exact at any interval
+        (("--max-allocated", "1M"), "fails"),
+        (("--max-allocations", "17000"), "holds"),
+        (("--max-allocations", "16999"), "fails"),
+        ((*growth, "--max-growth", "5M"), "holds"),
+        ((*growth, "--max-growth", "500%"), "holds"),
+        ((*growth, "--max-growth", str(grown)), "undecidable"),
+        ((*growth, "--max-growth", f"{share:.3f}%"), "undecidable"),
+        ((*growth, "--max-growth", "10k"), "fails"),
+        ((*growth, "--max-growth", "1%"), "fails"),
+    ]:
+        found, result = state(*arguments, sampled)
+        check(found == wanted, f"{arguments}: {found}, {result}")
+        if found == "undecidable":
+            deciding = result["deciding_interval_bytes"]
+            check(1 <= deciding < 4096, f"{arguments}: an interval of {deciding}")
+
+
+def decided(directory):
+    """An interval that was said to decide does, in most runs."""
+    sampled = record(directory, "a", "2000")
+    right = 0
+    for number in range(10):
+        found, result = state("--max-leak", "the_leak=300k", sampled)
+        if found != "undecidable":
+            interval = 256
+        else:
+            interval = result["deciding_interval_bytes"]
+        finer = record(directory, f"finer-{number}", "2000", interval=interval)
+        right += state("--max-leak", "the_leak=300k", finer)[0] == "fails"
+    check(right >= 7, f"decided {right} of 10 times")
+
+
+def exact(directory):
+    """At interval 1 there is nothing undecidable, to the byte."""
+    whole, before = record(directory, "a", "2000", interval=1), record(directory, "b", interval=1)
+    _, report = judge("--max-live", "1G", "--max-peak", "1G", whole)
+    live, peak = (int(result["value"]) for result in report["results"])
+    growth = ("--baseline", before)
+    for arguments, limit in [
+        (("--max-live", "{}"), live),
+        (("--max-peak", "{}"), peak),
+        (("--max-leak", "the_leak={}"), 400000),
+        (("--max-leak", "module:added_leak={}"), live),
+        (("--max-allocations", "{}"), 14000),
+        ((*growth, "--max-growth", "{}"), 400000),
+        (("--max-leak", "not_there={}"), 0),
+    ]:
+        for value, wanted in ((limit, "holds"), (limit - 1, "fails")):
+            if value < 0:
+                continue
+            found, result = state(*(text.format(value) for text in arguments), whole)
+            check(found == wanted and result["exact"], f"{arguments} {value}: {found}, {result}")
+    check(state("--max-temporary", "0%", whole)[0] == "holds", "no temporary ones")
+    churn = record_other(directory, "churn", ["/usr/bin/env", "true"])
+    _, report = judge("--max-temporary", "0%", churn)
+    share = report["results"][0]["value"]
+    check(report["results"][0]["state"] == ("fails" if share > 0 else "holds"), f"share {share}")
+
+
+def record_other(directory, name, command):
+    path = os.path.join(directory, name)
+    run(harness.host_command(command, path, 1))
+    return path
+
+
+def command(directory):
+    """A command is run with every allocation recorded; its output and its status are its own."""
+    check_one = [TOOL, "check", "--max-leak"]
+    os.environ["TMPDIR"] = directory
+    done = run([*check_one, "the_leak=400000", "--", *LEAK])
+    check(done.status == 0 and b"400 kB, exact" in done.stderr, f"holds: {done.status}, {done.stderr!r}")
+    check(done.stdout == b"", f"standard output is the command's: {done.stdout!r}")
+    done = run([*check_one, "the_leak=399999", "--", *LEAK])
+    check(done.status == 1 and b"FAILS" in done.stderr, f"fails: {done.status}, {done.stderr!r}")
+    done = run([*check_one, "*=1G", "--", "/bin/sh", "-c", "exit 7"])
+    check(done.status == 7, f"the command's own status: {done.status}")
+    done = run([*check_one, "*=1G", "--", "/bin/sh", "-c", "kill -TERM $$"])
+    check(done.status == -15, f"the command's own signal: {done.status}")
+    done = run([*check_one, "*=1G", "--", "/not/there"])
+    check(done.status == 127, f"no command: {done.status}")
+
+
+def undecided(directory):
+    sampled = record(directory, "a", "2000")
+    for choice, wanted in ((), 2), (("--undecided", "pass"), 0), (("--undecided", "fail"), 1):
+        status, _ = judge(*choice, "--max-leak", "not_there=1k", sampled)
+        check(status == wanted, f"{choice}: {status}")
+    status, _ = judge("--undecided", "pass", "--max-leak", "not_there=1k", "--max-live", "1", sampled)
+    check(status == 1, f"one fails: {status}")
+
+
+def suppressions(directory):
+    whole = record(directory, "a", "2000", interval=1)
+    budgets = os.path.join(directory, "budgets")
+    with open(budgets, "w") as file:
+        file.write(
+            "# what tests may leave behind\n\n"
+            "max-leak = the_leak=0   # the leak itself\n"
+            "max-leak = module:added_leak=2M\n"
+            "suppress: leak:the_leak  # known, and being worked on\n"
+            "suppress: leak:old_one   # mended long ago\n"
+        )
+    status, report = judge("--budgets", budgets, whole)
+    check(status == 0, f"suppressed: {status}, {report}")
+    used, unused = report["suppressions"]
+    check((used["space"], used["objects"]) == (400000, 2000), f"counted: {used}")
+    check(used["reason"] == "known, and being worked on", f"reason: {used}")
+    check(unused["space"] == 0, f"unused: {unused}")
+    text = run([TOOL, "check", "--budgets", budgets, whole]).stdout.decode()
+    check("unused" in text and "mended long ago" in text, text)
+    check("400 kB in 2,000 blocks" in text, text)
+    status, _ = judge("--suppress", "leak:module:added_leak # all of it", "--max-live", "0", whole)
+    check(status == 0, f"module: {status}")
+
+
+def junit(directory):
+    sampled = record(directory, "a", "2000")
+    path = os.path.join(directory, "results.xml")
+    budgets = ("--max-live", "1G", "--max-allocations", "1", "--max-leak", "<&\">=1k")
+    for choice, (errors, skipped) in (((), (1, 0)), (("--undecided", "pass"), (0, 1))):
+        run([TOOL, "check", "--junit", path, *choice, *budgets, sampled])
+        (suite,) = ElementTree.parse(path).getroot()
+        counts = [int(suite.get(key)) for key in ("tests", "failures", "errors", "skipped")]
+        check(counts == [3, 1, errors, skipped], f"counts {counts}")
+        cases = {case.get("name"): [child.tag for child in case] for case in suite}
+        check(cases["max-live 1G"] == [], f"holds: {cases}")
+        check(cases["max-allocations 1"] == ["failure"], f"fails: {cases}")
+        check(cases["max-leak <&\">=1k"] == ["error" if errors else "skipped"], f"undecidable: {cases}")
+
+
+def github(directory):
+    whole = record(directory, "a", "2000", interval=1)
+    budgets = os.path.join(directory, "budgets, ours")
+    with open(budgets, "w") as file:
+        file.write("max-allocations = 1\nmax-leak = the_leak=64k\nmax-temporary = 50%\n")
+    lines = run([TOOL, "check", "--github", "--budgets", budgets, whole], cwd=ROOT).stdout.decode().splitlines()
+    lines = [line for line in lines if line.startswith("::")]
+    with open(os.path.join(ROOT, "tests/programs/added_leak.c")) as file:
+        number = next(i for i, line in enumerate(file.read().splitlines(), 1) if "void *the_leak" in line)
+    check(len(lines) == 2, f"{lines}")
+    check(lines[0].startswith(f"::error file={directory}/budgets%2C ours,line=1,title=max-allocations 1::fails: "),
+          lines[0])
+    check(any(lines[1].startswith(f"::error file=tests/programs/added_leak.c,line={number + i},title=max-leak "
+                                  "the_leak=64k::fails: 400 kB, exact") for i in (1, 2)), lines[1])
+
+
+def usage(directory):
+    whole = record(directory, "a", interval=1)
+    bad = os.path.join(directory, "bad")
+    for text, said in [
+        ("max-lives = 3\n", "line 1: budgets are"),
+        ("\nmax-live = many\n", "line 2: a budget of memory"),
+        ("max-leak = 64k\n", "max-leak takes"),
+        ("max-live = 5%\n", "not '5%'"),
+        ("max-temporary = 5\n", "max-temporary takes"),
+        ("suppress: leak:a\n", "reason"),
+        ("suppress: a # b\n", "a suppression is"),
+        ("what is this\n", "a line is"),
+        ("max-live = 0x10\n", "not '0x10'"),
+        ("max-live = 1e400\n", "not '1e400'"),
+    ]:
+        with open(bad, "w") as file:
+            file.write(text)
+        done = run([TOOL, "check", "--budgets", bad, whole])
+        check(done.status == 2 and said in done.stderr.decode(), f"{text!r}: {done.status}, {done.stderr!r}")
+    for arguments, said in [
+        ((whole,), "no budget"),
+        (("--max-live", "1", "--max-growth", "1", whole), "go together"),
+        (("--max-live", "1", "--budgets", "/not/there", whole), "cannot read"),
+        (("--max-live", "1", "/not/there"), "/not/there"),
+        (("--max-live", "1", whole, "more"), "what is to be checked"),
+        (("--max-live", "1", "--undecided", "maybe", whole), "pass or fail"),
+        (("--max-live", "1", "--pid", "1", whole), "nothing in it"),
+        (("--max-leaks", "1", whole), "--max-leak"),
+    ]:
+        done = run([TOOL, "check", *arguments])
+        check(done.status == 2 and said in done.stderr.decode(), f"{arguments}: {done.status}, {done.stderr!r}")
+
+
+CASES = [outcomes, decided, exact, command, undecided, suppressions, junit, github, usage]
+
+
+def main():
+    with tempfile.TemporaryDirectory() as directory:
+        {case.__name__: case for case in CASES}[sys.argv[1]](directory)
+    harness.finish()
+
+
+if __name__ == "__main__":
+    main()
