@@ -1,0 +1,468 @@
+#!/usr/bin/env python3
+"""query.py [CASE...]: heap_profile query on traces made by hand, against the rows that the documented
+meaning of their fields asks for; and on what others made of the same trace."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import zlib
+
+from harness import BUILD, TOOL, check, finish
+from perfetto_bytes import (
+    callstack, clocks, deobfuscation, field, frame, heap_samples, interned, mapping, module_symbols,
+    packet, process_tree, profile_packet, sample, smaps, string, text,
+)
+
+directory = tempfile.TemporaryDirectory()
+
+
+def write(*packets, name="trace"):
+    path = os.path.join(directory.name, name)
+    with open(path, "wb") as out:
+        out.write(b"".join(packets))
+    return path
+
+
+def ask(trace, sql, *options, status=0, stdin=""):
+    """Standard output and error of a query."""
+    traces = trace if isinstance(trace, list) else [trace]
+    arguments = [sql] if sql is not None else []
+    done = subprocess.run([TOOL, "query", *traces, *arguments, *options], input=stdin,
+                          capture_output=True, text=True, timeout=60)
+    check(done.returncode == status, f"{sql}: status {done.returncode}: {done.stderr}")
+    return done.stdout, done.stderr
+
+
+def rows(trace, sql):
+    out, _ = ask(trace, sql, "--jsonl")
+    return [tuple(json.loads(line).values()) for line in out.splitlines()]
+
+
+def expect(trace, sql, wanted):
+    got = rows(trace, sql)
+    check(got == wanted, f"{sql}\n  gave   {got}\n  wanted {wanted}")
+
+
+def names(*given):
+    return {i + 1: name for i, name in enumerate(given)}
+
+
+def usual(stacks=None, **more):
+    """Interned: mapping 1 (/lib/libc.so), frames 1 malloc, 2 main, 3 _Z3foov."""
+    return interned(
+        names=names("malloc", "main", "_Z3foov"),
+        paths=names("lib", "libc.so"),
+        build_ids={1: b"\xde\xad"},
+        mappings=[(1, 1, 0x1000, 0x2000, [1, 2], 0x10, 0x20, 0x30)],
+        frames=[(1, 1, 0x100, 1), (2, 1, 0x200, 2), (3, 1, 0x300, 3)],
+        stacks=stacks or {1: [2, 1], 2: [2, 3, 1]},
+        **more,
+    )
+
+
+ALLOCATIONS = "select id, ts, upid, heap_name, callsite_id, count, size from heap_profile_allocation"
+
+
+def two_dumps(heap="libc.malloc", sequence=1):
+    """Callstack 1 in both dumps, 2 in the second; clocks apart by 100."""
+    return (
+        packet(usual(), timestamp=5, sequence=sequence, flags=1)
+        + packet(profile_packet(
+            [heap_samples(7, [sample(1, 100, 40, 10, 4)], 1000, heap)], 0),
+            timestamp=9, sequence=sequence)
+        + packet(profile_packet(
+            [heap_samples(7, [sample(1, 150, 40, 15, 4), sample(2, 8, 0, 1, 0)], 2000, heap)], 1),
+            timestamp=9, sequence=sequence)
+    )
+
+
+HEAD = clocks(1000, 1100) + process_tree([(7, 3, ["/bin/prog", "a b"], 5)], [(8, 7, "worker")])
+
+
+def tables():
+    trace = write(HEAD, two_dumps())
+    expect(trace, "select * from process", [
+        (0, 0, 0, None, None, None, None, None),
+        (1, 1, 3, None, None, None, None, None),
+        (2, 2, 7, "/bin/prog", "/bin/prog a b", 5, None, 1),
+    ])
+    expect(trace, "select * from thread", [
+        (0, 0, 0, None, 0), (1, 1, 3, None, 1), (2, 2, 7, "/bin/prog", 2), (3, 3, 8, "worker", 2),
+    ])
+    expect(trace, "select * from stack_profile_mapping",
+           [(0, "dead", 0x10, 0x20, 0x1000, 0x2000, 0x30, "/lib/libc.so")])
+    expect(trace, "select * from stack_profile_frame", [
+        (0, "main", 0, 0x200, None, None, None), (1, "malloc", 0, 0x100, None, None, None),
+        (2, "_Z3foov", 0, 0x300, None, None, None),
+    ])
+    expect(trace, "select * from stack_profile_callsite",
+           [(0, 0, None, 0), (1, 1, 0, 1), (2, 1, 0, 2), (3, 2, 2, 1)])
+    expect(trace, ALLOCATIONS, [
+        (0, 1100, 2, "libc.malloc", 1, 10, 100), (1, 1100, 2, "libc.malloc", 1, -4, -40),
+        (2, 2100, 2, "libc.malloc", 1, 5, 50), (3, 2100, 2, "libc.malloc", 3, 1, 8),
+    ])
+    expect(trace, "select ts, ts_end, dur, upid, heap_name from heap_profile where id = 1",
+           [(1100, 2100, 1000, 2, "libc.malloc")])
+    expect(trace, "select name, idx, value from stats where severity = 'error'", [
+        ("heapprofd_malformed_packet", None, 0), ("heapprofd_missing_packet", None, 0),
+        ("heapprofd_non_finalized_profile", None, 0),
+    ])
+
+
+def finding_rows():
+    """By id, by an indexed column, in an order, and by what no row has."""
+    trace = write(HEAD, two_dumps())
+    expect(trace, "select id from stack_profile_callsite where id = 2", [(2,)])
+    expect(trace, "select id from stack_profile_callsite where id in (3, 1, 9, -1, null)",
+           [(1,), (3,)])
+    expect(trace, "select id from stack_profile_callsite where id = 2.5 or id = 'x'", [])
+    expect(trace, "select id from stack_profile_callsite where parent_id = 0", [(1,), (2,)])
+    expect(trace, "select id from stack_profile_callsite where parent_id is null", [(0,)])
+    expect(trace, "select id from stack_profile_callsite order by id desc limit 1", [(3,)])
+    expect(trace, "select count(*) from heap_profile_allocation where callsite_id = 1", [(3,)])
+    expect(trace, "with recursive up(id) as (select 3 union all select parent_id from up join "
+           "stack_profile_callsite using (id) where parent_id is not null) "
+           "select group_concat(id) from up", [("3,2,0",)])
+
+
+def seed_queries():
+    """The statements of Perfetto's page as they stand there, but for the numbers in them."""
+    trace = write(HEAD, two_dumps())
+    expect(trace, "select c.id, c.depth, f.name, f.rel_pc, m.build_id, m.name as file from "
+           "stack_profile_callsite c join stack_profile_frame f on c.frame_id = f.id "
+           "join stack_profile_mapping m on f.mapping = m.id where c.id = 1",
+           [(1, 1, "malloc", 0x100, "dead", "/lib/libc.so")])
+    wanted = [("main", "/lib/libc.so", 118), ("malloc", "/lib/libc.so", 110),
+              ("_Z3foov", "/lib/libc.so", 8), ("malloc", "/lib/libc.so", 8)]
+    select = "select name, map_name, cumulative_size from experimental_flamegraph"
+    order = " order by abs(cumulative_size) desc, id"
+    expect(trace, f"{select}(2100, 2, 'native'){order}", wanted)
+    expect(trace, f"{select}('native', 2100, NULL, 2, NULL, NULL){order}", wanted)
+    expect(trace, f"{select} where ts = 2100 and upid = 2 and profile_type = 'native'{order}", wanted)
+    expect(trace, f"{select}(1100, 2, 'native'){order} limit 1", [("main", "/lib/libc.so", 60)])
+    expect(trace, "select id, depth, name, parent_id, count, cumulative_count, size, alloc_size, "
+           "cumulative_alloc_size, alloc_count, cumulative_alloc_count, source_file, line_number "
+           "from experimental_flamegraph(2100, 2, 'native')", [
+               (0, 0, "main", None, 0, 12, 0, 0, 158, 0, 16, None, None),
+               (1, 1, "malloc", 0, 11, 11, 110, 150, 150, 15, 15, None, None),
+               (2, 1, "_Z3foov", 0, 0, 1, 0, 0, 8, 0, 1, None, None),
+               (3, 2, "malloc", 2, 1, 1, 8, 8, 8, 1, 1, None, None)])
+    expect(trace, "select name, cumulative_size from "
+           "experimental_flamegraph('native', 2100, NULL, 2, NULL, 'FOO')",
+           [("main", 8), ("_Z3foov", 8), ("malloc", 8)])
+    expect(trace, "INCLUDE PERFETTO MODULE android.memory.heap_profile.summary_tree;\n"
+           "select * from android_heap_profile_summary_tree", [
+               (0, None, "main", "/lib/libc.so", None, None, 0, 118, 0, 158),
+               (1, 0, "malloc", "/lib/libc.so", None, None, 110, 110, 150, 150),
+               (2, 0, "foo()", "/lib/libc.so", None, None, 0, 8, 0, 8),
+               (3, 2, "malloc", "/lib/libc.so", None, None, 8, 8, 8, 8)])
+    expect(trace, "select demangle('_ZN1a1bEv'), demangle('plain'), demangle(null)",
+           [("a::b()", None, None)])
+
+
+def android_10():
+    """Strings, mappings, frames and stacks in the ProfilePacket itself; no name of the heap."""
+    own = b"".join(field(1, string(i, v)) for i, v in names("malloc", "main", "lib", "libc.so").items())
+    own += field(4, mapping(1, 0, 0x1000, 0x2000, [3, 4]))
+    own += field(2, frame(1, 1, 1, 1)) + field(2, frame(2, 1, 2, 2)) + field(3, callstack(1, [2, 1]))
+    trace = write(HEAD, packet(profile_packet(
+        [heap_samples(7, [sample(1, 10, 3, 2, 1)], 1000, heap="")], 0, tables=own),
+        timestamp=1, sequence=1))
+    expect(trace, ALLOCATIONS, [(0, 1100, 2, "libc.malloc", 1, 2, 10),
+                                (1, 1100, 2, "libc.malloc", 1, -1, -3)])
+    expect(trace, "select f.name, m.name as file from stack_profile_frame f join stack_profile_mapping m "
+           "on f.mapping = m.id", [("main", "/lib/libc.so"), ("malloc", "/lib/libc.so")])
+
+
+def continued():
+    """One snapshot in two packets, with the names in between."""
+    trace = write(
+        HEAD,
+        packet(profile_packet([heap_samples(7, [sample(1, 10, 0, 1, 0)], 1000)], 0, continued=True),
+               timestamp=1, sequence=1, flags=1),
+        packet(usual(), timestamp=1, sequence=1, flags=2),
+        packet(profile_packet([heap_samples(7, [sample(2, 20, 0, 2, 0)], 1000)], 1),
+               timestamp=1, sequence=1))
+    expect(trace, "select ts, callsite_id, count, size from heap_profile_allocation",
+           [(1100, 1, 1, 10), (1100, 3, 2, 20)])
+    expect(trace, "select count(*) from heap_profile", [(1,)])
+
+
+def several_heaps():
+    trace = write(HEAD, two_dumps(), packet(profile_packet(
+        [heap_samples(7, [sample(1, 5, 0, 1, 0)], 2000, "custom")], 2), timestamp=9, sequence=1))
+    expect(trace, "select heap_name, sum(size), sum(count) from heap_profile_allocation group by 1",
+           [("custom", 5, 1), ("libc.malloc", 118, 12)])
+    expect(trace, "select cumulative_size from experimental_flamegraph(2100, 2, 'native') "
+           "where depth = 0", [(123,)])
+
+
+def dump_at_max():
+    """The positive row alone; the count only where the first interval is told."""
+    for told, count in ((b"", 0), (field(13, 4096), 3)):
+        trace = write(HEAD, packet(usual(), timestamp=1, sequence=1, flags=1), packet(
+            profile_packet([heap_samples(7, [sample(1, maximum=77, maximum_count=3)], 1000,
+                                         extra=told)], 0), timestamp=1, sequence=1))
+        expect(trace, "select callsite_id, count, size from heap_profile_allocation",
+               [(1, count, 77)])
+
+
+def resting_callsites():
+    """What a dump does not name has not changed, however long ago it was named."""
+    head = packet(usual(), timestamp=1, sequence=1, flags=1)
+    dumps = [[sample(1, 100, 0, 1, 0), sample(2, 10, 0, 1, 0)], [sample(2, 20, 0, 2, 0)], [],
+             [sample(1, 130, 0, 2, 0)]]
+    trace = write(HEAD, head, *(packet(profile_packet([heap_samples(7, d, 1000 * (i + 1))], i),
+                                       timestamp=1, sequence=1) for i, d in enumerate(dumps)))
+    expect(trace, "select ts, callsite_id, count, size from heap_profile_allocation",
+           [(1100, 1, 1, 100), (1100, 3, 1, 10), (2100, 3, 1, 10), (4100, 1, 1, 30)])
+    expect(trace, "select cumulative_size from experimental_flamegraph(4100, 2, 'native') "
+           "where depth = 0", [(150,)])
+    expect(trace, "select live_size from hp_total", [(110.0,), (120.0,), (120.0,), (150.0,)])
+
+
+def malformed():
+    """A counter that goes down: its row is left out, the rest stands."""
+    trace = write(HEAD, packet(usual(), timestamp=1, sequence=1, flags=1), *(
+        packet(profile_packet([heap_samples(7, d, 1000 * (i + 1))], i), timestamp=1, sequence=1)
+        for i, d in enumerate([[sample(1, 100, 0, 2, 0)], [sample(1, 90, 0, 3, 0)],
+                               [sample(1, 110, 0, 3, 0)]])))
+    expect(trace, "select ts, size from heap_profile_allocation", [(1100, 100), (3100, 10)])
+
+
+def empty_stack():
+    trace = write(HEAD, packet(interned(stacks={1: []}), timestamp=1, sequence=1, flags=1), packet(
+        profile_packet([heap_samples(7, [sample(1, 1, 0, 1, 0), sample(1, 1, 0, 1, 0)], 1000)], 0),
+        timestamp=1, sequence=1))
+    expect(trace, "select count(*) from heap_profile_allocation", [(0,)])
+
+
+def compressed():
+    inner = two_dumps()
+    plain = write(HEAD, inner, name="plain")
+    packed = write(HEAD, field(1, field(50, zlib.compress(inner))), name="packed")
+    for sql in (ALLOCATIONS, "select * from stack_profile_callsite"):
+        check(rows(packed, sql) == rows(plain, sql), f"compressed packets: {sql}")
+
+
+def several_sequences():
+    """Each has names of its own; the same frames are one."""
+    other = interned(names=names("main", "malloc"), paths=names("lib", "libc.so"),
+                     build_ids={1: b"\xde\xad"},
+                     mappings=[(1, 1, 0x1000, 0x2000, [1, 2], 0x10, 0x20, 0x30)],
+                     frames=[(1, 1, 0x200, 1), (2, 1, 0x100, 2)], stacks={9: [1, 2]})
+    trace = write(HEAD, two_dumps(), packet(other, timestamp=1, sequence=2, flags=1), packet(
+        profile_packet([heap_samples(99, [sample(9, 6, 0, 1, 0)], 1000)], 0), timestamp=1, sequence=2))
+    expect(trace, "select count(*) from stack_profile_callsite", [(4,)])
+    expect(trace, "select pid, callsite_id, size from heap_profile_allocation join process using "
+           "(upid) where pid = 99", [(99, 1, 6)])
+
+
+def lost_packets():
+    lost = packet(profile_packet([heap_samples(7, [sample(1, 200, 40, 20, 4)], 3000)], 5),
+                  timestamp=9, sequence=1)
+    trace = write(HEAD, two_dumps(), lost)
+    expect(trace, "select value > 0 from stats where name = 'heapprofd_missing_packet'", [(1,)])
+    expect(trace, "select sum(size) from heap_profile_allocation", [(168,)])
+    half = write(HEAD, packet(usual(), timestamp=1, sequence=1, flags=1), packet(
+        profile_packet([heap_samples(7, [sample(1, 1, 0, 1, 0)], 1000)], 0, continued=True),
+        timestamp=1, sequence=1))
+    expect(half, "select value from stats where name = 'heapprofd_non_finalized_profile'", [(1,)])
+
+
+def symbols_anywhere():
+    """Before and after the profile; inlined lines are rows, and frames stay what they are."""
+    lines = {0x300: [("inlined", "a.h", 3), ("foo", "a.c", 9)], 0x200: [("main", "", 0)],
+             0x999: [("nobody", "x.c", 1)]}
+    module = module_symbols("/lib/libc.so", b"\xde\xad", lines)
+    for trace in (write(HEAD, module, two_dumps()), write(HEAD, two_dumps(), module)):
+        expect(trace, "select * from stack_profile_symbol", [
+            (0, 0, "inlined", "a.h", 3, 1), (1, 0, "foo", "a.c", 9, 0), (2, 2, "main", None, None, 0)])
+        expect(trace, "select name, symbol_set_id from stack_profile_frame",
+               [("main", 2), ("malloc", None), ("_Z3foov", 0)])
+        expect(trace, "select count(*) from stack_profile_callsite", [(4,)])
+        expect(trace, "select name, cumulative_size from "
+               "experimental_flamegraph(2100, 2, 'native')",
+               [("main", 118), ("malloc", 110), ("foo", 8), ("inlined", 8), ("malloc", 8)])
+        expect(trace, "select id, parent_id, name, source_file, line_number, cumulative_size from "
+               "android_heap_profile_summary_tree", [
+                   (0, None, "main", None, None, 118), (1, 0, "malloc", None, None, 110),
+                   (2, 3, "inlined", "a.h", 3, 8), (3, 0, "foo", "a.c", 9, 8),
+                   (4, 2, "malloc", None, None, 8)])
+
+
+def deobfuscated():
+    data = interned(names=names("fsd.a", "fsd.other"), paths=names("data"),
+                    mappings=[(1, 0, 0x1000, 0x2000, [1])],
+                    frames=[(1, 1, 1, 1), (2, 1, 2, 2)], stacks={1: [1, 2]})
+    trace = write(
+        HEAD, packet(data, timestamp=1, sequence=1, flags=1),
+        packet(profile_packet([heap_samples(7, [sample(1, 4, 0, 1, 0)], 1000)], 0), timestamp=1,
+               sequence=1),
+        deobfuscation("", {"fsd": ("com.example.Foo", {"a": "Bar"})}))
+    got = rows(trace, "select name, deobfuscated_name from stack_profile_frame")
+    check(got[0] == ("fsd.a", "com.example.Foo.Bar"), f"deobfuscated: {got}")
+    check(got[1][0] == "fsd.other", f"deobfuscated: {got}")
+
+
+def smaps_rows():
+    trace = write(process_tree([(1, 0, ["init"], 0), (2, 1, ["system_server"], 1000)]), smaps(
+        2, 10, [("/system/lib64/libc.so", 20, 4, 4), ("[anon: libc_malloc]", 30, 10, 10)]))
+    expect(trace, "SELECT id, upid, ts, path, size_kb, private_dirty_kb, swap_kb FROM profiler_smaps",
+           [(0, 2, 10, "/system/lib64/libc.so", 20, 4, 4), (1, 2, 10, "[anon: libc_malloc]", 30, 10, 10)])
+
+
+def streamed():
+    """Streamed events are no dumps."""
+    event = field(1, 16) + field(2, 100) + field(3, 4096) + field(6, 1)
+    trace = write(HEAD, two_dumps(), packet(field(74, event), timestamp=1, sequence=1))
+    expect(trace, "select count(*) from heap_profile_allocation", [(4,)])
+
+
+def stats_rows():
+    flags = field(6, 1) + field(7, 1) + field(14, 2) + field(13, 4096) + field(12, 8192)
+    flags += field(5, field(2, 6) + field(5, 21))
+    trace = write(HEAD, packet(usual(), timestamp=1, sequence=1, flags=1), packet(
+        profile_packet([heap_samples(7, [], 1000, extra=flags)], 0), timestamp=1, sequence=1))
+    expect(trace, "select name, idx, severity, value from stats where idx is not null", [
+        ("heapprofd_buffer_overran", 7, "data_loss", 1), ("heapprofd_client_error", 7, "error", 2),
+        ("heapprofd_client_disconnected", 7, "info", 1),
+        ("heapprofd_sampling_interval_adjusted", 7, "info", 4096),
+        ("heapprofd_unwind_time_us", 7, "info", 21), ("heapprofd_unwind_samples", 7, "info", 6)])
+
+
+def several_traces():
+    """Ids go on, so joins hold; trace_id tells the traces apart and is no column of `*`."""
+    one, two = write(HEAD, two_dumps()), write(HEAD, two_dumps("other"), name="second")
+    expect([one, two], "select trace_id, min(id), max(id) from stack_profile_callsite group by 1",
+           [(0, 0, 3), (1, 4, 7)])
+    expect([one, two], "select c.trace_id c, f.trace_id f, m.trace_id m, p.trace_id p, p.pid, sum(a.size) "
+           "from heap_profile_allocation a join stack_profile_callsite c on a.callsite_id = c.id "
+           "join stack_profile_frame f on c.frame_id = f.id join stack_profile_mapping m "
+           "on f.mapping = m.id join process p on a.upid = p.upid group by 1",
+           [(0, 0, 0, 0, 7, 118), (1, 1, 1, 1, 7, 118)])
+    expect([one, two], "select * from stack_profile_callsite where trace_id = 1 and parent_id is null",
+           [(4, 0, None, 3)])
+    expect([one, two], "select count(*) from stack_profile_callsite where trace_id = 2", [(0,)])
+    expect([one, two], "select max(cumulative_size) from experimental_flamegraph(2100, 5, 'native')",
+           [(118,)])
+
+
+def exported():
+    """A database that any client reads, with the same rows."""
+    import sqlite3
+
+    trace = write(HEAD, two_dumps())
+    path = os.path.join(directory.name, "exported.sqlite")
+    ask(trace, None, "--export", path)
+    client = sqlite3.connect(path)
+    for table in ("process", "thread", "stack_profile_mapping", "stack_profile_frame",
+                  "stack_profile_callsite", "stack_profile_symbol", "heap_profile",
+                  "heap_profile_allocation", "profiler_smaps", "stats", "hp_trace",
+                  "hp_callsite_stats", "hp_part", "hp_total", "hp_timeline",
+                  "android_heap_profile_summary_tree"):
+        sql = f"select * from {table}"
+        check(client.execute(sql).fetchall() == rows(trace, sql), f"exported: {table}")
+        expect(path, sql, rows(trace, sql))
+    indexes = client.execute("select count(*) from sqlite_master where type = 'index'").fetchone()
+    check(indexes[0] > 10, f"indexes: {indexes}")
+    check(client.execute("pragma integrity_check").fetchone() == ("ok",), "integrity")
+    client.close()
+    ask(path, "delete from process", status=1)
+    os.chmod(directory.name, 0o700)
+    _, error = ask(trace, None, "--export", "/nonexistent/x", status=1)
+    check("cannot be written" in error, error)
+
+
+def refused():
+    """Nothing is written, nothing else is opened."""
+    trace = write(HEAD, two_dumps())
+    target = os.path.join(directory.name, "made")
+    for sql in (f"attach '{target}' as x", f"vacuum into '{target}'", "pragma journal_mode = wal",
+                "pragma query_only = 0", "create table t (x)", "insert into process values (1)",
+                "delete from stack_profile_frame", "update process set pid = 1",
+                "drop table process", "select load_extension('x')", "create temp table t (x)",
+                "create virtual table t using stats", "reindex", "analyze"):
+        ask(trace, sql, status=1)
+    check(not os.path.exists(target), "a file was made")
+    out, _ = ask(trace, "create temp view v as select pid from process; select count(*) from v",
+                 "--csv")
+    check(out.splitlines()[-1] == "3", out)
+
+
+def errors_point():
+    trace = write(HEAD, two_dumps())
+    _, error = ask(trace, "select 1;\n\nselect id,\n  nme from process", status=1)
+    check("line 4: no such column: nme\n    nme from process\n    ^" in error, error)
+    _, error = ask(trace, "select id frm process where", status=1)
+    check("line 1: near " in error and error.rstrip().endswith("^"), error)
+    _, error = ask(trace, "include perfetto module slices.flat; select 1", status=1)
+    check("no module slices.flat" in error, error)
+    for sql in ("select * from experimental_flamegraph", "select * from experimental_flamegraph(1, 2)",
+                "select * from experimental_flamegraph(1, 2, 'perf')",
+                "select * from experimental_flamegraph('x', 'y', 'native')"):
+        _, error = ask(trace, sql, status=1)
+        check("experimental_flamegraph" in error, f"{sql}: {error}")
+    ask(trace, "select 1", "-f", "x", status=2)
+    ask(trace, None, "--no-such", status=2)
+    ask(os.path.join(directory.name, "missing"), "select 1", status=1)
+
+
+def formats():
+    trace = write(HEAD, two_dumps())
+    sql = "select 1 as n, 'a\"b,c' as t, null as z, 1.5 as r"
+    out, _ = ask(trace, sql, "--csv")
+    check(out == '"n","t","z","r"\n1,"a""b,c","[NULL]",1.500000\n', out)
+    check(ask(trace, sql)[0] == out, "CSV where output is no terminal")
+    read = list(csv.reader(io.StringIO(out)))
+    check(read[1] == ["1", 'a"b,c', "[NULL]", "1.500000"], f"{read}")
+    check(json.loads(ask(trace, sql, "--json")[0]) == [{"n": 1, "t": 'a"b,c', "z": None, "r": 1.5}],
+          "--json")
+    check(json.loads(ask(trace, sql, "--jsonl")[0])["t"] == 'a"b,c', "--jsonl")
+    out, _ = ask(trace, "select 10 as n, 'x' as t, null as z", "--table")
+    check(out == " n  t  z\n--  -  ----\n10  x  NULL\n", out)
+    check(json.loads(ask(trace, "select 1 where 0", "--json")[0]) == [], "no rows")
+
+
+def statements_from():
+    """A file, standard input, the shell's commands."""
+    trace = write(HEAD, two_dumps())
+    path = os.path.join(directory.name, "statements.sql")
+    with open(path, "w", encoding="utf-8") as out:
+        out.write("-- a comment\nselect count(*) as n from process; /* and */ select 2 as m")
+    wanted = '"n"\n3\n"m"\n2\n'
+    check(ask(trace, None, "-f", path)[0] == wanted, "-f")
+    check(ask(trace, None, stdin=open(path, encoding="utf-8").read())[0] == wanted, "standard input")
+    out, _ = ask(trace, None, "-i", stdin=".tables\n.schema stats\n.examples\n.quit\nselect 99;\n")
+    check("heap_profile_allocation" in out and "severity" in out and "demangle" not in out.split()[:3],
+          out)
+    check("99" not in out.split("select")[-1], "nothing after .quit")
+
+
+def sums_agree():
+    """SQL, report and pprof of the same trace of whole numbers, to the byte."""
+    trace = write(HEAD, two_dumps())
+    live, count = rows(trace, "select sum(size), sum(count) from heap_profile_allocation")[0]
+    done = subprocess.run([TOOL, "report", trace, "--json"], capture_output=True, text=True,
+                          timeout=60, check=False)
+    check(done.returncode == 0 and str(live) in done.stdout, f"report: {done.stdout} {done.stderr}")
+    collapsed = subprocess.run([os.path.join(BUILD, "traceconv"), "collapsed", trace, "-"],
+                               capture_output=True, text=True, timeout=60, check=False)
+    total = sum(int(line.rsplit(" ", 1)[1]) for line in collapsed.stdout.splitlines())
+    check(total == live, f"collapsed: {total}, SQL {live}: {collapsed.stderr}")
+    check(count == 12, f"count {count}")
+
+
+CASES = [tables, finding_rows, seed_queries, android_10, continued, several_heaps, dump_at_max,
+         resting_callsites, malformed, empty_stack, compressed, several_sequences, lost_packets,
+         symbols_anywhere, deobfuscated, smaps_rows, streamed, stats_rows, several_traces, exported,
+         refused, errors_point, formats, statements_from, sums_agree]
+
+for case in CASES:
+    if len(sys.argv) < 2 or case.__name__ in sys.argv[1:]:
+        case()
+finish()
