@@ -191,12 +191,30 @@ static void add(struct memory_part *part, uint64_t rss, uint64_t swap, uint64_t 
     part->mappings++;
 }
 
+static uint64_t at_most(double wanted, uint64_t limit)
+{
+    return wanted < (double)limit ? (uint64_t)wanted : limit;
+}
+
+/* A mapping that an allocator and somebody else have together. */
+static void add_shared(struct memory_part parts[MEMORY_KINDS], const struct memory_map *map)
+{
+    uint64_t rss = at_most(map->allocator_rss, map->rss_bytes);
+    uint64_t swap = at_most(map->allocator_swap, map->swap_bytes);
+    add(&parts[MEMORY_ALLOCATOR], rss, swap, 0);
+    add(&parts[map->kind], map->rss_bytes - rss, map->swap_bytes - swap, map->end - map->start);
+}
+
 void memory_maps_sum(const struct memory_maps *maps, struct memory_part parts[MEMORY_KINDS])
 {
     memset(parts, 0, MEMORY_KINDS * sizeof(*parts));
     for (size_t i = 0; i < maps->count; i++) {
         const struct memory_map *map = &maps->items[i];
         uint64_t written = 0, mapped = map->end - map->start;
+        if (map->allocator_rss + map->allocator_swap > 0 && map->kind != MEMORY_ALLOCATOR) {
+            add_shared(parts, map);
+            continue;
+        }
         if (map->kind == MEMORY_FILES_CLEAN) {
             written = map->anonymous_bytes < map->rss_bytes ? map->anonymous_bytes : map->rss_bytes;
             uint64_t swap = map->swap_bytes;

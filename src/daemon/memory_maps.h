@@ -22,6 +22,9 @@ struct memory_map {
     enum memory_kind kind;    /* files: FILES_CLEAN, with what is written in anonymous_bytes */
     bool readable, writable, unnamed, file_is_written;
     bool ours; /* has the flags of the client's tables */
+    /* Of a mapping that is not the allocator's: what allocations that stand for themselves have of
+     * it. The kernel joins neighbours, whoever mapped them. */
+    double allocator_rss, allocator_swap;
 };
 
 struct memory_maps {

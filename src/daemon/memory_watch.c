@@ -59,23 +59,47 @@ static bool count_pages(struct looking *looking, uint64_t first, uint64_t count,
     return true;
 }
 
-/* Only pages that are the allocation's alone: what it shares with its neighbours is touched. */
-static void look_at_pages(struct looking *looking, const struct ledger_live_sample *sample)
+/* Notes what of [begins, ends) is not in memory; whole pages only: what an allocation shares with
+ * its neighbours is touched. False: could not be found out. */
+static bool look_at_pages(struct looking *looking, double count, uint64_t begins, uint64_t ends,
+                          struct memory_map *carved)
 {
     uint64_t page = looking->page_bytes, untouched, swapped;
-    if (sample->size < page || sample->address > UINT64_MAX / 2 || sample->size > UINT64_MAX / 4 ||
-        looking->look->pages_unknown)
-        return;
-    uint64_t first = (sample->address + page - 1) / page;
-    uint64_t end = (sample->address + sample->size) / page;
+    uint64_t first = (begins + page - 1) / page, end = ends / page;
+    if (looking->look->pages_unknown)
+        return false;
     if (end <= first)
-        return;
+        return true;
     if (!count_pages(looking, first, end - first, &untouched, &swapped)) {
         looking->look->pages_unknown = true;
-        return;
+        return false;
     }
-    looking->look->untouched_bytes += sample->count * (double)(untouched * page);
-    looking->look->swapped_bytes += sample->count * (double)(swapped * page);
+    looking->look->untouched_bytes += count * (double)(untouched * page);
+    looking->look->swapped_bytes += count * (double)(swapped * page);
+    if (carved != NULL) {
+        carved->allocator_rss += count * (double)((end - first - untouched - swapped) * page);
+        carved->allocator_swap += count * (double)(swapped * page);
+    }
+    return true;
+}
+
+/* What malloc's allocations are in is the allocator's, whatever its neighbours are; of what is
+ * mapped for one allocation, that alone. */
+static void look_at_place(struct looking *looking, const struct ledger_live_sample *sample,
+                          uint64_t taken)
+{
+    struct memory_map *map = memory_maps_find(&looking->maps, sample->address);
+    uint64_t begins = sample->address;
+    if (sample->address > UINT64_MAX / 2 || sample->size > UINT64_MAX / 4)
+        return;
+    bool is_others = map != NULL && map->unnamed && !map->ours && map->kind != MEMORY_ALLOCATOR;
+    bool is_alone =
+        looking->rule != NULL && looking->rule->is_alone(sample->size, sample->address, &begins);
+    uint64_t ends = is_alone ? begins + taken : sample->address + sample->size;
+    bool known =
+        look_at_pages(looking, sample->count, begins, ends, is_others && is_alone ? map : NULL);
+    if (is_others && !(is_alone && known))
+        map->kind = MEMORY_ALLOCATOR;
 }
 
 static void look_at_sample(void *context, const struct ledger_live_sample *sample)
@@ -86,14 +110,11 @@ static void look_at_sample(void *context, const struct ledger_live_sample *sampl
     look->live_bytes += sample->count * size;
     look->live_bytes_variance += sample->count_variance * size * size;
     look->live_count += sample->count;
+    uint64_t taken = sample->size;
     if (looking->rule != NULL)
-        look->rounding_bytes +=
-            sample->count * ((double)looking->rule->taken(sample->size, sample->address) - size);
-    /* What malloc's allocations are in is the allocator's, whatever its neighbours are. */
-    struct memory_map *map = memory_maps_find(&looking->maps, sample->address);
-    if (map != NULL && map->unnamed && !map->ours)
-        map->kind = MEMORY_ALLOCATOR;
-    look_at_pages(looking, sample);
+        taken = looking->rule->taken(sample->size, sample->address);
+    look->rounding_bytes += sample->count * ((double)taken - size);
+    look_at_place(looking, sample, taken);
 }
 
 static void scale(struct memory_look *look, double part)
