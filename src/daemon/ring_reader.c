@@ -58,6 +58,7 @@ int ring_reader_open(struct ring_reader *reader, uint64_t data_bytes, int *memfd
     reader->control = NULL;
     reader->consumed = reader->busy_bytes = reader->records = 0;
     reader->stuck_at = UINT64_MAX;
+    reader->process = 0;
 
     int code = 0;
     int fd = memfd_create("heapprofd-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -381,6 +382,14 @@ bool ring_reader_is_empty(const struct ring_reader *reader)
     return load_acquire(&reader->control->reserved) == reader->consumed;
 }
 
+/* Whether a thread has ended, perhaps in the middle of a record. */
+static bool is_gone(const struct ring_reader *reader, uint32_t slot)
+{
+    uint32_t tid = load_relaxed(&reader->threads[slot].tid);
+    return reader->process > 0 && tid != 0 && tid != RING_THREAD_CLAIMED &&
+           syscall(SYS_tgkill, reader->process, tid, 0) < 0 && errno == ESRCH;
+}
+
 /* Whether a thread says that it is writing a record. A handler that wrote one of
  * its own may have taken its word back, so this alone proves nothing. */
 static bool someone_writes(const struct ring_reader *reader)
@@ -389,7 +398,7 @@ static bool someone_writes(const struct ring_reader *reader)
     if (threads > RING_THREADS_MAX)
         threads = RING_THREADS_MAX;
     for (uint32_t i = 0; i < threads; i++) {
-        if (load_relaxed(&reader->threads[i].in_ring) != 0)
+        if (load_relaxed(&reader->threads[i].in_ring) != 0 && !is_gone(reader, i))
             return true;
     }
     return false;
@@ -405,17 +414,20 @@ bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms)
         reader->stuck_since_ms = monotonic_ms;
         return false;
     }
+    const uint8_t *at = reader->data + (begin & (reader->data_bytes - 1));
+    union record_header header = {.word = load_acquire((const uint64_t *)at)};
+    bool left = header.type == RECORD_BUSY && header.thread < RING_THREADS_MAX &&
+                is_gone(reader, header.thread);
     uint64_t waiters = load_ordered(&reader->control->waiters);
     uint64_t patience_ms = waiters == 0 ? RING_ABANDONED_MS
                            : waiters >= load_relaxed(&reader->control->threads_used)
                                ? RING_ABANDONED_ALL_WAIT_MS
                                : RING_ABANDONED_SOME_WAIT_MS;
-    if (monotonic_ms - reader->stuck_since_ms < patience_ms ||
-        (waiters == 0 && someone_writes(reader)))
+    if (!left && (monotonic_ms - reader->stuck_since_ms < patience_ms ||
+                  (waiters == 0 && someone_writes(reader))))
         return false;
 
-    const uint8_t *at = reader->data + (begin & (reader->data_bytes - 1));
-    union record_header header = {.word = load_acquire((const uint64_t *)at)};
+    header.word = load_acquire((const uint64_t *)at); /* it may have been finished meanwhile */
     if (header.word == 0) {
         /* Not even its length was stored: up to the next header all is zero. */
         uint64_t bytes = 8;

@@ -56,6 +56,7 @@ struct ring_reader {
     uint64_t records;
     uint64_t stuck_at; /* what `consumed` was when an unfinished record was first met there */
     uint64_t stuck_since_ms;
+    pid_t process; /* whose threads they are, by our numbers; 0: not known, or by other numbers */
 };
 
 /* The sums over a process's threads: exact, whatever was sampled. */
@@ -93,7 +94,8 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
  * An unfinished record that stands in the way this long was abandoned:
  * if every thread that there ever was waits for space, none is left to finish it;
  * if some wait, longer than a scheduler keeps a thread from running (a cgroup's
- * quota: 100 ms); else, if no thread says that it is writing, long enough.
+ * quota: 100 ms); else, if no thread says that it is writing, long enough. That of a thread which
+ * has ended (reader->process) needs no waiting.
  */
 #define RING_ABANDONED_ALL_WAIT_MS 20
 #define RING_ABANDONED_SOME_WAIT_MS 200

@@ -221,6 +221,8 @@ static struct target *add_target(struct session *session, struct process_info *i
     struct target *target = target_open(info, pidfd, session->ring_bytes, session->config, memfd);
     if (target == NULL)
         return NULL;
+    if (process_info_shares_pids(target->info.pid))
+        target->reader.process = target->info.pid;
     if (session->config->stream_allocations)
         target_stream(target, session->writer);
     session->targets[session->target_count++] = target;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -600,6 +601,35 @@ static void test_writer_at_work_is_waited_for_while_nobody_waits(void **state)
     assert_true(ring_reader_unstick(&reader, 100000));
 }
 
+/* One that none of our threads has. */
+static pid_t number_of_nobody(void)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    assert_true(child > 0);
+    assert_int_equal(child, waitpid(child, NULL, 0));
+    return child;
+}
+
+/* It says that it writes, and never will again: nothing may wait for that. */
+static void test_record_of_an_ended_thread_is_stepped_over(void **state)
+{
+    (void)state;
+    put(sizeof(struct record_alloc), RECORD_BUSY);
+    put_alloc(0x2000);
+    reader.process = getpid();
+    reader.control->threads_used = 1;
+    reader.threads[0].in_ring = 1;
+    reader.threads[0].tid = (uint32_t)gettid();
+    assert_false(ring_reader_unstick(&reader, 1000));
+    assert_false(ring_reader_unstick(&reader, 100000));
+    reader.threads[0].tid = (uint32_t)number_of_nobody();
+    assert_true(ring_reader_unstick(&reader, 100000));
+    assert_true(drain(false) > 0);
+    assert_int_equal(1, seen.events);
+}
+
 static void test_more_reserved_than_there_is(void **state)
 {
     (void)state;
@@ -710,6 +740,7 @@ int main(void)
         RING_TEST(test_unmarked_at_death_is_stepped_over),
         RING_TEST(test_abandoned_record_is_stepped_over_in_time),
         RING_TEST(test_abandoned_place_without_header_is_stepped_over_in_time),
+        RING_TEST(test_record_of_an_ended_thread_is_stepped_over),
         RING_TEST(test_writer_at_work_is_waited_for_while_nobody_waits),
         RING_TEST(test_more_reserved_than_there_is),
         RING_TEST(test_refuses_length_zero),
