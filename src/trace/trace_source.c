@@ -9,6 +9,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "trace/tar_traces.h"
+
 #define INPUT_BYTES (256u * 1024u)
 
 struct trace_source {
@@ -24,6 +26,11 @@ struct trace_source {
     bool between_frames;  /* zstd: the same */
     z_stream gzip;
     ZSTD_DStream *zstd;
+    uint8_t
+        head[TAR_BLOCK_BYTES]; /* unpacked bytes that were read to tell whether it is an archive */
+    size_t head_at, head_length;
+    bool is_archive;
+    struct tar_traces archive;
     uint8_t *ahead; /* unpacked bytes that somebody looked at and nobody has read */
     size_t ahead_at, ahead_length;
 };
@@ -85,42 +92,6 @@ static int tell_kind(struct trace_source *source, struct error *error)
             return error_set(error, -ENOMEM, "no memory to unpack the trace");
     }
     return 0;
-}
-
-static struct trace_source *open_source(int fd, const void *bytes, size_t length,
-                                        struct error *error)
-{
-    struct trace_source *source = calloc(1, sizeof(*source));
-    if (source == NULL || (source->input = malloc(INPUT_BYTES)) == NULL) {
-        error_set(error, -ENOMEM, "no memory to read the trace");
-        free(source);
-        if (fd > STDIN_FILENO)
-            close(fd);
-        return NULL;
-    }
-    source->fd = fd;
-    source->bytes = bytes;
-    source->bytes_left = length;
-    if (tell_kind(source, error) < 0) {
-        trace_source_close(source);
-        return NULL;
-    }
-    return source;
-}
-
-struct trace_source *trace_source_open(const char *path, struct error *error)
-{
-    int fd = STDIN_FILENO;
-    if (strcmp(path, "-") != 0 && (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0) {
-        error_set(error, -errno, "cannot open the trace %s: %s", path, strerror(errno));
-        return NULL;
-    }
-    return open_source(fd, NULL, 0, error);
-}
-
-struct trace_source *trace_source_of_bytes(const void *bytes, size_t length, struct error *error)
-{
-    return open_source(-1, bytes, length, error);
 }
 
 void trace_source_close(struct trace_source *source)
@@ -227,11 +198,16 @@ const uint8_t *trace_source_peek(struct trace_source *source, size_t size, size_
     return ahead;
 }
 
-ssize_t trace_source_read(struct trace_source *source, void *buffer, size_t size,
-                          struct error *error)
+static ssize_t read_unpacked(void *from, void *buffer, size_t size, struct error *error)
 {
-    if (source->ahead_at < source->ahead_length)
-        return read_ahead(source, buffer, size);
+    struct trace_source *source = from;
+    size_t left = source->head_length - source->head_at;
+    if (left > 0) {
+        size_t length = size < left ? size : left;
+        memcpy(buffer, source->head + source->head_at, length);
+        source->head_at += length;
+        return (ssize_t)length;
+    }
     switch (source->kind) {
     case GZIP:
         return read_gzip(source, buffer, size, error);
@@ -241,6 +217,67 @@ ssize_t trace_source_read(struct trace_source *source, void *buffer, size_t size
         break;
     }
     return read_plain(source, buffer, size, error);
+}
+
+/* What cannot be read is complained of by whoever reads it. */
+static void tell_archive(struct trace_source *source)
+{
+    struct error unread;
+    size_t got = 0;
+    ssize_t more = 1;
+    while (got < sizeof(source->head) &&
+           (more = read_unpacked(source, source->head + got, sizeof(source->head) - got, &unread)) >
+               0)
+        got += (size_t)more;
+    source->head_length = got;
+    source->is_archive = got == sizeof(source->head) && tar_is_header(source->head);
+}
+
+ssize_t trace_source_read(struct trace_source *source, void *buffer, size_t size,
+                          struct error *error)
+{
+    if (source->ahead_at < source->ahead_length)
+        return read_ahead(source, buffer, size);
+    if (source->is_archive)
+        return tar_read_traces(&source->archive, read_unpacked, source, buffer, size, error);
+    return read_unpacked(source, buffer, size, error);
+}
+
+static struct trace_source *open_source(int fd, const void *bytes, size_t length,
+                                        struct error *error)
+{
+    struct trace_source *source = calloc(1, sizeof(*source));
+    if (source == NULL || (source->input = malloc(INPUT_BYTES)) == NULL) {
+        error_set(error, -ENOMEM, "no memory to read the trace");
+        free(source);
+        if (fd > STDIN_FILENO)
+            close(fd);
+        return NULL;
+    }
+    source->fd = fd;
+    source->bytes = bytes;
+    source->bytes_left = length;
+    if (tell_kind(source, error) < 0) {
+        trace_source_close(source);
+        return NULL;
+    }
+    tell_archive(source);
+    return source;
+}
+
+struct trace_source *trace_source_open(const char *path, struct error *error)
+{
+    int fd = STDIN_FILENO;
+    if (strcmp(path, "-") != 0 && (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0) {
+        error_set(error, -errno, "cannot open the trace %s: %s", path, strerror(errno));
+        return NULL;
+    }
+    return open_source(fd, NULL, 0, error);
+}
+
+struct trace_source *trace_source_of_bytes(const void *bytes, size_t length, struct error *error)
+{
+    return open_source(-1, bytes, length, error);
 }
 
 /* --- in memory --- */

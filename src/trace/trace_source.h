@@ -1,6 +1,7 @@
 /*
  * The bytes of a trace, from a file, standard input or memory; a file that is
- * gzip or zstd as a whole is unpacked on the way.
+ * gzip or zstd as a whole is unpacked on the way, and of a tar archive the
+ * traces in it are read one behind the other (trace/tar_traces.h).
  */
 #ifndef HEAPPROFD_TRACE_TRACE_SOURCE_H
 #define HEAPPROFD_TRACE_TRACE_SOURCE_H

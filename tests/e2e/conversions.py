@@ -6,12 +6,14 @@ Go's pprof, flamegraph.pl's rules; and text and back, byte for byte.
 """
 
 import gzip
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zlib
 
@@ -130,6 +132,45 @@ def packed():
         check(open(at("unpacked"), "rb").read() == trace, f"{what}: another file")
     check(convert("decompress_packets", stdin=trace) == trace, "a plain trace is left as it is")
     check(convert("binary", stdin=gzip.compress(text)) == trace, "text that is gzipped")
+
+
+def archive(*members, kind="w", form=tarfile.GNU_FORMAT):
+    """A tar archive of (name, bytes); a name alone is a directory."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode=kind, format=form) as tar:
+        for name, *data in members:
+            entry = tarfile.TarInfo(name)
+            entry.type = tarfile.REGTYPE if data else tarfile.DIRTYPE
+            entry.size = len(data[0]) if data else 0
+            tar.addfile(entry, io.BytesIO(data[0]) if data else None)
+    return file.getvalue()
+
+
+def archives():
+    """Of a tar archive the traces in it are read, as if they stood one behind the other."""
+    trace = made_trace(50)
+    halves = trace + block(1, number(8, 5)), block(1, number(8, 6))
+    members = (("a",), ("a/" + "long" * 60, halves[0]), ("readme", b"Not a trace."), ("none", b""),
+               ("a/symbols", halves[1]))
+    text = convert("text", stdin=b"".join(halves))
+    for form in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        named = members if form != tarfile.USTAR_FORMAT else (("a/trace", halves[0]), *members[2:])
+        check(convert("text", stdin=archive(*named, form=form)) == text, f"archive of format {form}")
+    packed = write("packed.tar.gz", archive(*members, kind="w:gz"))
+    check(convert("text", packed) == text, "a packed archive")
+    check(convert("collapsed", packed) == convert("collapsed", stdin=trace), "stacks of an archive")
+    convert("bundle", "-q", packed, at("bundled"))
+    with open(at("bundled"), "rb") as file:
+        check(file.read().startswith(b"".join(halves)), "a bundle of an archive is no trace")
+    whole = archive(*members)
+    for cut in (600, 5000, len(halves[0]) + 1600):
+        said = convert("text", stdin=whole[:cut], status=1)
+        check("the tar archive is cut off" in said, f"cut at {cut}: {said}")
+    damaged = bytearray(archive(("trace", trace), ("other", halves[1])))
+    damaged[512 + (len(trace) + 511) // 512 * 512 + 3] ^= 1
+    check("the tar archive is damaged" in convert("text", stdin=bytes(damaged), status=1), "a header with another sum")
+    said = convert("text", stdin=archive(("trace.gz", gzip.compress(trace))), status=1)
+    check("trace.gz in the tar archive is compressed by itself" in said, said)
 
 
 def protoc_agrees():
@@ -516,7 +557,7 @@ def pprof_lists():
     check({"name": "take", "file": at("source.c"), "line": line} in frames, f"{frames}")
 
 
-CASES = [text_and_back, packed, protoc_agrees, large, wrong_input, hostile_names, collapsed, choices, speedscope,
+CASES = [text_and_back, packed, archives, protoc_agrees, large, wrong_input, hostile_names, collapsed, choices, speedscope,
          speedscope_imports, profile_options, profile_warnings, pprof_lists]
 
 
