@@ -6,7 +6,6 @@ Each figure is the best of three runs; those of queries are the whole run less t
 """
 
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -92,22 +91,28 @@ def run(tool, *arguments):
     return best * 1000
 
 
-def main():
-    tool = os.path.join(sys.argv[1], "heap_profile")
-    callsites, dumps = (int(v) for v in (sys.argv[2:4] or (100000, 50)))
+def measure_query(build, callsites=100000, dumps=50):
+    """{what: ms, or MB for "trace", "peak memory" and "exported"}."""
+    tool, found = os.path.join(build, "heap_profile"), {}
     with tempfile.TemporaryDirectory() as directory:
         trace, exported = (os.path.join(directory, n) for n in ("trace", "trace.sqlite"))
         write_trace(trace, callsites, dumps)
-        print(f"trace          {os.path.getsize(trace) / 1e6:9.1f} MB")
-        load = run(tool, trace, "select 1")
-        print(f"load           {load:9.0f} ms")
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-        print(f"peak memory    {peak * 1024 / 1e6:9.1f} MB")
+        found["trace"] = os.path.getsize(trace) / 1e6
+        found["load"] = run(tool, trace, "select 1")
+        child = subprocess.Popen([tool, "query", trace, "select 1"], stdout=subprocess.DEVNULL)
+        found["peak memory"] = os.wait4(child.pid, 0)[2].ru_maxrss * 1024 / 1e6
         for name, sql in QUERIES.items():
-            print(f"{name:22} {run(tool, trace, sql) - load:9.0f} ms")
-        print(f"export         {run(tool, trace, '--export', exported):9.0f} ms, "
-              f"{os.path.getsize(exported) / 1e6:.1f} MB")
-        print(f"reopen         {run(tool, exported, 'select count(*) from process'):9.0f} ms")
+            found[name] = run(tool, trace, sql) - found["load"]
+        found["export"] = run(tool, trace, "--export", exported)
+        found["exported"] = os.path.getsize(exported) / 1e6
+        found["reopen"] = run(tool, exported, "select count(*) from process")
+    return found
+
+
+def main():
+    figures = measure_query(sys.argv[1], *(int(v) for v in sys.argv[2:4]))
+    for name, figure in figures.items():
+        print(f"{name:22} {figure:9.1f} {'MB' if name in ('trace', 'peak memory', 'exported') else 'ms'}")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,9 @@ import time
 from attach import measure_attach
 from daemon import measure_dormant, measure_dump, measure_dump_at_max
 from heaps import measure_heaps
+from query import measure_query
 from report import measure_report
+from symbolize import measure_pprof, measure_symbolize
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
@@ -372,7 +374,8 @@ def main():
         "machine": machine(), "runs": RUNS, "programs": all_figures, "micro": measure_micro(),
         "daemon": measure_daemon(), "ledger": measure_ledger(), "report": measure_report(),
         "dump": measure_dump(), "dump_at_max": measure_dump_at_max(), "dormant": measure_dormant(),
-        "attach": measure_attach(), "heaps": measure_heaps(),
+        "attach": measure_attach(), "heaps": measure_heaps(), "symbolize": measure_symbolize(),
+        "pprof": measure_pprof(), "query": measure_query(BUILD),
     }
     from write_performance import write_page
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Measures traceconv symbolize beside llvm-symbolizer and addr2line, each in a process of its own, on
-a C++ program with some 200 MB of debug information, which is made first; and traceconv profile on a
-trace of more than 100 MB.
+a C++ program with some 200 MB of debug information, which is made first; and traceconv profile on
+traces of some 100 MB: clang's with a dump each 0.3 s, and one of far too many callsites.
 
     bench/symbolize.py      HEAPPROFD_BUILD names the build directory
 
@@ -13,6 +13,7 @@ addr2line, which takes long, is run once, on a twentieth of the addresses.
 import importlib.util
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -149,17 +150,45 @@ def measure_symbolize():
     return found
 
 
+def make_dumps_of_clang(work):
+    """A session with every allocation of clang and a dump of it each 0.3 s."""
+    source = os.path.join(work, "a.cc")
+    with open(source, "w") as file:
+        file.write("#include <algorithm>\n#include <iostream>\n#include <map>\n#include <regex>\n#include <string>\n"
+                   "#include <unordered_map>\n#include <vector>\nint main() { std::map<std::string, std::vector<int>> m;"
+                   " std::regex r(\"a+b\"); for (int i = 0; i < 100; i++) m[std::to_string(i)].push_back(i);"
+                   " std::cout << m.size() << std::regex_match(\"aab\", r); }\n")
+    out = os.path.join(work, "clang")
+    session = subprocess.Popen([os.path.join(BUILD, "heap_profile"), "-n", "clang", "-i", "1", "-c", "300", "-d", "60000",
+                                "--quiet", "--no-symbols", "-o", out])
+    time.sleep(1)
+    subprocess.run(["clang++", "-std=c++17", "-O2", "-c", "-o", os.path.join(work, "a.o"), source], check=True)
+    session.send_signal(signal.SIGINT)
+    session.wait()
+    return os.path.join(out, "raw-trace")
+
+
+def make_callsites(work):
+    """Two dumps of more callsites than any program has, with nearly two frames of their own each."""
+    trace, callsites, size = os.path.join(work, "raw-trace"), 100_000, 0
+    while size < TRACE_BYTES:
+        subprocess.run([MAKE_TRACE, work, str(callsites)], check=True, stdout=subprocess.DEVNULL)
+        size = os.path.getsize(trace)
+        callsites = int(callsites * max(1.1, 1.1 * TRACE_BYTES / size))
+    return trace
+
+
 def measure_pprof():
-    """Bytes of a trace, and (wall s, CPU s, peak MB) to make pprof files of it."""
-    subprocess.run(["ninja", "-C", BUILD, "tests/e2e/make_trace", "traceconv"], check=True, stdout=subprocess.DEVNULL)
-    with tempfile.TemporaryDirectory(prefix="bench-") as work:
-        trace, callsites, size = os.path.join(work, "raw-trace"), 100_000, 0
-        while size < TRACE_BYTES:
-            subprocess.run([MAKE_TRACE, work, str(callsites)], check=True, stdout=subprocess.DEVNULL)
-            size = os.path.getsize(trace)
-            callsites = int(callsites * max(1.1, 1.1 * TRACE_BYTES / size))
-        command = [TRACECONV, "profile", "-o", os.path.join(work, "pprof"), trace]
-        return size, median_of([measure_once(command) for _ in range(RUNS)])
+    """{trace: (its MB, wall s, CPU s, peak MB to make pprof files of it)}."""
+    subprocess.run(["ninja", "-C", BUILD, "tests/e2e/make_trace", "traceconv", "heap_profile"], check=True,
+                   stdout=subprocess.DEVNULL)
+    found = {}
+    for name, make in (("clang", make_dumps_of_clang), ("callsites", make_callsites)):
+        with tempfile.TemporaryDirectory(prefix="bench-") as work:
+            trace = make(work)
+            command = [TRACECONV, "profile", "-o", os.path.join(work, "pprof"), trace]
+            found[name] = (os.path.getsize(trace) / 1e6, *median_of([measure_once(command) for _ in range(RUNS)]))
+    return found
 
 
 if __name__ == "__main__":
@@ -170,5 +199,5 @@ if __name__ == "__main__":
         for tool, (wall, cpu, memory) in tools.items():
             listed = addresses // ADDR2LINE_SHARE if tool == "addr2line" else addresses
             print(f"{listed:9,} addresses  {tool:16} {wall:6.2f} s wall {cpu:6.2f} s CPU {memory:6.0f} MB")
-    size, (wall, cpu, memory) = measure_pprof()
-    print(f"pprof files of {size / 1e6:.0f} MB  {wall:.2f} s wall {cpu:.2f} s CPU {memory:.0f} MB, {size / 1e6 / wall:.0f} MB/s")
+    for name, (size, wall, cpu, memory) in measure_pprof().items():
+        print(f"pprof files of {name}, {size:.0f} MB  {wall:.2f} s wall {cpu:.2f} s CPU {memory:.0f} MB, {size / wall:.0f} MB/s")

@@ -141,7 +141,44 @@ def aim_rows(figures, ratios, extra):
             verdict(heaps["scope"][state], 2, "ns", "{:.1f}"), "bench/heaps.py")
     row("a sampled report with 16 frames and those of its program, and its free", "300 ns",
         verdict(heaps["deep16"]["sampled"], 300, "ns", "{:.0f}"), "bench/heaps.py")
+    rows += rows_of_symbols(figures["symbolize"], figures["pprof"]) + rows_of_query(figures["query"])
     return "\n".join(rows)
+
+
+def rows_of_symbols(symbolize, pprof):
+    count = str(symbolize["compared"])
+    tools = symbolize.get(symbolize["compared"]) or symbolize[count]
+    cold, llvm, line = tools["cold"], tools["llvm-symbolizer"], tools["addr2line"]
+    most = max((each for each in symbolize if each not in ("compared", "bytes")), key=int)
+    program = f"{symbolize['bytes'] / 1e6:.0f} MB with debug information"
+    found = [
+        (f"symbols of {int(count):,} addresses in {program}, cold: as fast as llvm-symbolizer, times", "5x",
+         f"{llvm[0] / cold[0]:.1f}x ({cold[0]:.2f} s and {llvm[0]:.2f} s)"
+         + ("" if llvm[0] / cold[0] >= 5 else " (**short of the aim**)")),
+        ("the same, CPU, times", "5x", f"{llvm[1] / cold[1]:.1f}x"),
+        ("the same: as fast an address as addr2line -f -i, times", "", f"{20 * line[0] / cold[0]:.0f}x"),
+        ("the same: memory", "500 MB", verdict(cold[2], 500, "MB", "{:.0f}") + f"; llvm-symbolizer {llvm[2]:.0f} MB"),
+        ("the same, again, from the cache", "faster", f"{tools['again'][0]:.2f} s, {tools['again'][2]:.0f} MB"),
+        (f"symbols of {int(most):,} addresses there", "linear", f"{symbolize[most]['cold'][0]:.2f} s"),
+    ]
+    for name, what in (("clang", "every allocation of clang, dumps each 0.3 s"),
+                       ("callsites", "two dumps of 250,000 callsites with 500,000 frames")):
+        size, wall, _, memory = pprof[name]
+        met = "" if size / wall >= 200 else " (**short of the aim**)"
+        found.append((f"`traceconv profile`: {size:.0f} MB of trace ({what})", "200 MB/s",
+                      f"{size / wall:.0f} MB/s{met}, {memory:.0f} MB of memory"))
+    return [f"| {what} | {aim} | {measured} | `bench/symbolize.py` |" for what, aim, measured in found]
+
+
+def rows_of_query(query):
+    found = [
+        ("`heap_profile query`: 100,000 callsites and 50 dumps loaded", "1 s", verdict(query["load"] / 1000, 1, "s")),
+        ("the same: memory, of the trace's size", "3x", verdict(query["peak memory"] / query["trace"], 3, "x")),
+    ]
+    found += [(f"a documented query after that: {name}", "100 ms", verdict(query[name], 100, "ms", "{:.0f}"))
+              for name in ("stack tables joined", "allocations of a dump", "flamegraph", "summary tree")]
+    found.append(("an exported database opened again", "50 ms", verdict(query["reopen"], 50, "ms", "{:.0f}")))
+    return [f"| {what} | {aim} | {measured} | `bench/query.py build` |" for what, aim, measured in found]
 
 
 def against_heaptrack(figures):
