@@ -185,11 +185,11 @@ static bool has_space(uint64_t reserved, uint32_t length)
 {
     /* Acquire: the daemon zeroed the memory before it gave it back. */
     uint64_t consumed = load_acquire(&client.control->consumed);
+    if (likely(reserved + length - consumed <= client.data_mask + 1))
+        return true;
     /* Since `reserved` was read others may have written, and the daemon have read beyond it: then
      * the reservation fails, and is tried anew. */
-    if (unlikely((int64_t)(reserved - consumed) < 0))
-        return true;
-    return reserved + length - consumed <= client.data_mask + 1;
+    return (int64_t)(reserved - consumed) < 0;
 }
 
 /* Waits until there is space. False: there is none to wait for, the session has ended. */
