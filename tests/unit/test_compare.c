@@ -1,0 +1,396 @@
+/* Differences of profiles: what is matched, and what their variance and probability are, by
+ * simulation of the sampling. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/budgets.h"
+#include "compare/diff.h"
+#include "compare/matching.h"
+
+#define INTERVAL_BYTES 4096
+
+static uint64_t random_state = 88172645463325252u;
+
+static double uniform(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (double)(random_state >> 11) * 0x1p-53;
+}
+
+static double probability_of(double size)
+{
+    return size >= INTERVAL_BYTES * log(100) ? 1 : -expm1(-size / INTERVAL_BYTES);
+}
+
+/* What a sample of this size adds to what was allocated. */
+static void add_allocated(struct trace_figures *figures, double size)
+{
+    double p = probability_of(size), missed = (1 - p) / (p * p);
+    figures->allocated_bytes += size / p;
+    figures->allocated_count += 1 / p;
+    figures->allocated_bytes_variance += size * size * missed;
+    figures->allocated_count_variance += missed;
+    figures->samples++;
+}
+
+static void add_freed(struct trace_figures *figures, double size)
+{
+    double p = probability_of(size), missed = (1 - p) / (p * p);
+    figures->freed_bytes += size / p;
+    figures->freed_count += 1 / p;
+    figures->freed_bytes_variance += size * size * missed;
+    figures->freed_count_variance += missed;
+    figures->freed_samples++;
+}
+
+/* --- profiles made by hand: one process, its heap with two dumps, and a callsite a function --- */
+
+#define SITES 40
+#define LEAK 20 /* at one with small blocks */
+
+struct made {
+    struct profile profile;
+    struct profile_mapping mapping;
+    struct profile_frame frames[SITES];
+    struct profile_callsite callsites[SITES];
+    struct profile_process process;
+    struct profile_heap heap;
+    struct profile_dump dumps[2];
+    struct profile_sample samples[2][SITES];
+    const struct profile_sample *pointers[2][SITES];
+    char names[SITES][32];
+    struct export_dump chosen[2];
+};
+
+static void make(struct made *made, int32_t pid, uint64_t start_ns)
+{
+    memset(made, 0, sizeof(*made));
+    made->mapping = (struct profile_mapping){.path = "/usr/bin/example", .build_id = ""};
+    made->process = (struct profile_process){.pid = pid, .name = "example", .command = ""};
+    made->heap = (struct profile_heap){.name = "libc.malloc",
+                                       .interval_bytes = INTERVAL_BYTES,
+                                       .start_boottime_ns = start_ns,
+                                       .dumps = made->dumps,
+                                       .dump_count = 2};
+    for (uint32_t i = 0; i < SITES; i++) {
+        snprintf(made->names[i], sizeof(made->names[i]), "function_%u", i);
+        made->frames[i] = (struct profile_frame){.name = made->names[i],
+                                                 .linkage_name = made->names[i],
+                                                 .obfuscated_name = "",
+                                                 .source_file = ""};
+        made->callsites[i] = (struct profile_callsite){PROFILE_NONE, i, 0};
+        for (int dump = 0; dump < 2; dump++) {
+            made->samples[dump][i].callsite = i;
+            made->pointers[dump][i] = &made->samples[dump][i];
+        }
+    }
+    for (int dump = 0; dump < 2; dump++) {
+        made->dumps[dump].samples = made->pointers[dump];
+        made->dumps[dump].sample_count = SITES;
+        made->chosen[dump] = (struct export_dump){&made->heap, &made->dumps[dump]};
+    }
+    made->profile = (struct profile){.mappings = &made->mapping,
+                                     .mapping_count = 1,
+                                     .frames = made->frames,
+                                     .frame_count = SITES,
+                                     .callsites = made->callsites,
+                                     .callsite_count = SITES,
+                                     .processes = &made->process,
+                                     .process_count = 1,
+                                     .heaps = &made->heap,
+                                     .heap_count = 1,
+                                     .warning = ""};
+}
+
+static struct diff *compare(struct made *before, int before_dump, struct made *after,
+                            int after_dump, enum diff_by by)
+{
+    struct diff_side sides[2] = {{&before->profile, &before->chosen[before_dump], 1},
+                                 {&after->profile, &after->chosen[after_dump], 1}};
+    struct diff_options options = {.by = by};
+    struct diff *diff = diff_new(&sides[0], &sides[1], &options);
+    assert_non_null(diff);
+    assert_int_equal(diff->pair_count, 1);
+    return diff;
+}
+
+/* --- two dumps of one process --- */
+
+/* One block's life: before the first dump (0), between (1) or after (2). */
+struct life {
+    int begins, ends;
+    double size;
+    unsigned count;
+};
+
+static double variance_of_parts(const struct change_parts *parts)
+{
+    return parts->gained.bytes_variance + parts->lost.bytes_variance;
+}
+
+/* Simulates the sampling of a process: the variance that its differences have and the one they
+ * claim. */
+static void simulate(const struct life *lives, size_t count, double *real, double *claimed)
+{
+    enum { RUNS = 2000 };
+    double sum = 0, squares = 0;
+    static struct made made;
+    *claimed = 0;
+    for (int run = 0; run < RUNS; run++) {
+        make(&made, 1, 1);
+        for (size_t i = 0; i < count; i++) {
+            for (unsigned j = 0; j < lives[i].count; j++) {
+                if (uniform() >= probability_of(lives[i].size))
+                    continue;
+                for (int dump = 0; dump < 2; dump++) {
+                    struct trace_figures *figures = &made.samples[dump][0].figures;
+                    if (lives[i].begins <= dump)
+                        add_allocated(figures, lives[i].size);
+                    if (lives[i].ends <= dump)
+                        add_freed(figures, lives[i].size);
+                }
+            }
+        }
+        struct diff *diff = compare(&made, 0, &made, 1, DIFF_CALLSITE);
+        assert_true(diff->pairs[0].same_process);
+        double change = diff->pairs[0].total.changes[EXPORT_SPACE].value;
+        sum += change;
+        squares += change * change;
+        *claimed += variance_of_parts(&diff->pairs[0].total.parts[DIFF_LIVE]) / RUNS;
+        diff_free(diff);
+    }
+    *real = squares / RUNS - (sum / RUNS) * (sum / RUNS);
+}
+
+static void variance_of_dumps_is_that_of_what_one_has(void **state)
+{
+    (void)state;
+    static const struct {
+        struct life lives[3];
+        bool exact;
+    } cases[] = {
+        /* Nothing is freed: what is live in both cancels, much as it is. */
+        {{{0, 2, 300, 5000}, {1, 2, 200, 300}}, true},
+        /* Nothing is allocated between. */
+        {{{0, 2, 300, 5000}, {0, 1, 1000, 200}}, true},
+        /* All that was live is gone. */
+        {{{0, 1, 300, 900}, {1, 2, 500, 400}}, true},
+        /* Of sizes that are nearly always sampled. */
+        {{{0, 2, 9000, 200}, {1, 2, 9000, 300}}, true},
+        /* Some of it goes, some comes and goes: bounded from above. */
+        {{{0, 2, 300, 3000}, {0, 1, 300, 500}, {1, 2, 300, 500}}, false},
+        {{{0, 2, 300, 3000}, {1, 1, 300, 2000}, {1, 2, 300, 200}}, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        double real, claimed;
+        simulate(cases[i].lives, 3, &real, &claimed);
+        /* Of 2,000 runs, a variance is known to 3.2 % (one standard error). */
+        assert_true(claimed > 0.87 * real);
+        if (cases[i].exact)
+            assert_true(claimed < 1.13 * real);
+    }
+}
+
+static void same_dump_is_no_difference(void **state)
+{
+    (void)state;
+    static struct made made;
+    make(&made, 1, 1);
+    for (int i = 0; i < SITES; i++) {
+        add_allocated(&made.samples[1][i].figures, 100 * (i + 1));
+        made.samples[1][i].peak_bytes = 100;
+    }
+    for (enum diff_by by = DIFF_CALLSITE; by <= DIFF_CONTEXT; by++) {
+        struct diff *diff = compare(&made, 1, &made, 1, by);
+        for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
+            size_t count = 1;
+            free(diff_rank(&diff->pairs[0], view, &count));
+            assert_int_equal(count, 0);
+            assert_true(diff->pairs[0].total.changes[view].value == 0);
+        }
+        diff_free(diff);
+    }
+}
+
+/* --- two runs --- */
+
+/* Exactly, by the sum over both Poisson numbers. */
+static double exact_tail(unsigned difference, double mean)
+{
+    double tail = 0, first = exp(-mean / 2);
+    for (unsigned i = 0; i < 400; i++) {
+        double second = exp(-mean / 2);
+        for (unsigned j = 0; j < 400; j++) {
+            if ((i > j ? i - j : j - i) >= difference)
+                tail += first * second;
+            second *= mean / 2 / (j + 1);
+        }
+        first *= mean / 2 / (i + 1);
+    }
+    return tail;
+}
+
+static void probability_is_that_of_two_poisson_numbers(void **state)
+{
+    (void)state;
+    static const unsigned samples[][2] = {{1, 0}, {4, 0}, {12, 3}, {25, 4}, {60, 20}, {90, 90}};
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+        struct change_parts parts = {0};
+        struct profile_estimate *estimates[2] = {&parts.gained, &parts.lost};
+        /* So small that each stands for the interval. */
+        const double size = 1e-3, p = size / INTERVAL_BYTES;
+        for (int side = 0; side < 2; side++) {
+            double n = samples[i][side];
+            *estimates[side] = (struct profile_estimate){
+                n * size / p, n / p, n * size * size * (1 - p) / (p * p), n * (1 - p) / (p * p), n};
+        }
+        struct change_sampling sampling = {INTERVAL_BYTES, INTERVAL_BYTES};
+        struct change change = change_of(&parts, false, &sampling);
+        unsigned difference = samples[i][0] - samples[i][1];
+        double exact = exact_tail(difference, samples[i][0] + samples[i][1]);
+        /* The middle is a little off, where nothing depends on it. */
+        assert_true(fabs(change.probability - exact) < (exact < 0.1 ? 0.02 : 0.08) * exact);
+    }
+}
+
+/* One run of a program that does the same in each: callsites of several sizes. */
+static void sample_run(struct made *made, int32_t pid, unsigned leaked)
+{
+    make(made, pid, (uint64_t)pid);
+    for (int i = 0; i < SITES; i++) {
+        for (unsigned j = 0; j < 200; j++) {
+            double size = 16 * pow(2, i % 10) * (1 + j % 4);
+            if (uniform() < probability_of(size))
+                add_allocated(&made->samples[1][i].figures, size);
+        }
+    }
+    for (unsigned j = 0; j < leaked; j++)
+        if (uniform() < probability_of(200))
+            add_allocated(&made->samples[1][LEAK].figures, 200);
+}
+
+static void marks_the_leak_and_nothing_else(void **state)
+{
+    (void)state;
+    enum { RUNS = 1000 };
+    static struct made before, after;
+    int wrong = 0, nothing = 0, found = 0, held = 0;
+    for (int run = 0; run < RUNS; run++) {
+        unsigned leaked = run % 2 == 0 ? 2000 : 0;
+        sample_run(&before, 1, 0);
+        sample_run(&after, 2, leaked);
+        struct diff *diff = compare(&before, 1, &after, 1, DIFF_CALLSITE);
+        const struct diff_pair *pair = &diff->pairs[0];
+        assert_false(pair->same_process);
+        int others = 0, leak = 0;
+        for (size_t i = 0; i < pair->row_count; i++) {
+            bool is_leak = pair->rows[i].callsite == LEAK;
+            *(is_leak ? &leak : &others) += pair->rows[i].marks[EXPORT_SPACE];
+        }
+        held += pair->total.changes[EXPORT_SPACE].interval.low <= leaked * 200.0 &&
+                pair->total.changes[EXPORT_SPACE].interval.high >= leaked * 200.0;
+        found += leaked > 0 && leak == 1;
+        wrong += leaked > 0 && (leak != 1 || others != 0);
+        nothing += leaked == 0 && leak + others > 0;
+        diff_free(diff);
+    }
+    /* At 1 % there are 5 of 500, and with a probability of 1e-6 more than 18. */
+    assert_true(wrong <= 18);
+    assert_true(nothing <= 18);
+    assert_true(found >= RUNS / 2 - 18);
+    /* 95 %, within four standard errors. */
+    assert_in_range(held, 922, 978);
+}
+
+/* --- marks --- */
+
+static void marks_are_holms(void **state)
+{
+    (void)state;
+    static const double probabilities[] = {0.004, 0.0001, 0.5, 0.0034, 1e-9, 0.02};
+    struct change changes[6];
+    bool marks[6];
+    for (int i = 0; i < 6; i++)
+        changes[i] = (struct change){.value = 1, .probability = probabilities[i]};
+    assert_int_equal(change_mark(changes, 6, marks), 0);
+    /* In order: 1e-9 of 0.01/6, 0.0001 of 0.01/5, 0.0034 not of 0.01/4. */
+    assert_true(marks[4] && marks[1] && !marks[3] && !marks[0] && !marks[2] && !marks[5]);
+    /* Rows that could not be rejected whatever they had been do not count. */
+    changes[2].probability_least = changes[5].probability_least = 0.02;
+    changes[0].probability_least = 0.02;
+    assert_int_equal(change_mark(changes, 6, marks), 0);
+    assert_true(marks[4] && marks[1] && marks[3] && !marks[0]);
+}
+
+/* --- what is the same in both --- */
+
+static void names_are_matched_without_what_differs_by_build(void **state)
+{
+    (void)state;
+    const char *base;
+    assert_int_equal(matching_name_length("take.isra.0"), 4);
+    assert_int_equal(matching_name_length("take(int) [clone .part.3]"), 9);
+    assert_int_equal(matching_name_length("take.c"), 6);
+    assert_int_equal(matching_module_length("/lib/libfoo.so.1.2", &base), 9);
+    assert_int_equal(matching_module_length("/opt/program", &base), 7);
+    static struct made before, after;
+    make(&before, 1, 1);
+    make(&after, 2, 2);
+    after.mapping.path = "/elsewhere/example-2.0";
+    after.process.name = "example-2.0";
+    for (uint32_t i = 0; i < SITES; i++) {
+        after.frames[i].rel_pc = 0x1000 + i;
+        add_allocated(&before.samples[1][i].figures, 100000);
+        add_allocated(&after.samples[1][i].figures, 100000);
+    }
+    strcpy(after.names[3], "function_3.constprop.0");
+    struct diff *diff = compare(&before, 1, &after, 1, DIFF_CALLSITE);
+    assert_int_equal(diff->pairs[0].row_count, SITES);
+    size_t count = 1;
+    free(diff_rank(&diff->pairs[0], EXPORT_SPACE, &count));
+    assert_int_equal(count, 0);
+    diff_free(diff);
+    strcpy(after.names[3], "renamed");
+    diff = compare(&before, 1, &after, 1, DIFF_FUNCTION);
+    free(diff_rank(&diff->pairs[0], EXPORT_SPACE, &count));
+    assert_int_equal(count, 2);
+    diff_free(diff);
+}
+
+static void patterns_are_of_functions_and_modules(void **state)
+{
+    (void)state;
+    static struct made made;
+    make(&made, 1, 1);
+    strcpy(made.names[0], "parse(int, char)");
+    assert_true(budget_pattern_matches(&made.profile, 0, "parse"));
+    assert_true(budget_pattern_matches(&made.profile, 0, "par*"));
+    assert_true(budget_pattern_matches(&made.profile, 0, "parse(int, char)"));
+    assert_false(budget_pattern_matches(&made.profile, 0, "arse"));
+    assert_true(budget_pattern_matches(&made.profile, 0, "module:example"));
+    assert_false(budget_pattern_matches(&made.profile, 0, "module:usr"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(variance_of_dumps_is_that_of_what_one_has),
+        cmocka_unit_test(same_dump_is_no_difference),
+        cmocka_unit_test(probability_is_that_of_two_poisson_numbers),
+        cmocka_unit_test(marks_the_leak_and_nothing_else),
+        cmocka_unit_test(marks_are_holms),
+        cmocka_unit_test(names_are_matched_without_what_differs_by_build),
+        cmocka_unit_test(patterns_are_of_functions_and_modules),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
