@@ -46,7 +46,7 @@ int line_reader_next(struct line_reader *reader, char **line, size_t *length, st
     size_t looked = 0;
     for (;;) {
         size_t left = reader->length - reader->at;
-        char *begin = reader->buffer + reader->at;
+        char *begin = left == 0 ? reader->buffer : reader->buffer + reader->at;
         char *newline = left == looked ? NULL : memchr(begin + looked, '\n', left - looked);
         if (newline != NULL || (reader->ended && left > 0)) {
             reader->cut_off = newline == NULL;
