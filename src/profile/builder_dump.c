@@ -27,7 +27,8 @@ static int compare_parts(const void *left_pointer, const void *right_pointer)
 static uint32_t merge_parts(struct profile_part *parts, size_t all)
 {
     uint32_t count = 0;
-    qsort(parts, all, sizeof(*parts), compare_parts);
+    if (all > 0)
+        qsort(parts, all, sizeof(*parts), compare_parts);
     for (size_t i = 0; i < all; i++) {
         if (count == 0 || compare_parts(&parts[count - 1], &parts[i]) != 0) {
             parts[count++] = parts[i];

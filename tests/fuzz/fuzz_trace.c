@@ -51,7 +51,7 @@ static void check_dump(const struct profile *profile, const struct profile_heap 
         grouping_free(grouping_new(dump, key, key % GROUPING_BACKTRACE + 1));
     pprof_file_name(profile, heap, dump, name, sizeof(name));
     int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    pprof_write(profile, heap, dump, &(struct pprof_options){true, true}, fd, NULL);
+    pprof_write(profile, heap, dump, &(struct pprof_options){.gzip = true, .annotated = true}, fd, NULL);
     close(fd);
 }
 
