@@ -120,6 +120,9 @@ static void print_head(const struct printer *printer)
         fprintf(out, "\n  samples       %s, every allocation%s\n",
                 words_of_count((double)dump->total.samples).bytes,
                 printer_is_exact(printer) ? ": all figures are exact" : " that was not lost");
+    else if (heap->interval_bytes == 0)
+        fputs("\n  samples       at an interval that the file does not tell: no ± can be said\n",
+              out);
     else
         fprintf(out,
                 "\n  samples       %s, one in %s B on average; ± is 95 %%, a callsite below %s may "
