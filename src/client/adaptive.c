@@ -44,7 +44,8 @@ static void lengthen(struct ring_thread *thread)
         return;
     record->interval_bytes = interval_bytes;
     record->index = next;
-    ring_writer_commit(thread, record, RECORD_INTERVAL);
+    if (!ring_writer_commit(thread, record, RECORD_INTERVAL))
+        return;
     rules[next] = (struct sampler_rule){interval_bytes, sampling_certain_bytes(interval_bytes)};
     store_release(&client.live->interval_index, next);
 }

@@ -264,7 +264,8 @@ bool heap_announce(struct ring_thread *thread, uint32_t id)
         return false;
     interval->interval_bytes = heap->rule.interval_bytes;
     interval->index = heap->interval_index;
-    ring_writer_commit(thread, interval, RECORD_INTERVAL);
+    if (!ring_writer_commit(thread, interval, RECORD_INTERVAL))
+        return false;
     struct record_heap *record = ring_writer_reserve(thread, sizeof(*record));
     if (record == NULL)
         return false;
