@@ -129,11 +129,132 @@ def pprof(directory):
     check(len(leaks) == 1 and leaks[0][0] == "-400000B", f"below zero: {done.stdout}")
 
 
+def dumps(directory):
+    """Of one process: by number, by time, by size; what lives through cancels."""
+    path = os.path.join(directory, "profile")
+    stepper = subprocess.Popen([program("stepper"), "attached", "2500"], stdout=subprocess.DEVNULL)
+    done = run([TOOL, "-p", str(stepper.pid), "-i", "4096", "-c", "400", "-d", "2000", "-o", path])
+    stepper.kill()
+    stepper.wait()
+    check(done.status == 0, f"profile: {done.status}, {done.stderr[-300:]!r}")
+    (heap,) = diff_json(f"{path}@1", f"{path}@last")["heaps"]
+    check(heap["same_process"], "one process")
+    first, last = heap["before"][0], heap["after"][0]
+    check(first["dump"] == 1 and last["dump"] == last["dumps"] >= 3, f"dumps {first} {last}")
+    total = heap["total"]["alloc_space"]
+    check(abs(total["change"] - (total["after"] - total["before"])) < 1, f"change {total}")
+    check(total["low95"] > 0 and total["beyond_chance"], f"it grew: {total}")
+    check(marked({"heaps": [heap]}, "alloc_space") == ["step_block"], "where it grew")
+    # Independent runs would have the variance of both.
+    (step,) = [row for row in heap["rows"] if row["frames"][0]["name"] == "step_block"]
+    width = step["space"]["high95"] - step["space"]["low95"]
+    (other,) = diff_json(f"{path}@2", f"{path}@last")["heaps"]
+    (step,) = [row for row in other["rows"] if row["frames"][0]["name"] == "step_block"]
+    check(step["space"]["high95"] - step["space"]["low95"] < width, "the nearer, the surer")
+    numbers = [
+        diff_json(f"{path}@{name}", path)["heaps"][0]["before"][0]["dump"]
+        for name in ("0.01s", "1000s", "max", "final", "2", "1ms")
+    ]
+    check(numbers == [1, last["dumps"], last["dumps"], last["dumps"], 2, 1], f"{numbers}")
+    (alone,) = diff_json(path)["heaps"]
+    check((alone["before"], alone["after"]) == (heap["before"], heap["after"]), "of one trace alone")
+    back = diff_json(f"{path}@last", f"{path}@1")["heaps"][0]["total"]["alloc_space"]
+    check(back["change"] == -total["change"], f"the other way round: {back}")
+
+
+BUILD = """
+#include <stdlib.h>
+int main(void) { for (int i = 0; i < 100; i++) keep(i); return keep_other(100) == 0; }
+"""
+KEPT = """
+void *volatile last;
+__attribute__((noinline)) void *keep(int i) { last = malloc(1000); __asm__ volatile(""); return last; }
+__attribute__((noinline)) void *%s(int i) { last = malloc(%d); __asm__ volatile(""); return last; }
+"""
+
+
+def builds(directory):
+    """Two builds of a program have other addresses, and are the same but for what was changed."""
+    harness.need("gcc")
+    profiles = []
+    for number, (name, size, before) in enumerate(
+        [("keep_other", 5000, ""), ("keep_other", 7000, "int unused(int a) { return a * 3; }")]
+    ):
+        source, path = os.path.join(directory, f"{number}.c"), os.path.join(directory, f"tool-{number}")
+        with open(source, "w") as file:
+            kept = KEPT % (name, size)
+            file.write("#include <stdlib.h>\n" + before + kept + BUILD)
+        subprocess.run(["gcc", "-O1", "-g", "-o", path, source], check=True)
+        output = os.path.join(directory, f"profile-{number}")
+        run(harness.host_command([path], output, 1))
+        profiles.append(output)
+    for by in ("callsite", "function"):
+        (heap,) = diff_json("--by", by, *profiles)["heaps"]
+        names = [(row["frames"][0] if by == "callsite" else row["function"])["name"] for row in heap["rows"]]
+        check("keep" not in names and "keep_other" in names, f"{by}: {names}")
+        check({row["space"]["change"] for row in heap["rows"]} == {2000}, f"{by}: {heap['rows']}")
+    (heap,) = diff_json("--lines", *profiles)["heaps"]
+    check("file" in heap["rows"][0]["frames"][0], "lines are told")
+
+
+def processes(directory):
+    """Several processes are matched by name and added up; --pid and --heap choose."""
+    path = os.path.join(directory, "profile")
+    twice = f"{program('added_leak')}; {program('added_leak')} 500"
+    run(harness.host_command(["/bin/sh", "-c", twice + "; true"], path, 1, "--follow-children"))
+    pids = sorted(int(heap["pid"]) for heap in json.loads(run([TOOL, "report", "--json", path]).stdout)["heaps"]
+                  if heap["name"] == "added_leak")
+    check(len(pids) == 2, f"pids {pids}")
+    (heap,) = diff_json("--pid", f"{pids[0]},{pids[1]}", path, path)["heaps"]
+    check(not heap["same_process"] and heap["total"]["space"]["change"] == 100000, f"{heap['total']}")
+    alone = record(directory, "alone", interval=1)
+    found = {heap["after"][0]["name"]: heap for heap in diff_json(alone, path)["heaps"] if heap["after"]}
+    check(len(found["added_leak"]["after"]) == 2 and len(found["added_leak"]["before"]) == 1, "added up")
+    check(found["sh"]["before"] == [], "of one side alone")
+    done = run([TOOL, "diff", "--heap", "none", path, path])
+    check(done.status == 1 and b"nothing in it" in done.stderr, f"no such heap: {done.stderr!r}")
+
+
+def pprof_files(directory):
+    """Files that `host` wrote beside its traces say the same change."""
+    before, after = record(directory, "a", interval=1), record(directory, "b", "2000", interval=1)
+    files = []
+    for path in (before, after):
+        (name,) = [name for name in os.listdir(path) if name.endswith(".pb.gz")]
+        files.append(os.path.join(path, name))
+    (heap,) = diff_json(*files)["heaps"]
+    check(heap["total"]["space"]["change"] == 400000, f"{heap['total']['space']}")
+    check([row["frames"][0]["name"] for row in heap["rows"]] == ["the_leak"], "where")
+    check("\nno difference\n" in diff_text(files[0], files[0]), "with itself")
+
+
+def usage(directory):
+    path = record(directory, "a", interval=1)
+    for arguments, status, said in [
+        ((), 2, "which two profiles"),
+        ((path, path, path), 2, "which two profiles"),
+        (("--by", "size", path, path), 2, "--by takes"),
+        (("--view", "size", path, path), 2, "no view"),
+        (("--pid", "1,2,3", path, path), 2, "--pid takes"),
+        ((path, path + "@9"), 1, "nothing in it"),
+        ((path, path + "@soon"), 1, "behind the @"),
+        ((path, path + "@0"), 1, "behind the @"),
+        ((path, path + "@1e300s"), 1, "behind the @"),
+        ((path + "@1",), 1, "is one dump"),
+        ((path, "/not/there"), 1, "/not/there"),
+        (("--pprof", "/not/there/file", path, path), 1, "cannot write"),
+    ]:
+        done = run([TOOL, "diff", *arguments])
+        check(done.status == status and said in done.stderr.decode(),
+              f"{arguments}: {done.status}, {done.stderr!r}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as directory:
         {
             "with_itself": with_itself, "exact": exact, "added_leak": added_leak,
-            "nothing_added": nothing_added, "pprof": pprof,
+            "nothing_added": nothing_added, "pprof": pprof, "dumps": dumps, "builds": builds,
+            "processes": processes, "pprof_files": pprof_files, "usage": usage,
         }[sys.argv[1]](directory)
     harness.finish()
 
