@@ -1,0 +1,263 @@
+#!/usr/bin/python3
+"""Why the heap is not the RSS: the rows of report --rss add up to what the system says, and parts that
+are known beforehand are found in the row that they belong to.
+
+    rss.py CASE
+"""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import harness
+from daemon import Commanded, Session, joined, scene
+from harness import TOOL, check, need, program, run
+
+MIB = 1 << 20
+# A look is taken once a second; this is time for two.
+LOOKED_AT = 2.5
+PATIENCE = 60
+
+
+def smaps_of(pid):
+    """What the system says: the sum over its mappings, in bytes, by name of figure."""
+    sums = {}
+    with open(f"/proc/{pid}/smaps") as file:
+        for line in file:
+            words = line.split()
+            if len(words) == 3 and words[2] == "kB":
+                sums[words[0]] = sums.get(words[0], 0) + int(words[1]) * 1024
+    return sums
+
+
+def child_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        children = file.read().split()
+    return int(children[0]) if children else None
+
+
+class Table:
+    """One process of report --rss --json, checked for adding up."""
+
+    def __init__(self, output, *options):
+        outcome = run([TOOL, "report", "--rss", "--json", *options, output])
+        check(outcome.status == 0, f"report --rss: {outcome.stderr!r}")
+        self.process = json.loads(outcome.stdout)["processes"][-1]
+        check(self.process["known"], f"nothing is known: {self.process}")
+        self.own = self.process["allocator_rows"]
+        self.others = self.process["other_rows"]
+        self.rows = {row["name"]: row for row in self.own + self.others}
+        inner = sum(row["bytes"] or 0 for row in self.own)
+        check(inner == self.process["allocator_bytes"],
+              f"the allocator's rows give {inner}, not {self.process['allocator_bytes']}")
+        total = inner + sum(row["bytes"] for row in self.others)
+        check(total == self.process["rss_bytes"],
+              f"all rows give {total}, not {self.process['rss_bytes']}")
+        self.check_text(output, options)
+
+    def check_text(self, output, options):
+        """The same figures for people."""
+        text = run([TOOL, "report", "--rss", *options, output]).stdout.decode()
+        for row in self.own + self.others:
+            if row["bytes"] is not None:
+                found = any(row["words"] in line and f"{row['bytes']:,}" in line
+                            for line in text.splitlines())
+                check(found, f"{row['name']} is not in the text as {row['bytes']:,}")
+        check(f"{self.process['rss_bytes']:,}" in text, "the RSS is not in the text")
+
+    def bytes(self, name):
+        return self.rows[name]["bytes"] if name in self.rows else 0
+
+    def check_near(self, name, wanted, slack):
+        got = self.bytes(name)
+        check(abs(got - wanted) <= slack, f"{name}: {got:,}, expected {wanted:,} ± {slack:,}")
+
+
+@contextlib.contextmanager
+def profiled(command, *options, wait=None, interval=4096):
+    """Runs it until it is looked at; gives the tables of it, and what the system said just before."""
+    with tempfile.TemporaryDirectory(prefix="test-") as directory:
+        output = os.path.join(directory, "profile")
+        process = subprocess.Popen(
+            harness.host_command(command, output, interval, *options),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )
+        try:
+            wait(process, directory) if wait else process.stdout.readline()
+            time.sleep(LOOKED_AT)
+            truth = smaps_of(child_of(process.pid))
+            process.stdin.close()
+            process.wait(PATIENCE)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+        yield output, truth
+
+
+def check_total(table, truth, what):
+    """The program rests, so its memory is what it was, but for what its end takes."""
+    total = table.process["rss_bytes"]
+    check(abs(total - truth["Rss:"]) <= truth["Rss:"] * 0.02 + 256 * 1024,
+          f"{what}: RSS {total:,}, smaps {truth['Rss:']:,}")
+
+
+def known(kind):
+    """The table of a program with memory of this kind."""
+    with profiled([program("resident"), kind]) as (output, truth):
+        table = Table(output)
+        check_total(table, truth, kind)
+        check(table.process["allocator"] == "libc.so.6", f"allocator {table.process['allocator']}")
+        check(0 < table.bytes("profiler") < 16 * MIB, f"profiler: {table.bytes('profiler'):,}")
+        check(table.bytes("files_clean") > 0 and table.bytes("files_written") > 0, "no files")
+        check(table.bytes("main_stack") > 0, "no main stack")
+        return table
+
+
+def mapped():
+    table = known("mapped")
+    table.check_near("anonymous", 30 * MIB, MIB)
+    check(table.process["allocator_bytes"] < MIB, "what is mapped is called the allocator's")
+    check(any("libc.mmap" in note for note in table.process["not_known"]), "what is mapped by whom")
+
+
+def shared():
+    known("shared").check_near("shared", 30 * MIB, 64 * 1024)
+
+
+def threads():
+    # 512 KiB touched by each of eight, and what its stack has besides.
+    known("threads").check_near("thread_stacks", 8 * 512 * 1024, 8 * 64 * 1024)
+
+
+def freed():
+    table = known("freed")
+    # 150,000 of 200,000 pieces of 208 bytes are free, each between two that are not.
+    table.check_near("free_lists", 150000 * 208, 3 * MIB)
+    table.check_near("live_requested", 50000 * 200, 3 * table.rows["live_requested"]["margin_bytes"])
+
+
+def untouched():
+    table = known("untouched")
+    table.check_near("live_requested", 40 * MIB, 256 * 1024)
+    table.check_near("untouched", -30 * MIB, 64 * 1024)
+    check(table.process["allocator_bytes"] < 11 * MIB, "what was never touched is called resident")
+
+
+def rounded():
+    table = known("rounded")
+    # Chunks of 32 bytes for 17.
+    table.check_near("rounding", 100000 * 15, 300000)
+
+
+def each_dump():
+    """One table a dump, each of its moment, of a process that goes on living."""
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        output = os.path.join(directory, "o")
+        session = Session(daemon, output, "-p", str(process.pid), "-c", "400")
+        joined(daemon, process)
+        time.sleep(LOOKED_AT)
+        session.end()
+        process.end()
+        first, last = Table(output, "--dump", "1"), Table(output)
+        check(first.process["dumps"] >= 2, f"{first.process['dumps']} dumps")
+        check(first.process["dump"] == 1, f"dump {first.process['dump']}")
+        for table in first, last:
+            check(table.process["seconds_before_dump"] == 0,
+                  f"of another moment: {table.process['seconds_before_dump']} s before")
+            check(table.bytes("profiler") > 0, "without the profiler's own part")
+
+
+def ended_before():
+    """Too short for a look, mostly: then that is said, and no row is made up."""
+    with tempfile.TemporaryDirectory(prefix="test-") as directory:
+        output = os.path.join(directory, "profile")
+        run(harness.host_command(["/bin/true"], output, 4096))
+        outcome = run([TOOL, "report", "--rss", "--json", output])
+        processes = json.loads(outcome.stdout)["processes"]
+        text = run([TOOL, "report", "--rss", output]).stdout.decode()
+        if not processes[-1]["known"]:
+            check("is not in the trace" in text, f"not said: {text!r}")
+            check("allocator_rows" not in processes[-1], "rows of nothing")
+
+
+def jq():
+    need("jq")
+
+    def feed(process, _):
+        document = json.dumps([{"number": i, "text": "x" * 50} for i in range(20000)])
+        process.stdin.write(document.encode() + b"\n" * 100000)
+        process.stdin.flush()
+        check(process.stdout.readline() == b"20000\n", "jq did not count")
+
+    with profiled(["jq", "--unbuffered", "length"], wait=feed) as (output, truth):
+        check_total(Table(output), truth, "jq")
+
+
+def python3():
+    script = "x = [bytearray(100000) for i in range(100)]; print('ready', flush=True); input()"
+    with profiled(["/usr/bin/python3", "-c", f"try:\n exec({script!r})\nexcept EOFError: pass"]) as (
+        output, truth,
+    ):
+        table = Table(output)
+        check_total(table, truth, "python3")
+        check(10000000 <= table.bytes("live_requested") <= 14000000, "the byte arrays")
+
+
+def redis():
+    need("redis-server")
+
+    def fill(process, directory):
+        path = os.path.join(directory, "socket")
+        deadline = time.monotonic() + PATIENCE
+        while not os.path.exists(path) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(path)
+            client.sendall(b"DEBUG POPULATE 100000 key 200\r\n")
+            check(client.recv(100).startswith(b"+OK"), "redis did not take the values")
+        fill.path = path
+
+    with tempfile.TemporaryDirectory(prefix="test-") as place:
+        with profiled_server(place, fill) as (output, truth):
+            table = Table(output)
+            check_total(table, truth, "redis")
+            check(table.bytes("live_requested") > 100000 * 200, "the values")
+
+
+@contextlib.contextmanager
+def profiled_server(place, fill):
+    output, path = os.path.join(place, "profile"), os.path.join(place, "socket")
+    command = ["redis-server", "--port", "0", "--unixsocket", path, "--save", "",
+               "--appendonly", "no", "--enable-debug-command", "yes"]
+    process = subprocess.Popen(
+        harness.host_command(command, output, 4096),
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )
+    try:
+        fill(process, place)
+        time.sleep(LOOKED_AT)
+        truth = smaps_of(child_of(process.pid))
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(path)
+            client.sendall(b"SHUTDOWN NOSAVE\r\n")
+            client.recv(100)
+        process.wait(PATIENCE)
+    finally:
+        process.kill()
+        process.wait()
+    yield output, truth
+
+
+CASES = [mapped, shared, threads, freed, untouched, rounded, each_dump, ended_before, jq, python3,
+         redis]
+
+if __name__ == "__main__":
+    {case.__name__: case for case in CASES}[sys.argv[1]]()
+    harness.finish()

@@ -1,0 +1,101 @@
+/* Memory of each kind, in sizes that a test knows: resident KIND. Says "ready" and waits for input.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MIB (1u << 20)
+#define STACK_BYTES (512u << 10)
+
+static void *touch_stack(void *ready)
+{
+    char block[STACK_BYTES];
+    memset(block, 1, sizeof(block));
+    __asm__ volatile("" : : "r"(block) : "memory");
+    pthread_barrier_wait(ready);
+    pause();
+    return NULL;
+}
+
+static int begin_threads(void)
+{
+    static pthread_barrier_t ready;
+    pthread_t thread;
+    pthread_barrier_init(&ready, NULL, 9);
+    for (int i = 0; i < 8; i++) {
+        if (pthread_create(&thread, NULL, touch_stack, &ready) != 0)
+            return 1;
+    }
+    pthread_barrier_wait(&ready);
+    return 0;
+}
+
+static int map_and_touch(int flags)
+{
+    char *memory = mmap(NULL, 50 * MIB, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (memory == MAP_FAILED)
+        return 1;
+    memset(memory, 1, 30 * MIB);
+    return 0;
+}
+
+/* 40 MB in small pieces, of which every fourth stays: the rest is on free lists. */
+static int fragment(void)
+{
+    enum { PIECES = 200000, PIECE = 200 };
+    static void *pieces[PIECES];
+    for (int i = 0; i < PIECES; i++) {
+        pieces[i] = malloc(PIECE);
+        if (pieces[i] == NULL)
+            return 1;
+        memset(pieces[i], 1, PIECE);
+    }
+    for (int i = 0; i < PIECES; i++) {
+        if (i % 4 != 0)
+            free(pieces[i]);
+    }
+    return 0;
+}
+
+static int keep_untouched(void)
+{
+    static char *volatile block;
+    block = malloc(40 * MIB);
+    if (block == NULL)
+        return 1;
+    memset(block, 1, 10 * MIB);
+    return 0;
+}
+
+static int round_up(void)
+{
+    /* 24 bytes of each 32 are usable, and 17 asked for. */
+    for (int i = 0; i < 100000; i++) {
+        char *volatile piece = malloc(17);
+        if (piece == NULL)
+            return 1;
+        piece[0] = 1;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *kind = argc > 1 ? argv[1] : "";
+    int code = strcmp(kind, "threads") == 0     ? begin_threads()
+               : strcmp(kind, "mapped") == 0    ? map_and_touch(MAP_PRIVATE | MAP_ANONYMOUS)
+               : strcmp(kind, "shared") == 0    ? map_and_touch(MAP_SHARED | MAP_ANONYMOUS)
+               : strcmp(kind, "freed") == 0     ? fragment()
+               : strcmp(kind, "untouched") == 0 ? keep_untouched()
+               : strcmp(kind, "rounded") == 0   ? round_up()
+                                                : 2;
+    if (code != 0)
+        return code;
+    puts("ready");
+    fflush(stdout);
+    getchar();
+    return 0;
+}

@@ -1,0 +1,180 @@
+/* What mappings are for, how they add up, and what allocators take for a size. */
+#include "daemon/memory_maps.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cli/report_rss.h"
+#include "daemon/usable_size.h"
+
+#define STACK_LIMIT ((8u << 20) + 4096)
+
+static struct memory_maps maps_of(const char *text)
+{
+    struct memory_maps maps;
+    char path[] = "/tmp/test-maps-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    assert_int_equal(memory_maps_read(&maps, path), 0);
+    unlink(path);
+    memory_maps_sort_out(&maps, STACK_LIMIT);
+    return maps;
+}
+
+static void kinds_by_name(void **state)
+{
+    (void)state;
+    struct memory_maps maps =
+        maps_of("1000-3000 r-xp 00000000 fe:00 12                 /usr/bin/true\n"
+                "Rss: 8 kB\nAnonymous: 0 kB\n"
+                "3000-5000 rw-p 00002000 fe:00 12                 /usr/bin/true\n"
+                "Rss: 8 kB\nAnonymous: 4 kB\nSwap: 4 kB\n"
+                "5000-6000 rw-p 00000000 00:00 0 \nRss: 4 kB\nAnonymous: 4 kB\n"
+                "10000-20000 rw-p 00000000 00:00 0                [heap]\nRss: 12 kB\n"
+                "30000-40000 rw-s 00000000 00:01 9   /memfd:heapprofd-ring (deleted)\nRss: 16 kB\n"
+                "50000-60000 rw-s 00000000 00:01 9   /dev/shm/a b\nRss: 20 kB\n"
+                "70000-80000 rw-p 00000000 00:00 0                [stack]\nRss: 24 kB\n"
+                "90000-91000 r-xp 00000000 00:00 0                [vdso]\nRss: 4 kB\n");
+    struct memory_part parts[MEMORY_KINDS];
+    memory_maps_sum(&maps, parts);
+    assert_int_equal(maps.count, 8);
+    assert_int_equal(parts[MEMORY_FILES_CLEAN].rss_bytes, 12 * 1024);
+    /* The data's page, and the .bss behind it. */
+    assert_int_equal(parts[MEMORY_FILES_WRITTEN].rss_bytes, 8 * 1024);
+    assert_int_equal(parts[MEMORY_FILES_WRITTEN].swap_bytes, 4 * 1024);
+    assert_int_equal(parts[MEMORY_ALLOCATOR].rss_bytes, 12 * 1024);
+    assert_int_equal(parts[MEMORY_PROFILER].rss_bytes, 16 * 1024);
+    assert_int_equal(parts[MEMORY_SHARED].rss_bytes, 20 * 1024);
+    assert_int_equal(parts[MEMORY_MAIN_STACK].rss_bytes, 24 * 1024);
+    assert_int_equal(parts[MEMORY_KERNEL].rss_bytes, 4 * 1024);
+    assert_int_equal(parts[MEMORY_ANONYMOUS].rss_bytes, 0);
+    memory_maps_clear(&maps);
+}
+
+static void kinds_by_neighbours(void **state)
+{
+    (void)state;
+    struct memory_maps maps =
+        maps_of("7f0000000000-7f0000021000 rw-p 00000000 00:00 0 \nRss: 100 kB\n"
+                "7f0000021000-7f0004000000 ---p 00000000 00:00 0 \nRss: 0 kB\n"
+                "7f1000001000-7f1000002000 ---p 00000000 00:00 0 \nRss: 0 kB\n"
+                "7f1000002000-7f1000802000 rw-p 00000000 00:00 0 \nRss: 8 kB\n"
+                "7f2000001000-7f2000002000 ---p 00000000 00:00 0 \nRss: 0 kB\n"
+                "7f2000002000-7f2004002000 rw-p 00000000 00:00 0 \nRss: 40 kB\n"
+                "7f3000000000-7f3000100000 rw-p 00000000 00:00 0 \nRss: 16 kB\n"
+                "VmFlags: rd wr mr mw me nr wf dd nh \n"
+                "7f4000001000-7f4000100000 rw-p 00000000 00:00 0 \nRss: 20 kB\n"
+                "VmFlags: rd wr mr mw me nr dd \n");
+    const enum memory_kind kinds[] = {
+        MEMORY_ALLOCATOR,     MEMORY_ANONYMOUS, MEMORY_ANONYMOUS,
+        MEMORY_THREAD_STACKS, MEMORY_ANONYMOUS, MEMORY_ANONYMOUS, /* longer than a stack can be */
+        MEMORY_PROFILER,      MEMORY_ANONYMOUS,                   /* the flags of others */
+    };
+    assert_int_equal(maps.count, sizeof(kinds) / sizeof(kinds[0]));
+    for (size_t i = 0; i < maps.count; i++)
+        assert_int_equal(maps.items[i].kind, kinds[i]);
+    assert_ptr_equal(memory_maps_find(&maps, 0x7f1000002000), &maps.items[3]);
+    assert_ptr_equal(memory_maps_find(&maps, 0x7f1000801fff), &maps.items[3]);
+    assert_null(memory_maps_find(&maps, 0x7f1000802000));
+    assert_null(memory_maps_find(&maps, 0));
+    assert_null(memory_maps_find(&maps, UINT64_MAX));
+    memory_maps_clear(&maps);
+}
+
+static void allocations_carved_out(void **state)
+{
+    (void)state;
+    struct memory_part parts[MEMORY_KINDS];
+    struct memory_maps maps =
+        maps_of("100000-200000 rw-p 00000000 00:00 0 \nRss: 400 kB\nSwap: 8 kB\n");
+    maps.items[0].allocator_rss = 100 * 1024;
+    maps.items[0].allocator_swap = 1e30; /* an estimate knows no bounds; the mapping does */
+    memory_maps_sum(&maps, parts);
+    assert_int_equal(parts[MEMORY_ALLOCATOR].rss_bytes, 100 * 1024);
+    assert_int_equal(parts[MEMORY_ANONYMOUS].rss_bytes, 300 * 1024);
+    assert_int_equal(parts[MEMORY_ALLOCATOR].swap_bytes, 8 * 1024);
+    assert_int_equal(parts[MEMORY_ANONYMOUS].swap_bytes, 0);
+    memory_maps_clear(&maps);
+}
+
+static void what_is_no_list(void **state)
+{
+    (void)state;
+    struct memory_maps maps;
+    assert_int_equal(memory_maps_read(&maps, "/dev/null"), -ENODATA);
+    assert_int_equal(memory_maps_read(&maps, "/nowhere/smaps"), -ENOENT);
+    maps = maps_of("Rss: 5 kB\n2000-1000 rw-p 0 00:00 0\n1000-2000 rw-p 0 00:00 0 \n"
+                   "Rss: many kB\nSwap:\nVmFlags:\n\n-\n");
+    assert_int_equal(maps.count, 1);
+    assert_int_equal(maps.items[0].rss_bytes, 0);
+    memory_maps_clear(&maps);
+}
+
+static void sizes_of_allocators(void **state)
+{
+    (void)state;
+    const struct usable_size_rule *glibc = usable_size_rule_of("/lib/x86_64-linux-gnu/libc.so.6");
+    const struct usable_size_rule *jemalloc = usable_size_rule_of("libjemalloc.so.2");
+    assert_non_null(glibc);
+    assert_non_null(jemalloc);
+    assert_null(usable_size_rule_of("libsomething.so"));
+    assert_null(usable_size_rule_of(NULL));
+    assert_int_equal(glibc->taken(24, 0), 32);
+    assert_int_equal(glibc->taken(25, 0), 48);
+    assert_int_equal(glibc->taken(1 << 20, 0x7f0000000010), (1 << 20) + 4096);
+    assert_int_equal(jemalloc->taken(0, 0), 8);
+    assert_int_equal(jemalloc->taken(17, 0), 32);
+    assert_int_equal(jemalloc->taken(129, 0), 160);
+    assert_int_equal(jemalloc->taken(257, 0), 320);
+    assert_int_equal(jemalloc->taken(4097, 0), 5120);
+    assert_int_equal(jemalloc->taken(5120, 0), 5120);
+    assert_int_equal(jemalloc->taken(UINT64_MAX, 0), UINT64_MAX);
+}
+
+static void rows_add_up(void **state)
+{
+    (void)state;
+    unsigned seed = 7;
+    for (int round = 0; round < 1000; round++) {
+        struct memory_look look = {.rounding_rule = round % 2 ? "glibc" : NULL,
+                                   .pages_unknown = round % 3 == 0};
+        for (int i = 0; i < MEMORY_KINDS; i++)
+            look.parts[i].rss_bytes = (uint64_t)(rand_r(&seed) % 1000) * 4096;
+        look.live_bytes = rand_r(&seed) / 7.0;
+        look.rounding_bytes = look.rounding_rule != NULL ? rand_r(&seed) / 9.0 : 0;
+        look.untouched_bytes = look.pages_unknown ? 0 : rand_r(&seed) / 11.0;
+        look.swapped_bytes = look.pages_unknown ? 0 : rand_r(&seed) / 13.0;
+        struct rss_table table;
+        rss_table_fill(&table, &look);
+        int64_t sum = 0;
+        for (size_t i = 0; i < table.count; i++) {
+            sum += table.rows[i].bytes;
+            if (i + 1 == table.allocator_count)
+                assert_int_equal(sum, look.parts[MEMORY_ALLOCATOR].rss_bytes);
+            if (table.rows[i].source == RSS_NOT_KNOWN)
+                assert_int_equal(table.rows[i].bytes, 0);
+        }
+        assert_int_equal(sum, memory_look_rss(&look));
+        assert_int_equal(sum, table.rss_bytes);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kinds_by_name),          cmocka_unit_test(kinds_by_neighbours),
+        cmocka_unit_test(allocations_carved_out), cmocka_unit_test(what_is_no_list),
+        cmocka_unit_test(sizes_of_allocators),    cmocka_unit_test(rows_add_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
