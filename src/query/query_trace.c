@@ -252,7 +252,8 @@ static void walk_dump(struct query_trace *trace, size_t dump, struct last_sample
         total_grow(total, &now->samples[i]->figures, 1);
         if (before->dump != PROFILE_NONE)
             total_grow(total,
-                       &query_trace_dump(trace, before->dump)->samples[before->sample]->figures, -1);
+                       &query_trace_dump(trace, before->dump)->samples[before->sample]->figures,
+                       -1);
     }
     trace->totals[dump] = *total;
 }
