@@ -93,22 +93,21 @@ static bool is_wanted(int32_t pid, const struct output_pprof *choice)
 /* What is so of a process stands in each of its heaps: it is said once. */
 static void warn_of_all(const struct profile *profile, const struct output_pprof *choice)
 {
-    for (size_t i = 0; i < profile->process_count; i++) {
-        struct trace_heap_dump all = {0};
-        for (size_t j = 0; j < profile->heap_count; j++) {
-            const struct profile_heap *heap = &profile->heaps[j];
-            const struct trace_heap_dump *status = &heap->status;
-            if (heap->process != i || !is_wanted(profile->processes[i].pid, choice))
-                continue;
-            all.buffer_overran |= status->buffer_overran;
-            all.buffer_corrupted |= status->buffer_corrupted;
-            all.hit_guardrail |= status->hit_guardrail;
-            all.rejected_concurrent |= status->rejected_concurrent;
-            if (status->client_error != 0)
-                all.client_error = status->client_error;
-        }
-        warn_of(&profile->processes[i], &all);
+    struct trace_heap_dump *ends = calloc(profile->process_count + 1, sizeof(*ends));
+    for (size_t i = 0; i < profile->heap_count && ends != NULL; i++) {
+        const struct trace_heap_dump *status = &profile->heaps[i].status;
+        struct trace_heap_dump *all = &ends[profile->heaps[i].process];
+        all->buffer_overran |= status->buffer_overran;
+        all->buffer_corrupted |= status->buffer_corrupted;
+        all->hit_guardrail |= status->hit_guardrail;
+        all->rejected_concurrent |= status->rejected_concurrent;
+        if (status->client_error != 0)
+            all->client_error = status->client_error;
     }
+    for (size_t i = 0; i < profile->process_count && ends != NULL; i++)
+        if (is_wanted(profile->processes[i].pid, choice))
+            warn_of(&profile->processes[i], &ends[i]);
+    free(ends);
     if (profile->warning[0] != '\0')
         conversion_warn("%s", profile->warning);
 }

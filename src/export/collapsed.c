@@ -105,18 +105,15 @@ static void put_prefix(struct proto_buffer *prefix, const char *name)
     proto_put_raw(prefix, ";", 1);
 }
 
-/* The frames around those of the program. */
+/* The frames around those of the program. heaps: by process, how many are written. */
 static void make_prefix(const struct profile *profile, const struct export_dump *dumps,
-                        size_t dump_count, size_t which, struct proto_buffer *prefix)
+                        size_t dump_count, size_t which, const uint32_t *heaps,
+                        struct proto_buffer *prefix)
 {
     uint32_t own = dumps[which].heap->process;
-    bool has_other_process = false, has_other_heap = false;
-    for (size_t i = 0; i < dump_count; i++) {
-        has_other_process |= dumps[i].heap->process != own;
-        has_other_heap |= i != which && dumps[i].heap->process == own;
-    }
+    bool has_other_heap = heaps[own] > 1;
     prefix->length = 0;
-    if (has_other_process) {
+    if (heaps[own] < dump_count) {
         char name[EXPORT_LABEL_BYTES];
         const struct profile_process *process = &profile->processes[own];
         snprintf(name, sizeof(name), "%.200s (%d)", *process->name == '\0' ? "?" : process->name,
@@ -153,13 +150,17 @@ int64_t collapsed_write(const struct profile *profile, const struct export_dump 
                           .at = calloc(profile->frame_count + 1, sizeof(*names.at))};
     struct proto_buffer prefix = {0};
     uint32_t *room = malloc(export_deepest_stack(profile) * sizeof(*room));
-    int64_t lines = names.at == NULL || room == NULL ? -ENOMEM : 0;
+    uint32_t *heaps = calloc(profile->process_count + 1, sizeof(*heaps));
+    int64_t lines = names.at == NULL || room == NULL || heaps == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < dump_count && lines >= 0; i++)
+        heaps[dumps[i].heap->process]++;
     for (size_t i = 0; i < dump_count && lines >= 0; i++) {
-        make_prefix(profile, dumps, dump_count, i, &prefix);
+        make_prefix(profile, dumps, dump_count, i, heaps, &prefix);
         int64_t more =
             prefix.failed ? -ENOMEM : write_dump(&names, dumps[i].dump, &prefix, view, room, out);
         lines = more < 0 ? more : lines + more;
     }
+    free(heaps);
     free(room);
     free(names.at);
     proto_buffer_free(&names.text);

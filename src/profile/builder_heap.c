@@ -79,10 +79,16 @@ static double estimate_variance(double bytes, double samples, uint64_t interval)
     return samples * each * each * exp(-size / (double)interval);
 }
 
+/* A hostile trace counts up to 2^64 and beyond, as no uint64_t does. */
+static uint64_t whole(double count)
+{
+    return count < 0x1p63 ? (uint64_t)count : UINT64_C(1) << 63;
+}
+
 static void estimate_figures(struct trace_figures *figures, uint64_t interval)
 {
-    figures->samples = (uint64_t)figures->allocated_count;
-    figures->freed_samples = (uint64_t)figures->freed_count;
+    figures->samples = whole(figures->allocated_count);
+    figures->freed_samples = whole(figures->freed_count);
     figures->allocated_bytes_variance =
         estimate_variance(figures->allocated_bytes, figures->allocated_count, interval);
     figures->freed_bytes_variance =

@@ -25,17 +25,19 @@ struct output {
 /* 0 or a negative errno. */
 static int flush(struct output *output, uint64_t input_bytes)
 {
-    const uint8_t *at = output->buffer.bytes, *end = at + output->buffer.length;
+    const uint8_t *at = output->buffer.bytes;
     if (output->buffer.failed)
         return error_set(output->error, -ENOMEM, "no memory to convert the trace");
-    while (at < end) {
-        ssize_t written = write(output->fd, at, (size_t)(end - at));
+    size_t left = output->buffer.length;
+    while (left > 0) {
+        ssize_t written = write(output->fd, at, left);
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
             return error_set(output->error, -errno, "what comes out cannot be written: %s",
                              strerror(errno));
         at += written;
+        left -= (size_t)written;
     }
     output->buffer.length = 0;
     if (output->buffer.capacity > KEPT_BYTES)
