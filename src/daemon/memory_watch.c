@@ -2,6 +2,7 @@
 #include "daemon/memory_watch.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -11,9 +12,9 @@
 #include "daemon/memory_maps.h"
 #include "daemon/usable_size.h"
 
-/* A look must not keep the ring waiting: a million samples take 30 ms, and a page's state 8 bytes
- * to read. */
-#define SAMPLES_MAX (1u << 20)
+/* A look must not keep the ring waiting: a million samples would take 30 ms. A page's state is 8
+ * bytes to read. */
+#define SAMPLES_MAX (1u << 18)
 #define PAGES_READ_MAX (1u << 21)
 #define READS_MAX (1u << 14)
 #define PAGES_AT_ONCE 512u
@@ -107,9 +108,7 @@ static void look_at_sample(void *context, const struct ledger_live_sample *sampl
     struct looking *looking = context;
     struct memory_look *look = looking->look;
     double size = (double)sample->size;
-    look->live_bytes += sample->count * size;
     look->live_bytes_variance += sample->count_variance * size * size;
-    look->live_count += sample->count;
     uint64_t taken = sample->size;
     if (looking->rule != NULL)
         taken = looking->rule->taken(sample->size, sample->address);
@@ -117,14 +116,22 @@ static void look_at_sample(void *context, const struct ledger_live_sample *sampl
     look_at_place(looking, sample, taken);
 }
 
-static void scale(struct memory_look *look, double part)
+/* Makes of what a part of the samples came to what all come to. Live bytes are known of all. */
+static void scale(struct looking *looking, const struct ledger *ledger, double part)
 {
-    look->live_bytes /= part;
-    look->live_bytes_variance /= part * part;
-    look->live_count /= part;
+    size_t count;
+    const struct ledger_heap *malloc_heap = ledger_heaps(ledger, &count);
+    struct memory_look *look = looking->look;
+    look->live_bytes = count > 0 ? fmax(malloc_heap->live_bytes, 0) : 0;
+    look->live_count = count > 0 ? fmax(malloc_heap->live_count, 0) : 0;
+    look->live_bytes_variance /= part;
     look->rounding_bytes /= part;
     look->untouched_bytes /= part;
     look->swapped_bytes /= part;
+    for (size_t i = 0; i < looking->maps.count; i++) {
+        looking->maps.items[i].allocator_rss /= part;
+        looking->maps.items[i].allocator_swap /= part;
+    }
 }
 
 static uint64_t stack_limit_of(pid_t pid)
@@ -158,7 +165,7 @@ void memory_watch_look(struct memory_watch *watch, pid_t pid, struct ledger *led
     look.pages_unknown = looking.pagemap < 0;
     look.rounding_rule = looking.rule != NULL ? looking.rule->name : NULL;
     memory_maps_sort_out(&looking.maps, stack_limit_of(pid));
-    scale(&look, ledger_live_visit(ledger, SAMPLES_MAX, look_at_sample, &looking));
+    scale(&looking, ledger, ledger_live_visit(ledger, SAMPLES_MAX, look_at_sample, &looking));
     if (look.pages_unknown)
         look.untouched_bytes = look.swapped_bytes = 0;
     memory_maps_sum(&looking.maps, look.parts);

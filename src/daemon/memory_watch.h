@@ -2,7 +2,7 @@
  * Looks at the memory of a target's process: what of it is in memory, what that is for, and what of
  * the live allocations it consists of. At each dump, and between them, so that there is a last look
  * at a process that ends by itself. From outside: nothing is asked of the process, but the kernel
- * holds back its changes of mappings while it lists them (about 1 ms for each 100 MB that is
+ * holds back its changes of mappings while it lists them (about 2 ms for each 100 MB that is
  * resident). Looks between dumps take 1 % of the time at most.
  */
 #ifndef HEAPPROFD_DAEMON_MEMORY_WATCH_H
