@@ -211,11 +211,13 @@ static struct words signed_count(int64_t value)
 
 static void print_row(const struct rss_row *row, const struct memory_look *look, FILE *out)
 {
-    const char *bytes = signed_count(row->bytes).bytes;
-    fprintf(out, "  %-54s %17s  %s", row->words, row->source == RSS_NOT_KNOWN ? "?" : bytes,
+    struct words bytes = signed_count(row->bytes);
+    fprintf(out, "  %-54s %17s  %s", row->words, row->source == RSS_NOT_KNOWN ? "?" : bytes.bytes,
             source_words[row->source]);
-    if (row->source == RSS_BY_RULE)
-        words_print(out, " ", 1), words_print(out, look->rounding_rule, NAME_WIDTH);
+    if (row->source == RSS_BY_RULE) {
+        fputc(' ', out);
+        words_print(out, look->rounding_rule, NAME_WIDTH);
+    }
     if (row->margin >= 0.5)
         fprintf(out, ", ± %s", words_of_count(row->margin).bytes);
     if (row->kind != MEMORY_UNKNOWN)
