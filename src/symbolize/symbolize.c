@@ -24,6 +24,7 @@
 #include "symbols/mapped_guard.h"
 #include "symbols/symbols.h"
 #include "trace/proto_buffer.h"
+#include "trace/proto_cursor.h"
 
 /* A packet leaves when it is this big: with one more address far below 500 kB. */
 #define PACKET_BYTES 200000u
@@ -89,10 +90,28 @@ static void put_text(struct proto_buffer *buffer, uint32_t field, const char *te
     proto_put_bytes(buffer, field, text, strnlen(text, STRING_BYTES_MAX));
 }
 
+/* Whether lines say no more than the function that the trace's own frame has already. */
+static bool is_in_trace(const struct job *job, uint64_t address, const void *lines, size_t length)
+{
+    struct proto_span rest = {lines, (const uint8_t *)lines + length};
+    struct proto_field field;
+    if (proto_next(&rest, &field) <= 0 || field.type != PROTO_BYTES || proto_length(rest) > 0)
+        return false;
+    struct proto_span line = field.span;
+    if (proto_next(&line, &field) <= 0 || field.number != PB_LINE_FUNCTION_NAME ||
+        field.type != PROTO_BYTES || proto_length(line) > 0)
+        return false;
+    struct proto_span name = field.span;
+    return trace_module_has_name(job->module,
+                                 trace_address_key(address, name.at, proto_length(name)));
+}
+
 /* Adds what is known of an address: the Lines of its AddressSymbols. */
 static int put_answer(struct job *job, uint64_t address, const void *lines, size_t length)
 {
     struct proto_buffer *entry = &job->entry;
+    if (is_in_trace(job, address, lines, length))
+        return 0;
     entry->length = 0;
     proto_put_uint(entry, PB_ADDRESS_SYMBOLS_ADDRESS, address);
     proto_put_raw(entry, lines, length);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "pb_field_numbers.h"
 #include "profile/id_map.h"
@@ -34,10 +35,14 @@ struct mapping {
 
 struct frame {
     uint64_t mapping, rel_pc;
+    uint64_t name; /* its hash; 0: none */
 };
 
 struct sequence {
     struct id_map paths, build_ids, mapping_ids; /* indexes of texts and mappings */
+    struct id_map names;                         /* indexes of hashes */
+    uint64_t *hashes;
+    size_t hash_count, hash_capacity;
     struct mapping *mappings;
     size_t mapping_count, mapping_capacity;
     struct frame *waiting;
@@ -62,32 +67,48 @@ static int compare_addresses(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static void sort_addresses(struct trace_module *module)
+/* Sorts, and leaves of what is there twice one. */
+static void sort_numbers(uint64_t *numbers, size_t *count)
 {
     size_t kept = 0;
-    if (module->count == 0)
+    if (*count == 0)
         return;
-    qsort(module->addresses, module->count, sizeof(uint64_t), compare_addresses);
-    for (size_t i = 1; i < module->count; i++) {
-        if (module->addresses[i] != module->addresses[kept])
-            module->addresses[++kept] = module->addresses[i];
+    qsort(numbers, *count, sizeof(*numbers), compare_addresses);
+    for (size_t i = 1; i < *count; i++) {
+        if (numbers[i] != numbers[kept])
+            numbers[++kept] = numbers[i];
     }
-    module->count = kept + 1;
+    *count = kept + 1;
 }
 
 /* Repetitions are thrown out whenever the array is full, so that it stays below twice what is
  * distinct. */
-static int add_address(struct trace_module *module, uint64_t address)
+static int add_number(uint64_t **numbers, size_t *count, size_t *capacity, uint64_t number)
 {
-    if (module->count == module->capacity) {
-        sort_addresses(module);
-        if (module->count >= module->capacity / 2 &&
-            array_reserve(&module->addresses, &module->capacity, module->count, module->count + 64,
-                          sizeof(uint64_t)) < 0)
+    if (*count == *capacity) {
+        sort_numbers(*numbers, count);
+        if (*count >= *capacity / 2 &&
+            array_reserve(numbers, capacity, *count, *count + 64, sizeof(number)) < 0)
             return -ENOMEM;
     }
-    module->addresses[module->count++] = address;
+    (*numbers)[(*count)++] = number;
     return 0;
+}
+
+static uint64_t key_of(uint64_t address, uint64_t name)
+{
+    return XXH3_64bits_withSeed(&address, sizeof(address), name);
+}
+
+uint64_t trace_address_key(uint64_t address, const void *name, size_t length)
+{
+    return key_of(address, XXH3_64bits(name, length));
+}
+
+bool trace_module_has_name(const struct trace_module *module, uint64_t key)
+{
+    return module->named_count > 0 && bsearch(&key, module->named, module->named_count, sizeof(key),
+                                              compare_addresses) != NULL;
 }
 
 /* --- interned data --- */
@@ -134,6 +155,35 @@ static int take_string(struct collector *collector, struct proto_span entry, str
         (second != NULL && id_map_set(second, iid, text) < 0))
         return -ENOMEM;
     return 0;
+}
+
+static int take_name(struct sequence *sequence, struct proto_span entry)
+{
+    struct proto_span name = {0};
+    struct proto_field field;
+    uint64_t iid = 0;
+    while (proto_next(&entry, &field) > 0) {
+        if (field.number == PB_INTERNED_STRING_IID)
+            iid = field.value;
+        else if (field.number == PB_INTERNED_STRING_STR)
+            name = field.span;
+    }
+    if (proto_length(name) == 0)
+        return 0;
+    if (array_reserve(&sequence->hashes, &sequence->hash_capacity, sequence->hash_count, 1,
+                      sizeof(uint64_t)) < 0 ||
+        id_map_set(&sequence->names, iid, (uint32_t)sequence->hash_count) < 0)
+        return -ENOMEM;
+    sequence->hashes[sequence->hash_count++] = XXH3_64bits(name.at, proto_length(name));
+    return 0;
+}
+
+/* Android 10 has paths, build ids and names in one table. */
+static int take_any_string(struct collector *collector, struct sequence *sequence,
+                           struct proto_span entry)
+{
+    int result = take_string(collector, entry, &sequence->paths, &sequence->build_ids);
+    return result == 0 ? take_name(sequence, entry) : result;
 }
 
 static void put_part(struct mapping *mapping, uint64_t part)
@@ -254,7 +304,11 @@ static int resolve_frame(struct collector *collector, struct sequence *sequence,
         if (mapping->module == ID_MAP_NONE)
             return -ENOMEM;
     }
-    int result = add_address(&collector->found->modules[mapping->module], frame->rel_pc);
+    struct trace_module *module = &collector->found->modules[mapping->module];
+    int result = add_number(&module->addresses, &module->count, &module->capacity, frame->rel_pc);
+    if (result == 0 && frame->name != 0)
+        result = add_number(&module->named, &module->named_count, &module->named_capacity,
+                            key_of(frame->rel_pc, frame->name));
     return result < 0 ? result : 1;
 }
 
@@ -263,15 +317,22 @@ static int take_frame(struct collector *collector, struct sequence *sequence,
 {
     struct frame frame = {0};
     struct proto_field field;
+    uint64_t name = 0;
     int status;
     while ((status = proto_next(&entry, &field)) > 0) {
         if (field.number == PB_FRAME_MAPPING_ID)
             frame.mapping = field.value;
         else if (field.number == PB_FRAME_REL_PC)
             frame.rel_pc = field.value;
+        else if (field.number == PB_FRAME_FUNCTION_NAME_ID)
+            name = field.value;
     }
     if (status < 0 || frame.mapping == 0)
         return 0;
+    /* Of a name that comes later nothing is known: it is written again, at worst. */
+    uint32_t hash = name == 0 ? ID_MAP_NONE : id_map_find(&sequence->names, name);
+    if (hash != ID_MAP_NONE)
+        frame.name = sequence->hashes[hash];
     status = resolve_frame(collector, sequence, &frame);
     if (status != 0)
         return status < 0 ? status : 0;
@@ -297,7 +358,9 @@ static int clear_sequence(struct collector *collector, struct sequence *sequence
     id_map_free(&sequence->paths);
     id_map_free(&sequence->build_ids);
     id_map_free(&sequence->mapping_ids);
+    id_map_free(&sequence->names);
     sequence->mapping_count = 0;
+    sequence->hash_count = 0;
     return result;
 }
 
@@ -330,12 +393,13 @@ static void take_processes(struct trace_addresses *found, struct proto_span prof
 
 /* Which field of a message holds what; 0: it has none such. */
 struct tables {
-    uint32_t paths, build_ids, strings, mappings, frames;
+    uint32_t paths, build_ids, names, strings, mappings, frames;
 };
 
 static const struct tables interned_tables = {
     .paths = PB_INTERNED_DATA_MAPPING_PATHS,
     .build_ids = PB_INTERNED_DATA_BUILD_IDS,
+    .names = PB_INTERNED_DATA_FUNCTION_NAMES,
     .mappings = PB_INTERNED_DATA_MAPPINGS,
     .frames = PB_INTERNED_DATA_FRAMES,
 };
@@ -360,8 +424,10 @@ static int take_tables(struct collector *collector, struct sequence *sequence,
                 result = take_string(collector, field.span, &sequence->paths, NULL);
             else if (pass == 0 && field.number == tables->build_ids)
                 result = take_string(collector, field.span, &sequence->build_ids, NULL);
+            else if (pass == 0 && field.number == tables->names)
+                result = take_name(sequence, field.span);
             else if (pass == 0 && field.number == tables->strings)
-                result = take_string(collector, field.span, &sequence->paths, &sequence->build_ids);
+                result = take_any_string(collector, sequence, field.span);
             else if (pass == 1 && field.number == tables->mappings)
                 result = take_mapping(sequence, field.span);
             else if (pass == 2 && field.number == tables->frames)
@@ -453,6 +519,7 @@ static void free_collector(struct collector *collector)
         sequence->waiting_count = 0;
         clear_sequence(collector, sequence);
         free(sequence->mappings);
+        free(sequence->hashes);
         free(sequence->waiting);
     }
     free(collector->sequences);
@@ -464,6 +531,12 @@ static void free_collector(struct collector *collector)
     intern_free(&collector->module_ids);
 }
 
+static void sort_module(struct trace_module *module)
+{
+    sort_numbers(module->addresses, &module->count);
+    sort_numbers(module->named, &module->named_count);
+}
+
 int trace_addresses_read(struct trace_addresses *addresses, const char *path, struct error *error)
 {
     *addresses = (struct trace_addresses){0};
@@ -473,7 +546,7 @@ int trace_addresses_read(struct trace_addresses *addresses, const char *path, st
     struct collector collector = {.found = addresses};
     int result = read_packets(&collector, reader, path, error);
     for (size_t i = 0; i < addresses->count; i++)
-        sort_addresses(&addresses->modules[i]);
+        sort_module(&addresses->modules[i]);
     free_collector(&collector);
     trace_reader_close(reader);
     return result;
@@ -484,6 +557,7 @@ void trace_addresses_clear(struct trace_addresses *addresses)
     for (size_t i = 0; i < addresses->count; i++) {
         free(addresses->modules[i].path);
         free(addresses->modules[i].addresses);
+        free(addresses->modules[i].named);
     }
     free(addresses->modules);
     *addresses = (struct trace_addresses){0};

@@ -6,6 +6,7 @@
 #ifndef HEAPPROFD_SYMBOLIZE_TRACE_ADDRESSES_H
 #define HEAPPROFD_SYMBOLIZE_TRACE_ADDRESSES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -22,6 +23,8 @@ struct trace_module {
     uint64_t load_bias;     /* that the addresses were computed with */
     uint64_t *addresses;    /* Frame.rel_pc: sorted, each once */
     size_t count, capacity;
+    uint64_t *named; /* trace_address_key() of those whose frames have a name: as sorted */
+    size_t named_count, named_capacity;
 };
 
 struct trace_addresses {
@@ -35,6 +38,9 @@ struct trace_addresses {
 /* path as trace_reader_open takes it. 0, or a negative errno where nothing could be read;
  * *addresses is to be cleared in any case. */
 int trace_addresses_read(struct trace_addresses *addresses, const char *path, struct error *error);
+/* What stands for an address of a module and the name of its frame. */
+uint64_t trace_address_key(uint64_t address, const void *name, size_t length);
+bool trace_module_has_name(const struct trace_module *module, uint64_t key);
 void trace_addresses_clear(struct trace_addresses *addresses);
 
 #endif

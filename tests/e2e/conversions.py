@@ -539,6 +539,23 @@ def symbolized():
     return write("symbolized", trace + convert("symbolize", "-q", "-", stdin=trace))
 
 
+def names_once():
+    """What the frames of a trace are called already is not written again as symbols."""
+    quiet = ("symbolize", "--quiet", "--no-cache", "--no-auto-symbol-paths")
+    source = write("named.c", b"#include <stdlib.h>\n"
+                              b"__attribute__((noinline)) void *asks(int n) { return malloc(n); }\n"
+                              b"int main(void) { for (int i = 0; i < 99; i++) *(volatile char *)asks(i + 1) = 1; }\n")
+    check(run(["cc", "-O1", "-Wl,--build-id", source, "-o", at("named-program")]).status == 0, "cc failed")
+    trace = profiled("named", at("named-program"), options=("-i", "1"))
+    nameless = re.sub(rb"\n *function_name_id: \d+", b"", convert("text", stdin=trace))
+    nameless = write("nameless", convert("binary", stdin=nameless))
+    places = ("--symbol-paths", WORK)
+    index = {**ENVIRONMENT, "PERFETTO_SYMBOLIZER_MODE": "index"}
+    found = [run([TRACECONV, *quiet, *places, path], env=index).stdout for path in (at("named/raw-trace"), nameless)]
+    check(b"asks" not in found[0] and b"main" not in found[0], "names that the trace has are written again")
+    check(b"asks" in found[1] and b"main" in found[1], "names that the trace has not are missing")
+
+
 def pprof_lists():
     """Go's pprof finds files and lines, of inlined functions too; so have the other outputs."""
     need("go")
@@ -557,7 +574,7 @@ def pprof_lists():
     check({"name": "take", "file": at("source.c"), "line": line} in frames, f"{frames}")
 
 
-CASES = [text_and_back, packed, archives, protoc_agrees, large, wrong_input, hostile_names, collapsed, choices, speedscope,
+CASES = [text_and_back, packed, archives, protoc_agrees, large, wrong_input, hostile_names, names_once, collapsed, choices, speedscope,
          speedscope_imports, profile_options, profile_warnings, pprof_lists]
 
 
