@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 import harness
-from daemon import LIBRARY, Session, heap_of, report_of, scene, wait_for
+from daemon import LIBRARY, Session, heap_of, own_name, report_of, scene, wait_for
 from harness import BUILD, TOOL, check, fail, need, program, run
 
 TRACECONV = os.path.join(BUILD, "traceconv")
@@ -272,9 +272,11 @@ def node_dumps():
         script = os.path.join(path, "script.js")
         with open(script, "w") as file:
             file.write(SCRIPT % FOR_LONG)
-        session = Session(daemon, os.path.join(path, "o"), "-n", "node", "-c", "50", "-i", "512")
+        node = os.path.join(path, own_name("node"))
+        os.symlink(shutil.which("node"), node)
+        session = Session(daemon, os.path.join(path, "o"), "-n", own_name("node"), "-c", "50", "-i", "512")
         process = subprocess.Popen(
-            ["node", "--perf-basic-prof", script], stdout=subprocess.PIPE, cwd=path,
+            [node, "--perf-basic-prof", script], stdout=subprocess.PIPE, cwd=path,
             env={**daemon.environment, "LD_PRELOAD": LIBRARY},
         )
         try:
