@@ -102,7 +102,7 @@ void budget_report_clear(struct budget_report *report);
 
 /* Whether a frame of the stack is like the pattern: a function's name, whole or without its
  * parameters, or with "module:" before it the base name of a file; with * ? [ as shells have them.
- * Frames of interest of a stack's path to the root are all looked at. */
+ * All frames of the stack are looked at. */
 bool budget_pattern_matches(const struct profile *profile, uint32_t callsite, const char *pattern);
 
 #endif
