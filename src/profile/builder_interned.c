@@ -480,6 +480,8 @@ static void skip_shared(const struct builder_sequence *sequence, struct stack_wa
 static uint32_t walk_stack(struct builder *builder, struct builder_sequence *sequence,
                            const struct sequence_callstack *item)
 {
+    if (item->byte_count == 0)
+        return PROFILE_NONE;
     const uint8_t *bytes = sequence->stack_bytes + item->first_byte;
     struct stack_walk walk = {.rest = {bytes, bytes + item->byte_count}, .callsite = PROFILE_NONE};
     uint64_t id;

@@ -193,7 +193,8 @@ static void open_debuginfod(struct debuginfod *debuginfod)
     const char *servers = getenv("DEBUGINFOD_URLS");
     if (servers == NULL || *servers == '\0')
         return;
-    debuginfod->library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+    /* What it is built on keeps memory for good, and would leave it behind with nobody to know. */
+    debuginfod->library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (debuginfod->library == NULL)
         return;
     void *(*begin)(void) = NULL;
