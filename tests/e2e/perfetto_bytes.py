@@ -18,6 +18,27 @@ def field(number, value):
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
+def fields(data):
+    """(number, value) of each field of a message: numbers, and bytes of what has a length."""
+    at = 0
+
+    def number():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at, value, shift = at + 1, value | (byte & 0x7F) << shift, shift + 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        key = number()
+        value = number()
+        if key & 7 == 2:
+            value, at = data[at:at + value], at + value
+        yield key >> 3, value
+
+
 def text(number, value):
     return field(number, value.encode())
 

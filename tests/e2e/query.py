@@ -13,7 +13,7 @@ import zlib
 
 from harness import BUILD, TOOL, check, finish
 from perfetto_bytes import (
-    callstack, clocks, deobfuscation, field, frame, heap_samples, interned, mapping, module_symbols,
+    callstack, clocks, deobfuscation, field, fields, frame, heap_samples, interned, mapping, module_symbols,
     packet, process_tree, profile_packet, sample, smaps, string, text,
 )
 
@@ -443,17 +443,36 @@ def statements_from():
     check("99" not in out.split("select")[-1], "nothing after .quit")
 
 
+def pprof_sums(path):
+    """The columns of a pprof file, summed up."""
+    with open(path, "rb") as file:
+        samples = [value for number, value in fields(file.read()) if number == 2]
+    columns = [[value for number, value in fields(one) if number == 2] for one in samples]
+    signed = [[v - (1 << 64) if v >> 63 else v for v in values] for values in columns]
+    return [sum(column) for column in zip(*signed)]
+
+
 def sums_agree():
-    """SQL, report and pprof of the same trace of whole numbers, to the byte."""
+    """SQL, report, collapsed stacks and pprof of the same trace of whole numbers, to the byte."""
     trace = write(HEAD, two_dumps())
     live, count = rows(trace, "select sum(size), sum(count) from heap_profile_allocation")[0]
+    allocated, calls = rows(trace, "select sum(size), sum(count) from heap_profile_allocation where size > 0")[0]
     done = subprocess.run([TOOL, "report", trace, "--json"], capture_output=True, text=True,
                           timeout=60, check=False)
-    check(done.returncode == 0 and str(live) in done.stdout, f"report: {done.stdout} {done.stderr}")
+    sites = json.loads(done.stdout)["heaps"][0]["callsites"]
+    for view, wanted in (("space", live), ("objects", count), ("alloc_space", allocated), ("alloc_objects", calls)):
+        found = sum(site[view]["estimate"] for site in sites)
+        check(found == wanted, f"report, {view}: {found}, SQL {wanted}")
     collapsed = subprocess.run([os.path.join(BUILD, "traceconv"), "collapsed", trace, "-"],
                                capture_output=True, text=True, timeout=60, check=False)
     total = sum(int(line.rsplit(" ", 1)[1]) for line in collapsed.stdout.splitlines())
     check(total == live, f"collapsed: {total}, SQL {live}: {collapsed.stderr}")
+    made = os.path.join(directory.name, "pprof")
+    subprocess.run([os.path.join(BUILD, "traceconv"), "profile", "-o", made, trace], capture_output=True,
+                   timeout=60, check=True)
+    last = sorted(os.listdir(made), key=lambda name: os.path.getmtime(os.path.join(made, name)))
+    sums = [pprof_sums(os.path.join(made, name)) for name in last]
+    check([calls, allocated, count, live] in sums, f"pprof: {sums}, SQL {[calls, allocated, count, live]}")
     check(count == 12, f"count {count}")
 
 
