@@ -14,61 +14,18 @@ import sys
 import tempfile
 
 from harness import BUILD, TOOL, check, finish, need, run, skip
+from perfetto_bytes import field, fields
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 APP = "com.example.app"
 APK = f"data/app/~~Wk3x==/{APP}-q1-Zz==/oat/arm64/base.vdex"
-
-# --- protobuf, by hand: this test shares no code with what it tests ---
-
-
-def varint(value):
-    out = b""
-    while value >= 0x80:
-        out += bytes([value & 0x7F | 0x80])
-        value >>= 7
-    return out + bytes([value])
-
-
-def number(field, value):
-    return varint(field << 3) + varint(value)
-
-
-def block(field, content):
-    content = content.encode() if isinstance(content, str) else content
-    return varint(field << 3 | 2) + varint(len(content)) + content
-
-
-def fields(data):
-    at = 0
-
-    def read():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(data):
-        key = read()
-        if key & 7 == 0:
-            yield key >> 3, read()
-        else:
-            check(key & 7 == 2, f"wire type {key & 7}")
-            length = read()
-            yield key >> 3, data[at : at + length]
-            at += length
 
 
 def make_trace(stacks, processes=((100, APP, 10001),), packages=(), heap_graph=False):
     """stacks: (pid, [(name, mapping, line)]), the innermost frame first. Line 0 is none."""
     tree = b""
     for pid, command, uid in processes:
-        tree += block(1, number(1, pid) + block(3, command) + number(5, uid))
+        tree += field(1, field(1, pid) + field(3, command) + field(5, uid))
     interned, mappings, frames, samples, names = b"", {}, {}, {}, {}
     for pid, stack in stacks:
         identifiers = []
@@ -77,61 +34,61 @@ def make_trace(stacks, processes=((100, APP, 10001),), packages=(), heap_graph=F
             if mapping not in mappings:
                 index = mappings[mapping] = len(mappings) + 1
                 parts = [part for part in mapping.split("/") if part]
-                paths = b"".join(number(7, index * 100 + i) for i in range(len(parts)))
+                paths = b"".join(field(7, index * 100 + i) for i in range(len(parts)))
                 for i, part in enumerate(parts):
-                    interned += block(17, number(1, index * 100 + i) + block(2, part))
-                interned += block(19, number(1, index) + number(5, 4096) + paths)
+                    interned += field(17, field(1, index * 100 + i) + field(2, part))
+                interned += field(19, field(1, index) + field(5, 4096) + paths)
             if name not in names:
                 names[name] = len(names) + 1
-                interned += block(5, number(1, names[name]) + block(2, name))
+                interned += field(5, field(1, names[name]) + field(2, name))
             if frame not in frames:
                 frames[frame] = len(frames) + 1
-                text = number(1, frames[frame]) + number(2, names[name]) + number(3, mappings[mapping])
-                text += number(4, 64 * len(frames))
-                interned += block(6, text + (number(5, 1) + number(6, line) if line else b""))
+                text = field(1, frames[frame]) + field(2, names[name]) + field(3, mappings[mapping])
+                text += field(4, 64 * len(frames))
+                interned += field(6, text + (field(5, 1) + field(6, line) if line else b""))
             identifiers.append(frames[frame])
         index = sum(len(each) for each in samples.values()) + 1
         samples.setdefault(pid, []).append(index)
-        interned += block(7, number(1, index) + b"".join(number(2, each) for each in reversed(identifiers)))
-    interned += block(18, number(1, 1) + block(2, "SourceFile"))
+        interned += field(7, field(1, index) + b"".join(field(2, each) for each in reversed(identifiers)))
+    interned += field(18, field(1, 1) + field(2, "SourceFile"))
     dumps = b""
     for pid, callstacks in samples.items():
-        text = number(1, pid) + block(11, "libc.malloc") + number(12, 1)
+        text = field(1, pid) + field(11, "libc.malloc") + field(12, 1)
         for index in callstacks:
-            text += block(2, number(1, index) + number(2, 1000 * index) + number(5, 1))
-        dumps += block(5, text)
-    listed = b"".join(block(1, block(1, name) + number(2, uid)) for name, uid in packages)
+            text += field(2, field(1, index) + field(2, 1000 * index) + field(5, 1))
+        dumps += field(5, text)
+    listed = b"".join(field(1, field(1, name) + field(2, uid)) for name, uid in packages)
     return (
-        block(1, block(2, tree))
-        + (block(1, block(47, listed)) if listed else b"")
-        + (block(1, block(56, number(1, 1))) if heap_graph else b"")
-        + block(1, number(8, 5) + number(10, 1) + number(13, 1) + block(12, interned) + block(37, dumps + number(7, 0)))
+        field(1, field(2, tree))
+        + (field(1, field(47, listed)) if listed else b"")
+        + (field(1, field(56, field(1, 1))) if heap_graph else b"")
+        + field(1, field(8, 5) + field(10, 1) + field(13, 1) + field(12, interned) + field(37, dumps + field(7, 0)))
     )
 
 
 def decode(data):
     """[(package, {class: (original, [(method, original, lines...)], [(field, original)])})] of packets."""
     result = []
-    for field, packet in fields(data):
-        check(field == 1 and len(packet) < 500_000, f"a packet of {len(packet)} bytes")
-        for field, mapping in fields(packet):
-            check(field == 64, f"field {field}")
+    for number, packet in fields(data):
+        check(number == 1 and len(packet) < 500_000, f"a packet of {len(packet)} bytes")
+        for number, mapping in fields(packet):
+            check(number == 64, f"field {number}")
             package, classes = None, {}
-            for field, value in fields(mapping):
-                if field == 1:
+            for number, value in fields(mapping):
+                if number == 1:
                     package = value.decode()
                     continue
                 name = original = ""
                 methods, members = [], []
-                for field, inner in fields(value):
-                    if field == 1:
+                for number, inner in fields(value):
+                    if number == 1:
                         name = inner.decode()
-                    elif field == 2:
+                    elif number == 2:
                         original = inner.decode()
                     else:
                         member = dict(fields(inner))
                         texts = (member[1].decode(), member[2].decode())
-                        if field == 4:
+                        if number == 4:
                             methods.append(texts + tuple(member.get(i) for i in (3, 4, 5, 6)))
                         else:
                             members.append(texts)
@@ -518,8 +475,8 @@ def compiled():
     """Code of the JIT has its names from symbols that were found later; then they are deobfuscated."""
     scene = Scene()
     trace = make_trace([(100, [("", "memfd:jit-cache", 0), ("a.b", APK, 0)])])
-    lines = b"".join(block(2, block(1, name) + number(3, line)) for name, line in (("int a.c()", 2), ("void a.b(int)", 0)))
-    symbols = block(1, block(61, block(1, "/memfd:jit-cache") + block(3, number(1, 64) + lines)))
+    lines = b"".join(field(2, field(1, name) + field(3, line)) for name, line in (("int a.c()", 2), ("void a.b(int)", 0)))
+    symbols = field(1, field(61, field(1, "/memfd:jit-cache") + field(3, field(1, 64) + lines)))
     text = "com.Main -> a:\n    2:2:void inlined():7:7 -> c\n    2:2:int add():9 -> c\n    void run(int) -> b\n"
     path = scene.write("mapping.txt", text)
     packets, _, _ = scene.convert(trace + symbols, "--proguard-map", f"{APP}={path}")
@@ -549,7 +506,7 @@ def streams():
     with open(files[0], "rb") as file:
         data = file.read()
     data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-    strings = [value for field, value in fields(data) if field == 6]
+    strings = [value for number, value in fields(data) if number == 6]
     check(b"com.example.Main.run" in strings and b"Main.java" in strings, f"{strings}")
 
 

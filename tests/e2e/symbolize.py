@@ -17,93 +17,50 @@ import tempfile
 import zipfile
 
 from harness import BUILD, check, finish, need, run
+from perfetto_bytes import field, fields
 
 TRACECONV = os.path.join(BUILD, "traceconv")
-
-# --- protobuf, by hand: this test shares no code with what it tests ---
-
-
-def varint(value):
-    out = b""
-    while value >= 0x80:
-        out += bytes([value & 0x7F | 0x80])
-        value >>= 7
-    return out + bytes([value])
-
-
-def number(field, value):
-    return varint(field << 3) + varint(value)
-
-
-def block(field, content):
-    return varint(field << 3 | 2) + varint(len(content)) + content
-
-
-def fields(data):
-    at = 0
-
-    def read():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(data):
-        key = read()
-        if key & 7 == 0:
-            yield key >> 3, read()
-        elif key & 7 == 2:
-            length = read()
-            yield key >> 3, data[at : at + length]
-            at += length
-        else:
-            raise ValueError(f"wire type {key & 7}")
 
 
 def trace_of(modules, processes=()):
     """A trace with frames at these addresses of modules: (path, build id, addresses, load bias)."""
     interned, frame = b"", 0
     for index, (path, build_id, addresses, bias) in enumerate(modules, 1):
-        interned += block(16, number(1, index) + block(2, build_id)) if build_id else b""
+        interned += field(16, field(1, index) + field(2, build_id)) if build_id else b""
         parts = [f"{index}-{part}" for part in path.split("/") if part]
         identifiers = []
         for part in parts:
             identifiers.append(index * 1000 + len(identifiers))
             text = part.split("-", 1)[1].encode()
-            interned += block(17, number(1, identifiers[-1]) + block(2, text))
-        mapping = number(1, index) + (number(2, index) if build_id else b"") + number(6, bias)
-        interned += block(19, mapping + b"".join(number(7, each) for each in identifiers))
+            interned += field(17, field(1, identifiers[-1]) + field(2, text))
+        mapping = field(1, index) + (field(2, index) if build_id else b"") + field(6, bias)
+        interned += field(19, mapping + b"".join(field(7, each) for each in identifiers))
         for address in addresses:
             frame += 1
-            interned += block(6, number(1, frame) + number(3, index) + number(4, address))
-    profile = b"".join(block(5, number(1, each)) for each in processes)
-    profile = block(37, profile) if profile else b""
-    return block(1, number(10, 1) + number(13, 1) + block(12, interned) + profile)
+            interned += field(6, field(1, frame) + field(3, index) + field(4, address))
+    profile = b"".join(field(5, field(1, each)) for each in processes)
+    profile = field(37, profile) if profile else b""
+    return field(1, field(10, 1) + field(13, 1) + field(12, interned) + profile)
 
 
 def decode_symbols(data):
     """{(path, build id): {address: [(function, file, line)]}} of ModuleSymbols packets."""
     result = {}
-    for field, packet in fields(data):
-        assert field == 1
-        for field, symbols in fields(packet):
-            if field != 61:
+    for number, packet in fields(data):
+        assert number == 1
+        for number, symbols in fields(packet):
+            if number != 61:
                 continue
             path, build_id, table = "", b"", {}
-            for field, value in fields(symbols):
-                if field == 1:
+            for number, value in fields(symbols):
+                if number == 1:
                     path = value.decode()
-                elif field == 2:
+                elif number == 2:
                     build_id = value
-                elif field == 3:
+                elif number == 3:
                     address, lines = 0, []
-                    for field, inner in fields(value):
-                        if field == 1:
+                    for number, inner in fields(value):
+                        if number == 1:
                             address = inner
                         else:
                             line = dict(fields(inner))
