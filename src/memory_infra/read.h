@@ -1,0 +1,178 @@
+/*
+ * Reads the JSON of MemoryInfra heap dumps as a stream: bytes go in as they come, what the format
+ * has comes out by calls. Object form or bare list of events, keys in any order, numbers and texts
+ * decoded; values that nobody asked for are passed over and cost no memory. Nothing is kept between
+ * events: ids, incremental maps and processes are the caller's to put together.
+ *
+ * An event's keys stand in any order, and Chrome has `args` first: what is in an event is told as
+ * it is met, between event_begin and event_end, and whose it is only by event_end. Within an event,
+ * too, allocators may come before maps, and heaps before regions.
+ *
+ * What is wrong is a `struct error` that names the byte and the event. Malformed JSON ends the
+ * reading. What is well-formed but means nothing (a size that is a text, an unknown version) spoils
+ * its event: `problem` is called, the rest of the event is passed over, event_end has `spoilt`, and
+ * the reading goes on with the next one.
+ */
+#ifndef HEAPPROFD_MEMORY_INFRA_READ_H
+#define HEAPPROFD_MEMORY_INFRA_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/error.h"
+
+/* UTF-8, unescaped, not terminated, for the length of the call. Without zeros: U+FFFD stands for
+ * them. Bytes that are no UTF-8 are as in the file. */
+struct memory_infra_text {
+    const char *at;
+    size_t length;
+};
+
+/* Bytes of the (unpacked) file: [begin, end). */
+struct memory_infra_range {
+    uint64_t begin, end;
+};
+
+#define MEMORY_INFRA_NONE UINT64_MAX /* of an id: not there */
+
+enum memory_infra_level {
+    MEMORY_INFRA_LEVEL_UNKNOWN,
+    MEMORY_INFRA_BACKGROUND,
+    MEMORY_INFRA_LIGHT,
+    MEMORY_INFRA_DETAILED,
+};
+
+/* An event, as known at its end. Texts are "" where missing. */
+struct memory_infra_event {
+    uint64_t number; /* in the list of events, from 0 */
+    struct memory_infra_range range;
+    struct memory_infra_text name, phase, category;
+    struct memory_infra_text id; /* as in the file, "0x3" */
+    int64_t pid, tid;            /* INT64_MIN: missing */
+    double ts_us;                /* NAN: missing */
+    bool has_dumps;              /* args.dumps is there: a memory dump, if phase is "v" */
+    enum memory_infra_level level;
+    /* args.name and args.labels: of the metadata events process_name, thread_name (of `tid`),
+     * process_labels. */
+    struct memory_infra_text argument_name, argument_labels;
+    bool spoilt; /* its contents are not to be used; `problem` was told */
+};
+
+/* heaps_v2.maps.nodes */
+struct memory_infra_node {
+    uint64_t id, name_sid;
+    uint64_t parent;   /* MEMORY_INFRA_NONE: a root */
+    uint64_t file_sid; /* MEMORY_INFRA_NONE: unknown; an extension of ours, so is line */
+    uint32_t line;     /* 0: unknown */
+};
+
+/* One heap of heaps_v2.allocators: parallel arrays, each `count` long. */
+struct memory_infra_heap {
+    struct memory_infra_text name;
+    uint64_t begin; /* byte where its object begins */
+    const uint64_t *nodes, *types;
+    const double *counts, *sizes; /* finite, not negative */
+    size_t count;
+};
+
+/* One entry of heaps.NAME.entries (v1): totals, of this frame and all that it called. */
+struct memory_infra_entry {
+    struct memory_infra_text heap;
+    struct memory_infra_text frame; /* key in stackFrames; "": the whole heap */
+    bool has_frame;                 /* `bt` is there: the oldest form leaves it out for "" */
+    uint64_t type;                  /* MEMORY_INFRA_NONE: the sum over all types */
+    double size, count;             /* count 0 where missing */
+};
+
+/* args.stackFrames (v1) */
+struct memory_infra_frame {
+    struct memory_infra_text id, name, parent; /* parent "": a root */
+    struct memory_infra_text file;             /* "": unknown; an extension of ours, so is line */
+    uint32_t line;
+};
+
+/* vm_regions */
+struct memory_infra_region {
+    uint64_t start, size;
+    uint64_t file_offset; /* `fo` as it stands; see has_file_offset */
+    bool has_file_offset;
+    uint32_t protection;               /* 4 read, 2 write, 1 execute, 128 may be shared */
+    struct memory_infra_text file;     /* "" for anonymous */
+    struct memory_infra_text build_id; /* lower-case hex */
+    struct memory_infra_text debug_path;
+    uint64_t timestamp;
+    uint64_t proportional, private_dirty, private_clean, shared_dirty, shared_clean, swapped;
+};
+
+/* An attribute of an allocator: malloc, size, bytes, 0x1a4. */
+struct memory_infra_attribute {
+    struct memory_infra_text allocator, name, units;
+    bool scalar;
+    double value;                  /* of a scalar */
+    struct memory_infra_text text; /* of another */
+};
+
+/* What a reader calls; any may be NULL. 0 to go on, a negative errno to end the reading with it. */
+struct memory_infra_visitor {
+    int (*event_begin)(void *context, uint64_t number, uint64_t offset);
+    int (*event_end)(void *context, const struct memory_infra_event *event);
+    /* What is wrong with the event that is being read. */
+    int (*problem)(void *context, const struct error *problem);
+
+    /* heaps_v2.maps. An id may be told again, by another event or the same one. */
+    int (*string)(void *context, uint64_t id, struct memory_infra_text text);
+    int (*node)(void *context, const struct memory_infra_node *node);
+    int (*type)(void *context, uint64_t id, uint64_t name_sid);
+    /* When a `maps` object ends: from its opening brace to behind its closing one. What replaces
+     * these bytes is the object anew. */
+    int (*maps)(void *context, struct memory_infra_range range);
+    int (*heap)(void *context, const struct memory_infra_heap *heap);
+
+    /* v1 */
+    int (*frame)(void *context, const struct memory_infra_frame *frame);
+    /* When the value of args.stackFrames ends. */
+    int (*frames)(void *context, struct memory_infra_range range);
+    int (*type_name)(void *context, uint64_t id, struct memory_infra_text name);
+    int (*entry)(void *context, const struct memory_infra_entry *entry);
+
+    int (*region)(void *context, const struct memory_infra_region *region);
+    /* process_totals: "resident_set_bytes" and the like; a bool is 0 or 1. */
+    int (*total)(void *context, struct memory_infra_text name, double value);
+    int (*attribute)(void *context, const struct memory_infra_attribute *attribute);
+
+    /* Of the file's `metadata`: scalars (numbers as they stand there, true, false), and those of
+     * objects one level deeper, which have `inner`; else it is "". No event is open then. */
+    int (*metadata)(void *context, struct memory_infra_text key, struct memory_infra_text inner,
+                    struct memory_infra_text value);
+};
+
+struct memory_infra_reader;
+
+/* The visitor has to outlive the reader. NULL: no memory. */
+struct memory_infra_reader *memory_infra_reader_new(const struct memory_infra_visitor *visitor,
+                                                    void *context);
+/* The next bytes, unpacked. 0 or a negative errno, after which nothing more is to be fed. -EBADMSG:
+ * malformed. */
+int memory_infra_reader_feed(struct memory_infra_reader *reader, const void *bytes, size_t length,
+                             struct error *error);
+/* There are no more. -EBADMSG: the file is cut off, or has no events. */
+int memory_infra_reader_end(struct memory_infra_reader *reader, struct error *error);
+void memory_infra_reader_free(struct memory_infra_reader *reader);
+
+/* For errors of the caller's own: "byte 1234, in event 5: " and the message. */
+int memory_infra_reader_problem(const struct memory_infra_reader *reader, struct error *error,
+                                int code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* All of a source, unpacked on the way (trace/trace_source.h). As the functions above. */
+struct trace_source;
+int memory_infra_read_source(struct trace_source *source,
+                             const struct memory_infra_visitor *visitor, void *context,
+                             struct error *error);
+
+/* Whether a file that begins with these bytes, unpacked, may be such JSON: an object or a list of
+ * objects, as far as they say. */
+bool memory_infra_begins(const void *bytes, size_t length);
+
+#endif
