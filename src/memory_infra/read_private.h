@@ -1,0 +1,88 @@
+/* What the reader's two files share: read.c takes the JSON apart by yajl, read_values.c knows what
+ * the values mean. */
+#ifndef HEAPPROFD_MEMORY_INFRA_READ_PRIVATE_H
+#define HEAPPROFD_MEMORY_INFRA_READ_PRIVATE_H
+
+#include <yajl/yajl_parse.h>
+
+#include "memory_infra/read.h"
+#include "memory_infra/read_places.h"
+
+#define PLACES_DEEP 16u /* more than the table can lead */
+
+/* Text that is kept until what it stands in ends. */
+struct kept_text {
+    char *at;
+    size_t length, capacity;
+};
+
+/* A value as it stands in the JSON. */
+enum value_kind { VALUE_NULL, VALUE_BOOL, VALUE_NUMBER, VALUE_TEXT };
+struct value {
+    enum value_kind kind;
+    struct memory_infra_text text; /* a number as it stands there; a bool "true", "false" */
+};
+
+struct memory_infra_reader {
+    const struct memory_infra_visitor *visitor;
+    void *context;
+    yajl_handle json;
+    int code; /* what ended the reading; 0: nothing */
+    struct error failure;
+
+    uint64_t fed; /* bytes before the chunk that is being read */
+    bool in_chunk;
+    uint64_t calls; /* by yajl */
+    uint64_t quiet; /* bytes since the last of them */
+    bool bare_list; /* of events */
+    bool has_events;
+
+    uint8_t places[PLACES_DEEP];
+    unsigned depth;
+    unsigned skipped; /* open objects and lists in a value that is passed over */
+    const struct way *way;
+    struct kept_text keys[PLACES_DEEP]; /* the last key, in places with any key */
+
+    /* The event. */
+    struct memory_infra_event event;
+    uint64_t event_count;
+    bool in_event;
+    struct kept_text texts[FIELD_TEXTS];
+    uint64_t numbers[FIELDS];
+    bool told[FIELDS];
+
+    /* Its parts. */
+    uint64_t maps_begin, frames_begin, heap_begin;
+    struct column {
+        union {
+            uint64_t *ids;
+            double *values;
+        };
+        size_t count, capacity;
+    } columns[4];
+    struct kept_text zeroless; /* a text that had zeros */
+};
+
+/* The byte behind what yajl gave last. */
+uint64_t reader_offset(const struct memory_infra_reader *reader);
+
+/* Ends the reading. Gives 0, for yajl. */
+int reader_stop(struct memory_infra_reader *reader, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int reader_out_of_memory(struct memory_infra_reader *reader);
+/* Something is wrong with the event; `spoils`: it is not to be used. 1 to go on, or 0. */
+int reader_complain(struct memory_infra_reader *reader, bool spoils, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* What a visitor answered: 1 to go on, or 0. */
+int reader_answer(struct memory_infra_reader *reader, int code);
+
+int reader_keep(struct memory_infra_reader *reader, struct kept_text *kept,
+                struct memory_infra_text text);
+
+/* A place was entered; is left; a single value at the reader's way, or in a list of values. */
+int reader_enter(struct memory_infra_reader *reader, enum place place);
+int reader_leave(struct memory_infra_reader *reader, enum place place);
+int reader_value(struct memory_infra_reader *reader, enum place place, const struct way *way,
+                 const struct value *value);
+
+#endif
