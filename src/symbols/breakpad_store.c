@@ -1,0 +1,248 @@
+/* See breakpad_store.h. Directories are untrusted: a file is what its own first line says, never
+ * what it is called. */
+#include "symbols/breakpad_store.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "symbols/breakpad.h"
+#include "symbols/live_files.h"
+#include "util/array.h"
+
+/* In all directories together; a directory of everything is a mistake. */
+#define FILES_MAX 4000000u
+
+struct stored_file {
+    char *path;
+    struct breakpad_module module;
+};
+
+struct breakpad_store {
+    char **directories;
+    size_t directory_count, directory_capacity;
+    struct stored_file **files; /* of all directories, once they are walked; found ones before */
+    size_t file_count, file_capacity;
+    bool walked;
+};
+
+static int add_file(struct breakpad_store *store, const char *path,
+                    const struct breakpad_module *module, const struct stored_file **added)
+{
+    struct stored_file *file = malloc(sizeof(*file));
+    if (file == NULL || array_reserve(&store->files, &store->file_capacity, store->file_count, 1,
+                                      sizeof(struct stored_file *)) < 0) {
+        free(file);
+        return -ENOMEM;
+    }
+    *file = (struct stored_file){.path = strdup(path), .module = *module};
+    if (file->path == NULL) {
+        free(file);
+        return -ENOMEM;
+    }
+    store->files[store->file_count++] = file;
+    if (added != NULL)
+        *added = file;
+    return 0;
+}
+
+/* --- walking --- */
+
+static int compare_entries(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+static bool is_symbol_file(const FTSENT *entry)
+{
+    static const char end[] = ".sym";
+    size_t length = strlen(end);
+    return (entry->fts_info == FTS_F || entry->fts_info == FTS_SL) && entry->fts_namelen > length &&
+           strcmp(entry->fts_name + entry->fts_namelen - length, end) == 0;
+}
+
+/* Links to directories are not followed: what they lead to below is found there. */
+static int walk_directory(struct breakpad_store *store, char *directory)
+{
+    char *roots[] = {directory, NULL};
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, compare_entries);
+    FTSENT *entry;
+    int result = 0;
+    if (tree == NULL)
+        return errno == ENOMEM ? -ENOMEM : 0;
+    for (unsigned seen = 0; result == 0 && seen < FILES_MAX; seen++) {
+        struct breakpad_module module;
+        entry = fts_read(tree);
+        if (entry == NULL)
+            break;
+        if (is_symbol_file(entry) && breakpad_read_module(entry->fts_path, &module, NULL) == 0)
+            result = add_file(store, entry->fts_path, &module, NULL);
+    }
+    fts_close(tree);
+    return result;
+}
+
+static int walk(struct breakpad_store *store)
+{
+    int result = 0;
+    if (store->walked)
+        return 0;
+    store->walked = true;
+    for (size_t i = 0; i < store->directory_count && result == 0; i++)
+        result = walk_directory(store, store->directories[i]);
+    return result;
+}
+
+/* --- opening --- */
+
+struct breakpad_store *breakpad_store_open(const char *directories, struct error *warning,
+                                           struct error *error)
+{
+    struct breakpad_store *store = calloc(1, sizeof(*store));
+    *warning = (struct error){0};
+    while (store != NULL && *directories != '\0') {
+        size_t length = strcspn(directories, ":");
+        char *directory = length > 0 ? strndup(directories, length) : NULL;
+        if (length > 0 &&
+            (directory == NULL ||
+             array_reserve(&store->directories, &store->directory_capacity, store->directory_count,
+                           1, sizeof(*store->directories)) < 0)) {
+            free(directory);
+            breakpad_store_close(store);
+            store = NULL;
+            break;
+        }
+        if (length > 0)
+            store->directories[store->directory_count++] = directory;
+        if (length > 0 && access(directory, R_OK | X_OK) != 0)
+            error_set(warning, -errno, "%s: cannot be searched for symbol files: %s", directory,
+                      strerror(errno));
+        directories += length + (directories[length] == ':');
+    }
+    if (store == NULL)
+        error_set(error, -ENOMEM, "no memory to search for symbol files");
+    return store;
+}
+
+void breakpad_store_close(struct breakpad_store *store)
+{
+    if (store == NULL)
+        return;
+    for (size_t i = 0; i < store->file_count; i++) {
+        free(store->files[i]->path);
+        free(store->files[i]);
+    }
+    for (size_t i = 0; i < store->directory_count; i++)
+        free(store->directories[i]);
+    free(store->files);
+    free(store->directories);
+    free(store);
+}
+
+/* --- finding --- */
+
+/* The ids that a file of this build may go by: dump_syms' own, and on other systems the id that the
+ * profile has. Ages are not compared. */
+struct wanted {
+    char id[BREAKPAD_ID_DIGITS + 2];
+    char plain[BREAKPAD_ID_DIGITS + 1]; /* "": too short */
+    const char *name;
+};
+
+static bool is_wanted(const struct wanted *wanted, const struct breakpad_module *module)
+{
+    if (strlen(module->id) < BREAKPAD_ID_DIGITS)
+        return false;
+    return strncmp(module->id, wanted->id, BREAKPAD_ID_DIGITS) == 0 ||
+           (wanted->plain[0] != '\0' &&
+            strncmp(module->id, wanted->plain, BREAKPAD_ID_DIGITS) == 0);
+}
+
+static void want(struct wanted *wanted, const char *name, const uint8_t *build_id, size_t length)
+{
+    *wanted = (struct wanted){.name = name};
+    if (length == 0)
+        return;
+    breakpad_id_of_build(build_id, length, wanted->id);
+    for (size_t i = 0; i < BREAKPAD_ID_DIGITS / 2 && length >= BREAKPAD_ID_DIGITS / 2; i++)
+        snprintf(wanted->plain + 2 * i, 3, "%02X", build_id[i]);
+}
+
+/* Where a symbol server would have it. */
+static int look_up(struct breakpad_store *store, const struct wanted *wanted,
+                   const struct stored_file **found)
+{
+    char path[PATH_MAX];
+    struct breakpad_module module;
+    for (size_t i = 0; i < store->directory_count; i++) {
+        int length = snprintf(path, sizeof(path), "%s/%s/%s/%s.sym", store->directories[i],
+                              wanted->name, wanted->id, wanted->name);
+        if (length < 0 || (size_t)length >= sizeof(path) ||
+            breakpad_read_module(path, &module, NULL) < 0 || !is_wanted(wanted, &module))
+            continue;
+        return add_file(store, path, &module, found);
+    }
+    return 0;
+}
+
+/* Of files of this name; NULL: none, or two that are not of one build. */
+static const char *only_file(const struct breakpad_store *store, const char *name)
+{
+    const struct stored_file *only = NULL;
+    for (size_t i = 0; i < store->file_count; i++) {
+        const struct stored_file *file = store->files[i];
+        if (strcasecmp(file->module.name, name) != 0)
+            continue;
+        if (only != NULL && strcmp(only->module.id, file->module.id) != 0)
+            return NULL;
+        only = file;
+    }
+    return only == NULL ? NULL : only->path;
+}
+
+static void search_files(const struct breakpad_store *store, const struct wanted *wanted,
+                         struct breakpad_found *found)
+{
+    for (size_t i = 0; i < store->file_count && found->path == NULL; i++) {
+        const struct stored_file *file = store->files[i];
+        if (is_wanted(wanted, &file->module))
+            found->path = file->path;
+        else if (found->other == NULL && strcasecmp(file->module.name, wanted->name) == 0)
+            found->other = file->path;
+    }
+}
+
+int breakpad_store_find(struct breakpad_store *store, const char *path, const uint8_t *build_id,
+                        size_t build_id_length, struct breakpad_found *found)
+{
+    char name[PATH_MAX];
+    struct wanted wanted;
+    const struct stored_file *file = NULL;
+    const char *slash = strrchr(path, '/');
+    size_t length, deleted = strlen(LIVE_FILES_DELETED);
+    *found = (struct breakpad_found){0};
+    snprintf(name, sizeof(name), "%s", slash == NULL ? path : slash + 1);
+    length = strlen(name);
+    if (length > deleted && strcmp(name + length - deleted, LIVE_FILES_DELETED) == 0)
+        name[length - deleted] = '\0';
+    want(&wanted, name, build_id, build_id_length);
+    if (*name == '\0')
+        return 0;
+    int result =
+        build_id_length == 0 || strcmp(name, "..") == 0 ? 0 : look_up(store, &wanted, &file);
+    if (result == 0 && file == NULL)
+        result = walk(store);
+    if (file != NULL)
+        found->path = file->path;
+    else if (result == 0 && build_id_length == 0)
+        found->path = only_file(store, name);
+    else if (result == 0)
+        search_files(store, &wanted, found);
+    return result;
+}

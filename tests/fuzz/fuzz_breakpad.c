@@ -1,0 +1,53 @@
+/*
+ * Symbol files of strangers. Input: a Breakpad symbol file, of which many addresses are asked for,
+ * near and far ones.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "symbols/breakpad.h"
+
+#define NEAR 1024u
+#define ADDRESSES (NEAR + 64u)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int sink(void *context, size_t index, struct source_frame *frames, size_t count)
+{
+    size_t *sum = context;
+    if (count == 0 || count > SOURCE_FRAMES_MAX || index >= ADDRESSES)
+        abort();
+    for (size_t i = 0; i < count; i++) {
+        *sum += strlen(frames[i].function);
+        *sum += frames[i].file != NULL ? strlen(frames[i].file) : 0;
+    }
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static uint64_t addresses[ADDRESSES];
+    struct breakpad_module module;
+    struct error error = {0};
+    char path[64];
+    size_t sum = 0;
+    for (unsigned i = 0; i < NEAR; i++)
+        addresses[i] = 0x1000 + i / 2 * 3 + i % 2;
+    for (unsigned i = 0; i < 64; i++)
+        addresses[NEAR + i] = (UINT64_C(1) << 63) - 1 + (UINT64_C(1) << i);
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
+        abort();
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    int read = breakpad_read_module(path, &module, &error);
+    int found = breakpad_find(path, addresses, ADDRESSES, sink, &sum, &error);
+    if ((found < 0 && *error.message == '\0') || (read < 0 && found == 0))
+        abort();
+    close(fd);
+    return 0;
+}
