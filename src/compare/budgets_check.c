@@ -15,7 +15,7 @@
 #define SIZE_MIN_BYTES 24.0
 /* Standard normal quantile of 97.5 %. */
 #define DEVIATIONS 1.959964
-/* Sums of doubles are not exact beyond this. */
+/* Sums of doubles that are no whole numbers are not exact beyond this. */
 #define ROUNDING 1e-9
 #define NAME_BYTES 4096
 
@@ -175,7 +175,8 @@ static uint64_t deciding_interval(const struct budget_result *result, uint64_t i
 static void judge(struct budget_result *result, const struct profile_heap *heap,
                   const struct profile_dump *dump)
 {
-    double slack = ROUNDING * fmax(fabs(result->value), result->limit);
+    bool whole = trunc(result->value) == result->value && fabs(result->value) < 0x1p53;
+    double slack = whole ? 0 : ROUNDING * fmax(fabs(result->value), result->limit);
     if (fabs(result->value - result->limit) <= slack && result->exact)
         result->value = result->low = result->high = result->limit;
     if (result->low > result->limit + slack) {

@@ -7,8 +7,10 @@
 
 #define LEVEL 0.01
 
-/* Below it a difference is what is left of sums of doubles. */
-#define ROUNDING 1e-9
+/* Below it a difference of estimates is what is left of sums of doubles, relative to them: of
+ * a million terms 1e-13 and less. Variances go into roots, and are not shown. */
+#define ROUNDING 1e-12
+#define VARIANCE_ROUNDING 1e-9
 /* Expected samples that one side has alone. Less than that comes from rounding: the largest
  * allocation that can be missed is, with a probability of 1 %. */
 #define SAMPLES_APART_MIN 1e-6
@@ -22,10 +24,24 @@ void change_estimate_add(struct profile_estimate *sum, const struct profile_esti
     sum->samples += more->samples;
 }
 
+/* What two estimates may differ by and be the same. Whole numbers are exact. */
+static double rounding_of(double one, double other)
+{
+    double sum = fabs(one) + fabs(other);
+    bool whole = sum < 0x1p53 && trunc(one) == one && trunc(other) == other;
+    return whole ? 0 : ROUNDING * sum;
+}
+
 static double rest_of(double whole, double common)
 {
     double rest = whole - common;
-    return rest > ROUNDING * fabs(whole) ? rest : 0;
+    return rest > rounding_of(whole, common) ? rest : 0;
+}
+
+static double variance_rest_of(double whole, double common)
+{
+    double rest = whole - common;
+    return rest > VARIANCE_ROUNDING * fabs(whole) ? rest : 0;
 }
 
 static double common_of(double before, double after, double at_least)
@@ -46,12 +62,12 @@ struct change_parts change_parts_of_common(const struct profile_estimate *before
     };
     return (struct change_parts){
         .gained = {rest_of(after->bytes, both.bytes), rest_of(after->count, both.count),
-                   rest_of(after->bytes_variance, both.bytes_variance),
-                   rest_of(after->count_variance, both.count_variance),
+                   variance_rest_of(after->bytes_variance, both.bytes_variance),
+                   variance_rest_of(after->count_variance, both.count_variance),
                    rest_of(after->samples, both.samples)},
         .lost = {rest_of(before->bytes, both.bytes), rest_of(before->count, both.count),
-                 rest_of(before->bytes_variance, both.bytes_variance),
-                 rest_of(before->count_variance, both.count_variance),
+                 variance_rest_of(before->bytes_variance, both.bytes_variance),
+                 variance_rest_of(before->count_variance, both.count_variance),
                  rest_of(before->samples, both.samples)},
     };
 }
@@ -87,7 +103,8 @@ static double weight_of(const struct profile_estimate *all, bool counts)
     double missed = all->count - all->samples;
     if (!(variance > 0) || !(estimate > 0))
         return 0;
-    if (!(all->samples > 0) || !(missed > ROUNDING * all->count) || !(all->count_variance > 0))
+    if (!(all->samples > 0) || !(missed > VARIANCE_ROUNDING * all->count) ||
+        !(all->count_variance > 0))
         return variance / estimate;
     double calls = all->count_variance / missed;
     return counts ? calls : sqrt(all->bytes_variance / all->count_variance) * calls;
@@ -130,7 +147,7 @@ struct change change_of(const struct change_parts *parts, bool counts,
     double gained = counts ? parts->gained.count : parts->gained.bytes;
     double lost = counts ? parts->lost.count : parts->lost.bytes;
     struct change change = {.value = gained - lost};
-    if (fabs(change.value) <= ROUNDING * (gained + lost))
+    if (fabs(change.value) <= rounding_of(gained, lost))
         change.value = 0;
     struct profile_interval up =
         interval_of(&parts->gained, counts, sampling->gained_interval_bytes);

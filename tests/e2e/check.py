@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ElementTree
 
 import harness
 from harness import ROOT, TOOL, check, program, run
+from perfetto_bytes import clocks, double, field, heap_samples, interned, packet, process_tree, profile_packet
 
 LEAK = [program("added_leak"), "2000"]  # 400,000 bytes of the_leak, 14,000 calls
 
@@ -114,6 +115,50 @@ def exact(directory):
     _, report = judge("--max-temporary", "0%", churn)
     share = report["results"][0]["value"]
     check(report["results"][0]["state"] == ("fails" if share > 0 else "holds"), f"share {share}")
+
+
+def write_trace(directory, name, figures, interval):
+    """A trace of one callsite with these HeapFigures, by their numbers."""
+    estimate = b"".join((field if isinstance(v, int) else double)(n, v) for n, v in figures.items())
+    sample = field(1, 1) + field(5000, estimate)
+    path = os.path.join(directory, name)
+    with open(path, "wb") as out:
+        out.write(clocks(1000, 1000) + process_tree([(7, 1, ["/bin/made"])]))
+        out.write(packet(interned(names={1: "site"}, paths={1: "made"}, mappings=[(1, 0, 0, 4096, [1])],
+                                  frames=[(1, 1, 16, 1)], stacks={1: [1]}), timestamp=1, sequence=1, flags=1))
+        out.write(packet(profile_packet([heap_samples(7, [sample], 1000, extra=field(12, interval))], 0),
+                         timestamp=2, sequence=1))
+    return path
+
+
+def to_the_byte(directory):
+    """However large a profile is that has every allocation."""
+    live = (1 << 40) + 1
+    whole = write_trace(directory, "large", {1: float(live), 3: 1e9, 9: 10**9}, 1)
+    for option, limit in (("--max-live", live), ("--max-leak", live)):
+        pattern = "" if option == "--max-live" else "site="
+        check(state(option, f"{pattern}{limit}", whole)[0] == "holds", f"{option} {limit}")
+        check(state(option, f"{pattern}{limit - 1}", whole)[0] == "fails", f"{option} {limit - 1}")
+
+
+def temporary(directory):
+    """Three of four were temporary: exactly, in many samples, and in few."""
+    whole = write_trace(directory, "whole", {1: 4e6, 2: 3e6, 3: 4e4, 4: 3e4, 9: 40000, 10: 30000, 11: 3e6, 12: 3e4}, 1)
+    check(state("--max-temporary", "75%", whole)[0] == "holds", "75 % exactly")
+    found, result = state("--max-temporary", "74.9%", whole)
+    check(found == "fails" and result["exact"] and result["value"] == 0.75, f"more than 74.9 %: {result}")
+    for samples, wanted in ((10**6, {"90%": "holds", "76%": "holds", "74%": "fails", "50%": "fails"}),
+                            (10, {"74%": "undecidable", "80%": "undecidable"})):
+        # Blocks so small that each sample stands for the interval.
+        size, weight = 16.0, 4096 / 16
+        figures = {1: samples * 4096.0, 2: samples * 3072.0, 3: samples * weight, 4: samples * weight * 0.75,
+                   5: samples * 4096.0**2, 6: samples * 0.75 * 4096**2, 7: samples * weight**2,
+                   8: samples * 0.75 * weight**2, 9: samples, 10: samples * 3 // 4,
+                   11: samples * 0.75 * 4096, 12: samples * 0.75 * weight}
+        sampled = write_trace(directory, "sampled", figures, 4096)
+        for limit, outcome in wanted.items():
+            found, result = state("--max-temporary", limit, sampled)
+            check(found == outcome and not result["exact"], f"{samples} of {size}: {limit}: {found} {result}")
 
 
 def record_other(directory, name, command):
@@ -236,7 +281,7 @@ def usage(directory):
         check(done.status == 2 and said in done.stderr.decode(), f"{arguments}: {done.status}, {done.stderr!r}")
 
 
-CASES = [outcomes, decided, exact, command, undecided, suppressions, junit, github, usage]
+CASES = [outcomes, decided, exact, to_the_byte, temporary, command, undecided, suppressions, junit, github, usage]
 
 
 def main():

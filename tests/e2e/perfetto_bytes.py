@@ -1,6 +1,8 @@
 """Perfetto's trace packets, byte for byte: what tests and benchmarks build traces of and take them
 apart with. It shares no code with what is tested."""
 
+import struct
+
 
 def varint(value):
     out = bytearray()
@@ -19,6 +21,10 @@ def field(number, value):
     if isinstance(value, str):
         value = value.encode()
     return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def double(number, value):
+    return varint(number << 3 | 1) + struct.pack("<d", value)
 
 
 def fields(data):

@@ -312,6 +312,23 @@ static void marks_the_leak_and_nothing_else(void **state)
     assert_in_range(held, 922, 978);
 }
 
+/* A byte of a terabyte where all was recorded; of estimates, what is left of sums is none. */
+static void whole_numbers_differ_by_the_byte(void **state)
+{
+    (void)state;
+    const struct profile_estimate before = {0x1p40, 1000, 0, 0, 1000};
+    const struct profile_estimate after = {0x1p40 + 1, 1000, 0, 0, 1000}, nothing = {0};
+    const struct change_sampling sampling = {1, 1};
+    struct change_parts parts = {.gained = after, .lost = before};
+    assert_true(change_of(&parts, false, &sampling).value == 1);
+    parts = change_parts_of_common(&before, &after, &nothing);
+    assert_true(change_of(&parts, false, &sampling).value == 1);
+    parts = change_parts_of_common(&before, &after, &before);
+    assert_true(parts.gained.bytes == 1 && parts.lost.bytes == 0);
+    parts = (struct change_parts){.gained = {.bytes = 0.1 + 0.2}, .lost = {.bytes = 0.3}};
+    assert_true(change_of(&parts, false, &sampling).value == 0);
+}
+
 /* --- marks --- */
 
 static void marks_are_holms(void **state)
@@ -388,6 +405,7 @@ int main(void)
         cmocka_unit_test(same_dump_is_no_difference),
         cmocka_unit_test(probability_is_that_of_two_poisson_numbers),
         cmocka_unit_test(marks_the_leak_and_nothing_else),
+        cmocka_unit_test(whole_numbers_differ_by_the_byte),
         cmocka_unit_test(marks_are_holms),
         cmocka_unit_test(names_are_matched_without_what_differs_by_build),
         cmocka_unit_test(patterns_are_of_functions_and_modules),
