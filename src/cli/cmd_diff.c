@@ -4,7 +4,6 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cmd.h"
@@ -12,7 +11,6 @@
 #include "cli/parse.h"
 #include "cli/suggest.h"
 #include "compare/diff_pprof.h"
-#include "import/import.h"
 
 static const char help[] =
     "usage: heap_profile diff [options] BEFORE AFTER\n"
@@ -178,13 +176,6 @@ static int parse_options(int argc, char **argv, struct request *request)
     return -1;
 }
 
-static bool is_same_file(const char *one, const char *other)
-{
-    struct stat first, second;
-    return stat(one, &first) == 0 && stat(other, &second) == 0 && S_ISREG(first.st_mode) &&
-           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
-
 static int open_sources(char *const *arguments, int count, struct compare_source sources[2],
                         const struct request *request, struct error *error)
 {
@@ -200,26 +191,10 @@ static int open_sources(char *const *arguments, int count, struct compare_source
         sources[0].which = COMPARE_NUMBER;
         sources[0].number = 1;
     }
-    sources[0].profile = import_profile(sources[0].path, &request->reading, error);
-    if (sources[0].profile == NULL)
-        return error->code;
-    sources[1].profile = is_same_file(sources[0].path, sources[1].path)
-                             ? sources[0].profile
-                             : import_profile(sources[1].path, &request->reading, error);
-    if (sources[1].profile == NULL)
-        return error->code;
+    code = compare_sources_read(sources, &request->reading, error);
     for (int i = 0; i < 2 && code == 0; i++)
         code = compare_source_choose(&sources[i], &request->choices[i], error);
     return code;
-}
-
-static void close_sources(struct compare_source sources[2])
-{
-    if (sources[1].profile != sources[0].profile)
-        profile_free(sources[1].profile);
-    profile_free(sources[0].profile);
-    free(sources[0].dumps);
-    free(sources[1].dumps);
 }
 
 static bool is_gzip_name(const char *path)
@@ -298,7 +273,7 @@ int cmd_diff(int argc, char **argv)
         if (sources[i].profile != NULL && *sources[i].profile->warning != '\0')
             fprintf(stderr, "heap_profile: %s: %s\n", sources[i].argument,
                     sources[i].profile->warning);
-    close_sources(sources);
+    compare_sources_close(sources);
     free(request.pids);
     return code;
 }

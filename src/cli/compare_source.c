@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "cli/output.h"
+#include "import/import.h"
 
 /* Number, time or word behind the '@'. False: it is none of them. */
 static bool parse_dump(const char *text, struct compare_source *source)
@@ -58,6 +59,34 @@ int compare_source_parse(const char *argument, struct compare_source *source, st
     return code;
 }
 
+static bool is_same_file(const char *one, const char *other)
+{
+    struct stat first, second;
+    return stat(one, &first) == 0 && stat(other, &second) == 0 && S_ISREG(first.st_mode) &&
+           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+int compare_sources_read(struct compare_source sources[2],
+                         const struct profile_read_options *options, struct error *error)
+{
+    sources[0].profile = import_profile(sources[0].path, options, error);
+    if (sources[0].profile == NULL)
+        return error->code;
+    sources[1].profile = is_same_file(sources[0].path, sources[1].path)
+                             ? sources[0].profile
+                             : import_profile(sources[1].path, options, error);
+    return sources[1].profile == NULL ? error->code : 0;
+}
+
+void compare_sources_close(struct compare_source sources[2])
+{
+    if (sources[1].profile != sources[0].profile)
+        profile_free(sources[1].profile);
+    profile_free(sources[0].profile);
+    free(sources[0].dumps);
+    free(sources[1].dumps);
+}
+
 static double live_of(const struct profile_dump *dump)
 {
     return rollup_live_bytes(&dump->total);
@@ -89,6 +118,15 @@ static uint64_t start_of(const struct profile *profile)
     return start_ns;
 }
 
+static bool is_chosen(const struct profile_process *process, const struct profile_heap *heap,
+                      const struct compare_choice *choice)
+{
+    return (choice->pid == 0 || process->pid == choice->pid) &&
+           (choice->heap == NULL || strcmp(choice->heap, heap->name) == 0) &&
+           (choice->name == NULL || strcmp(choice->name, process->name) == 0) &&
+           (choice->labels == NULL || strstr(process->command, choice->labels) != NULL);
+}
+
 int compare_source_choose(struct compare_source *source, const struct compare_choice *choice,
                           struct error *error)
 {
@@ -99,9 +137,7 @@ int compare_source_choose(struct compare_source *source, const struct compare_ch
         return error_set(error, -ENOMEM, "no memory");
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
-        if (heap->dump_count == 0 ||
-            (choice->pid != 0 && profile->processes[heap->process].pid != choice->pid) ||
-            (choice->heap != NULL && strcmp(choice->heap, heap->name) != 0))
+        if (heap->dump_count == 0 || !is_chosen(&profile->processes[heap->process], heap, choice))
             continue;
         const struct profile_dump *dump = dump_of(source, heap, start_ns);
         if (dump != NULL)
@@ -111,8 +147,9 @@ int compare_source_choose(struct compare_source *source, const struct compare_ch
         return 0;
     if (profile->heap_count == 0)
         return error_set(error, -ENOENT, "%s: there is no heap profile in it", source->argument);
-    return error_set(error, -ENOENT,
-                     "%s: nothing in it has that pid, heap or dump; heap_profile report %s says "
-                     "what there is",
-                     source->argument, source->path);
+    return error_set(
+        error, -ENOENT,
+        "%s: nothing in it has that process, heap or dump; heap_profile report %s says "
+        "what there is",
+        source->argument, source->path);
 }

@@ -24,9 +24,16 @@ struct compare_source {
 /* Splits an argument. 0, or a negative errno with a message. */
 int compare_source_parse(const char *argument, struct compare_source *source, struct error *error);
 
+/* Reads the profiles of both, once if it is one file. 0, or a negative errno with a message. */
+int compare_sources_read(struct compare_source sources[2],
+                         const struct profile_read_options *options, struct error *error);
+void compare_sources_close(struct compare_source sources[2]);
+
 struct compare_choice {
-    int32_t pid;      /* 0: all */
-    const char *heap; /* NULL: all */
+    int32_t pid;        /* 0: all */
+    const char *heap;   /* NULL: all */
+    const char *name;   /* of the process; NULL: all */
+    const char *labels; /* is part of its command line; NULL: all */
 };
 
 /* Chooses the dumps of a source whose profile has been read. 0, or a negative errno with a message

@@ -6,12 +6,10 @@
 #include <string.h>
 
 #include "cli/compare.h"
-#include "cli/report.h"
-#include "cli/words.h"
+#include "cli/compare_words.h"
 
 #define NAME_WIDTH 255
 #define COMMAND_WIDTH 4096
-#define CALLERS 4 /* shown beside a callsite's function */
 
 #define BOLD "\033[1m"
 #define PLAIN "\033[0m"
@@ -27,87 +25,12 @@ static bool counts_calls(enum export_view view)
     return !export_view_words[view].counts_bytes;
 }
 
-static struct words amount(double value, bool counts)
-{
-    return counts ? words_of_count(value) : words_of_bytes(value);
-}
-
-static struct words signed_amount(double value, bool counts)
-{
-    struct words text, size = amount(fabs(value), counts);
-    snprintf(text.bytes, sizeof(text.bytes), "%s%.30s",
-             value < 0   ? "-"
-             : value > 0 ? "+"
-                         : "",
-             size.bytes);
-    return text;
-}
-
-/* How far the truth may be from a difference, with 95 %. */
-static struct words margin_of(const struct page *page, const struct change *change, bool counts)
-{
-    struct words text;
-    double below = change->value - change->interval.low;
-    double above = change->interval.high - change->value;
-    struct words first = amount(below, counts), second = amount(above, counts);
-    if (page->pair->exact)
-        snprintf(text.bytes, sizeof(text.bytes), "exact");
-    else if (change->uncertain)
-        snprintf(text.bytes, sizeof(text.bytes), "± unknown");
-    else if (above <= 1.25 * below && below <= 1.25 * above)
-        snprintf(text.bytes, sizeof(text.bytes), "± %.26s",
-                 amount(fmax(above, below), counts).bytes);
-    else
-        snprintf(text.bytes, sizeof(text.bytes), "-%.12s +%.12s", first.bytes, second.bytes);
-    return text;
-}
-
 /* --- what a row is --- */
 
 static void print_frame(const struct page *page, const struct profile *profile, uint32_t index,
-                        size_t width, bool module)
+                        size_t width)
 {
-    char buffer[EXPORT_LABEL_BYTES];
-    const struct profile_frame *frame = &profile->frames[index];
-    words_print(page->out, export_frame_label(profile, frame, buffer), width);
-    if (page->options->diff.lines && *frame->source_file != '\0') {
-        const char *slash = strrchr(frame->source_file, '/');
-        fputc(' ', page->out);
-        words_print(page->out, slash != NULL ? slash + 1 : frame->source_file, NAME_WIDTH);
-        fprintf(page->out, ":%u", frame->line);
-    }
-    if (!module || frame->mapping == PROFILE_NONE || *frame->name == '\0')
-        return;
-    const char *path = profile->mappings[frame->mapping].path, *slash = strrchr(path, '/');
-    fputs(" [", page->out);
-    words_print(page->out, slash != NULL ? slash + 1 : path, NAME_WIDTH);
-    fputc(']', page->out);
-}
-
-static void print_callsite(const struct page *page, const struct diff_row *row)
-{
-    const struct profile *profile = row->profile;
-    const struct profile_callsite *callsites = profile->callsites;
-    uint32_t at = row->callsite;
-    while (report_is_allocator_frame(profile->frames[callsites[at].frame].name) &&
-           callsites[at].parent != PROFILE_NONE)
-        at = callsites[at].parent;
-    print_frame(page, profile, callsites[at].frame, 60, true);
-    if (page->options->stacks) {
-        for (at = row->callsite; at != PROFILE_NONE; at = callsites[at].parent) {
-            fputs("\n              ", page->out);
-            print_frame(page, profile, callsites[at].frame, 200, true);
-        }
-        return;
-    }
-    at = callsites[at].parent;
-    for (int i = 0; i < CALLERS && at != PROFILE_NONE; i++) {
-        fputs(" < ", page->out);
-        print_frame(page, profile, callsites[at].frame, 40, false);
-        at = callsites[at].parent;
-    }
-    if (at != PROFILE_NONE)
-        fputs(" < ...", page->out);
+    compare_print_frame(page->out, profile, index, width, true, page->options->diff.lines);
 }
 
 static void print_module(const struct page *page, const struct diff_row *row)
@@ -129,9 +52,10 @@ static void print_name(const struct page *page, const struct diff_row *row)
         [DIFF_THREAD] = "[no name]", [DIFF_TYPE] = "[no type]", [DIFF_CONTEXT] = "[no context]"};
     enum diff_by by = page->options->diff.by;
     if (by == DIFF_CALLSITE) {
-        print_callsite(page, row);
+        compare_print_callsite(page->out, row->profile, row->callsite, page->options->diff.lines,
+                               page->options->stacks);
     } else if (by == DIFF_FUNCTION) {
-        print_frame(page, row->profile, row->frame, 80, true);
+        print_frame(page, row->profile, row->frame, 80);
     } else if (by == DIFF_MODULE) {
         print_module(page, row);
     } else {
@@ -158,14 +82,14 @@ static void print_row(const struct page *page, const struct diff_row *row)
     const struct change *change = &row->changes[view];
     const struct profile_estimate *before = &row->before[diff_figure_of(view)];
     const struct profile_estimate *after = &row->after[diff_figure_of(view)];
-    struct words margin = margin_of(page, change, counts);
-    /* The ± sign is two bytes wide and one column. */
-    int width = strncmp(margin.bytes, "±", strlen("±")) == 0 ? 22 : 21;
+    struct words margin = compare_margin(change, counts, page->pair->exact);
+    int width = compare_margin_width(&margin, 21);
     double other = counts ? after->bytes - before->bytes : after->count - before->count;
-    fprintf(page->out, "%11s %c %-*s %11s %10s %10s  ", signed_amount(change->value, counts).bytes,
-            row->marks[view] ? '*' : ' ', width, margin.bytes, signed_amount(other, !counts).bytes,
-            amount(counts ? before->count : before->bytes, counts).bytes,
-            amount(counts ? after->count : after->bytes, counts).bytes);
+    fprintf(page->out, "%11s %c %-*s %11s %10s %10s  ",
+            compare_signed_amount(change->value, counts).bytes, row->marks[view] ? '*' : ' ', width,
+            margin.bytes, compare_signed_amount(other, !counts).bytes,
+            compare_amount(counts ? before->count : before->bytes, counts).bytes,
+            compare_amount(counts ? after->count : after->bytes, counts).bytes);
     print_name(page, row);
 }
 
@@ -270,8 +194,8 @@ static void print_head(const struct page *page, const struct compare_source sour
         const struct change *change = &pair->total.changes[view];
         bool counts = counts_calls(view);
         fprintf(page->out, "  %c %-38s %11s %s\n", pair->total.marks[view] ? '*' : ' ',
-                export_view_words[view].title, signed_amount(change->value, counts).bytes,
-                change->value != 0 ? margin_of(page, change, counts).bytes : "");
+                export_view_words[view].title, compare_signed_amount(change->value, counts).bytes,
+                change->value != 0 ? compare_margin(change, counts, page->pair->exact).bytes : "");
     }
 }
 

@@ -17,6 +17,7 @@ static const struct verb {
     {"diff", cmd_diff, "say what grew and what shrank between two profiles"},
     {"doctor", cmd_doctor, "say what will work here, with a process or a program"},
     {"host", cmd_host, "run a command and profile its heap"},
+    {"leaks", cmd_leaks, "list the call stacks that hold most, or have grown most"},
     {"query", cmd_query, "ask profiles in SQL"},
     {"record", cmd_record, "run the session that a configuration file describes"},
     {"report", cmd_report, "print what a profile says"},

@@ -29,9 +29,9 @@ struct work {
     const struct diff_side *sides[2];
     const struct matching *matching;
     struct diff_pair *pair;
-    struct intern_table atom_ids, text_ids, row_ids;
+    struct intern_table atom_ids, text_ids, row_ids, type_ids;
     struct atom *atoms;
-    size_t atom_capacity, row_capacity;
+    size_t atom_capacity, row_capacity, type_capacity;
     uint64_t *seen; /* by function or module: the atom that counted last */
 };
 
@@ -280,6 +280,50 @@ static int add_by_label(struct work *work, const struct atom *atom)
     return 0;
 }
 
+static int add_type(struct work *work, const struct diff_row *row, const struct atom *atom)
+{
+    bool added;
+    struct diff_pair *pair = work->pair;
+    const char *type = *atom->type != '\0' ? atom->type : DIFF_NO_TYPE;
+    uint64_t key[] = {(uint64_t)(row - pair->rows),
+                      intern_bytes(&work->text_ids, type, strlen(type), &added)};
+    uint64_t id = intern_bytes(&work->type_ids, key, sizeof(key), &added);
+    if (key[1] == 0 || id == 0 ||
+        array_reserve(&pair->types, &work->type_capacity, id - 1, 1, sizeof(*pair->types)) < 0)
+        return -ENOMEM;
+    struct diff_type *sum = &pair->types[id - 1];
+    if (added) {
+        *sum = (struct diff_type){.row = key[0], .type = type};
+        pair->type_count = id;
+    }
+    struct change_parts parts = parts_of(work, atom, DIFF_LIVE);
+    sum->gained_bytes += parts.gained.bytes;
+    sum->lost_bytes += parts.lost.bytes;
+    sum->gained_count += parts.gained.count;
+    sum->lost_count += parts.lost.count;
+    return 0;
+}
+
+static int compare_types(const void *left, const void *right)
+{
+    const struct diff_type *a = left, *b = right;
+    if (a->row != b->row)
+        return a->row < b->row ? -1 : 1;
+    return strcmp(a->type, b->type);
+}
+
+/* Each row's types stand together. */
+static void order_types(struct diff_pair *pair)
+{
+    if (pair->type_count > 1)
+        qsort(pair->types, pair->type_count, sizeof(*pair->types), compare_types);
+    for (size_t i = 0; i < pair->type_count; i++) {
+        struct diff_row *row = &pair->rows[pair->types[i].row];
+        if (row->type_count++ == 0)
+            row->type_first = i;
+    }
+}
+
 static int add_atom(struct work *work, const struct atom *atom, uint64_t number)
 {
     add_to_row(work, &work->pair->total, atom);
@@ -294,25 +338,34 @@ static int add_atom(struct work *work, const struct atom *atom, uint64_t number)
     if (row == NULL)
         return -ENOMEM;
     add_to_row(work, row, atom);
-    return 0;
+    return work->options->types && !atom->peak_only ? add_type(work, row, atom) : 0;
 }
 
-static void judge_row(const struct diff_pair *pair, struct diff_row *row)
+static bool is_judged(const struct diff_options *options, enum export_view view)
+{
+    return options->views == 0 || (options->views >> view & 1) != 0;
+}
+
+static void judge_row(const struct diff_options *options, const struct diff_pair *pair,
+                      struct diff_row *row)
 {
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
-        row->changes[view] = change_of(&row->parts[diff_figure_of(view)],
-                                       !export_view_words[view].counts_bytes, &pair->sampling);
+        if (is_judged(options, view))
+            row->changes[view] = change_of(&row->parts[diff_figure_of(view)],
+                                           !export_view_words[view].counts_bytes, &pair->sampling);
 }
 
-static int judge_rows(struct diff_pair *pair)
+static int judge_rows(const struct diff_options *options, struct diff_pair *pair)
 {
     struct change *changes = calloc(pair->row_count + 1, sizeof(*changes));
     bool *marks = calloc(pair->row_count + 1, sizeof(*marks));
     int code = changes == NULL || marks == NULL ? -ENOMEM : 0;
-    judge_row(pair, &pair->total);
+    judge_row(options, pair, &pair->total);
     for (size_t i = 0; i < pair->row_count; i++)
-        judge_row(pair, &pair->rows[i]);
+        judge_row(options, pair, &pair->rows[i]);
     for (enum export_view view = 0; view < EXPORT_VIEWS && code == 0; view++) {
+        if (!is_judged(options, view))
+            continue;
         for (size_t i = 0; i < pair->row_count; i++)
             changes[i] = pair->rows[i].changes[view];
         code = change_mark(changes, pair->row_count, marks);
@@ -337,7 +390,7 @@ static int fill_pair(struct work *work, struct diff_pair *pair)
                         ? work->matching->function_count
                         : work->matching->module_count;
     work->pair = pair;
-    work->row_capacity = 0;
+    work->row_capacity = work->type_capacity = 0;
     work->seen = calloc(most + 1, sizeof(*work->seen));
     int code = work->seen == NULL ? -ENOMEM : 0;
     pair->total =
@@ -348,13 +401,17 @@ static int fill_pair(struct work *work, struct diff_pair *pair)
         code = take_atoms(work, 1, pair->after, pair->after_count);
     for (uint64_t i = 0; code == 0 && i < work->atom_ids.count; i++)
         code = add_atom(work, &work->atoms[i], i + 1);
-    if (code == 0)
-        code = judge_rows(pair);
+    if (code == 0) {
+        order_types(pair);
+        code = judge_rows(work->options, pair);
+    }
     free(work->seen);
     intern_free(&work->atom_ids);
     intern_free(&work->text_ids);
     intern_free(&work->row_ids);
-    work->atom_ids = work->text_ids = work->row_ids = (struct intern_table){0};
+    intern_free(&work->type_ids);
+    work->atom_ids = work->text_ids = (struct intern_table){0};
+    work->row_ids = work->type_ids = (struct intern_table){0};
     return code;
 }
 
@@ -365,7 +422,7 @@ struct diff *diff_new(const struct diff_side *before, const struct diff_side *af
     struct work work = {.options = options, .sides = {before, after}};
     struct diff *diff = calloc(1, sizeof(*diff));
     struct matching *matching = NULL;
-    int code = diff == NULL ? -ENOMEM : diff_pairs_make(before, after, diff);
+    int code = diff == NULL ? -ENOMEM : diff_pairs_make(before, after, options->pairing, diff);
     if (code == 0) {
         diff_pairs_programs(before, after, diff, match.programs);
         work.matching = matching = matching_new(before->profile, after->profile, &match);
@@ -390,6 +447,7 @@ void diff_free(struct diff *diff)
         free(diff->pairs[i].before);
         free(diff->pairs[i].after);
         free(diff->pairs[i].rows);
+        free(diff->pairs[i].types);
     }
     free(diff->pairs);
     free(diff);

@@ -23,6 +23,13 @@ enum diff_by {
     DIFF_CONTEXT,
 };
 
+/* Which processes of the two sides are the same. */
+enum diff_pairing {
+    DIFF_PAIR_NAMES,  /* by their names; as told above */
+    DIFF_PAIR_PIDS,   /* by pid; if there is one on each side, those */
+    DIFF_PAIR_LABELS, /* by name and command line; Chrome's browser and GPU process by name alone */
+};
+
 /* What the five views are made of. */
 enum diff_figure { DIFF_LIVE, DIFF_ALLOCATED, DIFF_PEAK, DIFF_FIGURES };
 enum diff_figure diff_figure_of(enum export_view view);
@@ -37,7 +44,18 @@ struct diff_side {
 struct diff_options {
     enum diff_by by;
     bool lines; /* callsites differ by source lines, too */
+    enum diff_pairing pairing;
+    unsigned views; /* that are judged, each the bit 1 << enum export_view; 0: all */
+    bool types;     /* by callsite: what is live of each type, too */
 };
+
+/* What a row has of one type, live. */
+struct diff_type {
+    size_t row;
+    const char *type; /* DIFF_NO_TYPE: of no type */
+    double gained_bytes, lost_bytes, gained_count, lost_count;
+};
+#define DIFF_NO_TYPE "[unknown]"
 
 struct diff_row {
     /* A place that says what it is, in one of the two profiles. */
@@ -52,6 +70,7 @@ struct diff_row {
     /* Beyond chance. At the peak, only the total is marked where there are samples: they decide
      * which moment that is, and what a row had then depends on it. */
     bool marks[EXPORT_VIEWS];
+    size_t type_first, type_count; /* in diff_pair.types, where they were asked for */
 };
 
 /* A heap that is compared: dumps of one on each side, or of several processes. */
@@ -59,10 +78,13 @@ struct diff_pair {
     struct export_dump *before, *after;
     size_t before_count, after_count;
     bool same_process;
-    bool exact; /* every allocation was recorded, on both sides */
+    bool process_missing; /* on one side there is no heap of that process at all */
+    bool exact;           /* every allocation was recorded, on both sides */
     struct change_sampling sampling;
     struct diff_row *rows; /* in no order */
     size_t row_count;
+    struct diff_type *types; /* by row */
+    size_t type_count;
     struct diff_row total;
 };
 

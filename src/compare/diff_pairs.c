@@ -38,18 +38,50 @@ static size_t count_processes(const struct diff_side *side)
 
 struct pairing {
     const struct diff_side *before, *after;
+    enum diff_pairing by;
     bool *before_used, *after_used;
     bool one_process, one_heap; /* on each side */
     struct diff *diff;
     size_t capacity;
 };
 
+/* There is one of it in a browser; what labels it has is of the moment. */
+static bool is_alone_of_its_name(const char *name)
+{
+    return strcmp(name, "Browser") == 0 || strcmp(name, "GPU") == 0 ||
+           strcmp(name, "GPU Process") == 0;
+}
+
+static bool is_its_process(const struct pairing *pairing, const struct profile_process *one,
+                           const struct profile_process *other)
+{
+    bool same_name = strcmp(one->name, other->name) == 0;
+    switch (pairing->by) {
+    case DIFF_PAIR_PIDS:
+        return one->pid == other->pid || pairing->one_process;
+    case DIFF_PAIR_LABELS:
+        return same_name &&
+               (is_alone_of_its_name(one->name) || strcmp(one->command, other->command) == 0);
+    default:
+        return same_name || pairing->one_process;
+    }
+}
+
+static bool has_process(const struct pairing *pairing, const struct diff_side *side,
+                        const struct profile_process *process)
+{
+    for (size_t i = 0; i < side->dump_count; i++)
+        if (is_its_process(pairing, process_of(side, i), process))
+            return true;
+    return false;
+}
+
 static bool answers_to(const struct pairing *pairing, const struct diff_side *side, size_t index,
                        const struct profile_process *process, const struct profile_heap *heap)
 {
-    bool same_name = strcmp(process_of(side, index)->name, process->name) == 0;
     bool same_heap = strcmp(side->dumps[index].heap->name, heap->name) == 0;
-    return (same_name || pairing->one_process) && (same_heap || pairing->one_heap);
+    return is_its_process(pairing, process_of(side, index), process) &&
+           (same_heap || pairing->one_heap);
 }
 
 static bool is_exact(const struct export_dump *dumps, size_t count)
@@ -97,7 +129,10 @@ static int pair_same_processes(struct pairing *pairing)
 {
     for (size_t j = 0; j < pairing->after->dump_count; j++) {
         for (size_t i = 0; i < pairing->before->dump_count; i++) {
-            if (pairing->before_used[i] || !is_same_process(pairing->before, i, pairing->after, j))
+            if (pairing->before_used[i] ||
+                !is_same_process(pairing->before, i, pairing->after, j) ||
+                !is_its_process(pairing, process_of(pairing->before, i),
+                                process_of(pairing->after, j)))
                 continue;
             struct diff_pair *pair = add_pair(pairing);
             if (pair == NULL)
@@ -132,6 +167,8 @@ static int pair_by_name(struct pairing *pairing, const struct profile_process *p
             pairing->after_used[j] = true;
         }
     }
+    pair->process_missing = !has_process(pairing, pairing->before, process) ||
+                            !has_process(pairing, pairing->after, process);
     finish_pair(pair);
     return 0;
 }
@@ -151,9 +188,9 @@ static int pair_all(struct pairing *pairing)
 }
 
 int diff_pairs_make(const struct diff_side *before, const struct diff_side *after,
-                    struct diff *diff)
+                    enum diff_pairing by, struct diff *diff)
 {
-    struct pairing pairing = {.before = before, .after = after, .diff = diff};
+    struct pairing pairing = {.before = before, .after = after, .by = by, .diff = diff};
     pairing.one_process = count_processes(before) == 1 && count_processes(after) == 1;
     pairing.one_heap = before->dump_count == 1 && after->dump_count == 1;
     pairing.before_used = calloc(before->dump_count + 1, sizeof(*pairing.before_used));

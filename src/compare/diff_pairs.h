@@ -6,7 +6,7 @@
 
 /* Fills diff->pairs, all but their rows. 0 or -ENOMEM. */
 int diff_pairs_make(const struct diff_side *before, const struct diff_side *after,
-                    struct diff *diff);
+                    enum diff_pairing by, struct diff *diff);
 
 /* The names of the program on both sides, if it is one program under two names; else both NULL. */
 void diff_pairs_programs(const struct diff_side *before, const struct diff_side *after,

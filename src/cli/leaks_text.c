@@ -1,0 +1,193 @@
+/* The leaks for people; see leaks.h. */
+#include <string.h>
+
+#include "cli/compare_words.h"
+#include "cli/leaks.h"
+
+#define NAME_WIDTH 255
+#define LABELS_WIDTH 4096
+#define TYPE_WIDTH 80
+#define TYPES_SHOWN 6
+
+#define BOLD "\033[1m"
+#define PLAIN "\033[0m"
+
+struct page {
+    const struct leaks *leaks;
+    const struct leaks_heap *heap;
+    FILE *out;
+};
+
+static bool is_difference(const struct page *page)
+{
+    return page->leaks->before != NULL;
+}
+
+static struct words size_words(const struct page *page, double value, bool counts)
+{
+    return is_difference(page) ? compare_signed_amount(value, counts)
+                               : compare_amount(value, counts);
+}
+
+/* --- an entry --- */
+
+static void print_types(const struct page *page, const struct diff_row *row)
+{
+    const struct diff_type *types = &page->heap->pair->types[row->type_first];
+    size_t shown = 0, left = 0;
+    bool named = false;
+    for (size_t i = 0; i < row->type_count; i++)
+        named |= strcmp(types[i].type, DIFF_NO_TYPE) != 0;
+    for (size_t i = 0; named && i < row->type_count; i++) {
+        double count = growth_type_count(&types[i]);
+        if (count == 0)
+            continue;
+        if (shown == TYPES_SHOWN) {
+            left++;
+            continue;
+        }
+        fputs(shown++ == 0 ? "              by type: " : ", ", page->out);
+        words_print(page->out, types[i].type, TYPE_WIDTH);
+        fprintf(page->out, " %s", size_words(page, count, true).bytes);
+    }
+    if (left > 0)
+        fprintf(page->out, ", %zu types more", left);
+    if (shown > 0)
+        fputc('\n', page->out);
+}
+
+static void print_entry(const struct page *page, const struct growth_entry *entry)
+{
+    const struct leaks_options *options = page->leaks->options;
+    const struct diff_row *row = entry->row;
+    const struct change *size = &row->changes[EXPORT_SPACE], *count = &row->changes[EXPORT_OBJECTS];
+    struct words size_margin = compare_margin(size, false, page->heap->pair->exact);
+    struct words count_margin = compare_margin(count, true, page->heap->pair->exact);
+    fprintf(page->out, "%12s %c %-*s %11s %c %-*s  ", size_words(page, size->value, false).bytes,
+            is_difference(page) && row->marks[EXPORT_SPACE] ? '*' : ' ',
+            compare_margin_width(&size_margin, 19), size_margin.bytes,
+            size_words(page, count->value, true).bytes,
+            is_difference(page) && row->marks[EXPORT_OBJECTS] ? '*' : ' ',
+            compare_margin_width(&count_margin, 17), count_margin.bytes);
+    compare_print_callsite(page->out, row->profile, row->callsite, options->lines, options->stacks);
+    fputc('\n', page->out);
+    print_types(page, row);
+}
+
+static void print_list(const struct page *page, const struct growth_list *list, bool shrunk)
+{
+    uint64_t top = page->leaks->options->top;
+    size_t shown = top == 0 || list->count <= top ? list->count : (size_t)top;
+    if (list->count == 0)
+        return;
+    if (shrunk)
+        fprintf(page->out, "  shrank:\n");
+    fprintf(page->out, "%12s   %-19s %11s   %-17s  %s\n", "bytes", "95 %", "count", "95 %",
+            "function < its callers");
+    double size = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (i < shown)
+            print_entry(page, &list->entries[i]);
+        else
+            size += list->entries[i].size;
+    }
+    if (shown < list->count)
+        fprintf(page->out, "%12s   (%s more with %s; --top 0 shows all)\n", "...",
+                words_of_count((double)(list->count - shown)).bytes, words_of_bytes(size).bytes);
+}
+
+/* --- a heap --- */
+
+static void print_process(const struct page *page)
+{
+    const struct profile_process *process = page->heap->process;
+    const char *bold = page->leaks->options->colours ? BOLD : "";
+    fprintf(page->out, "%sProcess[%d] ", bold, process->pid);
+    words_print(page->out, process->name, NAME_WIDTH);
+    fputs(": ", page->out);
+    words_print(page->out, process->command, LABELS_WIDTH);
+    fputs(page->leaks->options->colours ? PLAIN "\n" : "\n", page->out);
+    if (page->heap->process_count > 1)
+        fprintf(page->out, "  %zu processes of that name and command, added up\n",
+                page->heap->process_count);
+}
+
+/* Of processes that were paired by pid alone. */
+static void print_other_name(const struct page *page)
+{
+    const struct diff_pair *pair = page->heap->pair;
+    if (!is_difference(page) || pair->before_count == 0 || pair->after_count == 0)
+        return;
+    const struct profile_process *process =
+        &page->leaks->before->profile->processes[pair->before[0].heap->process];
+    if (strcmp(process->name, page->heap->process->name) == 0 &&
+        process->pid == page->heap->process->pid)
+        return;
+    fprintf(page->out, "  compared with process %d ", process->pid);
+    words_print(page->out, process->name, NAME_WIDTH);
+    fputc('\n', page->out);
+}
+
+static void print_heap(const struct page *page)
+{
+    const struct leaks_heap *heap = page->heap;
+    fputs("  ", page->out);
+    words_print(page->out, heap->name, NAME_WIDTH);
+    fprintf(page->out, ": %zu potential leaks found.\n", heap->grown.count);
+    print_list(page, &heap->grown, false);
+    if (page->leaks->options->shrunk)
+        print_list(page, &heap->shrunk, true);
+    else if (heap->grown.count == 0 && heap->shrunk.count > 0)
+        fprintf(page->out, "  %s call stacks shrank, by %s together; --shrunk lists them\n",
+                words_of_count((double)heap->shrunk.count).bytes,
+                words_of_bytes(heap->shrunk.size_sum).bytes);
+}
+
+static bool has_marks(const struct leaks *leaks)
+{
+    for (size_t i = 0; i < leaks->heap_count; i++)
+        if (!leaks->heaps[i].pair->exact && leaks->heaps[i].grown.count > 0)
+            return leaks->before != NULL;
+    return false;
+}
+
+/* Of a process, once. */
+static bool is_told(const struct leaks *leaks, size_t index)
+{
+    for (size_t i = 0; i < index; i++)
+        if (leaks->unpaired[i].process == leaks->unpaired[index].process)
+            return true;
+    return false;
+}
+
+static void print_unpaired(const struct leaks *leaks, FILE *out)
+{
+    for (size_t i = 0; i < leaks->unpaired_count; i++) {
+        const struct leaks_heap *heap = &leaks->unpaired[i];
+        if (is_told(leaks, i))
+            continue;
+        fprintf(out, "Process[%d] ", heap->process->pid);
+        words_print(out, heap->process->name, NAME_WIDTH);
+        fputs(heap->pair->before_count == 0 ? ": not there before, in " : ": not there in ", out);
+        words_print(
+            out, heap->pair->before_count == 0 ? leaks->before->argument : leaks->after->argument,
+            LABELS_WIDTH);
+        fputs("; left out\n", out);
+    }
+}
+
+void leaks_print_text(const struct leaks *leaks, FILE *out)
+{
+    for (size_t i = 0; i < leaks->heap_count; i++) {
+        struct page page = {leaks, &leaks->heaps[i], out};
+        if (leaks_is_first_of_process(leaks, i)) {
+            print_process(&page);
+            print_other_name(&page);
+        }
+        print_heap(&page);
+    }
+    print_unpaired(leaks, out);
+    if (has_marks(leaks))
+        fputs("\n* beyond what sampling alone does (99 % for all call stacks of a heap, by Holm)\n",
+              out);
+}

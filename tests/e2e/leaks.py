@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+"""heap_profile leaks, on made traces whose answers are known and on real programs: leaks.py CASE."""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+import harness
+from harness import BUILD, TOOL, check, program, run
+from perfetto_bytes import (
+    clocks, field, heap_samples, interned, packet, process_tree, profile_packet, text, varint,
+)
+
+# --- traces of which everything is known: every allocation was recorded ---
+
+
+def double(number, value):
+    return varint(number << 3 | 1) + struct.pack("<d", value)
+
+
+def figures(size, count, freed_size, freed_count):
+    return double(1, size) + double(2, freed_size) + double(3, count) + double(4, freed_count)
+
+
+class Made:
+    """A trace of so many dumps: live[dump][pid, heap] is {(stack, type): (size, count)}, where a stack is
+    "main;outer;inner" and a type "" is none."""
+
+    def __init__(self, processes, live):
+        self.processes, self.live = processes, live
+        keys = [key for dump in live for heap in dump.values() for key in heap]
+        self.stacks = sorted({stack for stack, _ in keys})
+        self.types = [""] + sorted({kind for _, kind in keys if kind})
+        self.frames = sorted({name for stack in self.stacks for name in stack.split(";")})
+        self.order = [key for key in dict.fromkeys(key for dump in live for key in dump)]
+        self.sums = {}
+
+    def interned(self):
+        numbers = {name: i + 1 for i, name in enumerate(self.frames)}
+        body = interned(
+            names={number: name for name, number in numbers.items()},
+            paths={1: "program"}, build_ids={1: b"\1\2\3\4"}, mappings=[(1, 1, 0x1000, 0x9000000, [1])],
+            frames=[(number, 1, 0x10 * number, number) for number in numbers.values()],
+            stacks={i + 1: [numbers[name] for name in stack.split(";")]
+                    for i, stack in enumerate(self.stacks)},
+        )
+        tags = b"".join(field(5000, field(1, i) + text(2, name)) for i, name in enumerate(self.types) if name)
+        return packet(body, timestamp=1, sequence=1, flags=1) + packet(
+            field(12, tags), timestamp=1, sequence=1, flags=2)
+
+    def part(self, pid, heap, key, now):
+        """Sums since the start: what goes was freed, what comes was allocated."""
+        size, count, freed_size, freed_count = self.sums.get((pid, heap, key), (0, 0, 0, 0))
+        size += max(now[0] - (size - freed_size), 0)
+        count += max(now[1] - (count - freed_count), 0)
+        self.sums[pid, heap, key] = sums = (size, count, size - now[0], count - now[1])
+        return sums
+
+    def sample(self, pid, heap, stack, parts, tagged):
+        whole = [sum(values) for values in zip(*parts.values())]
+        body = field(1, self.stacks.index(stack) + 1)
+        body += field(2, whole[0]) + field(3, whole[2]) + field(5, whole[1]) + field(6, whole[3])
+        if tagged:
+            body += field(5000, figures(*whole))
+            for kind, values in parts.items():
+                body += field(5005, field(1, pid) + field(2, figures(*values))
+                              + field(3, self.types.index(kind)))
+        return body
+
+    def write(self, directory, name):
+        packets = [clocks(1000, 1100), self.interned()]
+        packets.append(process_tree([(pid, 1, arguments) for pid, arguments in self.processes.items()]))
+        seen = {}
+        for number, dump in enumerate(self.live):
+            bodies = []
+            for pid, heap in self.order:
+                for stack, kind in dump.get((pid, heap), {}):
+                    seen.setdefault((pid, heap), {}).setdefault(stack, set()).add(kind)
+                samples = []
+                for stack, kinds in seen.get((pid, heap), {}).items():
+                    now = {kind: dump.get((pid, heap), {}).get((stack, kind), (0, 0)) for kind in sorted(kinds)}
+                    parts = {kind: self.part(pid, heap, (stack, kind), values) for kind, values in now.items()}
+                    samples.append(self.sample(pid, heap, stack, parts, kinds != {""}))
+                if (pid, heap) in dump:
+                    bodies.append(heap_samples(pid, samples, 1000 * (number + 2), heap, field(12, 1)))
+            packets.append(packet(profile_packet(bodies, number), timestamp=9, sequence=1))
+        path = os.path.join(directory, name)
+        with open(path, "wb") as out:
+            out.write(b"".join(packets))
+        return path
+
+
+def one_process(*dumps):
+    """Dumps of process 7's malloc: {stack: (size, count)}."""
+    return Made({7: ["/bin/server", "--port", "80"]},
+                [{(7, "malloc"): {(stack, ""): value for stack, value in dump.items()}} for dump in dumps])
+
+
+# --- what the tool says ---
+
+
+def leaks(*arguments, status=0):
+    done = run([TOOL, "leaks", *arguments])
+    check(done.status == status, f"leaks {arguments}: {done.status}, {done.stderr[-300:]!r}")
+    return done
+
+
+def leaks_json(*arguments):
+    return json.loads(leaks("--json", *arguments).stdout)
+
+
+def entries(document, what="leaks"):
+    """{(pid, heap): [(stack from the outermost, size, count)]}, in order."""
+    return {
+        (process["pid"], heap["heap"]):
+            [(";".join(reversed(e["stackframes"])), e["size"], e["count"]) for e in heap[what]]
+        for process in document["processes"] for heap in process["heaps"]
+    }
+
+
+def same(got, wanted, what):
+    check(got == wanted, f"{what}: {got}, and not {wanted}")
+
+
+def one(directory):
+    """Of one profile: all that is live, the largest first, each stack with its own alone."""
+    path = one_process({"main;a": (100, 1), "main;b": (5000, 2), "main": (300, 30)}).write(directory, "t")
+    same(entries(leaks_json(path)), {(7, "malloc"): [("main;b", 5000, 2), ("main", 300, 30), ("main;a", 100, 1)]},
+         "sorted by size")
+    lines = leaks(path).stdout.decode().splitlines()
+    same(lines[:2], ["Process[7] server: /bin/server --port 80", "  malloc: 3 potential leaks found."], "text")
+    check("5.00 kB" in lines[3] and "b [program] < main" in lines[3], f"the largest first: {lines}")
+    lines = leaks("--top", "1", path).stdout.decode().splitlines()
+    check("(2 more with 400 B; --top 0 shows all)" in lines[-1], f"what was left out: {lines}")
+    check(len(leaks_json("--top", "1", path)["processes"][0]["heaps"][0]["leaks"]) == 1, "--top")
+
+
+def interior(directory):
+    """A function that allocates 10 itself and calls one that allocates 4 has grown by 10."""
+    path = one_process({"main": (1, 1)}, {"main": (1, 1), "main;f": (10, 10), "main;f;g": (4, 4)}).write(directory, "t")
+    same(entries(leaks_json(path + "@1", path + "@2")), {(7, "malloc"): [("main;f", 10, 10), ("main;f;g", 4, 4)]},
+         "own values")
+    # The same where it is deep, on all levels.
+    stacks = {";".join(f"f{i}" for i in range(n + 1)): (100 + n, n + 1) for n in range(60)}
+    path = one_process(stacks).write(directory, "deep")
+    got = {stack: (size, count) for stack, size, count in entries(leaks_json(path))[7, "malloc"]}
+    same(got, stacks, "own values on each level")
+
+
+def shrinking(directory):
+    """What shrank is no growth, nor are those that it was called by."""
+    before = {"main;f": (100, 10), "main;f;g": (400, 4), "main;h": (50, 5), "main;stays": (9, 9)}
+    after = {"main;f": (60, 6), "main;f;g": (0, 0), "main;h": (80, 8), "main;stays": (9, 9)}
+    path = one_process(before, after).write(directory, "t")
+    document = leaks_json("--shrunk", path + "@1", path + "@2")
+    same(entries(document), {(7, "malloc"): [("main;h", 30, 3)]}, "grown")
+    same(entries(document, "shrunk"), {(7, "malloc"): [("main;f;g", -400, -4), ("main;f", -40, -4)]}, "shrunk")
+    check("shrunk" not in leaks_json(path + "@1", path + "@2")["processes"][0]["heaps"][0], "only if asked for")
+    # All of it shrinks.
+    document = leaks_json(path + "@2", path + "@1")
+    path = one_process({"main;f": (100, 10)}, {"main;f": (1, 1)}).write(directory, "all")
+    same(entries(leaks_json(path + "@1", path + "@2")), {(7, "malloc"): []}, "nothing grew")
+    text = leaks(path + "@1", path + "@2").stdout.decode()
+    check("malloc: 0 potential leaks found.\n  1 call stacks shrank, by 99 B together" in text, text)
+    check("shrank:\n" in leaks("--shrunk", path + "@1", path + "@2").stdout.decode(), "as text")
+
+
+def dumps(directory):
+    """Any two of one file, in either direction; of one with itself, nothing."""
+    path = one_process(*({"main;f": (n * 100, n), "main;g": (7, 1)} for n in (1, 2, 5, 4))).write(directory, "t")
+    for first, second, grown in ((1, 2, 100), (1, 3, 400), (2, 3, 300), (1, 4, 300), (3, 4, None), (4, 3, 100),
+                                 (3, 1, None), (2, 2, None)):
+        document = leaks_json(f"{path}@{first}", f"{path}@{second}")
+        wanted = [("main;f", grown, grown // 100)] if grown else []
+        same(entries(document), {(7, "malloc"): wanted}, f"{first} and {second}")
+        check(document["processes"][0]["heaps"][0]["exact"], "exact")
+    same(entries(leaks_json(f"{path}@3")), {(7, "malloc"): [("main;f", 500, 5), ("main;g", 7, 1)]}, "of one dump")
+    same(entries(leaks_json(path, path)), {(7, "malloc"): []}, "of the last with itself")
+
+
+def thresholds(directory):
+    """Strictly above both."""
+    path = one_process({"main;a": (1000, 10), "main;b": (1001, 11), "main;c": (5000, 10), "main;d": (900, 500),
+                        "main;e": (1001, 10)}).write(directory, "t")
+
+    def found(*arguments):
+        return "".join(stack[-1] for stack, _, _ in entries(leaks_json(*arguments, path))[7, "malloc"])
+
+    same(found(), "cbead", "without thresholds")
+    same(found("--threshold", "10"), "bd", "of counts")
+    same(found("--size-threshold", "1000"), "cbe", "of sizes")
+    same(found("--size-threshold", "1000", "--threshold", "10"), "b", "of both")
+    same(found("--threshold", "0", "--size-threshold", "0"), "cbead", "of nothing")
+    same(found("--size-threshold", "1k"), "c", "with a unit")
+    same(found("--threshold", "500"), "", "above all")
+    check("malloc: 0 potential leaks found." in leaks("--threshold", "500", path).stdout.decode(), "says none")
+    # What has been made larger has grown, though it is no more blocks; unless blocks are asked for.
+    path = one_process({"main;vector": (100, 1)}, {"main;vector": (9000, 1)}).write(directory, "vector")
+    same(entries(leaks_json(path + "@1", path + "@2")), {(7, "malloc"): [("main;vector", 8900, 0)]}, "larger")
+    same(entries(leaks_json("--threshold", "0", path + "@1", path + "@2")), {(7, "malloc"): []}, "no more of them")
+
+
+def types(directory):
+    """An entry says how many of which type; they add up to it."""
+    first = {("main;f", "Node"): (40, 4), ("main;f", "Edge"): (30, 3), ("main;g", ""): (5, 5)}
+    second = {("main;f", "Node"): (100, 10), ("main;f", "Edge"): (10, 1), ("main;f", ""): (8, 2),
+              ("main;g", ""): (20, 20)}
+    made = Made({7: ["/bin/server"]}, [{(7, "malloc"): first}, {(7, "malloc"): second}])
+    path = made.write(directory, "t")
+    (process,) = leaks_json(path + "@1", path + "@2")["processes"]
+    f, g = process["heaps"][0]["leaks"]
+    same((f["size"], f["count"]), (48, 6), "sums")
+    same(f["count_by_type"], {"Node": 6, "Edge": -2, "[unknown]": 2}, "counts by type")
+    same(f["size_by_type"], {"Node": 60, "Edge": -20, "[unknown]": 8}, "sizes by type")
+    same(g["count_by_type"], {"[unknown]": 15}, "without types")
+    text = leaks(path + "@1", path + "@2").stdout.decode()
+    check("by type: Edge -2, Node +6, [unknown] +2\n" in text, text)
+    check(text.count("by type") == 1, "types that are none are not printed")
+
+
+def two_servers(sizes):
+    """Processes of one name: {pid: (command, {heap: size})}."""
+    return Made({pid: command.split() for pid, (command, _) in sizes.items()},
+                [{(pid, heap): {("main;f", ""): (size, 1)} for pid, (_, heaps) in sizes.items()
+                  for heap, size in heaps.items()}])
+
+
+def processes(directory):
+    """By pid; by name and command line; what has no partner is left out, and told."""
+    before = two_servers({10: ("/bin/server -a", {"malloc": 100}), 11: ("/bin/server -b", {"malloc": 200}),
+                          12: ("/bin/gone", {"malloc": 5})}).write(directory, "before")
+    after = two_servers({11: ("/bin/server -a", {"malloc": 1000, "zone": 9}), 10: ("/bin/server -b", {"malloc": 400}),
+                         13: ("/bin/new", {"malloc": 7})}).write(directory, "after")
+    document = leaks_json(before, after)
+    same(entries(document), {(11, "malloc"): [("main;f", 800, 0)], (11, "zone"): [("main;f", 9, 1)],
+                             (10, "malloc"): [("main;f", 300, 0)]}, "by pid")
+    unpaired = {(entry["pid"], entry["in"]) for entry in document["unpaired"]}
+    same(unpaired, {(12, "before"), (13, "after")}, "without a partner")
+    text = leaks(before, after).stdout.decode()
+    check(f"Process[13] new: not there before, in {before}; left out\n" in text, text)
+    check(f"Process[12] gone: not there in {after}; left out\n" in text, text)
+    labels = ("--match-by-labels", before, after)
+    same(entries(leaks_json(*labels)), {(11, "malloc"): [("main;f", 900, 0)], (11, "zone"): [("main;f", 9, 1)],
+                                        (10, "malloc"): [("main;f", 200, 0)]}, "by labels")
+    check("Process[11] server: /bin/server -a\n  compared with process 10 server\n" in leaks(*labels).stdout.decode(),
+          "with whom it is compared")
+    same(entries(leaks_json("--filter-by-labels", "-b", *labels)), {(10, "malloc"): [("main;f", 200, 0)]}, "filtered")
+    same(entries(leaks_json("--filter-by-name", "new", after)), {(13, "malloc"): [("main;f", 7, 1)]}, "by name")
+    leaks("--filter-by-name", "ne", after, status=2)
+    same(entries(leaks_json("--pid", "12,13", before, after)), {(13, "malloc"): [("main;f", 2, 0)]}, "one of each")
+    # Two of the same name and command on a side are one.
+    twice = two_servers({20: ("/bin/server -a", {"malloc": 70}), 21: ("/bin/server -a", {"malloc": 80})})
+    document = leaks_json("--match-by-labels", before, twice.write(directory, "twice"))
+    same(entries(document), {(20, "malloc"): [("main;f", 50, 1)]}, "added up")
+    check(document["processes"][0]["process_count"] == 2, "and so it says")
+    # Nothing is in both: no empty answer.
+    other = two_servers({30: ("/bin/x", {"malloc": 1}), 31: ("/bin/y", {"malloc": 1})}).write(directory, "other")
+    check(b"no process of" in leaks(before, other, status=2).stderr, "says that none is paired")
+    check(b"no process of" in leaks("--match-by-labels", before, other, status=2).stderr, "nor by labels")
+
+
+def files(directory):
+    """What stands in --output DIR."""
+    hard = 'f<T>("\\") </script>\n\u2028\u00e9'
+    made = Made({7: ["/bin/server"], 8: ["/bin/idle"]},
+                [{(7, "malloc"): {("main;f", "Node"): (40, 4), ("main", ""): (50, 5)}, (7, "a/b zone"): {(hard, ""): (1, 1)},
+                  (8, "malloc"): {("main", ""): (0, 0)}}])
+    path, out = made.write(directory, "t"), os.path.join(directory, "out")
+    leaks("--output", out, path)
+    same(sorted(os.listdir(out)), ["process_7_a%2Fb%20zone-leaks.json", "process_7_malloc-leaks.json"],
+         "where there is something")
+    with open(os.path.join(out, "process_7_malloc-leaks.json")) as content:
+        same(json.load(content), [
+            {"count": 5, "size": 50, "count_by_type": {"[unknown]": 5}, "stackframes": ["main"]},
+            {"count": 4, "size": 40, "count_by_type": {"Node": 4}, "stackframes": ["f", "main"]},
+        ], "the list")
+    with open(os.path.join(out, "process_7_a%2Fb%20zone-leaks.json")) as content:
+        same(json.load(content)[0]["stackframes"], [hard], "names are escaped")
+    # What an earlier run left goes, what is somebody else's stays.
+    for name in ("process_99_malloc-leaks.json", "process_notes-leaks.json", "process_7.json", "notes"):
+        with open(os.path.join(out, name), "w") as other:
+            other.write("[]")
+    done = leaks("--output", out, "--heap", "malloc", path)
+    same(sorted(os.listdir(out)), ["notes", "process_7.json", "process_7_malloc-leaks.json", "process_notes-leaks.json"],
+         "old files")
+    check(b"3 files of an earlier run" in done.stderr, f"it says so: {done.stderr}")
+    check(b"/nowhere" in leaks("--output", "/nowhere/at/all", path, status=2).stderr, "an error names the directory")
+
+
+def usage(directory):
+    path = one_process({"main": (1, 1)}).write(directory, "t")
+    for arguments in ((), (path, path, path), ("--treshold", "1", path), ("--threshold", "-1", path),
+                      ("--size-threshold", "x", path), ("--pid", "7,8", path), (path + "@9",), ("/nowhere",),
+                      (path, "/nowhere"), ("--heap", "zone", path)):
+        done = leaks(*arguments, status=2)
+        check(done.stderr.startswith(b"heap_profile: ") and done.stdout == b"", f"{arguments}: {done}")
+    check(b"did you mean --threshold" in leaks("--treshold", "1", path, status=2).stderr, "a typing error")
+    check(b"usage: heap_profile leaks" in leaks("--help").stdout, "--help")
+
+
+def programs(directory):
+    """Two runs of a program, of which the second leaks: found, and marked; and in a dump alone."""
+
+    def record(name, *arguments, interval):
+        path = os.path.join(directory, name)
+        done = run(harness.host_command([program("added_leak"), *arguments], path, interval))
+        check(done.status == 0, f"host: {done.status}, {done.stderr[-300:]!r}")
+        return path
+
+    before, after = record("a", interval=1), record("b", "2000", interval=1)
+    (process,) = leaks_json(before, after)["processes"]
+    (heap,) = process["heaps"]
+    (entry,) = heap["leaks"]
+    same((entry["stackframes"][0], entry["size"], entry["count"]), ("the_leak", 400000, 2000), "exactly")
+    check(heap["exact"] and entry["size_beyond_chance"] and entry["count_beyond_chance"], "beyond chance")
+    same(process["labels"], program("added_leak") + " 2000", "labels")
+    before, after = record("c", interval=4096), record("d", "2000", interval=4096)
+    (heap,) = leaks_json(before, after)["processes"][0]["heaps"]
+    found = {entry["stackframes"][0]: entry for entry in heap["leaks"]}
+    check("the_leak" in found and found["the_leak"]["size_beyond_chance"], f"sampled: {list(found)}")
+    entry = found["the_leak"]
+    check(entry["size_low95"] < entry["size"] < entry["size_high95"], "with its limits")
+    check("the_leak" in leaks(after).stdout.decode(), "of the one alone")
+
+
+CASES = {f.__name__: f for f in (one, interior, shrinking, dumps, thresholds, types, processes, files, usage, programs)}
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as made_directory:
+        CASES[sys.argv[1]](made_directory)
+    harness.finish()
