@@ -1,0 +1,240 @@
+/* See sites.h. */
+#include "explore/sites.h"
+
+#include <string.h>
+
+#include "explore/sites_names.h"
+#include "util/array.h"
+
+/* What is known of one profile, whichever of its dumps is read. */
+struct known {
+    uint32_t *functions; /* by frame: its key, and 1; 0: not yet asked for */
+    uint32_t *stacks;    /* by callsite: its stack, and 1 */
+};
+
+struct maker {
+    struct sites *sites;
+    struct sites_names names;
+    const struct profile *profile;
+    struct known *known;
+    const struct profile_heap *heap;
+    uint32_t column, heap_key, process_key;
+};
+
+static int put_frame(struct sites *sites, uint32_t key)
+{
+    if (sites->frame_count >= UINT32_MAX ||
+        array_reserve(&sites->frames, &sites->frame_capacity, sites->frame_count, 1,
+                      sizeof(*sites->frames)) < 0)
+        return -ENOMEM;
+    sites->frames[sites->frame_count++] = key;
+    return 0;
+}
+
+static int find_function(struct maker *maker, uint32_t frame, uint32_t *key)
+{
+    uint32_t *known = &maker->known->functions[frame];
+    if (*known == 0) {
+        int code = sites_names_function(&maker->names, maker->profile, frame, key);
+        if (code < 0)
+            return code;
+        *known = *key + 1;
+    }
+    *key = *known - 1;
+    return 0;
+}
+
+static void turn_around(uint32_t *frames, size_t count)
+{
+    for (size_t i = 0; i < count / 2; i++) {
+        uint32_t other = frames[count - 1 - i];
+        frames[count - 1 - i] = frames[i];
+        frames[i] = other;
+    }
+}
+
+static int add_stack(struct maker *maker, uint32_t callsite)
+{
+    struct sites *sites = maker->sites;
+    size_t first = sites->frame_count;
+    int code = put_frame(sites, SITES_SELF);
+    for (uint32_t at = callsite; at != PROFILE_NONE && code == 0;
+         at = maker->profile->callsites[at].parent) {
+        uint32_t key = 0;
+        code = find_function(maker, maker->profile->callsites[at].frame, &key);
+        if (code == 0)
+            code = put_frame(sites, key);
+    }
+    if (code == 0)
+        code = array_reserve(&sites->stacks, &sites->stack_capacity, sites->stack_count, 1,
+                             sizeof(*sites->stacks));
+    if (code < 0)
+        return code;
+    size_t length = sites->frame_count - first;
+    uint32_t innermost = length > 1 ? sites->frames[first + 1] : SITES_SELF;
+    turn_around(&sites->frames[first], length);
+    sites->stacks[sites->stack_count++] = (struct sites_stack){
+        (uint32_t)first, (uint32_t)length, sites->keys[SITES_FRAME].keys[innermost].module};
+    maker->known->stacks[callsite] = (uint32_t)sites->stack_count;
+    return 0;
+}
+
+/* --- entries --- */
+
+static bool has_value(const struct sites_value values[DIFF_FIGURES])
+{
+    for (int i = 0; i < DIFF_FIGURES; i++)
+        if (values[i].bytes != 0 || values[i].count != 0)
+            return true;
+    return false;
+}
+
+/* part NULL: of no type, in no context, of threads that are not known. */
+static int add_entry(struct maker *maker, uint32_t stack, const struct profile_part *part,
+                     const struct sites_value values[DIFF_FIGURES])
+{
+    struct sites *sites = maker->sites;
+    if (!has_value(values))
+        return 0;
+    struct sites_entry entry = {.column = maker->column, .stack = stack};
+    memcpy(entry.values, values, sizeof(entry.values));
+    entry.keys[SITES_HEAP] = maker->heap_key;
+    entry.keys[SITES_PROCESS] = maker->process_key;
+    int code = sites_names_label(&maker->names, SITES_TYPE, part == NULL ? "" : part->type,
+                                 &entry.keys[SITES_TYPE]);
+    if (code == 0)
+        code = sites_names_label(&maker->names, SITES_CONTEXT, part == NULL ? "" : part->context,
+                                 &entry.keys[SITES_CONTEXT]);
+    if (code == 0)
+        code = sites_names_thread(&maker->names, maker->profile, maker->heap->process, part,
+                                  &entry.keys[SITES_THREAD]);
+    if (code == 0)
+        code = array_reserve(&sites->entries, &sites->entry_capacity, sites->entry_count, 1,
+                             sizeof(*sites->entries));
+    if (code == 0)
+        sites->entries[sites->entry_count++] = entry;
+    return code;
+}
+
+static void take_values(const struct trace_figures *figures, double peak_bytes, double peak_count,
+                        struct sites_value values[DIFF_FIGURES])
+{
+    values[DIFF_LIVE] = (struct sites_value){figures->allocated_bytes - figures->freed_bytes,
+                                             figures->allocated_count - figures->freed_count};
+    values[DIFF_ALLOCATED] =
+        (struct sites_value){figures->allocated_bytes, figures->allocated_count};
+    values[DIFF_PEAK] = (struct sites_value){peak_bytes, peak_count};
+}
+
+/* What a sample had at the peak is not told by thread, but where it is tagged: what is left over is
+ * of threads that are not known, unless there is only one. */
+static int add_sample(struct maker *maker, const struct profile_sample *sample)
+{
+    struct sites_value values[DIFF_FIGURES];
+    uint32_t callsite = sample->callsite;
+    int code = maker->known->stacks[callsite] == 0 ? add_stack(maker, callsite) : 0;
+    uint32_t stack = maker->known->stacks[callsite] - 1;
+    if (code < 0)
+        return code;
+    if (sample->part_count < 2) {
+        take_values(&sample->figures, sample->peak_bytes, sample->peak_count, values);
+        return add_entry(maker, stack, sample->part_count > 0 ? sample->parts : NULL, values);
+    }
+    for (uint32_t i = 0; i < sample->part_count && code == 0; i++) {
+        const struct profile_part *part = &sample->parts[i];
+        take_values(&part->figures, sample->tagged ? part->peak_bytes : 0,
+                    sample->tagged ? part->peak_count : 0, values);
+        code = add_entry(maker, stack, part, values);
+    }
+    if (sample->tagged || code < 0)
+        return code;
+    const struct trace_figures nothing = {0};
+    take_values(&nothing, sample->peak_bytes, sample->peak_count, values);
+    return add_entry(maker, stack, NULL, values);
+}
+
+static int add_dump(struct maker *maker, const struct export_dump *chosen)
+{
+    maker->heap = chosen->heap;
+    int code = sites_names_label(&maker->names, SITES_HEAP, chosen->heap->name, &maker->heap_key);
+    if (code == 0)
+        code = sites_names_process(&maker->names, maker->profile, chosen->heap->process,
+                                   &maker->process_key);
+    for (size_t i = 0; i < chosen->dump->sample_count && code == 0; i++)
+        code = add_sample(maker, chosen->dump->samples[i]);
+    return code;
+}
+
+/* --- all --- */
+
+static bool known_begin(struct known *known, const struct profile *profile)
+{
+    known->functions = calloc(profile->frame_count + 1, sizeof(*known->functions));
+    known->stacks = calloc(profile->callsite_count + 1, sizeof(*known->stacks));
+    return known->functions != NULL && known->stacks != NULL;
+}
+
+static int add_columns(struct maker *maker, const struct diff_side *columns, size_t count)
+{
+    struct known known[SITES_COLUMNS] = {0};
+    int code = 0;
+    for (size_t i = 0; i < count && code == 0; i++) {
+        /* Columns of one profile share what is known of it. */
+        size_t same = 0;
+        while (columns[same].profile != columns[i].profile)
+            same++;
+        if (same == i && !known_begin(&known[i], columns[i].profile))
+            code = -ENOMEM;
+        maker->profile = columns[i].profile;
+        maker->known = &known[same];
+        maker->column = (uint32_t)i;
+        for (size_t j = 0; j < columns[i].dump_count && code == 0; j++)
+            code = add_dump(maker, &columns[i].dumps[j]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        free(known[i].functions);
+        free(known[i].stacks);
+    }
+    return code;
+}
+
+struct sites *sites_new(const struct diff_side *columns, size_t column_count)
+{
+    struct maker maker = {.sites = calloc(1, sizeof(*maker.sites))};
+    bool one_profile = true;
+    if (maker.sites == NULL)
+        return NULL;
+    if (column_count > SITES_COLUMNS)
+        column_count = SITES_COLUMNS;
+    for (size_t i = 1; i < column_count; i++)
+        one_profile = one_profile && columns[i].profile == columns[0].profile;
+    maker.sites->column_count = column_count;
+    int code = sites_names_begin(&maker.names, maker.sites, one_profile);
+    if (code == 0)
+        code = add_columns(&maker, columns, column_count);
+    sites_names_end(&maker.names);
+    if (code == 0)
+        return maker.sites;
+    sites_free(maker.sites);
+    return NULL;
+}
+
+void sites_free(struct sites *sites)
+{
+    if (sites == NULL)
+        return;
+    for (size_t i = 0; i < sites->text_count; i++)
+        free(sites->texts[i]);
+    for (size_t i = 0; i < SITES_DIMENSIONS; i++)
+        free(sites->keys[i].keys);
+    free(sites->texts);
+    free(sites->frames);
+    free(sites->stacks);
+    free(sites->entries);
+    free(sites);
+}
+
+bool sites_has_dimension(const struct sites *sites, enum sites_dimension dimension)
+{
+    return dimension == SITES_FRAME || dimension == SITES_TYPE || sites->keys[dimension].count > 1;
+}

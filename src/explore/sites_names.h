@@ -1,0 +1,31 @@
+/* Which names of the profiles are one key of the sites. */
+#ifndef HEAPPROFD_EXPLORE_SITES_NAMES_H
+#define HEAPPROFD_EXPLORE_SITES_NAMES_H
+
+#include "explore/sites.h"
+#include "trace/intern.h"
+
+struct sites_names {
+    struct sites *sites;
+    struct intern_table tables[SITES_DIMENSIONS];
+    struct intern_table texts;
+    bool one_profile; /* pids and tids tell processes and threads apart */
+};
+
+/* 0 or -ENOMEM. */
+int sites_names_begin(struct sites_names *names, struct sites *sites, bool one_profile);
+void sites_names_end(struct sites_names *names);
+
+/* These set *key. 0 or -ENOMEM. */
+int sites_names_function(struct sites_names *names, const struct profile *profile, uint32_t frame,
+                         uint32_t *key);
+/* A type, context or heap. */
+int sites_names_label(struct sites_names *names, enum sites_dimension dimension, const char *label,
+                      uint32_t *key);
+int sites_names_process(struct sites_names *names, const struct profile *profile, uint32_t process,
+                        uint32_t *key);
+/* part NULL: which threads is not known. */
+int sites_names_thread(struct sites_names *names, const struct profile *profile, uint32_t process,
+                       const struct profile_part *part, uint32_t *key);
+
+#endif
