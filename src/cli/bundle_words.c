@@ -36,9 +36,12 @@ static void print_files(const struct symbolize_report *symbols)
         const struct symbolized_module *module = &symbols->modules[i];
         words_printf(stderr, "  %s (build id %s): ", module->path,
                      module->build_id[0] != '\0' ? module->build_id : "none");
+        if (module->breakpad != NULL)
+            words_printf(stderr, "%s%s", module->breakpad,
+                         module->found.path != NULL ? ", then " : "\n");
         if (module->found.path != NULL)
             words_printf(stderr, "%s: %s\n", module->found.path, sources[module->found.quality]);
-        else
+        else if (module->breakpad == NULL)
             fputs("no file\n", stderr);
     }
 }

@@ -31,6 +31,8 @@ static const char help[] =
     "                              the usual places (default: PERFETTO_BINARY_PATH, searched\n"
     "                              as PERFETTO_SYMBOLIZER_MODE says)\n"
     "  --no-auto-symbol-paths      look in no other place\n"
+    "  --breakpad-symbols DIR,...  directories with Breakpad's symbol files, asked before all "
+    "else\n"
     "  --proguard-map [PKG=]FILE   a ProGuard or R8 map, of that package's code or of all;\n"
     "                              may be repeated; one that cannot be read is an error\n"
     "  --no-auto-proguard-maps     not those of PERFETTO_PROGUARD_MAP, nor those of gradle in\n"
@@ -44,6 +46,7 @@ static const char help[] =
 enum {
     OPTION_SYMBOL_PATHS = 256,
     OPTION_NO_SYMBOL_PATHS,
+    OPTION_BREAKPAD,
     OPTION_MAP,
     OPTION_NO_MAPS,
     OPTION_VERBOSE
@@ -52,6 +55,7 @@ enum {
 static const struct option options[] = {
     {"symbol-paths", required_argument, NULL, OPTION_SYMBOL_PATHS},
     {"no-auto-symbol-paths", no_argument, NULL, OPTION_NO_SYMBOL_PATHS},
+    {"breakpad-symbols", required_argument, NULL, OPTION_BREAKPAD},
     {"proguard-map", required_argument, NULL, OPTION_MAP},
     {"no-auto-proguard-maps", no_argument, NULL, OPTION_NO_MAPS},
     {"verbose", no_argument, NULL, OPTION_VERBOSE},
@@ -159,6 +163,9 @@ static int find_symbols(const struct request *request, const char *path, int fd,
     };
     int result = trace_addresses_read(&outcome->addresses, path, error);
     struct symbol_finder *finder = NULL;
+    struct symbolize_options symbolizing = {0};
+    if (result == 0)
+        result = symbol_places_open_breakpad(&request->places, &symbolizing.breakpad, error);
     if (result == 0 && (finder = symbol_finder_open(&finding, &warning, error)) == NULL)
         result = error->code;
     if (warning.code != 0)
@@ -166,11 +173,13 @@ static int find_symbols(const struct request *request, const char *path, int fd,
     bool progress = !request->quiet && isatty(STDERR_FILENO);
     size_t modules = outcome->addresses.count;
     if (result == 0)
-        result = symbolize_addresses(&outcome->addresses, finder, fd, &outcome->symbols,
-                                     progress ? symbol_words_progress : NULL, &modules, error);
+        result =
+            symbolize_addresses_as(&symbolizing, &outcome->addresses, finder, fd, &outcome->symbols,
+                                   progress ? symbol_words_progress : NULL, &modules, error);
     if (progress)
         fputs("\r\033[K", stderr);
     symbol_finder_close(finder);
+    breakpad_store_close(symbolizing.breakpad);
     return result;
 }
 
@@ -272,6 +281,9 @@ static int take_option(struct request *request, int option)
         break;
     case OPTION_NO_SYMBOL_PATHS:
         request->automatic_places = false;
+        break;
+    case OPTION_BREAKPAD:
+        result = symbol_places_add_breakpad(&request->places, optarg, &error);
         break;
     case OPTION_MAP:
         result = deobfuscate_maps_add(&request->maps, optarg, &error);

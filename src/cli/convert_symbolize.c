@@ -26,6 +26,8 @@ static const char help[] =
     "  --symbol-paths DIR,...   directories to look in (default: PERFETTO_BINARY_PATH,\n"
     "                           with colons between them), before the usual places\n"
     "  --no-auto-symbol-paths   look in none of the places of this machine besides\n"
+    "  --breakpad-symbols DIR,...  directories with Breakpad's symbol files (.sym), asked\n"
+    "                           before all else\n"
     "  --json FILE              write the summary as JSON ('-': standard error)\n"
     "  --no-cache               neither use what was found before nor keep what is found, in\n"
     "                           $XDG_CACHE_HOME/heapprofd, or ~/.cache/heapprofd\n"
@@ -40,6 +42,7 @@ static const char help[] =
 static const struct option options[] = {
     {"symbol-paths", required_argument, NULL, 's'},
     {"no-auto-symbol-paths", no_argument, NULL, 'n'},
+    {"breakpad-symbols", required_argument, NULL, 'b'},
     {"json", required_argument, NULL, 'j'},
     {"no-cache", no_argument, NULL, 'c'},
     {"symbolizer", required_argument, NULL, 'S'},
@@ -77,6 +80,7 @@ static void print_json_module(FILE *out, const struct symbolized_module *module)
     print_string(out, "file", found->path);
     print_string(out, "source", found->path == NULL ? NULL : sources[found->quality]);
     print_string(out, "other_build", found->other_build);
+    print_string(out, "breakpad", module->breakpad);
     fprintf(out, ", \"addresses\": %zu, \"with_lines\": %zu, \"with_names\": %zu, \"frames\": %zu",
             module->addresses, module->with_lines, module->with_names, module->frames);
     fprintf(out, ", \"damaged_units\": %zu, \"missing_units\": %zu, \"without\": {",
@@ -126,17 +130,23 @@ static int symbolize(const struct request *request, const char *path,
         return error->code;
     if (warning.code != 0)
         conversion_warn("%s", warning.message);
-    int fd = conversion_open_output(request->out, path, false, error);
-    int result = fd < 0 ? fd : 0;
+    struct symbolize_options symbolizing = request->symbolizing;
+    int result = symbol_places_open_breakpad(&request->places, &symbolizing.breakpad, error),
+        fd = -1;
+    if (result == 0)
+        result = fd = conversion_open_output(request->out, path, false, error);
+    if (result > 0)
+        result = 0;
     bool progress = !request->quiet && isatty(STDERR_FILENO);
     size_t modules = addresses->count;
     if (result == 0)
-        result = symbolize_addresses_as(&request->symbolizing, addresses, finder, fd, report,
+        result = symbolize_addresses_as(&symbolizing, addresses, finder, fd, report,
                                         progress ? symbol_words_progress : NULL, &modules, error);
     if (progress)
         fputs("\r\033[K", stderr);
     result = conversion_close_output(fd, request->out, result, error);
     symbol_finder_close(finder);
+    breakpad_store_close(symbolizing.breakpad);
     return result;
 }
 
@@ -190,6 +200,9 @@ int convert_symbolize(int argc, char **argv)
     while (status == 0 && (option = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
         if (option == 's') {
             if (symbol_places_set(&request.places, optarg, ',', &error) < 0)
+                status = conversion_fail(&error);
+        } else if (option == 'b') {
+            if (symbol_places_add_breakpad(&request.places, optarg, &error) < 0)
                 status = conversion_fail(&error);
         } else if (option == 'n') {
             request.automatic = false;

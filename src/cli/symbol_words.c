@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/conversion_io.h"
 #include "cli/words.h"
 
 /* --- places --- */
@@ -46,8 +47,37 @@ int symbol_places_read(struct symbol_places *places, struct error *error)
     return list != NULL ? symbol_places_set(places, list, ':', error) : 0;
 }
 
+int symbol_places_add_breakpad(struct symbol_places *places, const char *list, struct error *error)
+{
+    char *joined;
+    const char *before = places->breakpad == NULL ? "" : places->breakpad;
+    if (asprintf(&joined, "%s%s%s", before, *before == '\0' ? "" : ":", list) < 0)
+        return error_set(error, -ENOMEM, "no memory for a list of directories");
+    for (char *at = joined; *at != '\0'; at++)
+        *at = *at == ',' ? ':' : *at;
+    free(places->breakpad);
+    places->breakpad = joined;
+    return 0;
+}
+
+int symbol_places_open_breakpad(const struct symbol_places *places, struct breakpad_store **store,
+                                struct error *error)
+{
+    struct error warning;
+    *store = NULL;
+    if (places->breakpad == NULL)
+        return 0;
+    *store = breakpad_store_open(places->breakpad, &warning, error);
+    if (*store == NULL)
+        return error->code;
+    if (warning.code != 0)
+        conversion_warn("%s", warning.message);
+    return 0;
+}
+
 void symbol_places_clear(struct symbol_places *places)
 {
+    free(places->breakpad);
     free(places->directories);
     *places = (struct symbol_places){0};
 }
@@ -65,7 +95,8 @@ static void print_reasons(FILE *out, const struct symbolized_module *module)
         if (reason == SYMBOL_OTHER_BUILD)
             words_printf(out, " (%s)", module->found.other_build);
         if (reason == SYMBOL_NO_INFORMATION)
-            words_printf(out, " (in %s)", module->found.path);
+            words_printf(out, " (in %s)",
+                         module->found.path != NULL ? module->found.path : module->breakpad);
         if (*module->build_id != '\0')
             words_printf(out, " (build id %s)", module->build_id);
         words_printf(out, "; %s\n", symbol_reason_remedy(reason));
@@ -79,8 +110,11 @@ static void print_reasons(FILE *out, const struct symbolized_module *module)
     if (module->damaged_units > 0)
         words_printf(out, "  %s: %zu units of the debug information in %s cannot be read\n",
                      module->path, module->damaged_units, module->found.path);
-    if (module->found.path != NULL && module->found.quality < SYMBOLS_DWARF &&
-        module->with_names > 0)
+    if (module->problem != NULL)
+        words_printf(out, "  %s: its symbol file is of no use: %s\n", module->path,
+                     module->problem);
+    if (module->breakpad == NULL && module->found.path != NULL &&
+        module->found.quality < SYMBOLS_DWARF && module->with_names > 0)
         words_printf(
             out,
             "  %s: functions, but no files and lines: %s has no debug information; install "

@@ -14,6 +14,7 @@
 struct symbol_places {
     char *directories; /* with colons between them; NULL: none */
     bool by_build_id;
+    char *breakpad; /* directories of Breakpad's symbol files, likewise; NULL: none */
 };
 
 /* PERFETTO_BINARY_PATH and PERFETTO_SYMBOLIZER_MODE. 0 or a negative errno. */
@@ -23,6 +24,12 @@ int symbol_places_set(struct symbol_places *places, const char *list, char separ
                       struct error *error);
 /* One more, the last. 0 or a negative errno. */
 int symbol_places_add(struct symbol_places *places, const char *directory, struct error *error);
+/* More directories of symbol files, with commas or colons between them. 0 or a negative errno. */
+int symbol_places_add_breakpad(struct symbol_places *places, const char *list, struct error *error);
+/* *store is NULL where no such directory was named; what cannot be searched is warned of. 0 or a
+ * negative errno. */
+int symbol_places_open_breakpad(const struct symbol_places *places, struct breakpad_store **store,
+                                struct error *error);
 void symbol_places_clear(struct symbol_places *places);
 
 /* How many addresses have names, and why others have none, by module. */

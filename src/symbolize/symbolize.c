@@ -3,7 +3,8 @@
  * comes first; the outermost function's name is the symbol table's where that
  * has one, which tells apart the parts that compilers cut functions into
  * (foo.cold, foo.constprop.0). Addresses that DWARF does not cover get the name
- * from the symbol table alone.
+ * from the symbol table alone. A symbol file of Breakpad's, where there is one,
+ * is asked before all of that, and what it does not name is left to the rest.
  */
 #include "symbolize/symbolize.h"
 
@@ -19,6 +20,7 @@
 #include "pb_field_numbers.h"
 #include "symbolize/llvm_symbolizer.h"
 #include "symbolize/symbol_cache.h"
+#include "symbols/breakpad.h"
 #include "symbols/debug_info.h"
 #include "symbols/elf_image.h"
 #include "symbols/mapped_guard.h"
@@ -39,9 +41,12 @@ struct job {
     struct symbol_file *symbols; /* NULL: none */
     struct symbol_cache *cache;  /* NULL: none */
     struct symbol_answers *answers;
-    uint64_t *addresses, *relative; /* that were not in the cache: in the ELF file, in the trace */
+    struct breakpad_store *breakpad; /* NULL: none */
+    uint64_t *pending;               /* without a name as yet: as in the trace */
+    size_t pending_count;
+    uint64_t *addresses, *relative; /* of those what is asked: in the file, in the trace */
     size_t count;
-    bool *named;
+    bool *named; /* of what is asked */
     bool by_llvm;
     struct error problem; /* said already */
     bool is_whole;        /* nothing was missing that may yet appear */
@@ -256,21 +261,20 @@ static uint64_t correction(const struct trace_module *module, const struct elf_i
 /* Answers from the cache; what it does not have is job->addresses and job->relative after that. */
 static int take_kept(struct job *job, uint64_t bias)
 {
-    const struct trace_module *module = job->module;
     const uint8_t *lines;
     int result = 0;
     job->count = 0;
-    for (size_t i = 0; i < module->count && result == 0; i++) {
-        uint64_t address = module->addresses[i] + bias;
+    for (size_t i = 0; i < job->pending_count && result == 0; i++) {
+        uint64_t address = job->pending[i] + bias;
         const struct symbol_answer *kept = symbol_answers_find(job->answers, address, &lines);
         if (kept != NULL && kept->kind < ANSWERS) {
             if (kept->length > 0)
-                result = put_answer(job, module->addresses[i], lines, kept->length);
+                result = put_answer(job, job->pending[i], lines, kept->length);
             count_answer(job->result, kept->kind, kept->frames);
             continue;
         }
         job->addresses[job->count] = address;
-        job->relative[job->count++] = module->addresses[i];
+        job->relative[job->count++] = job->pending[i];
     }
     return result;
 }
@@ -300,12 +304,14 @@ static int take_rest(struct job *job, const struct elf_image *image)
 static void forget_module(struct job *job)
 {
     symbol_answers_close(job->answers);
+    free(job->pending);
     free(job->addresses);
     free(job->relative);
     free(job->named);
     job->answers = NULL;
-    job->addresses = job->relative = NULL;
+    job->pending = job->addresses = job->relative = NULL;
     job->named = NULL;
+    job->pending_count = 0;
 }
 
 /* Everything that the answers come from is in the key: the module's file, and what it has beside
@@ -346,29 +352,118 @@ static struct symbol_answers *open_answers(struct job *job)
 static int take_file(struct job *job)
 {
     const struct symbol_found *found = &job->result->found;
-    const struct trace_module *module = job->module;
     struct elf_image image;
     if (elf_image_read(found->path, &image) < 0) {
-        job->result->without[SYMBOL_NO_FILE] = module->count;
+        job->result->without[SYMBOL_NO_FILE] += job->pending_count;
         return 0;
     }
-    job->addresses = calloc(module->count + 1, sizeof(uint64_t));
-    job->relative = calloc(module->count + 1, sizeof(uint64_t));
-    job->named = calloc(module->count + 1, sizeof(bool));
-    int result =
-        job->addresses == NULL || job->relative == NULL || job->named == NULL ? -ENOMEM : 0;
-    if (result == 0) {
-        job->answers = open_answers(job);
-        result = take_kept(job, correction(module, &image));
-    }
+    job->answers = open_answers(job);
+    int result = take_kept(job, correction(job->module, &image));
+    memset(job->named, 0, job->count * sizeof(*job->named));
     if (result == 0 && job->count > 0)
         result = take_rest(job, &image);
-    if (result == 0)
-        result = flush(job);
     symbol_file_close(job->symbols);
     job->symbols = NULL;
-    forget_module(job);
     return result;
+}
+
+/* --- Breakpad --- */
+
+/* Non-PIE programs begin at whole megabytes, what can be loaded anywhere near 0. */
+#define BASE_MASK (~UINT64_C(0xfffff))
+
+/* What the module's addresses are less by in a symbol file, which counts from where the module's
+ * first byte was loaded. */
+static uint64_t breakpad_bias(const struct job *job)
+{
+    struct elf_image image;
+    const char *path = job->result->found.path;
+    if (path == NULL || elf_image_read(path, &image) < 0)
+        return job->module->load_bias & BASE_MASK;
+    return image.base - correction(job->module, &image);
+}
+
+static int take_breakpad_frames(void *context, size_t index, struct source_frame *frames,
+                                size_t count)
+{
+    struct job *job = context;
+    job->named[index] = true;
+    return take_answer(job, index, frames, count);
+}
+
+static void drop_named(struct job *job)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < job->count; i++)
+        if (!job->named[i])
+            job->pending[kept++] = job->relative[i];
+    job->pending_count = kept;
+}
+
+/* A file that cannot be read to its end told nothing. */
+static int take_breakpad(struct job *job)
+{
+    struct error problem = {0};
+    struct breakpad_found found;
+    struct symbolized_module *report = job->result;
+    uint64_t bias = breakpad_bias(job);
+    int result = breakpad_store_find(job->breakpad, job->module->path, job->module->build_id,
+                                     job->module->build_id_length, &found);
+    if (result == 0 && found.other != NULL && report->found.other_build == NULL)
+        report->found.other_build = strdup(found.other);
+    if (result < 0 || found.path == NULL)
+        return result;
+    report->breakpad = strdup(found.path);
+    /* What lies before the module's first byte is none of its code. */
+    size_t before = 0;
+    job->count = 0;
+    for (size_t i = 0; i < job->pending_count; i++) {
+        if ((int64_t)bias > 0 && job->pending[i] < bias) {
+            before++;
+            continue;
+        }
+        job->relative[job->count] = job->pending[i];
+        job->addresses[job->count++] = job->pending[i] - bias;
+    }
+    result =
+        breakpad_find(found.path, job->addresses, job->count, take_breakpad_frames, job, &problem);
+    if (result < 0 && problem.code == result && result != -ENOMEM) {
+        report->problem = strdup(problem.message);
+        return 0;
+    }
+    drop_named(job);
+    report->without[SYMBOL_OUTSIDE] += before;
+    return result;
+}
+
+static int take_pending(struct job *job)
+{
+    const struct trace_module *module = job->module;
+    struct symbolized_module *report = job->result;
+    size_t count = module->count;
+    job->pending = calloc(count + 1, sizeof(uint64_t));
+    job->addresses = calloc(count + 1, sizeof(uint64_t));
+    job->relative = calloc(count + 1, sizeof(uint64_t));
+    job->named = calloc(count + 1, sizeof(bool));
+    if (job->pending == NULL || job->addresses == NULL || job->relative == NULL ||
+        job->named == NULL)
+        return -ENOMEM;
+    memcpy(job->pending, module->addresses, count * sizeof(uint64_t));
+    job->pending_count = count;
+    int result = job->breakpad == NULL ? 0 : take_breakpad(job);
+    if (result < 0 || job->pending_count == 0)
+        return result;
+    if (report->found.path != NULL)
+        return take_file(job);
+    enum symbol_reason reason = SYMBOL_NO_FILE;
+    if (report->breakpad != NULL && report->problem == NULL)
+        reason = SYMBOL_NO_INFORMATION;
+    else if (module->build_id_length == 0)
+        reason = SYMBOL_NO_BUILD_ID;
+    else if (report->found.other_build != NULL)
+        reason = SYMBOL_OTHER_BUILD;
+    report->without[reason] += job->pending_count;
+    return 0;
 }
 
 /* What the file that ended had to say until then is right, and stays. */
@@ -391,13 +486,12 @@ static int take_guarded(void *context)
     const struct trace_module *module = job->module;
     int code = symbol_finder_find(job->finder, module->path, module->build_id,
                                   module->build_id_length, &result->found);
-    if (code < 0)
-        return code;
-    if (result->found.path != NULL)
-        return take_file(job);
-    result->without[result->found.other_build != NULL ? SYMBOL_OTHER_BUILD : SYMBOL_NO_FILE] =
-        module->count;
-    return 0;
+    if (code == 0)
+        code = take_pending(job);
+    if (code == 0)
+        code = flush(job);
+    forget_module(job);
+    return code;
 }
 
 static int take_module(struct job *job)
@@ -411,7 +505,7 @@ static int take_module(struct job *job)
         result->build_id[2 * i] = digits[module->build_id[i] >> 4];
         result->build_id[2 * i + 1] = digits[module->build_id[i] & 15];
     }
-    if (module->build_id_length == 0) {
+    if (module->build_id_length == 0 && job->breakpad == NULL) {
         result->without[SYMBOL_NO_BUILD_ID] = module->count;
         return 0;
     }
@@ -442,6 +536,7 @@ int symbolize_addresses_as(const struct symbolize_options *options,
         return error_set(error, -ENOMEM, "no memory for %zu modules", addresses->count);
     symbol_finder_set_processes(finder, addresses->processes, addresses->process_count);
     job.by_llvm = options->by_llvm;
+    job.breakpad = options->breakpad;
     if (!options->no_cache && !options->by_llvm)
         job.cache = symbol_cache_open(SYMBOL_CACHE_BYTES_MAX);
     for (size_t i = 0; i < addresses->count && result == 0; i++) {
@@ -471,44 +566,9 @@ void symbolize_report_clear(struct symbolize_report *report)
     for (size_t i = 0; i < report->count; i++) {
         symbol_found_clear(&report->modules[i].found);
         free(report->modules[i].missing_name);
+        free(report->modules[i].breakpad);
+        free(report->modules[i].problem);
     }
     free(report->modules);
     *report = (struct symbolize_report){0};
-}
-
-const char *symbol_reason_name(enum symbol_reason reason)
-{
-    static const char *const names[SYMBOL_REASONS] = {
-        [SYMBOL_NO_BUILD_ID] = "no_build_id", [SYMBOL_NO_FILE] = "no_file",
-        [SYMBOL_OTHER_BUILD] = "other_build", [SYMBOL_NO_INFORMATION] = "no_symbol",
-        [SYMBOL_OUTSIDE] = "outside",         [SYMBOL_SHRANK] = "shrank",
-    };
-    return names[reason];
-}
-
-const char *symbol_reason_text(enum symbol_reason reason)
-{
-    static const char *const texts[SYMBOL_REASONS] = {
-        [SYMBOL_NO_BUILD_ID] = "no build id",
-        [SYMBOL_NO_FILE] = "no file with this build id",
-        [SYMBOL_OTHER_BUILD] = "the file is another build",
-        [SYMBOL_NO_INFORMATION] = "no symbol there",
-        [SYMBOL_OUTSIDE] = "outside the code of the file",
-        [SYMBOL_SHRANK] = "the file became shorter while it was read",
-    };
-    return texts[reason];
-}
-
-const char *symbol_reason_remedy(enum symbol_reason reason)
-{
-    static const char *const remedies[SYMBOL_REASONS] = {
-        [SYMBOL_NO_BUILD_ID] = "link it with -Wl,--build-id",
-        [SYMBOL_NO_FILE] = "name the directory that has it in PERFETTO_BINARY_PATH",
-        [SYMBOL_OTHER_BUILD] =
-            "name the directory with the files of the build that ran in PERFETTO_BINARY_PATH",
-        [SYMBOL_NO_INFORMATION] = "install its debug symbols, or build it with -g",
-        [SYMBOL_OUTSIDE] = "the code was made or loaded by the program itself: no file names it",
-        [SYMBOL_SHRANK] = "do it again when it is whole",
-    };
-    return remedies[reason];
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "symbolize/trace_addresses.h"
+#include "symbols/breakpad_store.h"
 #include "symbols/finder.h"
 #include "util/error.h"
 
@@ -35,6 +36,8 @@ struct symbolized_module {
     size_t damaged_units;           /* of its DWARF, passed over */
     size_t missing_units;           /* described in .dwo files that are not there */
     char *missing_name;             /* the first of these */
+    char *breakpad;                 /* the symbol file that was asked first; NULL: none */
+    char *problem;                  /* why that was of no use; NULL: it was */
 };
 
 struct symbolize_report {
@@ -48,6 +51,8 @@ typedef void symbolize_progress(void *context, size_t done, const struct trace_m
 struct symbolize_options {
     bool no_cache; /* symbol_cache.h */
     bool by_llvm;  /* asks llvm-symbolizer of all files, and keeps nothing */
+    /* Its files are asked before all others, which may know what they leave out. NULL: none. */
+    struct breakpad_store *breakpad;
 };
 
 /* Writes to fd. 0, or a negative errno with *error set; *report is to be cleared in any case. */

@@ -15,18 +15,26 @@
 
 #include "symbols/elf_source.h"
 
+#define PAGE_BYTES 4096u
+
 static void read_segments(Elf *elf, struct elf_image *image)
 {
     size_t count = 0;
+    bool has_base = false;
     if (elf_getphdrnum(elf, &count) != 0)
         return;
     for (size_t i = 0; i < count && i < UINT16_MAX; i++) {
         GElf_Phdr header;
-        if (gelf_getphdr(elf, (int)i, &header) == NULL || header.p_type != PT_LOAD ||
-            (header.p_flags & PF_X) == 0 || image->code_count == ELF_IMAGE_SEGMENTS_MAX)
+        if (gelf_getphdr(elf, (int)i, &header) == NULL || header.p_type != PT_LOAD)
+            continue;
+        if (!has_base) /* they are in the order of their addresses */
+            image->base = header.p_vaddr - header.p_vaddr % PAGE_BYTES;
+        has_base = true;
+        if ((header.p_flags & PF_X) == 0 || image->code_count == ELF_IMAGE_SEGMENTS_MAX)
             continue;
         struct elf_segment *segment = &image->code[image->code_count];
         segment->start = header.p_vaddr;
+        segment->offset = header.p_offset;
         if (__builtin_add_overflow(header.p_vaddr, header.p_memsz, &segment->end))
             continue;
         if (image->code_count++ == 0)
@@ -84,6 +92,7 @@ int elf_image_read(const char *path, struct elf_image *image)
         result = -ENOEXEC;
     if (elf != NULL && elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &header) != NULL &&
         (header.e_type == ET_EXEC || header.e_type == ET_DYN)) {
+        image->is_fixed = header.e_type == ET_EXEC;
         read_segments(elf, image);
         read_sections(elf, image);
         read_names(elf, image);

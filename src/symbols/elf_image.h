@@ -19,9 +19,12 @@ struct elf_image {
     uint32_t debug_link_checksum;
     struct elf_segment {
         uint64_t start, end;
+        uint64_t offset; /* of its first byte in the file; in a debug file it says nothing */
     } code[ELF_IMAGE_SEGMENTS_MAX];
     size_t code_count;
     uint64_t load_bias; /* of the first executable segment; 0 unless has_code */
+    uint64_t base;      /* address of the file's first byte that is loaded; 0 in most libraries */
+    bool is_fixed;      /* it is loaded at its own addresses and nowhere else */
 };
 
 /* 0; -ENOENT: there is no such file; -ENOEXEC: it is no program, library or debug file of them;

@@ -1,0 +1,138 @@
+#!/usr/bin/python3
+"""traceconv symbolize and bundle with Breakpad's symbol files: names, files, lines and inlined functions against
+llvm-symbolizer's, with no other file to get them from.
+
+    breakpad.py CASE
+"""
+
+import os
+import re
+import shutil
+import sys
+
+from breakpad_dump import debug_id_of, dump, write
+from harness import BUILD, check, finish, run
+from symbolize import TRACECONV, Scene, bias_of, build_id_of, code_addresses, llvm_frames, output, symbolize, trace_of
+
+ALONE = ("--no-auto-symbol-paths", "--no-cache")
+
+
+def compare(scene, path, directory, *options, mapped=None, build_id=None):
+    """Of all code addresses what the symbol files alone know of them."""
+    addresses = code_addresses(path)
+    build_id = build_id_of(path) if build_id is None else build_id
+    mapped = mapped or path
+    symbols, report, words = symbolize(
+        scene.directory, [(mapped, build_id, addresses, bias_of(path))], *ALONE, "--breakpad-symbols", directory, *options)
+    ours, theirs = symbols.get((mapped, build_id), {}), llvm_frames(path, addresses)
+    wrong = []
+    for address in addresses:
+        other = theirs[address]
+        mine = ours.get(address, [])
+        if other[0][2] == 0:  # no debug information: a PUBLIC record
+            wrong += [] if len(mine) == 1 and mine[0][1:] == ("", 0) else [(hex(address), mine, other)]
+        elif mine != other:
+            wrong.append((hex(address), mine, other))
+    check(not wrong, f"{path}: {len(wrong)} of {len(addresses)} differ: {wrong[:3]}")
+    check(sum(len(each) > 1 for each in ours.values()) > 5, f"{path}: hardly anything is inlined")
+    return report[mapped], words
+
+
+def builds(scene):
+    """Of position-independent, fixed and lld's programs, each with its own first address."""
+    for index, (language, compiler, *flags) in enumerate((
+        ("c", "gcc"), ("c++", "g++"), ("c", "gcc", "-no-pie", "-fno-pie"),
+        ("c++", "clang++-14", "-fuse-ld=lld"), ("c", "clang-14", "-fuse-ld=lld", "-no-pie", "-fno-pie"),
+    )):
+        path = scene.compile(f"built{index}", language, compiler, "-g", "-O2", *flags)
+        write(dump(path), scene.path(f"symbols{index}"), f"any{index}.sym")
+        report, words = compare(scene, path, scene.path(f"symbols{index}"))
+        check(report["breakpad"] == scene.path(f"symbols{index}", f"any{index}.sym"), f"{report}")
+        # Where the file is at hand, too, its first address is its own word.
+        symbols, _, _ = symbolize(
+            scene.directory, [(path, build_id_of(path), code_addresses(path), bias_of(path))],
+            "--breakpad-symbols", scene.path(f"symbols{index}"), "--no-cache")
+        check({a: f for a, f in symbols[path, build_id_of(path)].items() if f[0][2]}
+              == {a: f for a, f in llvm_frames(path, code_addresses(path)).items() if f[0][2]}, f"{path}: with the file")
+
+
+def directories(scene):
+    """As symbol servers keep them, or any file however deep; by build id, else by name."""
+    path = scene.compile("program", "c", "gcc", "-g", "-O2")
+    text, identifier = dump(path), debug_id_of(build_id_of(path))
+    stored = write(text, scene.path("store"), "program", identifier, "program.sym")
+    check(compare(scene, path, scene.path("store"))[0]["breakpad"] == stored, "the store")
+    deep = write(text, scene.path("flat"), "a", "b", "other-name.sym")
+    check(compare(scene, path, scene.path("flat"))[0]["breakpad"] == deep, "any file")
+    check(compare(scene, path, scene.path("empty") + "," + scene.path("flat"))[0]["breakpad"] == deep, "two directories")
+    report, _ = compare(scene, path, scene.path("flat"), mapped="/opt/PROGRAM", build_id=b"")
+    check(report["breakpad"] == deep, f"without a build id: {report}")
+    check("cannot be searched" in compare(scene, path, scene.path("flat") + ":/nowhere/at/all")[1], "no warning")
+
+
+def others(scene):
+    """A symbol file of another build gives no names, and is said; so is a damaged one, and the rest goes on."""
+    path = scene.compile("program", "c", "gcc", "-g", "-O2")
+    addresses, build_id = code_addresses(path), build_id_of(path)
+    module = (path, build_id, addresses, bias_of(path))
+    write(dump(path, identifier="F" * 32 + "0"), scene.path("other"), "program.sym")
+    symbols, report, words = symbolize(scene.directory, [module], *ALONE, "--breakpad-symbols", scene.path("other"))
+    check(not symbols and report[path]["without"]["other_build"] == len(addresses), f"{report}")
+    check(scene.path("other", "program.sym") in words and "another build" in words, words)
+    damaged = write(dump(path) + "FUNC what\n", scene.path("damaged"), "program.sym")
+    lines = open(damaged).read().count("\n")
+    symbols, report, words = symbolize(scene.directory, [module], *ALONE, "--breakpad-symbols", scene.path("damaged"))
+    check(not symbols and f"{damaged}: line {lines}: FUNC needs" in words, words)
+    symbols, report, words = symbolize(scene.directory, [module], "--breakpad-symbols", scene.path("damaged"))
+    check(len(symbols[path, build_id]) == len(addresses) and report[path]["with_lines"] > 20, f"the rest does not go on: {report}")
+    symbols, report, words = symbolize(scene.directory, [("/none", b"", [1, 2], 0)], *ALONE, "--breakpad-symbols", scene.path("other"))
+    check(report["/none"]["without"]["no_build_id"] == 2 and "no build id" in words, words)
+
+
+def remains(scene):
+    """What a symbol file leaves out is looked for in the files that ran."""
+    path = scene.compile("program", "c", "gcc", "-g", "-O2")
+    addresses, build_id = code_addresses(path), build_id_of(path)
+    text = dump(path)
+    without = re.sub(r"FUNC \w+ \w+ 0 outer\n((INLINE|[0-9a-f]+) .*\n)*", "", text)
+    check(without != text, "outer is not there")
+    without = re.sub(r"PUBLIC .*\n", "", without)  # these reach to the next record, over what is left out
+    write(without.replace(" checked\n", " renamed\n"), scene.path("some"), "some.sym")
+    symbols, report, _ = symbolize(
+        scene.directory, [(path, build_id, addresses, bias_of(path))], "--breakpad-symbols", scene.path("some"), "--no-cache")
+    names = {frames[-1][0] for frames in symbols[path, build_id].values()}
+    check({"outer", "renamed"} <= names and "checked" not in names, f"{names}")
+    theirs = llvm_frames(path, addresses)
+    for address, frames in symbols[path, build_id].items():
+        if frames[-1][0] == "outer":
+            check(frames == theirs[address], f"{address:#x}: {frames}, {theirs[address]}")
+    check(report[path]["with_lines"] + report[path]["with_names"] + sum(report[path]["without"].values()) == len(addresses), f"{report}")
+
+
+def bundled(scene):
+    """traceconv bundle takes them, too, and says so."""
+    path = scene.compile("program", "c", "gcc", "-g", "-O2")
+    write(dump(path), scene.path("symbols"), "program.sym")
+    trace, out = scene.path("trace"), scene.path("bundle")
+    with open(trace, "wb") as file:
+        file.write(trace_of([(path, build_id_of(path), code_addresses(path), bias_of(path))]))
+    shutil.move(path, scene.path("gone"))
+    done = run([TRACECONV, "bundle", "--no-auto-symbol-paths", "--breakpad-symbols", scene.path("symbols"), "--verbose", trace, out])
+    check(done.status == 0 and scene.path("symbols", "program.sym") in done.stderr.decode(), f"{done.stderr!r}")
+    check(b"outer" in open(out, "rb").read(), "no names")
+
+
+CASES = {each.__name__: each for each in (builds, directories, others, remains, bundled)}
+
+
+def main():
+    scene = Scene()
+    try:
+        CASES[sys.argv[1]](scene)
+    finally:
+        scene.close()
+    finish()
+
+
+if __name__ == "__main__":
+    main()
