@@ -77,21 +77,33 @@ static void abandon(const struct ring_thread *thread, uint64_t position)
         add_relaxed(&client.control->lost[RING_LOST_ABANDONED], 1);
 }
 
-/* Gives up those records of the thread that were left by a jump. */
+/* Gives up the records of the thread that stand further in than so many. */
+static void abandon_from(struct ring_thread *thread, struct open_records *open, uint32_t depth)
+{
+    for (uint32_t inner = depth; inner < open->count; inner++)
+        abandon(thread, open->record[inner].position);
+    open->count = depth;
+    if (depth == 0)
+        store_relaxed(&thread->in_ring, 0);
+}
+
+/* Gives up those records of the thread that were left by a jump, as far as their frames tell. */
 static void look_at_open_records(struct ring_thread *thread, struct open_records *open,
                                  uintptr_t here)
 {
     const struct unwind_stack_bounds *bounds = thread_slot_bounds(thread);
-    for (uint32_t i = 0; i < open->count; i++) {
-        if (!left_frame(bounds, open->record[i].frame, here))
-            continue;
-        /* With it all that stood further in. */
-        for (uint32_t inner = i; inner < open->count; inner++)
-            abandon(thread, open->record[inner].position);
-        open->count = i;
-    }
-    if (open->count == 0)
-        store_relaxed(&thread->in_ring, 0);
+    uint32_t depth = 0;
+    while (depth < open->count && !left_frame(bounds, open->record[depth].frame, here))
+        depth++;
+    abandon_from(thread, open, depth);
+}
+
+void ring_writer_give_up_open(struct ring_thread *thread, uintptr_t here)
+{
+    struct open_records *open = &open_records[slot_of(thread)];
+    /* Asked of the caller's own frame, it says whether that is on the thread's own stack. */
+    if (load_relaxed(&thread->in_ring) != 0 && left_frame(thread_slot_bounds(thread), here, here))
+        abandon_from(thread, open, 0);
 }
 
 /*

@@ -29,6 +29,10 @@ int ring_writer_init(void);
  */
 void *ring_writer_reserve(struct ring_thread *thread, uint32_t length);
 
+/* No function that began a record of this thread is still to go on: what is open was left. For a
+ * caller who knows this of the thread's own stack; one of its callers, at `here`. */
+void ring_writer_give_up_open(struct ring_thread *thread, uintptr_t here);
+
 /* Asks for the cache lines that the next record will take: another processor has read and
  * cleared them since, so they are far. To be called as early as a record is known to come. */
 void ring_writer_prefetch(const struct ring_thread *thread);

@@ -34,6 +34,7 @@ struct walk {
     struct rule_frame frame; /* the one to be left next, not yet written */
     bool interrupted;        /* it was interrupted, it did not call */
     bool guessed;            /* frames from here on follow from a guess */
+    bool signalled;          /* a signal's frame was left */
     bool tracking;           /* all registers are in machine */
     unsigned track_until;    /* the frame that needs them */
     unsigned restarts;
@@ -169,6 +170,7 @@ static void walk_start(struct walk *walk)
     walk->frame.fp = arch_frame_pointer(walk->registers);
     walk->interrupted = false;
     walk->guessed = false;
+    walk->signalled = false;
     walk->count = 0;
     walk->hash = 0;
     walk->power = 1;
@@ -243,6 +245,7 @@ static int walk_interpret(struct walk *walk, const struct cfi_row *row)
         walk->frame.fp = 0;
     bool moved = walk->frame.sp > sp || (walk->frame.sp == sp && walk->interrupted);
     walk->interrupted = row->signal_frame;
+    walk->signalled |= row->signal_frame;
     if (row->signal_frame)
         unwind_stack_open(&walk->stack, walk->frame.sp);
     else if (!moved)
@@ -255,6 +258,7 @@ static int walk_guess(struct walk *walk)
 {
     uintptr_t record = walk->frame.fp, sp = walk->frame.sp;
     uint64_t fp, address;
+    walk->guessed = true;
     walk_write(walk, walk->frame.address - ARCH_CALL_BYTES);
     if (record == 0) /* as the ABI has it before the first function */
         return UNWIND_OUTERMOST;
@@ -276,7 +280,6 @@ static int walk_guess(struct walk *walk)
     walk->frame.fp = fp;
     walk->frame.sp = record + ARCH_FRAME_RECORD_BYTES;
     walk->interrupted = false;
-    walk->guessed = true;
     walk->machine.registers[ARCH_FRAME_POINTER] = fp;
     walk->machine.registers[ARCH_STACK_POINTER] = walk->frame.sp;
     walk->machine.known = UINT64_C(1) << ARCH_FRAME_POINTER | UINT64_C(1) << ARCH_STACK_POINTER;
@@ -456,5 +459,6 @@ struct unwind_walk unwind_callstack_until(const struct unwind_registers *registe
         .count = walk.count,
         .stop = (enum unwind_stop)stop,
         .hash = hash_finish(walk.hash, generation),
+        .uninterrupted = stop == UNWIND_OUTERMOST && !walk.guessed && !walk.signalled,
     };
 }

@@ -43,6 +43,9 @@ struct unwind_walk {
     unsigned count;        /* frames written */
     enum unwind_stop stop; /* why it ended there */
     uint64_t hash;         /* of the frames and of the module generation; never 0 */
+    /* By CFI to the outermost frame, and no signal's among them: on this stack the thread is in
+     * no handler. */
+    bool uninterrupted;
 };
 
 /*
