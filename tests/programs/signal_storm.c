@@ -30,8 +30,8 @@ static CALLSITE void *allocate_in_handler(size_t size)
 static CALLSITE void *allocate_outside(size_t size)
 {
     volatile char room[1024];
-    room[0] = 0;
-    return kept(malloc(size));
+    room[0] = 1;
+    return room[0] ? kept(malloc(size)) : NULL;
 }
 
 static CALLSITE void *allocate_calmly(size_t size)
