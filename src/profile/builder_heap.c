@@ -74,6 +74,9 @@ static double estimate_variance(double bytes, double samples, uint64_t interval)
     if (samples <= 0 || bytes <= 0 || interval <= 1)
         return 0;
     double each = bytes / samples, size = each;
+    /* No allocation stands for less than the interval: these are as small as can be. */
+    if (each <= (double)interval)
+        return samples * each * each;
     for (int i = 0; i < 30; i++)
         size = each * -expm1(-size / (double)interval);
     return samples * each * each * exp(-size / (double)interval);

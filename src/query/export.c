@@ -19,6 +19,16 @@ static int run(sqlite3 *sql, char *text)
     return code;
 }
 
+/* Of columns of dumps the first will do. */
+static bool gets_index(const struct query_table *table, unsigned column)
+{
+    enum query_finding finding = table->columns[column].finding;
+    for (unsigned i = 0; i < column && finding == QUERY_OF_DUMP; i++)
+        if (table->columns[i].finding == QUERY_OF_DUMP)
+            return false;
+    return finding != QUERY_BY_LOOKING;
+}
+
 /* A table as it is, with trace_id where there are several traces, and its indexes. */
 static int export_table(struct query_database *database, const struct query_table *table)
 {
@@ -43,7 +53,7 @@ static int export_table(struct query_database *database, const struct query_tabl
         code = run(sql, sqlite3_mprintf("INSERT INTO export.\"%w\" SELECT %s FROM main.\"%w\"",
                                         table->name, named, table->name));
     for (unsigned i = table->has_id ? 1 : 0; i < table->column_count && code == SQLITE_OK; i++) {
-        if (table->columns[i].indexed)
+        if (gets_index(table, i))
             code = run(sql, sqlite3_mprintf("CREATE INDEX export.\"%w_%w\" ON \"%w\"(\"%w\")",
                                             table->name, table->columns[i].name, table->name,
                                             table->columns[i].name));

@@ -7,44 +7,6 @@
 
 #include "trace/intern.h"
 
-/* --- sums --- */
-
-static void add_dump(const struct query_trace *trace, size_t dump, struct flame_figures *sums)
-{
-    const struct profile_dump *now = query_trace_dump(trace, dump);
-    for (size_t i = 0; i < now->sample_count; i++) {
-        if (query_trace_before(trace, dump, i)->is_left_out)
-            continue;
-        struct query_counters grown = query_trace_difference(trace, dump, i);
-        struct flame_figures *sum = &sums[now->samples[i]->callsite];
-        sum->size += grown.allocated_bytes - grown.freed_bytes;
-        sum->count += grown.allocated_count - grown.freed_count;
-        sum->alloc_size += grown.allocated_bytes;
-        sum->alloc_count += grown.allocated_count;
-    }
-}
-
-int64_t flamegraph_sum(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
-                       struct flame_figures **figures)
-{
-    struct flame_figures *sums = calloc(trace->profile->callsite_count + 1, sizeof(*sums));
-    int64_t dumps = 0;
-    if (sums == NULL || query_trace_need_befores(trace) < 0) {
-        free(sums);
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < trace->dump_count; i++) {
-        const struct profile_heap *heap = query_trace_heap(trace, i);
-        if ((process != PROFILE_NONE && trace->process_rows[heap->process] != process) ||
-            query_trace_dump(trace, i)->boottime_ns > boottime_ns)
-            continue;
-        add_dump(trace, i, sums);
-        dumps++;
-    }
-    *figures = sums;
-    return dumps;
-}
-
 /* --- the tree --- */
 
 struct tree_build {
@@ -111,7 +73,15 @@ static void figures_add(struct flame_figures *sum, const struct flame_figures *m
     sum->alloc_count += more->alloc_count;
 }
 
-static int build_tree(struct query_trace *trace, const struct flame_figures *figures,
+static void add_counters(struct flame_figures *sum, const struct query_counters *counters)
+{
+    sum->size += counters->allocated_bytes - counters->freed_bytes;
+    sum->count += counters->allocated_count - counters->freed_count;
+    sum->alloc_size += counters->allocated_bytes;
+    sum->alloc_count += counters->allocated_count;
+}
+
+static int build_tree(struct query_trace *trace, const struct query_counters *sums,
                       struct flamegraph *flamegraph)
 {
     const struct profile *profile = trace->profile;
@@ -125,7 +95,7 @@ static int build_tree(struct query_trace *trace, const struct flame_figures *fig
         if (nodes[i] == PROFILE_NONE)
             code = -ENOMEM;
         else
-            figures_add(&flamegraph->nodes[nodes[i]].self, &figures[i]);
+            add_counters(&flamegraph->nodes[nodes[i]].self, &sums[i]);
     }
     free(nodes);
     intern_free(&build.ids);
@@ -187,13 +157,13 @@ static int apply_focus(struct flamegraph *flamegraph, const char *focus)
 int flamegraph_build(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
                      const char *focus, struct flamegraph *flamegraph)
 {
-    struct flame_figures *figures = NULL;
+    struct query_counters *sums = NULL;
     *flamegraph = (struct flamegraph){0};
-    int64_t dumps = flamegraph_sum(trace, process, boottime_ns, &figures);
+    int64_t dumps = query_trace_sum(trace, process, boottime_ns, &sums);
     int code = dumps < 0 ? (int)dumps : 0;
     if (dumps > 0)
-        code = build_tree(trace, figures, flamegraph);
-    free(figures);
+        code = build_tree(trace, sums, flamegraph);
+    free(sums);
     if (code == 0 && focus != NULL && *focus != '\0')
         code = apply_focus(flamegraph, focus);
     if (code < 0)

@@ -29,9 +29,4 @@ int flamegraph_build(struct query_trace *trace, uint32_t process, uint64_t boott
                      const char *focus, struct flamegraph *flamegraph);
 void flamegraph_free(struct flamegraph *flamegraph);
 
-/* What each callsite has, by callsite, of all processes (PROFILE_NONE) or one, up to a moment; how
- * many dumps that is of, or -ENOMEM. The caller frees *figures. */
-int64_t flamegraph_sum(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
-                       struct flame_figures **figures);
-
 #endif

@@ -27,7 +27,8 @@ struct cursor {
     const struct column_order *order; /* NULL: rows as they are */
     int64_t first_row;                /* rowid of the trace's row 0 */
     size_t last_trace;                /* stop after it */
-    bool by_column;
+    size_t dump;                      /* the next that is looked at */
+    bool by_column, by_dump;
     unsigned column;
     int64_t wanted;
 };
@@ -36,6 +37,7 @@ struct cursor {
 #define FIND_ALL 0
 #define FIND_ID 1
 #define FIND_COLUMN 2
+#define FIND_DUMPS 3 /* by a column that all rows of a dump have the same in */
 #define FIND_MASK 3
 #define IN_TRACE 4 /* and only in the trace that the last argument names */
 #define COLUMN_SHIFT 8
@@ -100,7 +102,38 @@ static double estimate_rows(const struct table *table)
     return rows;
 }
 
-/* By id, else by an indexed column, else all. */
+static int finding_of(enum query_finding finding)
+{
+    return finding == QUERY_INDEXED   ? FIND_COLUMN
+           : finding == QUERY_OF_DUMP ? FIND_DUMPS
+                                      : FIND_ALL;
+}
+
+static bool is_better(int finding, int than)
+{
+    return finding == FIND_COLUMN ? than == FIND_ALL || than == FIND_DUMPS
+                                  : finding == FIND_DUMPS && than == FIND_ALL;
+}
+
+/* About how many rows are found, of all. */
+static double expect_rows(const struct table *table, int how, double rows)
+{
+    size_t dumps = 1;
+    switch (how & FIND_MASK) {
+    case FIND_ID:
+        return 1;
+    case FIND_COLUMN:
+        return rows / 100 + 4;
+    case FIND_DUMPS:
+        for (size_t i = 0; i < table->traces->count; i++)
+            dumps += table->traces->items[i].dump_count;
+        return rows / (double)dumps + 4;
+    default:
+        return rows;
+    }
+}
+
+/* By id, else by an indexed column, else by dumps, else all. */
 static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     const struct table *table = (const struct table *)base;
@@ -115,8 +148,8 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
             trace_constraint = i;
         else if (column < 0 || (column == 0 && about->has_id))
             found = i, how = FIND_ID;
-        else if (how == FIND_ALL && about->columns[column].indexed)
-            found = i, how = FIND_COLUMN | column << COLUMN_SHIFT;
+        else if (is_better(finding_of(about->columns[column].finding), how & FIND_MASK))
+            found = i, how = finding_of(about->columns[column].finding) | column << COLUMN_SHIFT;
     }
     if (found >= 0)
         info->aConstraintUsage[found].argvIndex = ++arguments;
@@ -124,9 +157,7 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
         info->aConstraintUsage[trace_constraint].argvIndex = ++arguments;
         how |= IN_TRACE;
     }
-    double expected = (how & FIND_MASK) == FIND_ID       ? 1
-                      : (how & FIND_MASK) == FIND_COLUMN ? rows / 100 + 4
-                                                         : rows;
+    double expected = expect_rows(table, how, rows);
     info->idxNum = how;
     info->estimatedRows = (sqlite3_int64)expected;
     info->estimatedCost = (how & FIND_MASK) == FIND_ALL ? rows + 10 : expected + 5;
@@ -214,6 +245,23 @@ static size_t first_not_below(const struct column_order *order, int64_t value)
 
 /* --- going through rows --- */
 
+/* Sets the cursor to the next dump of its trace with rows that are wanted; false: there is none. */
+static bool enter_dump(const struct query_table *about, struct query_trace *trace,
+                       struct cursor *cursor)
+{
+    while (cursor->dump < trace->dump_count) {
+        cursor->at = about->first_of_dump(trace, cursor->dump++);
+        cursor->end = about->first_of_dump(trace, cursor->dump);
+        if (cursor->at == cursor->end)
+            continue;
+        struct query_value value = about->value(trace, cursor->at, cursor->column);
+        if (value.kind == QUERY_INTEGER && value.integer == cursor->wanted)
+            return true;
+    }
+    cursor->at = cursor->end;
+    return false;
+}
+
 /* Sets the cursor to the rows of its trace. */
 static int enter_trace(struct table *table, struct cursor *cursor)
 {
@@ -223,6 +271,9 @@ static int enter_trace(struct table *table, struct cursor *cursor)
     cursor->end = about->count(trace);
     if (trace->error < 0)
         return SQLITE_NOMEM;
+    cursor->dump = 0;
+    if (cursor->by_dump)
+        enter_dump(about, trace, cursor);
     if (!cursor->by_column)
         return SQLITE_OK;
     struct column_order *order =
@@ -237,10 +288,15 @@ static int enter_trace(struct table *table, struct cursor *cursor)
     return SQLITE_OK;
 }
 
-/* Over traces that have no more rows. */
+/* Over dumps and traces that have no more rows. */
 static int skip_empty(struct table *table, struct cursor *cursor)
 {
-    while (cursor->at >= cursor->end && cursor->trace < cursor->last_trace) {
+    while (cursor->at >= cursor->end) {
+        if (cursor->by_dump &&
+            enter_dump(table->about, &table->traces->items[cursor->trace], cursor))
+            break;
+        if (cursor->trace >= cursor->last_trace)
+            break;
         cursor->first_row += (int64_t)table->about->count(&table->traces->items[cursor->trace]);
         cursor->trace++;
         int code = enter_trace(table, cursor);
@@ -328,6 +384,7 @@ static int filter_rows(sqlite3_vtab_cursor *base, int how, const char *unused, i
     if ((how & FIND_MASK) == FIND_ID)
         return enter_row(table, cursor, wanted);
     cursor->by_column = (how & FIND_MASK) == FIND_COLUMN;
+    cursor->by_dump = (how & FIND_MASK) == FIND_DUMPS;
     cursor->column = (unsigned)how >> COLUMN_SHIFT;
     cursor->wanted = wanted;
     int code = enter_trace(table, cursor);

@@ -1,8 +1,7 @@
 /*
  * The tables of SQL: rows over the arrays of the traces, made when they are read, never copied. A
  * table is a list of columns and a function that gives a value; query_table_register() makes a
- * virtual table of it, which finds rows by id at once and by columns marked `indexed` through an
- * order that is made once.
+ * virtual table of it, which finds rows by id at once, and by columns as they are marked.
  *
  * Every table has a hidden column trace_id, the number of the trace on the command line, from 0.
  */
@@ -20,11 +19,18 @@ struct query_value {
     const char *text; /* lives as long as the trace */
 };
 
+/* How rows with one value of a column are found. */
+enum query_finding {
+    QUERY_BY_LOOKING,
+    QUERY_INDEXED, /* through an order that is made when it is first needed */
+    QUERY_OF_DUMP, /* all rows of a dump have the same, and stand together */
+};
+
 struct query_column {
     const char *name;
     const char *type; /* "INTEGER", "REAL", "TEXT" */
     const char *says; /* what it is, for the documentation of the shell */
-    bool indexed;
+    enum query_finding finding;
 };
 
 #define QUERY_COLUMNS_MAX 32
@@ -38,6 +44,9 @@ struct query_table {
     /* About how many; NULL: count() is cheap. */
     size_t (*estimate)(const struct query_trace *trace);
     struct query_value (*value)(struct query_trace *trace, size_t row, unsigned column);
+    /* Where it has columns of dumps: the first row of a dump of query_trace.dumps; of the number
+     * behind the last, how many rows there are. count() was asked before. */
+    size_t (*first_of_dump)(struct query_trace *trace, size_t dump);
 };
 
 /* What tables read; owned by the database. */

@@ -1,7 +1,8 @@
 /*
  * One trace as the tables see it: a profile read as the trace has it, and what Perfetto's ids need
- * beside its arrays: processes and threads with their row 0, and the rows of
- * heap_profile_allocation, which are differences between dumps.
+ * beside its arrays: processes and threads with their row 0 (query_trace.c), the rows of
+ * heap_profile_allocation, which are differences between dumps (query_allocations.c), and those of
+ * stats (query_stats.c).
  *
  * Ids of several traces go on from one to the next, so that joins by id need nothing else.
  */
@@ -27,18 +28,16 @@ struct query_dump {
     uint32_t heap, number; /* in profile.heaps, in its dumps */
 };
 
-/* One row: what a sample allocated or freed since the dump before. */
+/* One row: what a callsite allocated since the dump before, or freed, which is negative. */
 struct query_allocation {
-    uint32_t dump;   /* in query_trace.dumps */
-    uint32_t sample; /* in the dump's samples */
-    bool freed;
+    int64_t size, count;
+    uint32_t callsite;
+    uint32_t dump; /* in query_trace.dumps */
 };
 
-/* The sample of the same callsite and heap that came before one. */
-struct query_before {
-    uint32_t dump; /* in query_trace.dumps; PROFILE_NONE: there is none */
-    uint32_t sample;
-    bool is_left_out; /* the later one: its counters went down, or its stack is not in the trace */
+/* Whole numbers as Perfetto's fields have them, since the start. */
+struct query_counters {
+    int64_t allocated_bytes, allocated_count, freed_bytes, freed_count;
 };
 
 struct query_stat {
@@ -71,6 +70,7 @@ struct query_trace {
     size_t thread_count;
     struct query_dump *dumps;
     size_t dump_count;
+    size_t *sample_firsts, *part_firsts; /* by dump: how many there are in those before it */
     struct query_stat *stats;
     size_t stat_count;
     /* Where the part that was asked for last stands: its dump's first parts before that sample. */
@@ -80,18 +80,16 @@ struct query_trace {
     /* Made when they are asked for. */
     struct query_allocation *allocations;
     size_t allocation_count;
+    size_t *allocation_firsts; /* by dump: its first; and behind the last */
     bool has_allocations;
-    struct query_before *befores; /* by sample of all dumps */
-    size_t *sample_firsts;        /* by dump: its first in befores */
-    bool has_befores;
     struct trace_figures *totals; /* by dump: of the heap up to it */
+    bool has_totals;
     struct query_summary_node *summary;
     size_t summary_count;
     char **summary_names; /* demangled, by frame or line */
     size_t summary_name_count;
     bool has_summary;
-    uint64_t malformed_samples; /* counters that went down */
-    int error;                  /* -ENOMEM: rows are missing */
+    int error; /* -ENOMEM: rows are missing */
 };
 
 /* Takes the profile, whatever it returns. 0 or -ENOMEM. */
@@ -104,24 +102,16 @@ struct query_bases query_trace_next_bases(const struct query_trace *trace);
 const struct profile_heap *query_trace_heap(const struct query_trace *trace, size_t dump);
 const struct profile_dump *query_trace_dump(const struct query_trace *trace, size_t dump);
 
-/* Finds what came before each sample, and the totals, once. 0 or -ENOMEM. */
-int query_trace_need_befores(struct query_trace *trace);
-const struct query_before *query_trace_before(const struct query_trace *trace, size_t dump,
-                                              size_t sample);
 /* Makes the rows of heap_profile_allocation, once. 0 or -ENOMEM. */
 int query_trace_need_allocations(struct query_trace *trace);
+/* Makes the totals, once. 0 or -ENOMEM. */
+int query_trace_need_totals(struct query_trace *trace);
+/* What each callsite has, by callsite, of all processes (PROFILE_NONE) or one, by its row, up to a
+ * moment; how many dumps that is of, or -ENOMEM. The caller frees *sums. */
+int64_t query_trace_sum(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
+                        struct query_counters **sums);
 
-/* Whole numbers as Perfetto's fields have them. */
-struct query_counters {
-    int64_t allocated_bytes, allocated_count, freed_bytes, freed_count;
-};
-struct query_counters query_counters_of(const struct profile_heap *heap,
-                                        const struct profile_sample *sample);
-/* What a sample has more than the one before. */
-struct query_counters query_trace_difference(const struct query_trace *trace, size_t dump,
-                                             size_t sample);
-void query_allocation_values(const struct query_trace *trace,
-                             const struct query_allocation *allocation, int64_t *count,
-                             int64_t *size);
+/* Makes the rows of stats. 0 or -ENOMEM. */
+int query_trace_make_stats(struct query_trace *trace);
 
 #endif

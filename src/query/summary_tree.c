@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "query/flamegraph_build.h"
 #include "query/query_table.h"
 #include "symbols/demangle.h"
 
@@ -46,12 +45,12 @@ static void name_node(struct query_trace *trace, uint32_t frame_index, uint32_t 
 }
 
 /* The callsites that samples are at or below. */
-static bool *find_reached(struct query_trace *trace, const struct flame_figures *figures)
+static bool *find_reached(struct query_trace *trace, const struct query_counters *sums)
 {
     const struct profile *profile = trace->profile;
     bool *reached = calloc(profile->callsite_count + 1, sizeof(*reached));
     for (size_t i = profile->callsite_count; reached != NULL && i-- > 0;) {
-        reached[i] |= figures[i].alloc_size != 0 || figures[i].alloc_count != 0;
+        reached[i] |= sums[i].allocated_bytes != 0 || sums[i].allocated_count != 0;
         if (reached[i] && profile->callsites[i].parent != PROFILE_NONE)
             reached[profile->callsites[i].parent] = true;
     }
@@ -87,7 +86,7 @@ static void add_up(struct query_trace *trace, const uint32_t *rows, const int64_
     }
 }
 
-static void fill_nodes(struct query_trace *trace, const struct flame_figures *figures,
+static void fill_nodes(struct query_trace *trace, const struct query_counters *sums,
                        const bool *reached, uint32_t *rows, int64_t *first_ids)
 {
     const struct profile *profile = trace->profile;
@@ -103,8 +102,8 @@ static void fill_nodes(struct query_trace *trace, const struct flame_figures *fi
             struct query_summary_node *node = &trace->summary[trace->summary_count++];
             node->id = first_ids[i] + j;
             name_node(trace, frame, j, node);
-            node->self_size = j == 0 ? figures[i].size : 0;
-            node->self_alloc_size = j == 0 ? figures[i].alloc_size : 0;
+            node->self_size = j == 0 ? sums[i].allocated_bytes - sums[i].freed_bytes : 0;
+            node->self_alloc_size = j == 0 ? sums[i].allocated_bytes : 0;
         }
     }
     add_up(trace, rows, first_ids, reached);
@@ -113,13 +112,13 @@ static void fill_nodes(struct query_trace *trace, const struct flame_figures *fi
 static int make_summary(struct query_trace *trace)
 {
     const struct profile *profile = trace->profile;
-    struct flame_figures *figures = NULL;
+    struct query_counters *sums = NULL;
     size_t nodes = 0;
-    if (flamegraph_sum(trace, PROFILE_NONE, UINT64_MAX, &figures) < 0)
+    if (query_trace_sum(trace, PROFILE_NONE, UINT64_MAX, &sums) < 0)
         return -ENOMEM;
     for (size_t i = 0; i < profile->callsite_count; i++)
         nodes += line_count(&profile->frames[profile->callsites[i].frame]);
-    bool *reached = find_reached(trace, figures);
+    bool *reached = find_reached(trace, sums);
     uint32_t *rows = calloc(profile->callsite_count + 1, sizeof(*rows));
     int64_t *first_ids = calloc(profile->callsite_count + 1, sizeof(*first_ids));
     trace->summary = calloc(nodes + 1, sizeof(*trace->summary));
@@ -129,10 +128,10 @@ static int make_summary(struct query_trace *trace)
     if (reached != NULL && rows != NULL && first_ids != NULL && trace->summary != NULL &&
         trace->summary_names != NULL) {
         trace->summary_name_count = profile->frame_count + profile->symbol_line_count;
-        fill_nodes(trace, figures, reached, rows, first_ids);
+        fill_nodes(trace, sums, reached, rows, first_ids);
         code = 0;
     }
-    free(figures);
+    free(sums);
     free(reached);
     free(rows);
     free(first_ids);
@@ -154,16 +153,16 @@ static size_t estimate_summary(const struct query_trace *trace)
 }
 
 static const struct query_column columns[] = {
-    {"id", "INTEGER", "number of the function on its stack", true},
-    {"parent_id", "INTEGER", "its caller; NULL: outermost", true},
-    {"name", "TEXT", "function, for people", false},
-    {"mapping_name", "TEXT", "path of its file", false},
-    {"source_file", "TEXT", "NULL: unknown", false},
-    {"line_number", "INTEGER", "NULL: unknown", false},
-    {"self_size", "INTEGER", "bytes that it allocated and that live", false},
-    {"cumulative_size", "INTEGER", "the same with all that it called", false},
-    {"self_alloc_size", "INTEGER", "bytes that it allocated", false},
-    {"cumulative_alloc_size", "INTEGER", "the same with all that it called", false},
+    {"id", "INTEGER", "number of the function on its stack", QUERY_INDEXED},
+    {"parent_id", "INTEGER", "its caller; NULL: outermost", QUERY_INDEXED},
+    {"name", "TEXT", "function, for people", QUERY_BY_LOOKING},
+    {"mapping_name", "TEXT", "path of its file", QUERY_BY_LOOKING},
+    {"source_file", "TEXT", "NULL: unknown", QUERY_BY_LOOKING},
+    {"line_number", "INTEGER", "NULL: unknown", QUERY_BY_LOOKING},
+    {"self_size", "INTEGER", "bytes that it allocated and that live", QUERY_BY_LOOKING},
+    {"cumulative_size", "INTEGER", "the same with all that it called", QUERY_BY_LOOKING},
+    {"self_alloc_size", "INTEGER", "bytes that it allocated", QUERY_BY_LOOKING},
+    {"cumulative_alloc_size", "INTEGER", "the same with all that it called", QUERY_BY_LOOKING},
 };
 
 static struct query_value value(struct query_trace *trace, size_t row, unsigned column)

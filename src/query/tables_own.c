@@ -16,10 +16,11 @@
 /* --- the traces --- */
 
 static const struct query_column trace_columns[] = {
-    {"id", INT, "trace_id of the other tables", true},
-    {"path", TEXT, "file", false},
-    {"boottime_to_realtime_ns", INT, "add to a ts for ns since 1970; NULL: unknown", false},
-    {"warning", TEXT, "what was wrong with the file; NULL: nothing", false},
+    {"id", INT, "trace_id of the other tables", QUERY_INDEXED},
+    {"path", TEXT, "file", QUERY_BY_LOOKING},
+    {"boottime_to_realtime_ns", INT, "add to a ts for ns since 1970; NULL: unknown",
+     QUERY_BY_LOOKING},
+    {"warning", TEXT, "what was wrong with the file; NULL: nothing", QUERY_BY_LOOKING},
 };
 
 static size_t one(struct query_trace *trace)
@@ -51,70 +52,70 @@ struct place {
     size_t dump_row, at;
 };
 
-static size_t count_of(const struct profile_dump *dump, bool parts)
+static struct place find_place(const struct query_trace *trace, size_t row, const size_t *firsts)
 {
-    return parts ? dump->part_count : dump->sample_count;
-}
-
-static size_t count_all(const struct query_trace *trace, bool parts)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < trace->dump_count; i++)
-        count += count_of(query_trace_dump(trace, i), parts);
-    return count;
-}
-
-static struct place find_place(const struct query_trace *trace, size_t row, bool parts)
-{
-    size_t dump = 0;
-    for (; dump + 1 < trace->dump_count; dump++) {
-        size_t count = count_of(query_trace_dump(trace, dump), parts);
-        if (row < count)
-            break;
-        row -= count;
+    size_t low = 0, high = trace->dump_count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (firsts[middle] <= row)
+            low = middle;
+        else
+            high = middle;
     }
-    return (struct place){query_trace_heap(trace, dump), query_trace_dump(trace, dump), dump, row};
+    return (struct place){query_trace_heap(trace, low), query_trace_dump(trace, low), low,
+                          row - firsts[low]};
 }
 
 static size_t sample_count(struct query_trace *trace)
 {
-    return count_all(trace, false);
+    return trace->sample_firsts[trace->dump_count];
+}
+
+static size_t first_sample(struct query_trace *trace, size_t dump)
+{
+    return trace->sample_firsts[dump];
 }
 
 static size_t part_count(struct query_trace *trace)
 {
-    return count_all(trace, true);
+    return trace->part_firsts[trace->dump_count];
+}
+
+static size_t first_part(struct query_trace *trace, size_t dump)
+{
+    return trace->part_firsts[dump];
 }
 
 /* --- figures of a callsite at a dump --- */
 
 static const struct query_column stats_columns[] = {
-    {"dump_id", INT, "heap_profile.id", true},
-    {"ts", INT, "when the dump was taken, in ns", false},
-    {"upid", INT, "process", false},
-    {"heap_name", TEXT, "heap", false},
-    {"callsite_id", INT, "stack_profile_callsite.id", true},
-    {"samples", INT, "samples that the figures are of", false},
-    {"freed_samples", INT, "of these, freed since", false},
-    {"alloc_size", REAL, "bytes allocated since the start, an estimate", false},
-    {"alloc_size_variance", REAL, "its variance", false},
-    {"alloc_count", REAL, "allocations since the start, an estimate", false},
-    {"alloc_count_variance", REAL, "its variance", false},
-    {"free_size", REAL, "bytes freed", false},
-    {"free_count", REAL, "allocations freed", false},
-    {"live_size", REAL, "bytes live", false},
-    {"live_size_variance", REAL, "its variance", false},
-    {"live_size_low", REAL, "lower end of its 95 % interval", false},
-    {"live_size_high", REAL, "upper end", false},
-    {"live_count", REAL, "allocations live", false},
-    {"live_count_variance", REAL, "its variance", false},
-    {"live_count_low", REAL, "lower end of its 95 % interval", false},
-    {"live_count_high", REAL, "upper end", false},
-    {"peak_size", REAL, "bytes live when the heap was largest", false},
-    {"peak_count", REAL, "allocations live then", false},
-    {"temporary_size", REAL, "bytes freed by their thread before it allocated again", false},
-    {"temporary_count", REAL, "allocations of that kind", false},
-    {"mean_lifetime_ms", REAL, "of what was freed; NULL: nothing was", false},
+    {"dump_id", INT, "heap_profile.id", QUERY_OF_DUMP},
+    {"ts", INT, "when the dump was taken, in ns", QUERY_OF_DUMP},
+    {"upid", INT, "process", QUERY_OF_DUMP},
+    {"heap_name", TEXT, "heap", QUERY_BY_LOOKING},
+    {"callsite_id", INT, "stack_profile_callsite.id", QUERY_INDEXED},
+    {"samples", INT, "samples that the figures are of", QUERY_BY_LOOKING},
+    {"freed_samples", INT, "of these, freed since", QUERY_BY_LOOKING},
+    {"alloc_size", REAL, "bytes allocated since the start, an estimate", QUERY_BY_LOOKING},
+    {"alloc_size_variance", REAL, "its variance", QUERY_BY_LOOKING},
+    {"alloc_count", REAL, "allocations since the start, an estimate", QUERY_BY_LOOKING},
+    {"alloc_count_variance", REAL, "its variance", QUERY_BY_LOOKING},
+    {"free_size", REAL, "bytes freed", QUERY_BY_LOOKING},
+    {"free_count", REAL, "allocations freed", QUERY_BY_LOOKING},
+    {"live_size", REAL, "bytes live", QUERY_BY_LOOKING},
+    {"live_size_variance", REAL, "its variance", QUERY_BY_LOOKING},
+    {"live_size_low", REAL, "lower end of its 95 % interval", QUERY_BY_LOOKING},
+    {"live_size_high", REAL, "upper end", QUERY_BY_LOOKING},
+    {"live_count", REAL, "allocations live", QUERY_BY_LOOKING},
+    {"live_count_variance", REAL, "its variance", QUERY_BY_LOOKING},
+    {"live_count_low", REAL, "lower end of its 95 % interval", QUERY_BY_LOOKING},
+    {"live_count_high", REAL, "upper end", QUERY_BY_LOOKING},
+    {"peak_size", REAL, "bytes live when the heap was largest", QUERY_BY_LOOKING},
+    {"peak_count", REAL, "allocations live then", QUERY_BY_LOOKING},
+    {"temporary_size", REAL, "bytes freed by their thread before it allocated again",
+     QUERY_BY_LOOKING},
+    {"temporary_count", REAL, "allocations of that kind", QUERY_BY_LOOKING},
+    {"mean_lifetime_ms", REAL, "of what was freed; NULL: nothing was", QUERY_BY_LOOKING},
 };
 
 static struct profile_estimate live_estimate(const struct trace_figures *figures)
@@ -132,7 +133,7 @@ static struct profile_estimate live_estimate(const struct trace_figures *figures
 
 static struct query_value stats_value(struct query_trace *trace, size_t row, unsigned column)
 {
-    struct place place = find_place(trace, row, false);
+    struct place place = find_place(trace, row, trace->sample_firsts);
     const struct profile_sample *sample = place.dump->samples[place.at];
     const struct trace_figures *figures = &sample->figures;
     struct profile_estimate live = live_estimate(figures);
@@ -190,22 +191,23 @@ static struct query_value stats_value(struct query_trace *trace, size_t row, uns
 /* --- by thread, type and context --- */
 
 static const struct query_column part_columns[] = {
-    {"dump_id", INT, "heap_profile.id", true},
-    {"ts", INT, "when the dump was taken, in ns", false},
-    {"upid", INT, "process", false},
-    {"heap_name", TEXT, "heap", false},
-    {"callsite_id", INT, "stack_profile_callsite.id", true},
-    {"tid", INT, "thread", true},
-    {"thread_name", TEXT, "its name; NULL: unknown", false},
-    {"type_name", TEXT, "type of the object; NULL: none was told", false},
-    {"context", TEXT, "names of scopes, the outermost first, with ';'; NULL: none", false},
-    {"alloc_size", REAL, "bytes allocated since the start", false},
-    {"alloc_count", REAL, "allocations", false},
-    {"live_size", REAL, "bytes live", false},
-    {"live_size_variance", REAL, "its variance", false},
-    {"live_count", REAL, "allocations live", false},
-    {"temporary_count", REAL, "freed by their thread before it allocated again", false},
-    {"peak_size", REAL, "bytes live when the heap was largest", false},
+    {"dump_id", INT, "heap_profile.id", QUERY_OF_DUMP},
+    {"ts", INT, "when the dump was taken, in ns", QUERY_OF_DUMP},
+    {"upid", INT, "process", QUERY_OF_DUMP},
+    {"heap_name", TEXT, "heap", QUERY_BY_LOOKING},
+    {"callsite_id", INT, "stack_profile_callsite.id", QUERY_INDEXED},
+    {"tid", INT, "thread", QUERY_INDEXED},
+    {"thread_name", TEXT, "its name; NULL: unknown", QUERY_BY_LOOKING},
+    {"type_name", TEXT, "type of the object; NULL: none was told", QUERY_BY_LOOKING},
+    {"context", TEXT, "names of scopes, the outermost first, with ';'; NULL: none",
+     QUERY_BY_LOOKING},
+    {"alloc_size", REAL, "bytes allocated since the start", QUERY_BY_LOOKING},
+    {"alloc_count", REAL, "allocations", QUERY_BY_LOOKING},
+    {"live_size", REAL, "bytes live", QUERY_BY_LOOKING},
+    {"live_size_variance", REAL, "its variance", QUERY_BY_LOOKING},
+    {"live_count", REAL, "allocations live", QUERY_BY_LOOKING},
+    {"temporary_count", REAL, "freed by their thread before it allocated again", QUERY_BY_LOOKING},
+    {"peak_size", REAL, "bytes live when the heap was largest", QUERY_BY_LOOKING},
 };
 
 /* The sample with a part, and the part's place in it: rows are mostly asked for in their order. */
@@ -227,7 +229,7 @@ static const struct profile_sample *sample_of_part(struct query_trace *trace,
 
 static struct query_value part_value(struct query_trace *trace, size_t row, unsigned column)
 {
-    struct place place = find_place(trace, row, true);
+    struct place place = find_place(trace, row, trace->part_firsts);
     size_t number;
     const struct profile_sample *sample = sample_of_part(trace, &place, &number);
     const struct profile_part *part = &sample->parts[number];
@@ -271,27 +273,28 @@ static struct query_value part_value(struct query_trace *trace, size_t row, unsi
 /* --- totals of a dump --- */
 
 static const struct query_column total_columns[] = {
-    {"dump_id", INT, "heap_profile.id", true},
-    {"ts", INT, "when the dump was taken, in ns", false},
-    {"upid", INT, "process", true},
-    {"heap_name", TEXT, "heap", false},
-    {"final", INT, "1: the last one, as the process or the session ended", false},
-    {"incomplete", INT, "1: samples of it are missing from the trace", false},
-    {"interval_bytes", INT, "sampling interval", false},
-    {"exact_alloc_size", INT, "bytes allocated, exactly; NULL: not counted", false},
-    {"exact_alloc_count", INT, "allocations, exactly; NULL: not counted", false},
-    {"alloc_size", REAL, "bytes allocated, estimated", false},
-    {"alloc_count", REAL, "allocations, estimated", false},
-    {"live_size", REAL, "bytes live, estimated", false},
-    {"live_count", REAL, "allocations live, estimated", false},
-    {"live_size_variance", REAL, "variance of live_size", false},
-    {"temporary_size", REAL, "bytes freed by their thread before it allocated again", false},
-    {"temporary_count", REAL, "allocations of that kind", false},
+    {"dump_id", INT, "heap_profile.id", QUERY_INDEXED},
+    {"ts", INT, "when the dump was taken, in ns", QUERY_BY_LOOKING},
+    {"upid", INT, "process", QUERY_INDEXED},
+    {"heap_name", TEXT, "heap", QUERY_BY_LOOKING},
+    {"final", INT, "1: the last one, as the process or the session ended", QUERY_BY_LOOKING},
+    {"incomplete", INT, "1: samples of it are missing from the trace", QUERY_BY_LOOKING},
+    {"interval_bytes", INT, "sampling interval", QUERY_BY_LOOKING},
+    {"exact_alloc_size", INT, "bytes allocated, exactly; NULL: not counted", QUERY_BY_LOOKING},
+    {"exact_alloc_count", INT, "allocations, exactly; NULL: not counted", QUERY_BY_LOOKING},
+    {"alloc_size", REAL, "bytes allocated, estimated", QUERY_BY_LOOKING},
+    {"alloc_count", REAL, "allocations, estimated", QUERY_BY_LOOKING},
+    {"live_size", REAL, "bytes live, estimated", QUERY_BY_LOOKING},
+    {"live_count", REAL, "allocations live, estimated", QUERY_BY_LOOKING},
+    {"live_size_variance", REAL, "variance of live_size", QUERY_BY_LOOKING},
+    {"temporary_size", REAL, "bytes freed by their thread before it allocated again",
+     QUERY_BY_LOOKING},
+    {"temporary_count", REAL, "allocations of that kind", QUERY_BY_LOOKING},
 };
 
 static size_t total_count(struct query_trace *trace)
 {
-    return query_trace_need_befores(trace) < 0 ? 0 : trace->dump_count;
+    return query_trace_need_totals(trace) < 0 ? 0 : trace->dump_count;
 }
 
 static size_t estimate_totals(const struct query_trace *trace)
@@ -343,12 +346,12 @@ static struct query_value total_value(struct query_trace *trace, size_t row, uns
 /* --- the timeline --- */
 
 static const struct query_column timeline_columns[] = {
-    {"ts", INT, "in ns", false},
-    {"upid", INT, "process", true},
-    {"live_size", INT, "bytes live in all its profiled heaps; NULL: not told", false},
-    {"rss_size", INT, "resident bytes; NULL: not told", false},
-    {"rss_anon_size", INT, "of these, of no file", false},
-    {"vm_size", INT, "bytes of address space", false},
+    {"ts", INT, "in ns", QUERY_BY_LOOKING},
+    {"upid", INT, "process", QUERY_INDEXED},
+    {"live_size", INT, "bytes live in all its profiled heaps; NULL: not told", QUERY_BY_LOOKING},
+    {"rss_size", INT, "resident bytes; NULL: not told", QUERY_BY_LOOKING},
+    {"rss_anon_size", INT, "of these, of no file", QUERY_BY_LOOKING},
+    {"vm_size", INT, "bytes of address space", QUERY_BY_LOOKING},
 };
 
 static size_t timeline_count(struct query_trace *trace)
@@ -388,15 +391,15 @@ static struct query_value timeline_value(struct query_trace *trace, size_t row, 
 }
 
 const struct query_table query_own_tables[] = {
-    {"hp_trace", "the files", COLUMNS(trace_columns), true, one, NULL, trace_value},
+    {"hp_trace", "the files", COLUMNS(trace_columns), true, one, NULL, trace_value, NULL},
     {"hp_callsite_stats",
      "figures of each callsite at each dump: variances, intervals, lifetimes, temporary ones",
-     COLUMNS(stats_columns), false, sample_count, NULL, stats_value},
+     COLUMNS(stats_columns), false, sample_count, NULL, stats_value, first_sample},
     {"hp_part", "the same by thread, type and context", COLUMNS(part_columns), false, part_count,
-     NULL, part_value},
+     NULL, part_value, first_part},
     {"hp_total", "totals of each dump, exact ones too", COLUMNS(total_columns), false, total_count,
-     estimate_totals, total_value},
+     estimate_totals, total_value, NULL},
     {"hp_timeline", "live bytes and RSS over time", COLUMNS(timeline_columns), false,
-     timeline_count, NULL, timeline_value},
+     timeline_count, NULL, timeline_value, NULL},
     {0},
 };

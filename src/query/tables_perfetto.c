@@ -12,14 +12,14 @@
 /* --- processes and threads --- */
 
 static const struct query_column process_columns[] = {
-    {"id", INT, "the same as upid", true},
-    {"upid", INT, "number of the process in the trace", true},
-    {"pid", INT, "process id", false},
-    {"name", "TEXT", "its first argument; NULL if the trace does not say", false},
-    {"cmdline", "TEXT", "all its arguments", false},
-    {"uid", INT, "user id", false},
-    {"start_ts", INT, "when it began; NULL: not in traces of heapprofd", false},
-    {"parent_upid", INT, "its parent", true},
+    {"id", INT, "the same as upid", QUERY_INDEXED},
+    {"upid", INT, "number of the process in the trace", QUERY_INDEXED},
+    {"pid", INT, "process id", QUERY_BY_LOOKING},
+    {"name", "TEXT", "its first argument; NULL if the trace does not say", QUERY_BY_LOOKING},
+    {"cmdline", "TEXT", "all its arguments", QUERY_BY_LOOKING},
+    {"uid", INT, "user id", QUERY_BY_LOOKING},
+    {"start_ts", INT, "when it began; NULL: not in traces of heapprofd", QUERY_BY_LOOKING},
+    {"parent_upid", INT, "its parent", QUERY_INDEXED},
 };
 
 static size_t process_count(struct query_trace *trace)
@@ -53,11 +53,11 @@ static struct query_value process_value(struct query_trace *trace, size_t row, u
 }
 
 static const struct query_column thread_columns[] = {
-    {"id", INT, "the same as utid", true},
-    {"utid", INT, "number of the thread in the trace", true},
-    {"tid", INT, "thread id", false},
-    {"name", "TEXT", "its name; NULL if the trace does not say", false},
-    {"upid", INT, "its process", true},
+    {"id", INT, "the same as utid", QUERY_INDEXED},
+    {"utid", INT, "number of the thread in the trace", QUERY_INDEXED},
+    {"tid", INT, "thread id", QUERY_BY_LOOKING},
+    {"name", "TEXT", "its name; NULL if the trace does not say", QUERY_BY_LOOKING},
+    {"upid", INT, "its process", QUERY_INDEXED},
 };
 
 static size_t thread_count(struct query_trace *trace)
@@ -83,14 +83,14 @@ static struct query_value thread_value(struct query_trace *trace, size_t row, un
 /* --- stacks --- */
 
 static const struct query_column mapping_columns[] = {
-    {"id", INT, "number of the mapping", true},
-    {"build_id", "TEXT", "build id of the file, in lower-case hex", false},
-    {"exact_offset", INT, "offset in the file", false},
-    {"start_offset", INT, "offset in the file of what was mapped first of it", false},
-    {"start", INT, "first address", false},
-    {"end", INT, "address behind the last", false},
-    {"load_bias", INT, "of the ELF file", false},
-    {"name", "TEXT", "path of the file", false},
+    {"id", INT, "number of the mapping", QUERY_INDEXED},
+    {"build_id", "TEXT", "build id of the file, in lower-case hex", QUERY_BY_LOOKING},
+    {"exact_offset", INT, "offset in the file", QUERY_BY_LOOKING},
+    {"start_offset", INT, "offset in the file of what was mapped first of it", QUERY_BY_LOOKING},
+    {"start", INT, "first address", QUERY_BY_LOOKING},
+    {"end", INT, "address behind the last", QUERY_BY_LOOKING},
+    {"load_bias", INT, "of the ELF file", QUERY_BY_LOOKING},
+    {"name", "TEXT", "path of the file", QUERY_BY_LOOKING},
 };
 
 static size_t mapping_count(struct query_trace *trace)
@@ -120,13 +120,15 @@ static struct query_value mapping_value(struct query_trace *trace, size_t row, u
 }
 
 static const struct query_column frame_columns[] = {
-    {"id", INT, "number of the frame", true},
-    {"name", "TEXT", "function, as the trace has it (mangled, or obfuscated)", false},
-    {"mapping", INT, "stack_profile_mapping.id", true},
-    {"rel_pc", INT, "address in the ELF file", false},
-    {"symbol_set_id", INT, "lines of stack_profile_symbol; NULL: none", true},
-    {"deobfuscated_name", "TEXT", "what the function was called before; NULL: unknown", false},
-    {"type", "TEXT", "jit, interpreted, kernel, gc, runtime; NULL: native, or not told", false},
+    {"id", INT, "number of the frame", QUERY_INDEXED},
+    {"name", "TEXT", "function, as the trace has it (mangled, or obfuscated)", QUERY_BY_LOOKING},
+    {"mapping", INT, "stack_profile_mapping.id", QUERY_INDEXED},
+    {"rel_pc", INT, "address in the ELF file", QUERY_BY_LOOKING},
+    {"symbol_set_id", INT, "lines of stack_profile_symbol; NULL: none", QUERY_INDEXED},
+    {"deobfuscated_name", "TEXT", "what the function was called before; NULL: unknown",
+     QUERY_BY_LOOKING},
+    {"type", "TEXT", "jit, interpreted, kernel, gc, runtime; NULL: native, or not told",
+     QUERY_BY_LOOKING},
 };
 
 static size_t frame_count(struct query_trace *trace)
@@ -155,10 +157,10 @@ static struct query_value frame_value(struct query_trace *trace, size_t row, uns
 }
 
 static const struct query_column callsite_columns[] = {
-    {"id", INT, "number of the callsite", true},
-    {"depth", INT, "0: the outermost frame", false},
-    {"parent_id", INT, "the caller; NULL: outermost", true},
-    {"frame_id", INT, "stack_profile_frame.id", true},
+    {"id", INT, "number of the callsite", QUERY_INDEXED},
+    {"depth", INT, "0: the outermost frame", QUERY_BY_LOOKING},
+    {"parent_id", INT, "the caller; NULL: outermost", QUERY_INDEXED},
+    {"frame_id", INT, "stack_profile_frame.id", QUERY_INDEXED},
 };
 
 static size_t callsite_count(struct query_trace *trace)
@@ -180,12 +182,13 @@ static struct query_value callsite_value(struct query_trace *trace, size_t row, 
 }
 
 static const struct query_column symbol_columns[] = {
-    {"id", INT, "number of the line", true},
-    {"symbol_set_id", INT, "lines of one address, the innermost first: id of the first", true},
-    {"name", "TEXT", "function", false},
-    {"source_file", "TEXT", "NULL: unknown", false},
-    {"line_number", INT, "NULL: unknown", false},
-    {"inlined", INT, "1: into the function of the next line", false},
+    {"id", INT, "number of the line", QUERY_INDEXED},
+    {"symbol_set_id", INT, "lines of one address, the innermost first: id of the first",
+     QUERY_INDEXED},
+    {"name", "TEXT", "function", QUERY_BY_LOOKING},
+    {"source_file", "TEXT", "NULL: unknown", QUERY_BY_LOOKING},
+    {"line_number", INT, "NULL: unknown", QUERY_BY_LOOKING},
+    {"inlined", INT, "1: into the function of the next line", QUERY_BY_LOOKING},
 };
 
 static size_t symbol_count(struct query_trace *trace)
@@ -213,12 +216,13 @@ static struct query_value symbol_value(struct query_trace *trace, size_t row, un
 /* --- dumps --- */
 
 static const struct query_column heap_profile_columns[] = {
-    {"id", INT, "number of the dump", true},
-    {"ts", INT, "what it tells of begins here: the dump before, or the start, in ns", true},
-    {"ts_end", INT, "when it was taken, in ns", true},
-    {"dur", INT, "ts_end - ts", false},
-    {"upid", INT, "process", true},
-    {"heap_name", "TEXT", "libc.malloc, or a heap of the program's own", false},
+    {"id", INT, "number of the dump", QUERY_INDEXED},
+    {"ts", INT, "what it tells of begins here: the dump before, or the start, in ns",
+     QUERY_INDEXED},
+    {"ts_end", INT, "when it was taken, in ns", QUERY_INDEXED},
+    {"dur", INT, "ts_end - ts", QUERY_BY_LOOKING},
+    {"upid", INT, "process", QUERY_INDEXED},
+    {"heap_name", "TEXT", "libc.malloc, or a heap of the program's own", QUERY_BY_LOOKING},
 };
 
 static size_t dump_count(struct query_trace *trace)
@@ -248,13 +252,13 @@ static struct query_value heap_profile_value(struct query_trace *trace, size_t r
 }
 
 static const struct query_column allocation_columns[] = {
-    {"id", INT, "number of the row", true},
-    {"ts", INT, "when the dump was taken, in ns", false},
-    {"upid", INT, "process", false},
-    {"heap_name", "TEXT", "libc.malloc, or a heap of the program's own", false},
-    {"callsite_id", INT, "stack_profile_callsite.id, the innermost", true},
-    {"count", INT, "allocations since the dump before; frees are negative", false},
-    {"size", INT, "bytes since the dump before; what was freed is negative", false},
+    {"id", INT, "number of the row", QUERY_INDEXED},
+    {"ts", INT, "when the dump was taken, in ns", QUERY_OF_DUMP},
+    {"upid", INT, "process", QUERY_OF_DUMP},
+    {"heap_name", "TEXT", "libc.malloc, or a heap of the program's own", QUERY_BY_LOOKING},
+    {"callsite_id", INT, "stack_profile_callsite.id, the innermost", QUERY_INDEXED},
+    {"count", INT, "allocations since the dump before; frees are negative", QUERY_BY_LOOKING},
+    {"size", INT, "bytes since the dump before; what was freed is negative", QUERY_BY_LOOKING},
 };
 
 static size_t allocation_count(struct query_trace *trace)
@@ -270,48 +274,50 @@ static size_t estimate_allocations(const struct query_trace *trace)
     return rows;
 }
 
+static size_t first_allocation(struct query_trace *trace, size_t dump)
+{
+    return trace->allocation_firsts[dump];
+}
+
 static struct query_value allocation_value(struct query_trace *trace, size_t row, unsigned column)
 {
     const struct query_allocation *allocation = &trace->allocations[row];
-    const struct profile_heap *heap = query_trace_heap(trace, allocation->dump);
-    const struct profile_dump *dump = query_trace_dump(trace, allocation->dump);
-    int64_t count, size;
     switch (column) {
     case 1:
-        return query_integer((int64_t)dump->boottime_ns);
+        return query_integer((int64_t)query_trace_dump(trace, allocation->dump)->boottime_ns);
     case 2:
-        return query_id(trace->bases.process, trace->process_rows[heap->process]);
+        return query_id(trace->bases.process,
+                        trace->process_rows[query_trace_heap(trace, allocation->dump)->process]);
     case 3:
-        return query_text(heap->name);
+        return query_text(query_trace_heap(trace, allocation->dump)->name);
     case 4:
-        return query_id(trace->bases.callsite, dump->samples[allocation->sample]->callsite);
+        return query_id(trace->bases.callsite, allocation->callsite);
     default:
-        query_allocation_values(trace, allocation, &count, &size);
-        return query_integer(column == 5 ? count : size);
+        return query_integer(column == 5 ? allocation->count : allocation->size);
     }
 }
 
 /* --- smaps and stats --- */
 
 static const struct query_column smaps_columns[] = {
-    {"id", INT, "number of the row", true},
-    {"upid", INT, "process", true},
-    {"ts", INT, "when, in ns", true},
-    {"path", "TEXT", "file, or [heap], [stack] and the like", false},
-    {"size_kb", INT, "size", false},
-    {"private_dirty_kb", INT, "written to, of this process alone", false},
-    {"swap_kb", INT, "swapped out", false},
-    {"file_name", "TEXT", "file without its directory, where it is told", false},
-    {"start_address", INT, "first address", false},
-    {"module_timestamp", INT, "of the module", false},
-    {"module_debugid", "TEXT", "of the module", false},
-    {"module_debug_path", "TEXT", "of the module", false},
-    {"protection_flags", INT, "read, write, execute", false},
-    {"private_clean_resident_kb", INT, "not written to, of this process alone", false},
-    {"shared_dirty_resident_kb", INT, "written to, shared", false},
-    {"shared_clean_resident_kb", INT, "not written to, shared", false},
-    {"locked_kb", INT, "locked in memory", false},
-    {"proportional_resident_kb", INT, "resident, its share of what is shared", false},
+    {"id", INT, "number of the row", QUERY_INDEXED},
+    {"upid", INT, "process", QUERY_INDEXED},
+    {"ts", INT, "when, in ns", QUERY_INDEXED},
+    {"path", "TEXT", "file, or [heap], [stack] and the like", QUERY_BY_LOOKING},
+    {"size_kb", INT, "size", QUERY_BY_LOOKING},
+    {"private_dirty_kb", INT, "written to, of this process alone", QUERY_BY_LOOKING},
+    {"swap_kb", INT, "swapped out", QUERY_BY_LOOKING},
+    {"file_name", "TEXT", "file without its directory, where it is told", QUERY_BY_LOOKING},
+    {"start_address", INT, "first address", QUERY_BY_LOOKING},
+    {"module_timestamp", INT, "of the module", QUERY_BY_LOOKING},
+    {"module_debugid", "TEXT", "of the module", QUERY_BY_LOOKING},
+    {"module_debug_path", "TEXT", "of the module", QUERY_BY_LOOKING},
+    {"protection_flags", INT, "read, write, execute", QUERY_BY_LOOKING},
+    {"private_clean_resident_kb", INT, "not written to, of this process alone", QUERY_BY_LOOKING},
+    {"shared_dirty_resident_kb", INT, "written to, shared", QUERY_BY_LOOKING},
+    {"shared_clean_resident_kb", INT, "not written to, shared", QUERY_BY_LOOKING},
+    {"locked_kb", INT, "locked in memory", QUERY_BY_LOOKING},
+    {"proportional_resident_kb", INT, "resident, its share of what is shared", QUERY_BY_LOOKING},
 };
 
 static size_t smaps_count(struct query_trace *trace)
@@ -359,10 +365,10 @@ static struct query_value smaps_value(struct query_trace *trace, size_t row, uns
 }
 
 static const struct query_column stats_columns[] = {
-    {"name", "TEXT", "what is counted", false},
-    {"idx", INT, "pid; NULL: of the whole trace", false},
-    {"severity", "TEXT", "info, data_loss or error", false},
-    {"value", INT, "the count", false},
+    {"name", "TEXT", "what is counted", QUERY_BY_LOOKING},
+    {"idx", INT, "pid; NULL: of the whole trace", QUERY_BY_LOOKING},
+    {"severity", "TEXT", "info, data_loss or error", QUERY_BY_LOOKING},
+    {"value", INT, "the count", QUERY_BY_LOOKING},
 };
 
 static size_t stat_count(struct query_trace *trace)
@@ -389,24 +395,25 @@ static struct query_value stat_value(struct query_trace *trace, size_t row, unsi
 
 const struct query_table query_perfetto_tables[] = {
     {"process", "processes; row 0 is pid 0", COLUMNS(process_columns), true, process_count, NULL,
-     process_value},
+     process_value, NULL},
     {"thread", "threads; row 0 is tid 0", COLUMNS(thread_columns), true, thread_count, NULL,
-     thread_value},
+     thread_value, NULL},
     {"stack_profile_mapping", "files and other memory that frames are in", COLUMNS(mapping_columns),
-     true, mapping_count, NULL, mapping_value},
+     true, mapping_count, NULL, mapping_value, NULL},
     {"stack_profile_frame", "places in code", COLUMNS(frame_columns), true, frame_count, NULL,
-     frame_value},
+     frame_value, NULL},
     {"stack_profile_callsite", "call stacks, as a tree", COLUMNS(callsite_columns), true,
-     callsite_count, NULL, callsite_value},
+     callsite_count, NULL, callsite_value, NULL},
     {"stack_profile_symbol", "functions and lines of frames", COLUMNS(symbol_columns), true,
-     symbol_count, NULL, symbol_value},
+     symbol_count, NULL, symbol_value, NULL},
     {"heap_profile", "dumps", COLUMNS(heap_profile_columns), true, dump_count, NULL,
-     heap_profile_value},
+     heap_profile_value, NULL},
     {"heap_profile_allocation", "what each callsite allocated and freed from dump to dump",
-     COLUMNS(allocation_columns), true, allocation_count, estimate_allocations, allocation_value},
+     COLUMNS(allocation_columns), true, allocation_count, estimate_allocations, allocation_value,
+     first_allocation},
     {"profiler_smaps", "mappings of processes, from /proc/PID/smaps", COLUMNS(smaps_columns), true,
-     smaps_count, NULL, smaps_value},
+     smaps_count, NULL, smaps_value, NULL},
     {"stats", "what was lost, and how the profiles ended", COLUMNS(stats_columns), false,
-     stat_count, NULL, stat_value},
+     stat_count, NULL, stat_value, NULL},
     {0},
 };

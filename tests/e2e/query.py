@@ -129,6 +129,33 @@ def finding_rows():
            "select group_concat(id) from up", [("3,2,0",)])
 
 
+def finding_dumps():
+    """What all rows of a dump have the same: of several heaps, dumps without rows, several traces."""
+    later = packet(profile_packet([heap_samples(7, [], 3000), heap_samples(9, [], 3000)], 3), timestamp=9, sequence=1)
+    pool = packet(profile_packet([heap_samples(9, [sample(1, 5, 2, 1, 1)], 2000, "pool")], 2), timestamp=9, sequence=1)
+    trace = write(HEAD, two_dumps(), pool, later)
+    all_rows = "select id, ts, upid, heap_name, size from heap_profile_allocation"
+    every = rows(trace, all_rows)
+    check(len(every) == 6, f"rows {every}")
+    for column, values in (("ts", (0, 1100, 2100, 3100, "'x'", 2100.5)), ("upid", (0, 2, 3, 99)),
+                           ("callsite_id", (0, 1, 3))):
+        for value in values:
+            # `+column` is no constraint that the table knows of.
+            expect(trace, f"{all_rows} where {column} = {value}", rows(trace, f"{all_rows} where +{column} = {value}"))
+    expect(trace, f"{all_rows} where ts = 2100 and upid = 3", [row for row in every if row[1:3] == (2100, 3)])
+    expect([trace, trace], "select trace_id, count(*) from heap_profile_allocation where ts = 2100 group by 1",
+           [(0, 4), (1, 4)])
+    expect([trace, trace], "select id, upid from heap_profile_allocation where ts = 1100 and trace_id = 1",
+           [(6, 6), (7, 6)])
+    for table in ("hp_callsite_stats", "hp_part"):
+        for column in ("dump_id", "ts", "upid"):
+            expect(trace, f"select t.dump_id, t.callsite_id from {table} t join heap_profile p on t.{column} = "
+                   f"p.{dict(dump_id='id', ts='ts_end', upid='upid')[column]}",
+                   rows(trace, f"select t.dump_id, t.callsite_id from heap_profile p join {table} t on +t.{column} = "
+                        f"p.{dict(dump_id='id', ts='ts_end', upid='upid')[column]}"))
+    check(rows(trace, "select count(*) from hp_callsite_stats where dump_id = 2") == [(1,)], "hp_callsite_stats")
+
+
 def seed_queries():
     """The statements of Perfetto's page as they stand there, but for the numbers in them."""
     trace = write(HEAD, two_dumps())
@@ -476,7 +503,7 @@ def sums_agree():
     check(count == 12, f"count {count}")
 
 
-CASES = [tables, finding_rows, seed_queries, android_10, continued, several_heaps, dump_at_max,
+CASES = [tables, finding_rows, finding_dumps, seed_queries, android_10, continued, several_heaps, dump_at_max,
          resting_callsites, malformed, empty_stack, compressed, several_sequences, lost_packets,
          symbols_anywhere, deobfuscated, smaps_rows, streamed, stats_rows, several_traces, exported,
          refused, errors_point, formats, statements_from, sums_agree]

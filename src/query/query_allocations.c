@@ -1,0 +1,308 @@
+/*
+ * See query_trace.h: what changed from dump to dump. Each heap's dumps are gone through in their
+ * order, with the counters that each callsite had last beside them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "query/query_trace.h"
+
+/* --- counters --- */
+
+/* More than any counter is, and what a double holds exactly. */
+#define COUNTER_MAX 0x1p62
+
+/* Rounded to the nearest, halves up: what llround() gives for what is not negative. */
+static int64_t whole(double value)
+{
+    if (!(value > 0))
+        return 0;
+    if (value >= COUNTER_MAX)
+        return (int64_t)COUNTER_MAX;
+    int64_t floor = (int64_t)value;
+    return floor + (value - (double)floor >= 0.5);
+}
+
+/* Whole numbers as Perfetto's fields have them. */
+static struct query_counters counters_of(const struct profile_heap *heap,
+                                         const struct profile_sample *sample)
+{
+    if (!heap->status.dump_at_max)
+        return (struct query_counters){
+            .allocated_bytes = whole(sample->figures.allocated_bytes),
+            .allocated_count = whole(sample->figures.allocated_count),
+            .freed_bytes = whole(sample->figures.freed_bytes),
+            .freed_count = whole(sample->figures.freed_count),
+        };
+    return (struct query_counters){
+        .allocated_bytes = whole(sample->peak_bytes),
+        /* Older recorders wrote something else there. */
+        .allocated_count = heap->status.first_interval_bytes != 0 ? whole(sample->peak_count) : 0,
+    };
+}
+
+static struct query_counters less(const struct query_counters *now,
+                                  const struct query_counters *last)
+{
+    return (struct query_counters){
+        now->allocated_bytes - last->allocated_bytes,
+        now->allocated_count - last->allocated_count,
+        now->freed_bytes - last->freed_bytes,
+        now->freed_count - last->freed_count,
+    };
+}
+
+static bool is_below_zero(const struct query_counters *counters)
+{
+    return counters->allocated_bytes < 0 || counters->allocated_count < 0 ||
+           counters->freed_bytes < 0 || counters->freed_count < 0;
+}
+
+/* --- going through dumps --- */
+
+/* What a callsite of the heap had last. */
+struct last {
+    struct query_counters counters;
+    const struct profile_sample *sample; /* NULL: it was not named yet */
+};
+
+struct walk {
+    struct query_trace *trace;
+    struct last *last; /* by callsite, of one heap at a time */
+    /* Callsites with a frame that the trace does not have: Perfetto leaves their samples out. */
+    bool *unplaced;
+};
+
+/* What a sample has more than the one before of its callsite. */
+typedef void walk_function(struct walk *walk, size_t dump, const struct profile_sample *sample,
+                           const struct profile_sample *before, const struct query_counters *grown);
+
+static bool *find_unplaced(const struct profile *profile)
+{
+    bool *unplaced = calloc(profile->callsite_count + 1, sizeof(*unplaced));
+    for (size_t i = 0; unplaced != NULL && i < profile->callsite_count; i++) {
+        const struct profile_callsite *callsite = &profile->callsites[i];
+        unplaced[i] = profile->frames[callsite->frame].mapping == PROFILE_NONE ||
+                      (callsite->parent != PROFILE_NONE && unplaced[callsite->parent]);
+    }
+    return unplaced;
+}
+
+static int walk_begin(struct walk *walk, struct query_trace *trace)
+{
+    *walk = (struct walk){
+        .trace = trace,
+        .last = calloc(trace->profile->callsite_count + 1, sizeof(*walk->last)),
+        .unplaced = find_unplaced(trace->profile),
+    };
+    return walk->last == NULL || walk->unplaced == NULL ? -ENOMEM : 0;
+}
+
+static void walk_end(struct walk *walk)
+{
+    free(walk->last);
+    free(walk->unplaced);
+}
+
+/* One dump of a heap; those before it were gone through. Samples whose counters went down are left
+ * out, as if they were not there. */
+static void walk_dump(struct walk *walk, size_t dump, walk_function *take)
+{
+    const struct profile_heap *heap = query_trace_heap(walk->trace, dump);
+    const struct profile_dump *now = query_trace_dump(walk->trace, dump);
+    for (size_t i = 0; i < now->sample_count; i++) {
+        const struct profile_sample *sample = now->samples[i];
+        struct last *last = &walk->last[sample->callsite];
+        struct query_counters counters = counters_of(heap, sample);
+        struct query_counters grown = less(&counters, &last->counters);
+        if (walk->unplaced[sample->callsite] || is_below_zero(&grown))
+            continue;
+        take(walk, dump, sample, last->sample, &grown);
+        *last = (struct last){counters, sample};
+    }
+}
+
+/* Another heap follows. */
+static void forget_heap(struct walk *walk, const struct profile_heap *heap)
+{
+    for (size_t i = 0; i < heap->dump_count; i++)
+        for (size_t j = 0; j < heap->dumps[i].sample_count; j++)
+            walk->last[heap->dumps[i].samples[j]->callsite] = (struct last){0};
+}
+
+/* --- rows of heap_profile_allocation --- */
+
+static void take_row(struct walk *walk, size_t dump, const struct profile_sample *sample,
+                     const struct profile_sample *before, const struct query_counters *grown)
+{
+    struct query_trace *trace = walk->trace;
+    size_t *end = &trace->allocation_firsts[dump];
+    struct query_allocation row = {grown->allocated_bytes, grown->allocated_count, sample->callsite,
+                                   (uint32_t)dump};
+    (void)before;
+    if (row.size != 0 || row.count != 0)
+        trace->allocations[(*end)++] = row;
+    row.size = -grown->freed_bytes;
+    row.count = -grown->freed_count;
+    if (row.size != 0 || row.count != 0)
+        trace->allocations[(*end)++] = row;
+}
+
+/* Rows of a heap's dumps stand where there is room for all that they could be, and are moved
+ * together then, in the order of the trace. */
+static void close_gaps(struct query_trace *trace)
+{
+    size_t first = 0;
+    for (size_t i = 0; i < trace->dump_count; i++) {
+        size_t room = 2 * trace->sample_firsts[i], count = trace->allocation_firsts[i] - room;
+        memmove(trace->allocations + first, trace->allocations + room,
+                count * sizeof(*trace->allocations));
+        trace->allocation_firsts[i] = first;
+        first += count;
+    }
+    trace->allocation_firsts[trace->dump_count] = trace->allocation_count = first;
+    struct query_allocation *fitted =
+        reallocarray(trace->allocations, first + 1, sizeof(*trace->allocations));
+    trace->allocations = fitted != NULL ? fitted : trace->allocations;
+}
+
+static int fill_allocations(struct query_trace *trace)
+{
+    const struct profile *profile = trace->profile;
+    struct walk walk;
+    size_t most = 2 * trace->sample_firsts[trace->dump_count];
+    int code = walk_begin(&walk, trace);
+    trace->allocation_firsts = calloc(trace->dump_count + 1, sizeof(*trace->allocation_firsts));
+    for (size_t i = 0; i < trace->dump_count && trace->allocation_firsts != NULL; i++)
+        trace->allocation_firsts[i] = 2 * trace->sample_firsts[i];
+    trace->allocations = reallocarray(NULL, most + 1, sizeof(*trace->allocations));
+    if (trace->allocation_firsts == NULL || trace->allocations == NULL)
+        code = -ENOMEM;
+    for (size_t i = 0; i < profile->heap_count && code == 0; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        for (size_t j = 0; j < heap->dump_count; j++)
+            walk_dump(&walk, heap->dumps[j].order, take_row);
+        forget_heap(&walk, heap);
+    }
+    if (code == 0)
+        close_gaps(trace);
+    walk_end(&walk);
+    return code;
+}
+
+int query_trace_need_allocations(struct query_trace *trace)
+{
+    if (!trace->has_allocations) {
+        trace->has_allocations = true;
+        trace->error = fill_allocations(trace);
+    }
+    return trace->error;
+}
+
+/* --- totals --- */
+
+static void total_grow(struct trace_figures *total, const struct trace_figures *now, double sign)
+{
+    total->allocated_bytes += sign * now->allocated_bytes;
+    total->freed_bytes += sign * now->freed_bytes;
+    total->allocated_count += sign * now->allocated_count;
+    total->freed_count += sign * now->freed_count;
+    total->allocated_bytes_variance += sign * now->allocated_bytes_variance;
+    total->freed_bytes_variance += sign * now->freed_bytes_variance;
+    total->temporary_bytes += sign * now->temporary_bytes;
+    total->temporary_count += sign * now->temporary_count;
+}
+
+static void take_total(struct walk *walk, size_t dump, const struct profile_sample *sample,
+                       const struct profile_sample *before, const struct query_counters *grown)
+{
+    struct trace_figures *total = &walk->trace->totals[dump];
+    (void)grown;
+    total_grow(total, &sample->figures, 1);
+    if (before != NULL)
+        total_grow(total, &before->figures, -1);
+}
+
+static int fill_totals(struct query_trace *trace)
+{
+    const struct profile *profile = trace->profile;
+    struct walk walk;
+    int code = walk_begin(&walk, trace);
+    trace->totals = calloc(trace->dump_count + 1, sizeof(*trace->totals));
+    if (trace->totals == NULL)
+        code = -ENOMEM;
+    for (size_t i = 0; i < profile->heap_count && code == 0; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        for (size_t j = 0; j < heap->dump_count; j++) {
+            if (j > 0)
+                trace->totals[heap->dumps[j].order] = trace->totals[heap->dumps[j - 1].order];
+            walk_dump(&walk, heap->dumps[j].order, take_total);
+        }
+        forget_heap(&walk, heap);
+    }
+    walk_end(&walk);
+    return code;
+}
+
+int query_trace_need_totals(struct query_trace *trace)
+{
+    if (!trace->has_totals) {
+        trace->has_totals = true;
+        trace->error = fill_totals(trace);
+    }
+    return trace->error;
+}
+
+/* --- sums of callsites --- */
+
+static void take_nothing(struct walk *walk, size_t dump, const struct profile_sample *sample,
+                         const struct profile_sample *before, const struct query_counters *grown)
+{
+    (void)walk, (void)dump, (void)sample, (void)before, (void)grown;
+}
+
+/* Adds what the heap's callsites had last, each once, and forgets it. */
+static void add_last(struct walk *walk, const struct profile_heap *heap,
+                     struct query_counters *sums)
+{
+    for (size_t i = 0; i < heap->dump_count; i++) {
+        for (size_t j = 0; j < heap->dumps[i].sample_count; j++) {
+            uint32_t callsite = heap->dumps[i].samples[j]->callsite;
+            const struct query_counters *last = &walk->last[callsite].counters;
+            sums[callsite].allocated_bytes += last->allocated_bytes;
+            sums[callsite].allocated_count += last->allocated_count;
+            sums[callsite].freed_bytes += last->freed_bytes;
+            sums[callsite].freed_count += last->freed_count;
+            walk->last[callsite] = (struct last){0};
+        }
+    }
+}
+
+int64_t query_trace_sum(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
+                        struct query_counters **sums)
+{
+    const struct profile *profile = trace->profile;
+    struct walk walk;
+    int64_t dumps = 0;
+    *sums = calloc(profile->callsite_count + 1, sizeof(**sums));
+    if (walk_begin(&walk, trace) < 0 || *sums == NULL) {
+        free(*sums);
+        *sums = NULL;
+        dumps = -ENOMEM;
+    }
+    for (size_t i = 0; i < profile->heap_count && *sums != NULL; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        if (process != PROFILE_NONE && trace->process_rows[heap->process] != process)
+            continue;
+        for (size_t j = 0; j < heap->dump_count; j++) {
+            if (heap->dumps[j].boottime_ns > boottime_ns)
+                continue;
+            walk_dump(&walk, heap->dumps[j].order, take_nothing);
+            dumps++;
+        }
+        add_last(&walk, heap, *sums);
+    }
+    walk_end(&walk);
+    return dumps;
+}
