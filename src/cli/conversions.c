@@ -8,6 +8,8 @@ const struct conversion conversions[] = {
     {"bundle", convert_bundle, "the trace with names for all that can be found, in one file"},
     {"collapsed", convert_collapsed, "stacks for flamegraph.pl, inferno and others"},
     {"decompress_packets", convert_decompress_packets, "the trace without compressed packets"},
+    {"memory_infra", convert_memory_infra,
+     "Chrome's memory dumps, for the trace viewer and its scripts"},
     {"profile", convert_profile, "pprof files, one for each process, heap and dump"},
     {"speedscope", convert_speedscope, "a file for Speedscope: every view, with files and lines"},
     {"deobfuscate", convert_deobfuscate,

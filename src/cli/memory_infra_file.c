@@ -1,0 +1,80 @@
+/* See memory_infra_file.h. */
+#include "cli/memory_infra_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/report.h"
+#include "export/packed_file.h"
+
+/* What goes to the packer at once. */
+#define WRITE_BYTES (256u * 1024u)
+
+bool memory_infra_file_is_packed(const char *name)
+{
+    size_t length = name == NULL ? 0 : strlen(name);
+    return length > 3 && strcmp(name + length - 3, ".gz") == 0;
+}
+
+static ssize_t write_some(void *cookie, const char *bytes, size_t length)
+{
+    packed_file_write(cookie, bytes, length);
+    return (ssize_t)length; /* errors are told at the end */
+}
+
+int memory_infra_file_write(const struct profile *profile, const struct export_dump *dumps,
+                            size_t dump_count, const struct memory_infra_write_options *options,
+                            int fd, bool packed, struct error *error)
+{
+    static const cookie_io_functions_t functions = {.write = write_some};
+    struct packed_file file;
+    char *buffer = malloc(WRITE_BYTES);
+    int code = 0;
+    packed_file_open(&file, fd, packed);
+    FILE *out = fopencookie(&file, "w", functions);
+    if (out != NULL && buffer != NULL)
+        setvbuf(out, buffer, _IOFBF, WRITE_BYTES);
+    if (out == NULL)
+        code = -ENOMEM;
+    if (code == 0 && memory_infra_write(profile, dumps, dump_count, options, out) < 0)
+        code = -ENOMEM;
+    if (out != NULL && fclose(out) != 0 && code == 0)
+        code = -errno;
+    int written = packed_file_close(&file);
+    free(buffer);
+    if (code == 0 && written < 0)
+        return error_set(error, written, "the MemoryInfra file cannot be written: %s",
+                         strerror(-written));
+    return code < 0 ? error_set(error, code, "no memory to write the MemoryInfra file") : 0;
+}
+
+int memory_infra_file_write_all(const struct profile *profile, const char *path,
+                                struct error *error)
+{
+    static const struct memory_infra_write_options usual = {.stack_mode = HEAP_STACK_NATIVE};
+    size_t most = 0, count = 0;
+    for (size_t i = 0; i < profile->heap_count; i++)
+        most += profile->heaps[i].dump_count;
+    struct export_dump *dumps = malloc((most + 1) * sizeof(*dumps));
+    if (dumps == NULL)
+        return error_set(error, -ENOMEM, "no memory for a list of dumps");
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        for (size_t j = 0; j < heap->dump_count; j++)
+            if (!report_is_absent(heap, &heap->dumps[j]))
+                dumps[count++] = (struct export_dump){heap, &heap->dumps[j]};
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), code = 0;
+    if (fd < 0)
+        code = error_set(error, -errno, "%s: cannot be written: %s", path, strerror(errno));
+    if (code == 0)
+        code = memory_infra_file_write(profile, dumps, count, &usual, fd,
+                                       memory_infra_file_is_packed(path), error);
+    if (fd >= 0 && close(fd) != 0 && code == 0)
+        code = error_set(error, -errno, "%s: cannot be written: %s", path, strerror(errno));
+    free(dumps);
+    return code;
+}

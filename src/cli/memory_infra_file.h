@@ -1,0 +1,20 @@
+/* A file of MemoryInfra JSON, packed or plain. */
+#ifndef HEAPPROFD_CLI_MEMORY_INFRA_FILE_H
+#define HEAPPROFD_CLI_MEMORY_INFRA_FILE_H
+
+#include "memory_infra/write.h"
+#include "util/error.h"
+
+/* By its name; NULL: standard output, which is plain. */
+bool memory_infra_file_is_packed(const char *name);
+
+/* Writes it to fd, which stays the caller's. 0 or a negative errno. */
+int memory_infra_file_write(const struct profile *profile, const struct export_dump *dumps,
+                            size_t dump_count, const struct memory_infra_write_options *options,
+                            int fd, bool packed, struct error *error);
+
+/* The same of all dumps that a profile has, in a new file. */
+int memory_infra_file_write_all(const struct profile *profile, const char *path,
+                                struct error *error);
+
+#endif

@@ -1,0 +1,84 @@
+/* What the parts of the MemoryInfra writer share: write.c, write_names.c, write_memory.c,
+ * write_heaps.c, write_v1.c. */
+#ifndef HEAPPROFD_MEMORY_INFRA_WRITE_PRIVATE_H
+#define HEAPPROFD_MEMORY_INFRA_WRITE_PRIVATE_H
+
+#include "memory_infra/write_sites.h"
+#include "profile/id_map.h"
+
+/* A process's heaps at one moment: one event. */
+struct written_event {
+    int32_t pid;
+    uint32_t process;
+    size_t first, count;  /* of its dumps, in the document's */
+    uint64_t boottime_ns; /* of its first */
+    uint64_t order;
+    uint64_t id; /* of the global dump that it is a part of */
+};
+
+/* The memory of a process as all its events tell it: symbolize_trace takes the last. */
+struct written_memory {
+    int32_t pid;
+    bool *used;         /* by mapping: there is a frame in it */
+    bool *placed;       /* and a region of it is told */
+    uint32_t *mappings; /* those that are placed, by address */
+    size_t mapping_count;
+    bool *seen; /* by callsite */
+};
+
+/* What a heap is called in all events. */
+struct written_name {
+    char *key;             /* of the allocator; no other of the process has it */
+    char *allocator_frame; /* innermost on all its stacks; NULL: they end in such by themselves */
+    bool adds_frame;       /* has one */
+    size_t dumps;          /* that were chosen; 0: none of the rest is there */
+    size_t number;         /* of the process's heaps, from 0 */
+};
+
+/* One heap in an event. */
+struct written_heap {
+    const struct export_dump *dump;
+    const struct written_name *name;
+    size_t first, count;   /* of the sites */
+    uint64_t bytes, calls; /* sums, before anything is pruned */
+};
+
+struct document {
+    const struct profile *profile;
+    const struct memory_infra_write_options *options;
+    FILE *out;
+    struct export_dump *dumps; /* by process, time and heap */
+    struct written_event *events;
+    size_t dump_count, event_count;
+    struct written_heap *heaps; /* as many as dumps */
+    struct written_name *names; /* by heap of the profile */
+    struct written_memory memory;
+    struct sites sites;
+    uint64_t next_id, next_guid;
+    size_t events_written;
+    int64_t sites_written;
+};
+
+void write_number(FILE *out, uint64_t value);
+/* ,"key":"hex" */
+void write_hex(FILE *out, const char *before, uint64_t value);
+
+/* Of all events [first, first + count) of one pid. */
+int written_memory_collect(struct document *document, size_t first, size_t count);
+/* process_totals and process_mmaps, each with a comma behind it. */
+void write_memory(struct document *document, const struct written_event *event);
+
+/* 0 or -ENOMEM, as all of these. */
+int written_names_make(struct document *document);
+void written_names_free(struct document *document);
+
+/* allocators, and heaps or heaps_v2, of an event. */
+int write_heaps(struct document *document, const struct written_event *event);
+int write_v1(struct document *document, const struct written_event *event);
+/* A string of the sites. */
+void write_text(struct document *document, uint32_t string);
+/* stackFrames and typeNames of all of a process's heaps, as arguments of events. */
+void write_stack_frames(struct document *document);
+void write_type_names(struct document *document);
+
+#endif

@@ -1,0 +1,560 @@
+/* See write_sites.h. */
+#include "memory_infra/write_sites.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/rollup.h"
+#include "util/array.h"
+
+/* Its own names, each a string of the index. */
+#define UNKNOWN_TYPE "[unknown]"
+#define OTHER_FRAME "<other>"
+#define NO_CONTEXT_FRAME "[no context]"
+#define NO_NAME_FRAME "<unknown>"
+
+/* --- strings and types --- */
+
+/* Equal texts are one string. */
+static int put_string(struct sites *sites, const char *text, uint32_t frame, uint32_t *string)
+{
+    char buffer[EXPORT_LABEL_BYTES];
+    bool added;
+    const struct site_string new = {.text = text, .frame = frame};
+    if (array_reserve(&sites->strings, &sites->string_capacity, sites->string_count, 1,
+                      sizeof(new)) < 0)
+        return -ENOMEM;
+    sites->strings[sites->string_count] = new;
+    const char *reads = sites_text(sites, (uint32_t)sites->string_count, buffer);
+    uint64_t id = intern_bytes(&sites->string_ids, reads, strlen(reads), &added);
+    if (id == 0 || id > UINT32_MAX)
+        return -ENOMEM;
+    sites->string_count += added;
+    *string = (uint32_t)id - 1;
+    return 0;
+}
+
+static int put_text(struct sites *sites, const char *text, uint32_t *string)
+{
+    return put_string(sites, text, PROFILE_NONE, string);
+}
+
+/* A part of a text, which is copied where it is new. */
+static int put_part(struct sites *sites, const char *text, size_t length, uint32_t *string)
+{
+    char *copy = strndup(text, length);
+    size_t before = sites->string_count;
+    int code = copy == NULL ? -ENOMEM : put_text(sites, copy, string);
+    if (code == 0 && sites->string_count > before)
+        sites->strings[*string].owned = copy;
+    else
+        free(copy);
+    return code;
+}
+
+/* Types are kept by what they are called: a program may call one of its own "[unknown]". */
+static int put_type(struct sites *sites, const char *name, uint32_t *type)
+{
+    uint32_t string;
+    bool added;
+    if (put_text(sites, *name == '\0' ? UNKNOWN_TYPE : name, &string) < 0)
+        return -ENOMEM;
+    uint64_t id = intern_bytes(&sites->type_ids, &string, sizeof(string), &added);
+    if (id == 0 ||
+        array_reserve(&sites->types, &sites->type_capacity, sites->type_count, 1,
+                      sizeof(*sites->types)) < 0 ||
+        array_reserve(&sites->type_kept, &sites->type_kept_capacity, sites->type_count, 1,
+                      sizeof(*sites->type_kept)) < 0)
+        return -ENOMEM;
+    *type = (uint32_t)id - 1;
+    if (added) {
+        sites->type_kept[sites->type_count] = false;
+        sites->types[sites->type_count++] = string;
+    }
+    return 0;
+}
+
+/* The address that was on the stack: ours are inside of the call, one less. */
+static bool absolute_pc(const struct sites *sites, const struct profile_frame *frame, uint64_t *pc)
+{
+    *pc = frame->rel_pc + 1;
+    if (frame->mapping == PROFILE_NONE)
+        return frame->rel_pc != 0;
+    const struct profile_mapping *mapping = &sites->profile->mappings[frame->mapping];
+    uint64_t address = frame->rel_pc - mapping->exact_offset - mapping->load_bias + mapping->start;
+    *pc = address + 1;
+    return sites->placed[frame->mapping] && address >= mapping->start && address < mapping->end;
+}
+
+const char *sites_text(const struct sites *sites, uint32_t string, char buffer[EXPORT_LABEL_BYTES])
+{
+    const struct site_string *item = &sites->strings[string];
+    uint64_t pc;
+    if (item->text != NULL)
+        return item->text;
+    const struct profile_frame *frame = &sites->profile->frames[item->frame];
+    if (absolute_pc(sites, frame, &pc))
+        snprintf(buffer, EXPORT_LABEL_BYTES, "pc:%" PRIx64, pc);
+    else if (frame->mapping == PROFILE_NONE)
+        return NO_NAME_FRAME;
+    else
+        return export_frame_label(sites->profile, frame, buffer);
+    return buffer;
+}
+
+static int frame_of(struct sites *sites, uint32_t index, struct site_frame *frame)
+{
+    const struct profile_frame *from = &sites->profile->frames[index];
+    struct site_frame *known = &sites->frames[index];
+    if (known->name == 0) {
+        uint32_t name, file;
+        if (put_string(sites, *from->name == '\0' ? NULL : from->name, index, &name) < 0 ||
+            put_text(sites, from->source_file, &file) < 0)
+            return -ENOMEM;
+        *known = (struct site_frame){name, file, from->line};
+    }
+    *frame = *known;
+    return 0;
+}
+
+/* --- nodes --- */
+
+static size_t node_hash(const struct site_frame *frame, uint32_t parent)
+{
+    uint64_t hash = ((uint64_t)frame->name << 32 | parent) * UINT64_C(0x9e3779b97f4a7c15);
+    hash = (hash ^ hash >> 29 ^ ((uint64_t)frame->line << 32 | frame->file)) *
+           UINT64_C(0xbf58476d1ce4e5b9);
+    return (size_t)(hash ^ hash >> 32);
+}
+
+static bool is_node(const struct site_node *node, const struct site_frame *frame, uint32_t parent)
+{
+    return node->parent == parent && node->frame.name == frame->name &&
+           node->frame.file == frame->file && node->frame.line == frame->line;
+}
+
+static int grow_table(struct sites *sites)
+{
+    size_t size = sites->table_size == 0 ? 1024 : sites->table_size * 2;
+    uint32_t *table = calloc(size, sizeof(*table));
+    if (table == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < sites->node_count; i++) {
+        size_t at = node_hash(&sites->nodes[i].frame, sites->nodes[i].parent) & (size - 1);
+        while (table[at] != 0)
+            at = (at + 1) & (size - 1);
+        table[at] = (uint32_t)i + 1;
+    }
+    free(sites->table);
+    sites->table = table;
+    sites->table_size = size;
+    return 0;
+}
+
+static int put_node(struct sites *sites, const struct site_frame *frame, uint32_t parent,
+                    uint32_t *node)
+{
+    if (sites->node_count * 2 >= sites->table_size && grow_table(sites) < 0)
+        return -ENOMEM;
+    size_t at = node_hash(frame, parent) & (sites->table_size - 1);
+    while (sites->table[at] != 0 && !is_node(&sites->nodes[sites->table[at] - 1], frame, parent))
+        at = (at + 1) & (sites->table_size - 1);
+    if (sites->table[at] == 0) {
+        if (sites->node_count >= UINT32_MAX - 1 ||
+            array_reserve(&sites->nodes, &sites->node_capacity, sites->node_count, 1,
+                          sizeof(*sites->nodes)) < 0)
+            return -ENOMEM;
+        sites->nodes[sites->node_count++] = (struct site_node){.frame = *frame, .parent = parent};
+        sites->table[at] = (uint32_t)sites->node_count;
+    }
+    *node = sites->table[at] - 1;
+    return 0;
+}
+
+static int put_named_node(struct sites *sites, const char *name, uint32_t parent, uint32_t *node)
+{
+    struct site_frame frame = {0};
+    return put_text(sites, name, &frame.name) < 0 ? -ENOMEM : put_node(sites, &frame, parent, node);
+}
+
+/* --- stacks --- */
+
+/* The node of a stack that is written as it is, by those of its callsites. */
+static int native_node(struct sites *sites, uint32_t callsite, uint32_t *node)
+{
+    const struct profile_callsite *callsites = sites->profile->callsites;
+    size_t depth = 0;
+    while (callsite != PROFILE_NONE && sites->callsites[callsite] == 0) {
+        sites->path[depth++] = callsite;
+        callsite = callsites[callsite].parent;
+    }
+    *node = callsite == PROFILE_NONE ? SITES_NONE : sites->callsites[callsite] - 1;
+    while (depth-- > 0) {
+        struct site_frame frame;
+        if (frame_of(sites, callsites[sites->path[depth]].frame, &frame) < 0 ||
+            put_node(sites, &frame, *node, node) < 0)
+            return -ENOMEM;
+        sites->callsites[sites->path[depth]] = *node + 1;
+    }
+    return 0;
+}
+
+static int push_frame(struct sites *sites, size_t *depth, const struct site_frame *frame)
+{
+    if (array_reserve(&sites->stack, &sites->stack_capacity, *depth, 1, sizeof(*frame)) < 0)
+        return -ENOMEM;
+    sites->stack[(*depth)++] = *frame;
+    return 0;
+}
+
+static int push_name(struct sites *sites, size_t *depth, const char *name, size_t length)
+{
+    struct site_frame frame = {0};
+    int code = length == 0 ? put_text(sites, NO_NAME_FRAME, &frame.name)
+                           : put_part(sites, name, length, &frame.name);
+    return code < 0 ? code : push_frame(sites, depth, &frame);
+}
+
+static int push_native(struct sites *sites, size_t *depth, uint32_t callsite)
+{
+    size_t count = export_take_stack(sites->profile, callsite, sites->path);
+    int code = 0;
+    while (count-- > 0 && code == 0) {
+        struct site_frame frame;
+        code = frame_of(sites, sites->path[count], &frame);
+        if (code == 0)
+            code = push_frame(sites, depth, &frame);
+    }
+    return code;
+}
+
+/* The scopes, the outermost first, are joined by ';'. */
+static int push_context(struct sites *sites, size_t *depth, const char *context)
+{
+    int code = 0;
+    while (*context != '\0' && code == 0) {
+        size_t length = strcspn(context, ";");
+        code = push_name(sites, depth, context, length);
+        context += length + (context[length] == ';');
+    }
+    return code;
+}
+
+static int compare_tids(const void *left_pointer, const void *right_pointer)
+{
+    const struct profile_thread *left = *(const struct profile_thread *const *)left_pointer;
+    const struct profile_thread *right = *(const struct profile_thread *const *)right_pointer;
+    return left->tid < right->tid ? -1 : left->tid > right->tid;
+}
+
+static const char *thread_name(const struct sites *sites, int32_t tid)
+{
+    const struct profile_thread wanted = {.tid = tid}, *key = &wanted;
+    const struct profile_thread **found = NULL;
+    if (sites->thread_count > 0)
+        found = bsearch(&key, sites->threads, sites->thread_count, sizeof(key), compare_tids);
+    return found != NULL ? (*found)->name : "";
+}
+
+/* All frames but the allocator's, the outermost first. */
+static int push_all(struct sites *sites, size_t *depth, uint32_t callsite,
+                    const struct profile_part *part)
+{
+    const char *context = part == NULL ? "" : part->context;
+    const char *thread = part == NULL ? "" : thread_name(sites, part->tid);
+    int code = 0;
+    if (sites->stack_mode == HEAP_STACK_THREAD_NAMES)
+        code = push_name(sites, depth, thread, strlen(thread));
+    else if (sites->stack_mode != HEAP_STACK_NATIVE)
+        code = push_context(sites, depth, context);
+    if (code == 0 && sites->stack_mode == HEAP_STACK_PSEUDO && *depth == 0)
+        code = push_name(sites, depth, NO_CONTEXT_FRAME, strlen(NO_CONTEXT_FRAME));
+    if (code == 0 && sites->stack_mode != HEAP_STACK_PSEUDO)
+        code = push_native(sites, depth, callsite);
+    return code;
+}
+
+/* Leaves the middle out where the stack would be too deep with `more` frames inside of it. */
+static int cut_stack(struct sites *sites, size_t *depth, size_t more)
+{
+    size_t outer = MEMORY_INFRA_FRAMES_MAX / 2, inner = MEMORY_INFRA_FRAMES_MAX - outer - 1 - more;
+    struct site_frame cut = {0};
+    if (*depth + more <= MEMORY_INFRA_FRAMES_MAX)
+        return 0;
+    if (put_text(sites, MEMORY_INFRA_CUT_FRAME, &cut.name) < 0)
+        return -ENOMEM;
+    memmove(sites->stack + outer + 1, sites->stack + *depth - inner, inner * sizeof(cut));
+    sites->stack[outer] = cut;
+    *depth = outer + 1 + inner;
+    return 0;
+}
+
+/* The node of a part's stack; part NULL: of the whole sample. */
+static int stack_node(struct sites *sites, uint32_t callsite, const struct profile_part *part,
+                      const char *allocator_frame, uint32_t *node)
+{
+    size_t depth = 0, more = allocator_frame != NULL;
+    int code = 0;
+    *node = SITES_NONE;
+    if (sites->stack_mode == HEAP_STACK_NATIVE &&
+        sites->profile->callsites[callsite].depth + 1 + more <= MEMORY_INFRA_FRAMES_MAX) {
+        code = native_node(sites, callsite, node);
+    } else {
+        code = push_all(sites, &depth, callsite, part);
+        if (code == 0)
+            code = cut_stack(sites, &depth, more);
+        for (size_t i = 0; i < depth && code == 0; i++)
+            code = put_node(sites, &sites->stack[i], *node, node);
+    }
+    if (code == 0 && allocator_frame != NULL)
+        code = put_named_node(sites, allocator_frame, *node, node);
+    return code;
+}
+
+/* --- the function that a stack ends in --- */
+
+static bool is_allocator(const char *name)
+{
+    static const char *const names[] = {
+        "malloc",
+        "calloc",
+        "realloc",
+        "reallocarray",
+        "aligned_alloc",
+        "memalign",
+        "posix_memalign",
+        "valloc",
+        "pvalloc",
+        "mmap",
+        "mmap64",
+        "mremap",
+        "brk",
+        "sbrk",
+        "operator new",
+        "operator new[]",
+        "AHeapProfile_reportAllocation",
+        "AHeapProfile_reportSample",
+        "HeapProfile_reportAllocationOfType",
+    };
+    size_t length = strcspn(name, "(");
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strlen(names[i]) == length && memcmp(name, names[i], length) == 0)
+            return true;
+    return false;
+}
+
+bool sites_end_in_allocators(const struct profile *profile, const struct profile_dump *dump)
+{
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        uint32_t frame = profile->callsites[dump->samples[i]->callsite].frame;
+        if (!is_allocator(profile->frames[frame].name))
+            return false;
+    }
+    return true;
+}
+
+/* --- sites --- */
+
+static int put_site(struct sites *sites, uint32_t node, const char *type, double bytes,
+                    double count)
+{
+    struct site site = {.node = node, .bytes = bytes, .count = count};
+    if (bytes <= 0 && count <= 0)
+        return 0;
+    if (put_type(sites, type, &site.type) < 0 ||
+        array_reserve(&sites->items, &sites->capacity, sites->count, 1, sizeof(site)) < 0)
+        return -ENOMEM;
+    sites->items[sites->count++] = site;
+    return 0;
+}
+
+static int put_sample(struct sites *sites, const struct profile_sample *sample,
+                      const char *allocator_frame)
+{
+    uint32_t node;
+    int code = 0;
+    bool whole =
+        sample->part_count == 0 || (sites->stack_mode == HEAP_STACK_NATIVE && !sample->tagged);
+    if (whole) {
+        code = stack_node(sites, sample->callsite, NULL, allocator_frame, &node);
+        return code < 0 ? code
+                        : put_site(sites, node, "", rollup_live_bytes(&sample->figures),
+                                   rollup_live_count(&sample->figures));
+    }
+    for (uint32_t i = 0; i < sample->part_count && code == 0; i++) {
+        const struct profile_part *part = &sample->parts[i];
+        code = stack_node(sites, sample->callsite, part, allocator_frame, &node);
+        if (code == 0)
+            code = put_site(sites, node, part->type, rollup_live_bytes(&part->figures),
+                            rollup_live_count(&part->figures));
+    }
+    return code;
+}
+
+static int compare_sites(const void *left_pointer, const void *right_pointer)
+{
+    const struct site *left = left_pointer, *right = right_pointer;
+    if (left->node != right->node)
+        return left->node < right->node ? -1 : 1;
+    return left->type < right->type ? -1 : left->type > right->type;
+}
+
+/* Sorts, and sums up what is the same node and type. */
+static void merge_sites(struct sites *sites, size_t first)
+{
+    size_t merged = first;
+    if (sites->count - first > 1)
+        qsort(sites->items + first, sites->count - first, sizeof(*sites->items), compare_sites);
+    for (size_t i = first; i < sites->count; i++) {
+        struct site *last = merged > first ? &sites->items[merged - 1] : NULL;
+        if (last == NULL || compare_sites(last, &sites->items[i]) != 0) {
+            sites->items[merged++] = sites->items[i];
+            continue;
+        }
+        last->bytes += sites->items[i].bytes;
+        last->count += sites->items[i].count;
+        last->whole_bytes += sites->items[i].whole_bytes;
+        last->whole_count += sites->items[i].whole_count;
+    }
+    sites->count = merged;
+}
+
+static void round_sites(struct sites *sites, size_t first)
+{
+    struct export_rounding bytes = {0}, counts = {0};
+    size_t kept = first;
+    for (size_t i = first; i < sites->count; i++) {
+        struct site *site = &sites->items[i];
+        site->whole_bytes = export_round(&bytes, site->bytes);
+        site->whole_count = export_round(&counts, site->count);
+        if (site->whole_bytes > 0 || site->whole_count > 0)
+            sites->items[kept++] = *site;
+    }
+    sites->count = kept;
+}
+
+int sites_add(struct sites *sites, const struct export_dump *dump, const char *allocator_frame)
+{
+    size_t first = sites->count;
+    int code = 0;
+    for (size_t i = 0; i < dump->dump->sample_count && code == 0; i++)
+        code = put_sample(sites, dump->dump->samples[i], allocator_frame);
+    if (code < 0)
+        return code;
+    merge_sites(sites, first);
+    round_sites(sites, first);
+    return 0;
+}
+
+int sites_prune(struct sites *sites, size_t first, uint64_t bytes, uint64_t count)
+{
+    int code = 0;
+    for (size_t i = 0; i < sites->node_count; i++)
+        sites->nodes[i].has_kept = false;
+    for (size_t i = first; i < sites->count; i++) {
+        uint32_t node = sites->items[i].node;
+        if (sites->items[i].whole_bytes < bytes && sites->items[i].whole_count < count)
+            continue;
+        for (; node != SITES_NONE && !sites->nodes[node].has_kept; node = sites->nodes[node].parent)
+            sites->nodes[node].has_kept = true;
+    }
+    for (size_t i = first; i < sites->count && code == 0; i++) {
+        struct site *site = &sites->items[i];
+        if (site->whole_bytes >= bytes || site->whole_count >= count)
+            continue;
+        uint32_t above = sites->nodes[site->node].parent;
+        while (above != SITES_NONE && !sites->nodes[above].has_kept)
+            above = sites->nodes[above].parent;
+        code = put_named_node(sites, OTHER_FRAME, above, &site->node);
+    }
+    if (code == 0)
+        merge_sites(sites, first);
+    return code;
+}
+
+void sites_keep(struct sites *sites, size_t first)
+{
+    sites->strings[sites->types[0]].kept = true;
+    for (size_t i = first; i < sites->count; i++) {
+        uint32_t node = sites->items[i].node, type = sites->items[i].type;
+        sites->type_kept[type] = true;
+        sites->strings[sites->types[type]].kept = true;
+        for (; node != SITES_NONE && !sites->nodes[node].kept; node = sites->nodes[node].parent) {
+            struct site_node *at = &sites->nodes[node];
+            at->kept = true;
+            sites->strings[at->frame.name].kept = true;
+            if (at->frame.file != 0)
+                sites->strings[at->frame.file].kept = true;
+        }
+    }
+}
+
+/* --- beginning and end --- */
+
+static void clear(struct sites *sites)
+{
+    for (size_t i = 0; i < sites->string_count; i++)
+        free(sites->strings[i].owned);
+    intern_free(&sites->string_ids);
+    intern_free(&sites->type_ids);
+    sites->string_ids = sites->type_ids = (struct intern_table){0};
+    sites->string_count = sites->type_count = sites->node_count = sites->count = 0;
+    free(sites->table);
+    sites->table = NULL;
+    sites->table_size = 0;
+}
+
+int sites_open(struct sites *sites, const struct profile *profile, enum heap_stack_mode stack_mode)
+{
+    *sites = (struct sites){.profile = profile, .stack_mode = stack_mode};
+    sites->frames = calloc(profile->frame_count + 1, sizeof(*sites->frames));
+    sites->callsites = calloc(profile->callsite_count + 1, sizeof(*sites->callsites));
+    sites->path = malloc(export_deepest_stack(profile) * sizeof(*sites->path));
+    sites->threads = malloc((profile->thread_count + 1) * sizeof(*sites->threads));
+    return sites->frames == NULL || sites->callsites == NULL || sites->path == NULL ||
+                   sites->threads == NULL
+               ? -ENOMEM
+               : 0;
+}
+
+void sites_close(struct sites *sites)
+{
+    clear(sites);
+    free(sites->strings);
+    free(sites->types);
+    free(sites->type_kept);
+    free(sites->nodes);
+    free(sites->items);
+    free(sites->stack);
+    free(sites->frames);
+    free(sites->callsites);
+    free(sites->path);
+    free(sites->threads);
+}
+
+int sites_reset(struct sites *sites, int32_t pid, const bool *placed)
+{
+    const struct profile *profile = sites->profile;
+    uint32_t empty, unknown;
+    clear(sites);
+    memset(sites->frames, 0, profile->frame_count * sizeof(*sites->frames));
+    memset(sites->callsites, 0, profile->callsite_count * sizeof(*sites->callsites));
+    sites->placed = placed;
+    sites->thread_count = 0;
+    for (size_t i = 0; i < profile->thread_count; i++)
+        if (profile->threads[i].pid == pid)
+            sites->threads[sites->thread_count++] = &profile->threads[i];
+    if (sites->thread_count > 1)
+        qsort(sites->threads, sites->thread_count, sizeof(*sites->threads), compare_tids);
+    if (put_text(sites, "", &empty) < 0 || put_type(sites, "", &unknown) < 0)
+        return -ENOMEM;
+    return 0;
+}
+
+void sites_begin(struct sites *sites)
+{
+    sites->count = 0;
+}

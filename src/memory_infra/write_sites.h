@@ -1,0 +1,94 @@
+/*
+ * The sites of dumps as MemoryInfra has them: nodes (a name, called from a parent), names of types,
+ * and of each pair of both what it holds. Built heap by heap; figures become whole numbers here.
+ */
+#ifndef HEAPPROFD_MEMORY_INFRA_WRITE_SITES_H
+#define HEAPPROFD_MEMORY_INFRA_WRITE_SITES_H
+
+#include "memory_infra/write.h"
+#include "trace/intern.h"
+
+#define SITES_NONE UINT32_MAX
+
+/* A frame: what it is called and where it stands. Names are indexes of strings; 0 is "". */
+struct site_frame {
+    uint32_t name, file, line;
+};
+
+struct site_node {
+    struct site_frame frame;
+    uint32_t parent; /* SITES_NONE: a root; else a lower index */
+    bool kept;       /* a site is here or below: it is to be written */
+    bool has_kept;   /* of the heap that is being pruned */
+};
+
+struct site {
+    uint32_t node, type; /* type: index of types; 0: unknown */
+    double bytes, count; /* estimates, until rounded */
+    uint64_t whole_bytes, whole_count;
+};
+
+struct sites {
+    const struct profile *profile;
+    const bool *placed; /* by mapping: a region of it is told, so addresses in it mean something */
+    enum heap_stack_mode stack_mode;
+
+    /* A string is a text of the profile or ours, or the label of a frame without a name. */
+    struct site_string {
+        const char *text; /* NULL: of the frame */
+        char *owned;      /* text, if it is not the profile's */
+        uint32_t frame;
+        bool kept;
+    } * strings;
+    size_t string_count, string_capacity;
+    struct intern_table string_ids;
+    struct site_frame *frames; /* by frame of the profile; name 0: not yet known */
+
+    uint32_t *types; /* strings; types[0] is "[unknown]" */
+    bool *type_kept;
+    size_t type_count, type_capacity, type_kept_capacity;
+    struct intern_table type_ids; /* by string */
+
+    struct site_node *nodes;
+    size_t node_count, node_capacity;
+    uint32_t *table; /* of nodes, by what they are; 0: empty */
+    size_t table_size;
+    uint32_t *callsites; /* index + 1 of the node of each, 0: not yet; of native stacks */
+
+    struct site *items;
+    size_t count, capacity; /* of all heaps since sites_begin() */
+
+    struct site_frame *stack; /* room for the one that is put together */
+    size_t stack_capacity;
+    uint32_t *path; /* room for callsites */
+    size_t path_capacity;
+    const struct profile_thread **threads; /* of the process, by tid */
+    size_t thread_count;
+};
+
+/* 0 or -ENOMEM, as all of these. Begins with no nodes. */
+int sites_open(struct sites *sites, const struct profile *profile, enum heap_stack_mode stack_mode);
+void sites_close(struct sites *sites);
+/* Forgets nodes, strings and types. placed: of the process whose dumps follow. */
+int sites_reset(struct sites *sites, int32_t pid, const bool *placed);
+/* Forgets sites: nodes stay what they are. */
+void sites_begin(struct sites *sites);
+
+/* Whether all stacks of a dump have malloc, operator new or the like innermost. */
+bool sites_end_in_allocators(const struct profile *profile, const struct profile_dump *dump);
+
+/* The sites of a dump behind those that are there, from sites->items[first] on, each node and type
+ * once, none that holds nothing. allocator_frame: is innermost on all of them; NULL: is not. */
+int sites_add(struct sites *sites, const struct export_dump *dump, const char *allocator_frame);
+
+/* Takes the sites from `first` on that are under both apart, and puts what they held into nodes
+ * named <other> of the nearest ancestor that another site keeps. */
+int sites_prune(struct sites *sites, size_t first, uint64_t bytes, uint64_t count);
+
+/* Marks the nodes, types and strings of the sites from `first` on; [unknown] is always there. */
+void sites_keep(struct sites *sites, size_t first);
+
+/* What a string reads; made in buffer where it is no text. */
+const char *sites_text(const struct sites *sites, uint32_t string, char buffer[EXPORT_LABEL_BYTES]);
+
+#endif
