@@ -84,7 +84,7 @@ static void abandon_from(struct ring_thread *thread, struct open_records *open, 
         abandon(thread, open->record[inner].position);
     open->count = depth;
     if (depth == 0)
-        store_relaxed(&thread->in_ring, 0);
+        store_relaxed(&thread->in_ring, RING_AWAY);
 }
 
 /* Gives up those records of the thread that were left by a jump, as far as their frames tell. */
@@ -102,7 +102,8 @@ void ring_writer_give_up_open(struct ring_thread *thread, uintptr_t here)
 {
     struct open_records *open = &open_records[slot_of(thread)];
     /* Asked of the caller's own frame, it says whether that is on the thread's own stack. */
-    if (load_relaxed(&thread->in_ring) != 0 && left_frame(thread_slot_bounds(thread), here, here))
+    if (load_relaxed(&thread->in_ring) == RING_WRITES &&
+        left_frame(thread_slot_bounds(thread), here, here))
         abandon_from(thread, open, 0);
 }
 
@@ -116,7 +117,7 @@ static void open_record(struct ring_thread *thread, uint32_t depth, uint64_t pos
                         uintptr_t here)
 {
     struct open_records *open = &open_records[slot_of(thread)];
-    store_relaxed(&thread->in_ring, 1);
+    store_relaxed(&thread->in_ring, RING_WRITES);
     barrier_signal();
     if (depth < OPEN_MAX) {
         open->record[depth].position = position;
@@ -125,7 +126,7 @@ static void open_record(struct ring_thread *thread, uint32_t depth, uint64_t pos
         open->count = depth + 1;
         barrier_signal();
     }
-    store_relaxed(&thread->in_ring, 1);
+    store_relaxed(&thread->in_ring, RING_WRITES);
     barrier_signal();
 }
 
@@ -137,7 +138,7 @@ static void unopen_record(struct ring_thread *thread, uint32_t depth)
     barrier_signal();
     if (likely(depth == 0)) {
         open->written_inside = 0;
-        store_relaxed(&thread->in_ring, 0);
+        store_relaxed(&thread->in_ring, RING_AWAY);
     }
 }
 
@@ -151,7 +152,7 @@ static void close_record(struct ring_thread *thread, uint64_t offset)
         open->count = 0;
     if (likely(open->count == 0)) {
         open->written_inside = 0;
-        store_relaxed(&thread->in_ring, 0);
+        store_relaxed(&thread->in_ring, RING_AWAY);
     }
 }
 
@@ -212,13 +213,14 @@ static bool wait_for_space(struct ring_thread *thread, uint32_t length)
         ring_writer_end_session(RING_CLIENT_OVERRAN);
         return false;
     }
-    if (load_relaxed(&thread->in_ring) != 0)
+    if (load_relaxed(&thread->in_ring) == RING_WRITES)
         return false;
 
     bool fits = false;
     uint64_t began_us = clock_now_us(), waited_us = 0;
     add_ordered(&control->waiters, 1);
     while (client_state() == CLIENT_ACTIVE) {
+        store_relaxed(&thread->in_ring, RING_WAITS); /* a handler may have come and gone */
         uint32_t seen = load_ordered(&control->space_futex);
         if ((fits = has_space(load_relaxed(&control->reserved), length)))
             break;
@@ -243,6 +245,7 @@ static bool wait_for_space(struct ring_thread *thread, uint32_t length)
             break;
         }
     }
+    store_relaxed(&thread->in_ring, RING_AWAY);
     sub_relaxed(&control->waiters, 1);
     add_relaxed(&control->blocked_us, waited_us);
     return fits;
@@ -254,7 +257,7 @@ void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     struct open_records *open = &open_records[slot_of(thread)];
     length = (length + 7) & ~7u;
-    if (likely(load_relaxed(&thread->in_ring) == 0))
+    if (likely(load_relaxed(&thread->in_ring) != RING_WRITES))
         open->count = 0; /* perhaps of the slot's last thread */
     else
         look_at_open_records(thread, open, here);

@@ -189,7 +189,7 @@ static uint64_t record_stack(struct ring_thread *thread, const struct unwind_reg
                                       scratch->frames, UNWIND_FRAMES_MAX, &scratch->rest);
     } while (unlikely(generation != module_generation()));
 
-    if (unlikely(load_relaxed(&thread->in_ring) != 0) && walk.uninterrupted)
+    if (unlikely(load_relaxed(&thread->in_ring) == RING_WRITES) && walk.uninterrupted)
         ring_writer_give_up_open(thread, (uintptr_t)__builtin_frame_address(0));
 
     if (unlikely(walk.stop == UNWIND_LEFT)) {

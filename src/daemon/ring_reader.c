@@ -390,18 +390,23 @@ static bool is_gone(const struct ring_reader *reader, uint32_t slot)
            syscall(SYS_tgkill, reader->process, tid, 0) < 0 && errno == ESRCH;
 }
 
-/* Whether a thread says that it is writing a record. A handler that wrote one of
- * its own may have taken its word back, so this alone proves nothing. */
-static bool someone_writes(const struct ring_reader *reader)
+/* How long an unfinished record is waited for, by what the threads say that they do. A handler
+ * that wrote a record of its own may have taken its thread's word back, so that this alone proves
+ * nothing. */
+static uint64_t patience_ms(const struct ring_reader *reader)
 {
-    uint32_t threads = load_relaxed(&reader->control->threads_used);
+    uint32_t threads = load_relaxed(&reader->control->threads_used), waiting = 0;
     if (threads > RING_THREADS_MAX)
         threads = RING_THREADS_MAX;
+    bool someone_writes = false;
     for (uint32_t i = 0; i < threads; i++) {
-        if (load_relaxed(&reader->threads[i].in_ring) != 0 && !is_gone(reader, i))
-            return true;
+        uint32_t does = load_relaxed(&reader->threads[i].in_ring);
+        waiting += does == RING_WAITS;
+        someone_writes = someone_writes || (does == RING_WRITES && !is_gone(reader, i));
     }
-    return false;
+    if (waiting == 0)
+        return someone_writes ? UINT64_MAX : RING_ABANDONED_MS;
+    return waiting == threads ? RING_ABANDONED_ALL_WAIT_MS : RING_ABANDONED_SOME_WAIT_MS;
 }
 
 bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms)
@@ -418,13 +423,7 @@ bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms)
     union record_header header = {.word = load_acquire((const uint64_t *)at)};
     bool left = header.type == RECORD_BUSY && header.thread < RING_THREADS_MAX &&
                 is_gone(reader, header.thread);
-    uint64_t waiters = load_ordered(&reader->control->waiters);
-    uint64_t patience_ms = waiters == 0 ? RING_ABANDONED_MS
-                           : waiters >= load_relaxed(&reader->control->threads_used)
-                               ? RING_ABANDONED_ALL_WAIT_MS
-                               : RING_ABANDONED_SOME_WAIT_MS;
-    if (!left && (monotonic_ms - reader->stuck_since_ms < patience_ms ||
-                  (waiters == 0 && someone_writes(reader))))
+    if (!left && monotonic_ms - reader->stuck_since_ms < patience_ms(reader))
         return false;
 
     header.word = load_acquire((const uint64_t *)at); /* it may have been finished meanwhile */

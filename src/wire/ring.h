@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC UINT32_C(0x48505244) /* "HPRD" */
-#define RING_VERSION 3
+#define RING_VERSION 4
 
 #define RING_DATA_BYTES_MIN 8192u
 #define RING_DATA_BYTES_MAX (512u << 20)
@@ -56,6 +56,13 @@
 
 /* No thread has this id (the kernel's limit is 2^22). */
 #define RING_THREAD_CLAIMED UINT32_C(0xffffffff)
+
+/* What a thread does with the ring. One that left it by a jump has the word until it comes back. */
+enum ring_writing {
+    RING_AWAY = 0,
+    RING_WRITES = 1, /* a record of its is open: a nested signal handler must not wait */
+    RING_WAITS = 2,  /* for space, with no record open */
+};
 
 /* How the client's side of the session stands. */
 enum ring_client_state {
@@ -111,7 +118,7 @@ struct ring_control {
     uint8_t pad2[40];
 
     /* Written by producers, seldom. */
-    uint32_t waiters;                      /* threads asleep on space_futex */
+    uint32_t waiters;                      /* threads asleep on space_futex, or more */
     uint32_t client_state;                 /* enum ring_client_state */
     uint32_t threads_used;                 /* slots [0, threads_used) may hold a thread */
     uint32_t wake_futex;                   /* bumped when the ring passes half full */
@@ -144,7 +151,7 @@ struct ring_thread {
     uint32_t tid;      /* 0: slot free; RING_THREAD_CLAIMED: between two threads */
     uint32_t samples;
     uint16_t rule;    /* number of the interval by which the gap was drawn */
-    uint16_t in_ring; /* 1 while a record of its is open: a nested signal handler must not wait */
+    uint16_t in_ring; /* enum ring_writing */
     uint32_t inside;  /* 1 while the thread accounts a sample: nothing may change under it */
 };
 

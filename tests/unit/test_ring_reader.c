@@ -594,10 +594,11 @@ static void test_writer_at_work_is_waited_for_while_nobody_waits(void **state)
     put(sizeof(struct record_alloc), RECORD_BUSY);
     put_alloc(0x2000);
     reader.control->threads_used = 1;
-    reader.threads[0].in_ring = 1;
+    reader.threads[0].in_ring = RING_WRITES;
     assert_false(ring_reader_unstick(&reader, 1000));
     assert_false(ring_reader_unstick(&reader, 100000));
-    reader.control->waiters = 1;
+    reader.control->threads_used = 2;
+    reader.threads[1].in_ring = RING_WAITS;
     assert_true(ring_reader_unstick(&reader, 100000));
 }
 
@@ -620,7 +621,7 @@ static void test_record_of_an_ended_thread_is_stepped_over(void **state)
     put_alloc(0x2000);
     reader.process = getpid();
     reader.control->threads_used = 1;
-    reader.threads[0].in_ring = 1;
+    reader.threads[0].in_ring = RING_WRITES;
     reader.threads[0].tid = (uint32_t)gettid();
     assert_false(ring_reader_unstick(&reader, 1000));
     assert_false(ring_reader_unstick(&reader, 100000));

@@ -155,7 +155,7 @@ static __attribute__((noinline)) void *leave_open(struct ring_thread *thread, ui
 /* Time passes until the daemon has stepped over what was left open. */
 static void step_over(struct ring_thread *thread)
 {
-    thread->in_ring = 0;
+    thread->in_ring = RING_AWAY;
     ring_reader_unstick(&reader, 1);
     ring_reader_unstick(&reader, 1 + RING_ABANDONED_MS);
     assert_int_equal(reader.control->reserved, reader.control->consumed);
@@ -184,9 +184,9 @@ static void test_record_that_was_left_is_given_up_at_once(void **state)
 {
     (void)state;
     leave_open(&client.threads[2], sizeof(struct record_free));
-    assert_int_equal(1, client.threads[2].in_ring);
+    assert_int_equal(RING_WRITES, client.threads[2].in_ring);
     assert_true(write_free(&client.threads[2], 0));
-    assert_int_equal(0, client.threads[2].in_ring);
+    assert_int_equal(RING_AWAY, client.threads[2].in_ring);
     assert_int_equal(1, reader.control->lost[RING_LOST_ABANDONED]);
     assert_true(ring_reader_drain(&reader, false, &visitor, NULL) > 0);
     assert_int_equal(1, taken);
@@ -201,11 +201,11 @@ static void test_record_around_a_handler_stays_open(void **state)
     struct ring_thread *thread = &client.threads[2];
     struct record_free *outer = ring_writer_reserve(thread, sizeof(*outer));
     assert_true(write_free_deeper(thread, 1));
-    assert_int_equal(1, thread->in_ring);
+    assert_int_equal(RING_WRITES, thread->in_ring);
     outer->address = expected_address(2, 0);
     outer->ordinal = 0;
     assert_true(ring_writer_commit(thread, outer, RECORD_FREE));
-    assert_int_equal(0, thread->in_ring);
+    assert_int_equal(RING_AWAY, thread->in_ring);
     assert_int_equal(0, reader.control->lost[RING_LOST_ABANDONED]);
     assert_true(ring_reader_drain(&reader, false, &visitor, NULL) > 0);
     assert_int_equal(2, taken);
@@ -239,7 +239,7 @@ static void test_place_of_another_is_not_given_up(void **state)
     }
     struct record_free *others = leave_open(other, 64);
     assert_ptr_equal(left, others);
-    thread->in_ring = 1; /* it has not been back since */
+    thread->in_ring = RING_WRITES; /* it has not been back since */
     assert_true(write_free(thread, 0));
     assert_int_equal(0, reader.control->lost[RING_LOST_ABANDONED]);
     others->address = expected_address(3, 0);
