@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "import/readers.h"
+#include "memory_infra/import.h"
+#include "memory_infra/read.h"
 #include "trace/proto_cursor.h"
 #include "trace/trace_source.h"
 
@@ -82,6 +84,8 @@ enum import_kind import_kind_of(const void *bytes, size_t length, bool whole)
         return IMPORT_TEXT_HEAP;
     if (begins(text, length, "v 1") && is_collapsed(text, length, whole))
         return IMPORT_HEAPTRACK;
+    if (memory_infra_begins(text, length))
+        return IMPORT_MEMORY_INFRA;
     return is_collapsed(text, length, whole) ? IMPORT_COLLAPSED : IMPORT_TRACE;
 }
 
@@ -95,6 +99,7 @@ static struct profile *read_source(struct trace_source *source, const char *name
         [IMPORT_HEAPTRACK] = import_heaptrack,
         [IMPORT_COLLAPSED] = import_collapsed,
         [IMPORT_TEXT_HEAP] = import_text_heap,
+        [IMPORT_MEMORY_INFRA] = import_memory_infra,
     };
     static const struct profile_read_options usual = {.demangling = DEMANGLE_FULL};
     struct error problem = {0};

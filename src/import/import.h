@@ -20,7 +20,8 @@ enum import_kind {
     IMPORT_PPROF,
     IMPORT_HEAPTRACK,
     IMPORT_COLLAPSED,
-    IMPORT_TEXT_HEAP
+    IMPORT_TEXT_HEAP,
+    IMPORT_MEMORY_INFRA
 };
 
 /* What a file that begins with these bytes, unpacked, is; `whole`: there are no more. */

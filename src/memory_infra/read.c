@@ -408,18 +408,21 @@ int memory_infra_read_source(struct trace_source *source,
     return code;
 }
 
-/* White space, an object's brace and a key's quote; or a list's bracket before such an object. */
+/* An object's brace and a key's quote, or a list's bracket before them. A newline at the very
+ * beginning is what a Perfetto trace begins with. */
 bool memory_infra_begins(const void *bytes, size_t length)
 {
     const char *at = bytes, *end = at + length;
     char last = '\0';
+    if (length > 0 && *at == '\n')
+        return false;
     for (; at < end; at++) {
         if (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r')
             continue;
         if (last == '{')
-            return *at == '"' || *at == '}';
+            return *at == '"';
         if (*at != '{' && (*at != '[' || last == '['))
-            return *at == ']' && last == '[';
+            return false;
         last = *at;
     }
     return last != '\0';

@@ -97,7 +97,8 @@ struct memory_infra_region {
     uint64_t start, size;
     uint64_t file_offset; /* `fo` as it stands; see has_file_offset */
     bool has_file_offset;
-    uint32_t protection;               /* 4 read, 2 write, 1 execute, 128 may be shared */
+    uint64_t load_bias;  /* of `fo`, what is no offset in the file; `load_bias`, ours; or 0 */
+    uint32_t protection; /* 4 read, 2 write, 1 execute, 128 may be shared */
     struct memory_infra_text file;     /* "" for anonymous */
     struct memory_infra_text build_id; /* lower-case hex */
     struct memory_infra_text debug_path;

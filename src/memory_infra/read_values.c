@@ -324,6 +324,7 @@ static int leave_region(struct memory_infra_reader *reader)
         .size = number_of(reader, FIELD_REGION_SIZE),
         .file_offset = number_of(reader, FIELD_REGION_OFFSET),
         .has_file_offset = reader->told[FIELD_REGION_OFFSET],
+        .load_bias = number_of(reader, FIELD_REGION_BIAS),
         .protection = (uint32_t)number_of(reader, FIELD_PROTECTION),
         .file = text_of(reader, FIELD_REGION_FILE),
         .build_id = build_id,
