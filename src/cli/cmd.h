@@ -5,6 +5,7 @@
 int cmd_check(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_explore(int argc, char **argv);
 int cmd_host(int argc, char **argv);
 int cmd_leaks(int argc, char **argv);
 int cmd_profile(int argc, char **argv); /* the one without a name: options alone */

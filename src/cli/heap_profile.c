@@ -16,6 +16,7 @@ static const struct verb {
     {"check", cmd_check, "say whether a profile, or a command, keeps to its budgets"},
     {"diff", cmd_diff, "say what grew and what shrank between two profiles"},
     {"doctor", cmd_doctor, "say what will work here, with a process or a program"},
+    {"explore", cmd_explore, "walk through a profile, on the terminal"},
     {"host", cmd_host, "run a command and profile its heap"},
     {"leaks", cmd_leaks, "list the call stacks that hold most, or have grown most"},
     {"query", cmd_query, "ask profiles in SQL"},

@@ -1,8 +1,17 @@
 /* See breakdown.h. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "explore/breakdown_state.h"
 #include "util/array.h"
+
+static void add_to_totals(struct breakdown_set *set, const struct sites_entry *entry)
+{
+    for (int i = 0; i < DIFF_FIGURES; i++) {
+        set->totals[i][entry->column].bytes += entry->values[i].bytes;
+        set->totals[i][entry->column].count += entry->values[i].count;
+    }
+}
 
 struct breakdown *breakdown_new(const struct sites *sites)
 {
@@ -10,6 +19,9 @@ struct breakdown *breakdown_new(const struct sites *sites)
     if (breakdown == NULL)
         return NULL;
     breakdown->sites = sites;
+    breakdown->root.count = sites->entry_count;
+    for (size_t i = 0; i < sites->entry_count; i++)
+        add_to_totals(&breakdown->root, &sites->entries[i]);
     for (size_t i = 0; i < SITES_DIMENSIONS; i++)
         if (sites->keys[i].count > breakdown->key_room)
             breakdown->key_room = sites->keys[i].count;
@@ -103,10 +115,11 @@ static bool is_of_step(const struct breakdown *breakdown, const struct sites_ent
 int breakdown_enter(struct breakdown *breakdown, struct breakdown_step step)
 {
     const struct sites *sites = breakdown->sites;
-    struct breakdown_set all = breakdown_set_of(breakdown, breakdown->step_count), set = {0};
+    struct breakdown_set set = {0};
     if (step.dimension != SITES_FRAME && breakdown_is_within(breakdown, step.dimension))
         return -EEXIST;
-    set.entries = malloc((all.count + 1) * sizeof(*set.entries));
+    size_t most = breakdown_set_of(breakdown, breakdown->step_count)->count;
+    set.entries = malloc((most + 1) * sizeof(*set.entries));
     if (set.entries == NULL ||
         array_reserve(&breakdown->steps, &breakdown->step_capacity, breakdown->step_count, 1,
                       sizeof(*breakdown->steps)) < 0 ||
@@ -119,10 +132,13 @@ int breakdown_enter(struct breakdown *breakdown, struct breakdown_step step)
     }
     if (step.dimension == SITES_FRAME)
         breakdown->frames[breakdown->frame_count++] = step.key;
-    for (size_t i = 0; i < all.count; i++) {
-        uint32_t index = all.entries == NULL ? (uint32_t)i : all.entries[i];
-        if (is_of_step(breakdown, &sites->entries[index], &step))
-            set.entries[set.count++] = index;
+    const struct breakdown_set *all = breakdown_set_of(breakdown, breakdown->step_count);
+    for (size_t i = 0; i < all->count; i++) {
+        uint32_t index = all->entries == NULL ? (uint32_t)i : all->entries[i];
+        if (!is_of_step(breakdown, &sites->entries[index], &step))
+            continue;
+        set.entries[set.count++] = index;
+        add_to_totals(&set, &sites->entries[index]);
     }
     uint32_t *fitting = realloc(set.entries, (set.count + 1) * sizeof(*set.entries));
     if (fitting != NULL)
@@ -192,13 +208,6 @@ int breakdown_set_mode(struct breakdown *breakdown, enum breakdown_mode mode)
 
 /* --- figures --- */
 
-static void add_value(struct breakdown_row *row, const struct sites_entry *entry,
-                      enum diff_figure figure)
-{
-    row->values[entry->column].bytes += entry->values[figure].bytes;
-    row->values[entry->column].count += entry->values[figure].count;
-}
-
 /* Of a trace that says that more was freed than allocated, nothing is left. */
 static void end_sum(struct breakdown_row *row)
 {
@@ -213,9 +222,8 @@ static void end_sum(struct breakdown_row *row)
 struct breakdown_row breakdown_total(const struct breakdown *breakdown, size_t steps)
 {
     struct breakdown_row total = {.key = PROFILE_NONE};
-    struct breakdown_set set = breakdown_set_of(breakdown, steps);
-    for (size_t i = 0; i < set.count; i++)
-        add_value(&total, breakdown_entry(breakdown->sites, &set, i), breakdown->figure);
+    const struct breakdown_set *set = breakdown_set_of(breakdown, steps);
+    memcpy(total.values, set->totals[breakdown->figure], sizeof(total.values));
     end_sum(&total);
     return total;
 }

@@ -1,4 +1,5 @@
 /* The rows of a breakdown: what the sites of a path are by one dimension. See breakdown.h. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "explore/breakdown_state.h"
@@ -93,7 +94,7 @@ static void end_rows(struct breakdown_rows *rows)
 int breakdown_rows(struct breakdown *breakdown, enum sites_dimension dimension,
                    struct breakdown_rows *rows)
 {
-    struct breakdown_set set = breakdown_set_of(breakdown, breakdown->step_count);
+    const struct breakdown_set *set = breakdown_set_of(breakdown, breakdown->step_count);
     struct adder adder = {.breakdown = breakdown, .rows = rows};
     rows->count = 0;
     memset(breakdown->seen_by, 0, breakdown->key_room * sizeof(*breakdown->seen_by));
@@ -102,8 +103,8 @@ int breakdown_rows(struct breakdown *breakdown, enum sites_dimension dimension,
     for (size_t i = 0; dimension != SITES_FRAME && i < breakdown->step_count; i++)
         if (breakdown->steps[i].dimension == dimension)
             within = &breakdown->steps[i];
-    for (size_t i = 0; i < set.count && adder.code == 0; i++) {
-        adder.entry = breakdown_entry(breakdown->sites, &set, i);
+    for (size_t i = 0; i < set->count && adder.code == 0; i++) {
+        adder.entry = breakdown_entry(breakdown->sites, set, i);
         adder.number = (uint32_t)i + 1;
         if (within != NULL)
             add_to_row(&adder, within->key);

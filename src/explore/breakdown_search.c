@@ -1,4 +1,5 @@
 /* Looking for frames below a path. See breakdown.h. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "explore/breakdown_state.h"
@@ -80,8 +81,8 @@ int breakdown_search(const struct breakdown *breakdown,
     const struct sites *sites = breakdown->sites;
     const struct sites_keys *keys = &sites->keys[SITES_FRAME];
     struct searcher searcher = {.breakdown = breakdown, .finds = finds};
-    struct breakdown_set set = breakdown_set_of(breakdown, breakdown->step_count);
-    size_t longest = 1;
+    const struct breakdown_set *set = breakdown_set_of(breakdown, breakdown->step_count);
+    size_t longest = 1, count = set->count;
     int code = -ENOMEM;
     for (size_t i = 0; i < sites->stack_count; i++)
         if (sites->stacks[i].length > longest)
@@ -95,9 +96,9 @@ int breakdown_search(const struct breakdown *breakdown,
     code = 0;
     /* Where a path may begin anywhere, nothing is below its first rows that is not one of them. */
     if (breakdown->mode != BREAKDOWN_TREE && breakdown->frame_count == 0)
-        set.count = 0;
-    for (size_t i = 0; i < set.count && code == 0; i++)
-        code = search_entry(&searcher, breakdown_entry(sites, &set, i), i);
+        count = 0;
+    for (size_t i = 0; i < count && code == 0; i++)
+        code = search_entry(&searcher, breakdown_entry(sites, set, i), i);
     if (finds->count > 1)
         qsort(finds->finds, finds->count, sizeof(*finds->finds), compare_finds);
 out:

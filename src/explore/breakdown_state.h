@@ -9,6 +9,7 @@
 struct breakdown_set {
     uint32_t *entries;
     size_t count;
+    struct sites_value totals[DIFF_FIGURES][SITES_COLUMNS];
 };
 
 struct breakdown {
@@ -16,7 +17,7 @@ struct breakdown {
     enum breakdown_mode mode;
     enum diff_figure figure;
     struct breakdown_step *steps;
-    struct breakdown_set *sets; /* by step: what is left behind it */
+    struct breakdown_set root, *sets; /* by step: what is left behind it */
     size_t step_count, step_capacity, set_capacity;
     uint32_t *frames; /* of the steps, those into frames, from the first */
     size_t frame_count, frame_capacity;
@@ -73,11 +74,11 @@ static inline const struct sites_entry *breakdown_entry(const struct sites *site
     return &sites->entries[set->entries == NULL ? i : set->entries[i]];
 }
 
-/* What the whole path has. */
-static inline struct breakdown_set breakdown_set_of(const struct breakdown *breakdown, size_t steps)
+/* What the path has after so many steps. */
+static inline const struct breakdown_set *breakdown_set_of(const struct breakdown *breakdown,
+                                                           size_t steps)
 {
-    return steps == 0 ? (struct breakdown_set){NULL, breakdown->sites->entry_count}
-                      : breakdown->sets[steps - 1];
+    return steps == 0 ? &breakdown->root : &breakdown->sets[steps - 1];
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* See sites.h. */
 #include "explore/sites.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "explore/sites_names.h"

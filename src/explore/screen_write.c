@@ -1,0 +1,82 @@
+/* The rows as a text file, all of them, with their figures in full. */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "cli/words.h"
+#include "explore/screen_state.h"
+
+#define FIGURE_WIDTH 18
+
+static void write_line(const struct screen *screen, const struct breakdown_row *row, FILE *out)
+{
+    size_t columns = screen->column_count;
+    for (size_t i = 0; i < columns; i++)
+        fprintf(out, "%*.0f%*.0f", FIGURE_WIDTH, row->values[i].bytes, FIGURE_WIDTH,
+                row->values[i].count);
+    if (columns > 1) {
+        struct sites_value all = breakdown_aggregate_of(row, columns, screen->order.aggregate);
+        fprintf(out, "%*.0f%*.0f", FIGURE_WIDTH, all.bytes, FIGURE_WIDTH, all.count);
+    }
+    fputs("  ", out);
+}
+
+static void write_head(const struct screen *screen, FILE *out)
+{
+    char text[SCREEN_TEXT_BYTES], name[64];
+    size_t columns = screen->column_count;
+    screen_title(screen, text);
+    words_printf(out, "%s, %s, %s\n", text,
+                 screen_figure_words[breakdown_figure(screen->breakdown)],
+                 screen_mode_words[breakdown_mode(screen->breakdown)]);
+    for (size_t i = 0; i < columns; i++) {
+        screen_column_name(screen, i, name);
+        fprintf(out, "%*s%*s", FIGURE_WIDTH, columns > 1 ? name : "bytes", FIGURE_WIDTH, "count");
+    }
+    if (columns > 1)
+        fprintf(out, "%*s%*s", FIGURE_WIDTH,
+                screen->order.aggregate == BREAKDOWN_MAX ? "maximum" : "difference", FIGURE_WIDTH,
+                "count");
+    fprintf(out, "  %s\n", screen_dimension_words[screen->dimension]);
+}
+
+static void write_rows(const struct screen *screen, FILE *out)
+{
+    char name[SCREEN_TEXT_BYTES];
+    size_t count;
+    const struct breakdown_step *steps = breakdown_path(screen->breakdown, &count);
+    write_head(screen, out);
+    for (size_t i = 0; i <= count; i++) {
+        struct breakdown_row total = breakdown_total(screen->breakdown, i);
+        write_line(screen, &total, out);
+        if (i > 0)
+            words_printf(out, "path: %s\n",
+                         screen_name(screen, steps[i - 1].dimension, steps[i - 1].key, name));
+        else
+            fputs("everything\n", out);
+    }
+    for (size_t i = 0; i < screen->rows.count; i++) {
+        write_line(screen, &screen->rows.rows[i], out);
+        words_printf(out, "%s\n",
+                     screen_name(screen, screen->dimension, screen->rows.rows[i].key, name));
+    }
+}
+
+int screen_write(const struct screen *screen, const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return -errno;
+    FILE *out = fdopen(fd, "w");
+    if (out == NULL) {
+        int code = -errno;
+        close(fd);
+        return code;
+    }
+    write_rows(screen, out);
+    bool failed = fflush(out) != 0 || ferror(out);
+    int code = failed ? -errno : 0;
+    if (fclose(out) != 0 && code == 0)
+        code = -errno;
+    return code;
+}
