@@ -2,7 +2,10 @@
 """query.py BUILD [CALLSITES DUMPS]: writes a trace of so many callsites and dumps, and prints how long
 SQL takes to load it, the documented queries after that, the export and its reopening, and the memory.
 
-Each figure is the best of three runs; those of queries are the whole run less the loading.
+Each figure of time is the best of five runs; those of queries are the CPU time of the whole run, which has one
+thread, less that of loading alone. Of the memory
+after loading, "rows" is what the tables' rows are read from (bench/query.c), and "beside rows" all the rest that was
+resident at the most: what reading took, the program and its libraries.
 """
 
 import os
@@ -80,39 +83,64 @@ def write_trace(path, callsites, dumps):
                 out.write(packet(field(37, profile), timestamp=1000 + dump * 1000, sequence=1))
 
 
+MEGABYTES = ("trace", "rows", "beside rows", "exported")
+
+
+ROUNDS = 5
+
+
 def run(tool, *arguments):
-    best = None
-    for _ in range(3):
-        began = time.monotonic()
-        subprocess.run([tool, "query", *arguments], check=True, stdout=subprocess.DEVNULL,
-                       stdin=subprocess.DEVNULL)
-        took = time.monotonic() - began
-        best = took if best is None else min(best, took)
-    return best * 1000
+    """(wall, CPU) of a run, in ms."""
+    began = time.monotonic()
+    child = subprocess.Popen([tool, "query", *arguments], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        raise RuntimeError(f"{arguments}: status {child.returncode}")
+    return (time.monotonic() - began) * 1000, (usage.ru_utime + usage.ru_stime) * 1000
+
+
+def measure_times(tool, trace, exported):
+    """{what: ms}."""
+    runs = {"load": (trace, "select 1"), "export": (trace, "--export", exported),
+            "reopen": (exported, "select count(*) from process")}
+    runs.update({name: (trace, sql) for name, sql in QUERIES.items()})
+    times = {name: [] for name in runs}
+    for _ in range(ROUNDS):
+        for name, arguments in runs.items():
+            times[name].append(run(tool, *arguments))
+    wall = {name: min(one[0] for one in times[name]) for name in times}
+    cpu = {name: min(one[1] for one in times[name]) for name in times}
+    return {name: cpu[name] - cpu["load"] if name in QUERIES else wall[name] for name in times}
+
+
+def measure_memory(build, trace):
+    """MB of the rows, and of the rest at the peak."""
+    target = "src/query/query_bench"
+    subprocess.run(["ninja", "-C", build, target], check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run([os.path.join(build, target), trace], capture_output=True, text=True, check=True)
+    figures = dict(line.split() for line in done.stdout.splitlines())
+    rows = int(figures["rows"])
+    return rows / 1e6, (int(figures["peak"]) - rows) / 1e6
 
 
 def measure_query(build, callsites=100000, dumps=50):
-    """{what: ms, or MB for "trace", "peak memory" and "exported"}."""
+    """{what: ms, or MB of MEGABYTES}."""
     tool, found = os.path.join(build, "heap_profile"), {}
     with tempfile.TemporaryDirectory() as directory:
         trace, exported = (os.path.join(directory, n) for n in ("trace", "trace.sqlite"))
         write_trace(trace, callsites, dumps)
         found["trace"] = os.path.getsize(trace) / 1e6
-        found["load"] = run(tool, trace, "select 1")
-        child = subprocess.Popen([tool, "query", trace, "select 1"], stdout=subprocess.DEVNULL)
-        found["peak memory"] = os.wait4(child.pid, 0)[2].ru_maxrss * 1024 / 1e6
-        for name, sql in QUERIES.items():
-            found[name] = run(tool, trace, sql) - found["load"]
-        found["export"] = run(tool, trace, "--export", exported)
+        found["rows"], found["beside rows"] = measure_memory(build, trace)
+        found.update(measure_times(tool, trace, exported))
         found["exported"] = os.path.getsize(exported) / 1e6
-        found["reopen"] = run(tool, exported, "select count(*) from process")
     return found
 
 
 def main():
     figures = measure_query(sys.argv[1], *(int(v) for v in sys.argv[2:4]))
     for name, figure in figures.items():
-        print(f"{name:22} {figure:9.1f} {'MB' if name in ('trace', 'peak memory', 'exported') else 'ms'}")
+        print(f"{name:22} {figure:9.1f} {'MB' if name in MEGABYTES else 'ms'}")
 
 
 if __name__ == "__main__":

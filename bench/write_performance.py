@@ -173,7 +173,8 @@ def rows_of_symbols(symbolize, pprof):
 def rows_of_query(query):
     found = [
         ("`heap_profile query`: 100,000 callsites and 50 dumps loaded", "1 s", verdict(query["load"] / 1000, 1, "s")),
-        ("the same: memory, of the trace's size", "3x", verdict(query["peak memory"] / query["trace"], 3, "x")),
+        (f"the same: memory beside the rows ({query['rows']:.0f} MB), of the trace's size", "3x",
+         verdict(query["beside rows"] / query["trace"], 3, "x")),
     ]
     found += [(f"a documented query after that: {name}", "100 ms", verdict(query[name], 100, "ms", "{:.0f}"))
               for name in ("stack tables joined", "allocations of a dump", "all allocations", "flamegraph", "summary tree")]
