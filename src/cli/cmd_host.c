@@ -34,6 +34,7 @@ static const char help[] =
     "      --block-client-timeout US   wait no longer than this\n"
     "      --print-config     print the configuration and exit\n"
     "      --no-symbols       names as the programs' own files have them; no files and lines\n"
+    "      --memory-infra     write memory_infra.json.gz, too: for Chromium's trace viewer\n"
     "      --quiet            say nothing but errors\n"
     "\n"
     "Examples:\n"
@@ -45,7 +46,7 @@ struct host_arguments {
     struct heap_config config;
     const char *output;
     char **names;
-    bool follow_children, print_config, quiet, no_symbols;
+    bool follow_children, print_config, quiet, no_symbols, memory_infra;
     char *const *command;
 };
 
@@ -59,6 +60,7 @@ enum {
     OPTION_FOLLOW,
     OPTION_QUIET,
     OPTION_NO_SYMBOLS,
+    OPTION_MEMORY_INFRA,
 };
 
 static const struct option options[] = {
@@ -75,6 +77,7 @@ static const struct option options[] = {
     {"dump-at-max", no_argument, NULL, OPTION_DUMP_AT_MAX},
     {"follow-children", no_argument, NULL, OPTION_FOLLOW},
     {"no-symbols", no_argument, NULL, OPTION_NO_SYMBOLS},
+    {"memory-infra", no_argument, NULL, OPTION_MEMORY_INFRA},
     {"quiet", no_argument, NULL, OPTION_QUIET},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'v'},
@@ -120,6 +123,9 @@ static bool take_option(int option, struct host_arguments *arguments)
         return true;
     case OPTION_QUIET:
         arguments->quiet = true;
+        return true;
+    case OPTION_MEMORY_INFRA:
+        arguments->memory_infra = true;
         return true;
     case OPTION_NO_SYMBOLS:
         arguments->no_symbols = true;
@@ -172,6 +178,7 @@ static int run(const struct host_arguments *arguments)
         .follow_children = arguments->follow_children,
         .quiet = arguments->quiet,
         .no_symbols = arguments->no_symbols,
+        .memory_infra = arguments->memory_infra,
     };
     struct host_outcome outcome;
     struct error error = {0};

@@ -37,6 +37,7 @@ static const char help[] =
     "      --block-client-timeout US   wait no longer than this\n"
     "      --print-config     print the configuration, as `record -c` takes it, and exit\n"
     "      --no-symbols       names as the programs' own files have them; no files and lines\n"
+    "      --memory-infra     write memory_infra.json.gz, too: for Chromium's trace viewer\n"
     "      --quiet            say nothing but errors\n"
     "\n"
     "Without effect here, and accepted: --idle-allocations (obsolete), --no-start,\n"
@@ -62,6 +63,7 @@ enum {
     OPTION_PRINT_CONFIG,
     OPTION_QUIET,
     OPTION_NO_SYMBOLS,
+    OPTION_MEMORY_INFRA,
     OPTION_FORK_TEARDOWN,
     OPTION_IDLE,
     OPTION_ELSEWHERE,
@@ -85,6 +87,7 @@ static const struct option options[] = {
     {"block-client-timeout", required_argument, NULL, OPTION_BLOCK_TIMEOUT},
     {"print-config", no_argument, NULL, OPTION_PRINT_CONFIG},
     {"no-symbols", no_argument, NULL, OPTION_NO_SYMBOLS},
+    {"memory-infra", no_argument, NULL, OPTION_MEMORY_INFRA},
     {"quiet", no_argument, NULL, OPTION_QUIET},
     {"disable-fork-teardown", no_argument, NULL, OPTION_FORK_TEARDOWN},
     {"idle-allocations", no_argument, NULL, OPTION_IDLE},
@@ -156,6 +159,9 @@ static bool take_option(int option, int index, struct profile_arguments *argumen
         return true;
     case OPTION_QUIET:
         arguments->session.quiet = true;
+        return true;
+    case OPTION_MEMORY_INFRA:
+        arguments->session.memory_infra = true;
         return true;
     case OPTION_NO_SYMBOLS:
         arguments->session.no_symbols = true;

@@ -23,6 +23,7 @@ static const char help[] =
     "\n"
     "  --pid PID, --heap NAME   only these\n"
     "  --dump N      the N-th dump of each heap, from 1, 'final', the last, or 'all' (default)\n"
+    "  --max         what was live when the heap was largest (--dump-at-max: always so)\n"
     "  --prune BYTES,COUNT   what a site holds that is under both goes into nodes named <other>\n"
     "  --stack-mode MODE     native (default), native-with-thread-names, pseudo (the contexts\n"
     "                that the program named) or mixed (stacks below these)\n"
@@ -37,6 +38,7 @@ enum {
     OPTION_DUMP,
     OPTION_PRUNE,
     OPTION_STACK_MODE,
+    OPTION_MAX,
     OPTION_V1,
     OPTION_DEMANGLE
 };
@@ -47,6 +49,7 @@ static const struct option options[] = {
     {"dump", required_argument, NULL, OPTION_DUMP},
     {"prune", required_argument, NULL, OPTION_PRUNE},
     {"stack-mode", required_argument, NULL, OPTION_STACK_MODE},
+    {"max", no_argument, NULL, OPTION_MAX},
     {"v1", no_argument, NULL, OPTION_V1},
     {"demangle", required_argument, NULL, OPTION_DEMANGLE},
     {"help", no_argument, NULL, 'h'},
@@ -203,6 +206,9 @@ static bool parse_option(int option, const char *text, struct choice *choice)
         return parse_prune(text, &choice->writing);
     case OPTION_STACK_MODE:
         return parse_stack_mode(text, &choice->writing.stack_mode);
+    case OPTION_MAX:
+        choice->writing.at_peak = true;
+        return true;
     case OPTION_V1:
         choice->writing.v1 = true;
         return true;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/finish_names.h"
+#include "cli/memory_infra_file.h"
 #include "cli/report.h"
 #include "cli/unnamed.h"
 
@@ -69,6 +70,18 @@ static void add_names(struct finished *finished, bool quiet)
     finished->profile = named;
 }
 
+static int write_memory_infra(const struct finished *finished, bool quiet, struct error *error)
+{
+    char path[PATH_MAX];
+    const char *directory = finished->output->directory;
+    if (snprintf(path, sizeof(path), "%s/memory_infra.json.gz", directory) >= (int)sizeof(path))
+        return error_set(error, -ENAMETOOLONG, "the name of %s is too long", directory);
+    int code = memory_infra_file_write_all(finished->profile, path, error);
+    if (code == 0 && !quiet)
+        fprintf(stderr, "  %s   for the memory columns of Chromium's trace viewer\n", path);
+    return code;
+}
+
 int finish_output(const struct output *output, const struct finish_options *options,
                   struct error *error)
 {
@@ -81,7 +94,10 @@ int finish_output(const struct output *output, const struct finish_options *opti
     finished.files = output_write_pprof(output->directory, finished.profile, &all, error);
     if (finished.files >= 0 && !options->quiet)
         print_summary(&finished);
+    int code = finished.files < 0 ? finished.files : 0;
+    if (code == 0 && options->memory_infra)
+        code = write_memory_infra(&finished, options->quiet, error);
     profile_free(finished.profile);
     finish_names_clear(&finished.names);
-    return finished.files < 0 ? finished.files : 0;
+    return code;
 }

@@ -64,7 +64,8 @@ int host_command_run(const struct host_command *request, struct host_outcome *ou
         output_publish(&outcome->output);
     else
         output_discard(&outcome->output);
-    const struct finish_options finish = {request->quiet, request->no_symbols};
+    const struct finish_options finish = {request->quiet, request->no_symbols,
+                                          request->memory_infra};
     if (code == 0 && outcome->result.started)
         code = finish_output(&outcome->output, &finish, error);
     return code;

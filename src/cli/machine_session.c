@@ -87,7 +87,7 @@ int machine_session_run(const struct machine_session *session)
         fprintf(stderr, "heap_profile: %s\n", error.message);
     if (session->trace_path == NULL && wrote) {
         output_publish(&output);
-        const struct finish_options finish = {quiet, session->no_symbols};
+        const struct finish_options finish = {quiet, session->no_symbols, session->memory_infra};
         int finished = finish_output(&output, &finish, &error);
         if (finished < 0)
             fprintf(stderr, "heap_profile: %s\n", error.message);

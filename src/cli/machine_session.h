@@ -13,7 +13,7 @@ struct machine_session {
     const struct heap_config *config;
     const char *output;     /* directory that was asked for; NULL: one of our choice */
     const char *trace_path; /* a trace alone, in place of a directory; NULL */
-    bool follow_children, quiet, no_symbols;
+    bool follow_children, quiet, no_symbols, memory_infra;
 };
 
 /* Exit codes of the verbs that profile what runs. */

@@ -338,7 +338,7 @@ int64_t memory_infra_write(const struct profile *profile, const struct export_du
         .next_id = 1,
         .next_guid = 1,
     };
-    int code = sites_open(&document.sites, profile, options->stack_mode);
+    int code = sites_open(&document.sites, profile, options);
     if (code == 0)
         code = arrange(&document, dumps);
     if (code == 0) {

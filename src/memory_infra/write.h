@@ -35,6 +35,9 @@ extern const char *const memory_infra_stack_modes[HEAP_STACK_MODES];
 
 struct memory_infra_write_options {
     enum heap_stack_mode stack_mode;
+    /* What was live when each heap was largest, in place of what was at the dump. It is so of heaps
+     * that were profiled for that (dump_at_max) in any case. */
+    bool at_peak;
     bool v1; /* `heaps` and stackFrames, as Chrome wrote until 2017 */
     /* Sites under both become part of `<other>`; both 0: none. */
     uint64_t prune_bytes, prune_count;

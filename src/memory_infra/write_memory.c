@@ -249,40 +249,83 @@ static void write_regions(struct document *document, const struct written_event 
         write_region(document->out, &region, first);
         first = false;
     }
-    fputs("]},", document->out);
+    fputs("]},\n", document->out);
 }
 
 /* --- totals --- */
 
+struct totals {
+    uint64_t distance;                          /* in time, from the event */
+    uint64_t resident, footprint, mapped, peak; /* footprint: anonymous, swapped out or not */
+};
+
+/* A point of the timeline, or a look: the nearest one counts. */
+static void take_totals(struct totals *nearest, const struct written_event *event,
+                        uint64_t boottime_ns, const struct totals *told)
+{
+    uint64_t away = distance(boottime_ns, event->boottime_ns);
+    uint64_t peak = nearest->peak;
+    if (told->resident == 0)
+        return;
+    if (boottime_ns <= event->boottime_ns && told->resident > peak)
+        peak = told->resident;
+    if (away < nearest->distance) {
+        *nearest = *told;
+        nearest->distance = away;
+    }
+    nearest->peak = peak;
+}
+
+static void take_timeline(const struct profile_process *process, const struct written_event *event,
+                          struct totals *nearest)
+{
+    for (size_t i = 0; i < process->timeline_count; i++) {
+        const struct profile_memory_point *point = &process->timeline[i];
+        const struct totals told = {.resident = point->rss_bytes,
+                                    .footprint = point->rss_anon_bytes,
+                                    .mapped = point->vm_bytes};
+        take_totals(nearest, event, point->boottime_ns, &told);
+    }
+}
+
+static void take_look(const struct memory_look *look, const struct written_event *event,
+                      struct totals *nearest)
+{
+    static const bool is_private[MEMORY_KINDS] = {
+        [MEMORY_ALLOCATOR] = true,  [MEMORY_ANONYMOUS] = true,     [MEMORY_THREAD_STACKS] = true,
+        [MEMORY_MAIN_STACK] = true, [MEMORY_FILES_WRITTEN] = true,
+    };
+    struct totals told = {.resident = memory_look_rss(look)};
+    for (size_t i = 0; i < MEMORY_KINDS; i++) {
+        told.mapped += look->parts[i].mapped_bytes;
+        if (is_private[i])
+            told.footprint += look->parts[i].rss_bytes + look->parts[i].swap_bytes;
+    }
+    take_totals(nearest, event, look->boottime_ns, &told);
+}
+
 static void write_totals(struct document *document, const struct written_event *event)
 {
     const struct profile *profile = document->profile;
-    const struct profile_memory_point *nearest = NULL;
-    uint64_t peak = 0;
-    for (size_t i = 0; i < profile->process_count; i++) {
-        const struct profile_process *process = &profile->processes[i];
-        if (process->pid != event->pid)
-            continue;
-        for (size_t j = 0; j < process->timeline_count; j++) {
-            const struct profile_memory_point *point = &process->timeline[j];
-            if (nearest == NULL || distance(point->boottime_ns, event->boottime_ns) <
-                                       distance(nearest->boottime_ns, event->boottime_ns))
-                nearest = point;
-            if (point->boottime_ns <= event->boottime_ns && point->rss_bytes > peak)
-                peak = point->rss_bytes;
-        }
-    }
-    if (nearest == NULL || nearest->rss_bytes == 0)
+    struct totals nearest = {.distance = UINT64_MAX};
+    for (size_t i = 0; i < profile->process_count; i++)
+        if (profile->processes[i].pid == event->pid)
+            take_timeline(&profile->processes[i], event, &nearest);
+    for (size_t i = 0; i < profile->look_count; i++)
+        if (is_of(document, profile->looks[i].process, event->pid))
+            take_look(&profile->looks[i].look, event, &nearest);
+    if (nearest.resident == 0)
         return;
-    peak = nearest->rss_bytes > peak ? nearest->rss_bytes : peak;
-    write_hex(document->out, "\"process_totals\":{\"resident_set_bytes\":", nearest->rss_bytes);
-    write_hex(document->out, ",\"peak_resident_set_bytes\":", peak);
+    if (nearest.peak < nearest.resident)
+        nearest.peak = nearest.resident;
+    write_hex(document->out, "\"process_totals\":{\"resident_set_bytes\":", nearest.resident);
+    write_hex(document->out, ",\"peak_resident_set_bytes\":", nearest.peak);
     fputs(",\"is_peak_rss_resetable\":false", document->out);
-    if (nearest->rss_anon_bytes != 0)
-        write_hex(document->out, ",\"private_footprint_bytes\":", nearest->rss_anon_bytes);
-    if (nearest->vm_bytes != 0)
-        write_hex(document->out, ",\"vm\":", nearest->vm_bytes);
-    fputs("},", document->out);
+    if (nearest.footprint != 0)
+        write_hex(document->out, ",\"private_footprint_bytes\":", nearest.footprint);
+    if (nearest.mapped != 0)
+        write_hex(document->out, ",\"vm\":", nearest.mapped);
+    fputs("},\n", document->out);
 }
 
 void write_memory(struct document *document, const struct written_event *event)

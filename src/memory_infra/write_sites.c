@@ -362,8 +362,6 @@ static int put_site(struct sites *sites, uint32_t node, const char *type, double
                     double count)
 {
     struct site site = {.node = node, .bytes = bytes, .count = count};
-    if (bytes <= 0 && count <= 0)
-        return 0;
     if (put_type(sites, type, &site.type) < 0 ||
         array_reserve(&sites->items, &sites->capacity, sites->count, 1, sizeof(site)) < 0)
         return -ENOMEM;
@@ -371,25 +369,43 @@ static int put_site(struct sites *sites, uint32_t node, const char *type, double
     return 0;
 }
 
-static int put_sample(struct sites *sites, const struct profile_sample *sample,
+/* What a sample, or a part of it, held: at the dump, or when the heap was largest, which is known
+ * of parts where the sample is tagged, and else is shared out by what they allocated. */
+static void values_of(const struct profile_sample *sample, const struct profile_part *part,
+                      bool at_peak, double *bytes, double *count)
+{
+    const struct trace_figures *figures = part == NULL ? &sample->figures : &part->figures;
+    const struct trace_figures *whole = &sample->figures;
+    *bytes = at_peak ? sample->peak_bytes : rollup_live_bytes(figures);
+    *count = at_peak ? sample->peak_count : rollup_live_count(figures);
+    if (!at_peak || part == NULL)
+        return;
+    if (sample->tagged) {
+        *bytes = part->peak_bytes;
+        *count = part->peak_count;
+        return;
+    }
+    *bytes *= whole->allocated_bytes > 0 ? figures->allocated_bytes / whole->allocated_bytes : 0;
+    *count *= whole->allocated_count > 0 ? figures->allocated_count / whole->allocated_count : 0;
+}
+
+static int put_sample(struct sites *sites, const struct profile_sample *sample, bool at_peak,
                       const char *allocator_frame)
 {
-    uint32_t node;
+    uint32_t parts = sample->part_count;
     int code = 0;
-    bool whole =
-        sample->part_count == 0 || (sites->stack_mode == HEAP_STACK_NATIVE && !sample->tagged);
-    if (whole) {
-        code = stack_node(sites, sample->callsite, NULL, allocator_frame, &node);
-        return code < 0 ? code
-                        : put_site(sites, node, "", rollup_live_bytes(&sample->figures),
-                                   rollup_live_count(&sample->figures));
-    }
-    for (uint32_t i = 0; i < sample->part_count && code == 0; i++) {
-        const struct profile_part *part = &sample->parts[i];
+    if (sites->stack_mode == HEAP_STACK_NATIVE && !sample->tagged)
+        parts = 0;
+    for (uint32_t i = 0; i < (parts == 0 ? 1 : parts) && code == 0; i++) {
+        const struct profile_part *part = parts == 0 ? NULL : &sample->parts[i];
+        double bytes, count;
+        uint32_t node;
+        values_of(sample, part, at_peak, &bytes, &count);
+        if (!(bytes > 0) && !(count > 0))
+            continue;
         code = stack_node(sites, sample->callsite, part, allocator_frame, &node);
         if (code == 0)
-            code = put_site(sites, node, part->type, rollup_live_bytes(&part->figures),
-                            rollup_live_count(&part->figures));
+            code = put_site(sites, node, part == NULL ? "" : part->type, bytes, count);
     }
     return code;
 }
@@ -439,9 +455,10 @@ static void round_sites(struct sites *sites, size_t first)
 int sites_add(struct sites *sites, const struct export_dump *dump, const char *allocator_frame)
 {
     size_t first = sites->count;
+    bool at_peak = sites->at_peak || dump->heap->status.dump_at_max;
     int code = 0;
     for (size_t i = 0; i < dump->dump->sample_count && code == 0; i++)
-        code = put_sample(sites, dump->dump->samples[i], allocator_frame);
+        code = put_sample(sites, dump->dump->samples[i], at_peak, allocator_frame);
     if (code < 0)
         return code;
     merge_sites(sites, first);
@@ -507,9 +524,11 @@ static void clear(struct sites *sites)
     sites->table_size = 0;
 }
 
-int sites_open(struct sites *sites, const struct profile *profile, enum heap_stack_mode stack_mode)
+int sites_open(struct sites *sites, const struct profile *profile,
+               const struct memory_infra_write_options *options)
 {
-    *sites = (struct sites){.profile = profile, .stack_mode = stack_mode};
+    *sites = (struct sites){
+        .profile = profile, .stack_mode = options->stack_mode, .at_peak = options->at_peak};
     sites->frames = calloc(profile->frame_count + 1, sizeof(*sites->frames));
     sites->callsites = calloc(profile->callsite_count + 1, sizeof(*sites->callsites));
     sites->path = malloc(export_deepest_stack(profile) * sizeof(*sites->path));

@@ -32,6 +32,7 @@ struct sites {
     const struct profile *profile;
     const bool *placed; /* by mapping: a region of it is told, so addresses in it mean something */
     enum heap_stack_mode stack_mode;
+    bool at_peak;
 
     /* A string is a text of the profile or ours, or the label of a frame without a name. */
     struct site_string {
@@ -67,7 +68,8 @@ struct sites {
 };
 
 /* 0 or -ENOMEM, as all of these. Begins with no nodes. */
-int sites_open(struct sites *sites, const struct profile *profile, enum heap_stack_mode stack_mode);
+int sites_open(struct sites *sites, const struct profile *profile,
+               const struct memory_infra_write_options *options);
 void sites_close(struct sites *sites);
 /* Forgets nodes, strings and types. placed: of the process whose dumps follow. */
 int sites_reset(struct sites *sites, int32_t pid, const bool *placed);
