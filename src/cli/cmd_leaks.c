@@ -34,6 +34,8 @@ static const char help[] =
     "  --pid PID[,PID], --heap NAME   only this process (in A, and in B), only this heap\n"
     "  --demangle full|simple|none   functions' names\n"
     "  --output DIR    DIR/process_PID_HEAP-leaks.json, for scripts that read Chrome's\n"
+    "  --flame-graph   with --output: DIR/graph/index.html, a flame graph for a browser, and the\n"
+    "                  same as JSON\n"
     "  --json          everything as one object (docs/leaks.md)\n"
     "\n"
     "Processes are paired by pid; if there is one on each side, it is compared whatever its pid.\n"
@@ -57,6 +59,7 @@ enum {
     OPTION_HEAP,
     OPTION_DEMANGLE,
     OPTION_OUTPUT,
+    OPTION_FLAME_GRAPH,
     OPTION_JSON,
 };
 
@@ -74,6 +77,7 @@ static const struct option options[] = {
     {"heap", required_argument, NULL, OPTION_HEAP},
     {"demangle", required_argument, NULL, OPTION_DEMANGLE},
     {"output", required_argument, NULL, OPTION_OUTPUT},
+    {"flame-graph", no_argument, NULL, OPTION_FLAME_GRAPH},
     {"json", no_argument, NULL, OPTION_JSON},
     {"help", no_argument, NULL, 'h'},
     {0},
@@ -84,7 +88,7 @@ struct request {
     struct compare_choice choices[2];
     struct profile_read_options reading;
     const char *directory;
-    bool json;
+    bool json, flame_graph;
     uint64_t *pids;
     size_t pid_count;
 };
@@ -141,6 +145,8 @@ static bool take_option(int option, struct request *request)
     case OPTION_OUTPUT:
         request->directory = optarg;
         return true;
+    case OPTION_FLAME_GRAPH:
+        return request->flame_graph = true;
     case OPTION_JSON:
         return request->json = true;
     default:
@@ -168,6 +174,10 @@ static int parse_options(int argc, char **argv, struct request *request)
         fputs("heap_profile: which profile? As in: heap_profile leaks A, or: heap_profile leaks "
               "BEFORE AFTER\n",
               stderr);
+        return 2;
+    }
+    if (request->flame_graph && request->directory == NULL) {
+        fputs("heap_profile: --flame-graph needs --output DIR: where is it to stand?\n", stderr);
         return 2;
     }
     if (request->pid_count > (size_t)(argc - optind)) {
@@ -202,7 +212,7 @@ static int print(const struct request *request, const struct leaks *leaks, struc
     struct leaks_written written;
     int code = 0;
     if (request->directory != NULL)
-        code = leaks_write_files(leaks, request->directory, &written, error);
+        code = leaks_write_files(leaks, request->directory, request->flame_graph, &written, error);
     if (code < 0)
         return code;
     if (request->json)
@@ -212,8 +222,8 @@ static int print(const struct request *request, const struct leaks *leaks, struc
     if (fflush(stdout) != 0 || ferror(stdout))
         return error_set(error, -errno, "cannot write the list: %s", strerror(errno));
     if (request->directory != NULL && written.removed > 0)
-        fprintf(stderr, "heap_profile: %zu files of an earlier run were removed from %s\n",
-                written.removed, request->directory);
+        fprintf(stderr, "heap_profile: %zu file%s of an earlier run removed from %s\n",
+                written.removed, written.removed == 1 ? "" : "s", request->directory);
     return 0;
 }
 

@@ -10,6 +10,7 @@ const struct conversion conversions[] = {
     {"decompress_packets", convert_decompress_packets, "the trace without compressed packets"},
     {"memory_infra", convert_memory_infra,
      "Chrome's memory dumps, for the trace viewer and its scripts"},
+    {"flamegraph", convert_flamegraph, "a page with flame graphs: every view of each heap"},
     {"profile", convert_profile, "pprof files, one for each process, heap and dump"},
     {"speedscope", convert_speedscope, "a file for Speedscope: every view, with files and lines"},
     {"deobfuscate", convert_deobfuscate,

@@ -25,6 +25,7 @@ int convert_collapsed(int argc, char **argv);
 int convert_deobfuscate(int argc, char **argv);
 int convert_decompress_packets(int argc, char **argv);
 int convert_memory_infra(int argc, char **argv);
+int convert_flamegraph(int argc, char **argv);
 int convert_profile(int argc, char **argv);
 int convert_speedscope(int argc, char **argv);
 int convert_symbolize(int argc, char **argv);

@@ -60,9 +60,9 @@ struct leaks_written {
 };
 
 /* Writes process_PID_HEAP-leaks.json of each heap that has entries into directory, which is made if
- * it is not there, and takes files of that name away that an earlier run left. 0 or a negative
- * errno. */
-int leaks_write_files(const struct leaks *leaks, const char *directory,
+ * it is not there, and takes files of that name away that an earlier run left; with graph, what
+ * leaks_graph.h has, too. 0 or a negative errno. */
+int leaks_write_files(const struct leaks *leaks, const char *directory, bool graph,
                       struct leaks_written *written, struct error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* The leaks as files that stand in a directory; see leaks.h. */
+/* The leaks as files that stand in a directory; see leaks.h and leaks_graph.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/leaks.h"
+#include "cli/leaks_graph.h"
 
 #define LEAKS_SUFFIX "-leaks.json"
 
@@ -39,8 +40,8 @@ static bool is_ours(const char *name, const char *suffix)
 }
 
 /* What an earlier run left would be read as this one's. 0 or a negative errno. */
-static int remove_old(const char *directory, const char *suffix, size_t *removed,
-                      struct error *error)
+int leaks_remove_old(const char *directory, const char *suffix, size_t *removed,
+                     struct error *error)
 {
     int code = 0;
     struct dirent *entry;
@@ -60,7 +61,7 @@ static int remove_old(const char *directory, const char *suffix, size_t *removed
     return code;
 }
 
-static int make_directory(const char *path, struct error *error)
+int leaks_make_directory(const char *path, struct error *error)
 {
     if (mkdir(path, 0777) == 0 || errno == EEXIST)
         return 0;
@@ -69,8 +70,8 @@ static int make_directory(const char *path, struct error *error)
 
 /* Two heaps may have one name (processes of one pid, one after the other): the second has a number
  * with it. `path` is where it stands. NULL with an error. */
-static FILE *create(const char *directory, const struct leaks_heap *heap, const char *suffix,
-                    char path[PATH_MAX], struct error *error)
+FILE *leaks_create(const char *directory, const struct leaks_heap *heap, const char *suffix,
+                   char path[PATH_MAX], struct error *error)
 {
     char name[200];
     int fd = -1;
@@ -95,7 +96,7 @@ static FILE *create(const char *directory, const struct leaks_heap *heap, const 
     return out;
 }
 
-static int close_file(FILE *out, const char *path, struct error *error)
+int leaks_close(FILE *out, const char *path, struct error *error)
 {
     bool failed = ferror(out) != 0;
     if (fclose(out) != 0 || failed)
@@ -107,25 +108,27 @@ static int close_file(FILE *out, const char *path, struct error *error)
 static int write_heap(const struct leaks_heap *heap, const char *directory, struct error *error)
 {
     char path[PATH_MAX];
-    FILE *out = create(directory, heap, LEAKS_SUFFIX, path, error);
+    FILE *out = leaks_create(directory, heap, LEAKS_SUFFIX, path, error);
     if (out == NULL)
         return error->code;
     leaks_print_list(heap, out);
-    return close_file(out, path, error);
+    return leaks_close(out, path, error);
 }
 
-int leaks_write_files(const struct leaks *leaks, const char *directory,
+int leaks_write_files(const struct leaks *leaks, const char *directory, bool graph,
                       struct leaks_written *written, struct error *error)
 {
     *written = (struct leaks_written){0};
-    int code = make_directory(directory, error);
+    int code = leaks_make_directory(directory, error);
     if (code == 0)
-        code = remove_old(directory, LEAKS_SUFFIX, &written->removed, error);
+        code = leaks_remove_old(directory, LEAKS_SUFFIX, &written->removed, error);
     for (size_t i = 0; i < leaks->heap_count && code == 0; i++) {
         if (leaks->heaps[i].grown.count == 0)
             continue;
         code = write_heap(&leaks->heaps[i], directory, error);
         written->files += code == 0;
     }
+    if (code == 0 && graph)
+        code = leaks_write_graph(leaks, directory, &written->removed, error);
     return code;
 }

@@ -10,20 +10,27 @@
 /* Digits that tell every double from its neighbours. */
 #define DIGITS 17
 
-void json_print_string(FILE *out, const char *text)
+/* What ends or begins a tag, an entity or a comment. */
+static bool is_of_html(unsigned char byte)
+{
+    return byte == '<' || byte == '>' || byte == '&';
+}
+
+static void print_string(FILE *out, const char *text, bool in_html)
 {
     const unsigned char *at = (const unsigned char *)text, *plain = at;
     fputc('"', out);
     while (*at != '\0') {
         size_t length = utf8_length(at);
-        if (length > 0 && *at >= 0x20 && *at != '"' && *at != '\\') {
+        if (length > 0 && *at >= 0x20 && *at != '"' && *at != '\\' &&
+            !(in_html && is_of_html(*at))) {
             at += length;
             continue;
         }
         fwrite(plain, 1, (size_t)(at - plain), out);
         if (length == 0)
             fputs("\\ufffd", out);
-        else if (*at < 0x20)
+        else if (*at < 0x20 || is_of_html(*at))
             fprintf(out, "\\u%04x", *at);
         else
             fprintf(out, "\\%c", *at);
@@ -31,6 +38,16 @@ void json_print_string(FILE *out, const char *text)
     }
     fwrite(plain, 1, (size_t)(at - plain), out);
     fputc('"', out);
+}
+
+void json_print_string(FILE *out, const char *text)
+{
+    print_string(out, text, false);
+}
+
+void json_print_string_in_html(FILE *out, const char *text)
+{
+    print_string(out, text, true);
 }
 
 /* A double from 1 to 2^53 has a fraction of at most 52 bits, so that its digits come from whole

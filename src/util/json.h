@@ -7,6 +7,9 @@
 /* A string in quotes, with what must be escaped escaped; what is not UTF-8 becomes U+FFFD. */
 void json_print_string(FILE *out, const char *text);
 
+/* The same with < > & escaped, too: it may stand in a <script> of a page. */
+void json_print_string_in_html(FILE *out, const char *text);
+
 /* A number that reads back as the same double; null if it is not finite. */
 void json_print_number(FILE *out, double value);
 

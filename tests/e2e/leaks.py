@@ -327,7 +327,152 @@ def programs(directory):
     check("the_leak" in leaks(after).stdout.decode(), "of the one alone")
 
 
-CASES = {f.__name__: f for f in (one, interior, shrinking, dumps, thresholds, types, processes, files, usage, programs)}
+# --- the page ---
+
+SCRIPTS = os.path.join(harness.ROOT, "src", "export", "flame")
+
+
+def page_of(path, *queries):
+    """What the page's own script makes of its data."""
+    harness.need("node")
+    done = run(["node", os.path.join(harness.ROOT, "tests", "e2e", "flame_page.js"), SCRIPTS, path, *queries])
+    check(done.status == 0, f"node: {done.stderr[-1000:]!r}")
+    return json.loads(done.stdout)
+
+
+def flamegraph(directory, *arguments):
+    path = os.path.join(directory, "page.html")
+    done = run([os.path.join(BUILD, "traceconv"), "flamegraph", *arguments, path])
+    check(done.status == 0, f"flamegraph: {done.status}, {done.stderr[-300:]!r}")
+    return path
+
+
+def values(places):
+    return {";".join(place["stack"]): place["value"] for place in places}
+
+
+def page(directory):
+    """Trees from above and from below, what is drawn, and what search finds."""
+    made = {"main;f": (100, 10), "main;f;g": (400, 4), "main;h;g": (50, 5), "main;r;r;r": (30, 3)}
+    path = flamegraph(directory, one_process(made).write(directory, "t"))
+    document = page_of(path, "g", "R", "/^[fh]$/", "program", "/(/", "nobody")
+    (graph,) = document["graphs"]
+    same((graph["process"], graph["pid"], graph["labels"], graph["heap"], graph["exact"]),
+         ("server", 7, "/bin/server --port 80", "malloc", True), "which heap")
+    same([view["name"] for view in graph["views"]], ["space", "objects", "alloc_space", "alloc_objects", "max"], "views")
+    space, objects = graph["views"][:2]
+    same(values(space["down"]), {"": 580, "main": 580, "main;f": 500, "main;f;g": 400, "main;h": 50, "main;h;g": 50,
+                                 "main;r": 30, "main;r;r": 30, "main;r;r;r": 30}, "from above")
+    same(values(space["up"]), {"": 580, "g": 450, "g;f": 400, "g;f;main": 400, "g;h": 50, "g;h;main": 50, "f": 100,
+                               "f;main": 100, "r": 30, "r;r": 30, "r;r;r": 30, "r;r;r;main": 30}, "from below")
+    same(values(objects["down"])["main;f"], 14, "counts")
+    own = {";".join(place["stack"]): place["own"] for place in space["down"]}
+    same((own["main;f"], own["main"]), ({"bytes": 100, "count": 10}, {"bytes": 0, "count": 0}), "its own")
+    same({query: found[0] for query, found in space["searches"].items()},
+         {"g": 580, "R": 580, "/^[fh]$/": 550, "program": 580, "/(/": None, "nobody": 0}, "found, by module, too")
+    check(all(found[0] == found[1] for view in graph["views"] for found in view["searches"].values()),
+          "the same in both directions")
+    for view in graph["views"]:
+        check(view["foundAgain"], f"found again in {view['name']}")
+        for drawn in view["drawn"]:
+            same(drawn["faults"], [], f"drawn, {view['name']}")
+    same(space["drawn"][0]["boxes"], 9, "all of it is drawn")
+    check(all(place["margins"] == ["exact", "exact"] for place in space["down"]), "exact")
+    same(document["words"], {"bytes": ["0 B", "999 B", "1.00 kB", "4.10 kB", "99.9 kB", "1.23 MB", "-5.00 GB"],
+                             "counts": ["0", "12", "1,234", "1,234,567", "-1,000"],
+                             "shares": ["", "33.3 %", "100 %", "5.00 %"]}, "words")
+
+
+def page_names(directory):
+    """Names are data, whatever is in them: they neither end the script nor become tags."""
+    names = ["</script><script>alert(1)</script>", "<!--", "<img src=x onerror=alert(1)>", 'a"b\\c', "tab\tline\n",
+             "&amp", "&#60", "\u2028\u2029", "\u00e9\u4e2d\U0001f600", "]]>", "${x}`", "\u202eevil"]
+    made = Made({7: ["/bin/</title><script>", "--x=</script>"]},
+                [{(7, "</script>"): {("main;" + name, ""): (10 + i, 1) for i, name in enumerate(names)}}])
+    made.write(directory, "t")
+    broken = os.path.join(directory, "u")
+    with open(os.path.join(directory, "t"), "rb") as content:
+        whole = content.read()
+    with open(broken, "wb") as out:  # of the same length: no UTF-8
+        out.write(whole.replace("${x}`".encode(), b"\xff\xfe{\xc3}"))
+    for path in (os.path.join(directory, "t"), broken):
+        html = flamegraph(directory, path)
+        with open(html, "rb") as content:
+            text = content.read()
+        text.decode()
+        same(text.count(b"<script"), 2, "scripts")
+        same(text.count(b"</script"), 2, "ends of scripts")
+        check(b"<img" not in text and b"<!--" not in text, "no tags of theirs")
+        for word in (b"http:", b"https:", b"@import", b"url(", b"import(", b"fetch("):
+            check(word not in text, f"nothing from elsewhere: {word}")
+        document = page_of(html)
+        (graph,) = document["graphs"]
+        got = {place["stack"][-1] for place in graph["views"][0]["down"] if len(place["stack"]) == 2}
+        wanted = {"\ufffd\ufffd{\ufffd}" if path == broken and name == "${x}`" else name for name in names}
+        same(got, wanted, "names come through")
+        same((graph["heap"], graph["labels"]), ("</script>", "'/bin/</title><script>' '--x=</script>'"), "so does all else")
+
+
+def page_figures(directory):
+    """What the page says of a place is what the tools say, with its limits."""
+    profile = os.path.join(directory, "profile")
+    done = run(harness.host_command([program("added_leak"), "2000"], profile, 4096))
+    check(done.status == 0, f"host: {done.status}")
+    (heap,) = leaks_json(profile)["processes"][0]["heaps"]
+    space, objects = page_of(flamegraph(directory, profile))["graphs"][0]["views"][:2]
+    for view in (space, objects):
+        places = {tuple(reversed(place["stack"])): place for place in view["down"]}
+        check(len(heap["leaks"]) > 5, "several entries")
+        for entry in heap["leaks"]:
+            place = places.get(tuple(entry["stackframes"]))
+            check(place is not None, f"{entry['stackframes']} is there")
+            for name, figure in (("size", place["bytes"]), ("count", place["count"])):
+                got = (figure["value"], figure["low"], figure["high"])
+                wanted = (entry[name], entry[name + "_low95"], entry[name + "_high95"])
+                check(all(abs(a - b) <= 1e-6 * (1 + abs(b)) for a, b in zip(got, wanted)),
+                      f"{entry['stackframes'][0]}: {name} {got}, and not {wanted}")
+    check(abs(space["total"] - heap["total_size"]) < 1e-6 * heap["total_size"], "the whole")
+
+
+def graph_files(directory):
+    """leaks --flame-graph: the page and its JSON, of what has grown."""
+    hard = 'f("\\") </script>'
+    deep = ";".join(f"f{i}" for i in range(900))
+    before, after = {"main;f": (10, 1), "main;" + hard: (5, 5)}, {"main;f": (110, 3), "main;" + hard: (1005, 5), deep: (7, 1)}
+    path, out = one_process(before, after).write(directory, "t"), os.path.join(directory, "out")
+    leaks("--output", out, "--flame-graph", path + "@1", path + "@2")
+    graph = os.path.join(out, "graph")
+    same(sorted(os.listdir(graph)), ["index.html", "index.json", "process_7_malloc-objects.json"], "files")
+    with open(os.path.join(graph, "index.json")) as content:
+        same(json.load(content), [{"pid": 7, "heap": "malloc", "name": "server", "labels": "/bin/server --port 80",
+                                   "objects": "process_7_malloc-objects.json", "potential leaks": 3,
+                                   "objects leaked": 3}], "index")
+    with open(os.path.join(graph, "process_7_malloc-objects.json")) as content:
+        sys.setrecursionlimit(10000)
+        root = json.load(content)
+    same((root["size"], root["count"]), (1107, 3), "all")
+    top = {child["name"]: child for child in root["children"]}
+    same({child["name"]: (child["size"], child["count"]) for child in top["main"]["children"]},
+         {hard: (1000, 0), "f": (100, 2)}, "nested")
+    depth, at = 0, top["f0"]
+    while at:
+        depth, at = depth + 1, (at.get("children") or [None])[0]
+    same(depth, 900, "deep")
+    document = page_of(os.path.join(graph, "index.html"))
+    same(document["title"], f"Growth from {path}@1 to {path}@2", "title")
+    (one_graph,) = document["graphs"]
+    check(one_graph["difference"], "it is a difference")
+    space = values(one_graph["views"][0]["down"])
+    same((space["main"], space["main;" + hard], space["main;f"]), (1100, 1000, 100), "grown")
+    # An earlier run's are gone; without leaks, the page is there all the same.
+    leaks("--output", out, "--flame-graph", path + "@2", path + "@2")
+    same(sorted(os.listdir(graph)), ["index.html", "index.json"], "nothing has grown")
+    same(page_of(os.path.join(graph, "index.html"))["graphs"], [], "no graphs")
+    check(b"--output" in leaks("--flame-graph", path, status=2).stderr, "needs a directory")
+
+
+CASES = {f.__name__: f for f in (one, interior, shrinking, dumps, thresholds, types, processes, files, usage, programs,
+                                    page, page_names, page_figures, graph_files)}
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made_directory:

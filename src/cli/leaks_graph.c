@@ -1,0 +1,303 @@
+/* See leaks_graph.h. */
+#include "cli/leaks_graph.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/flame_page.h"
+#include "trace/intern.h"
+#include "util/array.h"
+#include "util/json.h"
+
+#define OBJECTS_SUFFIX "-objects.json"
+
+/* --- the page --- */
+
+static const struct flame_view grown_views[] = {
+    {"space", "bytes grown", 0, true},
+    {"objects", "allocations grown", 0, false},
+};
+static const struct flame_view live_views[] = {
+    {"space", "bytes live", 0, true},
+    {"objects", "allocations live", 0, false},
+};
+
+static void read_site(const void *context, size_t index, struct flame_site *site)
+{
+    const struct growth_list *list = context;
+    const struct diff_row *row = list->entries[index].row;
+    const struct change_parts *parts = &row->parts[DIFF_LIVE];
+    *site = (struct flame_site){.profile = row->profile,
+                                .callsite = row->callsite,
+                                .figures = {{parts->gained, parts->lost}}};
+}
+
+static int add_heap(struct flame_page *page, const struct leaks *leaks,
+                    const struct leaks_heap *heap)
+{
+    bool difference = leaks->before != NULL;
+    struct flame_graph graph = {
+        .process = heap->process->name,
+        .labels = heap->process->command,
+        .heap = heap->name,
+        .pid = heap->process->pid,
+        .difference = difference,
+        .exact = heap->pair->exact,
+        .gained_interval_bytes = heap->pair->sampling.gained_interval_bytes,
+        .lost_interval_bytes = heap->pair->sampling.lost_interval_bytes,
+        .views = difference ? grown_views : live_views,
+        .view_count = 2,
+        .figure_count = 1,
+        .site_count = heap->grown.count,
+        .read_site = read_site,
+        .context = &heap->grown,
+    };
+    return flame_page_add(page, &graph);
+}
+
+static int write_page(const struct leaks *leaks, FILE *out)
+{
+    char title[512];
+    int code = 0;
+    if (leaks->before != NULL)
+        snprintf(title, sizeof(title), "Growth from %.200s to %.200s", leaks->before->argument,
+                 leaks->after->argument);
+    else
+        snprintf(title, sizeof(title), "Live in %.400s", leaks->after->argument);
+    struct flame_page *page = flame_page_new(out, title);
+    if (page == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < leaks->heap_count && code == 0; i++)
+        if (leaks->heaps[i].grown.count > 0)
+            code = add_heap(page, leaks, &leaks->heaps[i]);
+    return flame_page_end(page, code);
+}
+
+/* --- the nested objects --- */
+
+/* A place in the stacks of all entries, from the outermost frame down. */
+struct place {
+    const char *name; /* one of names; of the root none */
+    double size, count;
+    size_t first, last, next; /* children, and the next of the same parent; 0: none */
+};
+
+struct places {
+    struct place *items; /* the first is the root */
+    size_t count, capacity;
+    struct intern_table names, ids;
+    char **texts;
+    size_t text_capacity;
+    uint32_t *stack;
+};
+
+static const char *name_of(struct places *places, const struct profile *profile,
+                           const struct profile_frame *frame, uint64_t *number)
+{
+    char buffer[EXPORT_LABEL_BYTES];
+    bool added = false;
+    const char *label = export_frame_label(profile, frame, buffer);
+    *number = intern_bytes(&places->names, label, strlen(label), &added);
+    if (*number == 0 || array_reserve(&places->texts, &places->text_capacity, *number - 1, 1,
+                                      sizeof(*places->texts)) < 0)
+        return NULL;
+    if (added)
+        places->texts[*number - 1] = strdup(label);
+    return places->texts[*number - 1];
+}
+
+/* The place of a frame below another; 0: no memory. */
+static size_t place_below(struct places *places, size_t parent, const struct profile *profile,
+                          const struct profile_frame *frame)
+{
+    uint64_t number;
+    bool added = false;
+    const char *name = name_of(places, profile, frame, &number);
+    uint64_t key[] = {parent, number};
+    uint64_t id = name == NULL ? 0 : intern_bytes(&places->ids, key, sizeof(key), &added);
+    if (id == 0 ||
+        array_reserve(&places->items, &places->capacity, id, 1, sizeof(*places->items)) < 0)
+        return 0;
+    if (added) {
+        struct place *above = &places->items[parent];
+        places->items[id] = (struct place){.name = name};
+        if (above->first == 0)
+            above->first = id;
+        else
+            places->items[above->last].next = id;
+        above->last = id;
+        places->count = id + 1;
+    }
+    return (size_t)id;
+}
+
+static int add_entry(struct places *places, const struct growth_entry *entry)
+{
+    const struct profile *profile = entry->row->profile;
+    size_t depth = export_take_stack(profile, entry->row->callsite, places->stack), at = 0;
+    for (;;) {
+        places->items[at].size += entry->size;
+        places->items[at].count += entry->count;
+        if (depth == 0)
+            return 0;
+        at = place_below(places, at, profile, &profile->frames[places->stack[--depth]]);
+        if (at == 0)
+            return -ENOMEM;
+    }
+}
+
+static void begin_place(FILE *out, const struct place *place)
+{
+    fputs("{\"name\":", out);
+    json_print_string(out, place->name);
+    fputs(",\"size\":", out);
+    json_print_number(out, place->size);
+    fputs(",\"count\":", out);
+    json_print_number(out, place->count);
+    if (place->first != 0)
+        fputs(",\"children\":[", out);
+}
+
+/* Stacks may be deeper than ours: the way back is remembered beside. */
+static int write_places(const struct places *places, FILE *out)
+{
+    size_t *way = calloc(places->count + 1, sizeof(*way)), depth = 0, at = 0;
+    if (way == NULL)
+        return -ENOMEM;
+    for (;;) {
+        begin_place(out, &places->items[at]);
+        if (places->items[at].first != 0) {
+            way[depth++] = at;
+            at = places->items[at].first;
+            continue;
+        }
+        fputc('}', out);
+        while (depth > 0 && places->items[at].next == 0) {
+            at = way[--depth];
+            fputs("]}", out);
+        }
+        if (places->items[at].next == 0)
+            break;
+        fputs(",\n", out);
+        at = places->items[at].next;
+    }
+    fputc('\n', out);
+    free(way);
+    return 0;
+}
+
+static size_t deepest_of(const struct leaks *leaks)
+{
+    size_t after = export_deepest_stack(leaks->after->profile);
+    size_t before = leaks->before == NULL ? 0 : export_deepest_stack(leaks->before->profile);
+    return after > before ? after : before;
+}
+
+static int write_objects(const struct leaks *leaks, const struct leaks_heap *heap, FILE *out)
+{
+    struct places places = {.count = 1};
+    int code = array_reserve(&places.items, &places.capacity, 0, 1, sizeof(*places.items));
+    places.stack = calloc(deepest_of(leaks), sizeof(*places.stack));
+    if (code == 0 && places.stack != NULL)
+        places.items[0] = (struct place){.name = "root"};
+    else
+        code = -ENOMEM;
+    for (size_t i = 0; i < heap->grown.count && code == 0; i++)
+        code = add_entry(&places, &heap->grown.entries[i]);
+    if (code == 0)
+        code = write_places(&places, out);
+    for (uint64_t i = 0; i < places.names.count && i < places.text_capacity; i++)
+        free(places.texts[i]);
+    intern_free(&places.names);
+    intern_free(&places.ids);
+    free(places.texts);
+    free(places.items);
+    free(places.stack);
+    return code;
+}
+
+/* --- the files --- */
+
+static FILE *open_in(const char *directory, const char *name, char path[PATH_MAX],
+                     struct error *error)
+{
+    if (snprintf(path, PATH_MAX, "%s/%s", directory, name) >= PATH_MAX) {
+        error_set(error, -ENAMETOOLONG, "%.200s: its name is too long", directory);
+        return NULL;
+    }
+    FILE *out = fopen(path, "we");
+    if (out == NULL)
+        error_set(error, -errno, "%s: cannot be written: %s", path, strerror(errno));
+    return out;
+}
+
+static void write_index_entry(const struct leaks_heap *heap, const char *objects, FILE *index)
+{
+    fprintf(index, "{\"pid\":%d,\"heap\":", heap->process->pid);
+    json_print_string(index, heap->name);
+    fputs(",\"name\":", index);
+    json_print_string(index, heap->process->name);
+    fputs(",\"labels\":", index);
+    json_print_string(index, heap->process->command);
+    fputs(",\"objects\":", index);
+    json_print_string(index, strrchr(objects, '/') + 1);
+    fprintf(index, ",\"potential leaks\":%zu,\"objects leaked\":", heap->grown.count);
+    json_print_number(index, heap->grown.count_sum);
+    fputc('}', index);
+}
+
+static int write_heaps(const struct leaks *leaks, const char *directory, FILE *index,
+                       struct error *error)
+{
+    char path[PATH_MAX];
+    size_t written = 0;
+    int code = 0;
+    for (size_t i = 0; i < leaks->heap_count && code == 0; i++) {
+        const struct leaks_heap *heap = &leaks->heaps[i];
+        if (heap->grown.count == 0)
+            continue;
+        FILE *out = leaks_create(directory, heap, OBJECTS_SUFFIX, path, error);
+        if (out == NULL)
+            return error->code;
+        code = write_objects(leaks, heap, out);
+        if (code < 0)
+            error_set(error, code, "no memory for %s", path);
+        int closed = leaks_close(out, path, error);
+        code = code < 0 ? code : closed;
+        fputs(written++ > 0 ? ",\n" : "\n", index);
+        write_index_entry(heap, path, index);
+    }
+    return code;
+}
+
+int leaks_write_graph(const struct leaks *leaks, const char *parent, size_t *removed,
+                      struct error *error)
+{
+    char directory[PATH_MAX], path[PATH_MAX];
+    if (snprintf(directory, sizeof(directory), "%s/graph", parent) >= (int)sizeof(directory))
+        return error_set(error, -ENAMETOOLONG, "%.200s: its name is too long", parent);
+    int code = leaks_make_directory(directory, error);
+    if (code == 0)
+        code = leaks_remove_old(directory, OBJECTS_SUFFIX, removed, error);
+    if (code < 0)
+        return code;
+    FILE *out = open_in(directory, "index.json", path, error);
+    if (out == NULL)
+        return error->code;
+    fputc('[', out);
+    code = write_heaps(leaks, directory, out, error);
+    fputs("\n]\n", out);
+    int closed = leaks_close(out, path, error);
+    code = code < 0 ? code : closed;
+    if (code < 0)
+        return code;
+    out = open_in(directory, "index.html", path, error);
+    if (out == NULL)
+        return error->code;
+    code = write_page(leaks, out);
+    if (code < 0)
+        error_set(error, code, "no memory for %s", path);
+    closed = leaks_close(out, path, error);
+    return code < 0 ? code : closed;
+}

@@ -1,0 +1,16 @@
+"""Prints the page as two C arrays, what stands before the profile's data in it and what behind:
+embed.py page.html page.css SCRIPT..."""
+
+import sys
+
+page, style, *scripts = (open(path, encoding="utf-8").read() for path in sys.argv[1:])
+page = page.replace("@STYLE@\n", style).replace("@SCRIPT@\n", "".join(scripts))
+parts = page.split("@DATA@")
+if len(parts) != 2:
+    sys.exit("embed.py: the page has one place for the data")
+for name, part in zip(("flame_page_head", "flame_page_tail"), parts):
+    content = part.encode()
+    print(f"static const unsigned char {name}[{len(content)}] = {{")
+    for at in range(0, len(content), 32):
+        print(",".join(map(str, content[at : at + 32])) + ",")
+    print("};")

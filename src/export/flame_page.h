@@ -1,0 +1,59 @@
+/*
+ * Flame graphs as one page that a browser opens: it brings its own script and style, asks nothing
+ * of the network, and has everything from the profile as data, which it shows as text alone.
+ *
+ * The page has graphs to choose from (processes and heaps), each with several views. Stacks of
+ * equal functions and modules are one there, whatever their addresses and lines.
+ */
+#ifndef HEAPPROFD_EXPORT_FLAME_PAGE_H
+#define HEAPPROFD_EXPORT_FLAME_PAGE_H
+
+#include <stdio.h>
+
+#include "profile/interval.h"
+#include "profile/profile.h"
+
+#define FLAME_FIGURES_MAX 4
+
+/* An estimate, or the difference of two: gained less lost. */
+struct flame_figure {
+    struct profile_estimate gained, lost;
+};
+
+struct flame_view {
+    const char *name, *title; /* "space", "bytes live" */
+    unsigned figure;          /* which of a site's */
+    bool counts_bytes;
+};
+
+/* What a call stack allocated itself. */
+struct flame_site {
+    const struct profile *profile; /* one of two, at most, for a page */
+    uint32_t callsite;
+    struct flame_figure figures[FLAME_FIGURES_MAX];
+};
+
+struct flame_graph {
+    const char *process, *labels, *heap;
+    int32_t pid;
+    bool difference; /* lost is set */
+    bool exact;      /* every allocation was recorded */
+    uint64_t gained_interval_bytes, lost_interval_bytes;
+    const struct flame_view *views;
+    size_t view_count, figure_count;
+    size_t site_count;
+    void (*read_site)(const void *context, size_t index, struct flame_site *site);
+    const void *context;
+};
+
+struct flame_page;
+
+/* What is written to out stays there whatever comes; what out does not take is seen by ferror().
+ * NULL: no memory. */
+struct flame_page *flame_page_new(FILE *out, const char *title);
+/* 0 or -ENOMEM. */
+int flame_page_add(struct flame_page *page, const struct flame_graph *graph);
+/* Ends the page; `result` is how adding went. 0 or -ENOMEM. */
+int flame_page_end(struct flame_page *page, int result);
+
+#endif
