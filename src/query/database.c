@@ -231,8 +231,9 @@ int query_database_register(struct query_database *database, struct error *error
     }
     if (code == SQLITE_OK && !database->is_file)
         code = register_table(database, &query_summary_tree);
-    if (code == SQLITE_OK && !database->is_file)
-        code = query_flamegraph_register(database->sql, &database->traces);
+    if (code == SQLITE_OK)
+        code =
+            query_flamegraph_register(database->sql, database->is_file ? NULL : &database->traces);
     if (code == SQLITE_OK && !database->is_file)
         code = connect_table(database, "experimental_flamegraph");
     return code == SQLITE_OK ? 0

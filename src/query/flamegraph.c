@@ -68,6 +68,25 @@ static int connect_flamegraph(sqlite3 *sql, void *context, int argc, const char 
     return SQLITE_OK;
 }
 
+/* In an exported database: where the traces were that it is of, and what to do. */
+static int refuse_flamegraph(sqlite3 *sql, void *context, int argc, const char *const *argv,
+                             sqlite3_vtab **made, char **message)
+{
+    static const char find[] = "SELECT group_concat(path, ' ') FROM main.hp_trace";
+    sqlite3_stmt *statement = NULL;
+    const char *paths = NULL;
+    (void)context, (void)argc, (void)argv, (void)made;
+    if (sqlite3_prepare_v2(sql, find, -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW)
+        paths = (const char *)sqlite3_column_text(statement, 0);
+    *message = sqlite3_mprintf(
+        "experimental_flamegraph: an exported database has no functions of the trace; ask the "
+        "trace itself: heap_profile query %s (android_heap_profile_summary_tree is there)",
+        paths == NULL ? "TRACE" : paths);
+    sqlite3_finalize(statement);
+    return SQLITE_ERROR;
+}
+
 static int disconnect_flamegraph(sqlite3_vtab *base)
 {
     free(base);
@@ -297,5 +316,9 @@ static const sqlite3_module flamegraph_functions = {
 
 int query_flamegraph_register(sqlite3 *sql, struct query_traces *traces)
 {
+    static const sqlite3_module refusing = {.xConnect = refuse_flamegraph,
+                                            .xDisconnect = disconnect_flamegraph};
+    if (traces == NULL)
+        return sqlite3_create_module(sql, "experimental_flamegraph", &refusing, NULL);
     return sqlite3_create_module(sql, "experimental_flamegraph", &flamegraph_functions, traces);
 }

@@ -7,6 +7,7 @@
 
 #include "query/query_table.h"
 
+/* traces: NULL for an exported database, where whoever asks is told to ask the trace. */
 int query_flamegraph_register(sqlite3 *sql, struct query_traces *traces);
 
 #endif

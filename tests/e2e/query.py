@@ -400,6 +400,12 @@ def exported():
     check(client.execute("pragma integrity_check").fetchone() == ("ok",), "integrity")
     client.close()
     ask(path, "delete from process", status=1)
+    expect(path, "include perfetto module android.memory.heap_profile.summary_tree; "
+           "select name from android_heap_profile_summary_tree where cumulative_size = 8 and self_size = 0", [("foo()",)])
+    expect(path, "select demangle(name) from stack_profile_frame where id = 2", [("foo()",)])
+    for sql in ("select * from experimental_flamegraph(2100, 2, 'native')", "select name from experimental_flamegraph"):
+        _, error = ask(path, sql, status=1)
+        check(f"ask the trace itself: heap_profile query {trace} (" in error, error)
     os.chmod(directory.name, 0o700)
     _, error = ask(trace, None, "--export", "/nonexistent/x", status=1)
     check("cannot be written" in error, error)
