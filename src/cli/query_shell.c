@@ -81,7 +81,11 @@ static const char examples[] =
     "\n"
     "-- How sure that is:\n"
     "select callsite_id, live_size_low, live_size, live_size_high from hp_callsite_stats\n"
-    "order by live_size desc limit 20;\n";
+    "order by live_size desc limit 20;\n"
+    "\n"
+    "-- What else a process has in memory, at each look:\n"
+    "select l.ts, l.upid, p.kind, p.rss_size from hp_memory_look l\n"
+    "join hp_memory_part p on p.look_id = l.id where p.rss_size > 0;\n";
 
 static const char help[] = "SQL ends with a semicolon. Besides it:\n"
                            "  .tables         the tables\n"

@@ -213,7 +213,8 @@ static int register_table(struct query_database *database, const struct query_ta
 
 int query_database_register(struct query_database *database, struct error *error)
 {
-    static const struct query_table *const lists[] = {query_perfetto_tables, query_own_tables};
+    static const struct query_table *const lists[] = {query_perfetto_tables, query_own_tables,
+                                                      query_memory_tables};
     /* What SQLite tells of tables, for the shell. */
     static const char *const told[] = {"pragma_table_info", "pragma_table_xinfo",
                                        "pragma_table_list", "pragma_module_list"};

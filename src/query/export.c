@@ -65,7 +65,8 @@ static int export_table(struct query_database *database, const struct query_tabl
 
 static int export_all(struct query_database *database, const char *path)
 {
-    static const struct query_table *const lists[] = {query_perfetto_tables, query_own_tables};
+    static const struct query_table *const lists[] = {query_perfetto_tables, query_own_tables,
+                                                      query_memory_tables};
     sqlite3 *sql = database->sql;
     int code = run(sql, sqlite3_mprintf("ATTACH %Q AS export", path));
     if (code != SQLITE_OK)

@@ -61,6 +61,7 @@ int query_table_register(sqlite3 *sql, const struct query_table *table,
 /* Perfetto's, then ours; ends with a table without a name. */
 extern const struct query_table query_perfetto_tables[];
 extern const struct query_table query_own_tables[];
+extern const struct query_table query_memory_tables[];
 extern const struct query_table query_summary_tree;
 
 /* --- for those who define tables --- */

@@ -177,5 +177,7 @@ struct query_bases query_trace_next_bases(const struct query_trace *trace)
     bases.frame += (int64_t)profile->frame_count;
     bases.callsite += (int64_t)profile->callsite_count;
     bases.symbol += (int64_t)profile->symbol_line_count;
+    bases.dump += (int64_t)trace->dump_count;
+    bases.look += (int64_t)profile->look_count;
     return bases;
 }

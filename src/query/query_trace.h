@@ -56,7 +56,7 @@ struct query_summary_node {
 
 /* Where the ids of a trace begin: after those of the traces before it. */
 struct query_bases {
-    int64_t process, thread, mapping, frame, callsite, symbol;
+    int64_t process, thread, mapping, frame, callsite, symbol, dump, look;
 };
 
 struct query_trace {

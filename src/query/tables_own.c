@@ -139,7 +139,7 @@ static struct query_value stats_value(struct query_trace *trace, size_t row, uns
     struct profile_estimate live = live_estimate(figures);
     switch (column) {
     case 0:
-        return query_integer((int64_t)place.dump_row);
+        return query_integer(trace->bases.dump + (int64_t)place.dump_row);
     case 1:
         return query_integer((int64_t)place.dump->boottime_ns);
     case 2:
@@ -236,7 +236,7 @@ static struct query_value part_value(struct query_trace *trace, size_t row, unsi
     const struct profile_process *process = &trace->profile->processes[place.heap->process];
     switch (column) {
     case 0:
-        return query_integer((int64_t)place.dump_row);
+        return query_integer(trace->bases.dump + (int64_t)place.dump_row);
     case 1:
         return query_integer((int64_t)place.dump->boottime_ns);
     case 2:
@@ -309,7 +309,7 @@ static struct query_value total_value(struct query_trace *trace, size_t row, uns
     const struct trace_figures *total = &trace->totals[row];
     switch (column) {
     case 0:
-        return query_integer((int64_t)row);
+        return query_integer(trace->bases.dump + (int64_t)row);
     case 1:
         return query_integer((int64_t)dump->boottime_ns);
     case 2:
@@ -343,53 +343,6 @@ static struct query_value total_value(struct query_trace *trace, size_t row, uns
     }
 }
 
-/* --- the timeline --- */
-
-static const struct query_column timeline_columns[] = {
-    {"ts", INT, "in ns", QUERY_BY_LOOKING},
-    {"upid", INT, "process", QUERY_INDEXED},
-    {"live_size", INT, "bytes live in all its profiled heaps; NULL: not told", QUERY_BY_LOOKING},
-    {"rss_size", INT, "resident bytes; NULL: not told", QUERY_BY_LOOKING},
-    {"rss_anon_size", INT, "of these, of no file", QUERY_BY_LOOKING},
-    {"vm_size", INT, "bytes of address space", QUERY_BY_LOOKING},
-};
-
-static size_t timeline_count(struct query_trace *trace)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < trace->profile->process_count; i++)
-        count += trace->profile->processes[i].timeline_count;
-    return count;
-}
-
-static struct query_value size_or_null(uint64_t bytes)
-{
-    return bytes == 0 ? query_null() : query_integer((int64_t)bytes);
-}
-
-static struct query_value timeline_value(struct query_trace *trace, size_t row, unsigned column)
-{
-    const struct profile *profile = trace->profile;
-    size_t process = 0;
-    while (row >= profile->processes[process].timeline_count)
-        row -= profile->processes[process++].timeline_count;
-    const struct profile_memory_point *point = &profile->processes[process].timeline[row];
-    switch (column) {
-    case 0:
-        return query_integer((int64_t)point->boottime_ns);
-    case 1:
-        return query_id(trace->bases.process, trace->process_rows[process]);
-    case 2:
-        return size_or_null(point->heap_bytes);
-    case 3:
-        return size_or_null(point->rss_bytes);
-    case 4:
-        return size_or_null(point->rss_anon_bytes);
-    default:
-        return size_or_null(point->vm_bytes);
-    }
-}
-
 const struct query_table query_own_tables[] = {
     {"hp_trace", "the files", COLUMNS(trace_columns), true, one, NULL, trace_value, NULL},
     {"hp_callsite_stats",
@@ -399,7 +352,5 @@ const struct query_table query_own_tables[] = {
      NULL, part_value, first_part},
     {"hp_total", "totals of each dump, exact ones too", COLUMNS(total_columns), false, total_count,
      estimate_totals, total_value, NULL},
-    {"hp_timeline", "live bytes and RSS over time", COLUMNS(timeline_columns), false,
-     timeline_count, NULL, timeline_value, NULL},
     {0},
 };

@@ -157,3 +157,12 @@ def smaps(pid, timestamp, entries):
     for path, size, dirty, swap in entries:
         body += field(2, text(1, path) + field(2, size) + field(3, dirty) + field(4, swap))
     return packet(field(68, body), timestamp=timestamp)
+
+
+def memory_look(pid, timestamp, parts, figures):
+    """parts: {kind: (resident, swapped, mapped, mappings)}; figures: other fields by their numbers."""
+    body = field(1, pid)
+    for kind, values in parts.items():
+        body += field(2, field(1, kind) + b"".join(field(i + 2, v) for i, v in enumerate(values)))
+    body += b"".join((double if isinstance(v, float) else field)(number, v) for number, v in figures.items())
+    return packet(field(5001, body), timestamp=timestamp)

@@ -13,7 +13,7 @@ import zlib
 
 from harness import BUILD, TOOL, check, finish
 from perfetto_bytes import (
-    callstack, clocks, deobfuscation, field, fields, frame, heap_samples, interned, mapping, module_symbols,
+    callstack, clocks, deobfuscation, double, field, fields, frame, heap_samples, interned, mapping, memory_look, module_symbols,
     packet, process_tree, profile_packet, sample, smaps, string, text,
 )
 
@@ -344,10 +344,34 @@ def smaps_rows():
 
 
 def streamed():
-    """Streamed events are no dumps."""
+    """Streamed events are no dumps; their sums have a table."""
     event = field(1, 16) + field(2, 100) + field(3, 4096) + field(6, 1)
     trace = write(HEAD, two_dumps(), packet(field(74, event), timestamp=1, sequence=1))
     expect(trace, "select count(*) from heap_profile_allocation", [(4,)])
+    expect(trace, "select * from hp_stream", [(None, 0, 1, 0, 0, 4096.0, 1.0)])
+    more = b"".join(field(1, 32) + field(2, 10) + field(3, 50) + field(5, heap) + field(6, 2 + heap) for heap in (0, 3))
+    more += field(5000, 7) + double(5001, 2.5) + double(5001, 4.0)
+    free = field(1, 32) + field(2, 0) + field(3, 9) + field(5000, 7) + field(5001, 32) + field(5002, 0) + field(5003, 10)
+    own = write(HEAD, two_dumps(), packet(field(74, more), timestamp=1, sequence=1),
+                packet(field(75, free), timestamp=1, sequence=1), name="own")
+    expect(own, "select * from hp_stream", [(2, 0, 1, 1, 1, 25.0, 2.5), (2, 3, 1, 0, 0, 40.0, 4.0)])
+    expect([trace, own], "select trace_id, upid from hp_stream", [(0, None), (1, 5), (1, 5)])
+
+
+def looks():
+    """What a process has in memory: its parts add up, and belong to the dump that follows."""
+    first = memory_look(7, 1050, {1: (5000, 0, 8192, 1), 9: (4096, 100, 4096, 2)},
+                        {3: 4000.0, 4: 16.0, 5: 10.0, 6: 80.0, 7: "glibc", 8: 256.0, 9: 0.0, 10: "libc.so.6", 11: 77})
+    second = memory_look(7, 2600, {2: (1, 2, 3, 4)}, {12: 1})
+    trace = write(HEAD, first, two_dumps(), second)
+    expect(trace, "select * from hp_memory_look", [
+        (0, 1050, 2, 0, 9096, 100, 4000.0, 16.0, 10.0, 80.0, "glibc", 256.0, 0.0, "libc.so.6", 77),
+        (1, 2600, 2, None, 1, 2, 0.0, 0.0, 0.0, None, None, None, None, None, 0)])
+    expect(trace, "select look_id, kind, rss_size, swap_size, mapped_size, mappings from hp_memory_part where mappings > 0",
+           [(0, "allocator", 5000, 0, 8192, 1), (0, "kernel", 4096, 100, 4096, 2), (1, "anonymous", 1, 2, 3, 4)])
+    expect([trace, trace], "select l.trace_id t, l.id, dump_id, p.trace_id p, sum(r.rss_size) = l.rss_size from hp_memory_look l "
+           "join hp_memory_part r on r.look_id = l.id left join heap_profile p on p.id = dump_id group by l.id",
+           [(0, 0, 0, 0, 1), (0, 1, None, None, 1), (1, 2, 2, 1, 1), (1, 3, None, None, 1)])
 
 
 def stats_rows():
@@ -375,6 +399,9 @@ def several_traces():
     expect([one, two], "select * from stack_profile_callsite where trace_id = 1 and parent_id is null",
            [(4, 0, None, 3)])
     expect([one, two], "select count(*) from stack_profile_callsite where trace_id = 2", [(0,)])
+    expect([one, two], "select t.trace_id t, p.trace_id p, dump_id from hp_total t join heap_profile p on p.id = dump_id "
+           "union all select t.trace_id, p.trace_id, dump_id from hp_callsite_stats t join heap_profile p on p.id = dump_id "
+           "where dump_id > 2", [(0, 0, 0), (0, 0, 1), (1, 1, 2), (1, 1, 3), (1, 1, 3), (1, 1, 3)])
     expect([one, two], "select max(cumulative_size) from experimental_flamegraph(2100, 5, 'native')",
            [(118,)])
 
@@ -390,7 +417,7 @@ def exported():
     for table in ("process", "thread", "stack_profile_mapping", "stack_profile_frame",
                   "stack_profile_callsite", "stack_profile_symbol", "heap_profile",
                   "heap_profile_allocation", "profiler_smaps", "stats", "hp_trace",
-                  "hp_callsite_stats", "hp_part", "hp_total", "hp_timeline",
+                  "hp_callsite_stats", "hp_part", "hp_total", "hp_timeline", "hp_memory_look", "hp_memory_part", "hp_stream",
                   "android_heap_profile_summary_tree"):
         sql = f"select * from {table}"
         check(client.execute(sql).fetchall() == rows(trace, sql), f"exported: {table}")
@@ -471,7 +498,9 @@ def statements_from():
     check(ask(trace, None, "-f", path)[0] == wanted, "-f")
     check(ask(trace, None, stdin=open(path, encoding="utf-8").read())[0] == wanted, "standard input")
     out, _ = ask(trace, None, "-i", stdin=".tables\n.schema stats\n.examples\n.quit\nselect 99;\n")
-    check("heap_profile_allocation" in out and "severity" in out and "demangle" not in out.split()[:3],
+    for table in ("heap_profile_allocation", "hp_stream", "hp_memory_look", "hp_memory_part"):
+        check(table in out.split(), f".tables: {table}: {out}")
+    check("severity" in out and "demangle" not in out.split()[:3],
           out)
     check("99" not in out.split("select")[-1], "nothing after .quit")
 
@@ -511,7 +540,7 @@ def sums_agree():
 
 CASES = [tables, finding_rows, finding_dumps, seed_queries, android_10, continued, several_heaps, dump_at_max,
          resting_callsites, malformed, empty_stack, compressed, several_sequences, lost_packets,
-         symbols_anywhere, deobfuscated, smaps_rows, streamed, stats_rows, several_traces, exported,
+         symbols_anywhere, deobfuscated, smaps_rows, streamed, looks, stats_rows, several_traces, exported,
          refused, errors_point, formats, statements_from, sums_agree]
 
 for case in CASES:
