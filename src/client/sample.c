@@ -202,10 +202,12 @@ static uint64_t record_stack(struct ring_thread *thread, const struct unwind_reg
     if (walk.stop != UNWIND_OUTERMOST && walk.stop != UNWIND_TRUNCATED)
         add_relaxed(&client.control->lost[RING_LOST_UNWIND], 1);
     if (!stack_cache_holds(walk.hash)) {
-        if (stack_sender_send(thread, &walk, scratch->frames, generation))
+        if (stack_sender_send(thread, &walk, scratch->frames, generation)) {
             stack_cache_add(walk.hash);
-        else
+        } else {
+            sample_lose(RING_LOST_UNWIND);
             walk.hash = 0;
+        }
     }
     scratch_give(scratch);
     return walk.hash;

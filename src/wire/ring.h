@@ -92,10 +92,10 @@ enum ring_loss {
     RING_LOST_NO_SCRATCH,     /* all stack buffers in use */
     RING_LOST_NO_THREAD_SLOT, /* calls of threads beyond RING_THREADS_MAX */
     RING_LOST_LIVE_SET,       /* live set could not grow: the sample's free will not be seen */
-    RING_LOST_UNWIND,         /* stacks that ended in an error (the sample is kept) */
-    RING_LOST_ABANDONED,      /* records whose writer was left by a jump, or came too late */
-    RING_LOST_FREE,           /* frees while the ring was full and the same thread was inside it:
-                                 told of when the address is next freed or sampled */
+    RING_LOST_UNWIND,    /* stacks that ended in an error, or found no room (the sample is kept) */
+    RING_LOST_ABANDONED, /* records whose writer was left by a jump, or came too late */
+    RING_LOST_FREE,      /* frees while the ring was full and the same thread was inside it:
+                            told of when the address is next freed or sampled */
     RING_LOSS_COUNT = 16,
 };
 
