@@ -1,10 +1,12 @@
 /* heap_profile query: SQL over traces. */
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "cli/cmd.h"
@@ -91,11 +93,31 @@ static int parse_options(int argc, char **argv, struct request *request)
     return -1;
 }
 
+/* What statements begin with that may be one word, or are all that a slip of the hand leaves. */
+static bool is_keyword(const char *argument)
+{
+    static const char *const words[] = {
+        "alter",    "analyze", "attach",  "begin",     "commit", "create",  "delete",  "detach",
+        "drop",     "end",     "explain", "insert",    "pragma", "reindex", "release", "replace",
+        "rollback", "select",  "update",  "savepoint", "vacuum", "values",  "with",
+    };
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcasecmp(argument, words[i]) == 0)
+            return true;
+    return false;
+}
+
 /* The last argument is SQL where it reads so and is no file. */
 static bool is_sql(const char *argument)
 {
     return strcmp(argument, "-") != 0 && access(argument, F_OK) != 0 &&
-           (strpbrk(argument, " \n\t;(") != NULL);
+           (strpbrk(argument, " \n\t;(") != NULL || is_keyword(argument));
+}
+
+/* SQL that begins with a comment, which no option does. */
+static bool begins_with_comment(const char *argument)
+{
+    return strncmp(argument, "--", 2) == 0 && isspace((unsigned char)argument[2]);
 }
 
 /* Statements of a file; NULL, with a message. */
@@ -180,12 +202,15 @@ static int run(const struct request *request, struct query_database *database)
 int cmd_query(int argc, char **argv)
 {
     struct request request = {.format = isatty(STDOUT_FILENO) ? QUERY_TABLE : QUERY_CSV};
+    if (argc > 1 && begins_with_comment(argv[argc - 1]))
+        request.sql = argv[--argc];
     int code = parse_options(argc, argv, &request);
     if (code >= 0)
         return code;
     request.traces = argv + optind;
     request.trace_count = argc - optind;
-    if (request.trace_count > 0 && is_sql(request.traces[request.trace_count - 1]))
+    if (request.sql == NULL && request.trace_count > 0 &&
+        is_sql(request.traces[request.trace_count - 1]))
         request.sql = request.traces[--request.trace_count];
     if (request.sql != NULL && request.file != NULL) {
         fputs("heap_profile: SQL, or a file of it (-f), not both\n", stderr);

@@ -319,6 +319,28 @@ static int take_include(const char *whole, const char *text, const char **rest, 
     return say_where(whole, text, (int)(at - text), message, error);
 }
 
+static int refuse(const char *whole, const char *text, int offset, const char *message,
+                  struct error *error)
+{
+    char refused[200];
+    snprintf(refused, sizeof(refused),
+             "%.80s: a profile is read only (SELECT, EXPLAIN and CREATE TEMP VIEW are allowed)",
+             message);
+    return say_where(whole, text, offset, refused, error);
+}
+
+/* Statements that SQLite does not ask the authorizer about, or only while it runs them. */
+static bool is_refused(const char *text)
+{
+    static const char *const words[] = {"VACUUM", "REINDEX"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        const char *at = text;
+        if (take_word(&at, words[i]))
+            return true;
+    }
+    return false;
+}
+
 int query_database_prepare(struct query_database *database, const char *whole, const char *text,
                            sqlite3_stmt **statement, const char **rest, struct error *error)
 {
@@ -332,19 +354,15 @@ int query_database_prepare(struct query_database *database, const char *whole, c
         return included < 0 ? included : 0;
     if (strlen(begin) > SQL_BYTES_MAX)
         return error_set(error, -E2BIG, "SQL of more than %d bytes", SQL_BYTES_MAX);
+    if (is_refused(begin))
+        return refuse(whole, begin, 0, "not authorized", error);
     code = sqlite3_prepare_v2(database->sql, begin, -1, statement, rest);
     if (code == SQLITE_OK)
         return 0;
     int offset = sqlite3_error_offset(database->sql);
     const char *message = sqlite3_errmsg(database->sql);
-    char refused[200];
-    if (code == SQLITE_AUTH) {
-        snprintf(refused, sizeof(refused),
-                 "%.80s: a profile is read only (SELECT, EXPLAIN and CREATE TEMP VIEW are allowed)",
-                 message);
-        message = refused;
-    }
-    return say_where(whole, begin, offset, message, error);
+    return code == SQLITE_AUTH ? refuse(whole, begin, offset, message, error)
+                               : say_where(whole, begin, offset, message, error);
 }
 
 int query_database_step_error(struct query_database *database, struct error *error)

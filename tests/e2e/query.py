@@ -448,6 +448,17 @@ def refused():
                 "drop table process", "select load_extension('x')", "create temp table t (x)",
                 "create virtual table t using stats", "reindex", "analyze"):
         ask(trace, sql, status=1)
+    for sql in ("vacuum", "VACUUM;", "reindex", "Reindex process", "-- a comment\nvacuum", "analyze", "drop table process",
+                f"attach '{target}' as x"):
+        _, error = ask(trace, sql, status=1)
+        check("a profile is read only" in error, f"{sql}: {error}")
+    _, error = ask(trace, "explain", status=1)
+    check("incomplete input" in error, error)
+    check(ask(trace, "-- what it is\nselect 1 as n")[0] == '"n"\n1\n', "SQL that begins with a comment")
+    check(ask(trace, "/* so */ select 1 as n")[0] == '"n"\n1\n', "SQL that begins with another comment")
+    for argv in ((trace, "-f", "--", "-- x"), (trace, "--jsonl=1", "-- x")):
+        done = subprocess.run([TOOL, "query", *argv], capture_output=True, text=True, timeout=60, check=False)
+        check(done.returncode == 2, f"{argv}: {done.returncode} {done.stderr}")
     check(not os.path.exists(target), "a file was made")
     out, _ = ask(trace, "create temp view v as select pid from process; select count(*) from v",
                  "--csv")
