@@ -299,10 +299,12 @@ static int merge_maps(struct importing *importing, uint32_t index, struct stack_
         v1 ? &importing->processes[index].v1 : &importing->processes[index].maps;
     if (!told->any)
         return 0;
-    bool differ = stack_maps_differ(maps, told);
-    if (differ && import_resolve_rest(importing, index) < 0)
+    enum stack_news news = stack_maps_compare(maps, told);
+    if (news == STACK_NOTHING_NEW)
+        return 0;
+    if (news == STACK_CHANGED && import_resolve_rest(importing, index) < 0)
         return importing->builder->error;
-    if (differ)
+    if (news == STACK_CHANGED)
         stack_maps_forget_callsites(maps);
     return answer(importing, stack_maps_merge(maps, told));
 }

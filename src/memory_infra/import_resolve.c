@@ -77,7 +77,7 @@ static uint32_t marker(struct importing *importing, const char *name)
 }
 
 /* False: the type is in no map; *type is then 0, for none. */
-static bool find_type(const struct importing *importing, const struct stack_maps *maps, uint64_t id,
+static bool find_type(const struct importing *importing, struct stack_maps *maps, uint64_t id,
                       uint32_t *type)
 {
     bool found = stack_type(maps, id, type);

@@ -23,7 +23,7 @@ int stack_maps_add_string(struct stack_maps *maps, uint64_t id, uint32_t string)
             return -ENOMEM;
         maps->string_items[maps->string_count++] = (struct stack_string){id, string};
     }
-    return id_map_set(&maps->strings, id, string);
+    return id_pages_set(&maps->strings, id, string);
 }
 
 static uint32_t add_place(struct stack_maps *maps, uint64_t file, uint32_t line)
@@ -43,8 +43,8 @@ static uint32_t add_place(struct stack_maps *maps, uint64_t file, uint32_t line)
 
 static int put_node(struct stack_maps *maps, uint64_t id, const struct stack_node *node)
 {
-    uint32_t known = id_map_find(&maps->nodes, id);
-    if (known != ID_MAP_NONE) {
+    uint32_t known = id_pages_find(&maps->nodes, id);
+    if (known != ID_PAGES_NONE) {
         maps->items[known] = *node;
         return 0;
     }
@@ -52,7 +52,7 @@ static int put_node(struct stack_maps *maps, uint64_t id, const struct stack_nod
         array_reserve(&maps->items, &maps->capacity, maps->count, 1, sizeof(*maps->items)) < 0 ||
         (maps->of_event &&
          array_reserve(&maps->ids, &maps->id_capacity, maps->count, 1, sizeof(*maps->ids)) < 0) ||
-        id_map_set(&maps->nodes, id, (uint32_t)maps->count) < 0)
+        id_pages_set(&maps->nodes, id, (uint32_t)maps->count) < 0)
         return -ENOMEM;
     maps->any = true;
     if (maps->of_event)
@@ -75,16 +75,16 @@ int stack_maps_add_node(struct stack_maps *maps, const struct memory_infra_node 
 
 int stack_maps_add_type(struct stack_maps *maps, uint64_t id, uint64_t name)
 {
-    uint32_t known = id_map_find(&maps->types, id);
+    uint32_t known = id_pages_find(&maps->types, id);
     maps->any = true;
-    if (known != ID_MAP_NONE) {
+    if (known != ID_PAGES_NONE) {
         maps->type_items[known].name = name;
         return 0;
     }
     if (maps->type_count >= UINT32_MAX - 1 ||
         array_reserve(&maps->type_items, &maps->type_capacity, maps->type_count, 1,
                       sizeof(*maps->type_items)) < 0 ||
-        id_map_set(&maps->types, id, (uint32_t)maps->type_count) < 0)
+        id_pages_set(&maps->types, id, (uint32_t)maps->type_count) < 0)
         return -ENOMEM;
     maps->type_items[maps->type_count++] = (struct stack_type){id, name};
     return 0;
@@ -104,35 +104,39 @@ static bool is_same_node(const struct stack_maps *maps, const struct stack_node 
            place.file == told_place.file && place.line == told_place.line;
 }
 
-bool stack_maps_differ(const struct stack_maps *maps, const struct stack_maps *event)
+enum stack_news stack_maps_compare(struct stack_maps *maps, const struct stack_maps *event)
 {
+    bool more = false;
     if (!maps->any)
-        return false;
+        return STACK_MORE;
     for (size_t i = 0; i < event->string_count; i++) {
-        uint32_t known = id_map_find(&maps->strings, event->string_items[i].id);
-        if (known != ID_MAP_NONE && known != event->string_items[i].string)
-            return true;
+        uint32_t known = id_pages_find(&maps->strings, event->string_items[i].id);
+        more |= known == ID_PAGES_NONE;
+        if (known != ID_PAGES_NONE && known != event->string_items[i].string)
+            return STACK_CHANGED;
     }
     for (size_t i = 0; i < event->count; i++) {
-        uint32_t known = id_map_find(&maps->nodes, event->ids[i]);
-        if (known != ID_MAP_NONE &&
+        uint32_t known = id_pages_find(&maps->nodes, event->ids[i]);
+        more |= known == ID_PAGES_NONE;
+        if (known != ID_PAGES_NONE &&
             !is_same_node(maps, &maps->items[known], event, &event->items[i]))
-            return true;
+            return STACK_CHANGED;
     }
     for (size_t i = 0; i < event->type_count; i++) {
-        uint32_t known = id_map_find(&maps->types, event->type_items[i].id);
-        if (known != ID_MAP_NONE && maps->type_items[known].name != event->type_items[i].name)
-            return true;
+        uint32_t known = id_pages_find(&maps->types, event->type_items[i].id);
+        more |= known == ID_PAGES_NONE;
+        if (known != ID_PAGES_NONE && maps->type_items[known].name != event->type_items[i].name)
+            return STACK_CHANGED;
     }
-    return false;
+    return more ? STACK_MORE : STACK_NOTHING_NEW;
 }
 
 /* A node that is as it was keeps its callsite. */
 static int merge_node(struct stack_maps *maps, const struct stack_maps *event, size_t index)
 {
     struct stack_node node = event->items[index];
-    uint32_t known = id_map_find(&maps->nodes, event->ids[index]);
-    if (known != ID_MAP_NONE && is_same_node(maps, &maps->items[known], event, &node))
+    uint32_t known = id_pages_find(&maps->nodes, event->ids[index]);
+    if (known != ID_PAGES_NONE && is_same_node(maps, &maps->items[known], event, &node))
         return 0;
     if (node.place != 0) {
         struct stack_place place = place_of(event, &node);
@@ -157,7 +161,8 @@ int stack_maps_merge(struct stack_maps *maps, struct stack_maps *event)
         *event = (struct stack_maps){0};
     }
     for (size_t i = 0; i < event->string_count && code == 0; i++)
-        code = id_map_set(&maps->strings, event->string_items[i].id, event->string_items[i].string);
+        code =
+            id_pages_set(&maps->strings, event->string_items[i].id, event->string_items[i].string);
     for (size_t i = 0; i < event->count && code == 0; i++)
         code = merge_node(maps, event, i);
     for (size_t i = 0; i < event->type_count && code == 0; i++)
@@ -174,9 +179,9 @@ void stack_maps_forget_callsites(struct stack_maps *maps)
 
 void stack_maps_free(struct stack_maps *maps)
 {
-    id_map_free(&maps->strings);
-    id_map_free(&maps->types);
-    id_map_free(&maps->nodes);
+    id_pages_free(&maps->strings);
+    id_pages_free(&maps->types);
+    id_pages_free(&maps->nodes);
     free(maps->items);
     free(maps->ids);
     free(maps->places);
@@ -251,19 +256,19 @@ static uint32_t frame_of(struct stack_resolver *resolver, uint32_t name, uint32_
     return frame;
 }
 
-static enum stack_status frame_of_node(struct stack_resolver *resolver,
-                                       const struct stack_maps *maps, const struct stack_node *node,
-                                       uint32_t *frame, uint64_t *missing)
+static enum stack_status frame_of_node(struct stack_resolver *resolver, struct stack_maps *maps,
+                                       const struct stack_node *node, uint32_t *frame,
+                                       uint64_t *missing)
 {
     struct stack_place place = place_of(maps, node);
-    uint32_t name = id_map_find(&maps->strings, node->name), file = 0;
+    uint32_t name = id_pages_find(&maps->strings, node->name), file = 0;
     *missing = node->name;
-    if (name == ID_MAP_NONE)
+    if (name == ID_PAGES_NONE)
         return STACK_NO_STRING;
     if (place.file != MEMORY_INFRA_NONE) {
-        file = id_map_find(&maps->strings, place.file);
+        file = id_pages_find(&maps->strings, place.file);
         *missing = place.file;
-        if (file == ID_MAP_NONE)
+        if (file == ID_PAGES_NONE)
             return STACK_NO_STRING;
     }
     *frame = frame_of(resolver, name, file, place.line);
@@ -279,9 +284,9 @@ static enum stack_status walk_outwards(struct stack_resolver *resolver, struct s
 {
     *callsite = PROFILE_NONE;
     while (id != MEMORY_INFRA_NONE) {
-        uint32_t index = id_map_find(&maps->nodes, id);
+        uint32_t index = id_pages_find(&maps->nodes, id);
         *missing = id;
-        if (index == ID_MAP_NONE)
+        if (index == ID_PAGES_NONE)
             return STACK_NO_NODE;
         struct stack_node *node = &maps->items[index];
         if (node->callsite == ON_PATH)
@@ -338,12 +343,12 @@ enum stack_status stack_resolve(struct stack_resolver *resolver, struct stack_ma
     return status;
 }
 
-bool stack_type(const struct stack_maps *maps, uint64_t type, uint32_t *string)
+bool stack_type(struct stack_maps *maps, uint64_t type, uint32_t *string)
 {
-    uint32_t index = id_map_find(&maps->types, type);
-    *string = index == ID_MAP_NONE ? ID_MAP_NONE
-                                   : id_map_find(&maps->strings, maps->type_items[index].name);
-    return *string != ID_MAP_NONE;
+    uint32_t index = id_pages_find(&maps->types, type);
+    *string = index == ID_PAGES_NONE ? ID_PAGES_NONE
+                                     : id_pages_find(&maps->strings, maps->type_items[index].name);
+    return *string != ID_PAGES_NONE;
 }
 
 void stack_status_describe(enum stack_status status, uint64_t node, uint64_t missing, char *text,

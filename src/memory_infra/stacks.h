@@ -7,15 +7,16 @@
 #ifndef HEAPPROFD_MEMORY_INFRA_STACKS_H
 #define HEAPPROFD_MEMORY_INFRA_STACKS_H
 
+#include "memory_infra/id_pages.h"
 #include "memory_infra/read.h"
 #include "profile/builder.h"
 
 struct stack_maps {
-    bool any;              /* anything was told */
-    bool of_event;         /* not yet merged: keeps what merging needs */
-    struct id_map strings; /* id: string of the builder */
-    struct id_map types;   /* id: index of type_names */
-    struct id_map nodes;   /* id: index below */
+    bool any;                /* anything was told */
+    bool of_event;           /* not yet merged: keeps what merging needs */
+    struct id_pages strings; /* id: string of the builder */
+    struct id_pages types;   /* id: index of type_names */
+    struct id_pages nodes;   /* id: index below */
     struct stack_node {
         uint64_t parent, name; /* ids; parent MEMORY_INFRA_NONE: a root */
         uint32_t place;        /* index of places + 1; 0: no file or line is known */
@@ -46,8 +47,13 @@ int stack_maps_add_string(struct stack_maps *maps, uint64_t id, uint32_t string)
 int stack_maps_add_node(struct stack_maps *maps, const struct memory_infra_node *node);
 int stack_maps_add_type(struct stack_maps *maps, uint64_t id, uint64_t name);
 
-/* Whether what an event told gives an id that the process has had another meaning. */
-bool stack_maps_differ(const struct stack_maps *maps, const struct stack_maps *event);
+/* What an event told, to a process that was told of before. */
+enum stack_news {
+    STACK_NOTHING_NEW,
+    STACK_MORE,
+    STACK_CHANGED, /* an id has another meaning now */
+};
+enum stack_news stack_maps_compare(struct stack_maps *maps, const struct stack_maps *event);
 /* Adds what an event told, which is empty behind it. */
 int stack_maps_merge(struct stack_maps *maps, struct stack_maps *event);
 /* To be called where what nodes led to may not hold any more. */
@@ -83,7 +89,7 @@ enum stack_status {
 enum stack_status stack_resolve(struct stack_resolver *resolver, struct stack_maps *maps,
                                 uint64_t node, uint32_t *callsite, uint64_t *missing);
 /* The string of the builder of a type's name. False: it is in no map. */
-bool stack_type(const struct stack_maps *maps, uint64_t type, uint32_t *string);
+bool stack_type(struct stack_maps *maps, uint64_t type, uint32_t *string);
 /* What is wrong, for people. */
 void stack_status_describe(enum stack_status status, uint64_t node, uint64_t missing, char *text,
                            size_t size);
