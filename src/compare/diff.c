@@ -415,6 +415,15 @@ static int fill_pair(struct work *work, struct diff_pair *pair)
     return code;
 }
 
+/* Only what is in both dumps of a process needs to be told apart by address: to cancel. */
+static bool has_same_process(const struct diff *diff)
+{
+    for (size_t i = 0; i < diff->pair_count; i++)
+        if (diff->pairs[i].same_process)
+            return true;
+    return false;
+}
+
 struct diff *diff_new(const struct diff_side *before, const struct diff_side *after,
                       const struct diff_options *options)
 {
@@ -425,6 +434,7 @@ struct diff *diff_new(const struct diff_side *before, const struct diff_side *af
     int code = diff == NULL ? -ENOMEM : diff_pairs_make(before, after, options->pairing, diff);
     if (code == 0) {
         diff_pairs_programs(before, after, diff, match.programs);
+        match.addresses = has_same_process(diff);
         work.matching = matching = matching_new(before->profile, after->profile, &match);
         code = matching == NULL ? -ENOMEM : 0;
     }

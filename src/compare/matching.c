@@ -2,17 +2,70 @@
 #include "compare/matching.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "trace/intern.h"
 
+/*
+ * Gives pairs of numbers numbers, from 1. Callsites are many times as many as all else: a slot is a
+ * number of 4 bytes, so that the table stays where it is fast, and its size is known before.
+ */
+struct pair_table {
+    uint32_t *slots; /* 0: empty */
+    struct number_pair {
+        uint32_t first, second;
+    } * pairs; /* by number less 1 */
+    size_t mask;
+    uint32_t count, last; /* last: the number that was asked for before */
+};
+
 /* The tables that numbers come from. */
 struct numbers {
-    struct intern_table texts, functions, modules, frames, callsites, exact, builds;
+    struct intern_table texts, functions, modules, frames, builds;
+    struct pair_table callsites, exact;
     const struct matching_options *options;
     bool failed;
 };
+
+/* Room for `most` pairs. 0 or -ENOMEM. */
+static int pair_table_make(struct pair_table *table, size_t most)
+{
+    size_t size = 16;
+    while (size / 2 < most)
+        size *= 2;
+    table->mask = size - 1;
+    table->slots = calloc(size, sizeof(*table->slots));
+    table->pairs = malloc((most + 1) * sizeof(*table->pairs));
+    return table->slots != NULL && table->pairs != NULL ? 0 : -ENOMEM;
+}
+
+static void pair_table_free(struct pair_table *table)
+{
+    free(table->slots);
+    free(table->pairs);
+}
+
+static uint32_t pair_number(struct pair_table *table, uint32_t first, uint32_t second)
+{
+    /* The other side has mostly the same pairs, in the same order. */
+    const struct number_pair *next = &table->pairs[table->last];
+    if (table->last < table->count && next->first == first && next->second == second)
+        return ++table->last;
+    /* Odd constants with bits all over; the upper half of a product has been mixed best. */
+    uint64_t mixed = first * UINT64_C(0x9e3779b97f4a7c15) ^ second * UINT64_C(0xd6e8feb86659fd93);
+    mixed = (mixed ^ mixed >> 32) * UINT64_C(0x9fb21c651e98df25);
+    /* At most half of the slots are in use. */
+    size_t at = (size_t)(mixed >> 32) & table->mask;
+    for (; table->slots[at] != 0; at = (at + 1) & table->mask) {
+        uint32_t number = table->slots[at];
+        if (table->pairs[number - 1].first == first && table->pairs[number - 1].second == second)
+            return table->last = number;
+    }
+    table->pairs[table->count] = (struct number_pair){first, second};
+    return table->last = table->slots[at] = ++table->count;
+}
 
 size_t matching_name_length(const char *name)
 {
@@ -107,15 +160,19 @@ static void number_callsites(struct numbers *numbers, const struct profile *prof
                              struct matching_side *matched, const uint64_t *frames,
                              const uint64_t *exact)
 {
-    /* A parent comes before its children. */
-    for (size_t i = 0; i < profile->callsite_count && !numbers->failed; i++) {
+    bool addresses = matched->exact != matched->callsites;
+    /* A parent comes before its children. Numbers of frames fit: each is one of a profile's. */
+    for (size_t i = 0; i < profile->callsite_count; i++) {
         const struct profile_callsite *callsite = &profile->callsites[i];
         uint32_t parent = callsite->parent;
         bool root = parent == PROFILE_NONE;
-        uint64_t key[2] = {root ? 0 : matched->callsites[parent], frames[callsite->frame]};
-        uint64_t place[2] = {root ? 0 : matched->exact[parent], exact[callsite->frame]};
-        matched->callsites[i] = number_of(numbers, &numbers->callsites, key, sizeof(key));
-        matched->exact[i] = number_of(numbers, &numbers->exact, place, sizeof(place));
+        matched->callsites[i] =
+            pair_number(&numbers->callsites, root ? 0 : (uint32_t)matched->callsites[parent],
+                        (uint32_t)frames[callsite->frame]);
+        if (addresses)
+            matched->exact[i] =
+                pair_number(&numbers->exact, root ? 0 : (uint32_t)matched->exact[parent],
+                            (uint32_t)exact[callsite->frame]);
     }
 }
 
@@ -127,14 +184,16 @@ static void number_side(struct numbers *numbers, const struct profile *profile, 
     matched->functions = calloc(profile->frame_count + 1, sizeof(*matched->functions));
     matched->modules = calloc(profile->frame_count + 1, sizeof(*matched->modules));
     matched->callsites = calloc(profile->callsite_count + 1, sizeof(*matched->callsites));
-    matched->exact = calloc(profile->callsite_count + 1, sizeof(*matched->exact));
+    matched->exact = numbers->options->addresses
+                         ? calloc(profile->callsite_count + 1, sizeof(*matched->exact))
+                         : matched->callsites;
     numbers->failed |= frames == NULL || exact == NULL || matched->functions == NULL ||
                        matched->modules == NULL || matched->callsites == NULL ||
                        matched->exact == NULL;
-    if (!numbers->failed) {
+    if (!numbers->failed)
         number_frames(numbers, profile, side, matched, frames, exact);
+    if (!numbers->failed)
         number_callsites(numbers, profile, matched, frames, exact);
-    }
     free(frames);
     free(exact);
 }
@@ -161,8 +220,12 @@ struct matching *matching_new(const struct profile *before, const struct profile
     struct matching *matching = calloc(1, sizeof(*matching));
     if (matching == NULL)
         return NULL;
+    size_t most = before->callsite_count + (before != after ? after->callsite_count : 0);
+    numbers.failed = pair_table_make(&numbers.callsites, most) < 0 ||
+                     (options->addresses && pair_table_make(&numbers.exact, most) < 0);
     find_builds(&numbers, before, after);
-    number_side(&numbers, before, 0, &matching->sides[0]);
+    if (!numbers.failed)
+        number_side(&numbers, before, 0, &matching->sides[0]);
     if (before == after)
         matching->sides[1] = matching->sides[0];
     else if (!numbers.failed)
@@ -174,8 +237,8 @@ struct matching *matching_new(const struct profile *before, const struct profile
     intern_free(&numbers.functions);
     intern_free(&numbers.modules);
     intern_free(&numbers.frames);
-    intern_free(&numbers.callsites);
-    intern_free(&numbers.exact);
+    pair_table_free(&numbers.callsites);
+    pair_table_free(&numbers.exact);
     intern_free(&numbers.builds);
     if (numbers.failed) {
         matching_free(matching);
@@ -186,8 +249,9 @@ struct matching *matching_new(const struct profile *before, const struct profile
 
 static void free_side(struct matching_side *side)
 {
+    if (side->exact != side->callsites)
+        free(side->exact);
     free(side->callsites);
-    free(side->exact);
     free(side->functions);
     free(side->modules);
 }

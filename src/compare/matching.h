@@ -15,6 +15,7 @@
 
 struct matching_options {
     bool lines;
+    bool addresses; /* matching_side.exact is told apart by address; else it is `callsites` */
     /* The same program under two names: NULL, or the base names of its files. */
     const char *programs[2];
 };
@@ -22,7 +23,7 @@ struct matching_options {
 /* Equal numbers are equal things, across both sides; from 1. */
 struct matching_side {
     uint64_t *callsites; /* by callsite */
-    uint64_t *exact;     /* by callsite: the same with addresses */
+    uint64_t *exact;     /* by callsite: the same with addresses, if these were asked for */
     uint64_t *functions; /* by frame */
     uint64_t *modules;   /* by frame */
 };

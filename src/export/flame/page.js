@@ -77,12 +77,13 @@ function hash(text) {
 }
 
 const colours = new Map();
-/* Modules differ by hue, functions of one a little by lightness. */
+/* Modules differ by hue, what is in one by a little of it (by namespace) and by lightness. */
 function colourOf(frame) {
   const key = frame * 2 + dark.matches;
   let colour = colours.get(key);
   if (!colour) {
-    const hue = hash(Flame.moduleOf(profile, frame)) % 360, shade = hash(Flame.nameOf(profile, frame)) % 9;
+    const name = Flame.nameOf(profile, frame), shade = hash(name) % 9;
+    const hue = (hash(Flame.moduleOf(profile, frame)) % 360) + (hash(name.split("::", 1)[0]) % 5) * 14;
     colour = frame < 0 ? (dark.matches ? "#4a4e55" : "#d4d7db")
       : dark.matches ? `hsl(${hue} 34% ${27 + shade}%)` : `hsl(${hue} 62% ${75 + shade}%)`;
     colours.set(key, colour);
@@ -291,13 +292,16 @@ function neighbour(item, step) {
   return kids[Math.min(Math.max(at, 0), kids.length - 1)];
 }
 
-/* A selection that is outside of what is zoomed into takes the zoom along. */
+function isDrawn(item) {
+  return (state.rows[item.depth] || []).some((box) => box.item === item && !box.narrow);
+}
+
+/* A selection that is outside of what is zoomed into, or too narrow to be seen, takes the zoom along. */
 function select(item) {
-  let at = item;
-  while (at && at !== state.zoomed) at = at.parent;
   state.selected = item;
-  if (!at) {
-    state.zoomed = item.parent || item;
+  for (const zoomed of [item.parent, item]) {
+    if (isDrawn(item)) break;
+    state.zoomed = zoomed || item;
     relayout();
   }
   showChosen();
