@@ -60,6 +60,9 @@ static void free_all_but_profile(struct builder *builder)
     free(builder->mapping_build_ids);
     free(builder->timeline_capacities);
     free(builder->dump_capacities);
+    for (size_t i = 0; i < builder->heap_count; i++)
+        free(builder->heaps[i].callsites);
+    free(builder->heaps);
     free(builder->symbols);
     free(builder->symbol_lines);
     free(builder->places);

@@ -10,6 +10,7 @@
  *   builder_naming.c       which of them a method gets
  *   builder_interned.c  interned data of each sequence, resolved when it is used
  *   builder_heap.c      ProfilePackets: snapshots put together
+ *   builder_unchanged.c    samples that stand there as in the dump before
  *   builder_dump.c      dumps made of them
  *
  * Everything in a packet is untrusted. Damage inside one spoils that packet and
@@ -53,6 +54,11 @@ struct builder {
     struct intern_table heap_ids;
     size_t *timeline_capacities, timeline_capacity_capacity;
     size_t *dump_capacities, dump_capacity_capacity;
+    struct builder_heap {
+        uint32_t *callsites; /* of the last dump's samples */
+        bool steady;         /* most of them were those of the dump before */
+    } * heaps;               /* as in the profile, of those that packets told of */
+    size_t heap_count, heaps_capacity;
 
     /* What ModuleSymbols say of an address: its lines, innermost first. */
     struct builder_symbol {
@@ -77,13 +83,16 @@ struct builder {
     int64_t monotonic_to_boottime_ns;
     uint64_t packets, damaged_packets, missing_packets, missing_frames;
     uint64_t carried_samples;
-    uint64_t dumps;       /* made so far, of all heaps */
-    size_t context_bytes; /* of all joined names */
-    /* Scratch of builder_dump.c: indexes + 1 by callsite, of the pending dump's samples and of
-     * those of the one before; and the parts of several samples. */
+    uint64_t dumps;         /* made so far, of all heaps */
+    size_t context_bytes;   /* of all joined names */
+    uint64_t unknown_names; /* types and contexts that had no name when they were used */
+    /* Scratch of builder_dump.c, by callsite: place_base + 1 + the index of the pending dump's
+     * sample (what is not above it is left of an earlier dump), and 1 + that of the dump before;
+     * and the parts of several samples. */
     struct builder_places {
         uint32_t pending, before;
     } * places;
+    uint32_t place_base;
     size_t place_count;
     struct profile_part *parts;
     size_t part_capacity;
@@ -180,16 +189,33 @@ struct builder_sequence {
         struct pending_origin {
             uint64_t callstack; /* id */
             size_t part_first;
-        } * origins; /* by sample */
+            /* That of a dump before, with the same bytes; it stands in place of samples[]. */
+            const struct profile_sample *known;
+            uint32_t kept, generation; /* of sequence->seen: index + 1, or 0 */
+        } * origins;                   /* by sample */
         struct profile_part *parts;
         struct pending_tag {
             uint64_t type, context;
         } * tags; /* ids, by part */
         size_t sample_count, sample_capacity, origin_capacity;
         size_t part_count, part_capacity, tag_capacity;
+        size_t known_count;
+        bool steady; /* as its heap is */
     } * pending;
     size_t pending_count, pending_capacity;
     struct pending_dump spare; /* empty arrays, for the next one */
+    /* By callstack: the bytes of its sample as a dump of a steady heap had them. */
+    struct sequence_seen {
+        const struct profile_sample *sample; /* NULL: none is made of these bytes alone */
+        size_t first_byte;                   /* in seen_bytes */
+        uint32_t byte_count, room;
+        uint32_t generation;
+        uint32_t awaited; /* the commit, by number, that a sample with these bytes waits for */
+    } * seen;
+    uint8_t *seen_bytes;
+    size_t seen_count, seen_byte_count, seen_byte_capacity;
+    uint32_t generation; /* grows where an id that a sample may name gets another meaning */
+    uint32_t commits;    /* begun so far, and the next one */
     bool index_known;
     bool gap; /* packets of the pending snapshot are missing */
     uint64_t next_index;
@@ -269,6 +295,30 @@ void builder_deobfuscation_free(struct builder_deobfuscation *deobfuscation);
 
 int builder_profile_packet(struct builder *builder, struct builder_sequence *sequence,
                            struct proto_span packet, uint64_t packet_ns);
+/* A sample behind those of the dump. The parts of one that is not known were taken last. 0 or
+ * -ENOMEM. */
+int builder_put_sample(struct builder *builder, struct pending_dump *dump,
+                       const struct pending_origin *origin, const struct profile_sample *sample);
+/* Reads a sample, and its parts into the dump. *sole: the bytes and the names of types and contexts
+ * make it what it is, and nothing else. 0 or a negative errno. */
+int builder_read_sample(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
+                        struct profile_sample *sample, uint64_t *callstack, bool *sole);
+
+/* --- samples that have not changed --- */
+
+/* 1: the sample has the bytes that it had in a dump before, and is taken; 0: it has to be read, and
+ * origin->kept is where its bytes are kept, if they are; -ENOMEM. */
+int builder_take_unchanged(struct builder *builder, struct builder_sequence *sequence,
+                           struct pending_dump *dump, struct proto_span entry,
+                           struct pending_origin *origin);
+/* Once a dump is made: `sample` is what the bytes mean that were kept of a pending one; NULL:
+ * nothing by themselves. */
+void builder_keep_unchanged(struct builder_sequence *sequence, const struct pending_origin *origin,
+                            const struct profile_sample *sample);
+/* To be called before an id gets another meaning: what was taken by its bytes is read after all,
+ * and no bytes are known any more. */
+void builder_forget_unchanged(struct builder *builder, struct builder_sequence *sequence);
+
 /* Makes dumps of the pending snapshot. */
 void builder_commit(struct builder *builder, struct builder_sequence *sequence);
 /* Snapshots whose last packet never came; true if there were any. */

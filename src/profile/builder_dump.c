@@ -43,9 +43,14 @@ static uint32_t merge_parts(struct profile_part *parts, size_t all)
     return count;
 }
 
-static int reserve_places(struct builder *builder)
+/* Of all callsites, for `count` samples. */
+static int reserve_places(struct builder *builder, size_t count)
 {
     size_t wanted = builder->profile->callsite_count;
+    if (count >= UINT32_MAX - builder->place_base) {
+        memset(builder->places, 0, builder->place_count * sizeof(*builder->places));
+        builder->place_base = 0;
+    }
     if (wanted <= builder->place_count)
         return 0;
     wanted += wanted / 2;
@@ -58,15 +63,23 @@ static int reserve_places(struct builder *builder)
     return 0;
 }
 
-/* Names each pending sample's callsite and its parts' types and contexts. Callstacks that differ
- * only in ids are one callsite, and are chained so that they are summed: next[i] follows i, `first`
- * begins a chain. */
+/* Where a pending sample belongs. Callstacks that differ only in ids are one callsite, and are
+ * chained so that they are summed. */
+struct sample_place {
+    uint32_t callsite;
+    uint32_t next; /* index + 1 of the sample that follows in the chain; 0: none */
+    bool first;    /* of a chain */
+};
+
+/* Names each pending sample's callsite and its parts' types and contexts. */
 static int resolve_samples(struct builder *builder, struct builder_sequence *sequence,
-                           struct pending_dump *pending, uint32_t *next, bool *first)
+                           struct pending_dump *pending, struct sample_place *places)
 {
     for (size_t i = 0; i < pending->sample_count; i++) {
-        pending->samples[i].callsite =
-            builder_resolve(builder, sequence, pending->origins[i].callstack);
+        const struct pending_origin *origin = &pending->origins[i];
+        places[i].callsite = origin->known != NULL
+                                 ? sequence->callstack_items[origin->kept - 1].resolved
+                                 : builder_resolve(builder, sequence, origin->callstack);
         if (builder->error < 0)
             return builder->error;
     }
@@ -75,48 +88,61 @@ static int resolve_samples(struct builder *builder, struct builder_sequence *seq
         part->type = builder_resolve_type(builder, sequence, pending->tags[i].type);
         part->context = builder_resolve_context(builder, sequence, pending->tags[i].context);
     }
-    if (reserve_places(builder) < 0)
-        return builder->error;
-    for (size_t i = pending->sample_count; i-- > 0;) {
-        uint32_t *head = &builder->places[pending->samples[i].callsite].pending;
-        if (*head != 0)
-            first[*head - 1] = false;
-        next[i] = *head;
-        first[i] = true;
-        *head = (uint32_t)i + 1;
-    }
-    return builder->error;
+    return reserve_places(builder, pending->sample_count);
 }
 
-static int gather_parts(struct builder *builder, const struct pending_dump *pending, size_t sample,
-                        size_t used)
+static void chain_samples(struct builder *builder, size_t count, struct sample_place *places)
 {
-    size_t count = pending->samples[sample].part_count;
+    uint32_t base = builder->place_base;
+    for (size_t i = count; i-- > 0;) {
+        uint32_t *head = &builder->places[places[i].callsite].pending;
+        places[i].next = *head > base ? *head - base : 0;
+        places[i].first = true;
+        if (places[i].next != 0)
+            places[places[i].next - 1].first = false;
+        *head = base + (uint32_t)i + 1;
+    }
+}
+
+static const struct profile_sample *pending_sample(struct pending_dump *pending, size_t index)
+{
+    const struct pending_origin *origin = &pending->origins[index];
+    struct profile_sample *sample = &pending->samples[index];
+    if (origin->known != NULL)
+        return origin->known;
+    sample->parts = sample->part_count == 0 ? NULL : pending->parts + origin->part_first;
+    return sample;
+}
+
+static int gather_parts(struct builder *builder, const struct profile_sample *sample, size_t used)
+{
+    size_t count = sample->part_count;
     if (array_reserve(&builder->parts, &builder->part_capacity, used, count,
                       sizeof(*builder->parts)) < 0)
         return builder_fail(builder);
     if (count > 0)
-        memcpy(builder->parts + used, pending->parts + pending->origins[sample].part_first,
-               count * sizeof(*builder->parts));
+        memcpy(builder->parts + used, sample->parts, count * sizeof(*builder->parts));
     return 0;
 }
 
-/* Adds to the first sample of a chain what the rest has. */
-static int sum_chain(struct builder *builder, const struct pending_dump *pending,
-                     const uint32_t *next, size_t first, struct profile_sample *sum)
+/* Sums up a chain in its first sample's place. */
+static int sum_chain(struct builder *builder, struct pending_dump *pending,
+                     const struct sample_place *places, size_t first)
 {
+    struct profile_sample *sum = &pending->samples[first];
+    *sum = *pending_sample(pending, first);
     size_t parts = sum->part_count;
-    if (gather_parts(builder, pending, first, 0) < 0)
+    if (gather_parts(builder, sum, 0) < 0)
         return builder->error;
-    for (uint32_t at = next[first]; at != 0; at = next[at - 1]) {
-        const struct profile_sample *more = &pending->samples[at - 1];
+    for (uint32_t at = places[first].next; at != 0; at = places[at - 1].next) {
+        const struct profile_sample *more = pending_sample(pending, at - 1);
         rollup_figures_add(&sum->figures, &more->figures);
         sum->peak_bytes += more->peak_bytes;
         sum->peak_count += more->peak_count;
         sum->peak_bytes_variance += more->peak_bytes_variance;
         sum->peak_count_variance += more->peak_count_variance;
         sum->tagged |= more->tagged;
-        if (gather_parts(builder, pending, at - 1, parts) < 0)
+        if (gather_parts(builder, more, parts) < 0)
             return builder->error;
         parts += more->part_count;
     }
@@ -149,18 +175,26 @@ static int own_parts(struct builder *builder, struct profile_sample *sample)
     return 0;
 }
 
+static bool is_of_before(const struct builder *builder, const struct profile_dump *before,
+                         const struct profile_sample *sample)
+{
+    uint32_t place = before == NULL ? 0 : builder->places[sample->callsite].before;
+    return place != 0 && before->samples[place - 1] == sample;
+}
+
 /* The sample of a chain: that of the dump before where nothing has changed since. In a heap's first
  * dump it stays where it was taken. */
 static const struct profile_sample *keep_sample(struct builder *builder,
                                                 struct pending_dump *pending,
                                                 const struct profile_dump *before,
-                                                const uint32_t *next, size_t first)
+                                                const struct sample_place *places, size_t first)
 {
     struct profile_sample *sum = &pending->samples[first];
-    bool chained = next[first] != 0;
-    sum->parts = sum->part_count == 0 ? NULL : pending->parts + pending->origins[first].part_first;
-    if (chained && sum_chain(builder, pending, next, first, sum) < 0)
+    bool chained = places[first].next != 0;
+    if (chained ? sum_chain(builder, pending, places, first) < 0
+                : pending_sample(pending, first) != sum)
         return NULL;
+    sum->callsite = places[first].callsite;
     if (before == NULL)
         return chained && own_parts(builder, sum) < 0 ? NULL : sum;
     uint32_t place = builder->places[sum->callsite].before;
@@ -173,40 +207,104 @@ static const struct profile_sample *keep_sample(struct builder *builder,
     return own_parts(builder, kept) < 0 ? NULL : kept;
 }
 
-/* Fills the dump with the pending samples, and with those that only the one before has, if there is
- * one that goes on. */
-static int fill_dump(struct builder *builder, struct pending_dump *pending,
-                     const struct profile_dump *before, bool carried, const uint32_t *next,
-                     const bool *first, struct profile_dump *dump)
+/* What a dump is made with. */
+struct dump_making {
+    struct pending_dump *pending;
+    const struct profile_dump *before; /* of the same heap; NULL: this is the first */
+    struct sample_place *places;       /* of the pending samples */
+    uint32_t *callsites;               /* of the dump's samples */
+    struct profile_dump dump;
+};
+
+static void add_sample(struct dump_making *making, uint32_t callsite,
+                       const struct profile_sample *sample)
 {
-    size_t most = pending->sample_count + (carried ? before->sample_count : 0);
-    dump->samples = reallocarray(NULL, most + 1, sizeof(struct profile_sample *));
-    if (dump->samples == NULL)
-        return builder_fail(builder);
+    making->callsites[making->dump.sample_count] = callsite;
+    making->dump.samples[making->dump.sample_count++] = sample;
+}
+
+/* Fills the dump with the pending samples; how many are those of the dump before. */
+static size_t add_pending(struct builder *builder, struct builder_sequence *sequence,
+                          struct dump_making *making)
+{
+    struct pending_dump *pending = making->pending;
+    const struct sample_place *places = making->places;
+    size_t same = 0;
     for (size_t i = 0; i < pending->sample_count && builder->error == 0; i++) {
-        if (first[i])
-            dump->samples[dump->sample_count++] = keep_sample(builder, pending, before, next, i);
-    }
-    for (size_t i = 0; carried && i < before->sample_count && builder->error == 0; i++) {
-        if (builder->places[before->samples[i]->callsite].pending != 0)
+        const struct pending_origin *origin = &pending->origins[i];
+        bool alone = places[i].first && places[i].next == 0, is_known = origin->known != NULL;
+        if (alone && is_known) {
+            add_sample(making, places[i].callsite, origin->known);
+            same++;
             continue;
-        dump->samples[dump->sample_count++] = before->samples[i];
+        }
+        const struct profile_sample *sample = NULL;
+        if (places[i].first) {
+            sample = keep_sample(builder, pending, making->before, places, i);
+            same += sample != NULL && is_of_before(builder, making->before, sample);
+            add_sample(making, places[i].callsite, sample);
+        }
+        builder_keep_unchanged(sequence, origin, alone ? sample : NULL);
+    }
+    return same;
+}
+
+/* Those that only the dump before has. */
+static void add_carried(struct builder *builder, struct dump_making *making,
+                        const uint32_t *callsites)
+{
+    for (size_t i = 0; i < making->before->sample_count; i++) {
+        if (builder->places[callsites[i]].pending > builder->place_base)
+            continue;
+        add_sample(making, callsites[i], making->before->samples[i]);
         builder->carried_samples++;
     }
+}
+
+static void mark_before(struct builder *builder, const uint32_t *callsites, size_t count,
+                        bool there)
+{
+    for (size_t i = 0; i < count; i++)
+        builder->places[callsites[i]].before = there ? (uint32_t)i + 1 : 0;
+}
+
+static int fill_dump(struct builder *builder, struct builder_sequence *sequence,
+                     struct dump_making *making, bool carried)
+{
+    const struct pending_dump *pending = making->pending;
+    struct builder_heap *heap = &builder->heaps[pending->heap];
+    size_t count = pending->sample_count;
+    size_t before_count = making->before == NULL ? 0 : making->before->sample_count;
+    size_t most = count + (carried ? before_count : 0);
+    making->dump.samples = reallocarray(NULL, most + 1, sizeof(*making->dump.samples));
+    making->callsites = reallocarray(NULL, most + 1, sizeof(*making->callsites));
+    if (making->dump.samples == NULL || making->callsites == NULL)
+        return builder_fail(builder);
+    chain_samples(builder, count, making->places);
+    /* Where samples are known by their bytes, one of other bytes is another one. */
+    size_t marked = pending->known_count == 0 ? before_count : 0;
+    mark_before(builder, heap->callsites, marked, true);
+    heap->steady = add_pending(builder, sequence, making) > count / 2;
+    mark_before(builder, heap->callsites, marked, false);
+    if (carried && builder->error == 0)
+        add_carried(builder, making, heap->callsites);
+    builder->place_base += (uint32_t)count;
+    free(heap->callsites);
+    heap->callsites = making->callsites;
+    making->callsites = NULL;
     return builder->error;
 }
 
-static void mark_before(struct builder *builder, const struct profile_dump *before, bool there)
-{
-    for (size_t i = 0; before != NULL && i < before->sample_count; i++)
-        builder->places[before->samples[i]->callsite].before = there ? (uint32_t)i + 1 : 0;
-}
+/* Samples of older dumps stand here and there in memory. */
+#define AHEAD 8u
 
 static void add_dump(struct builder *builder, const struct pending_dump *pending,
                      struct profile_dump *dump)
 {
     struct profile_heap *heap = &builder->profile->heaps[pending->heap];
     for (size_t i = 0; i < dump->sample_count; i++) {
+        if (i + AHEAD < dump->sample_count)
+            __builtin_prefetch(&dump->samples[i + AHEAD]->figures);
         rollup_figures_add(&dump->total, &dump->samples[i]->figures);
         dump->part_count += dump->samples[i]->part_count;
     }
@@ -233,40 +331,34 @@ static void give_samples(struct builder *builder, struct pending_dump *pending)
 static int make_dump(struct builder *builder, struct builder_sequence *sequence,
                      struct pending_dump *pending)
 {
-    struct profile_dump dump = {
-        .boottime_ns = pending->boottime_ns,
-        .final = pending->status.final,
-        .incomplete = sequence->gap,
-        .exact_bytes = pending->status.exact_bytes,
-        .exact_calls = pending->status.exact_calls,
+    struct dump_making making = {
+        .pending = pending,
+        .dump.boottime_ns = pending->boottime_ns,
+        .dump.final = pending->status.final,
+        .dump.incomplete = sequence->gap,
+        .dump.exact_bytes = pending->status.exact_bytes,
+        .dump.exact_calls = pending->status.exact_calls,
     };
-    uint32_t *next = calloc(pending->sample_count + 1, sizeof(*next));
-    bool *first = calloc(pending->sample_count + 1, sizeof(*first));
     struct profile_heap *heap = &builder->profile->heaps[pending->heap];
-    if (next == NULL || first == NULL ||
+    making.places = reallocarray(NULL, pending->sample_count + 1, sizeof(*making.places));
+    if (making.places == NULL ||
         array_reserve(&heap->dumps, &builder->dump_capacities[pending->heap], heap->dump_count, 1,
-                      sizeof(dump)) < 0) {
+                      sizeof(making.dump)) < 0) {
         builder_fail(builder);
-    } else if (resolve_samples(builder, sequence, pending, next, first) == 0) {
-        const struct profile_dump *before =
-            heap->dump_count > 0 ? &heap->dumps[heap->dump_count - 1] : NULL;
-        bool carried = before != NULL && !pending->status.dump_at_max &&
+    } else if (resolve_samples(builder, sequence, pending, making.places) == 0) {
+        making.before = heap->dump_count > 0 ? &heap->dumps[heap->dump_count - 1] : NULL;
+        bool carried = making.before != NULL && !pending->status.dump_at_max &&
                        !builder->owner->as_in_trace &&
                        builder->carried_samples < CARRIED_SAMPLES_MAX;
-        mark_before(builder, before, true);
-        fill_dump(builder, pending, before, carried, next, first, &dump);
-        mark_before(builder, before, false);
-        for (size_t i = 0; i < pending->sample_count; i++)
-            builder->places[pending->samples[i].callsite].pending = 0;
-        if (before == NULL && builder->error == 0)
+        if (fill_dump(builder, sequence, &making, carried) == 0 && making.before == NULL)
             give_samples(builder, pending);
     }
     if (builder->error == 0)
-        add_dump(builder, pending, &dump);
+        add_dump(builder, pending, &making.dump);
     else
-        free(dump.samples);
-    free(next);
-    free(first);
+        free(making.dump.samples);
+    free(making.callsites);
+    free(making.places);
     return builder->error;
 }
 
@@ -280,6 +372,7 @@ void pending_free(struct pending_dump *pending)
 
 void builder_commit(struct builder *builder, struct builder_sequence *sequence)
 {
+    uint64_t unknown_names = builder->unknown_names;
     for (size_t i = 0; i < sequence->pending_count; i++) {
         struct pending_dump *pending = &sequence->pending[i];
         if (builder->error == 0)
@@ -287,8 +380,13 @@ void builder_commit(struct builder *builder, struct builder_sequence *sequence)
         pending_free(&sequence->spare);
         sequence->spare = *pending;
         sequence->spare.sample_count = sequence->spare.part_count = 0;
+        sequence->spare.known_count = 0;
     }
     sequence->pending_count = 0;
+    sequence->commits++;
+    /* The same bytes may name something later. */
+    if (builder->unknown_names != unknown_names)
+        builder_forget_unchanged(builder, sequence);
     sequence->gap = false;
 }
 

@@ -159,18 +159,18 @@ static int take_part(struct builder *builder, struct pending_dump *dump, struct 
     return 0;
 }
 
-/* Its parts were taken last. */
-static int put_sample(struct builder *builder, struct pending_dump *dump, uint64_t callstack,
-                      const struct profile_sample *sample)
+int builder_put_sample(struct builder *builder, struct pending_dump *dump,
+                       const struct pending_origin *origin, const struct profile_sample *sample)
 {
-    struct pending_origin origin = {callstack, dump->part_count - sample->part_count};
     if (array_reserve(&dump->samples, &dump->sample_capacity, dump->sample_count, 1,
                       sizeof(*sample)) < 0 ||
         array_reserve(&dump->origins, &dump->origin_capacity, dump->sample_count, 1,
-                      sizeof(origin)) < 0)
+                      sizeof(*origin)) < 0)
         return builder_fail(builder);
-    dump->origins[dump->sample_count] = origin;
-    dump->samples[dump->sample_count++] = *sample;
+    dump->origins[dump->sample_count] = *origin;
+    if (origin->known == NULL)
+        dump->samples[dump->sample_count] = *sample;
+    dump->sample_count++;
     return 0;
 }
 
@@ -179,18 +179,18 @@ static int take_more(struct builder *builder, struct pending_dump *dump, struct 
 {
     struct profile_sample sample = {0};
     struct proto_field field;
-    uint64_t callstack = 0;
+    struct pending_origin origin = {.part_first = dump->part_count};
     bool has_figures;
     int status, code = 0;
     while (code == 0 && (status = proto_next(&entry, &field)) != 0) {
         if (status < 0)
             return -EBADMSG;
         if (field.number == PB_HEAP_MORE_FIGURES_CALLSTACK_ID)
-            callstack = field.value;
+            origin.callstack = field.value;
         else if (field.number == PB_HEAP_MORE_FIGURES_THREADS)
             code = take_part(builder, dump, field.span, &sample, &has_figures);
     }
-    return code < 0 ? code : put_sample(builder, dump, callstack, &sample);
+    return code < 0 ? code : builder_put_sample(builder, dump, &origin, &sample);
 }
 
 /* One part without figures of its own is all of the sample. */
@@ -204,21 +204,22 @@ static void take_whole(struct pending_dump *dump, const struct profile_sample *s
     part->peak_count_variance = sample->peak_count_variance;
 }
 
-static int take_sample(struct builder *builder, struct pending_dump *dump, struct proto_span entry)
+int builder_read_sample(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
+                        struct profile_sample *sample, uint64_t *callstack, bool *sole)
 {
-    struct profile_sample sum = {0}, *sample = &sum;
-    uint64_t callstack = 0;
     struct proto_span estimate = {0};
     struct proto_field field;
     uint64_t max = 0, max_count = 0;
     bool at_max = false, part_has_figures = true;
     int status, code = 0;
+    *sample = (struct profile_sample){0};
+    *callstack = 0;
     while (code == 0 && (status = proto_next(&entry, &field)) != 0) {
         if (status < 0)
             return -EBADMSG;
         switch (field.number) {
         case PB_PROFILE_PACKET_HEAP_SAMPLE_CALLSTACK_ID:
-            callstack = field.value;
+            *callstack = field.value;
             break;
         case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_ALLOCATED:
             sample->figures.allocated_bytes = (double)field.value;
@@ -278,7 +279,27 @@ static int take_sample(struct builder *builder, struct pending_dump *dump, struc
         return -EBADMSG;
     if (sample->part_count == 1 && !part_has_figures)
         take_whole(dump, sample);
-    return put_sample(builder, dump, callstack, sample);
+    *sole = !at_max && estimate.at != NULL;
+    return 0;
+}
+
+static int take_sample(struct builder *builder, struct builder_sequence *sequence,
+                       struct pending_dump *dump, struct proto_span entry)
+{
+    struct pending_origin origin = {0};
+    struct profile_sample sample;
+    bool sole;
+    int code = builder_take_unchanged(builder, sequence, dump, entry, &origin);
+    if (code != 0)
+        return code < 0 ? code : 0;
+    uint64_t named = origin.callstack;
+    origin.part_first = dump->part_count;
+    code = builder_read_sample(builder, dump, entry, &sample, &origin.callstack, &sole);
+    if (code < 0)
+        return code;
+    if (!sole || origin.callstack != named)
+        origin.kept = 0;
+    return builder_put_sample(builder, dump, &origin, &sample);
 }
 
 /* --- heads --- */
@@ -438,7 +459,9 @@ static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump 
         array_reserve(&profile->heaps, &builder->heap_capacity, used, 1, sizeof(*profile->heaps)) <
             0 ||
         array_reserve(&builder->dump_capacities, &builder->dump_capacity_capacity, used, 1,
-                      sizeof(size_t)) < 0) {
+                      sizeof(size_t)) < 0 ||
+        array_reserve(&builder->heaps, &builder->heaps_capacity, builder->heap_count,
+                      used + 1 - builder->heap_count, sizeof(*builder->heaps)) < 0) {
         builder_fail(builder);
         return PROFILE_NONE;
     }
@@ -448,6 +471,8 @@ static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump 
         .start_boottime_ns = builder_boottime(builder, status->start_timestamp_ns, packet_ns),
     };
     builder->dump_capacities[used] = 0;
+    while (builder->heap_count <= used)
+        builder->heaps[builder->heap_count++] = (struct builder_heap){0};
     profile->heap_count++;
     return (uint32_t)used;
 }
@@ -475,6 +500,7 @@ static struct pending_dump *find_pending(struct builder *builder, struct builder
     dump->timestamp_ns = status->timestamp_ns;
     dump->boottime_ns = builder_boottime(builder, status->timestamp_ns, packet_ns);
     dump->status = *status;
+    dump->steady = builder->heaps[heap].steady;
     return dump;
 }
 
@@ -499,7 +525,7 @@ static int take_process_dump(struct builder *builder, struct builder_sequence *s
     code = 0;
     while (code == 0 && proto_next(&again, &field) > 0) {
         if (field.number == HEAD(SAMPLES) && field.type == PROTO_BYTES)
-            code = take_sample(builder, dump, field.span);
+            code = take_sample(builder, sequence, dump, field.span);
         else if (field.number == HEAD(MORE) && field.type == PROTO_BYTES)
             code = take_more(builder, dump, field.span);
     }

@@ -45,6 +45,8 @@ void sequence_free(struct builder_sequence *sequence)
     free(sequence->frames_resolved);
     free(sequence->stack_bytes);
     free(sequence->last);
+    free(sequence->seen);
+    free(sequence->seen_bytes);
 }
 
 struct builder_sequence *builder_sequence(struct builder *builder, uint32_t id)
@@ -65,6 +67,15 @@ struct builder_sequence *builder_sequence(struct builder *builder, uint32_t id)
 }
 
 /* --- taking entries --- */
+
+/* Sets what an id means that samples name. */
+static int set_named(struct builder *builder, struct builder_sequence *sequence, struct id_map *map,
+                     uint64_t iid, uint32_t index)
+{
+    if (id_map_find(map, iid) != ID_MAP_NONE)
+        builder_forget_unchanged(builder, sequence);
+    return id_map_set(map, iid, index);
+}
 
 static int put_id(struct builder *builder, struct builder_sequence *sequence, uint64_t id)
 {
@@ -115,7 +126,7 @@ static int intern_string(struct builder *builder, struct builder_sequence *seque
     if (kind == INTERNED_PATH || any)
         code |= id_map_set(&sequence->paths, iid, text);
     if (kind == INTERNED_HEAP_NAME)
-        code |= id_map_set(&sequence->heap_names, iid, text);
+        code |= set_named(builder, sequence, &sequence->heap_names, iid, text);
     if (kind == INTERNED_SOURCE_PATH)
         code |= id_map_set(&sequence->source_paths, iid, text);
     if (kind == INTERNED_BUILD_ID || any)
@@ -236,8 +247,8 @@ static int intern_callstack(struct builder *builder, struct builder_sequence *se
                       item.byte_count, 1) < 0 ||
         array_reserve(&sequence->callstack_items, &sequence->callstack_capacity,
                       sequence->callstack_count, 1, sizeof(item)) < 0 ||
-        id_map_set(&sequence->callstacks, status > 0 ? field.value : 0,
-                   (uint32_t)sequence->callstack_count) < 0)
+        set_named(builder, sequence, &sequence->callstacks, status > 0 ? field.value : 0,
+                  (uint32_t)sequence->callstack_count) < 0)
         return builder_fail(builder);
     if (item.byte_count > 0)
         memcpy(sequence->stack_bytes + item.first_byte, entry.at, item.byte_count);
@@ -264,7 +275,8 @@ static int intern_context(struct builder *builder, struct builder_sequence *sequ
     item.name_count = (uint32_t)(sequence->id_count - item.first_name);
     if (array_reserve(&sequence->context_items, &sequence->context_capacity,
                       sequence->context_count, 1, sizeof(item)) < 0 ||
-        id_map_set(&sequence->contexts, iid, (uint32_t)sequence->context_count) < 0)
+        set_named(builder, sequence, &sequence->contexts, iid, (uint32_t)sequence->context_count) <
+            0)
         return builder_fail(builder);
     sequence->context_items[sequence->context_count++] = item;
     return 0;
@@ -528,12 +540,17 @@ uint32_t builder_resolve(struct builder *builder, struct builder_sequence *seque
 
 static const char *const unknown = "[unknown]";
 
+static const char *unknown_name(struct builder *builder)
+{
+    builder->unknown_names++;
+    return builder_text(builder, unknown, strlen(unknown));
+}
+
 const char *builder_resolve_type(struct builder *builder, const struct builder_sequence *sequence,
                                  uint64_t type)
 {
     uint32_t text = type == 0 ? 0 : id_map_find(&sequence->heap_names, type);
-    return text != ID_MAP_NONE ? builder->strings[text]
-                               : builder_text(builder, unknown, strlen(unknown));
+    return text != ID_MAP_NONE ? builder->strings[text] : unknown_name(builder);
 }
 
 /* "main loop;parse;style": cut where it is too long, or where there are too many. */
@@ -568,7 +585,7 @@ const char *builder_resolve_context(struct builder *builder, struct builder_sequ
 {
     uint32_t index = context == 0 ? ID_MAP_NONE : id_map_find(&sequence->contexts, context);
     if (index == ID_MAP_NONE)
-        return context == 0 ? builder->strings[0] : builder_text(builder, unknown, strlen(unknown));
+        return context == 0 ? builder->strings[0] : unknown_name(builder);
     struct sequence_context *item = &sequence->context_items[index];
     if (item->resolved == 0) {
         uint32_t text = join_names(builder, sequence, item);

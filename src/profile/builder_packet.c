@@ -423,8 +423,10 @@ static int take_parts(struct builder *builder, const struct packet_parts *parts)
         struct builder_sequence *sequence = builder_sequence(builder, parts->sequence_id);
         if (sequence == NULL)
             return builder->error;
-        if (parts->cleared)
+        if (parts->cleared) {
+            builder_forget_unchanged(builder, sequence);
             sequence_clear_interned(sequence);
+        }
         if (parts->interned.at != NULL)
             code = builder_interned_data(builder, sequence, parts->interned);
         if (parts->profile_packet.at != NULL && code != -ENOMEM) {

@@ -83,7 +83,7 @@ struct profile_dump {
     bool final;
     bool incomplete; /* samples of it are missing from the trace: all but the exact totals are too
                         low */
-    /* What a dump has as the one before it had it, is the same sample of both. */
+    /* What a dump has as the one before it had it, is as a rule the same sample of both. */
     const struct profile_sample **samples;
     size_t sample_count;
     size_t part_count;          /* of all of them */
