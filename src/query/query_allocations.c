@@ -72,6 +72,7 @@ struct walk {
     struct last *last; /* by callsite, of one heap at a time */
     /* Callsites with a frame that the trace does not have: Perfetto leaves their samples out. */
     bool *unplaced;
+    uint64_t *malformed; /* samples whose counters went down are added here; NULL: nowhere */
 };
 
 /* What a sample has more than the one before of its callsite. */
@@ -105,19 +106,33 @@ static void walk_end(struct walk *walk)
     free(walk->unplaced);
 }
 
+/* Android's Java heap tells of no frees; what stands there as such is left out. */
+static bool is_art(const struct profile_heap *heap)
+{
+    return strcmp(heap->name, "com.android.art") == 0;
+}
+
 /* One dump of a heap; those before it were gone through. Samples whose counters went down are left
  * out, as if they were not there. */
 static void walk_dump(struct walk *walk, size_t dump, walk_function *take)
 {
     const struct profile_heap *heap = query_trace_heap(walk->trace, dump);
     const struct profile_dump *now = query_trace_dump(walk->trace, dump);
+    bool art = is_art(heap);
     for (size_t i = 0; i < now->sample_count; i++) {
         const struct profile_sample *sample = now->samples[i];
         struct last *last = &walk->last[sample->callsite];
         struct query_counters counters = counters_of(heap, sample);
         struct query_counters grown = less(&counters, &last->counters);
-        if (walk->unplaced[sample->callsite] || is_below_zero(&grown))
+        if (walk->unplaced[sample->callsite])
             continue;
+        if (is_below_zero(&grown)) {
+            if (walk->malformed != NULL)
+                ++*walk->malformed;
+            continue;
+        }
+        if (art)
+            grown.freed_bytes = grown.freed_count = 0;
         take(walk, dump, sample, last->sample, &grown);
         *last = (struct last){counters, sample};
     }
@@ -266,14 +281,15 @@ static void take_nothing(struct walk *walk, size_t dump, const struct profile_sa
 static void add_last(struct walk *walk, const struct profile_heap *heap,
                      struct query_counters *sums)
 {
+    bool art = is_art(heap);
     for (size_t i = 0; i < heap->dump_count; i++) {
         for (size_t j = 0; j < heap->dumps[i].sample_count; j++) {
             uint32_t callsite = heap->dumps[i].samples[j]->callsite;
             const struct query_counters *last = &walk->last[callsite].counters;
             sums[callsite].allocated_bytes += last->allocated_bytes;
             sums[callsite].allocated_count += last->allocated_count;
-            sums[callsite].freed_bytes += last->freed_bytes;
-            sums[callsite].freed_count += last->freed_count;
+            sums[callsite].freed_bytes += art ? 0 : last->freed_bytes;
+            sums[callsite].freed_count += art ? 0 : last->freed_count;
             walk->last[callsite] = (struct last){0};
         }
     }
@@ -305,4 +321,22 @@ int64_t query_trace_sum(struct query_trace *trace, uint32_t process, uint64_t bo
     }
     walk_end(&walk);
     return dumps;
+}
+
+/* --- what is malformed --- */
+
+int query_trace_count_malformed(struct query_trace *trace, uint64_t *malformed)
+{
+    const struct profile *profile = trace->profile;
+    struct walk walk;
+    int code = walk_begin(&walk, trace);
+    for (size_t i = 0; i < profile->heap_count && code == 0; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        walk.malformed = &malformed[trace->process_rows[heap->process]];
+        for (size_t j = 0; j < heap->dump_count; j++)
+            walk_dump(&walk, heap->dumps[j].order, take_nothing);
+        forget_heap(&walk, heap);
+    }
+    walk_end(&walk);
+    return code;
 }

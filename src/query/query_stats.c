@@ -1,79 +1,178 @@
 /*
- * See query_trace.h: the rows of `stats`, by the names and severities that Perfetto's trace
- * processor has for heap profiles.
+ * See query_trace.h: the rows of `stats`, by the names, severities and in the order that Perfetto's
+ * trace processor has for heap profiles, and one of our own. What is counted of a process is as its
+ * heaps' last dumps have it, where Perfetto adds up what each packet says since the start.
  */
 #include <errno.h>
 #include <stdlib.h>
 
+#include "profile/id_map.h"
 #include "query/query_trace.h"
 
-static void add_stat(struct query_trace *trace, const char *name, const char *severity,
-                     int64_t value)
+/* Of the whole trace. */
+static void add_single(struct query_trace *trace, const char *name, const char *severity,
+                       uint64_t value)
 {
     trace->stats[trace->stat_count++] =
-        (struct query_stat){.name = name, .severity = severity, .value = value};
+        (struct query_stat){.name = name, .severity = severity, .value = (int64_t)value};
 }
 
-/* One row a process that has it: the sum over its heaps. */
-static void add_indexed(struct query_trace *trace, const char *name, const char *severity,
-                        int64_t (*value)(const struct profile_heap *))
+/* ProcessHeapSamples.ClientError. */
+#define CLIENT_ERROR_HIT_TIMEOUT 1
+
+/* How the values of a process's heaps become one. */
+enum combining { ADDED, FLAGGED, LAST, GREATEST };
+
+struct process_stat {
+    const char *name, *severity;
+    enum combining combining;
+    bool with_zeros; /* a row for each process with a heap, whatever its value is */
+    /* false: the heap does not say. */
+    bool (*value)(const struct profile_heap *heap, int64_t *value);
+};
+
+static int64_t combine(enum combining combining, int64_t sum, int64_t value)
+{
+    switch (combining) {
+    case ADDED:
+        return sum + value;
+    case FLAGGED:
+        return sum + (value != 0);
+    case GREATEST:
+        return value > sum ? value : sum;
+    default:
+        return value;
+    }
+}
+
+/* One row a pid that has it, in the order in which the trace tells of them. */
+static int add_by_process(struct query_trace *trace, const struct process_stat *stat)
 {
     const struct profile *profile = trace->profile;
-    for (size_t i = 0; i < profile->heap_count; i++) {
+    struct id_map rows = {0};
+    int code = 0;
+    for (size_t i = 0; i < profile->heap_count && code == 0; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
-        int64_t index = profile->processes[heap->process].pid, amount = value(heap);
-        size_t at = trace->stat_count;
-        if (amount == 0)
+        int32_t pid = profile->processes[heap->process].pid;
+        int64_t value;
+        if (!stat->value(heap, &value) || (value == 0 && !stat->with_zeros))
             continue;
-        while (at > 0 && trace->stats[at - 1].name == name && trace->stats[at - 1].index != index)
-            at--;
-        if (at > 0 && trace->stats[at - 1].name == name) {
-            trace->stats[at - 1].value += amount;
-            continue;
+        uint32_t row = id_map_find(&rows, (uint32_t)pid);
+        if (row == ID_MAP_NONE) {
+            row = (uint32_t)trace->stat_count++;
+            trace->stats[row] = (struct query_stat){
+                .name = stat->name, .severity = stat->severity, .indexed = true, .index = pid};
+            code = id_map_set(&rows, (uint32_t)pid, row);
         }
-        trace->stats[trace->stat_count++] = (struct query_stat){
-            .name = name, .severity = severity, .indexed = true, .index = index, .value = amount};
+        trace->stats[row].value = combine(stat->combining, trace->stats[row].value, value);
     }
+    id_map_free(&rows);
+    return code;
 }
 
-#define FLAG(field)                                                                                \
-    static int64_t stat_##field(const struct profile_heap *heap)                                   \
+#define OF_STATUS(name, expression)                                                                \
+    static bool stat_##name(const struct profile_heap *heap, int64_t *value)                       \
     {                                                                                              \
-        return (int64_t)heap->status.field;                                                        \
+        const struct trace_heap_dump *status = &heap->status;                                      \
+        *value = (int64_t)(expression);                                                            \
+        return true;                                                                               \
     }
-FLAG(buffer_corrupted)
-FLAG(hit_guardrail)
-FLAG(buffer_overran)
-FLAG(client_error)
-FLAG(disconnected)
-FLAG(rejected_concurrent)
-FLAG(unwinding_time_us)
-FLAG(heap_samples)
+OF_STATUS(corrupted, status->buffer_corrupted)
+OF_STATUS(guardrail, status->hit_guardrail)
+/* A client that waited too long for room in the buffer ended for the same reason. */
+OF_STATUS(overran, status->buffer_overran || status->client_error == CLIENT_ERROR_HIT_TIMEOUT)
+OF_STATUS(client_error, status->client_error)
+OF_STATUS(disconnected, status->disconnected)
+OF_STATUS(rejected, status->rejected_concurrent)
+OF_STATUS(unwinding_time, status->unwinding_time_us)
+OF_STATUS(samples, status->heap_samples)
+OF_STATUS(blocked, status->blocked_us)
 
-static int64_t stat_interval_adjusted(const struct profile_heap *heap)
+static bool stat_interval_adjusted(const struct profile_heap *heap, int64_t *value)
 {
-    return heap->status.first_interval_bytes == 0
-               ? 0
-               : (int64_t)(heap->status.interval_bytes - heap->status.first_interval_bytes);
+    *value = (int64_t)(heap->status.interval_bytes - heap->status.first_interval_bytes);
+    return heap->status.first_interval_bytes != 0;
 }
 
-int query_trace_make_stats(struct query_trace *trace)
+static bool stat_last_dump(const struct profile_heap *heap, int64_t *value)
+{
+    *value = heap->dump_count == 0 ? 0 : (int64_t)heap->dumps[heap->dump_count - 1].boottime_ns;
+    return heap->dump_count > 0;
+}
+
+static const struct process_stat before_malformed[] = {
+    {"heapprofd_buffer_corrupted", "error", FLAGGED, false, stat_corrupted},
+    {"heapprofd_hit_guardrail", "error", FLAGGED, false, stat_guardrail},
+    {"heapprofd_buffer_overran", "data_loss", FLAGGED, false, stat_overran},
+    {"heapprofd_client_error", "error", LAST, false, stat_client_error},
+    {"heapprofd_client_disconnected", "info", FLAGGED, false, stat_disconnected},
+};
+static const struct process_stat rejected = {"heapprofd_rejected_concurrent", "error", FLAGGED,
+                                             false, stat_rejected};
+static const struct process_stat at_the_end[] = {
+    {"heapprofd_sampling_interval_adjusted", "info", LAST, true, stat_interval_adjusted},
+    {"heapprofd_unwind_time_us", "info", ADDED, true, stat_unwinding_time},
+    {"heapprofd_unwind_samples", "info", ADDED, true, stat_samples},
+    {"heapprofd_client_spinlock_blocked", "info", GREATEST, true, stat_blocked},
+    {"heapprofd_last_profile_timestamp", "info", GREATEST, true, stat_last_dump},
+};
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+#define BY_PROCESS_COUNT (LENGTH(before_malformed) + 1 + LENGTH(at_the_end))
+#define SINGLE_COUNT 3
+
+/* Counters that went down. This one goes by upid. */
+static void add_malformed(struct query_trace *trace, const uint64_t *malformed)
+{
+    for (size_t i = 0; i < trace->process_count; i++)
+        if (malformed[i] > 0)
+            trace->stats[trace->stat_count++] =
+                (struct query_stat){.name = "heapprofd_malformed_packet",
+                                    .severity = "error",
+                                    .indexed = true,
+                                    .index = trace->bases.process + (int64_t)i,
+                                    .value = (int64_t)malformed[i]};
+}
+
+static int add_all(struct query_trace *trace, const struct process_stat *stats, size_t count)
+{
+    int code = 0;
+    for (size_t i = 0; i < count && code == 0; i++)
+        code = add_by_process(trace, &stats[i]);
+    return code;
+}
+
+static int fill_stats(struct query_trace *trace)
 {
     const struct profile *profile = trace->profile;
-    trace->stats = calloc(10 * profile->heap_count + 8, sizeof(*trace->stats));
-    if (trace->stats == NULL)
-        return -ENOMEM;
-    add_indexed(trace, "heapprofd_buffer_corrupted", "error", stat_buffer_corrupted);
-    add_indexed(trace, "heapprofd_hit_guardrail", "error", stat_hit_guardrail);
-    add_indexed(trace, "heapprofd_buffer_overran", "data_loss", stat_buffer_overran);
-    add_indexed(trace, "heapprofd_client_error", "error", stat_client_error);
-    add_indexed(trace, "heapprofd_client_disconnected", "info", stat_disconnected);
-    add_stat(trace, "heapprofd_malformed_packet", "error", (int64_t)profile->damaged_packets);
-    add_stat(trace, "heapprofd_missing_packet", "error", (int64_t)profile->missing_packets);
-    add_indexed(trace, "heapprofd_rejected_concurrent", "error", stat_rejected_concurrent);
-    add_stat(trace, "heapprofd_non_finalized_profile", "error", (int64_t)profile->unfinished_dumps);
-    add_indexed(trace, "heapprofd_sampling_interval_adjusted", "info", stat_interval_adjusted);
-    add_indexed(trace, "heapprofd_unwind_time_us", "info", stat_unwinding_time_us);
-    add_indexed(trace, "heapprofd_unwind_samples", "info", stat_heap_samples);
-    return 0;
+    uint64_t *malformed = calloc(trace->process_count, sizeof(*malformed));
+    trace->stats =
+        calloc(BY_PROCESS_COUNT * profile->heap_count + trace->process_count + SINGLE_COUNT,
+               sizeof(*trace->stats));
+    int code = malformed == NULL || trace->stats == NULL ? -ENOMEM : 0;
+    if (code == 0)
+        code = query_trace_count_malformed(trace, malformed);
+    if (code == 0)
+        code = add_all(trace, before_malformed, LENGTH(before_malformed));
+    if (code == 0) {
+        add_malformed(trace, malformed);
+        add_single(trace, "heapprofd_missing_packet", "error", profile->missing_packets);
+        code = add_by_process(trace, &rejected);
+    }
+    if (code == 0) {
+        add_single(trace, "heapprofd_non_finalized_profile", "error", profile->unfinished_dumps);
+        code = add_all(trace, at_the_end, LENGTH(at_the_end));
+    }
+    if (code == 0)
+        add_single(trace, "hp_damaged_packet", "error", profile->damaged_packets);
+    free(malformed);
+    return code;
+}
+
+int query_trace_need_stats(struct query_trace *trace)
+{
+    if (!trace->has_stats) {
+        trace->has_stats = true;
+        trace->error = fill_stats(trace);
+    }
+    return trace->error;
 }

@@ -138,8 +138,7 @@ int query_trace_open(struct query_trace *trace, const char *path, struct profile
                      const struct query_bases *bases)
 {
     *trace = (struct query_trace){.path = strdup(path), .profile = profile, .bases = *bases};
-    if (trace->path == NULL || make_processes(trace) < 0 || make_dumps(trace) < 0 ||
-        query_trace_make_stats(trace) < 0) {
+    if (trace->path == NULL || make_processes(trace) < 0 || make_dumps(trace) < 0) {
         query_trace_close(trace);
         return -ENOMEM;
     }

@@ -73,6 +73,7 @@ struct query_trace {
     size_t *sample_firsts, *part_firsts; /* by dump: how many there are in those before it */
     struct query_stat *stats;
     size_t stat_count;
+    bool has_stats;
     /* Where the part that was asked for last stands: its dump's first parts before that sample. */
     struct {
         size_t dump, sample, part;
@@ -111,7 +112,10 @@ int query_trace_need_totals(struct query_trace *trace);
 int64_t query_trace_sum(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
                         struct query_counters **sums);
 
-/* Makes the rows of stats. 0 or -ENOMEM. */
-int query_trace_make_stats(struct query_trace *trace);
+/* Adds, by row of process, samples whose counters went down. 0 or -ENOMEM. */
+int query_trace_count_malformed(struct query_trace *trace, uint64_t *malformed);
+
+/* Makes the rows of stats, once. 0 or -ENOMEM. */
+int query_trace_need_stats(struct query_trace *trace);
 
 #endif

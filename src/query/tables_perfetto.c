@@ -366,14 +366,20 @@ static struct query_value smaps_value(struct query_trace *trace, size_t row, uns
 
 static const struct query_column stats_columns[] = {
     {"name", "TEXT", "what is counted", QUERY_BY_LOOKING},
-    {"idx", INT, "pid; NULL: of the whole trace", QUERY_BY_LOOKING},
+    {"idx", INT, "pid (of heapprofd_malformed_packet: upid); NULL: of the whole trace",
+     QUERY_BY_LOOKING},
     {"severity", "TEXT", "info, data_loss or error", QUERY_BY_LOOKING},
     {"value", INT, "the count", QUERY_BY_LOOKING},
 };
 
 static size_t stat_count(struct query_trace *trace)
 {
-    return trace->stat_count;
+    return query_trace_need_stats(trace) < 0 ? 0 : trace->stat_count;
+}
+
+static size_t estimate_stats(const struct query_trace *trace)
+{
+    return 4 + 6 * trace->profile->heap_count;
 }
 
 static struct query_value stat_value(struct query_trace *trace, size_t row, unsigned column)
@@ -414,6 +420,6 @@ const struct query_table query_perfetto_tables[] = {
     {"profiler_smaps", "mappings of processes, from /proc/PID/smaps", COLUMNS(smaps_columns), true,
      smaps_count, NULL, smaps_value, NULL},
     {"stats", "what was lost, and how the profiles ended", COLUMNS(stats_columns), false,
-     stat_count, NULL, stat_value, NULL},
+     stat_count, estimate_stats, stat_value, NULL},
     {0},
 };

@@ -108,8 +108,8 @@ def tables():
     expect(trace, "select ts, ts_end, dur, upid, heap_name from heap_profile where id = 1",
            [(1100, 2100, 1000, 2, "libc.malloc")])
     expect(trace, "select name, idx, value from stats where severity = 'error'", [
-        ("heapprofd_malformed_packet", None, 0), ("heapprofd_missing_packet", None, 0),
-        ("heapprofd_non_finalized_profile", None, 0),
+        ("heapprofd_missing_packet", None, 0), ("heapprofd_non_finalized_profile", None, 0),
+        ("hp_damaged_packet", None, 0),
     ])
 
 
@@ -259,6 +259,22 @@ def malformed():
         for i, d in enumerate([[sample(1, 100, 0, 2, 0)], [sample(1, 90, 0, 3, 0)],
                                [sample(1, 110, 0, 3, 0)]])))
     expect(trace, "select ts, size from heap_profile_allocation", [(1100, 100), (3100, 10)])
+    malformed_rows = "select idx, severity, value from stats where name = 'heapprofd_malformed_packet'"
+    expect(trace, malformed_rows, [(2, "error", 1)])
+    expect([trace, trace], malformed_rows, [(2, "error", 1), (5, "error", 1)])
+    several = write(HEAD, packet(usual(), timestamp=1, sequence=1, flags=1), *(
+        packet(profile_packet([heap_samples(pid, d, 1000 * (i + 1), heap) for pid in (7, 9) for heap in ("a", "b")], i),
+               timestamp=1, sequence=1)
+        for i, d in enumerate([[sample(1, 100, 50, 2, 1), sample(2, 5, 0, 5, 0)], [sample(1, 100, 49, 2, 1)],
+                               [sample(1, 100, 50, 2, 0)], [sample(2, 6, 0, 4, 0)], [sample(1, 100, 50, 3, 1)]])))
+    expect(several, malformed_rows, [(2, "error", 6), (3, "error", 6)])
+
+
+def java_heap():
+    """What ART's heap tells of frees is none."""
+    trace = write(HEAD, two_dumps("com.android.art"))
+    expect(trace, "select callsite_id, count, size from heap_profile_allocation", [(1, 10, 100), (1, 5, 50), (3, 1, 8)])
+    expect(trace, "select cumulative_size from experimental_flamegraph(2100, 2, 'native') where depth = 0", [(158,)])
 
 
 def empty_stack():
@@ -375,15 +391,28 @@ def looks():
 
 
 def stats_rows():
-    flags = field(6, 1) + field(7, 1) + field(14, 2) + field(13, 4096) + field(12, 8192)
-    flags += field(5, field(2, 6) + field(5, 21))
+    """By pid, in Perfetto's order; heaps of a process and a later program of its pid together."""
+    flags = field(6, 1) + field(14, 1) + field(13, 4096) + field(12, 8192)
+    flags += field(5, field(2, 6) + field(5, 21) + field(6, 5))
+    later = field(7, 1) + field(8, 1) + field(10, 1) + field(4, 1) + field(14, 2) + field(5, field(2, 1) + field(6, 3))
     trace = write(HEAD, packet(usual(), timestamp=1, sequence=1, flags=1), packet(
-        profile_packet([heap_samples(7, [], 1000, extra=flags)], 0), timestamp=1, sequence=1))
-    expect(trace, "select name, idx, severity, value from stats where idx is not null", [
-        ("heapprofd_buffer_overran", 7, "data_loss", 1), ("heapprofd_client_error", 7, "error", 2),
+        profile_packet([heap_samples(7, [], 1000, extra=flags), heap_samples(8, [], 1000)], 0), timestamp=1, sequence=1),
+        process_tree([(7, 3, ["/bin/next"], 5)]), packet(profile_packet(
+            [heap_samples(7, [], 2000, "other", extra=later + field(15, 1500))], 1), timestamp=1, sequence=1))
+    expect(trace, "select name, idx, severity, value from stats", [
+        ("heapprofd_buffer_corrupted", 7, "error", 1), ("heapprofd_hit_guardrail", 7, "error", 1),
+        ("heapprofd_buffer_overran", 7, "data_loss", 2), ("heapprofd_client_error", 7, "error", 2),
         ("heapprofd_client_disconnected", 7, "info", 1),
+        ("heapprofd_missing_packet", None, "error", 0), ("heapprofd_rejected_concurrent", 7, "error", 1),
+        ("heapprofd_non_finalized_profile", None, "error", 0),
         ("heapprofd_sampling_interval_adjusted", 7, "info", 4096),
-        ("heapprofd_unwind_time_us", 7, "info", 21), ("heapprofd_unwind_samples", 7, "info", 6)])
+        ("heapprofd_unwind_time_us", 7, "info", 21), ("heapprofd_unwind_time_us", 8, "info", 0),
+        ("heapprofd_unwind_samples", 7, "info", 7), ("heapprofd_unwind_samples", 8, "info", 0),
+        ("heapprofd_client_spinlock_blocked", 7, "info", 5), ("heapprofd_client_spinlock_blocked", 8, "info", 0),
+        ("heapprofd_last_profile_timestamp", 7, "info", 2100), ("heapprofd_last_profile_timestamp", 8, "info", 1100),
+        ("hp_damaged_packet", None, "error", 0)])
+    damaged = write(HEAD, two_dumps(), packet(field(37, b"\x0a\xff")), two_dumps())
+    expect(damaged, "select value from stats where name = 'hp_damaged_packet'", [(1,)])
 
 
 def several_traces():
@@ -550,7 +579,7 @@ def sums_agree():
 
 
 CASES = [tables, finding_rows, finding_dumps, seed_queries, android_10, continued, several_heaps, dump_at_max,
-         resting_callsites, malformed, empty_stack, compressed, several_sequences, lost_packets,
+         resting_callsites, malformed, java_heap, empty_stack, compressed, several_sequences, lost_packets,
          symbols_anywhere, deobfuscated, smaps_rows, streamed, looks, stats_rows, several_traces, exported,
          refused, errors_point, formats, statements_from, sums_agree]
 
