@@ -93,12 +93,14 @@ static struct query_value dump_of(const struct query_trace *trace,
     return query_null();
 }
 
-static uint64_t swap_of(const struct memory_look *look)
+static struct memory_part sum_of(const struct memory_look *look)
 {
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < MEMORY_KINDS; i++)
-        bytes += look->parts[i].swap_bytes;
-    return bytes;
+    struct memory_part sum = {0};
+    for (size_t i = 0; i < MEMORY_KINDS; i++) {
+        sum.rss_bytes += look->parts[i].rss_bytes;
+        sum.swap_bytes += look->parts[i].swap_bytes;
+    }
+    return sum;
 }
 
 static struct query_value look_value(struct query_trace *trace, size_t row, unsigned column)
@@ -113,9 +115,9 @@ static struct query_value look_value(struct query_trace *trace, size_t row, unsi
     case 3:
         return dump_of(trace, told);
     case 4:
-        return query_integer((int64_t)memory_look_rss(look));
+        return query_integer((int64_t)sum_of(look).rss_bytes);
     case 5:
-        return query_integer((int64_t)swap_of(look));
+        return query_integer((int64_t)sum_of(look).swap_bytes);
     case 6:
         return query_real(look->live_bytes);
     case 7:
