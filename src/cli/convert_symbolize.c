@@ -1,6 +1,6 @@
 /*
- * Names for the code addresses of a trace: options, and the summary of what has
- * no name and what to do about it. The work is symbolize/symbolize.h's.
+ * Names for the code addresses of a trace or of MemoryInfra JSON: options, and the summary of what
+ * has no name and what to do about it. The work is symbolize/symbolize.h's.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -12,6 +12,7 @@
 #include "cli/conversion_io.h"
 #include "cli/conversions.h"
 #include "cli/symbol_words.h"
+#include "cli/symbolize_file.h"
 #include "symbolize/symbolize.h"
 #include "util/json.h"
 
@@ -23,11 +24,15 @@ static const char help[] =
     "  cat raw-trace symbols > symbolized-trace. TRACE: '-', or none where it is not a\n"
     "  terminal: standard input. OUT: '-' or none: standard output.\n"
     "\n"
+    "  Of Chrome's memory dumps (JSON, gzipped or not) the frames themselves get names. The\n"
+    "  file is rewritten in place, and the original kept as FILE.BACKUP; with OUT it stays.\n"
+    "\n"
     "  --symbol-paths DIR,...   directories to look in (default: PERFETTO_BINARY_PATH,\n"
     "                           with colons between them), before the usual places\n"
     "  --no-auto-symbol-paths   look in none of the places of this machine besides\n"
     "  --breakpad-symbols DIR,...  directories with Breakpad's symbol files (.sym), asked\n"
     "                           before all else\n"
+    "  --no-backup              of a file that is rewritten in place the original is not kept\n"
     "  --json FILE              write the summary as JSON ('-': standard error)\n"
     "  --no-cache               neither use what was found before nor keep what is found, in\n"
     "                           $XDG_CACHE_HOME/heapprofd, or ~/.cache/heapprofd\n"
@@ -43,6 +48,7 @@ static const struct option options[] = {
     {"symbol-paths", required_argument, NULL, 's'},
     {"no-auto-symbol-paths", no_argument, NULL, 'n'},
     {"breakpad-symbols", required_argument, NULL, 'b'},
+    {"no-backup", no_argument, NULL, 'B'},
     {"json", required_argument, NULL, 'j'},
     {"no-cache", no_argument, NULL, 'c'},
     {"symbolizer", required_argument, NULL, 'S'},
@@ -55,7 +61,7 @@ static const struct option options[] = {
 struct request {
     const char *trace, *out, *json;
     struct symbol_places places;
-    bool automatic, quiet;
+    bool automatic, quiet, backup;
     struct symbolize_options symbolizing;
 };
 
@@ -91,7 +97,9 @@ static void print_json_module(FILE *out, const struct symbolized_module *module)
     fputs("}}", out);
 }
 
-static int write_json(const char *path, const struct symbolize_report *report)
+/* summary: of MemoryInfra JSON, else NULL. */
+static int write_json(const char *path, const struct symbolize_report *report,
+                      const struct memory_infra_summary *summary)
 {
     bool own = strcmp(path, "-") != 0;
     FILE *out = own ? fopen(path, "w") : stderr;
@@ -100,7 +108,14 @@ static int write_json(const char *path, const struct symbolize_report *report)
                 strerror(errno));
         return 1;
     }
-    fputs("{\"modules\": [", out);
+    fputc('{', out);
+    if (summary != NULL)
+        fprintf(out,
+                "\"frames\": %zu, \"named\": %zu, \"no_region\": %zu, \"no_maps\": %zu, "
+                "\"no_file\": %zu, ",
+                summary->frames, summary->named, summary->strays[MEMORY_INFRA_NO_REGION],
+                summary->strays[MEMORY_INFRA_NO_MAPS], summary->strays[MEMORY_INFRA_NO_FILE]);
+    fputs("\"modules\": [", out);
     for (size_t i = 0; i < report->count; i++) {
         fputs(i == 0 ? "\n  " : ",\n  ", out);
         print_json_module(out, &report->modules[i]);
@@ -115,31 +130,35 @@ static int write_json(const char *path, const struct symbolize_report *report)
 
 /* --- the work --- */
 
-static int symbolize(const struct request *request, const char *path,
-                     const struct trace_addresses *addresses, struct symbolize_report *report,
-                     struct error *error)
+static int open_places(const struct request *request, struct symbol_finder **finder,
+                       struct breakpad_store **breakpad, struct error *error)
 {
-    struct symbol_finder_options finding = {
+    const struct symbol_finder_options finding = {
         .directories = request->places.directories,
         .by_build_id = request->places.by_build_id,
         .automatic = request->automatic,
     };
     struct error warning;
-    struct symbol_finder *finder = symbol_finder_open(&finding, &warning, error);
-    if (finder == NULL)
+    *finder = symbol_finder_open(&finding, &warning, error);
+    if (*finder == NULL)
         return error->code;
     if (warning.code != 0)
         conversion_warn("%s", warning.message);
+    return symbol_places_open_breakpad(&request->places, breakpad, error);
+}
+
+static int symbolize(const struct request *request, const char *path,
+                     const struct trace_addresses *addresses, struct symbolize_report *report,
+                     struct error *error)
+{
     struct symbolize_options symbolizing = request->symbolizing;
-    int result = symbol_places_open_breakpad(&request->places, &symbolizing.breakpad, error),
-        fd = -1;
+    struct symbol_finder *finder = NULL;
+    int fd = -1, result = open_places(request, &finder, &symbolizing.breakpad, error);
     if (result == 0)
         result = fd = conversion_open_output(request->out, path, false, error);
-    if (result > 0)
-        result = 0;
     bool progress = !request->quiet && isatty(STDERR_FILENO);
     size_t modules = addresses->count;
-    if (result == 0)
+    if (result >= 0)
         result = symbolize_addresses_as(&symbolizing, addresses, finder, fd, report,
                                         progress ? symbol_words_progress : NULL, &modules, error);
     if (progress)
@@ -150,6 +169,35 @@ static int symbolize(const struct request *request, const char *path,
     return result;
 }
 
+/* MemoryInfra JSON. The exit code. */
+static int rewrite(const struct request *request, const char *path)
+{
+    struct symbolize_file file = {
+        .path = path,
+        .out = request->out,
+        .backup = request->backup,
+        .quiet = request->quiet,
+        .symbolizing = {.symbolizing = request->symbolizing},
+    };
+    struct memory_infra_symbols *symbols = NULL;
+    struct memory_infra_summary summary;
+    struct error error;
+    int status = 0, result = open_places(request, &file.symbolizing.finder,
+                                         &file.symbolizing.symbolizing.breakpad, &error);
+    if (result == 0)
+        result = symbolize_file_run(&file, &symbols, &error);
+    if (result < 0)
+        status = conversion_fail(&error);
+    if (result == 0 && request->json != NULL) {
+        memory_infra_symbols_sum(symbols, &summary);
+        status = write_json(request->json, summary.modules, &summary);
+    }
+    memory_infra_symbols_free(symbols);
+    symbol_finder_close(file.symbolizing.finder);
+    breakpad_store_close(file.symbolizing.symbolizing.breakpad);
+    return status;
+}
+
 static int run(const struct request *request)
 {
     char path[PATH_MAX];
@@ -157,6 +205,8 @@ static int run(const struct request *request)
     struct symbolize_report report = {0};
     struct error error = {0};
     int status, result = conversion_find_input(request->trace, path, &error);
+    if (result == 0 && strcmp(path, "-") != 0 && symbolize_file_is_json(path))
+        return rewrite(request, path);
     if (result == 0)
         result = trace_addresses_read(&addresses, path, &error);
     if (addresses.warning[0] != '\0')
@@ -170,7 +220,7 @@ static int run(const struct request *request)
         if (!request->quiet)
             symbol_words_print(stderr, &report);
         if (request->json != NULL)
-            status = write_json(request->json, &report);
+            status = write_json(request->json, &report, NULL);
     }
     symbolize_report_clear(&report);
     trace_addresses_clear(&addresses);
@@ -189,7 +239,7 @@ static int set_symbolizer(struct request *request, const char *name)
 
 int convert_symbolize(int argc, char **argv)
 {
-    struct request request = {.automatic = true};
+    struct request request = {.automatic = true, .backup = true};
     struct error error;
     int option, status = 0;
     if (symbol_places_read(&request.places, &error) < 0) {
@@ -204,6 +254,8 @@ int convert_symbolize(int argc, char **argv)
         } else if (option == 'b') {
             if (symbol_places_add_breakpad(&request.places, optarg, &error) < 0)
                 status = conversion_fail(&error);
+        } else if (option == 'B') {
+            request.backup = false;
         } else if (option == 'n') {
             request.automatic = false;
         } else if (option == 'j') {

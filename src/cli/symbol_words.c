@@ -7,6 +7,7 @@
 
 #include "cli/conversion_io.h"
 #include "cli/words.h"
+#include "symbols/live_files.h"
 
 /* --- places --- */
 
@@ -84,6 +85,22 @@ void symbol_places_clear(struct symbol_places *places)
 
 /* --- words --- */
 
+static bool is_deleted(const char *path)
+{
+    size_t length = strlen(path), suffix = strlen(LIVE_FILES_DELETED);
+    return length > suffix && strcmp(path + length - suffix, LIVE_FILES_DELETED) == 0;
+}
+
+/* In words, with more than the reason alone knows. */
+static const char *reason_text(const struct symbolized_module *module, enum symbol_reason reason)
+{
+    if ((reason == SYMBOL_NO_FILE || reason == SYMBOL_OTHER_BUILD) && is_deleted(module->path))
+        return "the file was deleted or replaced while it was in use";
+    if (reason == SYMBOL_NO_FILE && *module->build_id == '\0')
+        return "there is no such file";
+    return symbol_reason_text(reason);
+}
+
 static void print_reasons(FILE *out, const struct symbolized_module *module)
 {
     for (int reason = 0; reason < SYMBOL_REASONS; reason++) {
@@ -91,8 +108,8 @@ static void print_reasons(FILE *out, const struct symbolized_module *module)
         if (count == 0)
             continue;
         words_printf(out, "  %s: %zu of %zu addresses without a name: %s", module->path, count,
-                     module->addresses, symbol_reason_text(reason));
-        if (reason == SYMBOL_OTHER_BUILD)
+                     module->addresses, reason_text(module, reason));
+        if (reason == SYMBOL_OTHER_BUILD && module->found.other_build != NULL)
             words_printf(out, " (%s)", module->found.other_build);
         if (reason == SYMBOL_NO_INFORMATION)
             words_printf(out, " (in %s)",

@@ -479,13 +479,20 @@ static int take_ended(struct job *job)
     return flush(job);
 }
 
+static int find_file(const struct trace_module *module, struct symbol_finder *finder,
+                     struct symbol_found *found)
+{
+    if (module->file == NULL)
+        return symbol_finder_find(finder, module->path, module->build_id, module->build_id_length,
+                                  found);
+    *found = (struct symbol_found){.path = strdup(module->file), .quality = SYMBOLS_DWARF};
+    return found->path == NULL ? -ENOMEM : 0;
+}
+
 static int take_guarded(void *context)
 {
     struct job *job = context;
-    struct symbolized_module *result = job->result;
-    const struct trace_module *module = job->module;
-    int code = symbol_finder_find(job->finder, module->path, module->build_id,
-                                  module->build_id_length, &result->found);
+    int code = find_file(job->module, job->finder, &job->result->found);
     if (code == 0)
         code = take_pending(job);
     if (code == 0)
@@ -505,7 +512,7 @@ static int take_module(struct job *job)
         result->build_id[2 * i] = digits[module->build_id[i] >> 4];
         result->build_id[2 * i + 1] = digits[module->build_id[i] & 15];
     }
-    if (module->build_id_length == 0 && job->breakpad == NULL) {
+    if (module->build_id_length == 0 && module->file == NULL && job->breakpad == NULL) {
         result->without[SYMBOL_NO_BUILD_ID] = module->count;
         return 0;
     }

@@ -21,7 +21,8 @@ struct trace_module {
     uint8_t build_id[TRACE_BUILD_ID_BYTES_MAX];
     size_t build_id_length; /* 0: unknown */
     uint64_t load_bias;     /* that the addresses were computed with */
-    uint64_t *addresses;    /* Frame.rel_pc: sorted, each once */
+    const char *file;    /* the file itself, where the caller knows it; else it is searched for */
+    uint64_t *addresses; /* Frame.rel_pc: sorted, each once */
     size_t count, capacity;
     uint64_t *named; /* trace_address_key() of those whose frames have a name: as sorted */
     size_t named_count, named_capacity;

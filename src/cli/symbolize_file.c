@@ -1,0 +1,272 @@
+/* See symbolize_file.h. */
+#include "cli/symbolize_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/conversion_io.h"
+#include "cli/symbol_words.h"
+#include "cli/words.h"
+#include "import/import.h"
+#include "trace/trace_source.h"
+
+#define PEEK_BYTES 4096u
+#define BACKUPS_MAX 1000
+
+bool symbolize_file_is_json(const char *path)
+{
+    struct error error;
+    struct trace_source *source = trace_source_open(path, &error);
+    size_t length = 0;
+    if (source == NULL)
+        return false;
+    const uint8_t *bytes = trace_source_peek(source, PEEK_BYTES, &length);
+    bool is_json =
+        bytes != NULL && import_kind_of(bytes, length, length < PEEK_BYTES) == IMPORT_MEMORY_INFRA;
+    trace_source_close(source);
+    return is_json;
+}
+
+/* --- files --- */
+
+enum packing { PLAIN, GZIP, OTHER };
+
+static enum packing packing_of(const char *path)
+{
+    unsigned char mark[4] = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? 0 : read(fd, mark, sizeof(mark));
+    if (fd >= 0)
+        close(fd);
+    if (got >= 2 && mark[0] == 0x1f && mark[1] == 0x8b)
+        return GZIP;
+    return got == 4 && memcmp(mark, "\x28\xb5\x2f\xfd", 4) == 0 ? OTHER : PLAIN;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), suffix = strlen(end);
+    return length >= suffix && strcmp(text + length - suffix, end) == 0;
+}
+
+/* An open file beside `target`, which has the permissions of `like`. */
+static int open_beside(const char *target, const char *like, char temporary[PATH_MAX],
+                       struct error *error)
+{
+    struct stat status;
+    const char *slash = strrchr(target, '/');
+    int directory = slash == NULL ? 0 : (int)(slash - target) + 1;
+    int length =
+        snprintf(temporary, PATH_MAX, "%.*s.%.200s.XXXXXX", directory, target, target + directory);
+    if (length < 0 || length >= PATH_MAX)
+        return error_set(error, -ENAMETOOLONG, "%s: its name is too long", target);
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0)
+        return error_set(error, -errno, "%s: cannot be written: %s", target, strerror(errno));
+    /* Who may read the file may go on to do so; who owns it stays as it is, where we may say so. */
+    if (stat(like, &status) == 0 &&
+        (fchown(fd, status.st_uid, status.st_gid) == 0 || errno == EPERM) &&
+        fchmod(fd, status.st_mode & 07777) != 0)
+        conversion_warn("%s: its permissions are not kept: %s", target, strerror(errno));
+    return fd;
+}
+
+/* A second name for the original, one that no file has. */
+static int keep_original(const char *path, char backup[PATH_MAX], struct error *error)
+{
+    for (int i = 0; i < BACKUPS_MAX; i++) {
+        char number[16] = "";
+        if (i > 0)
+            snprintf(number, sizeof(number), ".%d", i);
+        if (snprintf(backup, PATH_MAX, "%s.BACKUP%s", path, number) >= PATH_MAX)
+            return error_set(error, -ENAMETOOLONG, "%s: its name is too long", path);
+        if (link(path, backup) == 0)
+            return 0;
+        if (errno == EEXIST)
+            continue;
+        /* Without links the original changes its name, and is missing for a moment. */
+        if (renameat2(AT_FDCWD, path, AT_FDCWD, backup, RENAME_NOREPLACE) == 0)
+            return 0;
+        if (errno != EEXIST)
+            return error_set(error, -errno, "%s: cannot be kept as %s: %s; --no-backup keeps none",
+                             path, backup, strerror(errno));
+    }
+    return error_set(error, -EEXIST, "%s: has %d backups already; remove some, or --no-backup",
+                     path, BACKUPS_MAX);
+}
+
+/* --- words --- */
+
+static void print_strays(const struct memory_infra_summary *summary)
+{
+    static const char no_region[] =
+        "nothing was mapped there in any dump of the process; what was unloaded before the first "
+        "dump is not in the file: take one before that";
+    static const char no_maps[] =
+        "the file has no memory regions of the process; detailed dumps have them";
+    static const char no_file[] = "code in no file: it was made by the program itself";
+    static const char *const why[MEMORY_INFRA_STRAYS] = {
+        [MEMORY_INFRA_NO_REGION] = no_region,
+        [MEMORY_INFRA_NO_MAPS] = no_maps,
+        [MEMORY_INFRA_NO_FILE] = no_file,
+    };
+    for (int i = 0; i < MEMORY_INFRA_STRAYS; i++)
+        if (summary->strays[i] > 0)
+            words_printf(stderr, "  %zu address%s without a name: %s\n", summary->strays[i],
+                         summary->strays[i] == 1 ? "" : "es", why[i]);
+}
+
+static void print_unchecked(const struct memory_infra_summary *summary)
+{
+    for (size_t i = 0; i < summary->modules->count; i++) {
+        const struct symbolized_module *module = &summary->modules->modules[i];
+        if (summary->unchecked[i] && module->with_names + module->with_lines > 0)
+            words_printf(stderr,
+                         "  %s: the dump does not say which build of it ran: these names are of "
+                         "%s as it is now\n",
+                         module->path, module->breakpad != NULL ? module->breakpad : "the file");
+    }
+}
+
+static void print_summary(const struct symbolize_file *request,
+                          const struct memory_infra_summary *summary)
+{
+    if (*summary->warning != '\0')
+        conversion_warn("%s: %s", request->path, summary->warning);
+    if (request->quiet || summary->frames == 0)
+        return;
+    words_printf(stderr, "%s: %zu address%s without a name, %zu of these have one now\n",
+                 request->path, summary->frames, summary->frames == 1 ? "" : "es", summary->named);
+    symbol_words_print(stderr, summary->modules);
+    print_unchecked(summary);
+    print_strays(summary);
+}
+
+static void print_outcome(const struct symbolize_file *request,
+                          const struct memory_infra_summary *summary, const char *backup)
+{
+    if (request->quiet)
+        return;
+    if (request->out == NULL && summary->named == 0)
+        words_printf(stderr, "%s stays as it is: %s\n", request->path,
+                     summary->frames == 0 ? "there is nothing to symbolize" : "no name was found");
+    else if (summary->named == 0)
+        words_printf(stderr, "%s is a copy: %s\n", request->out,
+                     summary->frames == 0 ? "there is nothing to symbolize" : "no name was found");
+    else if (*backup != '\0')
+        words_printf(stderr, "%s is rewritten; the original is %s\n", request->path, backup);
+}
+
+/* --- the work --- */
+
+static int write_output(const struct symbolize_file *request, struct memory_infra_symbols *symbols,
+                        enum packing packing, struct error *error)
+{
+    int fd = conversion_open_output(NULL, request->path, true, error);
+    if (fd < 0)
+        return fd;
+    return memory_infra_symbols_write(symbols, request->path, fd, packing == GZIP, error);
+}
+
+/* target: where it goes, links followed. */
+static int write_file(const struct symbolize_file *request, struct memory_infra_symbols *symbols,
+                      const char *target, bool gzip, char backup[PATH_MAX], struct error *error)
+{
+    char temporary[PATH_MAX];
+    bool in_place = request->out == NULL;
+    const char *like = !in_place && access(target, F_OK) == 0 ? target : request->path;
+    int fd = open_beside(target, like, temporary, error);
+    if (fd < 0)
+        return fd;
+    int result = memory_infra_symbols_write(symbols, request->path, fd, gzip, error);
+    if (result == 0 && fsync(fd) != 0 && errno != EINVAL)
+        result = error_set(error, -errno, "%s: cannot be written: %s", target, strerror(errno));
+    if (close(fd) != 0 && result == 0)
+        result = error_set(error, -errno, "%s: cannot be written: %s", target, strerror(errno));
+    if (result == 0 && in_place && request->backup)
+        result = keep_original(target, backup, error);
+    if (result == 0 && rename(temporary, target) != 0)
+        result = error_set(error, -errno, "%s: cannot be written: %s", target, strerror(errno));
+    if (result < 0)
+        unlink(temporary);
+    return result;
+}
+
+static int write_symbolized(const struct symbolize_file *request,
+                            struct memory_infra_symbols *symbols, char backup[PATH_MAX],
+                            struct error *error)
+{
+    enum packing packing = packing_of(request->path);
+    char target[PATH_MAX];
+    struct stat status;
+    if (request->out != NULL && strcmp(request->out, "-") == 0)
+        return write_output(request, symbols, packing, error);
+    const char *name = request->out != NULL ? request->out : request->path;
+    if (request->out == NULL && packing == OTHER)
+        return error_set(error, -EINVAL,
+                         "%s: is packed by zstd, and would not be written so: name a file to "
+                         "write to",
+                         request->path);
+    if (stat(name, &status) == 0 && !S_ISREG(status.st_mode)) {
+        if (request->out == NULL || S_ISDIR(status.st_mode))
+            return error_set(error, -EINVAL, "%s: is no file", name);
+        int fd = conversion_open_output(request->out, request->path, true, error);
+        int result =
+            fd < 0 ? fd
+                   : memory_infra_symbols_write(symbols, request->path, fd, packing == GZIP, error);
+        return conversion_close_output(fd, request->out, result, error);
+    }
+    if (realpath(name, target) == NULL)
+        snprintf(target, sizeof(target), "%s", name);
+    bool gzip = packing == GZIP;
+    if (request->out != NULL)
+        gzip = ends_with(request->out, ".gz") || (gzip && !ends_with(request->out, ".json"));
+    return write_file(request, symbols, target, gzip, backup, error);
+}
+
+static int check_output(const struct symbolize_file *request, struct error *error)
+{
+    struct stat in, out;
+    if (strcmp(request->path, "-") == 0)
+        return error_set(error, -EINVAL,
+                         "standard input is read only once: name a file to symbolize");
+    if (request->out != NULL && stat(request->path, &in) == 0 && stat(request->out, &out) == 0 &&
+        in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+        return error_set(error, -EINVAL,
+                         "%s is the file itself: it is rewritten in place if no second one is "
+                         "named",
+                         request->out);
+    return 0;
+}
+
+int symbolize_file_run(const struct symbolize_file *request, struct memory_infra_symbols **symbols,
+                       struct error *error)
+{
+    struct memory_infra_summary summary;
+    char backup[PATH_MAX] = "";
+    *symbols = NULL;
+    int result = check_output(request, error);
+    if (result < 0)
+        return result;
+    bool progress = !request->quiet && isatty(STDERR_FILENO);
+    struct memory_infra_symbolize_options options = request->symbolizing;
+    options.progress = progress ? symbol_words_progress : NULL;
+    *symbols = memory_infra_symbols_find(request->path, &options, error);
+    if (progress)
+        fputs("\r\033[K", stderr);
+    if (*symbols == NULL)
+        return error->code;
+    memory_infra_symbols_sum(*symbols, &summary);
+    print_summary(request, &summary);
+    if (request->out != NULL || summary.named > 0)
+        result = write_symbolized(request, *symbols, backup, error);
+    if (result == 0)
+        print_outcome(request, &summary, backup);
+    return result;
+}

@@ -1,0 +1,64 @@
+/*
+ * Names for the `pc:` frames of MemoryInfra heap dumps, in two passes over a file: the first finds
+ * what frames and regions there are and looks for symbols; the second copies the file, byte for
+ * byte but for what holds frames: `maps` of heaps_v2, and in v1 `stackFrames` and the entries of
+ * frames that have inlined ones.
+ *
+ * A frame keeps its id and becomes the innermost function; those that it is inlined in are put
+ * between it and its parent, with ids that the file did not have. Each process has regions and ids
+ * of its own, and each dump regions of its own: a frame is looked up in those of the dump that
+ * tells it, then in those of the process's other dumps, the nearest first. A frame without a name
+ * stays as it is.
+ */
+#ifndef HEAPPROFD_MEMORY_INFRA_SYMBOLIZE_H
+#define HEAPPROFD_MEMORY_INFRA_SYMBOLIZE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "symbolize/symbolize.h"
+#include "util/error.h"
+
+struct memory_infra_symbols;
+
+/* Addresses of a process that no module has. */
+enum memory_infra_stray {
+    MEMORY_INFRA_NO_REGION, /* nothing was mapped there in any dump */
+    MEMORY_INFRA_NO_MAPS,   /* the process has no regions in the file at all */
+    MEMORY_INFRA_NO_FILE,   /* memory of no file: code that was made by the program itself */
+    MEMORY_INFRA_STRAYS,
+};
+
+struct memory_infra_summary {
+    size_t frames; /* distinct addresses by process, without a name before */
+    size_t named;  /* of these, now */
+    size_t strays[MEMORY_INFRA_STRAYS];
+    const struct symbolize_report *modules; /* of the files that have the others */
+    const bool *unchecked;                  /* by module: the dump has no build id of it */
+    const char *warning;                    /* about events that were passed over, or "" */
+};
+
+struct memory_infra_symbolize_options {
+    struct symbol_finder *finder;
+    struct symbolize_options symbolizing;
+    symbolize_progress *progress; /* NULL: none; its context is the number of modules (size_t) */
+};
+
+/* The first pass, and the symbols. NULL with *error set: the file cannot be read, or is malformed.
+ */
+struct memory_infra_symbols *
+memory_infra_symbols_find(const char *path, const struct memory_infra_symbolize_options *options,
+                          struct error *error);
+void memory_infra_symbols_free(struct memory_infra_symbols *symbols);
+
+/* Valid until freeing. */
+void memory_infra_symbols_sum(const struct memory_infra_symbols *symbols,
+                              struct memory_infra_summary *summary);
+
+/* The second pass: the same file, which must not have changed, to fd. 0 or a negative errno with
+ * *error set. */
+int memory_infra_symbols_write(struct memory_infra_symbols *symbols, const char *path, int fd,
+                               bool gzip, struct error *error);
+
+#endif

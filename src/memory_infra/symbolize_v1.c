@@ -1,0 +1,210 @@
+/*
+ * `stackFrames` anew, and the entries of `heaps`: these are totals of a frame and all that it
+ * called, so what is put between a frame and its parent has the frame's own totals.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory_infra/symbolize_private.h"
+#include "util/json.h"
+
+/* --- frames --- */
+
+static void write_place(const struct memory_infra_symbols *symbols,
+                        const struct source_place *place, FILE *out)
+{
+    fputs("{\"name\":", out);
+    json_print_string(out, symbols->texts.items[place->function]);
+    if (place->file != NONE) {
+        fputs(",\"file\":", out);
+        json_print_string(out, symbols->texts.items[place->file]);
+    }
+    if (place->line != 0)
+        fprintf(out, ",\"line\":%" PRIu32, place->line);
+}
+
+/* Level 0 is the frame itself, with its own key; the outermost has the parent that it had. */
+static void write_levels(const struct memory_infra_symbols *symbols, const struct pc_frame *frame,
+                         const struct answer *answer, struct json_span key, struct json_span value,
+                         FILE *out)
+{
+    struct json_member member;
+    struct json_span parent = {0};
+    for (uint32_t level = 0; level < answer->count; level++) {
+        if (level == 0)
+            span_write(out, key);
+        else
+            fprintf(out, ",\"%" PRIu64 "\"", frame->inserted + level - 1);
+        fputc(':', out);
+        write_place(symbols, &symbols->places[answer->place + level], out);
+        struct json_span rest = value;
+        while (json_span_next(&rest, false, &member) > 0) {
+            if (json_span_is(member.key, "parent")) {
+                parent = member.value;
+            } else if (level == 0 && !json_span_is(member.key, "name") &&
+                       !json_span_is(member.key, "file") && !json_span_is(member.key, "line")) {
+                fputc(',', out);
+                span_write(out, (struct json_span){member.key.at, member.value.end});
+            }
+        }
+        if (level + 1 < answer->count) {
+            fprintf(out, ",\"parent\":\"%" PRIu64 "\"", frame->inserted + level);
+        } else if (parent.at != NULL) {
+            fputs(",\"parent\":", out);
+            span_write(out, parent);
+        }
+        fputc('}', out);
+    }
+}
+
+/* 1: the frame is a `pc:` one; 0: it is not; -EBADMSG or -ENOMEM. */
+static int read_frame(struct json_span *value, uint64_t *address)
+{
+    struct json_member member;
+    struct json_span rest;
+    bool is_pc = false;
+    int more;
+    if (!json_span_open(value, '{'))
+        return 0;
+    rest = *value;
+    while ((more = json_span_next(&rest, false, &member)) > 0) {
+        if (!json_span_is(member.key, "name") || *member.value.at != '"')
+            continue;
+        char *name = json_span_text(member.value);
+        if (name == NULL)
+            return -ENOMEM;
+        is_pc = symbols_read_pc(name, strlen(name), address);
+        free(name);
+    }
+    return more < 0 ? -EBADMSG : is_pc;
+}
+
+int rewrite_frames(struct rewriting *at, struct json_span bytes, uint32_t event, FILE *out)
+{
+    const struct memory_infra_symbols *symbols = at->symbols;
+    const struct dump_event *of = &symbols->events[event];
+    struct json_span rest = bytes;
+    struct json_member member;
+    uint32_t use = 0;
+    const char *copied = bytes.at;
+    int more;
+    if (!json_span_open(&rest, '{'))
+        return -EBADMSG;
+    while ((more = json_span_next(&rest, false, &member)) > 0) {
+        uint64_t address;
+        struct json_span value = member.value;
+        int is_pc = read_frame(&value, &address);
+        if (is_pc < 0)
+            return is_pc;
+        if (is_pc == 0)
+            continue;
+        if (use == of->use_count)
+            return -EBADMSG;
+        /* They were told in this order. */
+        const struct pc_use *told = &symbols->uses[of->first_use + use++];
+        const struct pc_frame *frame = &symbols->frames[told->frame];
+        if (frame->address != address)
+            return -EBADMSG;
+        if (told->answer == NONE)
+            continue;
+        span_write(out, (struct json_span){copied, member.key.at});
+        write_levels(symbols, frame, &symbols->answers[told->answer], member.key, value, out);
+        copied = member.value.end;
+    }
+    span_write(out, (struct json_span){copied, bytes.end});
+    return more < 0 ? -EBADMSG : 0;
+}
+
+/* --- entries --- */
+
+struct entries {
+    const struct memory_infra_symbols *symbols;
+    const struct dump_process *process;
+    const char *copied; /* up to here the event has been written */
+    FILE *out;
+};
+
+/* The frame that an entry is of, if it was given others to be inlined in. */
+static int find_inlined(const struct entries *at, struct json_span value,
+                        const struct pc_frame **frame, uint32_t *levels)
+{
+    *frame = NULL;
+    char *key = *value.at == '"' ? json_span_text(value)
+                                 : strndup(value.at, (size_t)(value.end - value.at));
+    if (key == NULL)
+        return -ENOMEM;
+    uint64_t text = intern_find(&at->symbols->texts.ids, key, strlen(key));
+    free(key);
+    uint32_t index = text == 0 ? ID_MAP_NONE : id_map_find(&at->process->keys, text - 1);
+    if (index == ID_MAP_NONE || at->symbols->frames[index].inserted == 0)
+        return 0;
+    const struct answer *answer =
+        symbols_answer(at->symbols, at->symbols->frames[index].event, index);
+    *frame = &at->symbols->frames[index];
+    *levels = answer == NULL ? 0 : answer->count - 1;
+    return 0;
+}
+
+static int take_entry(struct entries *at, struct json_span entry)
+{
+    struct json_span rest = entry;
+    struct json_member member;
+    const struct pc_frame *frame;
+    uint32_t levels;
+    int more;
+    if (!json_span_open(&rest, '{'))
+        return 0;
+    while ((more = json_span_next(&rest, false, &member)) > 0 && !json_span_is(member.key, "bt"))
+        continue;
+    if (more <= 0)
+        return more < 0 ? -EBADMSG : 0;
+    int result = find_inlined(at, member.value, &frame, &levels);
+    if (result < 0 || frame == NULL)
+        return result;
+    span_write(at->out, (struct json_span){at->copied, entry.end});
+    at->copied = entry.end;
+    for (uint32_t i = 0; i < levels; i++) {
+        fputc(',', at->out);
+        span_write(at->out, (struct json_span){entry.at, member.value.at});
+        fprintf(at->out, "\"%" PRIu64 "\"", frame->inserted + i);
+        span_write(at->out, (struct json_span){member.value.end, entry.end});
+    }
+    return 0;
+}
+
+/* Goes to what a path of keys leads to, "*" for any of them, and takes the elements of the lists
+ * there. */
+static int descend(struct entries *at, struct json_span value, const char *const *path)
+{
+    struct json_member member;
+    bool of_list = *path == NULL;
+    int more, result = 0;
+    if (!json_span_open(&value, of_list ? '[' : '{'))
+        return 0;
+    while (result == 0 && (more = json_span_next(&value, of_list, &member)) != 0) {
+        if (more < 0)
+            return -EBADMSG;
+        if (of_list)
+            result = take_entry(at, member.value);
+        else if (strcmp(*path, "*") == 0 || json_span_is(member.key, *path))
+            result = descend(at, member.value, path + 1);
+    }
+    return result;
+}
+
+int rewrite_entries(struct rewriting *at, struct json_span bytes, uint32_t event, FILE *out)
+{
+    static const char *const path[] = {"args", "dumps", "heaps", "*", "entries", NULL};
+    struct entries entries = {
+        .symbols = at->symbols,
+        .process = &at->symbols->processes[at->symbols->events[event].process],
+        .copied = bytes.at,
+        .out = out,
+    };
+    int result = descend(&entries, bytes, path);
+    if (result == 0)
+        span_write(out, (struct json_span){entries.copied, bytes.end});
+    return result;
+}
