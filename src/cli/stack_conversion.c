@@ -118,13 +118,16 @@ static int64_t write_dumps(const struct stack_conversion *conversion, const stru
     if (count > 0 && (fd < 0 || (out = fdopen(fd, "w")) == NULL))
         count = fd < 0 ? fd : error_set(error, -errno, "no memory to write: %s", strerror(errno));
     if (count > 0) {
+        errno = 0;
         written = conversion->write(profile, dumps, (size_t)count, choice->view,
                                     strcmp(path, "-") == 0 ? "heap profile" : path, out);
         if (written < 0)
             count = error_set(error, (int)written, "no memory to write the stacks");
-        if (fflush(out) != 0 && count > 0)
-            count = error_set(error, -errno, "%s: cannot be written: %s",
-                              out_path == NULL ? "standard output" : out_path, strerror(errno));
+        /* What was written before may have failed without a trace in the last piece. */
+        if ((fflush(out) != 0 || ferror(out)) && count > 0)
+            count = error_set(error, errno != 0 ? -errno : -EIO, "%s: cannot be written: %s",
+                              out_path == NULL ? "standard output" : out_path,
+                              strerror(errno != 0 ? errno : EIO));
         if (fclose(out) != 0 && count > 0)
             count = error_set(error, -errno, "%s: cannot be written: %s",
                               out_path == NULL ? "standard output" : out_path, strerror(errno));

@@ -223,7 +223,7 @@ def wrong_input():
     check(f"{at('broken')}: {line}:" in said, said)
     check("4:1: the text ends before the '}' of TracePacket" in
           convert("binary", stdin=b"packet {\n timestamp: 1\n\n", status=1), "an end that is missing")
-    for verb in ("text", "binary", "decompress_packets", "collapsed", "speedscope"):
+    for verb in ("text", "binary", "decompress_packets", "collapsed", "flamegraph", "speedscope"):
         check("No such file" in convert(verb, at("nowhere"), status=1), f"{verb} of nothing")
         check("one argument too many" in convert(verb, "a", "b", "c", status=2), f"{verb} of three")
         check(convert(verb, "--help").startswith(b"usage: traceconv " + verb.encode()), f"{verb} --help")
@@ -238,7 +238,7 @@ def wrong_input():
 def nothing_written(trace):
     """Where there is no room, no standard output, or no trace, that is said."""
     path = write("trace", trace)
-    for verb in ("text", "decompress_packets", "collapsed", "speedscope", "symbolize", "bundle"):
+    for verb in ("text", "decompress_packets", "collapsed", "flamegraph", "speedscope", "symbolize", "bundle"):
         said = "" if verb == "symbolize" else convert(verb, path, "/dev/full", status=1)
         check("cannot be written: No space left on device" in said or verb == "symbolize",  # which finds nothing
               f"{verb} to a full disk: {said}")
@@ -365,7 +365,7 @@ def choices():
     for arguments, said in ((["--pid", "9"], "libc.malloc of process 7 (1 dump), libc.malloc of process 8"),
                             (["--dump", "3"], "no heap that was asked for has a dump 3"),
                             (["--heap", "x"], "own;heap of process 8")):
-        for verb in ("collapsed", "speedscope"):
+        for verb in ("collapsed", "flamegraph", "speedscope"):
             check(said in convert(verb, *arguments, trace, status=1), f"{verb} {arguments}: {said}")
     for arguments, said in ((["--view", "spaces"], "no view 'spaces'"), (["--dump", "0"], "counts from 1"),
                             (["--pid", "x"], "traceconv: --pid takes a whole number")):
