@@ -248,8 +248,9 @@ static void draw_detail(const struct screen *screen)
         used = snprintf(line, sizeof(line), " %.600s", of->label);
         if (screen->dimension == SITES_FRAME && of->profile != NULL) {
             const struct profile_frame *frame = &of->profile->frames[of->frame];
-            used += snprintf(line + used, sizeof(line) - (size_t)used, ", in %.150s",
-                             screen->sites->keys[SITES_MODULE].keys[of->module].label);
+            if (frame->mapping != PROFILE_NONE)
+                used += snprintf(line + used, sizeof(line) - (size_t)used, ", in %.150s",
+                                 screen->sites->keys[SITES_MODULE].keys[of->module].label);
             if (*frame->source_file != '\0')
                 snprintf(line + used, sizeof(line) - (size_t)used, ", %.200s", frame->source_file);
         }

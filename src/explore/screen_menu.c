@@ -239,7 +239,7 @@ void screen_help(struct screen *screen)
         return;
     for (size_t i = 0; i < count; i++)
         snprintf(items[i].text, sizeof(items[i].text), "%s", lines[i]);
-    screen_menu(screen, " Keys", items, count, 0, false);
+    screen_menu(screen, " Keys; q goes back", items, count, 0, false);
     free(items);
 }
 

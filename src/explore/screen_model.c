@@ -266,7 +266,7 @@ static int figure_width(const struct screen *screen, const struct screen_figure 
 {
     if (figure->kind == SCREEN_SHARE)
         return 7;
-    return screen->exact_figures ? 16 : 11;
+    return screen->exact_figures ? 16 : 10;
 }
 
 #define NAME_WIDTH_LEAST 14

@@ -156,6 +156,8 @@ int sites_names_thread(struct sites_names *names, const struct profile *profile,
                        const struct profile_part *part, uint32_t *key)
 {
     int32_t pid = profile->processes[process].pid;
+    if (part != NULL && part->tid == 0)
+        part = NULL;
     const char *name = part == NULL ? "" : profile_thread_name(profile, pid, part->tid);
     uint64_t parts[4] = {part != NULL, number_text(names, name, strlen(name))};
     bool added;

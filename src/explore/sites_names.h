@@ -24,7 +24,7 @@ int sites_names_label(struct sites_names *names, enum sites_dimension dimension,
                       uint32_t *key);
 int sites_names_process(struct sites_names *names, const struct profile *profile, uint32_t process,
                         uint32_t *key);
-/* part NULL: which threads is not known. */
+/* part NULL, or of a thread 0: which threads is not known. */
 int sites_names_thread(struct sites_names *names, const struct profile *profile, uint32_t process,
                        const struct profile_part *part, uint32_t *key);
 

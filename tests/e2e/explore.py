@@ -1,0 +1,642 @@
+#!/usr/bin/env python3
+"""heap_profile explore on a pseudo-terminal: explore.py CASE."""
+
+import os
+import signal
+import subprocess
+
+from exploring import (
+    GROWN, KEYS_80, SITES, directory, explore, memory_infra, quit_it, run_case, shows, trace, two_dumps,
+    under_cursor, until, usual,
+)
+from harness import TOOL, check, run
+
+def first_screen():
+    terminal = explore(usual())
+    shows(terminal, "first", """
+ made.json@last: prog (100), malloc                                13.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │     vSize     Count  Share  Stack frame
+everything         13.0 kB│   10.5 kB        78  80.8%  main
+                          │   2.50 kB        25  19.2%  start
+~
+ main                                                                    1 of 2
+""" + KEYS_80)
+    under_cursor(terminal, "main", "at first")
+    quit_it(terminal)
+
+
+def steps():
+    """Into, out, another tab, and on from there."""
+    terminal = explore(usual())
+    until(terminal, "start", "first")
+    terminal.send("enter")
+    shows(terminal, "into main", """
+ made.json@last: prog (100), malloc                                13.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │     vSize     Count  Share  Stack frame
+everything         13.0 kB│   4.00 kB        40  38.1%  walk
+main               10.5 kB│   3.50 kB        35  33.3%  parse
+                          │   3.00 kB         3  28.6%  read
+~
+ walk                                                                    1 of 3
+""" + KEYS_80)
+    terminal.send("down", "enter")
+    shows(terminal, "into parse", """
+ made.json@last: prog (100), malloc                                13.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │     vSize     Count  Share  Stack frame
+everything         13.0 kB│   3.00 kB        30  85.7%  build
+main               10.5 kB│     500 B         5  14.3%  <self>
+parse              3.50 kB│
+~
+ build                                                                   1 of 2
+""" + KEYS_80)
+    terminal.send("right")
+    shows(terminal, "by type", """
+ made.json@last: prog (100), malloc                                13.0 kB live
+ Top-down (Tree)   Stack frame  [Object type]
+Current path              │     vSize     Count  Share  Object type
+everything         13.0 kB│   2.00 kB        20  57.1%  Image
+main               10.5 kB│   1.50 kB        15  42.9%  Text
+parse              3.50 kB│
+~
+ Image                                                                   1 of 2
+""" + KEYS_80)
+    terminal.send("down", "enter")
+    shows(terminal, "into a type, then by frame", """
+ made.json@last: prog (100), malloc                                13.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │     vSize     Count  Share  Stack frame
+everything         13.0 kB│   1.00 kB        10  66.7%  build
+main               10.5 kB│     500 B         5  33.3%  <self>
+parse              3.50 kB│
+type Text          1.50 kB│
+~
+ build                                                                   1 of 2
+""" + KEYS_80)
+    terminal.send("enter")
+    shows(terminal, "into a frame behind the type", """
+ made.json@last: prog (100), malloc                                13.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │     vSize     Count  Share  Stack frame
+everything         13.0 kB│   1.00 kB        10 100.0%  copy
+main               10.5 kB│
+parse              3.50 kB│
+type Text          1.50 kB│
+build              1.00 kB│
+~
+ copy                                                                    1 of 1
+""" + KEYS_80)
+    terminal.send("backspace", "backspace")
+    shows(terminal, "out of the type: its tab, the cursor where it was", """
+ made.json@last: prog (100), malloc                                13.0 kB live
+ Top-down (Tree)   Stack frame  [Object type]
+Current path              │     vSize     Count  Share  Object type
+everything         13.0 kB│   2.00 kB        20  57.1%  Image
+main               10.5 kB│   1.50 kB        15  42.9%  Text
+parse              3.50 kB│
+~
+ Text                                                                    2 of 2
+""" + KEYS_80)
+    terminal.send("backspace", "backspace", "backspace")
+    until(terminal, "That is the whole profile.", "out of everything")
+    under_cursor(terminal, "main", "back at the root")
+    quit_it(terminal)
+
+
+def heavy():
+    terminal = explore("--mode", "heavy", usual())
+    shows(terminal, "heavy: walk is on one stack three times, and counts once", """
+ made.json@last: prog (100), malloc                                13.0 kB live
+ Top-down (Heavy)  [Stack frame]  Object type
+Current path              │     vSize     Count  Share  Stack frame
+everything         13.0 kB│   13.0 kB       103 100.0%  <self>
+                          │   10.5 kB        78  80.8%  copy
+                          │   10.5 kB        78  80.8%  main
+                          │   5.50 kB        28  42.3%  read
+                          │   4.00 kB        40  30.8%  walk
+                          │   3.50 kB        35  26.9%  parse
+                          │   3.00 kB        30  23.1%  build
+                          │   2.50 kB        25  19.2%  start
+~
+ <self>                                                                  1 of 8
+""" + KEYS_80)
+    terminal.send("/", "walk", "enter", "enter")
+    shows(terminal, "what walk calls, from any place", """
+ made.json@last: prog (100), malloc                                13.0 kB live
+ Top-down (Heavy)  [Stack frame]  Object type
+Current path              │     vSize     Count  Share  Stack frame
+everything         13.0 kB│   4.00 kB        40 100.0%  copy
+walk               4.00 kB│   4.00 kB        40 100.0%  walk
+~
+ copy                                                                    1 of 2
+""" + KEYS_80)
+    terminal.send("v")
+    until(terminal, "Bottom-up (Heavy)", "the next mode")
+    terminal.send("enter")
+    shows(terminal, "bottom-up: who allocates", """
+ made.json@last: prog (100), malloc                                13.0 kB live
+ Bottom-up (Heavy)  [Stack frame]  Object type
+Current path              │     vSize     Count  Share  Stack frame
+everything         13.0 kB│   10.5 kB        78  80.8%  copy
+<self>             13.0 kB│   2.00 kB        20  15.4%  build
+                          │     500 B         5   3.8%  parse
+~
+ copy                                                                    1 of 3
+""" + KEYS_80)
+    terminal.send("enter")
+    shows(terminal, "and who calls it", """
+ made.json@last: prog (100), malloc                                13.0 kB live
+ Bottom-up (Heavy)  [Stack frame]  Object type
+Current path              │     vSize     Count  Share  Stack frame
+everything         13.0 kB│   5.50 kB        28  52.4%  read
+<self>             13.0 kB│   4.00 kB        40  38.1%  walk
+copy               10.5 kB│   1.00 kB        10   9.5%  build
+~
+ read                                                                    1 of 3
+""" + KEYS_80)
+    terminal.send("v")
+    until(terminal, "Top-down (Tree)", "the first mode again")
+    quit_it(terminal)
+
+
+def dumps():
+    path = two_dumps()
+    terminal = explore(path + "@1", path + "@last")
+    shows(terminal, "two dumps", """
+ two.json@1, @last: prog (100), malloc                             13.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │        @1     @last     vDiff  Stack frame
+everything             0 B│   10.5 kB   10.5 kB       0 B  main
+                          │   2.50 kB   2.50 kB       0 B  start
+~
+ main                                                                    1 of 2
+""" + KEYS_80)
+    terminal.send("enter")
+    difference = """
+ two.json@1, @last: prog (100), malloc                             13.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │        @1     @last     vDiff  Stack frame
+everything             0 B│   3.50 kB   6.50 kB  +3.00 kB  parse
+main                   0 B│   4.00 kB   4.00 kB       0 B  walk
+                          │   3.00 kB       0 B  -3.00 kB  read
+~
+ parse                                                                   1 of 3
+""" + KEYS_80
+    shows(terminal, "what grew, what shrank", difference)
+    terminal.send("x")
+    shows(terminal, "the maximum", """
+ two.json@1, @last: prog (100), malloc                             13.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │        @1     @last      vMax  Stack frame
+everything         13.0 kB│   3.50 kB   6.50 kB   6.50 kB  parse
+main               10.5 kB│   4.00 kB   4.00 kB   4.00 kB  walk
+                          │   3.00 kB       0 B   3.00 kB  read
+~
+ parse                                                                   1 of 3
+""" + KEYS_80)
+    terminal.send("x", "c")
+    shows(terminal, "counts", """
+ two.json@1, @last: prog (100), malloc                             13.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │      @1 n   @last n    Diff n  Stack frame
+everything              -3│        35        35         0  parse
+main                    -3│        40        40         0  walk
+                          │         3         0        -3  read
+~
+ parse                                                                   1 of 3
+""" + KEYS_80)
+    terminal.send("c", "d")
+    shows(terminal, "the dumps", """
+ Dumps
+ [x] 1          0.000 s     13.0 kB live
+ [x] last       1.000 s     13.0 kB live
+~
+ Space marks  Enter takes  q back
+""", path_width=0)
+    terminal.send(" ", "enter")  # the cursor is on the last that is shown
+    shows(terminal, "one of them alone, the path as it was", """
+ two.json@1: prog (100), malloc                                    13.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │     vSize     Count  Share  Stack frame
+everything         13.0 kB│   4.00 kB        40  38.1%  walk
+main               10.5 kB│   3.50 kB        35  33.3%  parse
+                          │   3.00 kB         3  28.6%  read
+~
+ walk                                                                    1 of 3
+""" + KEYS_80)
+    terminal.send("d", " ", "down", " ", "enter")
+    shows(terminal, "both again", difference)
+    quit_it(terminal)
+
+
+def traces():
+    """Of two files: told apart by number, and matched by name."""
+    one, other = usual(), memory_infra("other.json", {(200, "prog"): [{"malloc": GROWN}]})
+    terminal = explore(one, other)
+    until(terminal, "start", "first")
+    terminal.send("enter")
+    shows(terminal, "side by side", """
+ #1 made.json@last, #2 other.json@last: prog, malloc               13.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │        #1        #2     vDiff  Stack frame
+everything             0 B│   3.50 kB   6.50 kB  +3.00 kB  parse
+main                   0 B│   4.00 kB   4.00 kB       0 B  walk
+                          │   3.00 kB       0 B  -3.00 kB  read
+~
+ parse                                                                   1 of 3
+""" + KEYS_80)
+    # Wide enough for all figures of both.
+    terminal.resize(120, 24)
+    shows(terminal, "wider", """
+ #1 made.json@last, #2 other.json@last: prog, malloc                                                       13.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path                            │        #1        #2     vDiff      #1 n      #2 n    Diff n  Stack frame
+everything                           0 B│   3.50 kB   6.50 kB  +3.00 kB        35        35         0  parse
+main                                 0 B│   4.00 kB   4.00 kB       0 B        40        40         0  walk
+                                        │   3.00 kB       0 B  -3.00 kB         3         0        -3  read
+~
+ parse                                                                                                           1 of 3
+ Enter in  Backspace out  Left/Right by what  / search  v view  d dumps  ? help  q quit
+""", path_width=40)
+    green = [line.split() for line in terminal.screen.with_attribute("fore 2")]
+    check(green == [["-3.00", "kB", "-3"]], f"what shrank is green: {green}")
+    quit_it(terminal)
+
+
+def processes():
+    path = memory_infra("several.json", {
+        (100, "browser"): [{"malloc": SITES, "partition_alloc": SITES[:2]}],
+        (101, "renderer"): [{"malloc": SITES[:1]}],
+    })
+    terminal = explore(path)
+    shows(terminal, "what processes have", """
+ several.json@last: 2 processes, 2 heaps                           17.0 kB live
+ Top-down (Tree)   Stack frame   Object type   Heap  [Process]
+Current path              │     vSize     Count  Share  Process
+everything         17.0 kB│   16.0 kB       133  94.1%  browser (100)
+                          │   1.00 kB        10   5.9%  renderer (101)
+~
+ browser (100)                                                           1 of 2
+""" + KEYS_80)
+    terminal.send("enter", "left", "left")
+    until(terminal, "[Heap]", "the tab of heaps")
+    terminal.send("enter")
+    shows(terminal, "into a process and a heap", """
+ several.json@last: 2 processes, 2 heaps                           17.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type   Heap   Process
+Current path              │     vSize     Count  Share  Stack frame
+everything         17.0 kB│   10.5 kB        78  80.8%  main
+process browser…   16.0 kB│   2.50 kB        25  19.2%  start
+heap malloc        13.0 kB│
+~
+ main                                                                    1 of 2
+""" + KEYS_80)
+    terminal.send("enter", "h")
+    shows(terminal, "heaps to choose from", """
+ Heap
+ all
+ malloc
+ partition_alloc
+~
+ Enter takes  q back
+""", path_width=0)
+    terminal.send("down", "enter")
+    until(terminal, "heap partition", "another heap")
+    until(terminal, "3.00 kB        30 100.0%  parse", "the path goes on as it did")
+    terminal.send("p")
+    until(terminal, " renderer (101)", "processes to choose from")
+    terminal.send("down", "enter")
+    shows(terminal, "a process that has not this heap", """
+ several.json@last: 2 processes, 2 heaps                           17.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type   Heap   Process
+Current path              │     vSize     Count  Share  Stack frame
+everything         17.0 kB│   1.00 kB        10 100.0%  main
+process rendere…   1.00 kB│
+~
+ main                                                                    1 of 1
+""" + KEYS_80)
+    quit_it(terminal)
+    terminal = explore("--pid", "101", path)
+    until(terminal, "several.json@last: renderer (101), malloc", "--pid")
+    quit_it(terminal)
+    terminal = explore("--heap", "partition_alloc", path)
+    until(terminal, "several.json@last: browser (100), partition_alloc", "--heap")
+    quit_it(terminal)
+
+
+def search():
+    terminal = explore(usual())
+    until(terminal, "start", "first")
+    terminal.send("/", "STA", "backspace", "backspace", "backspace", "tar", "enter")
+    under_cursor(terminal, "start", "a row")
+    terminal.send("/", "copy", "enter")
+    shows(terminal, "what holds most below", """
+ made.json@last: prog (100), malloc                                13.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │     vSize     Count  Share  Stack frame
+everything         13.0 kB│   4.00 kB        40 100.0%  copy
+main               10.5 kB│
+walk               4.00 kB│
+walk               4.00 kB│
+walk               4.00 kB│
+~
+ copy                                                                    1 of 1
+1 of 4 below; n: the next, N: the one before
+""")
+    terminal.send("n")
+    until(terminal, "2 of 4 below", "the next")
+    until(terminal, "read               3.00 kB", "the next's path")
+    terminal.send("n")
+    until(terminal, "read               2.50 kB", "the third")
+    terminal.send("n")
+    until(terminal, "build              3.00 kB", "the fourth")
+    terminal.send("N")
+    until(terminal, "3 of 4 below", "the one before")
+    terminal.send("n", "n")
+    until(terminal, "1 of 4 below", "from the first again")
+    # Capitals are taken as they are.
+    terminal.send("/", "Copy", "enter")
+    until(terminal, 'Nothing here or below has "Copy" in its name.', "nothing")
+    terminal.send("/", "x", "escape")
+    until(terminal, "Enter in", "given up")
+    quit_it(terminal)
+
+
+def sorting():
+    terminal = explore(usual())
+    until(terminal, "start", "first")
+    terminal.send("enter")
+    until(terminal, "walk", "in main")
+    orders = [("s", "vCount", ["walk", "parse", "read"]), ("r", "^Count", ["read", "parse", "walk"]),
+              ("s", "^Stack frame", ["walk", "read", "parse"]),
+              ("r", "vStack frame", ["parse", "read", "walk"]),
+              ("s", "vSize", ["walk", "parse", "read"])]
+    for key, head, names in orders:
+        terminal.send(key)
+        until(terminal, head, "the head")
+        terminal.wait(lambda s: [(line.split() or [""])[-1] for line in s.text()[3:6]] == names, 10)
+        shown = [line.split()[-1] for line in terminal.screen.text()[3:6]]
+        check(shown == names, f"by {head}: {shown}")
+    quit_it(terminal)
+    for view, head in (("objects", "vCount"), ("space", "vSize")):
+        terminal = explore("--view", view, usual())
+        until(terminal, head, f"--view {view}")
+        quit_it(terminal)
+
+
+def resized():
+    terminal = explore(usual())
+    until(terminal, "start", "first")
+    terminal.send("enter", "enter")
+    until(terminal, "walk               4.00 kB", "in walk")
+    terminal.resize(40, 10)
+    small = """
+ made.json@last: prog (10… 13.0 kB live
+ Top-down (Tree)  [Stack frame]
+ everything > main > walk
+     vSize     Count  Stack frame
+   4.00 kB        40  walk
+
+
+
+
+ walk                            1 of 1
+ Enter in  Backspace out  ? help  q quit
+"""
+    shows(terminal, "40 by 10", small.replace("\n\n\n\n\n", "\n\n\n\n"), lines=10)
+    terminal.resize(39, 10)
+    shows(terminal, "too narrow", "Too small: 40x10 is the least.\nq quits.\n~", 10, 0)
+    terminal.resize(80, 9)
+    shows(terminal, "too low", "Too small: 40x10 is the least.\nq quits.\n~", 9, 0)
+    terminal.resize(80, 24)
+    shows(terminal, "80 by 24 again", """
+ made.json@last: prog (100), malloc                                13.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │     vSize     Count  Share  Stack frame
+everything         13.0 kB│   4.00 kB        40 100.0%  walk
+main               10.5 kB│
+walk               4.00 kB│
+~
+ walk                                                                    1 of 1
+""" + KEYS_80)
+    for columns, lines in ((300, 100), (41, 11), (72, 10), (71, 50)):
+        terminal.resize(columns, lines)
+        check(terminal.wait(lambda s: s.line(lines - 1).endswith("q quit"), 10),
+              f"{columns} by {lines}: {terminal.screen.text()}")
+        terminal.send("?")
+        until(terminal, "Keys", "help")
+        terminal.send("q")
+        until(terminal, "walk", "back")
+    terminal.resize(20, 5)
+    until(terminal, "q quits.", "small again")
+    quit_it(terminal)
+
+
+def many_rows():
+    """More rows than lines, and a path deeper than the screen."""
+    stacks = [([f"leaf_{i:03}", "main"], 1000 - i, 1) for i in range(200)]
+    stacks.append((["deep_end"] + [f"deep_{i}" for i in range(40, 0, -1)] + ["main"], 1, 1))
+    terminal = explore(trace("rows", stacks))
+    until(terminal, "main", "first")
+    terminal.send("enter")
+    under_cursor(terminal, "leaf_000", "the first row")
+    for key, name in (("page down", "leaf_018"), ("page down", "leaf_036"), ("down", "leaf_037"),
+                      ("page up", "leaf_019"), ("up", "leaf_018"), ("end", "deep_1"),
+                      ("home", "leaf_000"), ("G", "deep_1"), ("g", "leaf_000"), ("\x06", "leaf_018"),
+                      ("\x02", "leaf_000"), ("up", "leaf_000"), ("j", "leaf_001"), ("k", "leaf_000")):
+        terminal.send(key)
+        under_cursor(terminal, name, f"{key!r}")
+    terminal.send("end", *["enter"] * 40)
+    until(terminal, "deep_40                1 B", "far in")
+    check(terminal.screen.line(3).startswith("... 24 above"), terminal.screen.line(3))
+    terminal.send(*["backspace"] * 40)
+    under_cursor(terminal, "deep_1", "out of it all")
+    quit_it(terminal)
+
+
+HOSTILE = {
+    "esc\x1b[2J\x1b]0;owned\x07": "esc?[2J?]0;owned?",
+    "line\nfeed\ttab\x7f": "line?feed?tab?",
+    "csi\xc2\x9b31m": "csi?31m",
+    "\u6f22\u5b57\u95a2\u6570": "漢字関数",
+    "e\u0301combining": "e?combining",
+    "rtl\u202eoverride\u200bzero": "rtl?override?zero",
+    b"bytes\xff\xfe\xc3": "bytes???",
+    "emoji\U0001f600": "emoji😀",
+    "x" * 3000: "x" * 10,
+    "\u6f22" * 300: "漢" * 5,
+}
+
+
+def hostile_names():
+    stacks = []
+    for number, name in enumerate(HOSTILE):
+        # latin-1 stands for the bytes as they are
+        raw = name if isinstance(name, bytes) else name.encode("latin-1") if "\x9b" in name else name.encode()
+        stacks.append(([raw, b"main"], 10000 - number, 1))
+    path = trace("hostile", stacks)
+    for columns in (80, 40, 79):
+        terminal = explore(path, columns=columns)
+        until(terminal, "main", "first")
+        terminal.send("enter")
+        until(terminal, "esc?[2J", "in main")
+        for row, shown in enumerate(HOSTILE.values()):
+            y = row + (3 if columns >= 72 else 4)
+            part = shown if columns >= 72 else shown[:4]
+            found = terminal.wait(lambda s: part in s.line(y), 10)
+            line = terminal.screen.line(y)
+            check(found, f"{columns}: {shown!r} is not in {line!r}")
+            check(len(line) <= columns, f"{columns}: {line!r} is too long")
+            if columns >= 72:
+                check(line.split("│")[1][:10].endswith(" kB"), f"aligned: {line!r}")
+        for _ in HOSTILE:
+            terminal.send("down")
+        terminal.send("enter")
+        until(terminal, "<self>", "into the last")
+        quit_it(terminal)
+    # Where the terminal has ASCII alone, the rest are question marks.
+    terminal = explore(path, env={"LC_ALL": "C"})
+    until(terminal, "main", "first")
+    terminal.send("enter")
+    until(terminal, "emoji?", "in main")
+    check(terminal.wait(lambda s: "xxx>" in s.line(11), 10), f"cut: {terminal.screen.line(11)!r}")
+    check(b"\xe6\xbc\xa2" not in terminal.output and b"\xc2\x9b" not in terminal.output, "ASCII alone")
+    quit_it(terminal)
+
+
+def terminals():
+    for name in ("xterm-256color", "xterm", "screen", "linux", "vt100", "tmux-256color"):
+        if run(["infocmp", name]).status != 0:
+            continue
+        terminal = explore(usual(), env={"TERM": name})
+        until(terminal, "│", f"{name}: the rule")
+        terminal.send("enter")
+        shows(terminal, name, """
+ made.json@last: prog (100), malloc                                13.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │     vSize     Count  Share  Stack frame
+everything         13.0 kB│   4.00 kB        40  38.1%  walk
+main               10.5 kB│   3.50 kB        35  33.3%  parse
+                          │   3.00 kB         3  28.6%  read
+~
+ walk                                                                    1 of 3
+""" + KEYS_80)
+        # Arrows as each of them sends them, in application mode or not.
+        terminal.send("\x1b[B" if name in ("linux",) else "\x1bOB")
+        under_cursor(terminal, "parse", f"{name}: down")
+        terminal.send("q")
+        check(terminal.end() == 0, f"{name}: status")
+        check(terminal.is_restored(), f"{name}: restored")
+        terminal.close()
+
+
+def no_terminal():
+    path = usual()
+    done = run([TOOL, "explore", path])
+    check(done.status == 1 and b"heap_profile report" in done.stderr, f"no terminal: {done.stderr}")
+    for name, words in (("dumb", "has no screen to draw on"), (None, "TERM is not set"), ("", "TERM is not set"),
+                        ("no-such-terminal", "no terminal 'no-such-terminal'")):
+        terminal = explore(path, env={"TERM": name})
+        check(terminal.end() == 1, f"{name}: status {terminal.process.poll()}")
+        check(words.encode() in terminal.output and b"heap_profile report" in terminal.output,
+              f"{name}: {terminal.output}")
+        check(b"\x1b" not in terminal.output and terminal.is_restored(), f"{name}: nothing else")
+        terminal.close()
+
+
+def errors():
+    path = usual()
+    for arguments, words in (
+        (["/no/such/file"], "cannot open"), ([path + "@9"], "nothing in it has that"),
+        ([path + "@x"], "behind the @"), (["--pid", "5", path], "nothing in it has that"),
+        (["--mode", "sideways", path], "--mode takes"), (["--view", "x", path], "no view 'x'"),
+        (["--modus", "tree", path], "--mode"), ([path] * 9, "8 dumps at once"),
+    ):
+        terminal = explore(*arguments)
+        check(terminal.end() in (1, 2), f"{arguments}: status {terminal.process.poll()}")
+        check(words in " ".join(terminal.output.decode().split()), f"{arguments}: {terminal.output}")
+        check(b"\x1b" not in terminal.output and terminal.is_restored(), f"{arguments}: nothing else")
+        terminal.close()
+    done = run([TOOL, "explore", "--help"])
+    check(done.status == 0 and b"usage: heap_profile explore" in done.stdout, "--help")
+
+
+def endings():
+    path = usual()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        terminal = explore(path)
+        until(terminal, "start", "first")
+        terminal.process.send_signal(number)
+        check(terminal.end() == -number, f"{number.name}: status {terminal.process.poll()}")
+        check(terminal.is_restored(), f"{number.name}: restored")
+        terminal.close()
+    for keys in (["\x03"], ["?", "\x03"], ["/", "ab", "\x03"], ["d", "\x03"]):
+        terminal = explore(path)
+        until(terminal, "start", "first")
+        terminal.send(*keys)
+        check(terminal.end() == -signal.SIGINT, f"{keys}: status {terminal.process.poll()}")
+        check(terminal.is_restored(), f"{keys}: restored")
+        terminal.close()
+    # Stopped, and on again.
+    terminal = explore(path)
+    until(terminal, "start", "first")
+    os.killpg(terminal.process.pid, signal.SIGSTOP)
+    os.killpg(terminal.process.pid, signal.SIGCONT)
+    terminal.send("enter")
+    until(terminal, "walk", "goes on")
+    # The terminal goes away.
+    os.close(terminal.slave)
+    os.close(terminal.master)
+    try:
+        status = terminal.process.wait(20)
+    except subprocess.TimeoutExpired:
+        status = None
+        terminal.process.kill()
+    check(status is not None, "it ends with its terminal")
+
+
+def colours():
+    path = two_dumps()
+    for environment, coloured in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "vt100"}, False)):
+        terminal = explore(path + "@1", path + "@last", env=environment)
+        until(terminal, "start", "first")
+        terminal.send("enter", "down")
+        until(terminal, "+3.00 kB", "in main")
+        red = terminal.screen.with_attribute("fore 1")
+        check((red == ["+3.00 kB"]) == coloured, f"{environment}: {red}")
+        quit_it(terminal) if "TERM" not in environment else terminal.close()
+
+
+def written():
+    path = os.path.join(directory, "rows")
+    terminal = explore(usual())
+    until(terminal, "start", "first")
+    terminal.send("enter", "w", "\x15", path, "enter")
+    until(terminal, "Written: ", "written")
+    with open(path) as file:
+        text = file.read().splitlines()
+    check([line.split(None, 2) for line in text[2:]] == [
+        ["13000", "103", "everything"], ["10500", "78", "path: main"], ["4000", "40", "walk"],
+        ["3500", "35", "parse"], ["3000", "3", "read"],
+    ], f"rows: {text}")
+    terminal.send("w", "\x15", path, "enter")
+    until(terminal, "File exists", "not over another file")
+    terminal.send("w", "escape")
+    until(terminal, "Enter in", "given up")
+    quit_it(terminal)
+
+
+def piped():
+    """The profile from standard input, keys from the terminal."""
+    with open(usual(), "rb") as file:
+        terminal = explore("-", stdin=file)
+        until(terminal, "start", "first")
+        terminal.send("enter")
+        until(terminal, "walk", "in main")
+        quit_it(terminal)
+
+
+if __name__ == "__main__":
+    run_case(globals())
