@@ -4,6 +4,7 @@
  * before is the same sample. The file says what was live, and that is all: it stands for allocated,
  * too.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,17 +13,29 @@
 #include "profile/rollup.h"
 #include "util/array.h"
 
-#define HEAP_REMARK "The file says what was live, not what had been allocated and freed before."
+#define HEAP_REMARK                                                                                \
+    "The file says what was live. Of what was allocated and freed, this is the least that must "   \
+    "have "                                                                                        \
+    "been."
+/* Callsites of which nothing is live any more go along in later dumps; hostile files could make
+ * that too much. */
+#define RESTING_SAMPLES_MAX 2000000u
 
 /* What is made, in order of time. */
 struct making {
     struct importing *importing;
-    uint32_t *ranks;         /* by dump */
-    uint32_t *order;         /* of parts, or of looks */
-    double *heap_bytes;      /* by look: of all its heaps */
-    struct id_map heap_ids;  /* by process and name */
-    size_t *dump_capacities; /* by heap */
-    size_t dump_capacity_capacity, heap_capacity;
+    uint32_t *ranks;        /* by dump */
+    uint32_t *order;        /* of parts, or of looks */
+    double *heap_bytes;     /* by look: of all its heaps */
+    struct id_map heap_ids; /* by process and name */
+    struct heap_making {
+        size_t dump_capacity;
+        /* The latest sample of every callsite that a dump had, in order of callsites. */
+        const struct profile_sample **known;
+        size_t known_count;
+    } * heaps; /* as in the profile */
+    size_t heaps_capacity, heap_capacity;
+    uint64_t resting;
     struct profile_part *parts; /* of a sample */
     size_t part_capacity;
     double first_us; /* of the file's dumps */
@@ -91,12 +104,13 @@ static uint32_t make_process(struct importing *importing, const struct import_pr
         return index;
     struct profile_process *made = &profile->processes[index];
     if (process->name != NULL)
-        made->name = process->name;
+        made->name = made->first_argument = process->name;
     if (process->labels != NULL)
         made->command = process->labels;
     if (note == NULL)
         return index;
-    made->name = note->name != NULL ? note->name : made->name;
+    if (note->name != NULL)
+        made->name = made->first_argument = note->name;
     made->command = note->command != NULL ? note->command : made->command;
     made->parent_pid = note->parent_pid;
     made->uid = note->uid;
@@ -173,15 +187,28 @@ static int drop_allocator_frames(struct builder *builder, struct import_part *pa
     return builder->error;
 }
 
-static struct trace_figures figures_of(const struct heap_site *site, uint64_t interval)
+/* What a site has, going on from what it had. */
+static struct trace_figures go_on(const struct trace_figures *before, const struct heap_site *site,
+                                  uint64_t interval)
 {
     struct heap_estimate live = heap_estimate_of_scaled(site->bytes, site->count, interval);
-    return heap_figures_of(&live, &live);
+    if (before == NULL)
+        return heap_figures_of(&live, &live);
+    double bytes = live.bytes - (before->allocated_bytes - before->freed_bytes);
+    double count = live.count - (before->allocated_count - before->freed_count);
+    struct heap_estimate allocated = {
+        .bytes = before->allocated_bytes + (bytes > 0 ? bytes : 0),
+        .count = before->allocated_count + (count > 0 ? count : 0),
+        .bytes_variance = fmax(before->allocated_bytes_variance, live.bytes_variance),
+        .count_variance = fmax(before->allocated_count_variance, live.count_variance),
+        .samples = before->samples > live.samples ? before->samples : live.samples,
+    };
+    return heap_figures_of(&allocated, &live);
 }
 
 static bool is_same(const struct profile_sample *sample, const struct profile_sample *other)
 {
-    if (sample->callsite != other->callsite || sample->part_count != other->part_count ||
+    if (sample->part_count != other->part_count ||
         memcmp(&sample->figures, &other->figures, sizeof(sample->figures)) != 0)
         return false;
     for (uint32_t i = 0; i < sample->part_count; i++)
@@ -192,27 +219,71 @@ static bool is_same(const struct profile_sample *sample, const struct profile_sa
     return true;
 }
 
-/* The sample of `count` sites with one callsite. Its parts stand until the next one. */
+/* The part of a type of what a callsite had: most often at the same place as now. */
+static const struct trace_figures *find_before(const struct profile_sample *before,
+                                               const char *type, size_t place)
+{
+    if (before == NULL || before->part_count == 0)
+        return before == NULL || *type != '\0' ? NULL : &before->figures;
+    if (place < before->part_count && before->parts[place].type == type)
+        return &before->parts[place].figures;
+    for (uint32_t i = 0; i < before->part_count; i++)
+        if (before->parts[i].type == type)
+            return &before->parts[i].figures;
+    return NULL;
+}
+
+static bool has_type(const struct profile_part *parts, size_t count, const char *type, size_t place)
+{
+    if (place < count && parts[place].type == type)
+        return true;
+    for (size_t i = 0; i < count; i++)
+        if (parts[i].type == type)
+            return true;
+    return false;
+}
+
+static void put_part(struct making *making, struct profile_sample *sample, const char *type,
+                     const struct trace_figures *figures)
+{
+    making->parts[sample->part_count++] = (struct profile_part){
+        .type = type, .context = making->importing->builder->strings[0], .figures = *figures};
+    rollup_figures_add(&sample->figures, figures);
+    sample->tagged |= *type != '\0';
+}
+
+/* The sample of a callsite with `count` sites, which may be none, where it had one before. Its
+ * parts stand until the next one. */
 static int sum_sites(struct making *making, const struct heap_site *sites, size_t count,
-                     uint64_t interval, struct profile_sample *sample)
+                     const struct profile_sample *before, uint64_t interval,
+                     struct profile_sample *sample)
 {
     struct builder *builder = making->importing->builder;
-    *sample = (struct profile_sample){.callsite = sites[0].callsite};
-    if (count == 1 && sites[0].type == 0) {
-        sample->figures = figures_of(&sites[0], interval);
-        return 0;
-    }
-    if (array_reserve(&making->parts, &making->part_capacity, 0, count, sizeof(*making->parts)) < 0)
+    const struct profile_part untyped = {.type = builder->strings[0],
+                                         .figures = before == NULL ? (struct trace_figures){0}
+                                                                   : before->figures};
+    const struct profile_part *gone =
+        before != NULL && before->part_count > 0 ? before->parts : &untyped;
+    size_t gone_count = before == NULL ? 0 : before->part_count > 0 ? before->part_count : 1;
+    *sample = (struct profile_sample){.callsite = count > 0 ? sites[0].callsite : before->callsite};
+    if (array_reserve(&making->parts, &making->part_capacity, 0, count + gone_count,
+                      sizeof(*making->parts)) < 0)
         return builder_fail(builder);
     for (size_t i = 0; i < count; i++) {
-        making->parts[i] = (struct profile_part){.type = builder->strings[sites[i].type],
-                                                 .context = builder->strings[0],
-                                                 .figures = figures_of(&sites[i], interval)};
-        rollup_figures_add(&sample->figures, &making->parts[i].figures);
+        const char *type = builder->strings[sites[i].type];
+        struct trace_figures figures = go_on(find_before(before, type, i), &sites[i], interval);
+        put_part(making, sample, type, &figures);
+    }
+    for (size_t i = 0; i < gone_count; i++) {
+        const struct heap_site nothing = {.callsite = sample->callsite};
+        if (has_type(making->parts, count, gone[i].type, i))
+            continue;
+        struct trace_figures figures = go_on(&gone[i].figures, &nothing, interval);
+        put_part(making, sample, gone[i].type, &figures);
     }
     sample->parts = making->parts;
-    sample->part_count = (uint32_t)count;
-    sample->tagged = true;
+    if (!sample->tagged && sample->part_count == 1)
+        sample->part_count = 0;
     return 0;
 }
 
@@ -223,6 +294,7 @@ static const struct profile_sample *keep_sample(struct builder *builder,
     if (kept == NULL)
         return NULL;
     *kept = *sample;
+    kept->parts = NULL;
     if (sample->part_count > 0) {
         struct profile_part *parts =
             builder_memory(builder, sample->part_count * sizeof(*sample->parts));
@@ -234,35 +306,62 @@ static const struct profile_sample *keep_sample(struct builder *builder,
     return kept;
 }
 
-/* Both dumps' samples stand in order of callsites. */
-static int fill_dump(struct making *making, const struct import_part *part, uint64_t interval,
-                     const struct profile_dump *before, struct profile_dump *dump)
+/* A callsite's sample in a dump, that of before where nothing has changed. NULL: no memory. */
+static const struct profile_sample *next_sample(struct making *making,
+                                                const struct heap_site *sites, size_t count,
+                                                const struct profile_sample *before,
+                                                uint64_t interval)
 {
-    struct builder *builder = making->importing->builder;
-    dump->samples = reallocarray(NULL, part->count + 1, sizeof(struct profile_sample *));
-    if (dump->samples == NULL)
-        return builder_fail(builder);
-    for (size_t i = 0, next, at = 0; i < part->count && builder->error == 0; i = next) {
-        struct profile_sample sample;
-        for (next = i + 1; next < part->count; next++)
-            if (part->sites[next].callsite != part->sites[i].callsite)
-                break;
-        if (sum_sites(making, &part->sites[i], next - i, interval, &sample) < 0)
-            break;
-        while (before != NULL && at < before->sample_count &&
-               before->samples[at]->callsite < sample.callsite)
-            at++;
-        bool same =
-            before != NULL && at < before->sample_count && is_same(before->samples[at], &sample);
-        const struct profile_sample *kept =
-            same ? before->samples[at] : keep_sample(builder, &sample);
-        if (kept == NULL)
-            break;
-        dump->samples[dump->sample_count++] = kept;
-        dump->part_count += kept->part_count;
-        rollup_figures_add(&dump->total, &kept->figures);
+    struct profile_sample sample;
+    if (sum_sites(making, sites, count, before, interval, &sample) < 0)
+        return NULL;
+    return before != NULL && is_same(before, &sample)
+               ? before
+               : keep_sample(making->importing->builder, &sample);
+}
+
+static void add_sample(struct profile_dump *dump, const struct profile_sample *sample)
+{
+    dump->samples[dump->sample_count++] = sample;
+    dump->part_count += sample->part_count;
+    rollup_figures_add(&dump->total, &sample->figures);
+}
+
+/* Goes through what the dump has and what the heap's callsites had, both in order of callsites.
+ * What a callsite has not any more, it has freed. */
+static int fill_dump(struct making *making, struct heap_making *heap,
+                     const struct import_part *part, uint64_t interval, struct profile_dump *dump)
+{
+    size_t most = part->count + heap->known_count + 1, count = 0, at = 0, next = 0;
+    const struct profile_sample **known = reallocarray(NULL, most, sizeof(*known));
+    dump->samples = reallocarray(NULL, most, sizeof(*dump->samples));
+    if (known == NULL || dump->samples == NULL) {
+        free(known);
+        return builder_fail(making->importing->builder);
     }
-    return builder->error;
+    for (size_t i = 0; i < part->count || at < heap->known_count; i = next) {
+        const struct profile_sample *before = at < heap->known_count ? heap->known[at] : NULL;
+        for (next = i; next < part->count && part->sites[next].callsite == part->sites[i].callsite;)
+            next++;
+        if (before != NULL && next > i && before->callsite > part->sites[i].callsite)
+            before = NULL;
+        if (before != NULL && next > i && before->callsite < part->sites[i].callsite)
+            next = i;
+        at += before != NULL;
+        const struct profile_sample *sample =
+            next_sample(making, &part->sites[i], next - i, before, interval);
+        if (sample == NULL)
+            break;
+        known[count++] = sample;
+        bool rests = next == i && sample == before;
+        making->resting += rests;
+        if (!rests || making->resting <= RESTING_SAMPLES_MAX)
+            add_sample(dump, sample);
+    }
+    free(heap->known);
+    heap->known = known;
+    heap->known_count = count;
+    return making->importing->builder->error;
 }
 
 /* --- heaps --- */
@@ -278,12 +377,12 @@ static struct profile_heap *add_heap(struct making *making, const struct import_
     if (process == PROFILE_NONE ||
         array_reserve(&profile->heaps, &making->heap_capacity, profile->heap_count, 1,
                       sizeof(*profile->heaps)) < 0 ||
-        array_reserve(&making->dump_capacities, &making->dump_capacity_capacity,
-                      profile->heap_count, 1, sizeof(*making->dump_capacities)) < 0) {
+        array_reserve(&making->heaps, &making->heaps_capacity, profile->heap_count, 1,
+                      sizeof(*making->heaps)) < 0) {
         builder_fail(builder);
         return NULL;
     }
-    making->dump_capacities[profile->heap_count] = 0;
+    making->heaps[profile->heap_count] = (struct heap_making){0};
     struct profile_heap *heap = &profile->heaps[profile->heap_count++];
     *heap = (struct profile_heap){
         .process = process,
@@ -324,16 +423,14 @@ static int add_dump(struct making *making, size_t index, const struct import_par
         dump.final = said->final;
         dump.incomplete = said->incomplete;
     }
-    if (array_reserve(&heap->dumps, &making->dump_capacities[index], heap->dump_count, 1,
+    if (array_reserve(&heap->dumps, &making->heaps[index].dump_capacity, heap->dump_count, 1,
                       sizeof(dump)) < 0)
         return builder_fail(builder);
-    const struct profile_dump *before =
-        heap->dump_count == 0 ? NULL : &heap->dumps[heap->dump_count - 1];
-    if (fill_dump(making, part, heap->interval_bytes, before, &dump) < 0) {
+    if (fill_dump(making, &making->heaps[index], part, heap->interval_bytes, &dump) < 0) {
         free(dump.samples);
         return builder->error;
     }
-    making->heap_bytes[part->look] += dump.total.allocated_bytes;
+    making->heap_bytes[part->look] += dump.total.allocated_bytes - dump.total.freed_bytes;
     heap->status.timestamp_ns = dump.boottime_ns;
     heap->status.exact_bytes = dump.exact_bytes;
     heap->status.exact_calls = dump.exact_calls;
@@ -435,7 +532,9 @@ int import_make_heaps(struct importing *importing)
             code = make_threads(importing);
     }
     id_map_free(&making.heap_ids);
-    free(making.dump_capacities);
+    for (size_t i = 0; making.heaps != NULL && i < importing->builder->profile->heap_count; i++)
+        free(making.heaps[i].known);
+    free(making.heaps);
     free(making.parts);
     free(making.ranks);
     free(making.order);

@@ -14,6 +14,7 @@
 struct amount {
     uint32_t type;
     uint32_t next; /* of the same frame */
+    bool is_told;
     double told[FIGURES], callees[FIGURES], left[FIGURES];
 };
 
@@ -123,6 +124,7 @@ static int take_rows(struct totals *totals, const struct heap_site *rows, size_t
             uint32_t amount = find_amount(totals, total, rows[i].type);
             if (amount == NO_AMOUNT)
                 return -ENOMEM;
+            totals->amounts[amount].is_told = true;
             into = totals->amounts[amount].told;
         }
         for (int figure = 0; figure < FIGURES; figure++)
@@ -162,31 +164,56 @@ static int fill_in(struct totals *totals)
     return 0;
 }
 
+/* Whether the frame's entries say what it has of a type. */
+static bool tells(const struct totals *totals, const struct total *total, uint32_t type)
+{
+    uint64_t key = (uint64_t)(total - totals->items) << 32 | type;
+    uint32_t known = id_map_find(&totals->by_type, key);
+    return known != ID_MAP_NONE && totals->amounts[known].is_told;
+}
+
+/* Takes up to `wanted` from what a frame's caller has left, in proportion; as of the same types
+ * only of types that the frame's entries do not tell. How much was taken; negative: no memory. */
+static double take_left(struct totals *totals, struct total *total, int figure, double wanted,
+                        bool same_types)
+{
+    struct total *parent = &totals->items[total->parent];
+    double there = 0;
+    for (uint32_t at = parent->first_amount; at != NO_AMOUNT; at = totals->amounts[at].next)
+        if (!same_types || !tells(totals, total, totals->amounts[at].type))
+            there += totals->amounts[at].left[figure];
+    if (!(wanted > 0) || !(there > 0))
+        return 0;
+    double share = wanted < there ? wanted / there : 1;
+    for (uint32_t at = parent->first_amount; at != NO_AMOUNT; at = totals->amounts[at].next) {
+        double part = totals->amounts[at].left[figure] * share;
+        if (!(part > 0) || (same_types && tells(totals, total, totals->amounts[at].type)))
+            continue;
+        uint32_t own =
+            same_types ? find_amount(totals, total, totals->amounts[at].type) : NO_AMOUNT;
+        if (same_types && own == NO_AMOUNT)
+            return -1;
+        totals->amounts[at].left[figure] -= part;
+        if (same_types)
+            totals->amounts[own].left[figure] += part;
+    }
+    return wanted < there ? wanted : there;
+}
+
 /* What a frame has of no known type, its caller has, too: of no known type, or of types that the
- * caller has left and this frame's entries do not tell. */
+ * frame's entries do not tell. Where those went to other callees already, of any type: what frames
+ * have in all comes before what types have. */
 static int share_out(struct totals *totals, struct total *total, int figure)
 {
     struct total *parent = &totals->items[total->parent];
-    double wanted = total->unknown[figure], typed = 0;
+    double wanted = total->unknown[figure];
     double same = wanted < parent->unknown[figure] ? wanted : parent->unknown[figure];
     parent->unknown[figure] -= same;
-    wanted -= same;
-    for (uint32_t at = parent->first_amount; at != NO_AMOUNT; at = totals->amounts[at].next)
-        typed += totals->amounts[at].left[figure];
-    if (!(wanted > 0) || !(typed > 0))
-        return 0;
-    double share = wanted < typed ? wanted / typed : 1;
-    for (uint32_t at = parent->first_amount; at != NO_AMOUNT; at = totals->amounts[at].next) {
-        double part = totals->amounts[at].left[figure] * share;
-        if (!(part > 0))
-            continue;
-        uint32_t own = find_amount(totals, total, totals->amounts[at].type);
-        if (own == NO_AMOUNT)
-            return -ENOMEM;
-        totals->amounts[at].left[figure] -= part;
-        totals->amounts[own].left[figure] += part;
-    }
-    total->unknown[figure] -= wanted < typed ? wanted : typed;
+    double typed = take_left(totals, total, figure, wanted - same, true);
+    if (typed < 0)
+        return -ENOMEM;
+    total->unknown[figure] -= typed;
+    take_left(totals, total, figure, wanted - same - typed, false);
     return 0;
 }
 

@@ -5,9 +5,9 @@
  *
  * What a frame has beside what its callees are said to have is its own: the viewer calls that
  * `<other>` where callees were left out. Of a frame whose types were left out in part, the rest is
- * shared out by the types that its caller has left, in proportion: so the totals that the file
- * tells hold for every frame and for every type. An entry that is not there, but has callees, is
- * taken to have what they have.
+ * shared out by the types that its caller has left, in proportion. So the totals that the file
+ * tells hold for every frame, and for types as far as that leaves them. An entry that is not there,
+ * but has callees, is taken to have what they have.
  */
 #ifndef HEAPPROFD_MEMORY_INFRA_TOTALS_H
 #define HEAPPROFD_MEMORY_INFRA_TOTALS_H
