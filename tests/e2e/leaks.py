@@ -327,6 +327,86 @@ def programs(directory):
     check("the_leak" in leaks(after).stdout.decode(), "of the one alone")
 
 
+# --- Chrome's dumps ---
+
+
+def chrome_process(pid, name, labels):
+    head = {"ph": "M", "cat": "__metadata", "pid": pid, "tid": 0, "ts": 0}
+    return [{**head, "name": "process_name", "args": {"name": name}},
+            {**head, "name": "process_labels", "args": {"labels": labels}}]
+
+
+def chrome_dump(pid, number, heaps):
+    """heaps: {allocator: {(stack, type): (size, count)}}, as of Made."""
+    strings, nodes, kinds, allocators, ids = [], [], {}, {}, {}
+
+    def string(value):
+        strings.append({"id": 100000 * number + len(strings), "string": value})
+        return strings[-1]["id"]
+
+    def node(stack):
+        if stack not in ids:
+            caller, _, name = stack.rpartition(";")
+            entry = {"name_sid": string(name), **({"parent": node(caller)} if caller else {})}
+            ids[stack] = entry["id"] = 100000 * number + len(ids)
+            nodes.append(entry)
+        return ids[stack]
+
+    for allocator, sites in heaps.items():
+        rows = {"nodes": [], "types": [], "counts": [], "sizes": []}
+        for (stack, kind), (size, count) in sites.items():
+            kinds.setdefault(kind or "[unknown]", 10 * number + len(kinds))
+            for key, value in zip(rows, (node(stack), kinds[kind or "[unknown]"], count, size)):
+                rows[key].append(value)
+        allocators[allocator] = rows
+    maps = {"types": [{"id": i, "name_sid": string(kind)} for kind, i in kinds.items()], "strings": strings,
+            "nodes": nodes}
+    return {"ph": "v", "cat": "disabled-by-default-memory-infra", "name": "periodic_interval", "id": hex(number),
+            "pid": pid, "tid": -1, "ts": 1000 * number,
+            "args": {"dumps": {"level_of_detail": "detailed",
+                               "heaps_v2": {"version": 1, "maps": maps, "allocators": allocators}}}}
+
+
+def chrome_file(directory, name, events):
+    path = os.path.join(directory, name)
+    with open(path, "w") as out:
+        json.dump({"traceEvents": events, "metadata": {"product-version": "Made/1.0"}}, out)
+    return path
+
+
+def chrome(directory):
+    """The same of Chrome's dumps: two of one file, types, deep stacks, processes by pid and by labels."""
+    sys.setrecursionlimit(5000)
+    deep = ";".join(f"f{i}" for i in range(1200))
+    first = {"malloc": {("main;f", ""): (10, 1), ("main;gone", ""): (900, 9)},
+             "partition_alloc": {("main", "Node"): (64, 1)}}
+    second = {"malloc": {("main;f", ""): (20, 11), ("main;f;g", ""): (400, 4), (deep, ""): (7, 1)},
+              "partition_alloc": {("main", "Node"): (640, 10), ("main", "Edge"): (32, 2)}}
+    path = chrome_file(directory, "two.json", chrome_process(5, "Renderer", "tab one") +
+                       [chrome_dump(5, 1, first), chrome_dump(5, 2, second)])
+    document = leaks_json(path + "@1", path + "@2")
+    same(entries(document), {(5, "malloc"): [("main;f;g", 400, 4), ("main;f", 10, 10), (deep, 7, 1)],
+                             (5, "partition_alloc"): [("main", 608, 11)]}, "two dumps of one file")
+    (process,) = document["processes"]
+    same((process["name"], process["labels"]), ("Renderer", "tab one"), "who it is")
+    same(process["heaps"][1]["leaks"][0]["count_by_type"], {"Edge": 2, "Node": 9}, "types")
+    same(entries(leaks_json(path, path)), {(5, "malloc"): [], (5, "partition_alloc"): []}, "with itself")
+    check("Process[5] Renderer: tab one\n" in leaks(path).stdout.decode(), "as text")
+    # Two runs: pids say nothing, labels do; of the browser process, its name alone.
+    one_site = {"malloc": {("main", ""): (100, 1)}}
+    run_one = chrome_file(directory, "a.json", sum((chrome_process(*p) for p in (
+        (1, "Browser", ""), (2, "Renderer", "news"), (3, "Renderer", "mail"))), []) +
+        [chrome_dump(pid, pid, one_site) for pid in (1, 2, 3)])
+    run_two = chrome_file(directory, "b.json", sum((chrome_process(*p) for p in (
+        (7, "Browser", "other label"), (2, "Renderer", "mail"), (8, "Renderer", "news"))), []) +
+        [chrome_dump(pid, pid, {"malloc": {("main", ""): (100 + pid, 1)}}) for pid in (7, 2, 8)])
+    same(entries(leaks_json(run_one, run_two)), {(2, "malloc"): [("main", 2, 0)]}, "by pid")
+    same(entries(leaks_json("--match-by-labels", run_one, run_two)),
+         {(7, "malloc"): [("main", 7, 0)], (2, "malloc"): [("main", 2, 0)], (8, "malloc"): [("main", 8, 0)]}, "by labels")
+    same(entries(leaks_json("--filter-by-labels", "ail", "--match-by-labels", run_one, run_two)),
+         {(2, "malloc"): [("main", 2, 0)]}, "of some labels")
+
+
 # --- the page ---
 
 SCRIPTS = os.path.join(harness.ROOT, "src", "export", "flame")
@@ -472,7 +552,7 @@ def graph_files(directory):
 
 
 CASES = {f.__name__: f for f in (one, interior, shrinking, dumps, thresholds, types, processes, files, usage, programs,
-                                    page, page_names, page_figures, graph_files)}
+                                    chrome, page, page_names, page_figures, graph_files)}
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made_directory:
