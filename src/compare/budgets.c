@@ -11,7 +11,7 @@
 #include "util/array.h"
 
 /* More than anybody writes: what has more is no file of budgets. */
-#define LINES_MAX 100000u
+#define FILE_BYTES_MAX (4u << 20)
 
 const char *const budget_names[BUDGET_KINDS] = {
     [BUDGET_PEAK] = "max-peak",           [BUDGET_LIVE] = "max-live",
@@ -164,27 +164,44 @@ static int take_line(struct budgets *budgets, char *text, unsigned line, struct 
     return budgets_add(budgets, trimmed(text), trimmed(equals + 1), line, error);
 }
 
+int budgets_read_text(struct budgets *budgets, const char *text, size_t length, struct error *error)
+{
+    const char *end = text + length;
+    int code = 0;
+    for (unsigned line = 1; code == 0 && text < end; line++) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        size_t width = (size_t)((newline != NULL ? newline : end) - text);
+        char *copy = strndup(text, width);
+        if (copy == NULL)
+            code = error_set(error, -ENOMEM, "no memory");
+        else if (strlen(copy) != width)
+            code = error_set(error, -EINVAL, "line %u: this is no file of budgets", line);
+        else
+            code = take_line(budgets, copy, line, error);
+        free(copy);
+        text += width + 1;
+    }
+    return code;
+}
+
 int budgets_read(struct budgets *budgets, const char *path, struct error *error)
 {
     FILE *file = fopen(path, "re");
-    char *text = NULL;
-    size_t size = 0;
-    int code = 0;
+    char *text = file != NULL ? malloc(FILE_BYTES_MAX + 1) : NULL;
     struct error inner = {0};
+    int code = 0;
     if (file == NULL)
         return error_set(error, -errno, "cannot read %s: %s", path, strerror(errno));
-    for (unsigned line = 1; code == 0; line++) {
-        errno = 0;
-        ssize_t length = getline(&text, &size, file);
-        if (length < 0)
-            break;
-        if (line > LINES_MAX || memchr(text, '\0', (size_t)length) != NULL)
-            code = error_set(&inner, -EINVAL, "line %u: this is no file of budgets", line);
-        else
-            code = take_line(budgets, text, line, &inner);
-    }
-    if (code == 0 && ferror(file))
+    errno = 0;
+    size_t length = text != NULL ? fread(text, 1, FILE_BYTES_MAX + 1, file) : 0;
+    if (text == NULL)
+        code = error_set(&inner, -ENOMEM, "no memory");
+    else if (ferror(file))
         code = error_set(&inner, -EIO, "%s", strerror(errno != 0 ? errno : EIO));
+    else if (length > FILE_BYTES_MAX)
+        code = error_set(&inner, -EFBIG, "more than 4 MB: this is no file of budgets");
+    else
+        code = budgets_read_text(budgets, text, length, &inner);
     if (code < 0)
         error_set(error, code, "%s: %s", path, inner.message);
     free(text);

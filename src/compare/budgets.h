@@ -60,6 +60,9 @@ int budgets_add(struct budgets *budgets, const char *name, const char *value, un
 int budgets_suppress(struct budgets *budgets, const char *text, unsigned line, struct error *error);
 /* Reads a file of lines "name = value", "suppress: leak:PATTERN  # reason" and "# comment". */
 int budgets_read(struct budgets *budgets, const char *path, struct error *error);
+/* The same of such a file in memory. */
+int budgets_read_text(struct budgets *budgets, const char *text, size_t length,
+                      struct error *error);
 void budgets_clear(struct budgets *budgets);
 
 /* --- whether they hold --- */

@@ -619,6 +619,19 @@ static int read_all(struct reading *reading, struct trace_source *source, struct
     return code;
 }
 
+/* A difference has values below zero, which a profile has no place for. */
+static size_t count_below_zero(const struct heap_figures *heap)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < heap->sample_count; i++) {
+        const struct trace_figures *figures = &heap->samples[i].figures;
+        count += figures->allocated_bytes < 0 || figures->allocated_count < 0 ||
+                 figures->freed_bytes > figures->allocated_bytes ||
+                 figures->freed_count > figures->allocated_count;
+    }
+    return count;
+}
+
 /* Where the file has names that are not what we make of the linkage names, they stand. */
 static void put_names(struct profile *profile, const char **names, size_t count)
 {
@@ -639,8 +652,15 @@ struct profile *import_pprof(struct trace_source *source,
         reading.builder->owner->as_in_trace = options->as_in_trace;
         code = read_all(&reading, source, error);
     }
+    size_t below_zero = code == 0 ? count_below_zero(&reading.heap) : 0;
+    char problem[200];
+    snprintf(
+        problem, sizeof(problem),
+        "%zu of %zu callsites have values below zero, as a difference has: what lives is shown "
+        "as 0 there, and taken off sums; go tool pprof shows the values themselves",
+        below_zero, reading.heap.sample_count);
     if (code == 0) {
-        profile = builder_finish(reading.builder, NULL);
+        profile = builder_finish(reading.builder, below_zero > 0 ? problem : NULL);
         code = profile == NULL ? -ENOMEM : 0;
     } else if (reading.builder != NULL) {
         builder_abandon(reading.builder);

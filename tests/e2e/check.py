@@ -262,6 +262,8 @@ def usage(directory):
         ("what is this\n", "a line is"),
         ("max-live = 0x10\n", "not '0x10'"),
         ("max-live = 1e400\n", "not '1e400'"),
+        ("max-live = 1\0\n", "line 1: this is no file of budgets"),
+        ("#" * (1 << 23), "more than 4 MB"),
     ]:
         with open(bad, "w") as file:
             file.write(text)
