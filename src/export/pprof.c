@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "export/packed_file.h"
+#include "export/small_message.h"
 #include "pprof_field_numbers.h"
 #include "profile.pb-c.h"
 #include "profile/id_map.h"
@@ -41,6 +42,9 @@ static const struct {
     [SPACE] = {"space", "bytes"},
 };
 
+/* A location's id has 32 bits. */
+#define STACK_ID_BYTES_MAX 5u
+
 /* What is made before it is written: little enough for the processor's cache. */
 #define OUT_BYTES (256u * 1024u)
 
@@ -50,10 +54,13 @@ struct pprof {
     const struct profile_heap *heap;
     const struct pprof_options *options;
     struct packed_file *file;
-    struct proto_buffer out, entry;
-    struct proto_buffer stack, last_stack; /* of the sample, and of the one before */
+    struct proto_buffer out;
+    /* The locations of a stack, innermost first; it ends where the room for it ends, so that a
+     * stack with the same outer frames finds them in place. */
+    uint8_t *stack;
+    size_t stack_room;
     struct stack_step {
-        uint32_t callsite;
+        uint32_t callsite, location;
         uint32_t tail; /* how many bytes of the stack its location and those around it are */
     } * path;          /* by depth */
     size_t path_count, path_capacity;
@@ -68,8 +75,8 @@ struct pprof {
     struct id_map threads; /* names, by tid */
     struct proto_buffer labels;
     const struct profile_part *labelled; /* whose they are; NULL: nobody's yet */
-    uint64_t *locations;                 /* by frame; 0: not yet written */
-    uint64_t location_count;
+    uint32_t *locations;                 /* by frame; 0: not yet written */
+    uint32_t location_count;
     bool *mapping_used, *mapping_has_lines;
     double sums[COLUMNS];
     int64_t written[COLUMNS];
@@ -138,6 +145,17 @@ static int64_t put_annotated(struct pprof *pprof, const char *name, const char *
     return id;
 }
 
+static void put_function_message(struct pprof *pprof, uint64_t id, int64_t name,
+                                 int64_t linkage_name, int64_t source_file)
+{
+    struct small_message function = {.length = 0};
+    small_message_add(&function, PPROF_FUNCTION_ID, id);
+    small_message_add(&function, PPROF_FUNCTION_NAME, (uint64_t)name);
+    small_message_add(&function, PPROF_FUNCTION_SYSTEM_NAME, (uint64_t)linkage_name);
+    small_message_add(&function, PPROF_FUNCTION_FILENAME, (uint64_t)source_file);
+    small_message_put(&pprof->out, PPROF_PROFILE_FUNCTION, &function);
+}
+
 /* The names are texts of the profile, whose addresses tell them apart. */
 static uint64_t put_function(struct pprof *pprof, const struct profile_frame *frame)
 {
@@ -148,13 +166,13 @@ static uint64_t put_function(struct pprof *pprof, const struct profile_frame *fr
     pprof->failed |= id == 0;
     if (!added)
         return id;
-    Perftools__Profiles__Function function = PERFTOOLS__PROFILES__FUNCTION__INIT;
-    function.id = id;
-    function.name = *annotation == '\0' ? put_text(pprof, frame->name)
-                                        : put_annotated(pprof, frame->name, annotation);
-    function.system_name = put_text(pprof, frame->linkage_name);
-    function.filename = put_text(pprof, frame->source_file);
-    proto_put_message(&pprof->out, PPROF_PROFILE_FUNCTION, &function.base);
+    int64_t name = *annotation == '\0' ? put_string(pprof, frame->name)
+                                       : put_annotated(pprof, frame->name, annotation);
+    bool is_mangled = frame->linkage_name != frame->name;
+    int64_t linkage_name =
+        is_mangled || *annotation != '\0' ? put_string(pprof, frame->linkage_name) : name;
+    int64_t source_file = put_text(pprof, frame->source_file);
+    put_function_message(pprof, id, name, linkage_name, source_file);
     return id;
 }
 
@@ -162,49 +180,56 @@ static uint64_t put_function(struct pprof *pprof, const struct profile_frame *fr
 static uint64_t put_nameless(struct pprof *pprof, const struct profile_frame *frame,
                              const struct profile_mapping *mapping)
 {
-    Perftools__Profiles__Function function = PERFTOOLS__PROFILES__FUNCTION__INIT;
-    char name[256];
-    snprintf(name, sizeof(name), "0x%" PRIx64 " @ %s", frame->rel_pc,
+    char text[256];
+    snprintf(text, sizeof(text), "0x%" PRIx64 " @ %s", frame->rel_pc,
              mapping == NULL || *mapping->path == '\0' ? "?" : base_name(mapping->path));
-    function.name = put_string(pprof, name);
-    int64_t key = function.name;
+    int64_t name = put_string(pprof, text);
     bool added;
-    function.id = intern_bytes(&pprof->function_ids, &key, sizeof(key), &added);
-    pprof->failed |= function.id == 0;
+    uint64_t id = intern_bytes(&pprof->function_ids, &name, sizeof(name), &added);
+    pprof->failed |= id == 0;
     if (added)
-        proto_put_message(&pprof->out, PPROF_PROFILE_FUNCTION, &function.base);
-    return function.id;
+        put_function_message(pprof, id, name, 0, 0);
+    return id;
 }
 
 /* A mapping's id is its index in the profile + 2; 1 is the one of frames without any. */
 #define MAPPING_NOWHERE 1u
 
-static uint64_t put_location(struct pprof *pprof, uint32_t frame_index)
+static void put_location_message(struct pprof *pprof, uint64_t id, uint32_t frame_index)
 {
-    if (pprof->locations[frame_index] != 0)
-        return pprof->locations[frame_index];
     const struct profile_frame *frame = &pprof->profile->frames[frame_index];
     const struct profile_mapping *mapping = NULL;
-    Perftools__Profiles__Location location = PERFTOOLS__PROFILES__LOCATION__INIT;
-    Perftools__Profiles__Line line = PERFTOOLS__PROFILES__LINE__INIT, *lines = &line;
-    location.id = ++pprof->location_count;
-    location.mapping_id = MAPPING_NOWHERE;
+    uint64_t mapping_id = MAPPING_NOWHERE, address = 0;
+    struct small_message location = {.length = 0}, line = {.length = 0};
     if (frame->mapping != PROFILE_NONE) {
         mapping = &pprof->profile->mappings[frame->mapping];
-        location.mapping_id = frame->mapping + 2u;
-        location.address =
-            frame->rel_pc + mapping->start - mapping->exact_offset - mapping->load_bias;
+        mapping_id = frame->mapping + 2u;
+        address = frame->rel_pc + mapping->start - mapping->exact_offset - mapping->load_bias;
         pprof->mapping_used[frame->mapping] = true;
         pprof->mapping_has_lines[frame->mapping] |= *frame->source_file != '\0';
     }
-    line.function_id =
-        *frame->name == '\0' ? put_nameless(pprof, frame, mapping) : put_function(pprof, frame);
-    line.line = frame->line;
-    location.n_line = 1;
-    location.line = &lines;
-    proto_put_message(&pprof->out, PPROF_PROFILE_LOCATION, &location.base);
-    pprof->locations[frame_index] = location.id;
-    return location.id;
+    small_message_add(&line, PPROF_LINE_FUNCTION_ID,
+                      *frame->name == '\0' ? put_nameless(pprof, frame, mapping)
+                                           : put_function(pprof, frame));
+    small_message_add(&line, PPROF_LINE_LINE, frame->line);
+    small_message_add(&location, PPROF_LOCATION_ID, id);
+    small_message_add(&location, PPROF_LOCATION_MAPPING_ID, mapping_id);
+    small_message_add(&location, PPROF_LOCATION_ADDRESS, address);
+    location.bytes[location.length++] = PPROF_LOCATION_LINE << 3 | 2;
+    location.bytes[location.length++] = (uint8_t)line.length;
+    memcpy(location.bytes + location.length, line.bytes, line.length);
+    location.length += line.length;
+    small_message_put(&pprof->out, PPROF_PROFILE_LOCATION, &location);
+}
+
+static uint32_t put_location(struct pprof *pprof, uint32_t frame)
+{
+    if (pprof->locations[frame] == 0) {
+        uint32_t id = ++pprof->location_count;
+        put_location_message(pprof, id, frame);
+        pprof->locations[frame] = id;
+    }
+    return pprof->locations[frame];
 }
 
 static void put_mapping(struct pprof *pprof, uint32_t index)
@@ -243,10 +268,19 @@ static void put_mappings(struct pprof *pprof)
 
 /* --- samples --- */
 
+/* floor(), inline: a file has millions of figures. */
+static double round_down(double value)
+{
+    if (!(fabs(value) < 0x1p52))
+        return floor(value);
+    double whole = (double)(int64_t)value;
+    return whole > value ? whole - 1 : whole;
+}
+
 static int64_t round_column(struct pprof *pprof, enum column column, double value)
 {
     pprof->sums[column] += value;
-    double rounded = floor(pprof->sums[column] + 0.5);
+    double rounded = round_down(pprof->sums[column] + 0.5);
     int64_t most = INT64_C(1) << 62;
     int64_t sum = rounded >= 0x1p62 ? most : rounded <= -0x1p62 ? -most : (int64_t)rounded;
     int64_t grown = sum - pprof->written[column];
@@ -256,11 +290,11 @@ static int64_t round_column(struct pprof *pprof, enum column column, double valu
 
 static void put_label(struct proto_buffer *labels, int64_t key, int64_t text, int64_t number)
 {
-    Perftools__Profiles__Label label = PERFTOOLS__PROFILES__LABEL__INIT;
-    label.key = key;
-    label.str = text;
-    label.num = number;
-    proto_put_message(labels, PPROF_SAMPLE_LABEL, &label.base);
+    struct small_message label = {.length = 0};
+    small_message_add(&label, PPROF_LABEL_KEY, (uint64_t)key);
+    small_message_add(&label, PPROF_LABEL_STR, (uint64_t)text);
+    small_message_add(&label, PPROF_LABEL_NUM, (uint64_t)number);
+    small_message_put(labels, PPROF_SAMPLE_LABEL, &label);
 }
 
 static void put_text_label(struct proto_buffer *labels, int64_t key, int64_t text)
@@ -281,7 +315,7 @@ static int64_t thread_name(struct pprof *pprof, int32_t tid)
 }
 
 /* Most samples have the labels of the one before them. */
-static void put_part(struct pprof *pprof, const struct profile_part *part)
+static void make_labels(struct pprof *pprof, const struct profile_part *part)
 {
     const struct profile_part *last = pprof->labelled;
     struct proto_buffer *labels = &pprof->labels;
@@ -294,41 +328,88 @@ static void put_part(struct pprof *pprof, const struct profile_part *part)
         put_text_label(labels, pprof->keys.context, put_text(pprof, part->context));
         pprof->labelled = part;
     }
-    proto_put_raw(&pprof->entry, labels->bytes, labels->length);
 }
 
-/* Makes pprof->stack the locations of a stack. From where it comes into the path of the stack
- * before it, it ends with the same bytes. */
-static void make_stack(struct pprof *pprof, uint32_t callsite)
+/* Room for this many bytes; what stands in it stays at its end. */
+static bool reserve_stack(struct pprof *pprof, size_t length, size_t wanted)
+{
+    if (wanted <= pprof->stack_room)
+        return true;
+    size_t room = 2 * wanted;
+    uint8_t *grown = malloc(room);
+    if (grown == NULL)
+        return false;
+    if (length > 0)
+        memcpy(grown + room - length, pprof->stack + pprof->stack_room - length, length);
+    free(pprof->stack);
+    pprof->stack = grown;
+    pprof->stack_room = room;
+    return true;
+}
+
+/* Makes pprof->stack the locations of a stack, and returns how many bytes that is. From where it
+ * comes into the path of the stack before it, it ends with the same bytes. */
+static size_t make_stack(struct pprof *pprof, uint32_t callsite)
 {
     const struct profile_callsite *callsites = pprof->profile->callsites;
-    struct proto_buffer before = pprof->stack, *stack = &pprof->last_stack;
-    size_t depth = callsites[callsite].depth, at = depth;
-    stack->length = 0;
-    /* A location's id has 32 bits. */
+    size_t depth = callsites[callsite].depth, begin = depth + 1;
     if (array_reserve(&pprof->path, &pprof->path_capacity, 0, depth + 1, sizeof(*pprof->path)) <
-            0 ||
-        proto_buffer_reserve(stack, 5 * (depth + 1) + before.length) == NULL) {
+        0) {
         pprof->failed = true;
-        return;
+        return 0;
     }
-    while (at >= pprof->path_count || pprof->path[at].callsite != callsite) {
-        pprof->path[at] = (struct stack_step){callsite, (uint32_t)stack->length};
-        stack->length += proto_encode_varint(stack->bytes + stack->length,
-                                             put_location(pprof, callsites[callsite].frame));
+    struct stack_step *path = pprof->path;
+    while (begin > 0 && (begin > pprof->path_count || path[begin - 1].callsite != callsite)) {
+        path[--begin].callsite = callsite;
+        path[begin].location = put_location(pprof, callsites[callsite].frame);
         callsite = callsites[callsite].parent;
-        if (at-- == 0)
-            break;
     }
-    uint32_t tail = callsite == PROFILE_NONE ? 0 : pprof->path[at].tail;
-    if (tail > 0)
-        memcpy(stack->bytes + stack->length, before.bytes + before.length - tail, tail);
-    stack->length += tail;
-    for (size_t i = depth; i != at; i--)
-        pprof->path[i].tail = (uint32_t)stack->length - pprof->path[i].tail;
+    size_t length = begin > 0 ? path[begin - 1].tail : 0;
+    if (!reserve_stack(pprof, length, length + STACK_ID_BYTES_MAX * (depth + 1 - begin))) {
+        pprof->failed = true;
+        pprof->path_count = 0;
+        return 0;
+    }
+    uint8_t *at = pprof->stack + pprof->stack_room - length;
+    for (size_t i = begin; i <= depth; i++) {
+        uint8_t id[PROTO_VARINT_BYTES_MAX];
+        size_t bytes = proto_encode_varint(id, path[i].location);
+        at -= bytes;
+        memcpy(at, id, bytes);
+        length += bytes;
+        path[i].tail = (uint32_t)length;
+    }
     pprof->path_count = depth + 1;
-    pprof->stack = *stack;
-    pprof->last_stack = before;
+    return length;
+}
+
+/* A sample, of which all is made but the figures. */
+static void put_sample_message(struct pprof *pprof, size_t stack_length,
+                               const int64_t values[COLUMNS], bool labelled)
+{
+    uint8_t numbers[COLUMNS * (1 + PROTO_VARINT_BYTES_MAX)], head[1 + PROTO_VARINT_BYTES_MAX];
+    const struct proto_buffer *labels = &pprof->labels;
+    size_t number_length = 0, labels_length = labelled ? labels->length : 0;
+    for (int i = 0; i < COLUMNS; i++) {
+        numbers[number_length++] = PPROF_SAMPLE_VALUE << 3;
+        number_length += proto_encode_varint(numbers + number_length, (uint64_t)values[i]);
+    }
+    head[0] = PPROF_SAMPLE_LOCATION_ID << 3 | 2;
+    size_t head_length = 1 + proto_encode_varint(head + 1, stack_length);
+    size_t length = head_length + stack_length + number_length + labels_length;
+    uint8_t *at = proto_buffer_reserve(&pprof->out, 1 + PROTO_VARINT_BYTES_MAX + length);
+    if (at == NULL)
+        return;
+    const uint8_t *begin = at;
+    *at++ = PPROF_PROFILE_SAMPLE << 3 | 2;
+    at += proto_encode_varint(at, length);
+    at = mempcpy(at, head, head_length);
+    if (stack_length > 0)
+        at = mempcpy(at, pprof->stack + pprof->stack_room - stack_length, stack_length);
+    at = mempcpy(at, numbers, number_length);
+    if (labels_length > 0)
+        at = mempcpy(at, labels->bytes, labels_length);
+    pprof->out.length += (size_t)(at - begin);
 }
 
 static void put_sample(struct pprof *pprof, uint32_t callsite, const struct trace_figures *figures,
@@ -350,17 +431,24 @@ static void put_sample(struct pprof *pprof, uint32_t callsite, const struct trac
         any |= values[i];
     if (any == 0)
         return;
-    pprof->entry.length = 0;
-    make_stack(pprof, callsite);
-    proto_put_bytes(&pprof->entry, PPROF_SAMPLE_LOCATION_ID, pprof->stack.bytes,
-                    pprof->stack.length);
-    for (int i = 0; i < COLUMNS; i++)
-        proto_put_uint(&pprof->entry, PPROF_SAMPLE_VALUE, (uint64_t)values[i]);
+    size_t stack_length = make_stack(pprof, callsite);
     if (part != NULL)
-        put_part(pprof, part);
-    proto_put_bytes(&pprof->out, PPROF_PROFILE_SAMPLE, pprof->entry.bytes, pprof->entry.length);
+        make_labels(pprof, part);
+    put_sample_message(pprof, stack_length, values, part != NULL);
     if (pprof->out.length > OUT_BYTES)
         write_out(pprof);
+}
+
+/* Samples of older dumps stand here and there in memory, and their parts elsewhere. */
+#define AHEAD 8u
+
+static void prefetch_sample(const struct profile_dump *dump, size_t index)
+{
+    if (index + 2 * AHEAD >= dump->sample_count)
+        return;
+    __builtin_prefetch(&dump->samples[index + 2 * AHEAD]->figures);
+    __builtin_prefetch(&dump->samples[index + 2 * AHEAD]->parts);
+    __builtin_prefetch(dump->samples[index + AHEAD]->parts);
 }
 
 static void put_samples(struct pprof *pprof, const struct profile_dump *dump)
@@ -371,6 +459,7 @@ static void put_samples(struct pprof *pprof, const struct profile_dump *dump)
     pprof->keys.context = put_string(pprof, "context");
     for (size_t i = 0; i < dump->sample_count; i++) {
         const struct profile_sample *sample = dump->samples[i];
+        prefetch_sample(dump, i);
         if (sample->part_count == 0)
             put_sample(pprof, sample->callsite, &sample->figures, NULL);
         for (uint32_t j = 0; j < sample->part_count; j++) {
@@ -469,8 +558,7 @@ static void put_file(struct pprof *pprof, const struct profile_dump *dump)
     put_mappings(pprof);
     write_out(pprof);
     packed_file_write(pprof->file, pprof->strings.bytes, pprof->strings.length);
-    pprof->failed |=
-        pprof->out.failed || pprof->entry.failed || pprof->strings.failed || pprof->labels.failed;
+    pprof->failed |= pprof->out.failed || pprof->strings.failed || pprof->labels.failed;
 }
 
 int pprof_write(const struct profile *profile, const struct profile_heap *heap,
@@ -493,10 +581,8 @@ int pprof_write(const struct profile *profile, const struct profile_heap *heap,
     if (code < 0)
         error_set(error, code, "cannot write the pprof file: %s", strerror(-code));
     proto_buffer_free(&pprof.out);
-    proto_buffer_free(&pprof.entry);
     proto_buffer_free(&pprof.labels);
-    proto_buffer_free(&pprof.stack);
-    proto_buffer_free(&pprof.last_stack);
+    free(pprof.stack);
     free(pprof.path);
     proto_buffer_free(&pprof.strings);
     intern_free(&pprof.string_ids);
@@ -508,61 +594,4 @@ int pprof_write(const struct profile *profile, const struct profile_heap *heap,
     free(pprof.mapping_used);
     free(pprof.mapping_has_lines);
     return code;
-}
-
-/* Names come from the trace, and may be titles: what could leave the directory, or would have to be
- * quoted for a shell, is replaced. */
-static char file_name_character(char character)
-{
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    return character == '\0' || strchr(safe, character) != NULL ? character : '_';
-}
-
-/* As much of a heap's name as a file's name holds. */
-#define HEAP_NAME_BYTES 64
-
-/* Whether two heaps would have the same file. */
-static bool same_in_file_name(const char *one, const char *two)
-{
-    for (size_t i = 0; i < HEAP_NAME_BYTES; i++) {
-        if (file_name_character(one[i]) != file_name_character(two[i]) ||
-            (one[i] == '\0') != (two[i] == '\0'))
-            return false;
-        if (one[i] == '\0')
-            break;
-    }
-    return true;
-}
-
-void pprof_file_name(const struct profile *profile, const struct profile_heap *heap,
-                     const struct profile_dump *dump, char *buffer, size_t size)
-{
-    const struct profile_process *process = &profile->processes[heap->process];
-    char part[32];
-    size_t number = (size_t)(dump - heap->dumps) + 1;
-    size_t same = 0, before = 0;
-    /* After an exec one pid can have the same heap twice; or names differ in what is replaced. */
-    for (size_t i = 0; i < profile->heap_count; i++) {
-        const struct profile_heap *other = &profile->heaps[i];
-        const struct profile_process *owner = &profile->processes[other->process];
-        if (owner->pid == process->pid && same_in_file_name(owner->name, process->name) &&
-            same_in_file_name(other->name, heap->name)) {
-            same++;
-            before += other < heap;
-        }
-    }
-    if (dump->final)
-        snprintf(part, sizeof(part), "final");
-    else
-        snprintf(part, sizeof(part), "%zu", number);
-    if (same > 1)
-        snprintf(buffer, size, "%.64s.%d-%zu.%.64s.%s.pb.gz",
-                 *process->name == '\0' ? "process" : process->name, process->pid, before + 1,
-                 heap->name, part);
-    else
-        snprintf(buffer, size, "%.64s.%d.%.64s.%s.pb.gz",
-                 *process->name == '\0' ? "process" : process->name, process->pid, heap->name,
-                 part);
-    for (char *at = buffer; *at != '\0'; at++)
-        *at = at == buffer && (*at == '.' || *at == '-') ? '_' : file_name_character(*at);
 }

@@ -7,18 +7,6 @@
 #include "profile/id_map.h"
 #include "trace/intern.h"
 
-double rollup_live_bytes(const struct trace_figures *figures)
-{
-    double live = figures->allocated_bytes - figures->freed_bytes;
-    return live > 0 ? live : 0;
-}
-
-double rollup_live_count(const struct trace_figures *figures)
-{
-    double live = figures->allocated_count - figures->freed_count;
-    return live > 0 ? live : 0;
-}
-
 double rollup_live_bytes_variance(const struct trace_figures *figures)
 {
     double variance = figures->allocated_bytes_variance - figures->freed_bytes_variance;

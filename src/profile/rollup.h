@@ -16,8 +16,17 @@ struct rollup_values {
 };
 
 /* Live bytes and count with their variances: what was allocated less what was freed. */
-double rollup_live_bytes(const struct trace_figures *figures);
-double rollup_live_count(const struct trace_figures *figures);
+static inline double rollup_live_bytes(const struct trace_figures *figures)
+{
+    double live = figures->allocated_bytes - figures->freed_bytes;
+    return live > 0 ? live : 0;
+}
+
+static inline double rollup_live_count(const struct trace_figures *figures)
+{
+    double live = figures->allocated_count - figures->freed_count;
+    return live > 0 ? live : 0;
+}
 /* A sample that was freed leaves nothing uncertain behind: the variance of its
  * allocation goes with it. */
 double rollup_live_bytes_variance(const struct trace_figures *figures);
