@@ -32,6 +32,31 @@ static void mark_stack(struct document *document, uint32_t callsite)
     }
 }
 
+/* What a look at the process's mappings has as code is told like code that stacks lead through: a
+ * file that was read has both, and is written as it was. */
+static int mark_looked_at(struct document *document)
+{
+    const struct profile *profile = document->profile;
+    struct intern_table looked_at = {0};
+    int code = 0;
+    for (size_t i = 0; i < profile->smaps_count && code == 0; i++) {
+        const struct profile_smaps *smaps = &profile->smaps[i];
+        const uint64_t range[] = {smaps->start_address, smaps->size_kb * 1024};
+        bool added;
+        if (profile->processes[smaps->process].pid == document->memory.pid &&
+            intern_bytes(&looked_at, range, sizeof(range), &added) == 0)
+            code = -ENOMEM;
+    }
+    for (size_t i = 0; i < profile->mapping_count && looked_at.count > 0; i++) {
+        const struct profile_mapping *mapping = &profile->mappings[i];
+        const uint64_t range[] = {mapping->start, mapping->end - mapping->start};
+        if (intern_find(&looked_at, range, sizeof(range)) != 0)
+            document->memory.used[i] = true;
+    }
+    intern_free(&looked_at);
+    return code;
+}
+
 static int compare_mappings(const void *left_pointer, const void *right_pointer, void *context)
 {
     const struct profile_mapping *mappings = context;
@@ -91,8 +116,9 @@ int written_memory_collect(struct document *document, size_t first, size_t count
                 mark_stack(document, dump->samples[k]->callsite);
         }
     }
+    int code = mark_looked_at(document);
     place_mappings(document);
-    return 0;
+    return code;
 }
 
 /* --- regions --- */
@@ -148,7 +174,7 @@ struct region {
     uint64_t start, size;
     uint32_t protection;
     const struct profile_mapping *mapping; /* NULL: where it lies in its file is not known */
-    bool has_bytes;
+    bool seen;                             /* in a look */
     uint64_t proportional, private_dirty, private_clean, shared_dirty, shared_clean, swapped;
 };
 
@@ -172,7 +198,8 @@ static void write_region(FILE *out, const struct region *region, bool first)
         fputc('"', out);
     }
     fputs(",\"bs\":{", out);
-    if (region->has_bytes) {
+    if ((region->proportional | region->private_dirty | region->private_clean |
+         region->shared_dirty | region->shared_clean | region->swapped) != 0) {
         write_hex(out, "\"pss\":", region->proportional);
         write_hex(out, ",\"pd\":", region->private_dirty);
         write_hex(out, ",\"pc\":", region->private_clean);
@@ -185,7 +212,7 @@ static void write_region(FILE *out, const struct region *region, bool first)
 
 static void add_smaps(struct region *region, const struct profile_smaps *smaps)
 {
-    region->has_bytes = true;
+    region->seen = true;
     region->proportional += smaps->proportional_resident_kb * 1024;
     region->private_dirty += smaps->private_dirty_kb * 1024;
     region->private_clean += smaps->private_clean_resident_kb * 1024;
@@ -214,7 +241,7 @@ static struct region region_of_code(const struct document *document, size_t inde
             overlapped(document, smaps->start_address,
                        smaps->start_address + smaps->size_kb * 1024) != index)
             continue;
-        if (!region.has_bytes && smaps->protection_flags != 0)
+        if (!region.seen && smaps->protection_flags != 0)
             region.protection = smaps->protection_flags;
         add_smaps(&region, smaps);
     }

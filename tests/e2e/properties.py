@@ -585,6 +585,7 @@ def hold(seed):
     hold_diff_with_nothing(profile, trace, empty_trace(["libc.malloc", "pool"]))
 
 
-for number in [int(word) for word in sys.argv[1:]] or SEEDS:
-    hold(number)
-finish()
+if __name__ == "__main__":
+    for number in [int(word) for word in sys.argv[1:]] or SEEDS:
+        hold(number)
+    finish()

@@ -1,0 +1,561 @@
+#!/usr/bin/python3
+"""Profiles as Chrome's memory dumps: of real programs and of traces made by hand, what is written is held against
+what the trace viewer, symbolize_trace and diff_heap_profiler demand of it, and against the other tools' figures.
+
+    memory_infra_write.py CASE
+"""
+
+import collections
+import gzip
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from harness import BUILD, TOOL, check, finish, need, program, run
+from memory_infra_file import File, Frame, Rules, leaks, named, places
+from memory_infra_made import Made
+
+TRACECONV = os.path.join(BUILD, "traceconv")
+WORK = tempfile.mkdtemp(prefix="memory-infra-")
+# Holds memory to its end, of some functions.
+HOLDER = """
+import os, sqlite3, json
+kept = [[b"x" * (100 + i % 900) for i in range(20000)], json.loads("[" + ",".join('{"a": %d}' % i for i in range(20000)) + "]")]
+base = sqlite3.connect(":memory:")
+base.execute("create table t (a text)")
+base.executemany("insert into t values (?)", [("text %d" % i,) for i in range(20000)])
+os._exit(0)
+"""
+
+
+def at(name):
+    return os.path.join(WORK, name)
+
+
+def convert(trace, *options, out=None, odd=()):
+    """What comes out, held against all rules."""
+    outcome = run([TRACECONV, "memory_infra", *options, trace, *([at(out)] if out else [])])
+    check(outcome.status == 0, f"{options}: {outcome.status}, {outcome.stderr!r}")
+    check(outcome.stderr == b"", f"{options}: {outcome.stderr!r}")
+    file = File(at(out) if out else outcome.stdout)
+    for broken in Rules(file, odd).broken:
+        check(False, f"{os.path.basename(trace)} {options}: {broken}")
+    return file
+
+
+def profiled(name, *command, options=("-i", "512")):
+    directory = at(name)
+    outcome = run([TOOL, "host", "--quiet", "-o", directory, *options, "--", *command])
+    check(outcome.status == 0, f"{command}: {outcome.status}, {outcome.stderr[-300:]!r}")
+    return directory
+
+
+def report(trace, *options):
+    outcome = run([TOOL, "report", "--json", *options, trace])
+    check(outcome.status == 0, f"report {options}: {outcome.stderr!r}")
+    return {(heap["pid"], heap["heap"]): heap for heap in json.loads(outcome.stdout)["heaps"]}
+
+
+def same(got, wanted, what):
+    if got != wanted and isinstance(got, dict):
+        wrong = [key for key in {*got, *wanted} if got.get(key) != wanted.get(key)][:3]
+        got, wanted = {key: got.get(key) for key in wrong}, {key: wanted.get(key) for key in wrong}
+    check(got == wanted, f"{what}\n  gave   {got}\n  wanted {wanted}"[:3000])
+
+
+def whole(heap, figure):
+    return int(heap["total"][figure]["estimate"] + 0.5)
+
+
+# --- real programs ---
+
+
+def holds_what_the_report_has(directory, file, what):
+    """Each heap's sums, and each stack's within what rounding takes; names are the report's."""
+    for (pid, name), heap in report(directory).items():
+        key = "malloc" if name == "libc.malloc" else name
+        dump = file.dump(pid)
+        sizes, counts = dump.sum(key)
+        check(abs(sizes - whole(heap, "space")) <= 1, f"{what}: {sizes} bytes, the report has {heap['total']['space']}")
+        check(abs(counts - whole(heap, "objects")) <= 1, f"{what}: {counts} allocations")
+        wanted = collections.Counter()
+        for site in heap["callsites"]:
+            stack = tuple(frame["name"] or None for frame in site["frames"])
+            wanted[stack] += site["space"]["estimate"]
+        got, merged = collections.Counter(), collections.Counter()
+        for (names, _), (size, _) in named(dump.sites(key)).items():
+            inner = names[1:] if names[0] in ("malloc", "mmap") else names
+            got[tuple(None if name.startswith("pc:") or " @ " in name else name for name in inner)] += size
+            merged[tuple(None if name.startswith("pc:") or " @ " in name else name for name in inner)] += 1
+        for stack, estimate in wanted.items():
+            slack = sum(1 for site in heap["callsites"]) if None in stack else merged[stack] + len(wanted)
+            check(abs(got[stack] - estimate) <= slack or (stack not in got and estimate < 1),
+                  f"{what}: {stack} has {got[stack]}, the report {estimate}")
+
+
+def python():
+    directory = profiled("python", sys.executable, "-c", HOLDER)
+    file = convert(directory)
+    holds_what_the_report_has(directory, file, "python3")
+    dump = file.dump()
+    sizes, counts = dump.sum()
+    check(sizes > 10_000_000 and counts > 10_000, f"python3 holds {sizes} bytes in {counts}")
+    check(file.names[dump.pid].startswith("python3"), f"it is called {file.names}")
+    labels = file.told("process_labels")[0]["args"]["labels"]
+    check(labels.startswith(os.path.basename(sys.executable)) or sys.executable in labels, f"labels {labels!r}")
+    resident = dump.totals()["resident_set_bytes"]
+    check(sizes // 2 < resident <= dump.totals()["peak_resident_set_bytes"], f"totals {dump.totals()}")
+    check(dump.totals()["is_peak_rss_resetable"] is False, f"totals {dump.totals()}")
+    check(any("libc.so" in region.file and region.build_id and region.offset for region in dump.regions()),
+          f"regions {dump.regions()}")
+
+
+def at_the_peak():
+    """What a program gives back at its end is there as of the largest moment, where that was asked for."""
+    need("sqlite3", "xmllint")
+    statement = "create table t(a); with recursive n(i) as (select 1 union all select i+1 from n where i < 50000) " \
+                "insert into t select hex(i) || 'some text' from n; select count(*) from t;"
+    document = at("big.xml")
+    with open(document, "w", encoding="utf-8") as out:
+        out.write("<a>" + "<b c='d'>text</b>" * 20000 + "</a>")
+    for name, command in (("sqlite3", ["sqlite3", ":memory:", statement]), ("xmllint", ["xmllint", "--noout", document])):
+        directory = profiled(name, *command, options=("-i", "512", "--dump-at-max"))
+        heap = next(iter(report(directory, "--view", "max").values()))
+        peak = sum(site["max"]["estimate"] for site in heap["callsites"]) if "max" in heap["callsites"][0] else None
+        file = convert(directory)
+        sizes, counts = file.dump().sum()
+        check(sizes > 1_000_000 and counts > 100, f"{name}: {sizes} bytes in {counts}")
+        if peak is not None:
+            check(abs(sizes - peak) <= 1, f"{name}: {sizes} bytes, the report's peak is {peak}")
+        later = profiled(name + " plain", *command)
+        check(convert(later, "--max").dump().sum()[0] > 1_000_000, f"{name}: --max of a usual profile")
+        check(convert(later).dump().sum()[0] < sizes // 4, f"{name}: it gives its memory back")
+
+
+def compile_leak(name, *flags, compiler="gcc"):
+    source, binary = at("leak.c"), at(name)
+    with open(source, "w", encoding="utf-8") as out:
+        out.write("#include <stdlib.h>\n#include <unistd.h>\nchar padding[100000] = {1};\nvoid *volatile kept;\n"
+                  "__attribute__((noinline)) static void hold_some(int size)\n{\n    kept = malloc(size);\n"
+                  "    kept = malloc(size + 1);\n}\n"
+                  "__attribute__((noinline)) static void hold_more(void)\n{\n    hold_some(5000);\n    hold_some(7000);\n}\n"
+                  "int main(void)\n{\n    hold_more();\n    _exit(0);\n}\n")
+    done = run([compiler, "-g", "-O1", "-fno-optimize-sibling-calls", *flags, source, "-o", binary])
+    if not check(done.status == 0, f"{compiler} {flags}: {done.stderr[-300:]!r}"):
+        return None, None
+    stripped = at(name + "-stripped")
+    check(run(["strip", "-o", stripped, binary]).status == 0, "strip")
+    return binary, stripped
+
+
+def places_of_addresses():
+    """Addresses that were left are where symbolize_trace looks for them, whatever linked the program: it makes no
+    correction of its own, and finds the functions."""
+    need("gcc", "strip", "addr2line")
+    kinds = {"pie": ["-pie", "-fPIE"], "fixed": ["-no-pie", "-fno-pie"]}
+    if shutil.which("ld.lld") and shutil.which("clang"):
+        kinds["lld"] = ["-fuse-ld=lld", "-pie", "-fPIE", "-Wl,-z,separate-code"]
+    for kind, flags in kinds.items():
+        binary, stripped = compile_leak(kind, *flags, compiler="clang" if kind == "lld" else "gcc")
+        if binary is None:
+            continue
+        file = convert(profiled("of " + kind, stripped, options=("-i", "1", "--no-symbols")))
+        found = [address for path, address in places(file).values() if path == stripped]
+        check(len(found) >= 4, f"{kind}: {len(found)} addresses of the program")
+        outcome = run(["addr2line", "-f", "-e", binary, *map(hex, found)])
+        functions = set(outcome.stdout.decode().split("\n")[::2]) - {""}
+        check(functions >= {"hold_some", "hold_more", "main"}, f"{kind}: addr2line says {functions}")
+        sizes = sorted(size for (names, _), (size, _) in named(file.dump().sites()).items() if size in (5000, 5001, 7000, 7001))
+        check(sizes == [5000, 5001, 7000, 7001], f"{kind}: sites of {sizes}")
+
+
+def names_files_lines():
+    need("gcc")
+    binary, _ = compile_leak("named", "-pie", "-fPIE")
+    file = convert(profiled("with names", binary, options=("-i", "1")))
+    frames = {frame for stack, _ in file.dump().sites() for frame in stack}
+    lines = {frame.line for frame in frames if frame.name == "hold_some"}
+    check({7, 8} <= lines, f"lines of hold_some: {lines}")
+    check(any(frame.name == "hold_more" and frame.file.endswith("leak.c") for frame in frames), f"{frames}")
+    total = sum(size for (stack, _), (size, _) in file.dump().sites().items() if stack[1].name == "hold_some")
+    check(total == 24002, f"hold_some holds {total}")
+
+
+def beside_the_trace():
+    directory = profiled("beside", sys.executable, "-c", HOLDER, options=("-i", "4096", "--memory-infra"))
+    file = File(os.path.join(directory, "memory_infra.json.gz"))
+    check(file.packed and Rules(file).broken == [], f"{Rules(file).broken}")
+    same(file.document, convert(directory).document, "beside the trace, and converted")
+    without = profiled("without", "true")
+    check(not os.path.exists(os.path.join(without, "memory_infra.json.gz")), "written without being asked for")
+
+
+def of_what_runs():
+    """-n and -p, with dumps in between."""
+    process = subprocess.Popen([program("long_runner")], stdout=subprocess.DEVNULL)
+    outcome = run([TOOL, "-p", str(process.pid), "-d", "1500", "-c", "300", "-i", "64", "--memory-infra", "-o", at("runs")])
+    process.wait()
+    if outcome.status == 3:
+        print("SKIP: it cannot be attached to here:", outcome.stderr[-200:])
+        sys.exit(77)
+    check(outcome.status == 0, f"-p: {outcome.status}, {outcome.stderr!r}")
+    check(b"memory_infra.json.gz" in outcome.stderr, f"it is not named: {outcome.stderr!r}")
+    file = File(at("runs/memory_infra.json.gz"))
+    check(Rules(file).broken == [], f"{Rules(file).broken}")
+    check(len(file.dumps) >= 3, f"{len(file.dumps)} dumps")
+    times = [dump.event["ts"] for dump in file.dumps]
+    check(times == sorted(times) and len(set(times)) == len(times), f"times {times}")
+    check([dump.event["id"] for dump in file.dumps] == [hex(i + 1) for i in range(len(times))], "ids")
+    check(all(dump.totals() for dump in file.dumps), "totals of each dump")
+    check(file.dump().sum()[0] > 0, "nothing in the last dump")
+
+
+# --- made by hand ---
+
+
+def small(name="small", **more):
+    """main calls own, which holds 10 and calls deep, which holds 4; another heap, a thread, types and contexts."""
+    made = Made()
+    made.process(7, "/bin/prog", "a b", "c,d")
+    made.threads = [(8, 7, "worker")]
+    main, own, deep = (made.stack(*names) for names in (("main",), ("main", "own"), ("main", "own", "deep")))
+    samples = [
+        made.sample(own, 1000, 10, [(7, "Node", ("load",), 600, 6), (8, "Edge", ("load", "parse"), 300, 3), (8, "", (), 100, 1)]),
+        made.sample(deep, 400, 4, [(9, "Node", (), 400, 4)]),
+        made.sample(main, 50, 1),
+    ]
+    made.dump(2000, {(7, "libc.malloc"): samples, (7, "pool/of things"): [made.sample(deep, 77, 7)]})
+    return made.write(at(name), **more)
+
+
+def by_type():
+    file = convert(small())
+    same(named(file.dump().sites()), {
+        (("malloc", "own", "main"), "Node"): (600, 6), (("malloc", "own", "main"), "Edge"): (300, 3),
+        (("malloc", "own", "main"), "[unknown]"): (100, 1), (("malloc", "deep", "own", "main"), "Node"): (400, 4),
+        (("malloc", "main"), "[unknown]"): (50, 1),
+    }, "by type")
+    same(named(file.dump().sites("pool:of things")),
+         {(("pool/of things::allocate", "deep", "own", "main"), "[unknown]"): (77, 7)}, "the other heap")
+    same(file.dump().attribute("malloc", "size"), 1450, "the allocator")
+    same(file.metadata["heapprofd-heap-7-1"]["name"], "pool/of things", "the heap's own name")
+    same(file.names, {7: "prog"}, "process_name")
+    same(file.told("process_labels")[0]["args"]["labels"], "/bin/prog 'a b' c,d", "process_labels")
+
+
+def stack_modes():
+    trace = small()
+    sites = {mode: named(convert(trace, "--stack-mode", mode).dump().sites())
+             for mode in ("native", "native-with-thread-names", "pseudo", "mixed")}
+    same(sites["native"], named(convert(trace).dump().sites()), "the default is native")
+    same(sites["native-with-thread-names"], {
+        (("malloc", "own", "main", "<unknown>"), "Node"): (600, 6), (("malloc", "own", "main", "worker"), "Edge"): (300, 3),
+        (("malloc", "own", "main", "worker"), "[unknown]"): (100, 1),
+        (("malloc", "deep", "own", "main", "<unknown>"), "Node"): (400, 4),
+        (("malloc", "main", "<unknown>"), "[unknown]"): (50, 1),
+    }, "with thread names")
+    same(sites["pseudo"], {
+        (("malloc", "load"), "Node"): (600, 6), (("malloc", "parse", "load"), "Edge"): (300, 3),
+        (("malloc", "[no context]"), "[unknown]"): (150, 2), (("malloc", "[no context]"), "Node"): (400, 4),
+    }, "pseudo stacks")
+    same(sites["mixed"], {
+        (("malloc", "own", "main", "load"), "Node"): (600, 6),
+        (("malloc", "own", "main", "parse", "load"), "Edge"): (300, 3), (("malloc", "own", "main"), "[unknown]"): (100, 1),
+        (("malloc", "deep", "own", "main"), "Node"): (400, 4), (("malloc", "main"), "[unknown]"): (50, 1),
+    }, "mixed stacks")
+
+
+def several():
+    """Two processes, one of which ends before the second round, three dumps of the other."""
+    made = Made()
+    made.process(7, "/bin/long")
+    made.process(9, "/bin/short")
+    stack = made.stack("main", "work")
+    for number in range(3):
+        heaps = {(7, "libc.malloc"): [made.sample(stack, 100 * (number + 1), number + 1)]}
+        if number == 0:
+            heaps[9, "libc.malloc"] = [made.sample(stack, 30, 3)]
+        if number > 0:
+            heaps[7, "pool"] = [made.sample(stack, number, 1)]
+        made.dump(1000 * (number + 2), heaps)
+    trace = made.write(at("several"))
+    file = convert(trace)
+    same([(dump.pid, dump.event["id"], dump.event["ts"], dump.heaps()) for dump in file.dumps], [
+        (7, "0x1", 2.1, ["malloc"]), (7, "0x2", 3.1, ["malloc", "pool"]), (7, "0x3", 4.1, ["malloc", "pool"]),
+        (9, "0x1", 2.1, ["malloc"])], "dumps")
+    same([dump.sum()[0] for dump in file.dumps], [100, 200, 300, 30], "sizes")
+    same(file.names, {7: "long", 9: "short"}, "names")
+    same([(d.pid, d.sum(*d.heaps())) for d in convert(trace, "--dump", "2").dumps], [(7, (200, 2)), (7, (2, 1))], "--dump 2")
+    same([(d.pid, d.sum("malloc")) for d in convert(trace, "--dump", "final", "--heap", "libc.malloc").dumps],
+         [(7, (300, 3)), (9, (30, 3))], "--dump final --heap")
+    same([d.pid for d in convert(trace, "--pid", "9").dumps], [9], "--pid")
+    same([d.heaps() for d in convert(trace, "--heap", "pool").dumps], [["pool"], ["pool"]], "--heap pool")
+    same(convert(trace, "--dump", "all", "--v1").dump(7, 1).sum("pool"), (1, 1), "v1, several dumps")
+    for options, said in ((("--dump", "4"), b"none of the dumps"), (("--heap", "malloc"), b"none of the dumps"),
+                          (("--dump", "0"), b"counts from 1"), (("--prune", "5"), b"BYTES,COUNT"),
+                          (("--stack-mode", "odd"), b"no stack mode"), (("--pid", "x"), b"x")):
+        outcome = run([TRACECONV, "memory_infra", *options, trace])
+        check(outcome.status in (1, 2) and said in outcome.stderr and outcome.stdout == b"",
+              f"{options}: {outcome.status}, {outcome.stderr!r}, {outcome.stdout[:50]!r}")
+
+
+def out_of_place():
+    """Packed where the name says so, plain to standard output, and nothing over the trace itself."""
+    trace = small()
+    plain, packed, printed = convert(trace, out="a.json"), convert(trace, out="a.json.gz"), convert(trace)
+    check(packed.packed and not plain.packed, "gzip by name")
+    same(packed.text, plain.text, "packed")
+    same(printed.text, plain.text, "standard output")
+    outcome = run([TRACECONV, "memory_infra", trace, trace])
+    check(outcome.status == 1 and b"the trace itself" in outcome.stderr, f"over the trace: {outcome.stderr!r}")
+    with open(trace, "rb") as data:
+        piped = run([TRACECONV, "memory_infra"], stdin=data.read())
+    same(File(piped.stdout).document, plain.document, "from standard input")
+    full = run([TRACECONV, "memory_infra", trace, "/dev/full"])
+    check(full.status == 1 and b"cannot be written" in full.stderr, f"a full disk: {full.status}, {full.stderr!r}")
+
+
+def rounding():
+    """Estimates are whole, and their sum is the heap's."""
+    made = Made()
+    made.process(7, "p")
+    samples = [made.sample(made.stack("main", f"f{i}"), 0.4 + i / 7, 0.3 + i / 11) for i in range(500)]
+    made.dump(2000, {(7, "libc.malloc"): samples})
+    file = convert(made.write(at("rounding")))
+    size, count = sum(0.4 + i / 7 for i in range(500)), sum(0.3 + i / 11 for i in range(500))
+    same(file.dump().sum(), (int(size + 0.5), int(count + 0.5)), "sums")
+    for (names, _), (got, _) in named(file.dump().sites()).items():
+        wanted = 0.4 + int(names[1][1:]) / 7
+        check(abs(got - wanted) < 1, f"{names}: {got} of {wanted}")
+
+
+def exact_for_the_scripts():
+    """diff_heap_profiler, its fault included, says what is so of one dump and of growth."""
+    made = Made()
+    made.process(7, "p")
+    main, own, deep = (made.stack(*names) for names in (("main",), ("main", "own"), ("main", "own", "deep")))
+    made.dump(2000, {(7, "libc.malloc"): [made.sample(own, 1000, 10), made.sample(deep, 400, 4), made.sample(main, 5, 5)]})
+    made.dump(3000, {(7, "libc.malloc"): [made.sample(own, 1700, 17), made.sample(deep, 500, 5), made.sample(main, 5, 5)]})
+    trace = made.write(at("growth"))
+    first, second = (convert(trace, "--dump", str(i)).dump() for i in (1, 2))
+    same(leaks(first), {("malloc", "own", "main"): (1000, 10), ("malloc", "deep", "own", "main"): (400, 4),
+                        ("malloc", "main"): (5, 5)}, "of one dump")
+    same(leaks(second, first), {("malloc", "own", "main"): (700, 7), ("malloc", "deep", "own", "main"): (100, 1)}, "growth")
+
+
+def ends_in_malloc():
+    """Stacks that end in allocators by themselves get no other; one that does not gets one on all of its heap."""
+    made = Made()
+    made.process(7, "p")
+    stacks = [made.stack("main", "f", "malloc"), made.stack("main", "operator new(unsigned long)"), made.stack("main", "f")]
+    made.dump(2000, {(7, "libc.malloc"): [made.sample(s, 10, 1) for s in stacks[:2]],
+                     (7, "libc.mmap"): [made.sample(s, 10, 1) for s in stacks]})
+    file = convert(made.write(at("ends")))
+    same(set(named(file.dump().sites())), {(("malloc", "f", "main"), "[unknown]"),
+                                           (("operator new(unsigned long)", "main"), "[unknown]")}, "their own")
+    same({names for names, _ in named(file.dump().sites("libc.mmap"))},
+         {("mmap", "malloc", "f", "main"), ("mmap", "operator new(unsigned long)", "main"), ("mmap", "f", "main")}, "all")
+    check("allocator-frame" not in file.metadata["heapprofd-heap-7-0"], "a frame that was not added is named")
+
+
+def deep_stacks():
+    for depth in (898, 899, 900, 1200, 5000):
+        made = Made()
+        made.process(7, "p")
+        made.dump(2000, {(7, "libc.malloc"): [
+            made.sample(made.stack(*[f"f{i}" for i in range(depth)]), 123, 5), made.sample(made.stack("f0", "g"), 7, 1)]})
+        for options in ((), ("--v1",), ("--stack-mode", "mixed"), ("--stack-mode", "native-with-thread-names")):
+            file = convert(made.write(at("deep")), *options)
+            same(file.dump().sum(), (130, 6), f"{depth} frames {options}")
+            stack = max((names for names, _ in named(file.dump().sites())), key=len)
+            total = depth + 1 + ("native-with-thread-names" in options)
+            check(len(stack) == min(total, 900), f"{depth} frames {options}: {len(stack)}")
+            check(("[frames left out]" in stack) == (total > 900), f"{depth} frames {options}: cut or not")
+            check(stack[:2] == ("malloc", f"f{depth - 1}") and "f0" in stack[-2:], f"{depth}: ends {stack[:2]} {stack[-2:]}")
+
+
+STRANGE = ['"quoted"', "back\\slash", "new\nline\ttab\r", "\x01\x1f\x7f", "\u00e4\u20ac\U0001f600", "</script>", "operator<< <int>",
+           " leading", "pc:", "pc:zz", "pc:12 34", "\u2028\ud7ff\ue000\uffff", "a;b;c", "{}[],:", "'", "x" * 100_000]
+
+
+def strange_names():
+    """In frames, types, contexts, threads, files, paths, commands and heaps."""
+    made = Made()
+    made.process(7, "/bin/" + STRANGE[4], *STRANGE)
+    made.threads = [(8, 7, STRANGE[0])]
+    mapping = made.mapping("/lib/" + STRANGE[0] + STRANGE[1], 0x1000, 0x9000, b"\x12\xff")
+    samples = []
+    for number, name in enumerate(STRANGE):
+        stack = made.stack("main", made.frame("", mapping, 0x10 * (number + 1)), name)
+        samples.append(made.sample(stack, number + 1, 1, [(8, name, (name,), number + 1, 1)]))
+    samples.append(made.sample(made.stack(made.frame(b"bad \xff\xc0\x80 utf-8")), 99, 1))
+    made.dump(2000, {(7, "libc.malloc"): samples, (7, STRANGE[0] + "/" + STRANGE[2]): samples[:2]})
+    trace = made.write(at("strange"))
+    file = convert(trace, odd=STRANGE)
+    got = named(file.dump().sites())
+    for number, name in enumerate(STRANGE):
+        same(got.get((("malloc", name, f"pc:{0x1001 + 0x10 * (number + 1):x}", "main"), name)), (number + 1, 1), repr(name[:50]))
+    check(any("bad \ufffd\ufffd\ufffd utf-8" in names for names, _ in got), "what is no UTF-8")
+    same(file.dump().regions()[0].file, "/lib/" + STRANGE[0] + STRANGE[1], "path")
+    same(file.dump().regions()[0].build_id, "12FF", "build id")
+    check(STRANGE[0] + ":" + STRANGE[2] in file.dump().heaps(), f"{file.dump().heaps()}")
+    check(file.text.isascii() or STRANGE[4] in file.text, "characters")
+    pseudo = named(convert(trace, "--stack-mode", "pseudo", odd=STRANGE).dump().sites())
+    same(pseudo.get((("malloc", STRANGE[0]), STRANGE[0])), (1, 1), "context")
+    threads = named(convert(trace, "--stack-mode", "native-with-thread-names", odd=STRANGE).dump().sites())
+    check(any(names[-1] == STRANGE[0] for names, _ in threads), "thread")
+    convert(trace, "--v1", odd=STRANGE)
+
+
+def no_address_twice():
+    """Mappings that overlap, as of programs that one process ran after the other; unknown ranges; no mapping."""
+    made = Made()
+    made.process(7, "p")
+    first = made.mapping("/bin/one", 0x1000, 0x3000, b"\x01", 0x200, 0x100)
+    second = made.mapping("/bin/two", 0x2000, 0x4000, b"\x02")
+    nowhere = made.mapping("/lib/three", 0, 0)
+    frames = [made.frame("", first, 0x310), made.frame("", second, 0x20), made.frame("", nowhere, 0x30),
+              made.frame("", 0, 0)]
+    made.dump(2000, {(7, "libc.malloc"): [made.sample(made.stack(frame), 10, 1) for frame in frames]})
+    file = convert(made.write(at("overlap")))
+    same({names[1] for names, _ in named(file.dump().sites())},
+         {"pc:1011", "0x20 @ two", "0x30 @ three", "<unknown>"}, "labels")
+    same([(r.start, r.file, r.offset) for r in file.dump().regions()], [(0x1000, "/bin/one", 0x300)], "regions")
+
+
+def nothing_held():
+    """A heap that holds nothing is there, with empty columns."""
+    made = Made()
+    made.process(7, "p")
+    made.dump(2000, {(7, "libc.malloc"): [made.sample(made.stack("main"), 0, 0)]})
+    trace = made.write(at("nothing"))
+    file = convert(trace)
+    same(file.dump().sites(), {}, "sites")
+    same(file.dump().dumps["heaps_v2"]["allocators"]["malloc"], {"nodes": [], "types": [], "counts": [], "sizes": []}, "columns")
+    convert(trace, "--v1")
+
+
+# --- pruning, and what Chrome wrote before ---
+
+
+def pruned_by_hand(sites, size, count):
+    """What pruning should leave of sites."""
+    kept = {key: held for key, held in sites.items() if held[0] >= size or held[1] >= count}
+    above = {stack[i:] for stack, _ in kept for i in range(len(stack))}
+    found = collections.defaultdict(lambda: (0, 0))
+    for (stack, kind), held in sites.items():
+        if (stack, kind) not in kept:
+            stack = stack[1:]
+            while stack and stack not in above:
+                stack = stack[1:]
+            stack = (Frame("<other>", "", 0), *stack)
+        found[stack, kind] = found[stack, kind][0] + held[0], found[stack, kind][1] + held[1]
+    return dict(found)
+
+
+def pruning():
+    trace = small()
+    before = convert(trace)
+    for size, count in ((0, 0), (401, 5), (1000, 3), (100000, 100000), (600, 0), (0, 6)):
+        file = convert(trace, "--prune", f"{size},{count}")
+        wanted = pruned_by_hand(before.dump().sites(), size, count)
+        same(file.dump().sites(), wanted, f"pruned by {size},{count}")
+        same(file.dump().sum(), before.dump().sum(), f"sums with {size},{count}")
+        same(file.dump().dumps["allocators"], before.dump().dumps["allocators"], "allocators")
+        old = convert(trace, "--prune", f"{size},{count}", "--v1")
+        same(old.dump().sites(), wanted, f"v1 pruned by {size},{count}")
+    check("<other>" not in before.text, "pruned without being asked for")
+    all_of_it = convert(trace, "--prune", "100000,100000").dump()
+    same(set(names for names, _ in named(all_of_it.sites())), {("<other>",)}, "all pruned")
+    directory = profiled("pruned", sys.executable, "-c", HOLDER)
+    usual, less = convert(directory), convert(directory, "--prune", "16384,1024")
+    same(less.dump().sites(), pruned_by_hand(usual.dump().sites(), 16384, 1024), "python3, pruned")
+    check(0 < len(less.text) < len(usual.text), "it is smaller")
+
+
+def v1():
+    trace = small()
+    for options in ((), ("--stack-mode", "mixed"), ("--prune", "401,5")):
+        new, old = convert(trace, *options), convert(trace, "--v1", *options)
+        for heap in ("malloc", "pool:of things"):
+            same(named(old.dump().sites(heap)), named(new.dump().sites(heap)), f"{heap} {options}")
+    held = convert(trace, "--v1").dump().dumps["heaps"]["malloc"]["entries"]
+    same(held[0], {"bt": "", "size": hex(1450)[2:], "count": hex(15)[2:]}, "the whole heap")
+    names = {key: frame.name for key, (frame, _) in convert(trace, "--v1").dump().tree.items()}
+    totals = {(names[e["bt"]], e.get("type")): int(e["size"], 16) for e in held if e["bt"] and names[e["bt"]] != "malloc"}
+    same({key: value for key, value in totals.items() if key[1] is None},
+         {("main", None): 1450, ("own", None): 1400, ("deep", None): 400}, "totals")
+    directory = profiled("old", sys.executable, "-c", HOLDER)
+    new, old = convert(directory), convert(directory, "--v1")
+    same(old.dump().sites(), new.dump().sites(), "python3: v1 and v2")
+    same(old.dump().regions(), new.dump().regions(), "python3: regions of v1 and v2")
+
+
+# --- size ---
+
+
+def memory_of(command):
+    """Peak resident bytes of a command, and how long it took."""
+    began = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    check(status == 0, f"{command}: {status}")
+    return usage.ru_maxrss * 1024, time.monotonic() - began
+
+
+def million():
+    """Memory is bounded by the profile: what is written of 1,000,000 sites of 30 frames needs less beyond the trace
+    itself than its nodes' index, and none of the text, which is larger by far."""
+    made = Made()
+    made.process(7, "p")
+    outer = [made.frame(f"outer{i}") for i in range(2000)]
+    frames = [made.frame(f"function_with_a_name_{i}") for i in range(1000)]
+    samples = []
+    for i in range(1_000_000):
+        stack = made.stack(*(outer[(i // 1000 * 7 + k * 11) % 2000] for k in range(28)), frames[i // 1000], frames[i % 1000])
+        samples.append(made.sample(stack, 1000 + i % 100, 1))
+    parts = [samples[i:i + 5000] for i in range(0, len(samples), 5000)]
+    trace = write_in_parts(made, parts)
+    read, _ = memory_of([TRACECONV, "collapsed", trace, os.devnull])
+    out = at("million.json")
+    used, seconds = memory_of([TRACECONV, "memory_infra", trace, out])
+    text = os.path.getsize(out)
+    print(f"1,000,000 sites: {text / 1e6:.0f} MB of JSON in {seconds:.1f} s, {used / 1e6:.0f} MB resident, "
+          f"{read / 1e6:.0f} of them for the profile")
+    check(used - read < 200e6, f"{(used - read) / 1e6:.0f} MB beyond the profile")
+    check(used < read + text, "the text was held")
+    with open(out, encoding="utf-8") as file:
+        columns = json.load(file)["traceEvents"][-1]["args"]["dumps"]["heaps_v2"]["allocators"]["malloc"]
+    same((len(columns["sizes"]), sum(columns["sizes"])), (1_000_000, sum(1000 + i % 100 for i in range(1_000_000))), "sites")
+
+
+def write_in_parts(made, parts):
+    """A dump in packets of their own size, as a writer has them."""
+    from perfetto_bytes import field, heap_samples, packet, profile_packet
+    path = made.write(at("million"))
+    with open(path, "ab") as out:
+        for index, part in enumerate(parts):
+            body = heap_samples(7, part, 2000, "libc.malloc", field(12, 4096))
+            out.write(packet(profile_packet([body], index, continued=index + 1 < len(parts)), timestamp=9, sequence=1))
+    return path
+
+
+CASES = {
+    case.__name__: case for case in (
+        python, at_the_peak, places_of_addresses, names_files_lines, beside_the_trace, of_what_runs, by_type, stack_modes,
+        several, out_of_place, rounding, exact_for_the_scripts, ends_in_malloc, deep_stacks, strange_names,
+        no_address_twice, nothing_held, pruning, v1, million,
+    )
+}
+
+if __name__ == "__main__":
+    for chosen in sys.argv[1:] or CASES:
+        CASES[chosen]()
+    shutil.rmtree(WORK, ignore_errors=True)
+    finish()
