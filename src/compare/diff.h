@@ -26,7 +26,8 @@ enum diff_by {
 /* Which processes of the two sides are the same. */
 enum diff_pairing {
     DIFF_PAIR_NAMES,  /* by their names; as told above */
-    DIFF_PAIR_PIDS,   /* by pid; if there is one on each side, those */
+    DIFF_PAIR_PIDS,   /* by pid, and by name where one pid has two of them; if there is one on each
+                         side, those */
     DIFF_PAIR_LABELS, /* by name and command line; Chrome's browser and GPU process by name alone */
 };
 

@@ -41,6 +41,7 @@ struct pairing {
     enum diff_pairing by;
     bool *before_used, *after_used;
     bool one_process, one_heap; /* on each side */
+    bool pids_differ; /* on each side no two processes have one pid, one after the other */
     struct diff *diff;
     size_t capacity;
 };
@@ -56,9 +57,13 @@ static bool is_its_process(const struct pairing *pairing, const struct profile_p
                            const struct profile_process *other)
 {
     bool same_name = strcmp(one->name, other->name) == 0;
+    /* Compared with nothing, each is by itself. */
+    if (pairing->before->dump_count == 0 || pairing->after->dump_count == 0)
+        return one == other;
     switch (pairing->by) {
     case DIFF_PAIR_PIDS:
-        return one->pid == other->pid || pairing->one_process;
+        return (one->pid == other->pid && (same_name || pairing->pids_differ)) ||
+               pairing->one_process;
     case DIFF_PAIR_LABELS:
         return same_name &&
                (is_alone_of_its_name(one->name) || strcmp(one->command, other->command) == 0);
@@ -187,12 +192,23 @@ static int pair_all(struct pairing *pairing)
     return code;
 }
 
+static bool have_pids_that_differ(const struct diff_side *side)
+{
+    for (size_t i = 0; i < side->dump_count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (process_of(side, i) != process_of(side, j) &&
+                process_of(side, i)->pid == process_of(side, j)->pid)
+                return false;
+    return true;
+}
+
 int diff_pairs_make(const struct diff_side *before, const struct diff_side *after,
                     enum diff_pairing by, struct diff *diff)
 {
     struct pairing pairing = {.before = before, .after = after, .by = by, .diff = diff};
     pairing.one_process = count_processes(before) == 1 && count_processes(after) == 1;
     pairing.one_heap = before->dump_count == 1 && after->dump_count == 1;
+    pairing.pids_differ = have_pids_that_differ(before) && have_pids_that_differ(after);
     pairing.before_used = calloc(before->dump_count + 1, sizeof(*pairing.before_used));
     pairing.after_used = calloc(after->dump_count + 1, sizeof(*pairing.after_used));
     int code = -ENOMEM;

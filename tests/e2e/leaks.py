@@ -257,6 +257,9 @@ def processes(directory):
     document = leaks_json("--match-by-labels", before, twice.write(directory, "twice"))
     same(entries(document), {(20, "malloc"): [("main;f", 50, 1)]}, "added up")
     check(document["processes"][0]["process_count"] == 2, "and so it says")
+    # One profile alone: nothing is added up, whatever is alike.
+    same(entries(leaks_json("--match-by-labels", os.path.join(directory, "twice"))),
+         {(20, "malloc"): [("main;f", 70, 1)], (21, "malloc"): [("main;f", 80, 1)]}, "one alone")
     # Nothing is in both: no empty answer.
     other = two_servers({30: ("/bin/x", {"malloc": 1}), 31: ("/bin/y", {"malloc": 1})}).write(directory, "other")
     check(b"no process of" in leaks(before, other, status=2).stderr, "says that none is paired")

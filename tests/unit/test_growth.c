@@ -1,14 +1,16 @@
-/* What grew: thresholds and order; and that callsites of two profiles have equal numbers where they
- * are the same, and only there. */
+/* What grew: thresholds and order; that callsites of two profiles have equal numbers where they are
+ * the same, and only there; and which processes are paired. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare/diff_pairs.h"
 #include "compare/growth.h"
 #include "compare/matching.h"
 
@@ -172,6 +174,97 @@ static void numbers_are_equal_where_stacks_are(void **state)
     }
 }
 
+/* --- processes --- */
+
+#define PROCESSES 3
+
+struct side {
+    struct profile profile;
+    struct profile_process processes[PROCESSES];
+    struct profile_heap heaps[PROCESSES];
+    struct profile_dump dump;
+    struct export_dump dumps[PROCESSES];
+    struct diff_side side;
+};
+
+/* Each has a heap "malloc" with a dump. */
+static void make_side(struct side *side, const struct profile_process *processes, uint32_t count)
+{
+    memset(side, 0, sizeof(*side));
+    for (uint32_t i = 0; i < count; i++) {
+        side->processes[i] = processes[i];
+        side->heaps[i] = (struct profile_heap){.process = i, .name = "malloc"};
+        side->dumps[i] = (struct export_dump){&side->heaps[i], &side->dump};
+    }
+    side->profile = (struct profile){.processes = side->processes, .process_count = count};
+    side->side = (struct diff_side){&side->profile, side->dumps, count};
+}
+
+/* wanted: by pair, the pids before and after, 0 for none. */
+static void assert_pairs(const struct side *before, const struct side *after, enum diff_pairing by,
+                         const char *wanted)
+{
+    struct diff diff = {0};
+    char got[256] = "";
+    size_t length = 0;
+    assert_int_equal(diff_pairs_make(&before->side, &after->side, by, &diff), 0);
+    for (size_t i = 0; i < diff.pair_count; i++) {
+        const struct diff_pair *pair = &diff.pairs[i];
+        for (size_t j = 0; j < pair->before_count; j++)
+            length += (size_t)snprintf(got + length, sizeof(got) - length, "%d",
+                                       before->processes[pair->before[j].heap->process].pid);
+        length += (size_t)snprintf(got + length, sizeof(got) - length, ">");
+        for (size_t j = 0; j < pair->after_count; j++)
+            length += (size_t)snprintf(got + length, sizeof(got) - length, "%d",
+                                       after->processes[pair->after[j].heap->process].pid);
+        length += (size_t)snprintf(got + length, sizeof(got) - length,
+                                   pair->process_missing ? "! " : " ");
+        free(diff.pairs[i].before);
+        free(diff.pairs[i].after);
+    }
+    free(diff.pairs);
+    assert_string_equal(got, wanted);
+}
+
+static void processes_are_paired_as_asked(void **state)
+{
+    (void)state;
+    static struct side before, after, nothing, one, other;
+    make_side(&before,
+              (struct profile_process[]){{.pid = 1, .name = "a", .command = "a x"},
+                                         {.pid = 2, .name = "a", .command = "a y"},
+                                         {.pid = 3, .name = "GPU", .command = "old"}},
+              3);
+    make_side(&after,
+              (struct profile_process[]){{.pid = 2, .name = "a", .command = "a x"},
+                                         {.pid = 1, .name = "b", .command = "b"},
+                                         {.pid = 4, .name = "GPU", .command = "new"}},
+              3);
+    assert_pairs(&before, &after, DIFF_PAIR_PIDS, "2>2 1>1 >4! 3>! ");
+    assert_pairs(&before, &after, DIFF_PAIR_LABELS, "1>2 >1! 3>4 2>! ");
+    assert_pairs(&before, &after, DIFF_PAIR_NAMES, "12>2 >1! 3>4 ");
+    make_side(&one, (struct profile_process[]){{.pid = 8, .name = "a", .command = "a x"}}, 1);
+    make_side(&other, (struct profile_process[]){{.pid = 9, .name = "c", .command = ""}}, 1);
+    assert_pairs(&one, &other, DIFF_PAIR_PIDS, "8>9 ");
+    assert_pairs(&one, &other, DIFF_PAIR_LABELS, ">9! 8>! ");
+    make_side(&nothing, NULL, 0);
+    assert_pairs(&nothing, &before, DIFF_PAIR_LABELS, ">1! >2! >3! ");
+}
+
+/* A pid that two processes had, one after the other. */
+static void names_tell_processes_of_one_pid_apart(void **state)
+{
+    (void)state;
+    static struct side before, after, nothing;
+    static const struct profile_process shell = {.pid = 5, .name = "sh", .command = "sh"},
+                                        program = {.pid = 5, .name = "app", .command = "app"};
+    make_side(&before, (struct profile_process[]){shell, program}, 2);
+    make_side(&after, (struct profile_process[]){program, shell}, 2);
+    assert_pairs(&before, &after, DIFF_PAIR_PIDS, "5>5 5>5 ");
+    make_side(&nothing, NULL, 0);
+    assert_pairs(&nothing, &before, DIFF_PAIR_PIDS, ">5! >5! ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +273,8 @@ int main(void)
         cmocka_unit_test(entries_are_strictly_above_both_thresholds),
         cmocka_unit_test(types_differ_by_more_than_rounding),
         cmocka_unit_test(numbers_are_equal_where_stacks_are),
+        cmocka_unit_test(processes_are_paired_as_asked),
+        cmocka_unit_test(names_tell_processes_of_one_pid_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
