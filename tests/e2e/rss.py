@@ -6,8 +6,10 @@ are known beforehand are found in the row that they belong to.
 """
 
 import contextlib
+import glob
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -109,12 +111,12 @@ def check_total(table, truth, what):
           f"{what}: RSS {total:,}, smaps {truth['Rss:']:,}")
 
 
-def known(kind):
+def known(kind, allocator="libc.so.6"):
     """The table of a program with memory of this kind."""
     with profiled([program("resident"), kind]) as (output, truth):
         table = Table(output)
         check_total(table, truth, kind)
-        check(table.process["allocator"] == "libc.so.6", f"allocator {table.process['allocator']}")
+        check(table.process["allocator"] == allocator, f"allocator {table.process['allocator']}")
         check(0 < table.bytes("profiler") < 16 * MIB, f"profiler: {table.bytes('profiler'):,}")
         check(table.bytes("files_clean") > 0 and table.bytes("files_written") > 0, "no files")
         check(table.bytes("main_stack") > 0, "no main stack")
@@ -212,6 +214,48 @@ def python3():
         check(10000000 <= table.bytes("live_requested") <= 14000000, "the byte arrays")
 
 
+def with_allocator(library, rounding):
+    """A program that is given another allocator: the rows add up, and have what the program did. rounding:
+    of 17 bytes; None: this allocator's classes are not known, and that is said."""
+    found = glob.glob(f"/usr/lib/*/{library}*")
+    if not found:
+        harness.skip(f"{library} is not installed")
+    path = min(found)
+    os.environ["LD_PRELOAD"] = path
+    name = os.path.basename(path)
+    table = known("rounded", name)
+    live = table.rows["live_requested"]
+    slack = 4 * live["margin_bytes"]
+    check(abs(live["bytes"] - 1700000) < slack + 100000, f"17 bytes 100,000 times: {live}")
+    check((table.rows["rounding"]["bytes"] is None) == (rounding is None), f"{table.rows['rounding']}")
+    check(any("rounds up is not known" in note for note in table.process["not_known"]) == (rounding is None),
+          f"said: {table.process['not_known']}")
+    if rounding is not None:
+        table.check_near("rounding", 100000 * rounding, 100000 * rounding / 4)
+    check(table.process["allocator_bytes"] > 100000 * 24, "what it takes of the system is not the allocator's")
+    table = known("freed", name)
+    table.check_near("live_requested", 50000 * 200, 4 * table.rows["live_requested"]["margin_bytes"] + 100000)
+    table.check_near("free_lists", 150000 * 208, 5 * MIB)
+    table = known("untouched", name)
+    table.check_near("live_requested", 40 * MIB, 512 * 1024)
+    table.check_near("untouched", -30 * MIB, 256 * 1024)
+    table = known("mapped", name)
+    table.check_near("anonymous", 30 * MIB, MIB)
+    check(table.process["allocator_bytes"] < 4 * MIB, "what is mapped is called the allocator's")
+
+
+def tcmalloc():
+    with_allocator("libtcmalloc_minimal.so.4", None)
+
+
+def mimalloc():
+    with_allocator("libmimalloc.so.2", None)
+
+
+def jemalloc():
+    with_allocator("libjemalloc.so.2", 15)
+
+
 def redis():
     need("redis-server")
 
@@ -230,6 +274,9 @@ def redis():
         with profiled_server(place, fill) as (output, truth):
             table = Table(output)
             check_total(table, truth, "redis")
+            linked = subprocess.run(["ldd", shutil.which("redis-server")], capture_output=True, text=True, check=True)
+            wanted = "libjemalloc.so.2" if "libjemalloc" in linked.stdout else "libc.so.6"
+            check(table.process["allocator"] == wanted, f"allocator {table.process['allocator']}")
             check(table.bytes("live_requested") > 100000 * 200, "the values")
 
 
@@ -257,7 +304,7 @@ def profiled_server(place, fill):
     yield output, truth
 
 
-CASES = [mapped, shared, threads, freed, untouched, rounded, each_dump, ended_before, jq, python3,
+CASES = [mapped, shared, threads, freed, untouched, rounded, each_dump, ended_before, tcmalloc, mimalloc, jemalloc, jq, python3,
          redis]
 
 if __name__ == "__main__":
