@@ -356,6 +356,8 @@ int64_t memory_infra_write(const struct profile *profile, const struct export_du
     free(document.memory.used);
     free(document.memory.placed);
     free(document.memory.mappings);
+    free(document.memory.regions);
+    free(document.memory.smaps);
     free(document.memory.seen);
     return code < 0 ? code : document.sites_written;
 }

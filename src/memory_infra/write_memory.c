@@ -32,27 +32,40 @@ static void mark_stack(struct document *document, uint32_t callsite)
     }
 }
 
-/* What a look at the process's mappings has as code is told like code that stacks lead through: a
- * file that was read has both, and is written as it was. */
+static const char *file_of_look(const struct profile_smaps *smaps)
+{
+    return *smaps->file_name != '\0' ? smaps->file_name : smaps->path;
+}
+
+/* Lists the looks at the process's mappings. What they have as code is told like code that stacks
+ * lead through: a file that was read has both, and is written as it was. */
 static int mark_looked_at(struct document *document)
 {
     const struct profile *profile = document->profile;
-    struct intern_table looked_at = {0};
+    struct written_memory *memory = &document->memory;
+    struct intern_table files = {0}, looked_at = {0};
     int code = 0;
+    memory->smaps_count = 0;
     for (size_t i = 0; i < profile->smaps_count && code == 0; i++) {
         const struct profile_smaps *smaps = &profile->smaps[i];
-        const uint64_t range[] = {smaps->start_address, smaps->size_kb * 1024};
+        const char *file = file_of_look(smaps);
         bool added;
-        if (profile->processes[smaps->process].pid == document->memory.pid &&
-            intern_bytes(&looked_at, range, sizeof(range), &added) == 0)
+        if (profile->processes[smaps->process].pid != memory->pid)
+            continue;
+        memory->smaps[memory->smaps_count++] = smaps;
+        uint64_t id = intern_bytes(&files, file, strlen(file), &added);
+        const uint64_t range[] = {id, smaps->start_address, smaps->size_kb * 1024};
+        if (id == 0 || intern_bytes(&looked_at, range, sizeof(range), &added) == 0)
             code = -ENOMEM;
     }
     for (size_t i = 0; i < profile->mapping_count && looked_at.count > 0; i++) {
         const struct profile_mapping *mapping = &profile->mappings[i];
-        const uint64_t range[] = {mapping->start, mapping->end - mapping->start};
-        if (intern_find(&looked_at, range, sizeof(range)) != 0)
-            document->memory.used[i] = true;
+        uint64_t id = intern_find(&files, mapping->path, strlen(mapping->path));
+        const uint64_t range[] = {id, mapping->start, mapping->end - mapping->start};
+        if (id != 0 && intern_find(&looked_at, range, sizeof(range)) != 0)
+            memory->used[i] = true;
     }
+    intern_free(&files);
     intern_free(&looked_at);
     return code;
 }
@@ -100,10 +113,12 @@ int written_memory_collect(struct document *document, size_t first, size_t count
         memory->used = calloc(profile->mapping_count + 1, sizeof(*memory->used));
         memory->placed = calloc(profile->mapping_count + 1, sizeof(*memory->placed));
         memory->mappings = calloc(profile->mapping_count + 1, sizeof(*memory->mappings));
+        memory->regions = calloc(profile->mapping_count + 1, sizeof(*memory->regions));
+        memory->smaps = calloc(profile->smaps_count + 1, sizeof(*memory->smaps));
         memory->seen = calloc(profile->callsite_count + 1, sizeof(*memory->seen));
     }
     if (memory->used == NULL || memory->placed == NULL || memory->mappings == NULL ||
-        memory->seen == NULL)
+        memory->regions == NULL || memory->smaps == NULL || memory->seen == NULL)
         return -ENOMEM;
     memset(memory->used, 0, profile->mapping_count * sizeof(*memory->used));
     memset(memory->seen, 0, profile->callsite_count * sizeof(*memory->seen));
@@ -133,25 +148,21 @@ static bool is_of(const struct document *document, uint32_t process, int32_t pid
     return document->profile->processes[process].pid == pid;
 }
 
-/* The time of the look at the mappings that is nearest to the event; false: there is none. */
-static bool find_smaps(const struct document *document, const struct written_event *event,
-                       uint64_t *boottime_ns)
+/* The time of the look at the mappings that is nearest to the event; UINT64_MAX: there is none. */
+static uint64_t time_of_look(const struct document *document, const struct written_event *event)
 {
-    const struct profile *profile = document->profile;
-    bool found = false;
-    for (size_t i = 0; i < profile->smaps_count; i++) {
-        const struct profile_smaps *smaps = &profile->smaps[i];
-        if (!is_of(document, smaps->process, event->pid))
-            continue;
-        if (!found || distance(smaps->boottime_ns, event->boottime_ns) <
-                          distance(*boottime_ns, event->boottime_ns))
-            *boottime_ns = smaps->boottime_ns;
-        found = true;
+    const struct written_memory *memory = &document->memory;
+    uint64_t nearest = UINT64_MAX;
+    for (size_t i = 0; i < memory->smaps_count; i++) {
+        uint64_t boottime_ns = memory->smaps[i]->boottime_ns;
+        if (nearest == UINT64_MAX ||
+            distance(boottime_ns, event->boottime_ns) < distance(nearest, event->boottime_ns))
+            nearest = boottime_ns;
     }
-    return found;
+    return nearest;
 }
 
-/* The placed mapping that a range overlaps first; SITES_NONE: none. */
+/* The placed mapping that a range overlaps first; SIZE_MAX: none. */
 static size_t overlapped(const struct document *document, uint64_t start, uint64_t end)
 {
     const struct written_memory *memory = &document->memory;
@@ -169,18 +180,9 @@ static size_t overlapped(const struct document *document, uint64_t start, uint64
                : SIZE_MAX;
 }
 
-struct region {
-    const char *file, *build_id;
-    uint64_t start, size;
-    uint32_t protection;
-    const struct profile_mapping *mapping; /* NULL: where it lies in its file is not known */
-    bool seen;                             /* in a look */
-    uint64_t proportional, private_dirty, private_clean, shared_dirty, shared_clean, swapped;
-};
-
-static void write_region(FILE *out, const struct region *region, bool first)
+static void write_region(FILE *out, const struct written_region *region, const char *separator)
 {
-    fputs(first ? "\n" : ",\n", out);
+    fputs(separator, out);
     write_hex(out, "{\"sa\":", region->start);
     write_hex(out, ",\"sz\":", region->size);
     fprintf(out, ",\"pf\":%" PRIu32 ",\"mf\":", region->protection);
@@ -210,24 +212,26 @@ static void write_region(FILE *out, const struct region *region, bool first)
     fputs("}}", out);
 }
 
-static void add_smaps(struct region *region, const struct profile_smaps *smaps)
+static struct written_region region_of_look(const struct profile_smaps *smaps)
 {
-    region->seen = true;
-    region->proportional += smaps->proportional_resident_kb * 1024;
-    region->private_dirty += smaps->private_dirty_kb * 1024;
-    region->private_clean += smaps->private_clean_resident_kb * 1024;
-    region->shared_dirty += smaps->shared_dirty_resident_kb * 1024;
-    region->shared_clean += smaps->shared_clean_resident_kb * 1024;
-    region->swapped += smaps->swap_kb * 1024;
+    return (struct written_region){
+        .file = file_of_look(smaps),
+        .build_id = smaps->module_debugid,
+        .start = smaps->start_address,
+        .size = smaps->size_kb * 1024,
+        .protection = smaps->protection_flags,
+        .proportional = smaps->proportional_resident_kb * 1024,
+        .private_dirty = smaps->private_dirty_kb * 1024,
+        .private_clean = smaps->private_clean_resident_kb * 1024,
+        .shared_dirty = smaps->shared_dirty_resident_kb * 1024,
+        .shared_clean = smaps->shared_clean_resident_kb * 1024,
+        .swapped = smaps->swap_kb * 1024,
+    };
 }
 
-/* A mapping of code, with what the looks say of all that overlaps it. */
-static struct region region_of_code(const struct document *document, size_t index,
-                                    const struct written_event *event, uint64_t smaps_ns)
+static struct written_region region_of_code(const struct profile_mapping *mapping)
 {
-    const struct profile *profile = document->profile;
-    const struct profile_mapping *mapping = &profile->mappings[document->memory.mappings[index]];
-    struct region region = {
+    return (struct written_region){
         .file = mapping->path,
         .build_id = mapping->build_id,
         .start = mapping->start,
@@ -235,46 +239,45 @@ static struct region region_of_code(const struct document *document, size_t inde
         .protection = CODE_PROTECTION,
         .mapping = mapping,
     };
-    for (size_t i = 0; i < profile->smaps_count; i++) {
-        const struct profile_smaps *smaps = &profile->smaps[i];
-        if (smaps->boottime_ns != smaps_ns || !is_of(document, smaps->process, event->pid) ||
-            overlapped(document, smaps->start_address,
-                       smaps->start_address + smaps->size_kb * 1024) != index)
-            continue;
-        if (!region.seen && smaps->protection_flags != 0)
-            region.protection = smaps->protection_flags;
-        add_smaps(&region, smaps);
-    }
-    return region;
+}
+
+/* What a look says of something that overlaps a mapping of code is the mapping's. */
+static void add_look(struct written_region *region, const struct written_region *look)
+{
+    if (!region->looked_at && look->protection != 0)
+        region->protection = look->protection;
+    region->looked_at = true;
+    region->proportional += look->proportional;
+    region->private_dirty += look->private_dirty;
+    region->private_clean += look->private_clean;
+    region->shared_dirty += look->shared_dirty;
+    region->shared_clean += look->shared_clean;
+    region->swapped += look->swapped;
 }
 
 static void write_regions(struct document *document, const struct written_event *event)
 {
-    const struct profile *profile = document->profile;
-    uint64_t smaps_ns = 0;
-    bool has_smaps = find_smaps(document, event, &smaps_ns), first = true;
+    const struct written_memory *memory = &document->memory;
+    uint64_t time = time_of_look(document, event);
+    const char *separator = "\n";
     fputs("\"process_mmaps\":{\"vm_regions\":[", document->out);
-    for (size_t i = 0; i < document->memory.mapping_count; i++) {
-        struct region region =
-            region_of_code(document, i, event, has_smaps ? smaps_ns : UINT64_MAX);
-        write_region(document->out, &region, first);
-        first = false;
-    }
-    for (size_t i = 0; has_smaps && i < profile->smaps_count; i++) {
-        const struct profile_smaps *smaps = &profile->smaps[i];
-        struct region region = {
-            .file = *smaps->file_name != '\0' ? smaps->file_name : smaps->path,
-            .build_id = smaps->module_debugid,
-            .start = smaps->start_address,
-            .size = smaps->size_kb * 1024,
-            .protection = smaps->protection_flags,
-        };
-        if (smaps->boottime_ns != smaps_ns || !is_of(document, smaps->process, event->pid) ||
-            overlapped(document, region.start, region.start + region.size) != SIZE_MAX)
+    for (size_t i = 0; i < memory->mapping_count; i++)
+        memory->regions[i] = region_of_code(&document->profile->mappings[memory->mappings[i]]);
+    for (size_t i = 0; i < memory->smaps_count; i++) {
+        const struct written_region look = region_of_look(memory->smaps[i]);
+        if (memory->smaps[i]->boottime_ns != time)
             continue;
-        add_smaps(&region, smaps);
-        write_region(document->out, &region, first);
-        first = false;
+        size_t code = overlapped(document, look.start, look.start + look.size);
+        if (code != SIZE_MAX) {
+            add_look(&memory->regions[code], &look);
+            continue;
+        }
+        write_region(document->out, &look, separator);
+        separator = ",\n";
+    }
+    for (size_t i = 0; i < memory->mapping_count; i++) {
+        write_region(document->out, &memory->regions[i], separator);
+        separator = ",\n";
     }
     fputs("]},\n", document->out);
 }

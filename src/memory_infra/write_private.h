@@ -16,6 +16,15 @@ struct written_event {
     uint64_t id; /* of the global dump that it is a part of */
 };
 
+struct written_region {
+    const char *file, *build_id;
+    uint64_t start, size;
+    uint32_t protection;
+    const struct profile_mapping *mapping; /* NULL: where it lies in its file is not known */
+    bool looked_at;
+    uint64_t proportional, private_dirty, private_clean, shared_dirty, shared_clean, swapped;
+};
+
 /* The memory of a process as all its events tell it: symbolize_trace takes the last. */
 struct written_memory {
     int32_t pid;
@@ -23,6 +32,9 @@ struct written_memory {
     bool *placed;       /* and a region of it is told */
     uint32_t *mappings; /* those that are placed, by address */
     size_t mapping_count;
+    struct written_region *regions;     /* of these, as of the event that is written */
+    const struct profile_smaps **smaps; /* all of the process */
+    size_t smaps_count;
     bool *seen; /* by callsite */
 };
 
