@@ -139,13 +139,19 @@ static double rank_of(const struct sorting *sorting, const struct breakdown_row 
     return order->key == BREAKDOWN_BY_COUNT ? value.count : value.bytes;
 }
 
+static int compare_names(const struct sorting *sorting, const struct breakdown_row *left,
+                         const struct breakdown_row *right)
+{
+    return strcmp(sorting->keys[left->key].label, sorting->keys[right->key].label);
+}
+
 static int compare_rows(const void *left_pointer, const void *right_pointer, void *context)
 {
     const struct breakdown_row *left = left_pointer, *right = right_pointer;
     const struct sorting *sorting = context;
-    int by_name = strcmp(sorting->keys[left->key].label, sorting->keys[right->key].label), order;
+    int order;
     if (sorting->order.key == BREAKDOWN_BY_NAME) {
-        order = by_name;
+        order = compare_names(sorting, left, right);
     } else {
         double a = rank_of(sorting, left), b = rank_of(sorting, right);
         order = a > b ? -1 : a < b;
@@ -153,7 +159,7 @@ static int compare_rows(const void *left_pointer, const void *right_pointer, voi
     if (sorting->order.reverse)
         order = -order;
     if (order == 0)
-        order = by_name;
+        order = compare_names(sorting, left, right);
     return order != 0 ? order : left->key < right->key ? -1 : left->key > right->key;
 }
 

@@ -60,6 +60,8 @@ static void return_signals(const struct sigaction old[ENDING_SIGNALS])
 
 static SCREEN *take_terminal(const struct screen_request *request, struct screen *screen)
 {
+    /* LINES and COLUMNS of the environment would outlive a resize. */
+    use_tioctl(TRUE);
     SCREEN *terminal = newterm(NULL, request->out, request->in);
     if (terminal == NULL)
         return NULL;

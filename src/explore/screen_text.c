@@ -98,7 +98,7 @@ void screen_title(const struct screen *screen, char buffer[SCREEN_TEXT_BYTES])
     *buffer = '\0';
     for (size_t i = 0; i < screen->column_count && used < SCREEN_TEXT_BYTES; i++) {
         const char *path = one && i > 0 ? "" : short_path(screen->columns[i].path);
-        char number[16] = "";
+        char number[32] = "";
         put_dump(&screen->columns[i], dump);
         if (!one)
             snprintf(number, sizeof(number), "#%zu ", i + 1);

@@ -2,6 +2,7 @@
 """heap_profile explore on a pseudo-terminal: explore.py CASE."""
 
 import os
+import random
 import signal
 import subprocess
 
@@ -9,7 +10,7 @@ from exploring import (
     GROWN, KEYS_80, SITES, directory, explore, memory_infra, quit_it, run_case, shows, trace, two_dumps,
     under_cursor, until, usual,
 )
-from harness import TOOL, check, run
+from harness import TOOL, check, program, run
 
 def first_screen():
     terminal = explore(usual())
@@ -626,6 +627,105 @@ def written():
     terminal.send("w", "escape")
     until(terminal, "Enter in", "given up")
     quit_it(terminal)
+
+
+def any_keys():
+    """Whatever is typed, however the window changes: it goes on, and gives the terminal back."""
+    stacks = [([f"f{(i * k) % 17}" for k in range(1, 9)] + ["main"], i + 1, 1) for i in range(200)]
+    paths = [trace("keys", stacks), two_dumps()]
+    names = ["up", "down", "left", "right", "enter", "enter", "backspace", "page up", "page down", "home", "end",
+             "escape", "\t", "é", "\x0c", *"vfsrnNdxphcemw?/ jkgGafq"]
+    for seed in range(4):
+        drawn = random.Random(seed)
+        terminal = explore(*(paths[seed % 2] + dump for dump in (["", "@1"] if seed > 1 else [""])))
+        until(terminal, "Stack frame", "first")
+        for _ in range(150):
+            key = drawn.choice(names)
+            if key == "q":
+                # Never the end: a letter of the pattern, or the way out of a list.
+                key = "?q"
+            terminal.send(key)
+            if drawn.random() < 0.1:
+                terminal.resize(drawn.choice((20, 39, 40, 71, 72, 80, 200)), drawn.choice((3, 9, 10, 24, 50)))
+            if drawn.random() < 0.3:
+                terminal.read(0.01)
+        check(terminal.process.poll() is None, f"seed {seed}: it ended by {terminal.process.poll()}")
+        terminal.resize(80, 24)
+        # Out of whatever is open: escape leaves prompts and lists.
+        terminal.send("escape", "escape", "\x0c")
+        until(terminal, "q", f"seed {seed}: it answers")
+        terminal.process.send_signal(signal.SIGTERM)
+        check(terminal.end() == -signal.SIGTERM and terminal.is_restored(), f"seed {seed}: restored")
+        terminal.close()
+    for name in os.listdir(directory):
+        check(name in ("keys", "two.json") or name.startswith("heap_profile-rows"), f"it wrote {name}")
+
+
+def types_and_contexts():
+    """A program that says what it allocates, and on whose behalf."""
+    script = "register pool\nallocate 1 0 100 Node\npush main loop\npush parse\nallocate 1 1 200 Node\n" \
+             "allocate 1 2 400 Style\npop 2\nallocate 1 3 50 Node\nfree 1 3\n"
+    path = os.path.join(directory, "profile")
+    done = run([TOOL, "host", "--quiet", "-o", path, "--all-heaps", "-i", "1", "--",
+                program("heap_commanded")], stdin=script.encode())
+    check(done.status == 0, f"host: {done.status}, {done.stderr[-300:]!r}")
+    terminal = explore("--heap", "pool", path, lines=10)
+
+    def rows(heading, wanted):
+        until(terminal, heading, "the tab")
+        def shown(screen):
+            parts = [line.partition("│")[2].split() for line in screen.text()[3:8]]
+            return [part for part in parts if part]
+        check(terminal.wait(lambda s: shown(s) == wanted, 10), f"{heading}: {shown(terminal.screen)}")
+
+    until(terminal, "700 B live", "first")
+    terminal.send("right")
+    rows("[Object type]", [["400", "B", "1", "57.1%", "Style"], ["300", "B", "2", "42.9%", "Node"]])
+    terminal.send("right")
+    rows("[Context]", [["600", "B", "2", "85.7%", "main", "loop;parse"], ["100", "B", "1", "14.3%", "[no", "context]"]])
+    terminal.send("enter", "right")
+    rows("[Object type]", [["400", "B", "1", "66.7%", "Style"], ["200", "B", "1", "33.3%", "Node"]])
+    until(terminal, "in main loop;pa…     600 B", "the path")
+    terminal.send("right")
+    rows("[Context]", [["600", "B", "2", "100.0%", "main", "loop;parse"]])
+    terminal.send("enter")
+    until(terminal, "The path has that already", "once is enough")
+    terminal.send("backspace")
+    rows("[Context]", [["600", "B", "2", "85.7%", "main", "loop;parse"], ["100", "B", "1", "14.3%", "[no", "context]"]])
+    terminal.send("f", "f")
+    until(terminal, "750 B at peak", "at the peak")
+    terminal.send("left")
+    rows("[Object type]", [["400", "B", "1", "53.3%", "Style"], ["350", "B", "3", "46.7%", "Node"]])
+    quit_it(terminal)
+
+
+def nothing_in_it():
+    path = trace("empty", [(["main"], 0, 0)])
+    terminal = explore(path)
+    shows(terminal, "empty", """
+ empty@last: prog (100), libc.malloc                                   0 B live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │     vSize     Count  Share  Stack frame
+everything             0 B│  Nothing is here.
+~
+
+""" + KEYS_80)
+    for key in ("enter", "backspace", "down", "end", "page down", "right", "v", "v", "f", "s", "/", "x", "enter", "n"):
+        terminal.send(key)
+    until(terminal, 'Nothing here or below has "x"', "no row to be found")
+    quit_it(terminal)
+    # Cut off: what is left is shown, and the end says that it is not all.
+    with open(trace("cut", [([f"f{i}", "main"], 1000, 1) for i in range(50)]), "rb") as whole_file:
+        data = whole_file.read()
+    cut = os.path.join(directory, "cut-off")
+    with open(cut, "wb") as out:
+        out.write(data + b"\x0a\xff\x01")
+    terminal = explore(cut)
+    until(terminal, "50.0 kB", "what is left")
+    terminal.send("q")
+    check(terminal.end() == 0, "status")
+    check(b"cut-off" in terminal.output[terminal.output.rindex(b"\x1b[?1049l"):], "the warning at the end")
+    terminal.close()
 
 
 def piped():

@@ -132,7 +132,7 @@ class Screen:
 
     def scroll(self, by, top=None):
         top = self.top if top is None else top
-        for _ in range(abs(by)):
+        for _ in range(abs(by) if top <= self.bottom else 0):
             row = [BLANK] * self.columns
             if by > 0:
                 del self.cells[top]
@@ -215,8 +215,9 @@ class Screen:
             for _ in range(count):
                 self.put(self.last)
         elif kind == "r":
-            self.top = count - 1
-            self.bottom = ((numbers + [0])[1] or self.lines) - 1
+            # What was sent before a resize is clipped, as terminals do.
+            self.bottom = min((numbers + [0])[1] or self.lines, self.lines) - 1
+            self.top = min(count - 1, self.bottom)
             self.y = self.x = 0
         elif kind == "m":
             self.dress(numbers)
