@@ -12,7 +12,8 @@ import sys
 import properties
 from harness import BUILD, TOOL, check, finish
 from memory_infra_file import File, Frame, Rules
-from perfetto_bytes import field, packet, text
+from memory_infra_write import HOLDER
+from perfetto_bytes import field, packet
 from properties import Profile, Writer, run, same
 
 SEEDS = range(30)
@@ -162,7 +163,26 @@ def seed(number):
             hold_reports(profile, trace, trace + ".json.gz", what)
 
 
+def programs():
+    """Of real programs, with addresses that nobody has names for, which come back as places in the same files."""
+    for name, options in (("named", ()), ("bare", ("--no-symbols",))):
+        directory = os.path.join(properties.directory.name, name)
+        run(TOOL, "host", "--quiet", "-i", "1", "-o", directory, *options, "--", sys.executable, "-c", HOLDER)
+        before = said(directory, 0)
+        for version in ((), ("--v1",)):
+            file = convert(directory, directory + ".json", *version)
+            after = said(directory + ".json", 0)
+            same(set(after), set(before), f"{name} {version}: heaps")
+            for key in before:
+                same(after.get(key), before[key], f"{name} {version}: {key}")
+            check(any(r.build_id and r.offset for r in file.dump().regions()), f"{name}: regions")
+        addresses = [frame for stack in before[next(iter(before))][0] for frame in stack if isinstance(frame[0], tuple)]
+        check(name == "named" or len(addresses) > 10, f"{name}: {len(addresses)} addresses without a name")
+
+
 if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        programs()
     for chosen in map(int, sys.argv[1:] or SEEDS):
         print("seed", chosen, flush=True)
         seed(chosen)
