@@ -174,8 +174,12 @@ void memory_watch_look(struct memory_watch *watch, pid_t pid, struct ledger *led
         close(looking.pagemap);
     uint64_t ended_us = clock_read_ns(CLOCK_MONOTONIC) / 1000;
     look.duration_us = ended_us - began_us;
-    watch->last = look;
-    watch->has_last = true;
+    /* Where the ring is not mapped, an exec made the process another program, without a client: its
+     * memory is none of the one whose blocks these are. */
+    if (look.parts[MEMORY_PROFILER].mappings > 0) {
+        watch->last = look;
+        watch->has_last = true;
+    }
     watch->next_us = ended_us + look.duration_us * LOOKS_SHARE;
 }
 

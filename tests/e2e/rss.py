@@ -191,6 +191,16 @@ def ended_before():
             check("allocator_rows" not in processes[-1], "rows of nothing")
 
 
+def became_another():
+    """The memory of a program without a client is not told with the blocks of the one before its exec."""
+    command = ["env", "LD_PRELOAD=", program("resident"), "mapped"]
+    with profiled(command) as (output, truth):
+        check(truth["Rss:"] > 30 * MIB, f"the program has {truth['Rss:']:,}")
+        outcome = run([TOOL, "report", "--rss", "--json", output])
+        for process in json.loads(outcome.stdout)["processes"]:
+            check(not process["known"] or process["rss_bytes"] < 20 * MIB, f"told of env: {process}")
+
+
 def jq():
     need("jq")
 
@@ -304,7 +314,7 @@ def profiled_server(place, fill):
     yield output, truth
 
 
-CASES = [mapped, shared, threads, freed, untouched, rounded, each_dump, ended_before, tcmalloc, mimalloc, jemalloc, jq, python3,
+CASES = [mapped, shared, threads, freed, untouched, rounded, each_dump, ended_before, became_another, tcmalloc, mimalloc, jemalloc, jq, python3,
          redis]
 
 if __name__ == "__main__":
