@@ -2,6 +2,7 @@
 #include "import/import.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "import/readers.h"
@@ -89,6 +90,37 @@ enum import_kind import_kind_of(const void *bytes, size_t length, bool whole)
     return is_collapsed(text, length, whole) ? IMPORT_COLLAPSED : IMPORT_TRACE;
 }
 
+/*
+ * Gives what a trace would have told: SQL leaves out samples with a frame of no mapping, as
+ * Perfetto does for want of a packet, and what was named by no process's packets. Files of others
+ * have frames that are names alone. 0 or -ENOMEM.
+ */
+static int fill_as_in_trace(struct profile *profile)
+{
+    static const struct profile_mapping nowhere = {.path = "", .build_id = ""};
+    size_t count = profile->mapping_count;
+    struct profile_mapping *mappings =
+        reallocarray(profile->mappings, count + 1, sizeof(*mappings));
+    if (mappings == NULL)
+        return -ENOMEM;
+    mappings[count] = nowhere;
+    profile->mappings = mappings;
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        if (profile->frames[i].mapping == PROFILE_NONE) {
+            profile->frames[i].mapping = (uint32_t)count;
+            profile->mapping_count = count + 1;
+        }
+    }
+    for (size_t i = 0; i < profile->process_count; i++) {
+        struct profile_process *process = &profile->processes[i];
+        if (process->first_argument == NULL && process->name[0] != '\0')
+            process->first_argument = process->name;
+        if (process->arguments == NULL && process->command[0] != '\0')
+            process->arguments = process->command;
+    }
+    return 0;
+}
+
 /* Closes the source. */
 static struct profile *read_source(struct trace_source *source, const char *name,
                                    const struct profile_read_options *options, struct error *error)
@@ -115,6 +147,11 @@ static struct profile *read_source(struct trace_source *source, const char *name
     if (kind == IMPORT_TRACE)
         return profile_read_source(source, name, options, error);
     struct profile *profile = readers[kind](source, options, &problem);
+    if (profile != NULL && options->as_in_trace && fill_as_in_trace(profile) < 0) {
+        error_set(&problem, -ENOMEM, "no memory to read it");
+        profile_free(profile);
+        profile = NULL;
+    }
     if (profile == NULL)
         error_set(error, problem.code, "%.300s: %s", name, problem.message);
     trace_source_close(source);

@@ -236,6 +236,14 @@ def collapsed(directory):
     done = subprocess.run([heap_profile, "report", "-"], input=text, stdout=subprocess.PIPE,
                           text=True, timeout=60)
     check("and from standard input", done.returncode == 0 and "3.00 kB" in done.stdout)
+    query = ("select f.name as function, m.name as file, a.size from heap_profile_allocation a "
+             "join stack_profile_callsite c on a.callsite_id = c.id "
+             "join stack_profile_frame f on c.frame_id = f.id "
+             "join stack_profile_mapping m on f.mapping = m.id order by a.size")
+    done = run(heap_profile, "query", "--json", path, query)
+    rows = json.loads(done.stdout or "[]")
+    check(f"SQL has their samples, as it has a trace's: {rows} {done.stderr}",
+          [list(row.values()) for row in rows] == [["g", "", 12], ["h", "", 3000]])
     with open(path, "a") as file:
         file.write("main;x\n")
     done = run(heap_profile, "report", path)

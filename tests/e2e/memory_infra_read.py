@@ -184,6 +184,9 @@ def case_opens():
     check(b"Browser" in diff.stdout, diff.stdout.decode()[:300])
     (found,) = rows(path("dump.zst"), "select count(*), cast(sum(live_size) as int) from hp_callsite_stats")
     check(found == ["9", "10000000"], f"query: {found}")
+    (found,) = rows(path("dump.zst"), """select p.name, count(*), sum(size), sum(count)
+        from heap_profile_allocation join process p using (upid)""")
+    check(found == ["Browser", "9", "10000000", "58049"], f"query: {found}")
 
 
 # --- random files ---
