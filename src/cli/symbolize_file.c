@@ -185,7 +185,9 @@ static int write_file(const struct symbolize_file *request, struct memory_infra_
     if (fd < 0)
         return fd;
     int result = memory_infra_symbols_write(symbols, request->path, fd, gzip, error);
-    if (result == 0 && fsync(fd) != 0 && errno != EINVAL)
+    /* Where the original stays, what a crash of the machine may cost is this file alone. */
+    bool is_only_one = in_place && !request->backup;
+    if (result == 0 && is_only_one && fsync(fd) != 0 && errno != EINVAL)
         result = error_set(error, -errno, "%s: cannot be written: %s", target, strerror(errno));
     if (close(fd) != 0 && result == 0)
         result = error_set(error, -errno, "%s: cannot be written: %s", target, strerror(errno));

@@ -7,11 +7,13 @@
 
 #define DEPTH_MAX 512u
 #define NUMBER_BYTES_MAX 64u
+#define WHOLE_DIGITS 19u             /* that any 64-bit number can hold */
 #define EXACT_MAX 9007199254740992.0 /* 2^53 */
 
+/* As yajl has it, which is more than JSON. */
 static bool is_blank(char c)
 {
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+    return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
 static void skip_blanks(struct json_span *span)
@@ -218,15 +220,19 @@ bool json_span_is(struct json_span value, const char *text)
 bool json_span_number(struct json_span value, uint64_t *number)
 {
     char copy[NUMBER_BYTES_MAX], *end;
-    size_t length = (size_t)(value.end - value.at);
+    size_t length = (size_t)(value.end - value.at), digits = 0;
+    uint64_t whole = 0;
     if (length == 0 || length >= sizeof(copy))
         return false;
-    memcpy(copy, value.at, length);
-    copy[length] = '\0';
-    if (strspn(copy, "0123456789") == length && length < 20) {
-        *number = strtoull(copy, NULL, 10);
+    while (digits < length && digits < WHOLE_DIGITS && value.at[digits] >= '0' &&
+           value.at[digits] <= '9')
+        whole = whole * 10 + (uint64_t)(value.at[digits++] - '0');
+    if (digits == length) {
+        *number = whole;
         return true;
     }
+    memcpy(copy, value.at, length);
+    copy[length] = '\0';
     if (strspn(copy, "+-.eE0123456789") != length)
         return false;
     double parsed = strtod(copy, &end);

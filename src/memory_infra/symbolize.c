@@ -220,23 +220,15 @@ static int ask(struct memory_infra_symbols *symbols,
 
 /* --- what it means --- */
 
-/* Inlined functions of v1 get keys before anything is written: entries may come before frames. */
-static void tell_uses(struct memory_infra_symbols *symbols)
+static void find_answers(struct memory_infra_symbols *symbols)
 {
     for (size_t i = 0; i < symbols->use_count; i++) {
         struct pc_use *use = &symbols->uses[i];
-        struct pc_frame *frame = &symbols->frames[use->frame];
-        if (use->module != NONE) {
-            const struct source_module *module = &symbols->modules[use->module];
-            uint32_t index = index_of(module->addresses, module->count, use->address);
-            use->answer = index == NONE ? NONE : module->answers[index];
-        }
-        if (use->answer == NONE) {
-            frame->is_kept = true;
-        } else if (frame->key != NONE && symbols->answers[use->answer].count > 1) {
-            frame->inserted = symbols->next_key;
-            symbols->next_key += symbols->answers[use->answer].count - 1;
-        }
+        if (use->module == NONE)
+            continue;
+        const struct source_module *module = &symbols->modules[use->module];
+        uint32_t index = index_of(module->addresses, module->count, use->address);
+        use->answer = index == NONE ? NONE : module->answers[index];
     }
 }
 
@@ -270,7 +262,8 @@ memory_infra_symbols_find(const char *path, const struct memory_infra_symbolize_
     if (result == 0)
         result = ask(symbols, options, error);
     if (result == 0) {
-        tell_uses(symbols);
+        find_answers(symbols);
+        symbols_tell_uses(symbols);
         if (finish_report(symbols) < 0)
             result = error_set(error, -ENOMEM, "no memory for the symbols");
     }
@@ -307,50 +300,18 @@ void memory_infra_symbols_sum(const struct memory_infra_symbols *symbols,
     intern_free(&seen);
 }
 
-const struct answer *symbols_answer(const struct memory_infra_symbols *symbols, uint32_t event,
-                                    uint32_t frame)
-{
-    const struct dump_event *of = &symbols->events[event];
-    size_t low = of->first_use, high = low + of->use_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (symbols->uses[middle].frame < frame)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == of->first_use + of->use_count || symbols->uses[low].frame != frame ||
-        symbols->uses[low].answer == NONE)
-        return NULL;
-    return &symbols->answers[symbols->uses[low].answer];
-}
-
 void memory_infra_symbols_free(struct memory_infra_symbols *symbols)
 {
     if (symbols == NULL)
         return;
-    for (size_t i = 0; i < symbols->process_count; i++) {
-        struct dump_process *process = &symbols->processes[i];
-        for (size_t j = 0; j < process->list_count; j++)
-            free(process->lists[j].items);
-        free(process->lists);
-        id_map_free(&process->strings);
-        id_map_free(&process->keys);
-    }
     for (size_t i = 0; i < symbols->module_count; i++) {
         free(symbols->modules[i].addresses);
         free(symbols->modules[i].answers);
         free(symbols->modules[i].image);
     }
+    symbols_clear_collected(symbols);
     symbolize_report_clear(&symbols->report);
-    texts_free(&symbols->texts);
-    intern_free(&symbols->process_ids);
     intern_free(&symbols->module_ids);
-    free(symbols->processes);
-    free(symbols->frames);
-    free(symbols->uses);
-    free(symbols->events);
-    free(symbols->rewrites);
     free(symbols->modules);
     free(symbols->places);
     free(symbols->answers);

@@ -507,3 +507,22 @@ int symbols_collect(struct memory_infra_symbols *symbols, const char *path, stru
         return error_set(error, -EOVERFLOW, "%s: its ids are too big for more of them", path);
     return 0;
 }
+
+void symbols_clear_collected(struct memory_infra_symbols *symbols)
+{
+    for (size_t i = 0; i < symbols->process_count; i++) {
+        struct dump_process *process = &symbols->processes[i];
+        for (size_t j = 0; j < process->list_count; j++)
+            free(process->lists[j].items);
+        free(process->lists);
+        id_map_free(&process->strings);
+        id_map_free(&process->keys);
+    }
+    texts_free(&symbols->texts);
+    intern_free(&symbols->process_ids);
+    free(symbols->processes);
+    free(symbols->frames);
+    free(symbols->uses);
+    free(symbols->events);
+    free(symbols->rewrites);
+}

@@ -248,9 +248,7 @@ static int write_nodes(struct rewriting *at, struct json_span list, uint32_t eve
         first = false;
         const struct pc_frame *frame = frame_of(at, process, entry.name_sid);
         const struct answer *answer =
-            frame == NULL
-                ? NULL
-                : symbols_answer(at->symbols, event, (uint32_t)(frame - at->symbols->frames));
+            frame == NULL ? NULL : symbols_answer(at->symbols, event, frame);
         if (answer == NULL) {
             span_write(out, member.value);
             continue;
@@ -358,6 +356,7 @@ int rewrite_maps(struct rewriting *at, struct json_span bytes, uint32_t event, F
     size_t length;
     at->object++;
     at->needed_count = 0;
+    symbols_enter(at->symbols, event);
     int result = replay(at, event);
     if (result == 0)
         result = read_members(at, bytes, &members);

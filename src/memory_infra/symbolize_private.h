@@ -53,6 +53,7 @@ struct pc_frame {
     uint32_t key;          /* text, in v1 */
     uint64_t inserted;     /* v1: number of the first key of what it is inlined in */
     uint32_t stamp;        /* the last event that used it, + 1 */
+    uint32_t use;          /* index of that use */
     bool is_name;          /* its id has another text from here on */
     bool is_used, is_kept; /* by nodes; as it is, by some node or as a type's name */
 };
@@ -137,11 +138,16 @@ bool symbols_read_pc(const char *text, size_t length, uint64_t *address);
 
 /* symbolize_collect.c: reads the file. */
 int symbols_collect(struct memory_infra_symbols *symbols, const char *path, struct error *error);
+void symbols_clear_collected(struct memory_infra_symbols *symbols);
 /* symbolize_place.c: which module each use is in, and where. */
 int symbols_place(struct memory_infra_symbols *symbols, struct symbol_finder *finder);
-/* symbolize.c: the answer of a use, or NULL. */
+/* symbolize_write.c: what each use's answer means for its frame. */
+void symbols_tell_uses(struct memory_infra_symbols *symbols);
+/* The frames' last uses are those of this event from now on. */
+void symbols_enter(struct memory_infra_symbols *symbols, uint32_t event);
+/* What stands at a frame by its last use, if that is the event's; or NULL. */
 const struct answer *symbols_answer(const struct memory_infra_symbols *symbols, uint32_t event,
-                                    uint32_t frame);
+                                    const struct pc_frame *frame);
 
 /* The second pass, from one part of the file to the next. */
 struct rewriting {

@@ -140,9 +140,8 @@ static int find_inlined(const struct entries *at, struct json_span value,
     uint32_t index = text == 0 ? ID_MAP_NONE : id_map_find(&at->process->keys, text - 1);
     if (index == ID_MAP_NONE || at->symbols->frames[index].inserted == 0)
         return 0;
-    const struct answer *answer =
-        symbols_answer(at->symbols, at->symbols->frames[index].event, index);
     *frame = &at->symbols->frames[index];
+    const struct answer *answer = symbols_answer(at->symbols, (*frame)->event, *frame);
     *levels = answer == NULL ? 0 : answer->count - 1;
     return 0;
 }

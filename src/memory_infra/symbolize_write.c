@@ -19,6 +19,40 @@ struct copying {
     size_t length, capacity;
 };
 
+/* Inlined functions of v1 get keys before anything is written: entries may come before frames. */
+void symbols_tell_uses(struct memory_infra_symbols *symbols)
+{
+    for (size_t i = 0; i < symbols->use_count; i++) {
+        const struct pc_use *use = &symbols->uses[i];
+        struct pc_frame *frame = &symbols->frames[use->frame];
+        frame->use = (uint32_t)i;
+        if (use->answer == NONE) {
+            frame->is_kept = true;
+        } else if (frame->key != NONE && symbols->answers[use->answer].count > 1) {
+            frame->inserted = symbols->next_key;
+            symbols->next_key += symbols->answers[use->answer].count - 1;
+        }
+    }
+}
+
+void symbols_enter(struct memory_infra_symbols *symbols, uint32_t event)
+{
+    const struct dump_event *of = &symbols->events[event];
+    for (uint32_t i = of->first_use; i < of->first_use + of->use_count; i++) {
+        struct pc_frame *frame = &symbols->frames[symbols->uses[i].frame];
+        frame->stamp = event + 1;
+        frame->use = i;
+    }
+}
+
+const struct answer *symbols_answer(const struct memory_infra_symbols *symbols, uint32_t event,
+                                    const struct pc_frame *frame)
+{
+    if (frame->stamp != event + 1 || symbols->uses[frame->use].answer == NONE)
+        return NULL;
+    return &symbols->answers[symbols->uses[frame->use].answer];
+}
+
 static int rewrite_value(struct copying *at, const struct rewrite *rewrite)
 {
     static int (*const kinds[])(struct rewriting *, struct json_span, uint32_t, FILE *) = {

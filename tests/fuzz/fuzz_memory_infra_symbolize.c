@@ -1,0 +1,85 @@
+/*
+ * Dumps of strangers, rewritten. Input: MemoryInfra JSON. Its frames get made-up names, some with
+ * inlined functions, some none; what is written has to be read again with as many frames without
+ * a name as were to stay so.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "memory_infra/symbolize_private.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct source_place places[6];
+static struct answer answers[] = {{0, 1}, {1, 2}, {3, 3}};
+
+static void make_places(struct memory_infra_symbols *symbols)
+{
+    static const char *const names[] = {"main", "a \"b\" \\ \n\xff", "pc:1", "\xc3\xa9", "x", "x"};
+    for (size_t i = 0; i < 6; i++) {
+        places[i].function = texts_add(&symbols->texts, names[i], strlen(names[i]));
+        places[i].file = i % 3 == 0 ? NONE : texts_add(&symbols->texts, "/a.c", 4);
+        places[i].line = (uint32_t)i * 7;
+    }
+    /* Names that look like addresses would be frames without a name again. */
+    places[2].function = places[0].function;
+    symbols->places = places;
+    symbols->answers = answers;
+    symbols->answer_count = 3;
+}
+
+static void open_file(char path[64], int *fd)
+{
+    *fd = memfd_create("fuzz", MFD_CLOEXEC);
+    if (*fd < 0)
+        abort();
+    snprintf(path, 64, "/proc/self/fd/%d", *fd);
+}
+
+static size_t nameless(const struct memory_infra_symbols *symbols, bool left)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < symbols->use_count; i++)
+        count += !left || symbols->uses[i].answer == NONE;
+    return count;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct memory_infra_symbols symbols = {0}, again = {0};
+    struct error error = {0};
+    char in[64], out[64];
+    int in_fd, out_fd;
+    open_file(in, &in_fd);
+    open_file(out, &out_fd);
+    if (write(in_fd, data, size) != (ssize_t)size)
+        abort();
+    if (symbols_collect(&symbols, in, &error) == 0) {
+        make_places(&symbols);
+        for (size_t i = 0; i < symbols.use_count; i++)
+            symbols.uses[i].answer = i % 4 == 3 ? NONE : (uint32_t)(i % 4);
+        symbols_tell_uses(&symbols);
+        if (memory_infra_symbols_write(&symbols, in, out_fd, false, &error) < 0) {
+            fprintf(stderr, "not written: %s\n", error.message);
+            abort();
+        }
+        if (symbols_collect(&again, out, &error) < 0 ||
+            nameless(&again, false) != nameless(&symbols, true)) {
+            fprintf(stderr, "%zu frames for %zu: %s\n", nameless(&again, false),
+                    nameless(&symbols, true), error.message);
+            abort();
+        }
+    } else if (*error.message == '\0') {
+        abort();
+    }
+    symbols_clear_collected(&symbols);
+    symbols_clear_collected(&again);
+    close(in_fd);
+    close(out_fd);
+    return 0;
+}
