@@ -22,7 +22,9 @@ int screen_check_terminal(FILE *out, struct error *error)
             "fits most, and heap_profile report needs none",
             name);
     const char *moves = tigetstr("cup");
-    if (moves == NULL || moves == (const char *)-1)
+    bool has_screen = moves != NULL && moves != (const char *)-1;
+    del_curterm(cur_term); /* the screen takes its own */
+    if (!has_screen)
         return error_set(error, -ENOTTY,
                          "a terminal like '%.100s' (TERM) has no screen to draw on; heap_profile "
                          "report prints the same profile as text",
