@@ -17,6 +17,7 @@
 
 #include "symbols/dwp.h"
 #include "symbols/elf_source.h"
+#include "symbols/entry_words.h"
 #include "symbols/line_table.h"
 #include "symbols/scopes.h"
 #include "symbols/supplementary.h"
@@ -24,8 +25,6 @@
 
 /* Steps over ranges and addresses, beside what is linear in the file. */
 #define WORK_MAX (UINT64_C(1) << 31)
-/* From an inlined function to its abstract one, and to its declaration; more is a circle. */
-#define ORIGINS_MAX 16
 
 struct unit_address {
     uint64_t address;
@@ -35,7 +34,7 @@ struct unit_address {
 struct debug_info {
     struct elf_source source;
     struct supplementary supplementary;
-    struct dwarf_bytes entries, supplementary_strings;
+    struct entry_texts texts;
     Dwarf *dwarf;
     struct line_sections line_sections;
     struct dwarf_bytes abbreviations, indexed, ranges;
@@ -47,7 +46,6 @@ struct debug_info {
     char *missing_name;
 
     /* Of the unit at hand. */
-    unsigned unit_offset_bytes;
     struct unit_address *found;
     bool *taken; /* by address: a unit before has it */
     size_t found_count, found_capacity;
@@ -55,6 +53,8 @@ struct debug_info {
     struct line_row *rows;
     uint32_t *innermost;
     size_t addresses_capacity, rows_capacity, innermost_capacity;
+    struct entry_words *words; /* by scope */
+    size_t words_capacity;
     const char *directory;
     char **paths; /* by file index, as they are asked for */
     size_t path_count, path_capacity;
@@ -101,9 +101,11 @@ static int open_parts(struct debug_info *info, const char *path, struct error *e
     supplementary_open(&info->supplementary, elf, path);
     if (info->supplementary.dwarf != NULL) {
         dwarf_setalt(info->dwarf, info->supplementary.dwarf);
-        info->supplementary_strings = section_bytes(info->supplementary.source.elf, "debug_str");
+        info->texts.supplementary = info->supplementary.dwarf;
+        info->texts.supplementary_strings =
+            section_bytes(info->supplementary.source.elf, "debug_str");
     }
-    info->entries = section_bytes(elf, "debug_info");
+    info->texts.entries = section_bytes(elf, "debug_info");
     info->line_sections.line = section_bytes(elf, "debug_line");
     info->line_sections.line_str = section_bytes(elf, "debug_line_str");
     info->line_sections.str = section_bytes(elf, "debug_str");
@@ -153,6 +155,7 @@ void debug_info_close(struct debug_info *info)
     free(info->addresses);
     free(info->rows);
     free(info->innermost);
+    free(info->words);
     free(info->missing_name);
     scopes_clear(&info->scanner);
     line_table_clear(&info->lines);
@@ -186,86 +189,6 @@ size_t debug_info_missing_units(const struct debug_info *info, const char **name
 
 /* --- what one address has --- */
 
-/* DWARF 5's references to a supplementary file, which libdw takes for ones within the file: their
- * offset. Only the program's own entries have any. */
-static bool supplementary_offset(const struct debug_info *info, const Dwarf_Attribute *attribute,
-                                 uint64_t *offset)
-{
-    size_t bytes = attribute->form == DW_FORM_ref_sup8 ? 8 : 4;
-    if (attribute->form == DW_FORM_strp_sup)
-        bytes = info->unit_offset_bytes;
-    if (info->supplementary.dwarf == NULL || attribute->valp < info->entries.at ||
-        attribute->valp >= info->entries.end ||
-        (size_t)(info->entries.end - attribute->valp) < bytes)
-        return false;
-    *offset = 0;
-    memcpy(offset, attribute->valp, bytes);
-    return true;
-}
-
-static const char *text_of(const struct debug_info *info, Dwarf_Attribute *attribute)
-{
-    uint64_t offset;
-    const struct dwarf_bytes *strings = &info->supplementary_strings;
-    if (attribute->form != DW_FORM_strp_sup)
-        return dwarf_formstring(attribute);
-    if (!supplementary_offset(info, attribute, &offset) ||
-        offset >= (uint64_t)(strings->end - strings->at) ||
-        memchr(strings->at + offset, 0, (size_t)(strings->end - strings->at) - offset) == NULL)
-        return NULL;
-    return (const char *)strings->at + offset;
-}
-
-/* The entry that describes the same function without the place: *die itself is changed. */
-static bool to_origin(const struct debug_info *info, Dwarf_Die *die)
-{
-    Dwarf_Attribute attribute;
-    Dwarf_Die origin;
-    uint64_t offset;
-    if (dwarf_attr(die, DW_AT_abstract_origin, &attribute) == NULL &&
-        dwarf_attr(die, DW_AT_specification, &attribute) == NULL)
-        return false;
-    if (attribute.form == DW_FORM_ref_sup4 || attribute.form == DW_FORM_ref_sup8) {
-        if (!supplementary_offset(info, &attribute, &offset) ||
-            dwarf_offdie(info->supplementary.dwarf, offset, &origin) == NULL)
-            return false;
-    } else if (dwarf_formref_die(&attribute, &origin) == NULL) {
-        return false;
-    }
-    *die = origin;
-    return true;
-}
-
-static const char *string_of(const struct debug_info *info, const Dwarf_Die *die, unsigned name)
-{
-    Dwarf_Attribute attribute;
-    Dwarf_Die at = *die;
-    for (int steps = 0; steps < ORIGINS_MAX; steps++) {
-        if (dwarf_attr(&at, name, &attribute) != NULL)
-            return text_of(info, &attribute);
-        if (!to_origin(info, &at))
-            break;
-    }
-    return NULL;
-}
-
-static const char *function_name(const struct debug_info *info, const Dwarf_Die *die)
-{
-    const char *name = string_of(info, die, DW_AT_linkage_name);
-    if (name == NULL)
-        name = string_of(info, die, DW_AT_MIPS_linkage_name);
-    return name != NULL ? name : string_of(info, die, DW_AT_name);
-}
-
-static uint32_t number_of(Dwarf_Die *die, unsigned name)
-{
-    Dwarf_Attribute attribute;
-    Dwarf_Word value;
-    if (dwarf_formudata(dwarf_attr(die, name, &attribute), &value) != 0 || value > UINT32_MAX)
-        return 0;
-    return (uint32_t)value;
-}
-
 /* The path of a file of the unit, kept until the next unit; NULL: none. */
 static const char *path_of(struct debug_info *info, uint32_t file)
 {
@@ -292,14 +215,15 @@ static size_t make_frames(struct debug_info *info, struct line_row row, uint32_t
     size_t count = 0;
     frames[0] = (struct source_frame){.file = path_of(info, row.file), .line = row.line};
     while (scope != SCOPE_NONE && count < SOURCE_FRAMES_MAX) {
-        struct scope *at = &info->scanner.scopes[scope];
-        frames[count++].function = function_name(info, &at->die);
-        scope = at->parent;
+        struct entry_words *words = &info->words[scope];
+        if (!words->known)
+            entry_words_read(&info->texts, &info->scanner.scopes[scope].die, words);
+        frames[count++].function = words->function;
+        scope = info->scanner.scopes[scope].parent;
         if (scope == SCOPE_NONE || count == SOURCE_FRAMES_MAX)
             break;
-        uint32_t line = number_of(&at->die, DW_AT_call_line);
-        uint32_t file = number_of(&at->die, DW_AT_call_file);
-        frames[count] = (struct source_frame){.file = path_of(info, file), .line = line};
+        frames[count] = (struct source_frame){.file = path_of(info, words->call_file),
+                                              .line = words->call_line};
     }
     return count > 0 ? count : 1;
 }
@@ -457,9 +381,9 @@ static bool find_entries(struct debug_info *info, struct scope_unit *unit)
         set_abbreviations(unit, section_bytes(elf, "debug_abbrev.dwo"));
         return true;
     }
-    const char *name = string_of(info, &unit->die, DW_AT_dwo_name);
+    const char *name = entry_string(&info->texts, &unit->die, DW_AT_dwo_name);
     if (name == NULL)
-        name = string_of(info, &unit->die, DW_AT_GNU_dwo_name);
+        name = entry_string(&info->texts, &unit->die, DW_AT_GNU_dwo_name);
     if (info->missing_units++ == 0)
         info->missing_name = strdup(name != NULL ? name : "?");
     return false;
@@ -472,7 +396,7 @@ static void read_lines(struct debug_info *info, const struct scope_unit *unit)
     Dwarf_Word offset;
     forget_paths(info);
     info->lines.file_count = 0;
-    info->directory = string_of(info, &die, DW_AT_comp_dir);
+    info->directory = entry_string(&info->texts, &die, DW_AT_comp_dir);
     if (dwarf_formudata(dwarf_attr(&die, DW_AT_stmt_list, &attribute), &offset) != 0)
         return;
     if (line_table_read(&info->lines, &info->line_sections, offset, unit->address_bytes) < 0) {
@@ -498,7 +422,10 @@ static int take_unit(struct debug_info *info, struct scope_unit *unit, debug_inf
         if (result == -ENOMEM)
             return result;
     }
-    result = 0;
+    result = array_reserve(&info->words, &info->words_capacity, 0, info->scanner.count,
+                           sizeof(*info->words));
+    if (info->scanner.count > 0 && result == 0)
+        memset(info->words, 0, info->scanner.count * sizeof(*info->words));
     for (size_t i = 0; i < info->found_count && result >= 0; i++) {
         size_t count = make_frames(info, info->rows[i], info->innermost[i], frames);
         result = sink(context, info->found[i].index, frames, count);
@@ -528,7 +455,7 @@ int debug_info_find(struct debug_info *info, const uint64_t *addresses, size_t c
         unit.address_bytes = address_bytes;
         unit.offset_bytes = offset_bytes;
         unit.split = NULL;
-        info->unit_offset_bytes = offset_bytes;
+        info->texts.offset_bytes = offset_bytes;
         set_abbreviations(&unit, info->abbreviations);
         if (dwarf_offdie(info->dwarf, offset + header, &unit.die) == NULL) {
             info->damaged_units++;
