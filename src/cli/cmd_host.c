@@ -161,6 +161,7 @@ static int parse_arguments(int argc, char **argv, struct host_arguments *argumen
         fprintf(stderr, "heap_profile: %s\n", error.message);
         return EXIT_USAGE;
     }
+    heap_options_warn(&arguments->config);
     if (optind >= argc && !arguments->print_config) {
         fputs("heap_profile: which command? As in: heap_profile host -- COMMAND [ARGS]\n", stderr);
         return EXIT_USAGE;

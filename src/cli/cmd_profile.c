@@ -208,6 +208,7 @@ static int parse_arguments(int argc, char **argv, struct profile_arguments *argu
         fprintf(stderr, "heap_profile: %s\n", error.message);
         return MACHINE_SESSION_USAGE;
     }
+    heap_options_warn(&arguments->config);
     return -1;
 }
 

@@ -69,3 +69,27 @@ bool heap_option_take(int option, const char *value, struct heap_config *config)
         return false;
     }
 }
+
+static bool is_listed(char *const *names, const char *name)
+{
+    for (; names != NULL && *names != NULL; names++)
+        if (strcmp(*names, name) == 0)
+            return true;
+    return false;
+}
+
+void heap_options_warn(const struct heap_config *config)
+{
+    bool named = config->heaps != NULL && config->heaps[0] != NULL;
+    for (char **name = config->exclude_heaps; name != NULL && *name != NULL; name++) {
+        bool wanted = is_listed(config->heaps, *name) ||
+                      (config->all_heaps ? strcmp(*name, HEAP_CONFIG_MMAP) != 0
+                                         : !named && strcmp(*name, HEAP_CONFIG_MALLOC) == 0);
+        if (!wanted)
+            fprintf(stderr, "heap_profile: warning: --exclude-heaps %s changes nothing: %s\n",
+                    *name,
+                    config->all_heaps ? "of all heaps it is the one that --heaps has to name"
+                    : named           ? "--heaps does not name it"
+                            : "without --heaps and --all-heaps, libc.malloc alone is profiled");
+    }
+}

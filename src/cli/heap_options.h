@@ -37,5 +37,7 @@ enum heap_option {
 
 /* Takes one of these options. False: it is none, or its value was refused with a message. */
 bool heap_option_take(int option, const char *value, struct heap_config *config);
+/* Says which of --exclude-heaps would not be profiled in any case; after all options. */
+void heap_options_warn(const struct heap_config *config);
 
 #endif

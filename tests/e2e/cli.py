@@ -352,6 +352,16 @@ def hints():
     expect(outcome, 0, "a heap named malloc", "did you mean libc.malloc?")
     outcome = profile_of("exact", "true", options=["--all-heaps", "--exclude-heaps", "libc.mmap", "-i", "1"])
     check(b"did you mean" not in outcome.stderr, f"{outcome.stderr!r}")
+    for options, said in ((["--exclude-heaps", "pool"], b"--exclude-heaps pool changes nothing: without --heaps"),
+                          (["--heaps", "pool", "--exclude-heaps", "libc.malloc"], b"libc.malloc changes nothing: --heaps"),
+                          (["--all-heaps", "--exclude-heaps", "libc.mmap"], b"libc.mmap changes nothing: of all heaps"),
+                          (["--all-heaps", "--exclude-heaps", "pool"], None),
+                          (["--heaps", "pool,libc.malloc", "--exclude-heaps", "pool"], None)):
+        outcome = profile_of("excluded", "true", options=[*options, "-i", "1"])
+        check(outcome.status == 0, f"{options}: {outcome.status}")
+        changes = b"changes nothing" in outcome.stderr
+        check(said in outcome.stderr if said else not changes, f"{options}: {outcome.stderr!r}")
+        shutil.rmtree(at("excluded"), ignore_errors=True)
     commanded = os.path.join(BUILD, "tests/programs/commanded")
     tool("host", "-i", "1", "--quiet", "-o", at("typeless"), "--", commanded, stdin=b"hold 1 10\n")
     for by in ("type", "context"):
