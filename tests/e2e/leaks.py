@@ -33,7 +33,7 @@ class Made:
     def __init__(self, processes, live):
         self.processes, self.live = processes, live
         keys = [key for dump in live for heap in dump.values() for key in heap]
-        self.stacks = sorted({stack for stack, _ in keys})
+        self.stacks = {stack: i + 1 for i, stack in enumerate(sorted({stack for stack, _ in keys}))}
         self.types = [""] + sorted({kind for _, kind in keys if kind})
         self.frames = sorted({name for stack in self.stacks for name in stack.split(";")})
         self.order = [key for key in dict.fromkeys(key for dump in live for key in dump)]
@@ -45,8 +45,7 @@ class Made:
             names={number: name for name, number in numbers.items()},
             paths={1: "program"}, build_ids={1: b"\1\2\3\4"}, mappings=[(1, 1, 0x1000, 0x9000000, [1])],
             frames=[(number, 1, 0x10 * number, number) for number in numbers.values()],
-            stacks={i + 1: [numbers[name] for name in stack.split(";")]
-                    for i, stack in enumerate(self.stacks)},
+            stacks={i: [numbers[name] for name in stack.split(";")] for stack, i in self.stacks.items()},
         )
         tags = b"".join(field(5000, field(1, i) + text(2, name)) for i, name in enumerate(self.types) if name)
         return packet(body, timestamp=1, sequence=1, flags=1) + packet(
@@ -62,7 +61,7 @@ class Made:
 
     def sample(self, pid, heap, stack, parts, tagged):
         whole = [sum(values) for values in zip(*parts.values())]
-        body = field(1, self.stacks.index(stack) + 1)
+        body = field(1, self.stacks[stack])
         body += field(2, whole[0]) + field(3, whole[2]) + field(5, whole[1]) + field(6, whole[3])
         if tagged:
             body += field(5000, figures(*whole))

@@ -1,0 +1,87 @@
+#!/usr/bin/python3
+"""Measures heap_profile leaks: two profiles of 20,000 call stacks of 30 frames, as traces and as Chrome's
+JSON, compared; and the page with flame graphs of 100,000 call stacks, made, and looked at in node.
+
+    bench/leaks.py      HEAPPROFD_BUILD names the build directory
+
+Prints medians of five runs: wall and CPU seconds, and the peak of resident memory.
+"""
+
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
+
+from leaks import one_process  # noqa: E402
+
+TOOL, TRACECONV = os.path.join(BUILD, "heap_profile"), os.path.join(BUILD, "traceconv")
+COMPARED, DRAWN, FRAMES, FUNCTIONS, RUNS = 20_000, 100_000, 30, 6_000, 5
+LOOK = """
+const fs = require("fs"), vm = require("vm"), [scripts, page] = process.argv.slice(1);
+for (const name of ["interval.js", "model.js"])
+  vm.runInThisContext(fs.readFileSync(`${scripts}/${name}`, "utf8"));
+const html = fs.readFileSync(page, "utf8");
+const time = (what, act) => { const began = performance.now(), made = act();
+                              console.log(`${what}: ${(performance.now() - began).toFixed(0)} ms`); return made; };
+const begin = html.indexOf(">", html.indexOf('<script type="application/json"')) + 1;
+const data = html.slice(begin, html.indexOf("</script>", begin));
+const profile = time("opened", () => Flame.unpack(JSON.parse(data)));
+const graph = time("unpacked", () => Flame.graphOf(profile, 0)), view = graph.views[0];
+for (const direction of ["top-down", "bottom-up"])
+  time(direction, () => { const tree = Flame.makeTree(graph, view, direction); Flame.layout(tree, tree.root, 1600); });
+const tree = Flame.makeTree(graph, view, "top-down");
+time("searched", () => Flame.matchedValue(tree, Flame.matchFrames(profile, Flame.makeMatcher("class1"))));
+"""
+
+
+def make(directory, name, count, seed):
+    """Stacks share their outer frames with the one before, as real ones do."""
+    shape, values, stacks, last = random.Random(1), random.Random(seed), {}, []
+    names = [f"ns{i % 40}::Class{i % 300}::function_{i}(int, std::string const&)" for i in range(FUNCTIONS)]
+    for _ in range(count):
+        last = last[: shape.randrange(FRAMES - 1)]
+        last += [names[shape.randrange(FUNCTIONS)] for _ in range(FRAMES - len(last))]
+        stacks[";".join(last)] = (int(values.paretovariate(1.1) * 100), values.randint(1, 50))
+    return one_process(stacks).write(directory, name)
+
+
+def measure(*command):
+    """Medians: seconds, CPU seconds, MB."""
+    runs = []
+    for _ in range(RUNS):
+        began = time.monotonic()
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = status
+        assert status == 0, command
+        runs.append((time.monotonic() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024))
+    return [statistics.median(values) for values in zip(*runs)]
+
+
+def show(what, figures):
+    print(f"{what}: {figures[0]:.2f} s, {figures[1]:.2f} s CPU, {figures[2]:.0f} MB")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as directory:
+        traces = [make(directory, f"trace{seed}", COMPARED, seed) for seed in (2, 3)]
+        show("leaks of two traces", measure(TOOL, "leaks", *traces))
+        documents = [trace + ".json" for trace in traces]
+        for trace, document in zip(traces, documents):
+            subprocess.run([TRACECONV, "memory_infra", trace, document], check=True)
+        show(f"of two JSON files of {os.path.getsize(documents[0]) / 1e6:.0f} MB", measure(TOOL, "leaks", *documents))
+        page = os.path.join(directory, "page.html")
+        show("a page", measure(TRACECONV, "flamegraph", make(directory, "large", DRAWN, 2), page))
+        print(f"its size: {os.path.getsize(page) / 1e6:.0f} MB", flush=True)
+        subprocess.run(["node", "-e", LOOK, os.path.join(ROOT, "src", "export", "flame"), page], check=True)
+
+
+if __name__ == "__main__":
+    main()
