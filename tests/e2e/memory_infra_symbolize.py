@@ -16,8 +16,8 @@ import subprocess
 import sys
 import tempfile
 
-from breakpad_dump import dump as breakpad_dump, write
-from harness import BUILD, check, finish, need, run
+from breakpad_dump import debug_id_of, dump as breakpad_dump, write
+from harness import BUILD, ROOT, check, finish, need, run
 from symbolize import TRACECONV, bias_of, build_id_of, output
 
 TOOL = os.path.join(BUILD, "heap_profile")
@@ -557,6 +557,43 @@ def breakpad(scene):
             check(all(each["breakpad"] for each in report["modules"] if each["path"] in (program, library)), f"{report}")
 
 
+def genuine(scene):
+    """Chromium's own dump, with a symbol file that names each address of its program by itself: all are where they belong."""
+    source = os.path.join(ROOT, "tests", "data", "memory_infra", "chromium-150-browser.json.gz")
+    before = read(source)
+    event = next(each for each in before if "heaps_v2" in each["args"].get("dumps", {}))
+    regions = [each for each in event["args"]["dumps"]["process_mmaps"]["vm_regions"] if each["mf"] == "/usr/lib/chromium/chromium"]
+    first, code = int(regions[0]["sa"], 16), next(each for each in regions if each["pf"] & 1)
+    strings = event["args"]["dumps"]["heaps_v2"]["maps"]["strings"]
+    addresses = sorted(int(each["string"][3:], 16) for each in strings if each["string"].startswith("pc:"))
+    inside = [each for each in addresses if int(code["sa"], 16) < each <= int(code["sa"], 16) + int(code["sz"], 16)]
+    check(len(inside) > 100, f"{len(inside)} addresses")
+    identifier = debug_id_of(bytes.fromhex(code["id"]))
+    symbols = f"MODULE Linux x86_64 {identifier} chromium\nFILE 0 /src/browser.cc\nINLINE_ORIGIN 0 content::Inlined()\n"
+    for address in inside:  # of the byte before each return address
+        symbols += f"FUNC {address - 1 - first:x} 1 0 content::At({address:x})\nINLINE 0 7 0 0 {address - 1 - first:x} 1\n{address - 1 - first:x} 1 8 0\n"
+    write(symbols, scene.path("store"), "chromium", identifier, "chromium.sym")
+    path = scene.path("dump.json.gz")
+    shutil.copy(source, path)
+    said, report = scene.symbolize(path, "--no-auto-symbol-paths", "--breakpad-symbols", scene.path("store"))
+    check(report["named"] == len(inside), f"{report['named']} of {len(inside)}: {said}")
+    after = read(path)
+    for old, new in zip(before, after):
+        if old is not event:
+            check(old == new, f"{old} is {new}")
+    (ours,) = told_stacks([after[before.index(event)]]).values()
+    (theirs,) = told_stacks([event]).values()
+    for our, their in zip(ours, theirs):
+        expected = []
+        for (name,) in their:
+            if name.startswith("pc:") and int(name[3:], 16) in inside:
+                expected += [("content::Inlined()", "/src/browser.cc", 8), (f"content::At({name[3:]})", "/src/browser.cc", 7)]
+            else:
+                expected.append((name,))
+        check(our == expected, f"{our}\n    for {expected}")
+    check(len(ours) == len(theirs), "stacks are missing")
+
+
 def untouched(scene):
     """Everything but the maps keeps its bytes, and what is in the maps and needs no name, too."""
     program = scene.build("pie")
@@ -681,7 +718,8 @@ def told_all(events):
 
 
 CASES = {each.__name__: each for each in (
-    layouts, machine, processes, incremental, unmapped, reused, missing, without_id, v1, breakpad, untouched, files, written)}
+    layouts, machine, processes, incremental, unmapped, reused, missing, without_id, v1, breakpad, genuine, untouched, files,
+    written)}
 
 
 def main():
