@@ -90,6 +90,14 @@ static inline int id_pages_set(struct id_pages *ids, uint64_t id, uint32_t index
     return 0;
 }
 
+/* None is there any more; the room is. */
+static inline void id_pages_clear(struct id_pages *ids)
+{
+    ids->count = 0;
+    if (ids->size > 0)
+        memset(ids->table, 0, ids->size * sizeof(*ids->table));
+}
+
 static inline void id_pages_free(struct id_pages *ids)
 {
     free(ids->pages);

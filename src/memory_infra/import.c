@@ -431,8 +431,8 @@ static int take_event(struct importing *importing, const struct memory_infra_eve
 
 static void clear_event(struct importing *importing)
 {
-    stack_maps_free(&importing->event_maps);
-    stack_maps_free(&importing->event_v1);
+    stack_maps_clear(&importing->event_maps);
+    stack_maps_clear(&importing->event_v1);
     importing->event_maps.of_event = importing->event_v1.of_event = true;
     region_set_free(&importing->event_regions);
     importing->event_regions = (struct region_set){0};
@@ -535,6 +535,8 @@ static void importing_free(struct importing *importing)
     for (size_t i = 0; i < importing->part_count; i++)
         import_part_free(&importing->parts[i]);
     clear_event(importing);
+    stack_maps_free(&importing->event_maps);
+    stack_maps_free(&importing->event_v1);
     free(importing->processes);
     free(importing->dumps);
     free(importing->looks);

@@ -198,6 +198,16 @@ static int on_text(void *context, const unsigned char *bytes, size_t length)
     return on_value(reader, VALUE_TEXT, text.at, text.length);
 }
 
+/* Where a key leads, in a place's ways. */
+static const struct way *find_way(const struct way *way, const unsigned char *key, size_t length)
+{
+    for (; way->key != NULL; way++)
+        if (way->length == length && (unsigned char)way->key[0] == key[0] &&
+            memcmp(way->key, key, length) == 0)
+            break;
+    return way;
+}
+
 static int on_key(void *context, const unsigned char *bytes, size_t length)
 {
     struct memory_infra_reader *reader = context;
@@ -206,10 +216,7 @@ static int on_key(void *context, const unsigned char *bytes, size_t length)
     if (reader->skipped > 0)
         return 1;
     enum place place = place_here(reader);
-    const struct way *way = place_rules[place].ways;
-    for (; way->key != NULL; way++)
-        if (way->length == length && memcmp(way->key, bytes, length) == 0)
-            break;
+    const struct way *way = find_way(place_rules[place].ways, bytes, length);
     reader->way = way;
     if (reader->in_event && reader->event.spoilt && place != PLACE_EVENT)
         reader->way = NULL;

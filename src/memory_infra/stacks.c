@@ -167,7 +167,6 @@ int stack_maps_merge(struct stack_maps *maps, struct stack_maps *event)
         code = merge_node(maps, event, i);
     for (size_t i = 0; i < event->type_count && code == 0; i++)
         code = stack_maps_add_type(maps, event->type_items[i].id, event->type_items[i].name);
-    stack_maps_free(event);
     return code;
 }
 
@@ -175,6 +174,17 @@ void stack_maps_forget_callsites(struct stack_maps *maps)
 {
     for (size_t i = 0; i < maps->count; i++)
         maps->items[i].callsite = STACK_UNRESOLVED;
+}
+
+void stack_maps_clear(struct stack_maps *maps)
+{
+    if (!maps->any)
+        return;
+    maps->any = false;
+    id_pages_clear(&maps->strings);
+    id_pages_clear(&maps->types);
+    id_pages_clear(&maps->nodes);
+    maps->count = maps->place_count = maps->type_count = maps->string_count = 0;
 }
 
 void stack_maps_free(struct stack_maps *maps)

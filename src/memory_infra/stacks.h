@@ -54,10 +54,12 @@ enum stack_news {
     STACK_CHANGED, /* an id has another meaning now */
 };
 enum stack_news stack_maps_compare(struct stack_maps *maps, const struct stack_maps *event);
-/* Adds what an event told, which is empty behind it. */
+/* Adds what an event told; that may be taken as it is, and is empty then. */
 int stack_maps_merge(struct stack_maps *maps, struct stack_maps *event);
 /* To be called where what nodes led to may not hold any more. */
 void stack_maps_forget_callsites(struct stack_maps *maps);
+/* Nothing is told any more; the room stays. */
+void stack_maps_clear(struct stack_maps *maps);
 void stack_maps_free(struct stack_maps *maps);
 
 /* What makes callsites of nodes, for all processes. */
