@@ -124,7 +124,7 @@ void breakdown_rows_free(struct breakdown_rows *rows)
 /* --- their order --- */
 
 struct sorting {
-    const struct sites_key *keys;
+    const struct sites_key *keys, *self; /* self NULL: not by frame */
     size_t columns;
     struct breakdown_order order;
 };
@@ -142,6 +142,11 @@ static double rank_of(const struct sorting *sorting, const struct breakdown_row 
 static int compare_names(const struct sorting *sorting, const struct breakdown_row *left,
                          const struct breakdown_row *right)
 {
+    /* <self> before all others: from bottom up it is the way to those that allocate. */
+    bool is_left = &sorting->keys[left->key] == sorting->self,
+         is_right = &sorting->keys[right->key] == sorting->self;
+    if (is_left || is_right)
+        return is_right - is_left;
     return strcmp(sorting->keys[left->key].label, sorting->keys[right->key].label);
 }
 
@@ -166,8 +171,11 @@ static int compare_rows(const void *left_pointer, const void *right_pointer, voi
 void breakdown_sort(const struct breakdown *breakdown, enum sites_dimension dimension,
                     const struct breakdown_order *order, struct breakdown_rows *rows)
 {
-    struct sorting sorting = {breakdown->sites->keys[dimension].keys,
-                              breakdown->sites->column_count, *order};
+    struct sorting sorting = {.keys = breakdown->sites->keys[dimension].keys,
+                              .columns = breakdown->sites->column_count,
+                              .order = *order};
+    if (dimension == SITES_FRAME)
+        sorting.self = &sorting.keys[SITES_SELF];
     if (rows->count > 1)
         qsort_r(rows->rows, rows->count, sizeof(*rows->rows), compare_rows, &sorting);
 }

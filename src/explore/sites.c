@@ -22,16 +22,6 @@ struct maker {
     uint32_t column, heap_key, process_key;
 };
 
-static int put_frame(struct sites *sites, uint32_t key)
-{
-    if (sites->frame_count >= UINT32_MAX ||
-        array_reserve(&sites->frames, &sites->frame_capacity, sites->frame_count, 1,
-                      sizeof(*sites->frames)) < 0)
-        return -ENOMEM;
-    sites->frames[sites->frame_count++] = key;
-    return 0;
-}
-
 static int find_function(struct maker *maker, uint32_t frame, uint32_t *key)
 {
     uint32_t *known = &maker->known->functions[frame];
@@ -45,38 +35,30 @@ static int find_function(struct maker *maker, uint32_t frame, uint32_t *key)
     return 0;
 }
 
-static void turn_around(uint32_t *frames, size_t count)
-{
-    for (size_t i = 0; i < count / 2; i++) {
-        uint32_t other = frames[count - 1 - i];
-        frames[count - 1 - i] = frames[i];
-        frames[i] = other;
-    }
-}
-
 static int add_stack(struct maker *maker, uint32_t callsite)
 {
     struct sites *sites = maker->sites;
-    size_t first = sites->frame_count;
-    int code = put_frame(sites, SITES_SELF);
-    for (uint32_t at = callsite; at != PROFILE_NONE && code == 0;
-         at = maker->profile->callsites[at].parent) {
-        uint32_t key = 0;
-        code = find_function(maker, maker->profile->callsites[at].frame, &key);
-        if (code == 0)
-            code = put_frame(sites, key);
+    const struct profile_callsite *callsites = maker->profile->callsites;
+    size_t first = sites->frame_count, length = (size_t)callsites[callsite].depth + 2;
+    if (length > UINT32_MAX - first ||
+        array_reserve(&sites->frames, &sites->frame_capacity, first, length,
+                      sizeof(*sites->frames)) < 0 ||
+        array_reserve(&sites->stacks, &sites->stack_capacity, sites->stack_count, 1,
+                      sizeof(*sites->stacks)) < 0)
+        return -ENOMEM;
+    uint32_t *frames = &sites->frames[first];
+    size_t at = length - 1;
+    frames[at] = SITES_SELF;
+    while (at > 0 && callsite != PROFILE_NONE) {
+        int code = find_function(maker, callsites[callsite].frame, &frames[--at]);
+        if (code < 0)
+            return code;
+        callsite = callsites[callsite].parent;
     }
-    if (code == 0)
-        code = array_reserve(&sites->stacks, &sites->stack_capacity, sites->stack_count, 1,
-                             sizeof(*sites->stacks));
-    if (code < 0)
-        return code;
-    size_t length = sites->frame_count - first;
-    uint32_t innermost = length > 1 ? sites->frames[first + 1] : SITES_SELF;
-    turn_around(&sites->frames[first], length);
-    sites->stacks[sites->stack_count++] = (struct sites_stack){
-        (uint32_t)first, (uint32_t)length, sites->keys[SITES_FRAME].keys[innermost].module};
-    maker->known->stacks[callsite] = (uint32_t)sites->stack_count;
+    sites->frame_count += length;
+    sites->stacks[sites->stack_count++] =
+        (struct sites_stack){(uint32_t)(first + at), (uint32_t)(length - at),
+                             sites->keys[SITES_FRAME].keys[frames[length - 2]].module};
     return 0;
 }
 
@@ -133,10 +115,13 @@ static int add_sample(struct maker *maker, const struct profile_sample *sample)
 {
     struct sites_value values[DIFF_FIGURES];
     uint32_t callsite = sample->callsite;
-    int code = maker->known->stacks[callsite] == 0 ? add_stack(maker, callsite) : 0;
-    uint32_t stack = maker->known->stacks[callsite] - 1;
+    uint32_t *known = &maker->known->stacks[callsite];
+    int code = *known == 0 ? add_stack(maker, callsite) : 0;
     if (code < 0)
         return code;
+    if (*known == 0)
+        *known = (uint32_t)maker->sites->stack_count;
+    uint32_t stack = *known - 1;
     if (sample->part_count < 2) {
         take_values(&sample->figures, sample->peak_bytes, sample->peak_count, values);
         return add_entry(maker, stack, sample->part_count > 0 ? sample->parts : NULL, values);

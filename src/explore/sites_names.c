@@ -125,10 +125,18 @@ int sites_names_label(struct sites_names *names, enum sites_dimension dimension,
     static const char *const none[SITES_DIMENSIONS] = {
         [SITES_TYPE] = "[no type]", [SITES_CONTEXT] = "[no context]", [SITES_HEAP] = "[no name]"};
     bool added;
+    if (label == names->last_labels[dimension]) {
+        *key = names->last_keys[dimension];
+        return 0;
+    }
     int code = find_key(names, dimension, label, strlen(label), key, &added);
-    if (code == 0 && added)
+    if (code < 0)
+        return code;
+    if (added)
         names->sites->keys[dimension].keys[*key].label = *label != '\0' ? label : none[dimension];
-    return code;
+    names->last_labels[dimension] = label;
+    names->last_keys[dimension] = *key;
+    return 0;
 }
 
 int sites_names_process(struct sites_names *names, const struct profile *profile, uint32_t index,

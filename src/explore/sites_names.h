@@ -9,6 +9,9 @@ struct sites_names {
     struct sites *sites;
     struct intern_table tables[SITES_DIMENSIONS];
     struct intern_table texts;
+    /* What was asked for last: one label stands in many samples, as one pointer. */
+    const char *last_labels[SITES_DIMENSIONS];
+    uint32_t last_keys[SITES_DIMENSIONS];
     bool one_profile; /* pids and tids tell processes and threads apart */
 };
 

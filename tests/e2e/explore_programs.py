@@ -99,7 +99,7 @@ def agrees(path):
     terminal.send("v")
     until(terminal, "Top-down (Heavy)", "heavy")
     compare_rows(terminal, sums(callsites, lambda stack: stack + [("<self>", "")]), "heavy")
-    terminal.send("v", "/", "<self>", "enter", "enter")
+    terminal.send("v", "enter")
     until(terminal, "Bottom-up (Heavy)", "bottom-up")
     compare_rows(terminal, sums(callsites, lambda stack: stack[-1:]), "bottom-up")
     quit_it(terminal)

@@ -373,6 +373,18 @@ static void peak_by_thread(void **state)
     stop_seeing(&seen);
 }
 
+/* <self> comes before what has as much, however that is called. */
+static void self_first(void **state)
+{
+    (void)state;
+    make(&made);
+    add(&made, "!first", "", 0, 10, 0);
+    see(&seen, &made, 0, 1);
+    assert_int_equal(breakdown_set_mode(seen.breakdown, BREAKDOWN_BOTTOM_UP), 0);
+    assert_string_equal(rows_of(&seen, SITES_FRAME), "<self>=10 !first=10");
+    stop_seeing(&seen);
+}
+
 static bool is_called(void *context, const struct sites_key *key)
 {
     return strcmp(key->label, context) == 0;
@@ -521,6 +533,7 @@ int main(void)
         cmocka_unit_test(two_profiles),
         cmocka_unit_test(figures),
         cmocka_unit_test(peak_by_thread),
+        cmocka_unit_test(self_first),
         cmocka_unit_test(search),
         cmocka_unit_test(go_and_back),
         cmocka_unit_test(random_profiles),
