@@ -235,7 +235,7 @@ int query_database_register(struct query_database *database, struct error *error
     if (code == SQLITE_OK)
         code =
             query_flamegraph_register(database->sql, database->is_file ? NULL : &database->traces);
-    if (code == SQLITE_OK && !database->is_file)
+    if (code == SQLITE_OK)
         code = connect_table(database, "experimental_flamegraph");
     return code == SQLITE_OK ? 0
                              : error_set(error, -ENOMEM, "the tables cannot be made: %s",

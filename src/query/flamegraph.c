@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "query/flamegraph_build.h"
+#include "query/stored_trace.h"
 
 enum column {
     COLUMN_ID,
@@ -43,13 +44,15 @@ enum column {
     "argument_6 HIDDEN, ts HIDDEN, upid HIDDEN, profile_type HIDDEN, focus_str HIDDEN)"
 
 struct table {
-    sqlite3_vtab base; /* first */
-    struct query_traces *traces;
+    sqlite3_vtab base;           /* first */
+    struct query_traces *traces; /* NULL: the tables of the connection are a file's */
+    sqlite3 *sql;
 };
 
 struct cursor {
     sqlite3_vtab_cursor base; /* first */
     struct flamegraph flamegraph;
+    struct stored_trace stored; /* whose names it has, of a file */
     sqlite3_value *arguments[COLUMN_COUNT_OF_ALL];
     size_t at;
 };
@@ -63,28 +66,10 @@ static int connect_flamegraph(sqlite3 *sql, void *context, int argc, const char 
     if (table == NULL)
         return code == SQLITE_OK ? SQLITE_NOMEM : code;
     table->traces = context;
+    table->sql = sql;
     sqlite3_vtab_config(sql, SQLITE_VTAB_INNOCUOUS);
     *made = &table->base;
     return SQLITE_OK;
-}
-
-/* In an exported database: where the traces were that it is of, and what to do. */
-static int refuse_flamegraph(sqlite3 *sql, void *context, int argc, const char *const *argv,
-                             sqlite3_vtab **made, char **message)
-{
-    static const char find[] = "SELECT group_concat(path, ' ') FROM main.hp_trace";
-    sqlite3_stmt *statement = NULL;
-    const char *paths = NULL;
-    (void)context, (void)argc, (void)argv, (void)made;
-    if (sqlite3_prepare_v2(sql, find, -1, &statement, NULL) == SQLITE_OK &&
-        sqlite3_step(statement) == SQLITE_ROW)
-        paths = (const char *)sqlite3_column_text(statement, 0);
-    *message = sqlite3_mprintf(
-        "experimental_flamegraph: an exported database has no functions of the trace; ask the "
-        "trace itself: heap_profile query %s (android_heap_profile_summary_tree is there)",
-        paths == NULL ? "TRACE" : paths);
-    sqlite3_finalize(statement);
-    return SQLITE_ERROR;
 }
 
 static int disconnect_flamegraph(sqlite3_vtab *base)
@@ -134,6 +119,7 @@ static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **made)
 static void clear_cursor(struct cursor *cursor)
 {
     flamegraph_free(&cursor->flamegraph);
+    stored_trace_free(&cursor->stored);
     for (size_t i = 0; i < COLUMN_COUNT_OF_ALL; i++) {
         sqlite3_value_free(cursor->arguments[i]);
         cursor->arguments[i] = NULL;
@@ -193,6 +179,20 @@ static bool is_null(sqlite3_value *value)
     return value == NULL || sqlite3_value_type(value) == SQLITE_NULL;
 }
 
+static int build_stored(struct cursor *cursor, int64_t upid, int64_t ts, const char *focus)
+{
+    sqlite3 *sql = ((struct table *)cursor->base.pVtab)->sql;
+    struct stored_trace *stored = &cursor->stored;
+    int code = stored_trace_read(sql, upid, ts, stored);
+    if (code == 0 && stored->dumps > 0)
+        code = flamegraph_build_of(&stored->profile, stored->sums, focus, &cursor->flamegraph);
+    if (code == -EIO)
+        return refuse(&cursor->base, sqlite3_errmsg(sql));
+    if (code == -EBADMSG)
+        return refuse(&cursor->base, "the ids of this database are not those of an exported one");
+    return code < 0 ? SQLITE_NOMEM : SQLITE_OK;
+}
+
 static int build(struct cursor *cursor)
 {
     struct table *table = (struct table *)cursor->base.pVtab;
@@ -208,6 +208,8 @@ static int build(struct cursor *cursor)
     const char *focus =
         is_null(wanted.focus) ? NULL : (const char *)sqlite3_value_text(wanted.focus);
     int64_t ts = sqlite3_value_int64(wanted.ts), upid = sqlite3_value_int64(wanted.upid);
+    if (table->traces == NULL)
+        return build_stored(cursor, upid, ts, focus);
     for (size_t i = 0; i < table->traces->count && ts >= 0; i++) {
         struct query_trace *trace = &table->traces->items[i];
         int64_t row = upid - trace->bases.process;
@@ -316,9 +318,5 @@ static const sqlite3_module flamegraph_functions = {
 
 int query_flamegraph_register(sqlite3 *sql, struct query_traces *traces)
 {
-    static const sqlite3_module refusing = {.xConnect = refuse_flamegraph,
-                                            .xDisconnect = disconnect_flamegraph};
-    if (traces == NULL)
-        return sqlite3_create_module(sql, "experimental_flamegraph", &refusing, NULL);
     return sqlite3_create_module(sql, "experimental_flamegraph", &flamegraph_functions, traces);
 }

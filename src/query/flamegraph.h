@@ -7,7 +7,7 @@
 
 #include "query/query_table.h"
 
-/* traces: NULL for an exported database, where whoever asks is told to ask the trace. */
+/* traces: NULL for an exported database, whose tables are those of the connection. */
 int query_flamegraph_register(sqlite3 *sql, struct query_traces *traces);
 
 #endif

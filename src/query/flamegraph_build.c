@@ -81,10 +81,9 @@ static void add_counters(struct flame_figures *sum, const struct query_counters 
     sum->alloc_count += counters->allocated_count;
 }
 
-static int build_tree(struct query_trace *trace, const struct query_counters *sums,
+static int build_tree(const struct profile *profile, const struct query_counters *sums,
                       struct flamegraph *flamegraph)
 {
-    const struct profile *profile = trace->profile;
     struct tree_build build = {.flamegraph = flamegraph};
     uint32_t *nodes = malloc((profile->callsite_count + 1) * sizeof(*nodes));
     int code = nodes == NULL ? -ENOMEM : 0;
@@ -154,6 +153,20 @@ static int apply_focus(struct flamegraph *flamegraph, const char *focus)
     return 0;
 }
 
+int flamegraph_build_of(const struct profile *profile, const struct query_counters *sums,
+                        const char *focus, struct flamegraph *flamegraph)
+{
+    *flamegraph = (struct flamegraph){0};
+    int code = build_tree(profile, sums, flamegraph);
+    if (code == 0 && focus != NULL && *focus != '\0')
+        code = apply_focus(flamegraph, focus);
+    if (code < 0)
+        flamegraph_free(flamegraph);
+    else
+        sum_up(flamegraph);
+    return code;
+}
+
 int flamegraph_build(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
                      const char *focus, struct flamegraph *flamegraph)
 {
@@ -162,14 +175,8 @@ int flamegraph_build(struct query_trace *trace, uint32_t process, uint64_t boott
     int64_t dumps = query_trace_sum(trace, process, boottime_ns, &sums);
     int code = dumps < 0 ? (int)dumps : 0;
     if (dumps > 0)
-        code = build_tree(trace, sums, flamegraph);
+        code = flamegraph_build_of(trace->profile, sums, focus, flamegraph);
     free(sums);
-    if (code == 0 && focus != NULL && *focus != '\0')
-        code = apply_focus(flamegraph, focus);
-    if (code < 0)
-        flamegraph_free(flamegraph);
-    else
-        sum_up(flamegraph);
     return code;
 }
 

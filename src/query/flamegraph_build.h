@@ -27,6 +27,9 @@ struct flamegraph {
  * the process has no dump by then. 0 or -ENOMEM. */
 int flamegraph_build(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
                      const char *focus, struct flamegraph *flamegraph);
+/* The same of sums that are known, by callsite. */
+int flamegraph_build_of(const struct profile *profile, const struct query_counters *sums,
+                        const char *focus, struct flamegraph *flamegraph);
 void flamegraph_free(struct flamegraph *flamegraph);
 
 #endif

@@ -2,10 +2,12 @@
 """query.py [CASE...]: heap_profile query on traces made by hand, against the rows that the documented
 meaning of their fields asks for; and on what others made of the same trace."""
 
+import contextlib
 import csv
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -459,9 +461,29 @@ def exported():
     expect(path, "include perfetto module android.memory.heap_profile.summary_tree; "
            "select name from android_heap_profile_summary_tree where cumulative_size = 8 and self_size = 0", [("foo()",)])
     expect(path, "select demangle(name) from stack_profile_frame where id = 2", [("foo()",)])
-    for sql in ("select * from experimental_flamegraph(2100, 2, 'native')", "select name from experimental_flamegraph"):
-        _, error = ask(path, sql, status=1)
-        check(f"ask the trace itself: heap_profile query {trace} (" in error, error)
+    for arguments in ("2100, 2, 'native'", "1100, 2, 'native'", "1099, 2, 'native'", "2100, 1, 'native'", "2100, 99, 'native'",
+                      "'native', 2100, NULL, 2, NULL, 'FOO'", "-1, 2, 'native'"):
+        sql = f"select * from experimental_flamegraph({arguments})"
+        expect(path, sql, rows(trace, sql))
+    lines = {0x300: [("inlined", "a.h", 3), ("foo", "a.c", 9)], 0x200: [("main", "", 0)]}
+    other = write(HEAD, two_dumps(), module_symbols("/lib/libc.so", b"\xde\xad", lines), name="other")
+    both = os.path.join(directory.name, "both.sqlite")
+    ask([trace, other], None, "--export", both)
+    for upid in range(7):
+        sql = f"select * from experimental_flamegraph(2100, {upid}, 'native')"
+        expect(both, sql, rows([trace, other], sql))
+    for damage, said in (("update stack_profile_callsite set parent_id = id", "not those of an exported one"),
+                         ("update stack_profile_frame set mapping = 77", "not those of an exported one"),
+                         ("delete from stack_profile_frame where id = 1", "not those of an exported one"),
+                         ("update heap_profile_allocation set callsite_id = -1", "not those of an exported one"),
+                         ("drop table stack_profile_symbol", "no such table: main.stack_profile_symbol")):
+        damaged = os.path.join(directory.name, "damaged.sqlite")
+        shutil.copy(path, damaged)
+        with contextlib.closing(sqlite3.connect(damaged)) as writer:
+            writer.execute(damage)
+            writer.commit()
+        _, error = ask(damaged, "select * from experimental_flamegraph(2100, 2, 'native')", status=1)
+        check(said in error, f"{damage}: {error}")
     os.chmod(directory.name, 0o700)
     _, error = ask(trace, None, "--export", "/nonexistent/x", status=1)
     check("cannot be written" in error, error)
