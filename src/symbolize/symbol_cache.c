@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,7 +55,7 @@ struct symbol_answers {
     uint64_t kept_length;
     struct symbol_answer *added;
     size_t added_count, added_capacity;
-    uint8_t *bytes; /* of those added */
+    uint8_t *bytes; /* of those added; mapped */
     size_t length, capacity;
     bool full; /* no more is added */
     bool used; /* what was kept was asked for */
@@ -276,7 +277,8 @@ void symbol_answers_close(struct symbol_answers *answers)
         return;
     free(answers->file);
     free(answers->added);
-    free(answers->bytes);
+    if (answers->bytes != NULL)
+        munmap(answers->bytes, answers->capacity);
     free(answers);
 }
 
@@ -300,6 +302,28 @@ const struct symbol_answer *symbol_answers_find(struct symbol_answers *answers, 
 
 /* --- writing --- */
 
+/* The first piece; a multiple of the size of a page. */
+#define FIRST_BYTES (64u << 10)
+
+/* Tens of MB come together, and are moved as pages rather than copied when they need more room. */
+static bool reserve_bytes(struct symbol_answers *answers, size_t more)
+{
+    size_t wanted = answers->capacity == 0 ? FIRST_BYTES : answers->capacity;
+    while (wanted - answers->length < more)
+        wanted *= 2;
+    if (wanted == answers->capacity)
+        return true;
+    void *grown =
+        answers->bytes == NULL
+            ? mmap(NULL, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+            : mremap(answers->bytes, answers->capacity, wanted, MREMAP_MAYMOVE);
+    if (grown == MAP_FAILED)
+        return false;
+    answers->bytes = grown;
+    answers->capacity = wanted;
+    return true;
+}
+
 void symbol_answers_add(struct symbol_answers *answers, uint64_t address, uint32_t kind,
                         uint32_t frames, const void *bytes, size_t length)
 {
@@ -312,7 +336,7 @@ void symbol_answers_add(struct symbol_answers *answers, uint64_t address, uint32
     if (length > ANSWER_BYTES_MAX || all > FILE_BYTES_MAX ||
         array_reserve(&answers->added, &answers->added_capacity, answers->added_count, 1,
                       sizeof(struct symbol_answer)) < 0 ||
-        array_reserve(&answers->bytes, &answers->capacity, answers->length, length, 1) < 0) {
+        !reserve_bytes(answers, length)) {
         answers->full = true;
         return;
     }
