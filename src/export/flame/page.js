@@ -83,7 +83,8 @@ function colourOf(frame) {
   let colour = colours.get(key);
   if (!colour) {
     const name = Flame.nameOf(profile, frame), shade = hash(name) % 9;
-    const hue = (hash(Flame.moduleOf(profile, frame)) % 360) + (hash(name.split("::", 1)[0]) % 5) * 14;
+    const space = name.includes("::") ? hash(name.split("::", 1)[0]) % 5 : 0;
+    const hue = (hash(Flame.moduleOf(profile, frame)) % 360) + space * 14;
     colour = frame < 0 ? (dark.matches ? "#4a4e55" : "#d4d7db")
       : dark.matches ? `hsl(${hue} 34% ${27 + shade}%)` : `hsl(${hue} 62% ${75 + shade}%)`;
     colours.set(key, colour);
