@@ -205,6 +205,8 @@ static int on_total(void *context, struct memory_infra_text name, double value)
         importing->event_has_totals = true;
     } else if (is(name, "vm") || is(name, "vm_size")) {
         importing->event_vm_bytes = value;
+    } else if (is(name, "private_footprint_bytes")) {
+        importing->event_footprint_bytes = value;
     }
     return 0;
 }
@@ -389,6 +391,7 @@ static int take_dump(struct importing *importing, uint32_t process,
         look->has_totals = true;
         look->rss_bytes = importing->event_rss_bytes;
         look->vm_bytes = importing->event_vm_bytes;
+        look->footprint_bytes = importing->event_footprint_bytes;
     }
     return take_parts(importing, index, event);
 }
@@ -441,7 +444,7 @@ static void clear_event(struct importing *importing)
         import_part_free(&importing->event_parts[i]);
     importing->event_part_count = 0;
     importing->event_has_totals = false;
-    importing->event_rss_bytes = importing->event_vm_bytes = 0;
+    importing->event_rss_bytes = importing->event_vm_bytes = importing->event_footprint_bytes = 0;
 }
 
 static int on_event_begin(void *context, uint64_t number, uint64_t offset)

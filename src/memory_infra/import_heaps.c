@@ -499,6 +499,7 @@ static int make_timelines(struct making *making)
             .boottime_ns = nanoseconds(importing->dumps[look->dump].ts_us),
             .rss_bytes = rss < 0x1p63 ? (uint64_t)rss : 0,
             .vm_bytes = look->vm_bytes < 0x1p63 ? (uint64_t)look->vm_bytes : 0,
+            .rss_anon_bytes = look->footprint_bytes < 0x1p63 ? (uint64_t)look->footprint_bytes : 0,
             .heap_bytes =
                 making->heap_bytes[index] < 0x1p63 ? (uint64_t)making->heap_bytes[index] : 0,
         };

@@ -39,7 +39,7 @@ struct import_look {
     double ts_us;    /* of its totals, or regions */
     struct region_set regions;
     bool has_regions, has_totals;
-    double rss_bytes, vm_bytes;
+    double rss_bytes, vm_bytes, footprint_bytes;
 };
 
 /* One heap in one look. */
@@ -92,7 +92,7 @@ struct importing {
     struct import_part *event_parts;
     size_t event_part_count, event_part_capacity, event_row_capacity;
     bool event_has_totals;
-    double event_rss_bytes, event_vm_bytes;
+    double event_rss_bytes, event_vm_bytes, event_footprint_bytes;
 
     struct import_notes *notes;
     uint64_t sampling_rate; /* that Chrome was started with; 0: not told */

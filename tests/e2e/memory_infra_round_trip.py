@@ -70,7 +70,7 @@ def memory_of(profile, pick):
     extra = b""
     for dump in range(profile.dump_count):
         points = b"".join(
-            field(1, field(1, pid) + field(2, pick.randint(1000, 9999)) + field(3, pick.randint(10, 999)) + field(4, 7))
+            field(1, field(1, pid) + field(2, pick.randint(1000, 9999)) + field(3, pick.randint(10, 999)) + field(4, pick.randint(1, 9)))
             for pid in profile.processes)
         extra += packet(field(9, points), timestamp=1000 * (dump + 2) + 100)
         for pid in profile.processes:
@@ -124,7 +124,7 @@ def of_memory(file):
     """Where a region begins in its file, and nothing says so, is what readers take: at its beginning."""
     return [(dump.pid, dump.event["ts"], sorted(r._replace(offset=r.offset or 0) for r in dump.regions()),
              sorted((r["sa"], sorted(r["bs"].items())) for r in dump.dumps["process_mmaps"]["vm_regions"]),
-             {k: v for k, v in dump.totals().items() if k in ("resident_set_bytes", "vm")}) for dump in file.dumps]
+             dump.totals()) for dump in file.dumps]
 
 
 def own_metadata(file):
