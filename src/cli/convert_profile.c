@@ -11,6 +11,7 @@
 #include "cli/conversions.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "cli/progress.h"
 #include "import/import.h"
 
 static const char help[] =
@@ -184,15 +185,22 @@ static int check(const struct profile *profile, const char *path, const struct o
     return code == 0 ? 0 : error_set(error, code, "%.100s: %.400s", path, found.message);
 }
 
-static int write_files(const struct request *request)
+static int write_files(struct request *request)
 {
     char path[PATH_MAX], made[PATH_MAX];
     const char *directory = request->directory != NULL ? request->directory : made;
     struct error error = {0};
     struct profile *profile = NULL;
+    struct progress shown = {0};
     int files = conversion_find_input(request->argument, path, &error);
-    if (files == 0 && (profile = import_profile(path, &request->reading, &error)) == NULL)
-        files = error.code;
+    if (files == 0) {
+        shown = progress_begin(path, false);
+        request->reading.tell = progress_tell_bytes;
+        request->choice.tell = progress_tell_files;
+        request->reading.tell_context = request->choice.tell_context = &shown;
+        profile = import_profile(path, &request->reading, &error);
+        files = profile == NULL ? error.code : 0;
+    }
     if (files == 0)
         files = check(profile, path, &request->choice, &error);
     if (files == 0 && request->directory == NULL)
@@ -201,6 +209,7 @@ static int write_files(const struct request *request)
         files = error_set(&error, -errno, "cannot create %s: %s", directory, strerror(errno));
     if (files == 0)
         files = output_write_pprof(directory, profile, &request->choice, &error);
+    progress_end(&shown);
     if (files >= 0)
         warn_of_all(profile, &request->choice);
     profile_free(profile);

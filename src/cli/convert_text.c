@@ -2,12 +2,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/conversion_io.h"
 #include "cli/conversions.h"
+#include "cli/progress.h"
 #include "trace/trace_text.h"
 
 #define READS                                                                                      \
@@ -43,48 +42,6 @@ static const struct option options[] = {
     {0},
 };
 
-/* --- progress, on a terminal --- */
-
-#define TELL_NS INT64_C(200000000)
-
-struct progress {
-    uint64_t total; /* 0: unknown, or packed */
-    int64_t told_ns;
-    bool is_shown, has_told;
-};
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static void tell(void *context, uint64_t bytes)
-{
-    struct progress *progress = context;
-    int64_t now = progress->is_shown ? now_ns() : 0;
-    if (!progress->is_shown || now - progress->told_ns < TELL_NS)
-        return;
-    progress->told_ns = now;
-    progress->has_told = true;
-    /* A packed file grows beyond its size. */
-    if (bytes <= progress->total)
-        fprintf(stderr, "\r%.0f of %.0f MB \b", (double)bytes / 1e6, (double)progress->total / 1e6);
-    else
-        fprintf(stderr, "\r%.0f MB          \b", (double)bytes / 1e6);
-}
-
-static struct progress begin_progress(const char *path)
-{
-    struct stat info;
-    struct progress progress = {.is_shown = isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO),
-                                .told_ns = now_ns()};
-    if (strcmp(path, "-") != 0 && stat(path, &info) == 0 && S_ISREG(info.st_mode))
-        progress.total = (uint64_t)info.st_size;
-    return progress;
-}
-
 /* --- the verbs --- */
 
 typedef int convert_stream(const char *path, int fd, const struct trace_text_progress *progress,
@@ -106,12 +63,11 @@ static int convert(int argc, char **argv, const char *help, bool writes_text,
     int fd = code < 0 ? code : conversion_open_output(out, path, writes_text, &error);
     if (fd < 0)
         return conversion_fail(&error);
-    struct progress shown = begin_progress(path);
-    struct trace_text_progress progress = {tell, &shown};
+    struct progress shown = progress_begin(path, fd == STDOUT_FILENO);
+    struct trace_text_progress progress = {progress_tell_bytes, &shown};
     code = stream(path, fd, &progress, &error);
     code = conversion_close_output(fd, out, code, &error);
-    if (shown.has_told)
-        fputs("\r\033[K", stderr);
+    progress_end(&shown);
     if (code >= 0)
         return 0;
     struct error full = error;

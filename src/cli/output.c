@@ -137,7 +137,8 @@ static int write_one(const char *directory, const struct profile *profile,
 struct pprof_work {
     const char *directory;
     const struct profile *profile;
-    const struct pprof_options *options;
+    const struct output_pprof *choice;
+    pthread_t teller; /* who tells how far it is */
     struct pprof_file {
         const struct profile_heap *heap;
         const struct profile_dump *dump;
@@ -155,9 +156,12 @@ static void *write_files(void *context)
     while ((at = work->next++) < work->count && !work->failed) {
         struct error error;
         const struct pprof_file *file = &work->files[at];
-        if (write_one(work->directory, work->profile, file->heap, file->dump, work->options,
-                      &error) == 0)
+        if (write_one(work->directory, work->profile, file->heap, file->dump,
+                      &work->choice->options, &error) == 0) {
+            if (work->choice->tell != NULL && pthread_equal(pthread_self(), work->teller))
+                work->choice->tell(work->choice->tell_context, at + 1, work->count);
             continue;
+        }
         if (!atomic_exchange(&work->failed, true))
             work->error = error;
     }
@@ -202,7 +206,7 @@ int output_write_pprof(const char *directory, const struct profile *profile,
                        const struct output_pprof *choice, struct error *error)
 {
     struct pprof_work work = {
-        .directory = directory, .profile = profile, .options = &choice->options};
+        .directory = directory, .profile = profile, .choice = choice, .teller = pthread_self()};
     size_t dumps = 0;
     for (size_t i = 0; i < profile->heap_count; i++)
         dumps += profile->heaps[i].dump_count;

@@ -42,6 +42,9 @@ struct output_pprof {
     size_t pid_count;           /* 0: all */
     const uint64_t *timestamps; /* trace time, ns */
     size_t timestamp_count;     /* 0: all */
+    /* Told after a file how many of all are begun; NULL: nobody asks. */
+    void (*tell)(void *context, size_t files, size_t all);
+    void *tell_context;
 };
 
 /* Writes a pprof file a process, heap and dump into directory; how many, or a negative errno. */

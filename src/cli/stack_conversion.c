@@ -9,6 +9,7 @@
 
 #include "cli/conversion_io.h"
 #include "cli/parse.h"
+#include "cli/progress.h"
 #include "cli/report.h"
 #include "import/import.h"
 
@@ -143,8 +144,15 @@ static int convert(const struct stack_conversion *conversion, const struct choic
     struct error error = {0};
     struct profile *profile = NULL;
     int64_t written = conversion_find_input(argument, path, &error);
-    if (written == 0 && (profile = import_profile(path, &choice->reading, &error)) == NULL)
-        written = error.code;
+    if (written == 0) {
+        struct progress shown = progress_begin(path, false);
+        struct profile_read_options reading = choice->reading;
+        reading.tell = progress_tell_bytes;
+        reading.tell_context = &shown;
+        profile = import_profile(path, &reading, &error);
+        progress_end(&shown);
+        written = profile == NULL ? error.code : 0;
+    }
     if (written == 0)
         written = write_dumps(conversion, profile, choice, path, out_path, &error);
     if (written >= 0 && profile->warning[0] != '\0')

@@ -21,8 +21,11 @@ static struct profile *read_all(struct trace_reader *reader,
     }
     builder->owner->demangling = options->demangling;
     builder->owner->as_in_trace = options->as_in_trace;
-    while (code == 0 && (code = trace_reader_next(reader, &packet, &problem)) > 0)
+    while (code == 0 && (code = trace_reader_next(reader, &packet, &problem)) > 0) {
         code = builder_packet(builder, packet);
+        if (options->tell != NULL)
+            options->tell(options->tell_context, trace_reader_offset(reader));
+    }
     bool nothing_good = builder->packets == builder->damaged_packets;
     if (nothing_good && code == 0)
         error_set(&problem, -ENODATA, "%s",

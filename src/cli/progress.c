@@ -1,0 +1,63 @@
+/* See progress.h. */
+#include "cli/progress.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TELL_NS INT64_C(200000000)
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+struct progress progress_begin(const char *path, bool writes)
+{
+    struct stat info;
+    struct progress progress = {.is_shown =
+                                    isatty(STDERR_FILENO) && !(writes && isatty(STDOUT_FILENO)),
+                                .told_ns = now_ns()};
+    if (strcmp(path, "-") != 0 && stat(path, &info) == 0 && S_ISREG(info.st_mode))
+        progress.total = (uint64_t)info.st_size;
+    return progress;
+}
+
+/* Whether it is time to tell again. */
+static bool is_due(struct progress *progress)
+{
+    int64_t now = progress->is_shown ? now_ns() : 0;
+    if (!progress->is_shown || now - progress->told_ns < TELL_NS)
+        return false;
+    progress->told_ns = now;
+    progress->has_told = true;
+    return true;
+}
+
+void progress_tell_bytes(void *context, uint64_t bytes)
+{
+    struct progress *progress = context;
+    if (!is_due(progress))
+        return;
+    /* A packed file grows beyond its size. */
+    if (bytes <= progress->total)
+        fprintf(stderr, "\r%.0f of %.0f MB \b", (double)bytes / 1e6, (double)progress->total / 1e6);
+    else
+        fprintf(stderr, "\r%.0f MB          \b", (double)bytes / 1e6);
+}
+
+void progress_tell_files(void *context, size_t files, size_t all)
+{
+    if (is_due(context))
+        fprintf(stderr, "\r%zu of %zu files      \b", files, all);
+}
+
+void progress_end(const struct progress *progress)
+{
+    if (progress->has_told)
+        fputs("\r\033[K", stderr);
+}

@@ -1,0 +1,25 @@
+/* How far a conversion is: one line on the terminal, where errors go, told a few times a second and
+ * wiped out at the end. Nothing where standard error is no terminal. */
+#ifndef HEAPPROFD_CLI_PROGRESS_H
+#define HEAPPROFD_CLI_PROGRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct progress {
+    uint64_t total; /* bytes of the input; 0: unknown, or packed */
+    int64_t told_ns;
+    bool is_shown, has_told;
+};
+
+/* path: the input, "-" for standard input. writes: something is written to standard output
+ * meanwhile; on a terminal the line would stand in it. */
+struct progress progress_begin(const char *path, bool writes);
+/* context: the struct progress. So many bytes of the input have been read. */
+void progress_tell_bytes(void *context, uint64_t bytes);
+/* context: the struct progress. So many files have been written. */
+void progress_tell_files(void *context, size_t files, size_t all);
+void progress_end(const struct progress *progress);
+
+#endif
