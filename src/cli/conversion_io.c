@@ -21,6 +21,22 @@ int conversion_find_input(const char *argument, char path[PATH_MAX], struct erro
     return 0;
 }
 
+int conversion_keep_input(char path[PATH_MAX], struct error *error)
+{
+    char buffer[65536];
+    ssize_t got;
+    FILE *file = tmpfile();
+    if (file == NULL)
+        return error_set(error, -errno, "no room to keep standard input: %s", strerror(errno));
+    while ((got = read(STDIN_FILENO, buffer, sizeof(buffer))) > 0 || (got < 0 && errno == EINTR))
+        if (got > 0 && fwrite(buffer, 1, (size_t)got, file) != (size_t)got)
+            break;
+    if (got != 0 || fflush(file) != 0)
+        return error_set(error, -errno, "standard input cannot be kept: %s", strerror(errno));
+    snprintf(path, PATH_MAX, "/proc/self/fd/%d", fileno(file));
+    return 0;
+}
+
 static bool is_same_file(const char *one, const char *other)
 {
     struct stat a, b;

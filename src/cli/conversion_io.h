@@ -16,6 +16,10 @@
  * 0 or a negative errno. */
 int conversion_find_input(const char *argument, char path[PATH_MAX], struct error *error);
 
+/* Standard input for what reads it more than once: kept in a file without a name, whose path is
+ * there. 0 or a negative errno. */
+int conversion_keep_input(char path[PATH_MAX], struct error *error);
+
 /* A descriptor to write to; out NULL or "-": standard output. What is no text is not written to a
  * terminal, and nothing over the input. Negative errno with *error set. */
 int conversion_open_output(const char *out, const char *input, bool is_text, struct error *error);

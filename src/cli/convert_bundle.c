@@ -111,23 +111,6 @@ static int find_maps(struct request *request, struct error *error)
 
 /* --- the parts --- */
 
-/* Standard input is read more than once: it is kept in a file without a name. */
-static int keep_input(char path[PATH_MAX], struct error *error)
-{
-    char buffer[65536];
-    ssize_t got;
-    FILE *file = tmpfile();
-    if (file == NULL)
-        return error_set(error, -errno, "no room to keep standard input: %s", strerror(errno));
-    while ((got = read(STDIN_FILENO, buffer, sizeof(buffer))) > 0 || (got < 0 && errno == EINTR))
-        if (got > 0 && fwrite(buffer, 1, (size_t)got, file) != (size_t)got)
-            break;
-    if (got != 0 || fflush(file) != 0)
-        return error_set(error, -errno, "standard input cannot be kept: %s", strerror(errno));
-    snprintf(path, PATH_MAX, "/proc/self/fd/%d", fileno(file));
-    return 0;
-}
-
 /* The trace's whole packets, unpacked where the file as a whole is packed. */
 static int copy_trace(const char *path, uint64_t length, int fd, struct error *error)
 {
@@ -256,7 +239,7 @@ static int run(struct request *request)
     struct error error = {0};
     int result = conversion_find_input(request->trace, path, &error);
     if (result == 0 && strcmp(path, "-") == 0)
-        result = keep_input(path, &error);
+        result = conversion_keep_input(path, &error);
     if (result == 0 && request->automatic_places)
         result = add_build_directories(request, &error);
     if (result == 0 && request->automatic_maps)

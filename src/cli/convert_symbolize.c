@@ -170,11 +170,11 @@ static int symbolize(const struct request *request, const char *path,
 }
 
 /* MemoryInfra JSON. The exit code. */
-static int rewrite(const struct request *request, const char *path)
+static int rewrite(const struct request *request, const char *path, const char *out)
 {
     struct symbolize_file file = {
         .path = path,
-        .out = request->out,
+        .out = out,
         .backup = request->backup,
         .quiet = request->quiet,
         .symbolizing = {.symbolizing = request->symbolizing},
@@ -205,8 +205,11 @@ static int run(const struct request *request)
     struct symbolize_report report = {0};
     struct error error = {0};
     int status, result = conversion_find_input(request->trace, path, &error);
-    if (result == 0 && strcmp(path, "-") != 0 && symbolize_file_is_json(path))
-        return rewrite(request, path);
+    bool is_input = result == 0 && strcmp(path, "-") == 0;
+    if (is_input)
+        result = conversion_keep_input(path, &error);
+    if (result == 0 && symbolize_file_is_json(path))
+        return rewrite(request, path, request->out == NULL && is_input ? "-" : request->out);
     if (result == 0)
         result = trace_addresses_read(&addresses, path, &error);
     if (addresses.warning[0] != '\0')

@@ -141,7 +141,8 @@ int memory_infra_symbols_write(struct memory_infra_symbols *symbols, const char 
                      : copy_all(&at, source, path, error);
     int closed = packed_file_close(&at.out);
     if (result == 0 && closed < 0)
-        result = error_set(error, closed, "cannot be written: %s", strerror(-closed));
+        result = error_set(error, closed, "%s: what it becomes cannot be written: %s", path,
+                           strerror(-closed));
     trace_source_close(source);
     intern_free(&at.rewriting.node_ids);
     free(at.rewriting.nodes);

@@ -660,6 +660,14 @@ def files(scene):
     check(open(path, "rb").read() == original, "the original has changed")
     done = run([TRACECONV, "symbolize", "-q", *places, path, "-"])
     check(done.status == 0 and done.stdout == symbolized and done.stderr == b"", f"{done.stderr!r}")
+    for source, is_packed in ((path, False), (scene.path("again"), True)):
+        with open(source, "rb") as file:
+            text = file.read()
+        done = run([TRACECONV, "symbolize", *places], stdin=text)
+        check(done.status == 0, f"{done.stderr!r}")
+        check((gzip.decompress(done.stdout) if is_packed else done.stdout) == symbolized, "from standard input")
+    done = run([TRACECONV, "symbolize", *places, path, "/dev/full"])
+    check(done.status == 1 and b"cannot be written: No space left" in done.stderr, f"{done.stderr!r}")
     done = run([TOOL, "symbolize", "--quiet", "--no-backup", *places, packed])
     check(done.status == 0 and gzip.decompress(open(packed, "rb").read()) == symbolized, f"{done.stderr!r}")
     check(not os.path.exists(packed + ".BACKUP"), "a backup that was not wanted")
