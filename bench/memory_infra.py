@@ -1,0 +1,90 @@
+#!/usr/bin/python3
+"""memory_infra.py [BUILD]: makes MemoryInfra JSON of 20,000 sites of 30 frames (29 MB), and of 1 GB: once as a single
+dump of stacks that share nothing, once as dumps of the same sites with full maps, as Chrome writes them. Prints how
+long a report takes and what it needs: wall and CPU seconds, MB of JSON a CPU second, peak of resident memory; and of
+the small one how long it takes to compare it with a later one.
+
+Medians of three runs; the files are in the page cache.
+"""
+
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("HEAPPROFD_BUILD", f"{ROOT}/build"))
+TOOL = os.path.join(BUILD, "heap_profile")
+RUNS = int(os.environ.get("HEAPPROFD_BENCH_RUNS", "3"))
+NAMES = 2000
+SITES, FRAMES = 20_000, 30
+LARGE_SITES, LARGE_DUMPS = 680_000, 36  # of 1 GB each
+
+
+def write_dump(out, number, sites, seed, size):
+    rng = random.Random(seed)
+    out.write(
+        ',\n{"args":{"dumps":{"heaps_v2":{"allocators":{"malloc":{"counts":[' + ",".join(["3"] * sites) + '],"nodes":['
+        + ",".join(str(NAMES + (i + 1) * FRAMES) for i in range(sites)) + '],"sizes":['
+        + ",".join(str(size + i % 1000) for i in range(sites)) + '],"types":[' + ",".join(["0"] * sites) + ']}},'
+        '"maps":{"nodes":[')
+    node, names = NAMES, range(1, NAMES + 1)
+    for i in range(sites):
+        picked = rng.choices(names, k=FRAMES)
+        stack = [f'{{"id":{node + 1},"name_sid":{picked[0]}}}']
+        stack += [f'{{"id":{node + depth + 1},"name_sid":{picked[depth]},"parent":{node + depth}}}'
+                  for depth in range(1, FRAMES)]
+        node += FRAMES
+        out.write(("," if i else "") + ",".join(stack))
+    strings = ",".join(f'{{"id":{i},"string":"bench::function_{i}(int, std::string const&)"}}' for i in names)
+    out.write(f'],"strings":[{{"id":0,"string":"[unknown]"}},{strings}],"types":[{{"id":0,"name_sid":0}}]}},'
+              '"version":1},"level_of_detail":"detailed"}},"cat":"disabled-by-default-memory-infra",'
+              f'"id":"0x{number:x}","name":"periodic_interval","ph":"v","pid":1,"tid":-1,"ts":{number * 1000000}}}')
+
+
+def write_file(path, sites, dumps, size=4096):
+    with open(path, "w", buffering=1 << 20, encoding="ascii") as out:
+        out.write('{"traceEvents":[{"args":{"name":"bench"},"cat":"__metadata","name":"process_name","ph":"M",'
+                  '"pid":1,"tid":0,"ts":0}')
+        for number in range(1, dumps + 1):
+            write_dump(out, number, sites, 1, size)
+        out.write('],"metadata":{"product-version":"Bench/1.0"}}')
+
+
+def run(arguments):
+    """Wall seconds, CPU seconds, peak in MB."""
+    began = time.monotonic()
+    process = subprocess.Popen([TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, 1):
+        sys.exit(f"{arguments}: exit code {process.returncode}")
+    return time.monotonic() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def measure(arguments):
+    return [statistics.median(column) for column in zip(*(run(arguments) for _ in range(RUNS)))]
+
+
+def measure_memory_infra(work):
+    """{what: (MB of JSON, wall s, CPU s, peak MB)}"""
+    small, later = os.path.join(work, "small.json"), os.path.join(work, "later.json")
+    write_file(small, SITES, 1)
+    write_file(later, SITES, 1, 8192)
+    figures = {"report": (os.path.getsize(small) / 1e6, *measure(["report", small])),
+               "diff": (2 * os.path.getsize(small) / 1e6, *measure(["diff", small, later]))}
+    large = os.path.join(work, "large.json")
+    for name, sites, dumps in (("report, one dump", LARGE_SITES, 1), ("report, many dumps", SITES, LARGE_DUMPS)):
+        write_file(large, sites, dumps)
+        figures[name] = (os.path.getsize(large) / 1e6, *measure(["report", large]))
+        os.unlink(large)
+    return figures
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as directory:
+        for what, (size, wall, cpu, peak) in measure_memory_infra(directory).items():
+            print(f"{what:20} {size:7.0f} MB  {wall:6.2f} s wall  {cpu:6.2f} s CPU  {size / cpu:4.0f} MB/s  {peak:5.0f} MB peak")
