@@ -300,7 +300,9 @@ size_t screen_figures(const struct screen *screen, int width,
     for (int i = 0; i < 2; i++) {
         if (columns > 1)
             add_figure(screen, BREAKDOWN_ALL_COLUMNS, kinds[i], &room, figures, &count);
-        for (size_t j = columns; j-- > 0;)
+        /* The last and the first, which the difference is of; then those between. */
+        add_figure(screen, columns - 1, kinds[i], &room, figures, &count);
+        for (size_t j = 0; j + 1 < columns; j++)
             add_figure(screen, j, kinds[i], &room, figures, &count);
     }
     if (columns == 1)

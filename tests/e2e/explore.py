@@ -11,6 +11,7 @@ from exploring import (
     under_cursor, until, usual,
 )
 from harness import TOOL, check, program, run
+from terminal import Terminal
 
 def first_screen():
     terminal = explore(usual())
@@ -229,6 +230,31 @@ main               10.5 kB│   3.50 kB        35  33.3%  parse
 """ + KEYS_80)
     terminal.send("d", " ", "down", " ", "enter")
     shows(terminal, "both again", difference)
+    quit_it(terminal)
+
+
+def four_dumps():
+    """More than there is room for: the difference, and what it is of."""
+    halves = [(s, t, b // 2, c) for s, t, b, c in SITES]
+    path = memory_infra("four.json", {(100, "prog"): [{"malloc": x} for x in (halves, SITES, GROWN, SITES)]})
+    terminal = explore(*(f"{path}@{i}" for i in (1, 2, 3, 4)))
+    until(terminal, "start", "first")
+    terminal.send("enter")
+    shows(terminal, "in 80 columns", """
+ four.json@1, @2, @3, @4: prog (100), malloc                       13.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │        @1        @4     vDiff  Stack frame
+everything        +6.50 kB│   2.00 kB   4.00 kB  +2.00 kB  walk
+main              +5.25 kB│   1.75 kB   3.50 kB  +1.75 kB  parse
+                          │   1.50 kB   3.00 kB  +1.50 kB  read
+~
+ walk                                                                    1 of 3
+""" + KEYS_80)
+    terminal.send("x")
+    until(terminal, "1.75 kB   3.50 kB   6.50 kB  parse", "the maximum is between")
+    terminal.resize(100, 24)
+    until(terminal, "@1        @2        @3        @4", "with more room")
+    until(terminal, "1.75 kB   3.50 kB   6.50 kB   3.50 kB   6.50 kB  parse", "all four")
     quit_it(terminal)
 
 
@@ -596,6 +622,27 @@ def endings():
         status = None
         terminal.process.kill()
     check(status is not None, "it ends with its terminal")
+
+
+def stopped():
+    """Ctrl-Z gives the shell its terminal, and fg takes it again."""
+    terminal = Terminal(["bash", "--norc", "--noprofile", "--noediting", "-i"], cwd=directory,
+                        env={"PS1": "READY ", "TOOL": TOOL, "MADE": usual()})
+    until(terminal, "READY", "the shell")
+    terminal.send('"$TOOL" explore "$MADE"\n')
+    until(terminal, "Enter in", "the screen")
+    terminal.send("\x1a")
+    until(terminal, "Stopped", "stopped")
+    check(not terminal.screen.alternate and terminal.screen.cursor_shown, "the shell has its screen")
+    terminal.send("stty -a | grep -o -- '-\\?icanon'\n")
+    check(terminal.wait(lambda s: "icanon" in s.text(), 10), "and its modes")
+    terminal.send("fg\n")
+    check(terminal.wait(lambda s: s.alternate and "Enter in" in s.line(23), 10), "on again")
+    terminal.send("enter")
+    until(terminal, "walk", "in main")
+    terminal.send("q")
+    check(terminal.wait(lambda s: not s.alternate and s.cursor_shown, 10), "the end")
+    terminal.close()
 
 
 def colours():
