@@ -1,0 +1,609 @@
+/* MemoryInfra's JSON: what the reader tells of it, byte ranges and errors included, and what the
+ * profile becomes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "import/import.h"
+#include "memory_infra/read.h"
+#include "memory_infra/totals.h"
+
+/* --- what is told, as text --- */
+
+struct told {
+    char text[8192];
+    size_t length;
+    const char *json;
+};
+
+static void say(struct told *told, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct told *told, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    told->length += (size_t)vsnprintf(told->text + told->length, sizeof(told->text) - told->length,
+                                      format, arguments);
+    va_end(arguments);
+    assert_true(told->length < sizeof(told->text));
+}
+
+#define TEXT(text) (int)(text).length, (text).at
+
+static int on_event_end(void *context, const struct memory_infra_event *event)
+{
+    struct told *told = context;
+    assert_int_equal(told->json[event->range.begin], '{');
+    assert_int_equal(told->json[event->range.end - 1], '}');
+    say(told, "event %d %.*s %.*s %.*s pid %lld%s%s\n", (int)event->number, TEXT(event->phase),
+        TEXT(event->name), TEXT(event->id), (long long)event->pid,
+        event->level == MEMORY_INFRA_DETAILED ? " detailed" : "", event->spoilt ? " spoilt" : "");
+    return 0;
+}
+
+static int on_problem(void *context, const struct error *problem)
+{
+    say(context, "problem %s\n", problem->message);
+    return 0;
+}
+
+static int on_string(void *context, uint64_t id, struct memory_infra_text text)
+{
+    say(context, "string %llu %.*s\n", (unsigned long long)id, TEXT(text));
+    return 0;
+}
+
+static int on_node(void *context, const struct memory_infra_node *node)
+{
+    say(context, "node %llu name %llu parent %lld file %lld line %u\n",
+        (unsigned long long)node->id, (unsigned long long)node->name_sid, (long long)node->parent,
+        (long long)node->file_sid, node->line);
+    return 0;
+}
+
+static int on_type(void *context, uint64_t id, uint64_t name)
+{
+    say(context, "type %llu name %llu\n", (unsigned long long)id, (unsigned long long)name);
+    return 0;
+}
+
+/* The bytes themselves: what is replaced is the object as it stands. */
+static int on_range(void *context, struct memory_infra_range range)
+{
+    struct told *told = context;
+    say(told, "range %.*s\n", (int)(range.end - range.begin), told->json + range.begin);
+    return 0;
+}
+
+static int on_heap(void *context, const struct memory_infra_heap *heap)
+{
+    say(context, "heap %.*s", TEXT(heap->name));
+    for (size_t i = 0; i < heap->count; i++)
+        say(context, " %llu/%llu %gx%g", (unsigned long long)heap->nodes[i],
+            (unsigned long long)heap->types[i], heap->counts[i], heap->sizes[i]);
+    say(context, "\n");
+    return 0;
+}
+
+static int on_frame(void *context, const struct memory_infra_frame *frame)
+{
+    say(context, "frame %.*s %.*s parent '%.*s'\n", TEXT(frame->id), TEXT(frame->name),
+        TEXT(frame->parent));
+    return 0;
+}
+
+static int on_entry(void *context, const struct memory_infra_entry *entry)
+{
+    say(context, "entry %.*s frame '%.*s' type %lld %gx%g\n", TEXT(entry->heap), TEXT(entry->frame),
+        (long long)entry->type, entry->count, entry->size);
+    return 0;
+}
+
+static int on_region(void *context, const struct memory_infra_region *region)
+{
+    say(context, "region %llx+%llx %.*s id %.*s pf %u dirty %llu\n",
+        (unsigned long long)region->start, (unsigned long long)region->size, TEXT(region->file),
+        TEXT(region->build_id), region->protection, (unsigned long long)region->private_dirty);
+    return 0;
+}
+
+static int on_total(void *context, struct memory_infra_text name, double value)
+{
+    say(context, "total %.*s %g\n", TEXT(name), value);
+    return 0;
+}
+
+static int on_attribute(void *context, const struct memory_infra_attribute *attribute)
+{
+    say(context, "attribute %.*s %.*s %g '%.*s'\n", TEXT(attribute->allocator),
+        TEXT(attribute->name), attribute->value, TEXT(attribute->text));
+    return 0;
+}
+
+static int on_metadata(void *context, struct memory_infra_text key, struct memory_infra_text inner,
+                       struct memory_infra_text value)
+{
+    say(context, "metadata %.*s.%.*s = %.*s\n", TEXT(key), TEXT(inner), TEXT(value));
+    return 0;
+}
+
+static const struct memory_infra_visitor visitor = {
+    .event_end = on_event_end,
+    .problem = on_problem,
+    .string = on_string,
+    .node = on_node,
+    .type = on_type,
+    .maps = on_range,
+    .heap = on_heap,
+    .frame = on_frame,
+    .frames = on_range,
+    .entry = on_entry,
+    .region = on_region,
+    .total = on_total,
+    .attribute = on_attribute,
+    .metadata = on_metadata,
+};
+
+/* Whole, and byte by byte; both tell the same. What ends the reading is told last. */
+static void tell(const char *json, size_t length, struct told *told)
+{
+    for (int pass = 0; pass < 2; pass++) {
+        size_t size = pass == 0 ? length + 1 : 1;
+        struct told piecewise = {.json = json};
+        struct error error = {0};
+        struct memory_infra_reader *reader = memory_infra_reader_new(&visitor, &piecewise);
+        int code = 0;
+        for (size_t at = 0; at < length && code == 0; at += size)
+            code = memory_infra_reader_feed(reader, json + at,
+                                            length - at < size ? length - at : size, &error);
+        if (code == 0)
+            code = memory_infra_reader_end(reader, &error);
+        if (code < 0)
+            say(&piecewise, "error %s\n", error.message);
+        memory_infra_reader_free(reader);
+        if (pass == 0)
+            *told = piecewise;
+        else
+            assert_string_equal(piecewise.text, told->text);
+    }
+}
+
+static void check_told(const char *json, const char *wanted)
+{
+    struct told told;
+    tell(json, strlen(json), &told);
+    assert_string_equal(told.text, wanted);
+}
+
+static void check_says(const char *json, const char *part)
+{
+    struct told told;
+    tell(json, strlen(json), &told);
+    if (strstr(told.text, part) == NULL)
+        fail_msg("'%s' is not in: %s", part, told.text);
+}
+
+#define DUMP(dumps) "{\"traceEvents\":[{\"args\":{\"dumps\":{" dumps "}},\"ph\":\"v\",\"pid\":7}]}"
+#define HEAPS(maps, allocators)                                                                    \
+    DUMP("\"heaps_v2\":{\"allocators\":{" allocators "},\"maps\":{" maps "},\"version\":1}")
+#define COLUMNS(nodes, types, counts, sizes)                                                       \
+    "\"malloc\":{\"nodes\":[" nodes "],\"types\":[" types "],\"counts\":[" counts                  \
+    "],\"sizes\":[" sizes "]}"
+
+static void a_dump_is_told_in_the_order_of_the_file(void **state)
+{
+    (void)state;
+    check_told(
+        "{\"x\":[{}], \"traceEvents\" : [ {\"args\":{\"dumps\":{\"level_of_detail\":\"detailed\","
+        "\"heaps_v2\":{\"version\":1,\"allocators\":{\"malloc\":{\"counts\":[2,0.5],\"sizes\":[16,"
+        "1e3],\"types\":[0,1],\"nodes\":[2,9007199254740993]}},\"maps\":{\"types\":[{\"id\":0,"
+        "\"name_sid\":3}],\"nodes\":[{\"parent\":1,\"id\":2,\"name_sid\":1,\"file_sid\":3,\"line\":"
+        "8,\"more\":{\"id\":5}}],\"strings\":[{\"string\":\"f\",\"id\":1}]}}}},\"id\":\"0x1\","
+        "\"ph\":\"v\",\"name\":\"periodic_interval\",\"pid\":7,\"ts\":1}],\"metadata\":{\"a\":1.50,"
+        "\"b\":{\"c\":true,\"d\":[1]}}}",
+        "heap malloc 2/0 2x16 9007199254740993/1 0.5x1000\n"
+        "type 0 name 3\n"
+        "node 2 name 1 parent 1 file 3 line 8\n"
+        "string 1 f\n"
+        "range {\"types\":[{\"id\":0,\"name_sid\":3}],\"nodes\":[{\"parent\":1,\"id\":2,"
+        "\"name_sid\":1,\"file_sid\":3,\"line\":8,\"more\":{\"id\":5}}],\"strings\":[{\"string\":"
+        "\"f\",\"id\":1}]}\n"
+        "event 0 v periodic_interval 0x1 pid 7 detailed\n"
+        "metadata a. = 1.50\n"
+        "metadata b.c = true\n");
+}
+
+static void regions_totals_and_attributes_are_hexadecimal(void **state)
+{
+    (void)state;
+    check_told(DUMP("\"process_totals\":{\"resident_set_bytes\":\"1f4\",\"is_peak_rss_resetable\":"
+                    "true},\"process_mmaps\":{\"vm_regions\":[{\"sa\":\"7FFF\",\"sz\":\"10\","
+                    "\"pf\":134,\"mf\":\"/a\",\"id\":\"ABCdef01\",\"bs\":{\"pd\":\"1000\",\"new\":"
+                    "\"x\"}},{\"sa\":\"g\",\"sz\":\"1\"}]},\"allocators\":{\"malloc\":{\"guid\":"
+                    "\"1\",\"attrs\":{\"size\":{\"type\":\"scalar\",\"units\":\"bytes\",\"value\":"
+                    "\"ff\"},\"name\":{\"value\":\"n\",\"type\":\"string\"}}}}"),
+               "total resident_set_bytes 500\n"
+               "total is_peak_rss_resetable 1\n"
+               "region 7fff+10 /a id abcdef01 pf 134 dirty 4096\n"
+               "problem at byte 237, in event 0: \"sa\" is \"g\", not a hexadecimal number\n"
+               "problem at byte 247, in event 0: a region without a start (sa) or a size (sz)\n"
+               "attribute malloc size 255 'ff'\n"
+               "attribute malloc name 0 'n'\n"
+               "event 0 v   pid 7\n");
+}
+
+static void v1_is_told_by_its_keys(void **state)
+{
+    (void)state;
+    check_told("[{\"ph\":\"v\",\"pid\":1,\"args\":{\"dumps\":{\"heaps\":{\"malloc\":{\"entries\":[{"
+               "\"size\":\"ff\"},{\"bt\":\"a\",\"type\":\"3\",\"size\":\"10\",\"count\":\"a\"}]}}}}"
+               "},{\"ph\":\"M\",\"name\":\"stackFrames\",\"pid\":1,\"args\":{\"stackFrames\":{"
+               "\"a\":{\"name\":\"f\",\"parent\":\"b\"}}}}",
+               "entry malloc frame '' type -1 0x255\n"
+               "entry malloc frame 'a' type 3 10x16\n"
+               "event 0 v   pid 1\n"
+               "frame a f parent 'b'\n"
+               "range {\"a\":{\"name\":\"f\",\"parent\":\"b\"}}\n"
+               "event 1 M stackFrames  pid 1\n");
+}
+
+static void texts_are_decoded(void **state)
+{
+    (void)state;
+    check_says(
+        HEAPS("\"strings\":[{\"id\":1,\"string\":\"\\u00e9\\ud83d\\ude00 \\\"\\\\\\/\\n\"}]", ""),
+        "string 1 \xc3\xa9\xf0\x9f\x98\x80 \"\\/\n\n");
+    check_says(HEAPS("\"strings\":[{\"id\":1,\"string\":\"a\\u0000b\"}]", ""),
+               "string 1 a\xef\xbf\xbd"
+               "b\n");
+    check_says(HEAPS("\"strings\":[{\"id\":1,\"string\":\"\xff\xc3\"}]", ""),
+               "string 1 \xff\xc3\n");
+}
+
+static void what_is_no_figure_spoils_its_event_only(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *problem;
+    } cases[] = {
+        {HEAPS("", COLUMNS("1", "0", "1", "\"64\"")), "\"sizes\" is \"64\", not a number"},
+        {HEAPS("", COLUMNS("1", "0", "-1", "64")), "\"counts\" is -1, not a number"},
+        {HEAPS("", COLUMNS("1", "0", "1e999", "64")), "\"counts\" is 1e999, not a number"},
+        {HEAPS("", COLUMNS("1.5", "0", "1", "64")), "\"nodes\" is 1.5, not the number"},
+        {HEAPS("", COLUMNS("1", "-1", "1", "64")), "\"types\" is -1, not the number"},
+        {HEAPS("", COLUMNS("1", "0", "null", "64")), "\"counts\" is null, not a number"},
+        {HEAPS("", COLUMNS("1", "0", "[1]", "64")), "an element of a list is a list"},
+        {HEAPS("", COLUMNS("1,2", "0", "1", "64")), "has 2 nodes, 1 types, 1 counts and 1 sizes"},
+        {HEAPS("\"nodes\":[{\"id\":\"1\",\"name_sid\":1}]", ""), "\"id\" is \"1\", not a whole"},
+        {HEAPS("\"nodes\":[{\"id\":1}]", ""), "a node without a name"},
+        {HEAPS("\"strings\":[{\"string\":\"x\"}]", ""), "a string without a number for its id"},
+        {HEAPS("\"strings\":{}", ""), "\"strings\" is an object"},
+        {HEAPS("\"strings\":[5]", ""), "an element of a list is a number"},
+        {DUMP("\"heaps_v2\":{\"version\":2}"), "heaps_v2 of version 2: known is 1"},
+        {DUMP("\"heaps_v2\":{\"version\":\"1\"}"), "heaps_v2 of version 1: known is 1"},
+        {DUMP("\"heaps_v2\":{}"), "heaps_v2 without a version"},
+        {DUMP("\"heaps_v2\":[]"), "\"heaps_v2\" is a list"},
+        {DUMP("\"heaps\":{\"m\":{\"entries\":[{\"bt\":\"\"}]}}"), "without a size"},
+        {DUMP("\"heaps\":{\"m\":{\"entries\":[{\"size\":\"x\"}]}}"), "\"size\" is \"x\""},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        check_says(cases[i].json, cases[i].problem);
+        check_says(cases[i].json, ", in event 0: ");
+        check_says(cases[i].json, "pid 7 spoilt\n");
+    }
+}
+
+static void numbers_may_be_written_otherwise(void **state)
+{
+    (void)state;
+    check_says(HEAPS("", COLUMNS("1e0,2.0", "0,18014398509481984", "1E2,0.125", "-0,1e-3")),
+               "heap malloc 1/0 100x-0 2/18014398509481984 0.125x0.001\n");
+}
+
+static void events_of_others_may_be_anything(void **state)
+{
+    (void)state;
+    check_told(
+        "{\"traceEvents\":[{\"ph\":\"X\",\"args\":{\"dumps\":[1,{}],\"name\":{\"a\":[]},"
+        "\"stackFrames\":3},\"pid\":\"x\",\"ts\":null,\"id\":12}, 5, null, [[]], \"x\", {}]}",
+        "event 0 X  12 pid -9223372036854775808\n"
+        "event 1    pid -9223372036854775808\n");
+}
+
+static void malformed_files_end_where_they_are(void **state)
+{
+    (void)state;
+    check_says("", "error at byte 0: there is no list of events");
+    check_says("{}", "there is no list of events");
+    check_says("5 ", "the file is a number, no object or list");
+    check_says("{\"traceEvents\":{}}", "traceEvents is an object, not a list");
+    check_says("[{\"ph\":", "error at byte 7, in event 0: the file is cut off");
+    check_says("{\"traceEvents\":[{}]", "error at byte 19: the file is cut off");
+    check_says("[{\"a\":NaN}]", "in event 0: this is no JSON");
+    check_says("[{}]]", "this is no JSON");
+    /* A writer that was killed leaves the bracket out. */
+    check_told("[{}", "event 0    pid -9223372036854775808\n");
+    check_told("[{},\n", "event 0    pid -9223372036854775808\n");
+    char deep[2000] = "[{\"a\":";
+    memset(deep + 6, '[', 1000);
+    check_says(deep, "in event 0: objects and lists deeper than 512");
+}
+
+static void what_is_passed_over_may_be_large(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {12u << 20, 20u << 20};
+    for (size_t i = 0; i < 2; i++) {
+        struct told told = {.json = "{}"};
+        struct error error = {0};
+        struct memory_infra_visitor none = {0};
+        struct memory_infra_reader *reader = memory_infra_reader_new(&none, &told);
+        char *text = malloc(lengths[i]);
+        memset(text, 'x', lengths[i]);
+        assert_int_equal(memory_infra_reader_feed(reader, "[{\"a\":\"", 7, &error), 0);
+        int code = memory_infra_reader_feed(reader, text, lengths[i], &error);
+        if (i == 0) {
+            assert_int_equal(code, 0);
+            assert_int_equal(memory_infra_reader_feed(reader, "\"}]", 3, &error), 0);
+            assert_int_equal(memory_infra_reader_end(reader, &error), 0);
+        } else {
+            assert_int_equal(code, -EBADMSG);
+            assert_non_null(strstr(error.message, "more than 16 MiB"));
+        }
+        free(text);
+        memory_infra_reader_free(reader);
+    }
+}
+
+/* --- profiles --- */
+
+static struct profile *read_profile(const char *json)
+{
+    struct error error = {0};
+    struct profile *profile = import_profile_bytes(json, strlen(json), NULL, &error);
+    if (profile == NULL)
+        fail_msg("%s", error.message);
+    return profile;
+}
+
+#define MAPS                                                                                       \
+    "\"maps\":{\"strings\":[{\"id\":1,\"string\":\"main\"},{\"id\":2,\"string\":\"f\"},{\"id\":3," \
+    "\"string\":\"[unknown]\"},{\"id\":4,\"string\":\"T\"}],\"nodes\":[{\"id\":1,\"name_sid\":1}," \
+    "{\"id\":2,\"name_sid\":2,\"parent\":1}],\"types\":[{\"id\":0,\"name_sid\":3},{\"id\":1,"      \
+    "\"name_sid\":4}]}"
+#define EVENT(id, pid, ts, columns)                                                                \
+    "{\"ph\":\"v\",\"id\":\"" id "\",\"pid\":" pid ",\"ts\":" ts                                   \
+    ",\"args\":{\"dumps\":{\"heaps_v2\":{\"version\":1," MAPS ",\"allocators\":{" columns "}}}}}"
+
+static double live_bytes(const struct profile_sample *sample)
+{
+    return sample->figures.allocated_bytes - sample->figures.freed_bytes;
+}
+
+static double live_count(const struct profile_sample *sample)
+{
+    return sample->figures.allocated_count - sample->figures.freed_count;
+}
+
+static void kinds_are_told_by_their_first_bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        enum import_kind kind;
+    } cases[] = {
+        {"{\"traceEvents\":[", IMPORT_MEMORY_INFRA},
+        {" {\r\n\t\"metadata\"", IMPORT_MEMORY_INFRA},
+        {"[{\"a;b\":1}] 5", IMPORT_MEMORY_INFRA},
+        {"[", IMPORT_MEMORY_INFRA},
+        {"[vdso];f 12\n", IMPORT_COLLAPSED},
+        {"{closure};f 12\n", IMPORT_COLLAPSED},
+        {"\n{\"", IMPORT_TRACE}, /* a packet of 123 bytes */
+        {"[1]", IMPORT_TRACE},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(import_kind_of(cases[i].text, strlen(cases[i].text), true), cases[i].kind);
+}
+
+static void types_are_parts_and_counts_have_fractions(void **state)
+{
+    (void)state;
+    struct profile *profile = read_profile(
+        "[" EVENT("0x1", "7", "1000", COLUMNS("2,2,1", "0,1,0", "1.5,2,3", "10,20,30")));
+    assert_int_equal(profile->heap_count, 1);
+    assert_string_equal(profile->heaps[0].name, "malloc");
+    assert_int_equal(profile->processes[profile->heaps[0].process].pid, 7);
+    const struct profile_dump *dump = &profile->heaps[0].dumps[0];
+    assert_int_equal(dump->boottime_ns, 1000000);
+    assert_true(dump->final);
+    assert_int_equal(dump->sample_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const struct profile_sample *sample = dump->samples[i];
+        const struct profile_callsite *callsite = &profile->callsites[sample->callsite];
+        if (callsite->depth == 0) {
+            assert_string_equal(profile->frames[callsite->frame].name, "main");
+            assert_int_equal(sample->part_count, 0);
+            assert_true(live_bytes(sample) == 30 && live_count(sample) == 3);
+            continue;
+        }
+        assert_string_equal(profile->frames[callsite->frame].name, "f");
+        assert_int_equal(sample->part_count, 2);
+        assert_true(sample->tagged && live_bytes(sample) == 30 && live_count(sample) == 3.5);
+        assert_true(live_count(sample) == sample->parts[0].figures.allocated_count +
+                                              sample->parts[1].figures.allocated_count);
+    }
+    profile_free(profile);
+}
+
+/* The file has the later dump first. */
+static void dumps_are_in_order_of_time_and_share_what_rests(void **state)
+{
+    (void)state;
+    struct profile *profile =
+        read_profile("[" EVENT("0x2", "7", "2000", COLUMNS("2", "1", "1", "20")) "," EVENT(
+            "0x1", "7", "1000",
+            COLUMNS("2,1", "1,0", "1,2", "20,30")) "," EVENT("0x3", "7", "3000",
+                                                             COLUMNS("2,1", "1,0", "1,1",
+                                                                     "20,10")) "]");
+    assert_int_equal(profile->heaps[0].dump_count, 3);
+    const struct profile_dump *dumps = profile->heaps[0].dumps;
+    const struct profile_sample *of_main[3], *of_f[3];
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(dumps[i].boottime_ns, (i + 1) * 1000000);
+        assert_int_equal(dumps[i].final, i == 2);
+        assert_int_equal(dumps[i].sample_count, 2);
+        bool first = profile->callsites[dumps[i].samples[0]->callsite].depth == 0;
+        of_main[i] = dumps[i].samples[first ? 0 : 1];
+        of_f[i] = dumps[i].samples[first ? 1 : 0];
+    }
+    assert_ptr_equal(of_f[0], of_f[1]);
+    assert_ptr_equal(of_f[1], of_f[2]);
+    /* Freed in between, and allocated again: counters only grow. */
+    assert_true(live_bytes(of_main[0]) == 30 && live_bytes(of_main[1]) == 0 &&
+                live_bytes(of_main[2]) == 10);
+    assert_true(of_main[1]->figures.freed_bytes == 30 && live_count(of_main[1]) == 0);
+    assert_true(of_main[2]->figures.allocated_bytes == 40 && of_main[2]->figures.freed_bytes == 30);
+    profile_free(profile);
+}
+
+static void events_of_one_dump_and_process_add_up(void **state)
+{
+    (void)state;
+    struct profile *profile =
+        read_profile("[" EVENT("0x1", "7", "1000", COLUMNS("2", "1", "1", "20")) "," EVENT(
+            "0x1", "8", "900",
+            COLUMNS(
+                "2", "1", "1",
+                "40")) "," EVENT("0x1", "7", "1100",
+                                 "\"other\":{\"nodes\":[1],\"types\":[0],\"counts\":[1],\"sizes\":"
+                                 "[5]}") "]");
+    assert_int_equal(profile->heap_count, 3);
+    assert_string_equal(profile->warning, "");
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(profile->heaps[i].dump_count, 1);
+        assert_int_equal(profile->heaps[i].dumps[0].boottime_ns, 900000);
+    }
+    profile_free(profile);
+}
+
+static void notes_of_ours_come_back(void **state)
+{
+    (void)state;
+    struct profile *profile = read_profile(
+        "{\"metadata\":{\"heapprofd-process-7\":{\"name\":\"app\",\"command\":\"app "
+        "-x\",\"uid\":5},"
+        "\"heapprofd-heap-7-0\":{\"name\":\"libc.malloc\",\"allocator\":\"malloc\","
+        "\"allocator-frame\":\"f\",\"interval-bytes\":4096},"
+        "\"heapprofd-dump-7-0-0x1\":{\"boottime-ns\":77,\"exact-bytes\":99,\"exact-calls\":3}},"
+        "\"traceEvents\":[" EVENT("0x1", "7", "1000", COLUMNS("2", "0", "1", "20")) "]}");
+    const struct profile_heap *heap = &profile->heaps[0];
+    assert_string_equal(heap->name, "libc.malloc");
+    assert_int_equal(heap->interval_bytes, 4096);
+    assert_int_equal(heap->dumps[0].boottime_ns, 77);
+    assert_int_equal(heap->dumps[0].exact_bytes, 99);
+    assert_int_equal(heap->dumps[0].exact_calls, 3);
+    assert_string_equal(profile->processes[heap->process].command, "app -x");
+    assert_int_equal(profile->processes[heap->process].uid, 5);
+    /* The frame that every stack of ours ends in is gone. */
+    assert_int_equal(profile->callsites[heap->dumps[0].samples[0]->callsite].depth, 0);
+    profile_free(profile);
+}
+
+/* --- totals --- */
+
+#define ALL TOTALS_ALL_TYPES
+
+static double find_self(const struct heap_site *sites, size_t count, uint32_t callsite,
+                        uint32_t type)
+{
+    for (size_t i = 0; i < count; i++)
+        if (sites[i].callsite == callsite && sites[i].type == type)
+            return sites[i].bytes;
+    return 0;
+}
+
+/* 0: main; 1: f, called by main; 2: g, called by f. */
+static const struct profile_callsite callsites[] = {{PROFILE_NONE, 0, 0}, {0, 1, 1}, {1, 2, 2}};
+
+static void totals_become_selves(void **state)
+{
+    (void)state;
+    static const struct heap_site totals[] = {
+        {PROFILE_NONE, ALL, 100, 10},
+        {PROFILE_NONE, 1, 70, 7},
+        {PROFILE_NONE, 2, 30, 3},
+        {0, ALL, 90, 9},
+        {0, 1, 60, 6},
+        {0, 2, 30, 3},
+        {2, ALL, 25, 2},
+        {2, 2, 25, 2},
+    };
+    struct heap_site *selves;
+    size_t count;
+    assert_int_equal(totals_to_selves(callsites, totals, 8, &selves, &count), 0);
+    assert_true(find_self(selves, count, PROFILE_NONE, 1) == 10);
+    assert_true(find_self(selves, count, 0, 1) == 60);
+    assert_true(find_self(selves, count, 0, 2) == 5);
+    assert_true(find_self(selves, count, 2, 2) == 25);
+    assert_int_equal(count, 4);
+    free(selves);
+}
+
+/* f's types were pruned: it has of what main has left, 40 and 20, in proportion. */
+static void pruned_types_are_shared_out(void **state)
+{
+    (void)state;
+    static const struct heap_site totals[] = {
+        {PROFILE_NONE, ALL, 60, 0}, {0, ALL, 60, 0}, {0, 1, 40, 0}, {0, 2, 20, 0}, {1, ALL, 30, 0},
+    };
+    struct heap_site *selves;
+    size_t count;
+    assert_int_equal(totals_to_selves(callsites, totals, 5, &selves, &count), 0);
+    assert_true(find_self(selves, count, 0, 1) == 20 && find_self(selves, count, 0, 2) == 10);
+    assert_true(find_self(selves, count, 1, 1) == 20 && find_self(selves, count, 1, 2) == 10);
+    assert_int_equal(count, 4);
+    free(selves);
+}
+
+/* Callees that have more than their caller: what is told most deeply stands. */
+static void totals_that_contradict_each_other_lose_nothing(void **state)
+{
+    (void)state;
+    static const struct heap_site totals[] = {
+        {PROFILE_NONE, ALL, 5, 1}, {0, ALL, 10, 1}, {2, 1, 30, 1}};
+    struct heap_site *selves;
+    size_t count;
+    assert_int_equal(totals_to_selves(callsites, totals, 3, &selves, &count), 0);
+    assert_int_equal(count, 1);
+    assert_true(find_self(selves, count, 2, 1) == 30);
+    free(selves);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_dump_is_told_in_the_order_of_the_file),
+        cmocka_unit_test(regions_totals_and_attributes_are_hexadecimal),
+        cmocka_unit_test(v1_is_told_by_its_keys),
+        cmocka_unit_test(texts_are_decoded),
+        cmocka_unit_test(what_is_no_figure_spoils_its_event_only),
+        cmocka_unit_test(numbers_may_be_written_otherwise),
+        cmocka_unit_test(events_of_others_may_be_anything),
+        cmocka_unit_test(malformed_files_end_where_they_are),
+        cmocka_unit_test(what_is_passed_over_may_be_large),
+        cmocka_unit_test(kinds_are_told_by_their_first_bytes),
+        cmocka_unit_test(types_are_parts_and_counts_have_fractions),
+        cmocka_unit_test(dumps_are_in_order_of_time_and_share_what_rests),
+        cmocka_unit_test(events_of_one_dump_and_process_add_up),
+        cmocka_unit_test(notes_of_ours_come_back),
+        cmocka_unit_test(totals_become_selves),
+        cmocka_unit_test(pruned_types_are_shared_out),
+        cmocka_unit_test(totals_that_contradict_each_other_lose_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
