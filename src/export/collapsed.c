@@ -82,7 +82,8 @@ static bool make_name(struct names *names, uint32_t frame)
 static int write_line(struct names *names, const struct proto_buffer *prefix,
                       const uint32_t *frames, size_t depth, uint64_t value, FILE *out)
 {
-    fwrite(prefix->bytes, 1, prefix->length, out);
+    if (prefix->length > 0)
+        fwrite(prefix->bytes, 1, prefix->length, out);
     while (depth-- > 0) {
         uint32_t frame = frames[depth];
         if (names->at[frame] == 0 && !make_name(names, frame))

@@ -570,6 +570,16 @@ def empty_trace(heaps):
     return path
 
 
+def hold_exported(profile, trace):
+    """A lasting database says the same as the trace."""
+    path = os.path.join(directory.name, f"exported-{profile.seed}")
+    run(TOOL, "query", trace, "--export", path)
+    stacks = sql_stacks(profile, path)
+    hold_allocations(profile, path, stacks)
+    hold_own_tables(profile, path, stacks)
+    hold_trees(profile, path)
+
+
 def hold(seed):
     profile = Profile(seed)
     trace = Writer(profile).write(f"trace-{seed}")
@@ -581,6 +591,8 @@ def hold(seed):
     hold_allocations(profile, trace, stacks)
     hold_own_tables(profile, trace, stacks)
     hold_trees(profile, trace)
+    if seed % 4 == 0:
+        hold_exported(profile, trace)
     hold_diff(profile, trace)
     hold_diff_with_nothing(profile, trace, empty_trace(["libc.malloc", "pool"]))
 
