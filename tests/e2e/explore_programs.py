@@ -107,8 +107,8 @@ def agrees(path):
 
 def python3():
     need("python3")
-    script = "import json\nx=[json.loads('{\"a\":[%d,2,3]}'%i) for i in range(3000)]\nimport os; os._exit(0)"
-    agrees(recorded(os.path.realpath(sys.executable), "-c", script))
+    script = "import json\nx=[json.loads('{\"a\":[%d,2,3]}'%i) for i in range(300)]\nimport os; os._exit(0)"
+    agrees(recorded(os.path.realpath(sys.executable), "-I", "-S", "-c", script))
 
 
 def sqlite3():
