@@ -325,8 +325,9 @@ static void take_look(const struct memory_look *look, const struct written_event
         [MEMORY_ALLOCATOR] = true,  [MEMORY_ANONYMOUS] = true,     [MEMORY_THREAD_STACKS] = true,
         [MEMORY_MAIN_STACK] = true, [MEMORY_FILES_WRITTEN] = true,
     };
-    struct totals told = {.resident = memory_look_rss(look)};
+    struct totals told = {0};
     for (size_t i = 0; i < MEMORY_KINDS; i++) {
+        told.resident += look->parts[i].rss_bytes;
         told.mapped += look->parts[i].mapped_bytes;
         if (is_private[i])
             told.footprint += look->parts[i].rss_bytes + look->parts[i].swap_bytes;

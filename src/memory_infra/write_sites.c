@@ -452,10 +452,19 @@ static void round_sites(struct sites *sites, size_t first)
     sites->count = kept;
 }
 
+/* Other profilers' files do not say what there was at the peak: then it is what was live. */
+static bool has_peak(const struct profile_dump *dump)
+{
+    bool has = false;
+    for (size_t i = 0; i < dump->sample_count && !has; i++)
+        has = dump->samples[i]->peak_bytes > 0;
+    return has;
+}
+
 int sites_add(struct sites *sites, const struct export_dump *dump, const char *allocator_frame)
 {
     size_t first = sites->count;
-    bool at_peak = sites->at_peak || dump->heap->status.dump_at_max;
+    bool at_peak = (sites->at_peak || dump->heap->status.dump_at_max) && has_peak(dump->dump);
     int code = 0;
     for (size_t i = 0; i < dump->dump->sample_count && code == 0; i++)
         code = put_sample(sites, dump->dump->samples[i], at_peak, allocator_frame);

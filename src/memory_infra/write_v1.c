@@ -86,7 +86,7 @@ static int compare_types(const void *left_pointer, const void *right_pointer)
 static void write_v1_heap(struct document *document, const struct written_heap *heap,
                           struct totals *totals)
 {
-    struct site *sites = document->sites.items + heap->first;
+    struct site *sites = heap->count > 0 ? document->sites.items + heap->first : NULL;
     json_print_string(document->out, heap->name->key);
     fputs(":{\"entries\":[\n", document->out);
     for (size_t i = 0; i < heap->count; i++)
