@@ -2,6 +2,7 @@
 #include "cli/check_report.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "cli/check_words.h"
@@ -51,6 +52,10 @@ void check_finding(const struct budget_result *result, char *buffer, size_t size
 {
     struct words value = check_amount(result, result->value);
     int used = 0;
+    if (result->unknown) {
+        snprintf(buffer, size, "%s", result->reason);
+        return;
+    }
     if (result->exact)
         used = snprintf(buffer, size, "%s, exact", value.bytes);
     else if (result->low != result->high)
@@ -188,9 +193,9 @@ static void print_json_result(const struct check_page *page, const struct budget
         json_print_string(out, budget->pattern);
     }
     print_field(out, "limit", result->limit);
-    print_field(out, "value", result->value);
-    print_field(out, "low95", result->low);
-    print_field(out, "high95", result->high);
+    print_field(out, "value", result->unknown ? (double)NAN : result->value);
+    print_field(out, "low95", result->unknown ? (double)NAN : result->low);
+    print_field(out, "high95", result->unknown ? (double)NAN : result->high);
     fprintf(out, ",\"exact\":%s,\"reason\":", result->exact ? "true" : "false");
     json_print_string(out, result->reason);
     if (result->deciding_interval_bytes > 0)

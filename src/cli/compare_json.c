@@ -111,6 +111,14 @@ static int print_pair(FILE *out, const struct diff_pair *pair,
     print_dumps(out, sources[0].profile, pair->before, pair->before_count);
     fputs("],\"after\":[", out);
     print_dumps(out, sources[1].profile, pair->after, pair->after_count);
+    fputs("],\"untold\":[", out);
+    bool first = true;
+    for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
+        if (diff_is_untold(pair, view)) {
+            fprintf(out, "%s\"%s\"", first ? "" : ",", export_view_words[view].name);
+            first = false;
+        }
+    }
     fprintf(out, "],\"same_process\":%s,\"exact\":%s,\"total\":{",
             pair->same_process ? "true" : "false", pair->exact ? "true" : "false");
     print_views(out, &pair->total);

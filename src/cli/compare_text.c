@@ -152,7 +152,10 @@ static void print_side(const struct page *page, const char *name,
         fprintf(page->out, " %d, dump %zu of %zu, at %.2f s", process->pid,
                 (size_t)(dumps[0].dump - heap->dumps) + 1, heap->dump_count,
                 (double)(dumps[0].dump->boottime_ns - heap->start_boottime_ns) / 1e9);
-    fprintf(page->out, ", interval %s B\n", words_of_count((double)heap->interval_bytes).bytes);
+    if (heap->interval_bytes > 0)
+        fprintf(page->out, ", interval %s B\n", words_of_count((double)heap->interval_bytes).bytes);
+    else
+        fputs(", at an interval that the file does not tell: no ± can be said\n", page->out);
     for (size_t i = 0; i < count; i++) {
         if (dumps[i].dump->incomplete || dumps[i].heap->status.buffer_overran) {
             fputs("  partial  samples are missing on this side: heap_profile report says which\n",
@@ -167,7 +170,7 @@ static bool differs(const struct diff_pair *pair)
 {
     for (size_t i = 0; i < pair->row_count; i++)
         for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
-            if (pair->rows[i].changes[view].value != 0)
+            if (!diff_is_untold(pair, view) && pair->rows[i].changes[view].value != 0)
                 return true;
     return false;
 }
@@ -193,6 +196,11 @@ static void print_head(const struct page *page, const struct compare_source sour
         enum export_view view = views[i];
         const struct change *change = &pair->total.changes[view];
         bool counts = counts_calls(view);
+        if (diff_is_untold(pair, view)) {
+            fprintf(page->out, "    %-38s %11s not told by both sides\n",
+                    export_view_words[view].title, "?");
+            continue;
+        }
         fprintf(page->out, "  %c %-38s %11s %s\n", pair->total.marks[view] ? '*' : ' ',
                 export_view_words[view].title, compare_signed_amount(change->value, counts).bytes,
                 change->value != 0 ? compare_margin(change, counts, page->pair->exact).bytes : "");
@@ -206,6 +214,13 @@ static int print_pair(const struct page *page, const struct compare_source sourc
     if (rows == NULL)
         return -ENOMEM;
     print_head(page, sources);
+    if (diff_is_untold(page->pair, page->options->view)) {
+        fprintf(page->out, "\n%s: one of the files does not tell; --view %s may be there\n",
+                export_view_words[page->options->view].title,
+                page->options->view == EXPORT_SPACE ? "alloc_space" : "space");
+        free(rows);
+        return 0;
+    }
     for (size_t i = 0; i < count; i++)
         shown += is_shown(page, rows[i]);
     print_table(page, rows, count, true);

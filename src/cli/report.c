@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "export/view.h"
 #include "wire/ring.h"
 
 const char *const report_view_names[REPORT_VIEWS] = {
@@ -66,6 +67,14 @@ struct profile_interval report_interval_of(const struct report_figure *figure, b
                                         figure->count_variance, figure->samples};
     return counts ? profile_interval_of_count(&estimate, heap->interval_bytes)
                   : profile_interval_of_bytes(&estimate);
+}
+
+_Static_assert((int)REPORT_VIEWS == (int)EXPORT_VIEWS && (int)REPORT_MAX == (int)EXPORT_MAX,
+               "the views are the same");
+
+bool report_is_untold(const struct profile_heap *heap, enum report_view view)
+{
+    return export_view_is_untold(heap, (enum export_view)view);
 }
 
 double report_rank(const struct report_figure *figure, enum report_view view)

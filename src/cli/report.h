@@ -71,6 +71,9 @@ struct report_figure report_figure_of(const struct rollup_values *values, enum r
 struct profile_interval report_interval_of(const struct report_figure *figure, bool counts,
                                            const struct profile_heap *heap);
 
+/* Whether the heap's file does not tell what this view shows. */
+bool report_is_untold(const struct profile_heap *heap, enum report_view view);
+
 /* What the view ranks by: bytes or count. */
 double report_rank(const struct report_figure *figure, enum report_view view);
 

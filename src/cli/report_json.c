@@ -191,6 +191,20 @@ static void print_lost(FILE *out, const struct trace_heap_dump *status)
     fprintf(out, ",\"unsent_ring_bytes\":%" PRIu64 "}", status->unsent_bytes_of_ring);
 }
 
+/* The views that the file does not tell: their figures mean nothing. */
+static void print_untold(FILE *out, const struct profile_heap *heap)
+{
+    bool first = true;
+    fputs(",\"untold\":[", out);
+    for (enum report_view view = 0; view < REPORT_VIEWS; view++) {
+        if (report_is_untold(heap, view)) {
+            fprintf(out, "%s\"%s\"", first ? "" : ",", report_view_names[view]);
+            first = false;
+        }
+    }
+    fputc(']', out);
+}
+
 static void print_heap(FILE *out, struct frame_texts *frames, const struct profile_heap *heap,
                        const struct profile_dump *dump, const struct report_options *options)
 {
@@ -221,6 +235,7 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
             status->rejected_concurrent ? "true" : "false",
             status->hit_guardrail ? "true" : "false", status->client_error);
     json_print_string(out, status->remark != NULL ? status->remark : "");
+    print_untold(out, heap);
     print_lost(out, status);
     report_gaps_print_json(profile, dump, out);
     fprintf(out,

@@ -58,16 +58,48 @@ static void print_others(const struct printer *printer)
 static void print_allocated(const struct printer *printer)
 {
     const struct profile_dump *dump = printer->dump;
-    if (dump->exact_calls > 0 || dump->total.samples == 0) {
+    bool untold = report_is_untold(printer->heap, REPORT_ALLOC_SPACE);
+    if (dump->exact_calls > 0 || (dump->total.samples == 0 && !untold)) {
         fprintf(printer->out, "\n  allocated     %s in %s calls, exact\n",
                 words_of_bytes((double)dump->exact_bytes).bytes,
                 words_of_count((double)dump->exact_calls).bytes);
+        return;
+    }
+    if (untold) {
+        fputs("\n  allocated     not told by the file\n", printer->out);
         return;
     }
     const struct report_figure all = report_total_of(dump, REPORT_ALLOC_SPACE);
     fprintf(printer->out, "\n  allocated     %s %s in %s allocations\n",
             words_of_bytes(all.bytes).bytes, printer_margin(printer, &all, false).bytes,
             words_of_count(all.count).bytes);
+}
+
+static void print_live(const struct printer *printer)
+{
+    const struct report_figure live = report_total_of(printer->dump, REPORT_SPACE);
+    FILE *out = printer->out;
+    if (report_is_untold(printer->heap, REPORT_SPACE)) {
+        fputs("  live          not told by the file\n", out);
+        return;
+    }
+    fprintf(out, "  live          %s %s", words_of_bytes(live.bytes).bytes,
+            printer_margin(printer, &live, false).bytes);
+    if (!report_is_untold(printer->heap, REPORT_OBJECTS))
+        fprintf(out, " in %s allocations %s", words_of_count(live.count).bytes,
+                printer_margin(printer, &live, true).bytes);
+    fputc('\n', out);
+}
+
+static void print_peak(const struct printer *printer)
+{
+    const struct report_figure peak = report_total_of(printer->dump, REPORT_MAX);
+    if (report_is_untold(printer->heap, REPORT_MAX))
+        fputs("  peak          not told by the file", printer->out);
+    else
+        fprintf(printer->out, "  peak          %s %s",
+                words_of_bytes(report_peak_bytes(printer->heap, printer->dump)).bytes,
+                printer_margin(printer, &peak, false).bytes);
 }
 
 /* A kernel thread's, and a program's that has overwritten its arguments, are empty. */
@@ -83,7 +115,6 @@ static void print_head(const struct printer *printer)
     const struct profile_heap *heap = printer->heap;
     const struct profile_dump *dump = printer->dump;
     const struct profile_process *process = &printer->profile->processes[heap->process];
-    const struct report_figure live = report_total_of(dump, REPORT_SPACE);
     FILE *out = printer->out;
 
     printer_title(printer, title_of(process));
@@ -98,13 +129,8 @@ static void print_head(const struct printer *printer)
     if (heap->dump_count > 1)
         fprintf(out, ", dump %zu of %zu", (size_t)(dump - heap->dumps) + 1, heap->dump_count);
     print_allocated(printer);
-    fprintf(out, "  live          %s %s", words_of_bytes(live.bytes).bytes,
-            printer_margin(printer, &live, false).bytes);
-    fprintf(out, " in %s allocations %s\n", words_of_count(live.count).bytes,
-            printer_margin(printer, &live, true).bytes);
-    const struct report_figure peak = report_total_of(dump, REPORT_MAX);
-    fprintf(out, "  peak          %s %s", words_of_bytes(report_peak_bytes(heap, dump)).bytes,
-            printer_margin(printer, &peak, false).bytes);
+    print_live(printer);
+    print_peak(printer);
     if (report_peak_rss(process) > 0)
         fprintf(out, "; resident memory at most %s",
                 words_of_bytes((double)report_peak_rss(process)).bytes);
@@ -167,6 +193,11 @@ static const char *title_of_rest(const struct trace_heap_dump *status)
 static void print_body(const struct printer *printer)
 {
     const struct report_options *options = printer->options;
+    if (report_is_untold(printer->heap, options->view)) {
+        printer_title(printer, printer_view_title(options->view));
+        fputs("  not told by the file\n", printer->out);
+        return;
+    }
     if (options->tree)
         printer_tree(printer);
     if (options->cumulative)

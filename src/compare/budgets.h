@@ -79,6 +79,7 @@ struct budget_result {
     double value, low, high; /* in units of the limit */
     double limit;            /* of a share of the baseline: in bytes */
     bool exact;
+    bool unknown;                     /* undecidable: value, low and high mean nothing */
     uint64_t deciding_interval_bytes; /* undecidable: an interval that would tell; 0: none would */
     const char *reason;               /* why it cannot be told; "" */
     /* Callsites that have most of it, the heaviest first; PROFILE_NONE ends them. */

@@ -255,6 +255,33 @@ static bool is_absent(const struct profile_heap *heap, const struct profile_dump
            heap->status.remark != NULL && heap->status.remark[0] != '\0';
 }
 
+static void set_unknown(struct budget_result *result, const char *reason)
+{
+    result->state = BUDGET_UNDECIDABLE;
+    result->reason = reason;
+    result->unknown = true;
+}
+
+static const char untold_reason[] = "the file does not tell";
+
+/* Files of others tell less. */
+static bool is_untold(const struct profile_heap *heap, const struct profile_dump *dump,
+                      enum budget_kind kind)
+{
+    switch (kind) {
+    case BUDGET_PEAK:
+        return export_view_is_untold(heap, EXPORT_MAX);
+    case BUDGET_ALLOCATED:
+        return dump->exact_calls == 0 && export_view_is_untold(heap, EXPORT_ALLOC_SPACE);
+    case BUDGET_ALLOCATIONS:
+        return dump->exact_calls == 0 && export_view_is_untold(heap, EXPORT_ALLOC_OBJECTS);
+    case BUDGET_TEMPORARY:
+        return (heap->untold & PROFILE_UNTOLD_TEMPORARY) != 0;
+    default:
+        return export_view_is_untold(heap, EXPORT_SPACE);
+    }
+}
+
 static void check_heap(const struct budgets *budgets, const struct profile *profile,
                        struct budget_result *result)
 {
@@ -263,8 +290,11 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
     struct sum sum;
     sum_begin(&sum);
     if (is_absent(result->heap, dump)) {
-        result->state = BUDGET_UNDECIDABLE;
-        result->reason = result->heap->status.remark;
+        set_unknown(result, result->heap->status.remark);
+        return;
+    }
+    if (is_untold(result->heap, dump, budget->kind)) {
+        set_unknown(result, untold_reason);
         return;
     }
     switch (budget->kind) {
@@ -332,12 +362,24 @@ static void sum_side(const struct budgets *budgets, const struct budget_subject 
         side->interval.low = side->interval.high = side->sum.all.bytes;
 }
 
+static bool is_side_untold(const struct budget_subject *subject)
+{
+    for (size_t i = 0; i < subject->dump_count; i++)
+        if (is_untold(subject->dumps[i].heap, subject->dumps[i].dump, BUDGET_GROWTH))
+            return true;
+    return false;
+}
+
 /* Two runs: after - (1 + share) before, whose limits are MOVER's (change.h), against the bytes that
  * are allowed. What is told is the growth itself. */
 static void check_growth(const struct budgets *budgets, const struct budget_subject *subject,
                          const struct budget_subject *baseline, struct budget_result *result)
 {
     struct side_sum before, after;
+    if (is_side_untold(baseline) || is_side_untold(subject)) {
+        set_unknown(result, untold_reason);
+        return;
+    }
     sum_side(budgets, baseline, &before);
     sum_side(budgets, subject, &after);
     const struct budget *budget = result->budget;

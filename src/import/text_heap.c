@@ -329,9 +329,12 @@ static int put_stacks(struct reading *reading)
         const char *slash = strrchr(first->path, '/');
         reading->head.name = slash == NULL ? first->path : slash + 1;
     }
-    if (!reading->accumulates)
+    reading->head.untold = PROFILE_UNTOLD_TEMPORARY;
+    if (!reading->accumulates) {
+        reading->head.untold |= PROFILE_UNTOLD_ALLOCATED;
         reading->head.remark =
             "The file says what was live, not what had been allocated and freed before.";
+    }
     return heap_figures_finish(&reading->heap, &reading->head);
 }
 

@@ -306,6 +306,13 @@ static const struct profile_sample *keep_sample(struct builder *builder,
     return kept;
 }
 
+static bool has_nothing(const struct profile_sample *sample)
+{
+    const struct trace_figures *figures = &sample->figures;
+    return figures->allocated_bytes == figures->freed_bytes &&
+           figures->allocated_count == figures->freed_count;
+}
+
 /* A callsite's sample in a dump, that of before where nothing has changed. NULL: no memory. */
 static const struct profile_sample *next_sample(struct making *making,
                                                 const struct heap_site *sites, size_t count,
@@ -313,6 +320,8 @@ static const struct profile_sample *next_sample(struct making *making,
                                                 uint64_t interval)
 {
     struct profile_sample sample;
+    if (count == 0 && has_nothing(before))
+        return before;
     if (sum_sites(making, sites, count, before, interval, &sample) < 0)
         return NULL;
     return before != NULL && is_same(before, &sample)
@@ -358,6 +367,9 @@ static int fill_dump(struct making *making, struct heap_making *heap,
         if (!rests || making->resting <= RESTING_SAMPLES_MAX)
             add_sample(dump, sample);
     }
+    const struct profile_sample **fitting =
+        reallocarray(dump->samples, dump->sample_count + 1, sizeof(*dump->samples));
+    dump->samples = fitting == NULL ? dump->samples : fitting;
     free(heap->known);
     heap->known = known;
     heap->known_count = count;
@@ -389,6 +401,7 @@ static struct profile_heap *add_heap(struct making *making, const struct import_
         .name = note != NULL && note->name != NULL ? note->name : builder->strings[part->name],
         .interval_bytes = note != NULL ? note->interval_bytes : importing->sampling_rate,
         .start_boottime_ns = note != NULL ? note->start_boottime_ns : nanoseconds(making->first_us),
+        .untold = PROFILE_UNTOLD_ALLOCATED | PROFILE_UNTOLD_PEAK | PROFILE_UNTOLD_TEMPORARY,
     };
     heap->first_interval_bytes = note != NULL && note->first_interval_bytes > 0
                                      ? note->first_interval_bytes

@@ -92,6 +92,16 @@ struct profile_dump {
     uint64_t order; /* among the dumps of all heaps, as the trace has them */
 };
 
+/* Figures that files of others do not tell: where they are 0, or what else was known, it is for
+ * want of knowledge. */
+enum profile_untold {
+    PROFILE_UNTOLD_LIVE = 1,
+    PROFILE_UNTOLD_ALLOCATED = 2,
+    PROFILE_UNTOLD_PEAK = 4,
+    PROFILE_UNTOLD_COUNTS = 8,
+    PROFILE_UNTOLD_TEMPORARY = 16, /* which were freed at once */
+};
+
 /* One heap of one process. */
 struct profile_heap {
     uint32_t process; /* in profile.processes */
@@ -102,6 +112,7 @@ struct profile_heap {
     uint64_t start_boottime_ns;
     struct profile_dump *dumps; /* in order of time */
     size_t dump_count;
+    uint32_t untold; /* of enum profile_untold; 0 in traces of ours */
 };
 
 struct profile_memory_point {

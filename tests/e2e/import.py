@@ -244,6 +244,17 @@ def collapsed(directory):
     rows = json.loads(done.stdout or "[]")
     check(f"SQL has their samples, as it has a trace's: {rows} {done.stderr}",
           [list(row.values()) for row in rows] == [["g", "", 12], ["h", "", 3000]])
+    done = run(heap_profile, "report", path)
+    check("what the file does not tell is no 0",
+          "allocated     not told by the file" in done.stdout
+          and "peak          not told by the file" in done.stdout)
+    heap = json.loads(run(heap_profile, "report", "--json", path).stdout)["heaps"][0]
+    check(f"{heap['untold']}", heap["untold"] == ["objects", "alloc_space", "alloc_objects", "max"])
+    done = run(heap_profile, "diff", path, path + "@1", "--view", "max")
+    check("nor is it in a difference", "does not tell" in done.stdout)
+    done = run(heap_profile, "check", "--max-peak", "1", "--max-temporary", "0%", path)
+    check(f"nor does it hold or fail: {done.stdout}",
+          done.returncode == 2 and done.stdout.count("the file does not tell") == 2)
     with open(path, "a") as file:
         file.write("main;x\n")
     done = run(heap_profile, "report", path)
