@@ -126,8 +126,14 @@ static int subtract_callees(struct importing *importing, struct import_part *par
     struct heap_site *selves;
     size_t count;
     bool frames = false;
-    if (totals_to_selves(importing->builder->profile->callsites, part->sites, part->count, &selves,
-                         &count) < 0)
+    int code = totals_to_selves(importing->builder->profile->callsites, part->sites, part->count,
+                                &selves, &count);
+    if (code == -E2BIG) {
+        complain(importing, part, "too many types of too many frames; it is left out");
+        part->count = 0;
+        return 0;
+    }
+    if (code < 0)
         return builder_fail(importing->builder);
     free(part->sites);
     part->sites = selves;

@@ -9,6 +9,9 @@
 
 #define FIGURES 2 /* bytes, count */
 #define NO_AMOUNT UINT32_MAX
+/* Of types gone through for frames whose types are not told; each may cost 100 bytes. Files of
+ * Chrome have thousands of frames, and at most hundreds of types. */
+#define WORK_MAX (1u << 22)
 
 /* What a frame has of a type. */
 struct amount {
@@ -35,6 +38,7 @@ struct totals {
     struct id_map by_type;     /* total and type: index of amounts */
     struct amount *amounts;
     size_t amount_count, amount_capacity;
+    uint64_t work;
 };
 
 static double larger(double one, double other)
@@ -179,10 +183,14 @@ static double take_left(struct totals *totals, struct total *total, int figure, 
 {
     struct total *parent = &totals->items[total->parent];
     double there = 0;
-    for (uint32_t at = parent->first_amount; at != NO_AMOUNT; at = totals->amounts[at].next)
+    if (!(wanted > 0))
+        return 0;
+    for (uint32_t at = parent->first_amount; at != NO_AMOUNT; at = totals->amounts[at].next) {
+        totals->work++;
         if (!same_types || !tells(totals, total, totals->amounts[at].type))
             there += totals->amounts[at].left[figure];
-    if (!(wanted > 0) || !(there > 0))
+    }
+    if (!(there > 0))
         return 0;
     double share = wanted < there ? wanted / there : 1;
     for (uint32_t at = parent->first_amount; at != NO_AMOUNT; at = totals->amounts[at].next) {
@@ -214,7 +222,7 @@ static int share_out(struct totals *totals, struct total *total, int figure)
         return -ENOMEM;
     total->unknown[figure] -= typed;
     take_left(totals, total, figure, wanted - same - typed, false);
-    return 0;
+    return totals->work > WORK_MAX ? -E2BIG : 0;
 }
 
 /* Inwards, once every frame's types less those of its callees are known. */

@@ -25,7 +25,8 @@ struct heap_site {
 };
 #define TOTALS_ALL_TYPES UINT32_MAX
 
-/* *selves is malloc'd, in order of callsite and type. 0 or -ENOMEM. */
+/* *selves is malloc'd, in order of callsite and type. 0, -ENOMEM, or -E2BIG: too many types of too
+ * many frames. */
 int totals_to_selves(const struct profile_callsite *callsites, const struct heap_site *totals,
                      size_t count, struct heap_site **selves, size_t *self_count);
 
