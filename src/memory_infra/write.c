@@ -58,12 +58,17 @@ static void make_events(struct document *document)
             last->count++;
             continue;
         }
+        /* Clocks are coarse, and readers know the order of dumps by their times. */
+        uint64_t told_ns = dump->dump->boottime_ns;
+        if (last != NULL && last->pid == pid && last->told_ns >= told_ns)
+            told_ns = last->told_ns + 1;
         document->events[document->event_count++] = (struct written_event){
             .pid = pid,
             .process = dump->heap->process,
             .first = i,
             .count = 1,
             .boottime_ns = dump->dump->boottime_ns,
+            .told_ns = told_ns,
             .order = dump->dump->order,
         };
     }
@@ -176,9 +181,9 @@ static int write_dump_event(struct document *document, const struct written_even
     FILE *out = document->out;
     begin_event(document);
     fprintf(out, "{\"pid\":%" PRId32 ",\"tid\":-1,\"ts\":%" PRIu64, event->pid,
-            event->boottime_ns / 1000);
-    if (event->boottime_ns % 1000 != 0)
-        fprintf(out, ".%03u", (unsigned)(event->boottime_ns % 1000));
+            event->told_ns / 1000);
+    if (event->told_ns % 1000 != 0)
+        fprintf(out, ".%03u", (unsigned)(event->told_ns % 1000));
     fprintf(out,
             ",\"ph\":\"v\",\"cat\":\"disabled-by-default-memory-infra\","
             "\"name\":\"periodic_interval\",\"id\":\"0x%" PRIx64 "\","

@@ -12,6 +12,7 @@ struct written_event {
     uint32_t process;
     size_t first, count;  /* of its dumps, in the document's */
     uint64_t boottime_ns; /* of its first */
+    uint64_t told_ns;     /* the same, but behind that of the process's event before it */
     uint64_t order;
     uint64_t id; /* of the global dump that it is a part of */
 };

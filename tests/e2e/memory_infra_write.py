@@ -305,6 +305,17 @@ def several():
               f"{options}: {outcome.status}, {outcome.stderr!r}, {outcome.stdout[:50]!r}")
 
 
+def at_one_time():
+    """Two dumps that the clock does not tell apart stay two, in their order."""
+    made = Made()
+    made.process(7, "p")
+    for size in (10, 20, 30):
+        made.dump(2000, {(7, "libc.malloc"): [made.sample(made.stack("main"), size, 1)]})
+    file = convert(made.write(at("at once")))
+    same([(d.event["id"], d.event["ts"], d.sum()[0]) for d in file.dumps],
+         [("0x1", 2.1, 10), ("0x2", 2.101, 20), ("0x3", 2.102, 30)], "dumps")
+
+
 def out_of_place():
     """Packed where the name says so, plain to standard output, and nothing over the trace itself."""
     trace = small()
@@ -549,7 +560,7 @@ def write_in_parts(made, parts):
 CASES = {
     case.__name__: case for case in (
         python, at_the_peak, places_of_addresses, names_files_lines, beside_the_trace, of_what_runs, by_type, stack_modes,
-        several, out_of_place, rounding, exact_for_the_scripts, ends_in_malloc, deep_stacks, strange_names,
+        several, at_one_time, out_of_place, rounding, exact_for_the_scripts, ends_in_malloc, deep_stacks, strange_names,
         no_address_twice, nothing_held, pruning, v1, million,
     )
 }
