@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,6 +36,8 @@ int memory_infra_file_write(const struct profile *profile, const struct export_d
     int code = 0;
     packed_file_open(&file, fd, packed);
     FILE *out = fopencookie(&file, "w", functions);
+    if (out != NULL)
+        __fsetlocking(out, FSETLOCKING_BYCALLER); /* it is ours alone, and written bit by bit */
     if (out != NULL && buffer != NULL)
         setvbuf(out, buffer, _IOFBF, WRITE_BYTES);
     if (out == NULL)
