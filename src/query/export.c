@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "query/database_state.h"
@@ -105,6 +106,10 @@ int query_database_export(struct query_database *database, const char *path, str
         free(beside);
         return code;
     }
+    /* Readable by whom a file of the caller's is; mkstemp's is not. */
+    mode_t mask = umask(0);
+    umask(mask);
+    fchmod(fd, 0666 & ~mask);
     close(fd);
     database->is_exporting = true;
     int result = export_all(database, beside);

@@ -444,6 +444,9 @@ def exported():
     trace = write(HEAD, two_dumps())
     path = os.path.join(directory.name, "exported.sqlite")
     ask(trace, None, "--export", path)
+    with open(path + ".mine", "w"):
+        modes = [os.stat(name).st_mode for name in (path, path + ".mine")]
+    check(modes[0] == modes[1], f"exported: modes {modes}")
     client = sqlite3.connect(path)
     for table in ("process", "thread", "stack_profile_mapping", "stack_profile_frame",
                   "stack_profile_callsite", "stack_profile_symbol", "heap_profile",
