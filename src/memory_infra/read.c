@@ -17,6 +17,9 @@
 #define VALUE_BYTES_MAX (16u * 1024u * 1024u)
 #define CHUNK_BYTES (256u * 1024u)
 
+/* Of UTF-8; some editors put it before a text. */
+static const unsigned char byte_order_mark[] = {0xef, 0xbb, 0xbf};
+
 /* --- what is wrong --- */
 
 uint64_t reader_offset(const struct memory_infra_reader *reader)
@@ -360,10 +363,27 @@ static int feed_chunk(struct memory_infra_reader *reader, const unsigned char *b
     return 0;
 }
 
+/* How many of the bytes are of the mark. */
+static size_t take_mark(struct memory_infra_reader *reader, const unsigned char *bytes,
+                        size_t length)
+{
+    size_t taken = 0;
+    while (taken < length && reader->fed < sizeof(byte_order_mark) && reader->fed == reader->mark &&
+           bytes[taken] == byte_order_mark[reader->mark]) {
+        reader->mark++;
+        reader->fed++;
+        taken++;
+    }
+    return taken;
+}
+
 int memory_infra_reader_feed(struct memory_infra_reader *reader, const void *bytes, size_t length,
                              struct error *error)
 {
     const unsigned char *at = bytes;
+    size_t marked = take_mark(reader, at, length);
+    at += marked;
+    length -= marked;
     while (reader->code == 0 && length > 0) {
         size_t chunk = length < CHUNK_BYTES ? length : CHUNK_BYTES;
         if (feed_chunk(reader, at, chunk) == 0 && reader->quiet > VALUE_BYTES_MAX)
@@ -415,22 +435,45 @@ int memory_infra_read_source(struct trace_source *source,
     return code;
 }
 
-/* An object's brace and a key's quote, or a list's bracket before them. A newline at the very
- * beginning is what a Perfetto trace begins with. */
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* Whether a key ends here, and no byte is one that text does not have. */
+static bool is_key_of_text(const char *at, const char *end)
+{
+    const char *quote = memchr(at, '"', (size_t)(end - at));
+    if (quote == NULL)
+        return false;
+    while (++quote < end && is_blank(*quote))
+        ;
+    if (quote >= end || *quote != ':')
+        return false;
+    for (; at < end; at++)
+        if ((unsigned char)*at < ' ' && !is_blank(*at))
+            return false;
+    return true;
+}
+
+/* An object's brace and a key's quote, or a list's bracket before them. A Perfetto trace begins
+ * with a newline, too, and a length that may be the brace: there it takes more. */
 bool memory_infra_begins(const void *bytes, size_t length)
 {
     const char *at = bytes, *end = at + length;
     char last = '\0';
-    if (length > 0 && *at == '\n')
-        return false;
+    bool may_be_trace = length > 0 && *at == '\n';
+    if (length >= sizeof(byte_order_mark) &&
+        memcmp(at, byte_order_mark, sizeof(byte_order_mark)) == 0)
+        at += sizeof(byte_order_mark);
     for (; at < end; at++) {
-        if (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r')
+        if (is_blank(*at))
             continue;
         if (last == '{')
-            return *at == '"';
+            return *at == '"' && (!may_be_trace || is_key_of_text(at + 1, end));
         if (*at != '{' && (*at != '[' || last == '['))
             return false;
         last = *at;
     }
-    return last != '\0';
+    return last != '\0' && !may_be_trace;
 }

@@ -49,7 +49,7 @@ const struct place_rule place_rules[PLACES] = {
                                    WAY("bs", PLACE_REGION_BYTES, FIELD_NONE),
                                    WAY("id", PLACE_NONE, FIELD_REGION_BUILD_ID),
                                    WAY("fo", PLACE_NONE, FIELD_REGION_OFFSET),
-                                   WAY("load_bias", PLACE_NONE, FIELD_REGION_BIAS),
+                                   WAY("heapprofd_bias", PLACE_NONE, FIELD_REGION_BIAS),
                                    WAY("ts", PLACE_NONE, FIELD_REGION_TIMESTAMP),
                                    WAY("df", PLACE_NONE, FIELD_REGION_DEBUG_PATH))},
     [PLACE_REGION_BYTES] = {.ways = WAYS(WAY("pss", PLACE_NONE, FIELD_PROPORTIONAL),

@@ -30,7 +30,8 @@ struct memory_infra_reader {
     int code; /* what ended the reading; 0: nothing */
     struct error failure;
 
-    uint64_t fed; /* bytes before the chunk that is being read */
+    uint64_t fed;  /* bytes before the chunk that is being read */
+    uint64_t mark; /* bytes of a byte order mark, which yajl does not get */
     bool in_chunk;
     uint64_t calls; /* by yajl */
     uint64_t quiet; /* bytes since the last of them */

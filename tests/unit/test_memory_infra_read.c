@@ -252,6 +252,14 @@ static void v1_is_told_by_its_keys(void **state)
                "event 1 M stackFrames  pid 1\n");
 }
 
+static void a_byte_order_mark_is_passed_over(void **state)
+{
+    (void)state;
+    check_told("\xef\xbb\xbf{\"traceEvents\":[]}", "");
+    check_says("\xef\xbb\xbf{\"traceEvents\":[}", "at byte 20: this is no JSON");
+    check_says(" \xbb\xbf{\"traceEvents\":[]}", "this is no JSON");
+}
+
 static void texts_are_decoded(void **state)
 {
     (void)state;
@@ -403,7 +411,12 @@ static void kinds_are_told_by_their_first_bytes(void **state)
         {"[", IMPORT_MEMORY_INFRA},
         {"[vdso];f 12\n", IMPORT_COLLAPSED},
         {"{closure};f 12\n", IMPORT_COLLAPSED},
+        {"\xef\xbb\xbf{\"traceEvents\":[", IMPORT_MEMORY_INFRA},
+        {"\n {\"traceEvents\" : [", IMPORT_MEMORY_INFRA},
+        {"\n{\"traceEvents\":[]}", IMPORT_MEMORY_INFRA},
+        {"\n\n[\n{\"pid\":1}]", IMPORT_MEMORY_INFRA},
         {"\n{\"", IMPORT_TRACE}, /* a packet of 123 bytes */
+        {"\n{\"t\":\x01", IMPORT_TRACE},
         {"[1]", IMPORT_TRACE},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -514,6 +527,20 @@ static void notes_of_ours_come_back(void **state)
     profile_free(profile);
 }
 
+static void what_a_region_says_of_its_file_comes_back(void **state)
+{
+    (void)state;
+    struct profile *profile = read_profile(
+        "{\"traceEvents\":[{\"pid\":7,\"ts\":1,\"ph\":\"v\",\"id\":\"0x1\",\"args\":{"
+        "\"dumps\":{\"process_mmaps\":{\"vm_regions\":[{\"sa\":\"a000\",\"sz\":\"1000\","
+        "\"pf\":5,\"mf\":\"/lib/a.so\",\"fo\":\"4000\",\"heapprofd_bias\":\"1000\"}]}}}}," EVENT(
+            "0x1", "7", "1", COLUMNS("2", "0", "1", "20")) "]}");
+    assert_int_equal(profile->mapping_count, 1);
+    assert_int_equal(profile->mappings[0].exact_offset, 0x3000);
+    assert_int_equal(profile->mappings[0].load_bias, 0x1000);
+    profile_free(profile);
+}
+
 /* --- totals --- */
 
 #define ALL TOTALS_ALL_TYPES
@@ -590,6 +617,7 @@ int main(void)
         cmocka_unit_test(a_dump_is_told_in_the_order_of_the_file),
         cmocka_unit_test(regions_totals_and_attributes_are_hexadecimal),
         cmocka_unit_test(v1_is_told_by_its_keys),
+        cmocka_unit_test(a_byte_order_mark_is_passed_over),
         cmocka_unit_test(texts_are_decoded),
         cmocka_unit_test(what_is_no_figure_spoils_its_event_only),
         cmocka_unit_test(numbers_may_be_written_otherwise),
@@ -601,6 +629,7 @@ int main(void)
         cmocka_unit_test(dumps_are_in_order_of_time_and_share_what_rests),
         cmocka_unit_test(events_of_one_dump_and_process_add_up),
         cmocka_unit_test(notes_of_ours_come_back),
+        cmocka_unit_test(what_a_region_says_of_its_file_comes_back),
         cmocka_unit_test(totals_become_selves),
         cmocka_unit_test(pruned_types_are_shared_out),
         cmocka_unit_test(totals_that_contradict_each_other_lose_nothing),
