@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""memory_infra.py [BUILD]: makes MemoryInfra JSON of 20,000 sites of 30 frames (29 MB), and of 1 GB: once as a single
+"""memory_infra.py: makes MemoryInfra JSON of 20,000 sites of 30 frames (29 MB), and of 1 GB: once as a single
 dump of stacks that share nothing, once as dumps of the same sites with full maps, as Chrome writes them. Prints how
 long a report takes and what it needs: wall and CPU seconds, MB of JSON a CPU second, peak of resident memory; and of
-the small one how long it takes to compare it with a later one.
+the small one how long it takes to give names to its addresses (of LIBRARY, by its own symbols, with nothing in the
+cache), and to compare it with a later one.
 
 Medians of three runs; the files are in the page cache.
 """
@@ -16,15 +17,24 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("HEAPPROFD_BUILD", f"{ROOT}/build"))
+BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", f"{ROOT}/build"))
 TOOL = os.path.join(BUILD, "heap_profile")
 RUNS = int(os.environ.get("HEAPPROFD_BENCH_RUNS", "3"))
 NAMES = 2000
 SITES, FRAMES = 20_000, 30
 LARGE_SITES, LARGE_DUMPS = 680_000, 36  # of 1 GB each
+LIBRARY, LOADED_AT = "/usr/lib/x86_64-linux-gnu/libLLVM-14.so.1", 0x7F0000000000
 
 
-def write_dump(out, number, sites, seed, size):
+def addresses():
+    """As many as there are names, all over the library's code."""
+    sections = subprocess.run(["readelf", "-SW", LIBRARY], stdout=subprocess.PIPE, check=True, text=True).stdout
+    text = next(line for line in sections.splitlines() if " .text " in line).split("]", 1)[1].split()
+    start, size = int(text[2], 16), int(text[4], 16)
+    return [f"pc:{LOADED_AT + start + size * i // (NAMES + 1):x}" for i in range(1, NAMES + 1)]
+
+
+def write_dump(out, number, sites, seed, size, texts):
     rng = random.Random(seed)
     out.write(
         ',\n{"args":{"dumps":{"heaps_v2":{"allocators":{"malloc":{"counts":[' + ",".join(["3"] * sites) + '],"nodes":['
@@ -39,25 +49,29 @@ def write_dump(out, number, sites, seed, size):
                   for depth in range(1, FRAMES)]
         node += FRAMES
         out.write(("," if i else "") + ",".join(stack))
-    strings = ",".join(f'{{"id":{i},"string":"bench::function_{i}(int, std::string const&)"}}' for i in names)
+    strings = ",".join(f'{{"id":{i},"string":"{texts[i - 1]}"}}' for i in names)
     out.write(f'],"strings":[{{"id":0,"string":"[unknown]"}},{strings}],"types":[{{"id":0,"name_sid":0}}]}},'
-              '"version":1},"level_of_detail":"detailed"}},"cat":"disabled-by-default-memory-infra",'
+              '"version":1},"level_of_detail":"detailed","process_mmaps":{"vm_regions":'
+              f'[{{"bs":{{}},"mf":"{LIBRARY}","pf":5,"sa":"{LOADED_AT:x}","sz":"8000000"}}]}}'
+              '}},"cat":"disabled-by-default-memory-infra",'
               f'"id":"0x{number:x}","name":"periodic_interval","ph":"v","pid":1,"tid":-1,"ts":{number * 1000000}}}')
 
 
-def write_file(path, sites, dumps, size=4096):
+def write_file(path, sites, dumps, size=4096, texts=None):
+    texts = texts or [f"bench::function_{i}(int, std::string const&)" for i in range(1, NAMES + 1)]
     with open(path, "w", buffering=1 << 20, encoding="ascii") as out:
         out.write('{"traceEvents":[{"args":{"name":"bench"},"cat":"__metadata","name":"process_name","ph":"M",'
                   '"pid":1,"tid":0,"ts":0}')
         for number in range(1, dumps + 1):
-            write_dump(out, number, sites, 1, size)
+            write_dump(out, number, sites, 1, size, texts)
         out.write('],"metadata":{"product-version":"Bench/1.0"}}')
 
 
 def run(arguments):
     """Wall seconds, CPU seconds, peak in MB."""
     began = time.monotonic()
-    process = subprocess.Popen([TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in (0, 1):
@@ -69,13 +83,22 @@ def measure(arguments):
     return [statistics.median(column) for column in zip(*(run(arguments) for _ in range(RUNS)))]
 
 
-def measure_memory_infra(work):
+def measure_memory_infra():
     """{what: (MB of JSON, wall s, CPU s, peak MB)}"""
-    small, later = os.path.join(work, "small.json"), os.path.join(work, "later.json")
+    with tempfile.TemporaryDirectory() as work:
+        return measure_in(work)
+
+
+def measure_in(work):
+    small, later, bare = (os.path.join(work, name) for name in ("small.json", "later.json", "bare.json"))
     write_file(small, SITES, 1)
     write_file(later, SITES, 1, 8192)
-    figures = {"report": (os.path.getsize(small) / 1e6, *measure(["report", small])),
-               "diff": (2 * os.path.getsize(small) / 1e6, *measure(["diff", small, later]))}
+    write_file(bare, SITES, 1, texts=addresses())
+    megabytes = os.path.getsize(small) / 1e6
+    figures = {"report": (megabytes, *measure(["report", small])),
+               "symbolize": (os.path.getsize(bare) / 1e6,
+                             *measure(["symbolize", "--no-cache", bare, os.path.join(work, "named.json")])),
+               "diff": (2 * megabytes, *measure(["diff", small, later]))}
     large = os.path.join(work, "large.json")
     for name, sites, dumps in (("report, one dump", LARGE_SITES, 1), ("report, many dumps", SITES, LARGE_DUMPS)):
         write_file(large, sites, dumps)
@@ -85,6 +108,5 @@ def measure_memory_infra(work):
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as directory:
-        for what, (size, wall, cpu, peak) in measure_memory_infra(directory).items():
-            print(f"{what:20} {size:7.0f} MB  {wall:6.2f} s wall  {cpu:6.2f} s CPU  {size / cpu:4.0f} MB/s  {peak:5.0f} MB peak")
+    for what, (size, wall, cpu, peak) in measure_memory_infra().items():
+        print(f"{what:20} {size:7.0f} MB  {wall:6.2f} s wall  {cpu:6.2f} s CPU  {size / cpu:4.0f} MB/s  {peak:5.0f} MB peak")

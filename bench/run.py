@@ -24,7 +24,9 @@ import time
 
 from attach import measure_attach
 from daemon import measure_dormant, measure_dump, measure_dump_at_max
+from growth import measure_growth
 from heaps import measure_heaps
+from memory_infra import measure_memory_infra
 from query import measure_query
 from report import measure_report
 from symbolize import measure_pprof, measure_symbolize
@@ -375,7 +377,8 @@ def main():
         "daemon": measure_daemon(), "ledger": measure_ledger(), "report": measure_report(),
         "dump": measure_dump(), "dump_at_max": measure_dump_at_max(), "dormant": measure_dormant(),
         "attach": measure_attach(), "heaps": measure_heaps(), "symbolize": measure_symbolize(),
-        "pprof": measure_pprof(), "query": measure_query(BUILD),
+        "pprof": measure_pprof(), "query": measure_query(BUILD), "memory_infra": measure_memory_infra(),
+        "growth": measure_growth(),
     }
     from write_performance import write_page
 

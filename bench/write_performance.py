@@ -142,6 +142,7 @@ def aim_rows(figures, ratios, extra):
     row("a sampled report with 16 frames and those of its program, and its free", "300 ns",
         verdict(heaps["deep16"]["sampled"], 300, "ns", "{:.0f}"), "bench/heaps.py")
     rows += rows_of_symbols(figures["symbolize"], figures["pprof"]) + rows_of_query(figures["query"])
+    rows += rows_of_memory_infra(figures["memory_infra"], figures["growth"])
     return "\n".join(rows)
 
 
@@ -180,6 +181,28 @@ def rows_of_query(query):
               for name in ("stack tables joined", "allocations of a dump", "all allocations", "flamegraph", "summary tree")]
     found.append(("an exported database opened again", "50 ms", verdict(query["reopen"], 50, "ms", "{:.0f}")))
     return [f"| {what} | {aim} | {measured} | `bench/query.py build` |" for what, aim, measured in found]
+
+
+def rows_of_memory_infra(files, leaks):
+    size = files["report"][0]
+    three = sum(files[what][1] for what in ("report", "symbolize", "diff"))
+    found = [
+        (f"a memory dump of Chrome's form, 20,000 sites of 30 frames ({size:.0f} MB of JSON): read, symbolized, compared",
+         "1 s", verdict(three, 1, "s") + " ({0[1]:.2f}, {1[1]:.2f}, {2[1]:.2f})".format(
+             files["report"], files["symbolize"], files["diff"])),
+    ]
+    for what, name in (("report, one dump", "one dump of stacks that share nothing"),
+                       ("report, many dumps", "36 dumps of the same stacks")):
+        megabytes, wall, _, memory = files[what]
+        met = "" if megabytes / wall >= 150 else " (**short of the aim**)"
+        found.append((f"1 GB of such JSON read: {name}", "150 MB/s",
+                      f"{megabytes / wall:.0f} MB/s{met}, {memory:.0f} MB of memory"))
+    rows = [f"| {what} | {aim} | {measured} | `bench/memory_infra.py` |" for what, aim, measured in found]
+    for what, name in (("traces", "`heap_profile leaks`, two traces of 20,000 stacks of 30 frames"),
+                       ("JSON", "the same as JSON"), ("page", "`traceconv flamegraph`, 100,000 stacks")):
+        wall, _, memory = leaks[what]
+        rows.append(f"| {name} |  | {wall:.2f} s, {memory:.0f} MB of memory | `bench/growth.py` |")
+    return rows
 
 
 def against_heaptrack(figures):

@@ -2,7 +2,7 @@
 """Measures heap_profile leaks: two profiles of 20,000 call stacks of 30 frames, as traces and as Chrome's
 JSON, compared; and the page with flame graphs of 100,000 call stacks, made, and looked at in node.
 
-    bench/leaks.py      HEAPPROFD_BUILD names the build directory
+    bench/growth.py      HEAPPROFD_BUILD names the build directory
 
 Prints medians of five runs: wall and CPU seconds, and the peak of resident memory.
 """
@@ -65,21 +65,29 @@ def measure(*command):
     return [statistics.median(values) for values in zip(*runs)]
 
 
-def show(what, figures):
-    print(f"{what}: {figures[0]:.2f} s, {figures[1]:.2f} s CPU, {figures[2]:.0f} MB")
+def measure_growth():
+    """{what: (s, CPU s, MB)}: two traces compared, the same as JSON, and a page of many stacks."""
+    with tempfile.TemporaryDirectory() as directory:
+        return measure_in(directory)
+
+
+def measure_in(directory):
+    traces = [make(directory, f"trace{seed}", COMPARED, seed) for seed in (2, 3)]
+    found = {"traces": measure(TOOL, "leaks", *traces)}
+    documents = [trace + ".json" for trace in traces]
+    for trace, document in zip(traces, documents):
+        subprocess.run([TRACECONV, "memory_infra", trace, document], check=True)
+    found["JSON"] = measure(TOOL, "leaks", *documents)
+    found["page"] = measure(TRACECONV, "flamegraph", make(directory, "large", DRAWN, 2), os.path.join(directory, "page.html"))
+    return found
 
 
 def main():
     with tempfile.TemporaryDirectory() as directory:
-        traces = [make(directory, f"trace{seed}", COMPARED, seed) for seed in (2, 3)]
-        show("leaks of two traces", measure(TOOL, "leaks", *traces))
-        documents = [trace + ".json" for trace in traces]
-        for trace, document in zip(traces, documents):
-            subprocess.run([TRACECONV, "memory_infra", trace, document], check=True)
-        show(f"of two JSON files of {os.path.getsize(documents[0]) / 1e6:.0f} MB", measure(TOOL, "leaks", *documents))
+        for what, figures in measure_in(directory).items():
+            print(f"{what}: {figures[0]:.2f} s, {figures[1]:.2f} s CPU, {figures[2]:.0f} MB", flush=True)
         page = os.path.join(directory, "page.html")
-        show("a page", measure(TRACECONV, "flamegraph", make(directory, "large", DRAWN, 2), page))
-        print(f"its size: {os.path.getsize(page) / 1e6:.0f} MB", flush=True)
+        print(f"size of the page: {os.path.getsize(page) / 1e6:.0f} MB", flush=True)
         subprocess.run(["node", "-e", LOOK, os.path.join(ROOT, "src", "export", "flame"), page], check=True)
 
 
