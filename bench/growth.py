@@ -2,11 +2,12 @@
 """Measures heap_profile leaks: two profiles of 20,000 call stacks of 30 frames, as traces and as Chrome's
 JSON, compared; and the page with flame graphs of 100,000 call stacks, made, and looked at in node.
 
-    bench/growth.py      HEAPPROFD_BUILD names the build directory
+    bench/growth.py [--json]      HEAPPROFD_BUILD names the build directory
 
 Prints medians of five runs: wall and CPU seconds, and the peak of resident memory.
 """
 
+import json
 import os
 import random
 import statistics
@@ -16,7 +17,7 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.append(os.path.join(ROOT, "tests", "e2e"))
+sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
 
 from leaks import one_process  # noqa: E402
@@ -83,6 +84,9 @@ def measure_in(directory):
 
 
 def main():
+    if sys.argv[1:] == ["--json"]:
+        print(json.dumps(measure_growth()))
+        return
     with tempfile.TemporaryDirectory() as directory:
         for what, figures in measure_in(directory).items():
             print(f"{what}: {figures[0]:.2f} s, {figures[1]:.2f} s CPU, {figures[2]:.0f} MB", flush=True)
