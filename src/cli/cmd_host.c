@@ -24,6 +24,7 @@ static const char help[] =
     "  -i, --interval BYTES   mean bytes between samples (4096); 1: every allocation, exact\n"
     "  -o, --output DIR       a new or empty directory (default: a new one in TMPDIR or /tmp)\n"
     "  -d, --duration MS      end the profile after this long; COMMAND goes on\n"
+    "  -c, --continuous-dump MS  a dump every so often, each a profile of its own\n"
     "  -n, --name A,B         profile the processes of these names that COMMAND starts\n"
     "      --follow-children  profile all processes that COMMAND starts\n"
     "      --dump-at-max      keep the moment when the heap was largest, not the "
@@ -35,7 +36,7 @@ static const char help[] =
     "      --print-config     print the configuration and exit\n"
     "      --no-symbols       names as the programs' own files have them; no files and lines\n"
     "      --memory-infra     write memory_infra.json.gz, too: for Chromium's trace viewer\n"
-    "      --quiet            say nothing but errors\n"
+    "  -q, --quiet            say nothing but errors\n"
     "\n"
     "Examples:\n"
     "  heap_profile host -- ./server --port 8080\n"
@@ -58,7 +59,6 @@ enum {
     OPTION_PRINT_CONFIG,
     OPTION_DUMP_AT_MAX,
     OPTION_FOLLOW,
-    OPTION_QUIET,
     OPTION_NO_SYMBOLS,
     OPTION_MEMORY_INFRA,
 };
@@ -67,6 +67,7 @@ static const struct option options[] = {
     {"interval", required_argument, NULL, 'i'},
     {"output", required_argument, NULL, 'o'},
     {"duration", required_argument, NULL, 'd'},
+    {"continuous-dump", required_argument, NULL, 'c'},
     {"name", required_argument, NULL, 'n'},
     HEAP_OPTIONS,
     {"shmem-size", required_argument, NULL, OPTION_SHMEM},
@@ -78,7 +79,7 @@ static const struct option options[] = {
     {"follow-children", no_argument, NULL, OPTION_FOLLOW},
     {"no-symbols", no_argument, NULL, OPTION_NO_SYMBOLS},
     {"memory-infra", no_argument, NULL, OPTION_MEMORY_INFRA},
-    {"quiet", no_argument, NULL, OPTION_QUIET},
+    {"quiet", no_argument, NULL, 'q'},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'v'},
     {0},
@@ -97,6 +98,11 @@ static bool take_option(int option, struct host_arguments *arguments)
         if (!parse_number("--duration", optarg, UINT32_MAX, &number))
             return false;
         config->duration_ms = (uint32_t)number;
+        return true;
+    case 'c':
+        if (!parse_number("--continuous-dump", optarg, UINT32_MAX, &number))
+            return false;
+        config->dump_interval_ms = (uint32_t)number;
         return true;
     case OPTION_BLOCK_TIMEOUT:
         if (!parse_number("--block-client-timeout", optarg, UINT32_MAX, &number))
@@ -121,7 +127,7 @@ static bool take_option(int option, struct host_arguments *arguments)
     case OPTION_FOLLOW:
         arguments->follow_children = true;
         return true;
-    case OPTION_QUIET:
+    case 'q':
         arguments->quiet = true;
         return true;
     case OPTION_MEMORY_INFRA:
@@ -140,7 +146,7 @@ static int parse_arguments(int argc, char **argv, struct host_arguments *argumen
 {
     int option;
     opterr = 0;
-    while ((option = getopt_long(argc, argv, "+:i:o:d:n:h", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "+:i:o:d:c:n:qh", options, NULL)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return 0;

@@ -38,7 +38,7 @@ static const char help[] =
     "      --print-config     print the configuration, as `record -c` takes it, and exit\n"
     "      --no-symbols       names as the programs' own files have them; no files and lines\n"
     "      --memory-infra     write memory_infra.json.gz, too: for Chromium's trace viewer\n"
-    "      --quiet            say nothing but errors\n"
+    "  -q, --quiet            say nothing but errors\n"
     "\n"
     "Without effect here, and accepted: --idle-allocations (obsolete), --no-start,\n"
     "--disable-fork-teardown, --disable-selinux, --no-android-tree-symbolization, --no-versions,\n"
@@ -61,7 +61,6 @@ enum {
     OPTION_NO_BLOCK,
     OPTION_BLOCK_TIMEOUT,
     OPTION_PRINT_CONFIG,
-    OPTION_QUIET,
     OPTION_NO_SYMBOLS,
     OPTION_MEMORY_INFRA,
     OPTION_FORK_TEARDOWN,
@@ -88,7 +87,7 @@ static const struct option options[] = {
     {"print-config", no_argument, NULL, OPTION_PRINT_CONFIG},
     {"no-symbols", no_argument, NULL, OPTION_NO_SYMBOLS},
     {"memory-infra", no_argument, NULL, OPTION_MEMORY_INFRA},
-    {"quiet", no_argument, NULL, OPTION_QUIET},
+    {"quiet", no_argument, NULL, 'q'},
     {"disable-fork-teardown", no_argument, NULL, OPTION_FORK_TEARDOWN},
     {"idle-allocations", no_argument, NULL, OPTION_IDLE},
     {"no-start", no_argument, NULL, OPTION_ELSEWHERE},
@@ -157,7 +156,7 @@ static bool take_option(int option, int index, struct profile_arguments *argumen
     case OPTION_PRINT_CONFIG:
         arguments->print_config = true;
         return true;
-    case OPTION_QUIET:
+    case 'q':
         arguments->session.quiet = true;
         return true;
     case OPTION_MEMORY_INFRA:
@@ -185,7 +184,7 @@ static int parse_arguments(int argc, char **argv, struct profile_arguments *argu
 {
     int option, index = 0;
     opterr = 0;
-    while ((option = getopt_long(argc, argv, ":n:p:i:d:o:c:h", options, &index)) != -1) {
+    while ((option = getopt_long(argc, argv, ":n:p:i:d:o:c:qh", options, &index)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return MACHINE_SESSION_DONE;

@@ -569,6 +569,21 @@ def traceconv():
     check(run([TRACECONV, "profile", "--help"]).stdout.startswith(b"usage: traceconv"), "profile --help")
 
 
+def quiet_and_dumps():
+    """-q is --quiet wherever something is profiled; -c takes dumps of a command, too."""
+    outcome = profile_of("dumps", "sh", "-c", "sleep 1", options=["-q", "-c", "100", "-i", "1"])
+    check(outcome.status == 0 and outcome.stderr == b"", f"{outcome.status}, {outcome.stderr[-300:]!r}")
+    first, last = (tool("report", "--json", *which, at("dumps")) for which in (["--dump", "1"], []))
+    ended = [json.loads(outcome.stdout)["heaps"][0]["duration_ns"] for outcome in (first, last)]
+    check(0 < ended[0] < ended[1], f"dumps after {ended} ns")
+    process = subprocess.Popen(["sleep", "60"])
+    outcome = tool("-q", "-d", "100", "-o", at("asleep"), "-p", str(process.pid))
+    process.kill()
+    process.wait()
+    check(outcome.status == 0 and outcome.stderr == b"", f"{outcome.status}, {outcome.stderr[-300:]!r}")
+    check(tool("host", "-c", "soon", "--", "true").status == 2, "-c soon")
+
+
 def duration():
     """-d ends the profile, not the command, and what is live then is not called a leak."""
     begin = time.monotonic()
@@ -681,7 +696,8 @@ def completion():
 CASES = [
     truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree,
     one_line_a_stack, same_table_once, doctor_of_linked, names_of_processes, hints, top, remarks,
-    children, print_config, bad_usage, limits, output_directory, traceconv, duration, interrupted,
+    children, print_config, bad_usage, limits, output_directory, traceconv,
+    quiet_and_dumps, duration, interrupted,
     endings, streams, hostile_names, completion,
 ]
 
