@@ -11,8 +11,8 @@
 #include "cli/compare_source.h"
 #include "cli/host_command.h"
 #include "cli/parse.h"
+#include "cli/progress.h"
 #include "cli/suggest.h"
-#include "import/import.h"
 
 #define EXIT_HOLDS 0
 #define EXIT_FAILS 1
@@ -245,7 +245,7 @@ static int open_source(const char *argument, const struct compare_choice *choice
     struct error error = {0};
     int code = compare_source_parse(argument, source, &error);
     if (code == 0) {
-        source->profile = import_profile(source->path, NULL, &error);
+        source->profile = progress_import(source->path, NULL, &error);
         code = source->profile == NULL ? error.code : compare_source_choose(source, choice, &error);
     }
     if (code < 0)

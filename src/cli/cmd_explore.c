@@ -10,9 +10,9 @@
 
 #include "cli/cmd.h"
 #include "cli/parse.h"
+#include "cli/progress.h"
 #include "cli/suggest.h"
 #include "explore/screen.h"
-#include "import/import.h"
 
 static const char help[] =
     "usage: heap_profile explore [options] [DIR|TRACE[@DUMP]...]\n"
@@ -149,7 +149,7 @@ static int read_trace(struct request *request, struct compare_source *column, st
             return 0;
         }
     }
-    column->profile = import_profile(column->path, &request->reading, error);
+    column->profile = progress_import(column->path, &request->reading, error);
     if (column->profile == NULL)
         return error->code;
     request->traces[screen->trace_count++] = *column;

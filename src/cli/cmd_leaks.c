@@ -8,9 +8,9 @@
 #include "cli/cmd.h"
 #include "cli/leaks.h"
 #include "cli/parse.h"
+#include "cli/progress.h"
 #include "cli/suggest.h"
 #include "cli/words.h"
-#include "import/import.h"
 
 static const char help[] =
     "usage: heap_profile leaks [options] A      what is live in A, the largest first\n"
@@ -199,7 +199,7 @@ static int open_sources(char *const *arguments, int count, struct compare_source
     if (code == 0 && count == 2)
         code = compare_sources_read(sources, &request->reading, error);
     if (code == 0 && count == 1) {
-        sources[1].profile = import_profile(sources[1].path, &request->reading, error);
+        sources[1].profile = progress_import(sources[1].path, &request->reading, error);
         code = sources[1].profile == NULL ? error->code : 0;
     }
     for (int i = 2 - count; i < 2 && code == 0; i++)

@@ -9,11 +9,11 @@
 #include "cli/cmd.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/report_rss.h"
 #include "cli/suggest.h"
 #include "cli/words.h"
-#include "import/import.h"
 
 #define HEAPS_NAMED 10 /* where nothing answers to the options */
 #define NAME_WIDTH 255
@@ -212,7 +212,7 @@ int cmd_report(int argc, char **argv)
     struct error error = {0};
     struct profile *profile = NULL;
     if (output_find_trace(argv[optind], path, &error) == 0)
-        profile = import_profile(path, &reading, &error);
+        profile = progress_import(path, &reading, &error);
     if (profile == NULL) {
         fprintf(stderr, "heap_profile: %s\n", error.message);
         return 1;

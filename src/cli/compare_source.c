@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "cli/output.h"
-#include "import/import.h"
+#include "cli/progress.h"
 
 /* Number, time or word behind the '@'. False: it is none of them. */
 static bool parse_dump(const char *text, struct compare_source *source)
@@ -69,12 +69,12 @@ static bool is_same_file(const char *one, const char *other)
 int compare_sources_read(struct compare_source sources[2],
                          const struct profile_read_options *options, struct error *error)
 {
-    sources[0].profile = import_profile(sources[0].path, options, error);
+    sources[0].profile = progress_import(sources[0].path, options, error);
     if (sources[0].profile == NULL)
         return error->code;
     sources[1].profile = is_same_file(sources[0].path, sources[1].path)
                              ? sources[0].profile
-                             : import_profile(sources[1].path, options, error);
+                             : progress_import(sources[1].path, options, error);
     return sources[1].profile == NULL ? error->code : 0;
 }
 

@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/conversion_io.h"
 #include "cli/conversions.h"
+#include "cli/progress.h"
 #include "cli/words.h"
 #include "deobfuscate/deobfuscate.h"
 #include "util/json.h"
@@ -123,22 +125,28 @@ static int write_json(const char *path, const struct deobfuscate_report *report)
 
 /* --- the work --- */
 
-static int run(const struct request *request)
+static int run(struct request *request)
 {
     char path[PATH_MAX];
     struct trace_names names = {0};
     struct deobfuscate_report report = {0};
     struct error error = {0};
     int status, fd = -1, result = conversion_find_input(request->trace, path, &error);
+    struct progress shown = result == 0 ? progress_begin(path, false) : (struct progress){0};
     if (result == 0)
-        result = trace_names_read(&names, path, &error);
+        result = trace_names_read_telling(&names, path, progress_tell_bytes, &shown, &error);
+    progress_end(&shown);
     if (names.warning[0] != '\0')
         conversion_warn("%s", names.warning);
     if (result == 0)
         result = fd = conversion_open_output(request->out, path, false, &error);
     if (result >= 0) {
         names.has_heap_graph |= request->whole;
+        shown = progress_begin(path, fd == STDOUT_FILENO);
+        request->maps.tell = progress_tell_lines;
+        request->maps.tell_context = &shown;
         result = deobfuscate_write(&request->maps, &names, fd, &report, &error);
+        progress_end(&shown);
         result = conversion_close_output(fd, request->out, result, &error);
     }
     if (result < 0) {

@@ -9,8 +9,8 @@
 #include "cli/conversions.h"
 #include "cli/memory_infra_file.h"
 #include "cli/parse.h"
+#include "cli/progress.h"
 #include "cli/report.h"
-#include "import/import.h"
 
 static const char help[] =
     "usage: traceconv memory_infra [options] [DIR|TRACE] [OUT.json[.gz]]\n"
@@ -122,8 +122,14 @@ static int64_t write_file(const struct profile *profile, const struct choice *ch
     int64_t count = take_dumps(profile, choice, path, &dumps, error);
     int fd = count < 0 ? (int)count : conversion_open_output(out, path, true, error);
     if (fd >= 0) {
-        int code = memory_infra_file_write(profile, dumps, (size_t)count, &choice->writing, fd,
-                                           memory_infra_file_is_packed(out), error);
+        struct progress shown = progress_begin("-", fd == STDOUT_FILENO);
+        const struct memory_infra_file file = {.fd = fd,
+                                               .packed = memory_infra_file_is_packed(out),
+                                               .tell = progress_tell_written,
+                                               .tell_context = &shown};
+        int code =
+            memory_infra_file_write(profile, dumps, (size_t)count, &choice->writing, &file, error);
+        progress_end(&shown);
         count = conversion_close_output(fd, out, code, error);
     }
     free(dumps);
@@ -136,7 +142,7 @@ static int convert(const struct choice *choice, const char *argument, const char
     struct error error = {0};
     struct profile *profile = NULL;
     int64_t result = conversion_find_input(argument, path, &error);
-    if (result == 0 && (profile = import_profile(path, &choice->reading, &error)) == NULL)
+    if (result == 0 && (profile = progress_import(path, &choice->reading, &error)) == NULL)
         result = error.code;
     if (result == 0)
         result = write_file(profile, choice, path, out, &error);

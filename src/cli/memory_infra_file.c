@@ -20,22 +20,32 @@ bool memory_infra_file_is_packed(const char *name)
     return length > 3 && strcmp(name + length - 3, ".gz") == 0;
 }
 
+struct writing {
+    struct packed_file packed;
+    const struct memory_infra_file *file;
+    uint64_t bytes;
+};
+
 static ssize_t write_some(void *cookie, const char *bytes, size_t length)
 {
-    packed_file_write(cookie, bytes, length);
+    struct writing *writing = cookie;
+    packed_file_write(&writing->packed, bytes, length);
+    writing->bytes += length;
+    if (writing->file->tell != NULL)
+        writing->file->tell(writing->file->tell_context, writing->bytes);
     return (ssize_t)length; /* errors are told at the end */
 }
 
 int memory_infra_file_write(const struct profile *profile, const struct export_dump *dumps,
                             size_t dump_count, const struct memory_infra_write_options *options,
-                            int fd, bool packed, struct error *error)
+                            const struct memory_infra_file *file, struct error *error)
 {
     static const cookie_io_functions_t functions = {.write = write_some};
-    struct packed_file file;
+    struct writing writing = {.file = file};
     char *buffer = malloc(WRITE_BYTES);
     int code = 0;
-    packed_file_open(&file, fd, packed);
-    FILE *out = fopencookie(&file, "w", functions);
+    packed_file_open(&writing.packed, file->fd, file->packed);
+    FILE *out = fopencookie(&writing, "w", functions);
     if (out != NULL)
         __fsetlocking(out, FSETLOCKING_BYCALLER); /* it is ours alone, and written bit by bit */
     if (out != NULL && buffer != NULL)
@@ -46,7 +56,7 @@ int memory_infra_file_write(const struct profile *profile, const struct export_d
         code = -ENOMEM;
     if (out != NULL && fclose(out) != 0 && code == 0)
         code = -errno;
-    int written = packed_file_close(&file);
+    int written = packed_file_close(&writing.packed);
     free(buffer);
     if (code == 0 && written < 0)
         return error_set(error, written, "the MemoryInfra file cannot be written: %s",
@@ -74,8 +84,10 @@ int memory_infra_file_write_all(const struct profile *profile, const char *path,
     if (fd < 0)
         code = error_set(error, -errno, "%s: cannot be written: %s", path, strerror(errno));
     if (code == 0)
-        code = memory_infra_file_write(profile, dumps, count, &usual, fd,
-                                       memory_infra_file_is_packed(path), error);
+        code = memory_infra_file_write(
+            profile, dumps, count, &usual,
+            &(const struct memory_infra_file){fd, memory_infra_file_is_packed(path), NULL, NULL},
+            error);
     if (fd >= 0 && close(fd) != 0 && code == 0)
         code = error_set(error, -errno, "%s: cannot be written: %s", path, strerror(errno));
     free(dumps);

@@ -7,6 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/words.h"
+#include "import/import.h"
+
 #define TELL_NS INT64_C(200000000)
 
 static int64_t now_ns(void)
@@ -50,6 +53,18 @@ void progress_tell_bytes(void *context, uint64_t bytes)
         fprintf(stderr, "\r%.0f MB          \b", (double)bytes / 1e6);
 }
 
+void progress_tell_written(void *context, uint64_t bytes)
+{
+    if (is_due(context))
+        fprintf(stderr, "\r%.0f MB written   \b", (double)bytes / 1e6);
+}
+
+void progress_tell_lines(void *context, const char *path, size_t lines)
+{
+    if (is_due(context))
+        words_printf(stderr, "\r\033[K%.60s: %zu lines", path, lines);
+}
+
 void progress_tell_files(void *context, size_t files, size_t all)
 {
     if (is_due(context))
@@ -60,4 +75,18 @@ void progress_end(const struct progress *progress)
 {
     if (progress->has_told)
         fputs("\r\033[K", stderr);
+}
+
+struct profile *progress_import(const char *path, const struct profile_read_options *options,
+                                struct error *error)
+{
+    struct progress shown = progress_begin(path, false);
+    struct profile_read_options telling = {.demangling = DEMANGLE_FULL};
+    if (options != NULL)
+        telling = *options;
+    telling.tell = progress_tell_bytes;
+    telling.tell_context = &shown;
+    struct profile *profile = import_profile(path, &telling, error);
+    progress_end(&shown);
+    return profile;
 }

@@ -11,7 +11,6 @@
 #include "cli/parse.h"
 #include "cli/progress.h"
 #include "cli/report.h"
-#include "import/import.h"
 
 /* What the options ask for. */
 struct choice {
@@ -145,12 +144,7 @@ static int convert(const struct stack_conversion *conversion, const struct choic
     struct profile *profile = NULL;
     int64_t written = conversion_find_input(argument, path, &error);
     if (written == 0) {
-        struct progress shown = progress_begin(path, false);
-        struct profile_read_options reading = choice->reading;
-        reading.tell = progress_tell_bytes;
-        reading.tell_context = &shown;
-        profile = import_profile(path, &reading, &error);
-        progress_end(&shown);
+        profile = progress_import(path, &choice->reading, &error);
         written = profile == NULL ? error.code : 0;
     }
     if (written == 0)

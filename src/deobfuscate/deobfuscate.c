@@ -77,6 +77,7 @@ struct job {
     const struct trace_names *trace; /* NULL: none is known */
     const struct trace_names *names; /* what is wanted; NULL: all */
     struct obfuscated_classes classes;
+    const struct deobfuscate_maps *maps;
     struct deobfuscate_result *result;
     bool class_wanted;
     struct proguard_text class_name; /* obfuscated */
@@ -148,6 +149,8 @@ static int read_map(struct job *job, const char *path, struct error *error)
         status = take_entry(job, &entry);
         if (status < 0)
             break;
+        if (job->maps->tell != NULL)
+            job->maps->tell(job->maps->tell_context, path, proguard_map_lines(map));
     }
     struct deobfuscate_result *result = job->result;
     result->lines = proguard_map_lines(map);
@@ -168,12 +171,14 @@ static bool is_package_of_trace(const struct trace_names *names, const char *pac
            intern_find(&names->package_ids, package, strlen(package)) != 0;
 }
 
-static int write_map(const struct deobfuscate_map *map, const struct trace_names *names, int fd,
-                     struct deobfuscate_result *result, struct error *error)
+static int write_map(const struct deobfuscate_maps *maps, const struct deobfuscate_map *map,
+                     const struct trace_names *names, int fd, struct deobfuscate_result *result,
+                     struct error *error)
 {
     struct job *job = calloc(1, sizeof(*job));
     if (job == NULL)
         return error_set(error, -ENOMEM, "no memory to read %s", map->path);
+    job->maps = maps;
     job->trace = names;
     job->names = names == NULL || names->has_heap_graph ? NULL : names;
     job->result = result;
@@ -211,7 +216,7 @@ int deobfuscate_write(const struct deobfuscate_maps *maps, const struct trace_na
         report->results[i].package_in_trace = is_package_of_trace(names, maps->items[i].package);
     }
     for (size_t i = 0; i < maps->count && status == 0; i++)
-        status = write_map(&maps->items[i], names, fd, &report->results[i], error);
+        status = write_map(maps, &maps->items[i], names, fd, &report->results[i], error);
     return status;
 }
 

@@ -22,6 +22,9 @@ struct deobfuscate_maps {
         char *path;
     } * items;
     size_t count, capacity;
+    /* Told time and again how many lines of a map have been read; NULL: nobody asks. */
+    void (*tell)(void *context, const char *path, size_t lines);
+    void *tell_context;
 };
 
 /* "[package=]file". 0 or a negative errno. */

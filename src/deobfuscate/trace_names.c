@@ -194,6 +194,13 @@ int trace_names_add(struct trace_names *names, struct proto_span packet)
 
 int trace_names_read(struct trace_names *names, const char *path, struct error *error)
 {
+    return trace_names_read_telling(names, path, NULL, NULL, error);
+}
+
+int trace_names_read_telling(struct trace_names *names, const char *path,
+                             void (*tell)(void *context, uint64_t bytes), void *context,
+                             struct error *error)
+{
     struct error problem = {0};
     struct proto_span packet;
     int status, result = 0;
@@ -212,6 +219,8 @@ int trace_names_read(struct trace_names *names, const char *path, struct error *
             break;
         }
         any = true;
+        if (tell != NULL)
+            tell(context, trace_reader_offset(reader));
         if (trace_names_add(names, packet) < 0)
             result = error_set(error, -ENOMEM, "no memory for the names of the trace's frames");
     }

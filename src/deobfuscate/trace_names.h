@@ -32,6 +32,10 @@ struct trace_names {
 /* path as trace_reader_open takes it. 0, or a negative errno where nothing could be read; *names is
  * to be cleared in any case. */
 int trace_names_read(struct trace_names *names, const char *path, struct error *error);
+/* The same, telling after each packet how many bytes have been read. */
+int trace_names_read_telling(struct trace_names *names, const char *path,
+                             void (*tell)(void *context, uint64_t bytes), void *context,
+                             struct error *error);
 /* The same of one TracePacket more. 0 or -ENOMEM. */
 int trace_names_add(struct trace_names *names, struct proto_span packet);
 void trace_names_clear(struct trace_names *names);

@@ -146,6 +146,7 @@ static struct profile *read_source(struct trace_source *source, const char *name
     enum import_kind kind = import_kind_of(first, length, length < PEEK_BYTES);
     if (kind == IMPORT_TRACE)
         return profile_read_source(source, name, options, error);
+    trace_source_tell(source, options->tell, options->tell_context);
     struct profile *profile = readers[kind](source, options, &problem);
     if (profile != NULL && options->as_in_trace && fill_as_in_trace(profile) < 0) {
         error_set(&problem, -ENOMEM, "no memory to read it");

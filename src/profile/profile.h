@@ -211,7 +211,7 @@ struct profile_read_options {
      * (frame.name is what a map gave back where obfuscated_name is set), and what was inlined
      * stands in symbol_lines and is no callsite. */
     bool as_in_trace;
-    /* Told after each packet of a trace how many bytes have been read; NULL: nobody asks. */
+    /* Told time and again how many bytes, unpacked, have been read; NULL: nobody asks. */
     void (*tell)(void *context, uint64_t bytes);
     void *tell_context;
 };

@@ -33,6 +33,9 @@ struct trace_source {
     struct tar_traces archive;
     uint8_t *ahead; /* unpacked bytes that somebody looked at and nobody has read */
     size_t ahead_at, ahead_length;
+    uint64_t bytes_read;
+    void (*tell)(void *context, uint64_t bytes);
+    void *tell_context;
 };
 
 static ssize_t read_raw(struct trace_source *source, void *buffer, size_t size, struct error *error)
@@ -233,14 +236,31 @@ static void tell_archive(struct trace_source *source)
     source->is_archive = got == sizeof(source->head) && tar_is_header(source->head);
 }
 
-ssize_t trace_source_read(struct trace_source *source, void *buffer, size_t size,
-                          struct error *error)
+void trace_source_tell(struct trace_source *source, void (*tell)(void *context, uint64_t bytes),
+                       void *context)
+{
+    source->tell = tell;
+    source->tell_context = context;
+}
+
+static ssize_t read_any(struct trace_source *source, void *buffer, size_t size, struct error *error)
 {
     if (source->ahead_at < source->ahead_length)
         return read_ahead(source, buffer, size);
     if (source->is_archive)
         return tar_read_traces(&source->archive, read_unpacked, source, buffer, size, error);
     return read_unpacked(source, buffer, size, error);
+}
+
+ssize_t trace_source_read(struct trace_source *source, void *buffer, size_t size,
+                          struct error *error)
+{
+    ssize_t got = read_any(source, buffer, size, error);
+    if (got > 0 && source->tell != NULL) {
+        source->bytes_read += (uint64_t)got;
+        source->tell(source->tell_context, source->bytes_read);
+    }
+    return got;
 }
 
 static struct trace_source *open_source(int fd, const void *bytes, size_t length,

@@ -19,6 +19,9 @@ struct trace_source *trace_source_open(const char *path, struct error *error);
 /* Bytes that stay the caller's. */
 struct trace_source *trace_source_of_bytes(const void *bytes, size_t length, struct error *error);
 void trace_source_close(struct trace_source *source);
+/* From now on told after each read how many bytes, unpacked, have been read; NULL: nobody asks. */
+void trace_source_tell(struct trace_source *source, void (*tell)(void *context, uint64_t bytes),
+                       void *context);
 
 /* Reads up to size bytes; 0 at the end, negative errno with *error set. */
 ssize_t trace_source_read(struct trace_source *source, void *buffer, size_t size,

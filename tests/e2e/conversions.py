@@ -15,9 +15,11 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import zlib
 
 from harness import BUILD, ROOT, TOOL, check, finish, need, program, run, skip
+from terminal import Terminal
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 MAKE_TRACE = os.path.join(BUILD, "tests", "e2e", "make_trace")
@@ -276,6 +278,70 @@ def hostile_names():
         said = outcome.stdout + outcome.stderr
         check(len(said) > 0 and not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|^next", said, re.M),
               f"traceconv {command[0]} commands the terminal: {said}")
+
+
+def shows(wanted, command, feed=None, drain=None):
+    """Whether a command on a terminal says `wanted` while it is fed, bit by bit, or its output is
+    taken away so; and wipes it out, and ends well, when it may go on. feed: (path, or None for
+    standard input, what comes first, what comes again and again, the end)."""
+    enough = threading.Event()
+    source = None if feed is None or feed[0] is not None else os.pipe()
+
+    def give(descriptor):
+        with open(descriptor, "wb", buffering=0) as out:
+            out.write(feed[1])
+            while not enough.wait(0.05):
+                out.write(feed[2])
+            out.write(feed[3])
+
+    def take(path):
+        with open(path, "rb", buffering=0) as made:
+            while made.read(1 << 16):
+                enough.wait(0.05)
+
+    terminal = Terminal(command, env=ENVIRONMENT, stdin=None if source is None else source[0])
+    if source is not None:
+        os.close(source[0])
+    threads = []
+    if feed is not None:
+        threads.append(threading.Thread(target=give, args=(feed[0] or source[1],), daemon=True))
+    if drain is not None:
+        threads.append(threading.Thread(target=take, args=(drain,), daemon=True))
+    for thread in threads:
+        thread.start()
+    terminal.wait(lambda _: wanted in terminal.output)
+    check(wanted in terminal.output, f"{command} does not say {wanted}: {terminal.output[-300:]}")
+    enough.set()
+    status = terminal.end()
+    for thread in threads:
+        thread.join(20)
+    told, _, after = terminal.output.rpartition(b"\r\x1b[K")
+    check(status == 0 and wanted in told and wanted not in after, f"{command}: {status}, {terminal.output[-600:]}")
+    terminal.close()
+
+
+def progress():
+    """How far it is, is said on a terminal, of whatever is read or written slowly, and goes away."""
+    trace = made_trace(20000)
+    padding = block(1, number(10, 1)) * 20000
+    dump = gzip.decompress(convert("memory_infra", "--dump", "final", at("made"), at("dump.json.gz"))
+                           or open(at("dump.json.gz"), "rb").read())
+    spaces = b" " * 70000
+    of_trace, of_dump = (None, trace, padding, b""), (None, dump[:-1], spaces, dump[-1:])
+    for command in (["memory_infra", "-", at("out.json")], ["collapsed", "-", at("out")],
+                    ["profile", "-o", at("pprof"), "-"]):
+        shows(b" MB ", [TRACECONV, *command], of_trace)
+        shows(b" MB ", [TRACECONV, *command], of_dump)
+    mapped = write("map.txt", b"com.x.Y -> a:\n    void foo() -> f\n")
+    shows(b" MB ", [TRACECONV, "deobfuscate", "-q", "--proguard-map", mapped, "-", at("out")], of_trace)
+    for command in (["report"], ["leaks"], ["check", "--max-live", "9G"]):
+        shows(b" MB  ", [TOOL, *command, "-"], of_dump)
+    os.mkfifo(at("slow"))
+    lines = (at("slow"), b"com.x.Y -> a:\n", b"    void foo() -> f\n" * 9000, b"")
+    shows(b" lines", [TRACECONV, "deobfuscate", "-q", "--proguard-map", at("slow"), at("made"), at("out")], lines)
+    shows(b" MB written", [TRACECONV, "memory_infra", at("made"), at("slow")], drain=at("slow"))
+    outcome = run([TRACECONV, "memory_infra", at("made"), at("out.json")], env=ENVIRONMENT)
+    check(outcome.stderr == b"", f"said where there is no terminal: {outcome.stderr}")
 
 
 def report_of(path, view):
@@ -574,7 +640,7 @@ def pprof_lists():
     check({"name": "take", "file": at("source.c"), "line": line} in frames, f"{frames}")
 
 
-CASES = [text_and_back, packed, archives, protoc_agrees, large, wrong_input, hostile_names, names_once, collapsed, choices, speedscope,
+CASES = [text_and_back, packed, archives, protoc_agrees, large, wrong_input, hostile_names, progress, names_once, collapsed, choices, speedscope,
          speedscope_imports, profile_options, profile_warnings, pprof_lists]
 
 
