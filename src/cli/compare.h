@@ -23,4 +23,8 @@ int compare_print_text(const struct diff *diff, const struct compare_source sour
 int compare_print_json(const struct diff *diff, const struct compare_source sources[2],
                        const struct compare_options *options, FILE *out);
 
+/* "untold":[...], the views that the file of either side does not tell: their figures mean nothing.
+ */
+void compare_print_untold(FILE *out, const struct diff_pair *pair);
+
 #endif

@@ -100,6 +100,19 @@ static void print_dumps(FILE *out, const struct profile *profile, const struct e
     }
 }
 
+void compare_print_untold(FILE *out, const struct diff_pair *pair)
+{
+    bool first = true;
+    fputs("\"untold\":[", out);
+    for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
+        if (!diff_is_untold(pair, view))
+            continue;
+        fprintf(out, "%s\"%s\"", first ? "" : ",", export_view_words[view].name);
+        first = false;
+    }
+    fputc(']', out);
+}
+
 static int print_pair(FILE *out, const struct diff_pair *pair,
                       const struct compare_source sources[2], const struct compare_options *options)
 {
@@ -111,15 +124,9 @@ static int print_pair(FILE *out, const struct diff_pair *pair,
     print_dumps(out, sources[0].profile, pair->before, pair->before_count);
     fputs("],\"after\":[", out);
     print_dumps(out, sources[1].profile, pair->after, pair->after_count);
-    fputs("],\"untold\":[", out);
-    bool first = true;
-    for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
-        if (diff_is_untold(pair, view)) {
-            fprintf(out, "%s\"%s\"", first ? "" : ",", export_view_words[view].name);
-            first = false;
-        }
-    }
-    fprintf(out, "],\"same_process\":%s,\"exact\":%s,\"total\":{",
+    fputs("],", out);
+    compare_print_untold(out, pair);
+    fprintf(out, ",\"same_process\":%s,\"exact\":%s,\"total\":{",
             pair->same_process ? "true" : "false", pair->exact ? "true" : "false");
     print_views(out, &pair->total);
     fputs("},\"rows\":[", out);

@@ -1,4 +1,5 @@
 /* The leaks for scripts; docs/leaks.md has the keys. See leaks.h. */
+#include "cli/compare.h"
 #include "cli/leaks.h"
 #include "util/json.h"
 
@@ -120,6 +121,8 @@ static void print_heap(FILE *out, const struct leaks *leaks, const struct leaks_
     json_print_number(out, total->changes[EXPORT_SPACE].value);
     fputs(",\"total_count\":", out);
     json_print_number(out, total->changes[EXPORT_OBJECTS].value);
+    fputc(',', out);
+    compare_print_untold(out, heap->pair);
     print_list(out, leaks, heap, "leaks", &heap->grown);
     if (leaks->options->shrunk)
         print_list(out, leaks, heap, "shrunk", &heap->shrunk);

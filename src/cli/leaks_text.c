@@ -23,8 +23,15 @@ static bool is_difference(const struct page *page)
     return page->leaks->before != NULL;
 }
 
+static bool is_untold(const struct page *page, enum export_view view)
+{
+    return diff_is_untold(page->heap->pair, view);
+}
+
 static struct words size_words(const struct page *page, double value, bool counts)
 {
+    if (counts && is_untold(page, EXPORT_OBJECTS))
+        return (struct words){"?"};
     return is_difference(page) ? compare_signed_amount(value, counts)
                                : compare_amount(value, counts);
 }
@@ -62,7 +69,9 @@ static void print_entry(const struct page *page, const struct growth_entry *entr
     const struct diff_row *row = entry->row;
     const struct change *size = &row->changes[EXPORT_SPACE], *count = &row->changes[EXPORT_OBJECTS];
     struct words size_margin = compare_margin(size, false, page->heap->pair->exact);
-    struct words count_margin = compare_margin(count, true, page->heap->pair->exact);
+    struct words count_margin = {""};
+    if (!is_untold(page, EXPORT_OBJECTS))
+        count_margin = compare_margin(count, true, page->heap->pair->exact);
     fprintf(page->out, "%12s %c %-*s %11s %c %-*s  ", size_words(page, size->value, false).bytes,
             is_difference(page) && row->marks[EXPORT_SPACE] ? '*' : ' ',
             compare_margin_width(&size_margin, 19), size_margin.bytes,
@@ -133,6 +142,16 @@ static void print_heap(const struct page *page)
     const struct leaks_heap *heap = page->heap;
     fputs("  ", page->out);
     words_print(page->out, heap->name, NAME_WIDTH);
+    if (is_untold(page, EXPORT_SPACE)) {
+        fprintf(page->out, ": what is live is not told by the file%s\n",
+                is_difference(page) ? "s" : "");
+        return;
+    }
+    if (page->leaks->options->growth.has_count_threshold && is_untold(page, EXPORT_OBJECTS)) {
+        fprintf(page->out, ": counts are not told by the file%s: nothing is above --threshold\n",
+                is_difference(page) ? "s" : "");
+        return;
+    }
     fprintf(page->out, ": %zu potential leaks found.\n", heap->grown.count);
     print_list(page, &heap->grown, false);
     if (page->leaks->options->shrunk)

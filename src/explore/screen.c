@@ -182,8 +182,7 @@ static void choose_how(struct screen *screen, int key)
         screen_set_mode(screen, (breakdown_mode(breakdown) + 1) % BREAKDOWN_MODES);
         break;
     case 'f':
-        breakdown_set_figure(breakdown, (breakdown_figure(breakdown) + 1) % DIFF_FIGURES);
-        screen_refresh(screen);
+        screen_next_figure(screen);
         break;
     case 's':
         screen_next_sorting(screen);

@@ -20,6 +20,43 @@ static void no_memory(struct screen *screen)
     say(screen, "There is no memory for that.");
 }
 
+/* --- the figure --- */
+
+static bool is_told(const struct screen *screen, enum diff_figure figure)
+{
+    for (size_t i = 0; i < screen->column_count; i++)
+        if (!screen->sites->untold[i].bytes[figure])
+            return true;
+    return false;
+}
+
+/* The first figure from `figure` on that a file tells; where there is none, `figure`. */
+static enum diff_figure first_told(const struct screen *screen, enum diff_figure figure)
+{
+    for (int i = 0; i < DIFF_FIGURES; i++) {
+        enum diff_figure other = (enum diff_figure)(((int)figure + i) % DIFF_FIGURES);
+        if (is_told(screen, other))
+            return other;
+    }
+    return figure;
+}
+
+static void show_told(struct screen *screen, enum diff_figure wanted)
+{
+    enum diff_figure told = first_told(screen, wanted);
+    breakdown_set_figure(screen->breakdown, told);
+    if (told != wanted)
+        say(screen, "What was %s is not told by the file; this is what was %s.",
+            screen_figure_words[wanted], screen_figure_words[told]);
+}
+
+void screen_next_figure(struct screen *screen)
+{
+    enum diff_figure now = breakdown_figure(screen->breakdown);
+    show_told(screen, (enum diff_figure)(((int)now + 1) % DIFF_FIGURES));
+    screen_refresh(screen);
+}
+
 /* --- the dumps --- */
 
 /* Equal things may have other numbers in other dumps. */
@@ -122,7 +159,7 @@ int screen_load(struct screen *screen, const struct compare_source *columns, siz
     screen->sites = sites;
     screen->breakdown = breakdown;
     screen->order.column = count > 1 ? BREAKDOWN_ALL_COLUMNS : 0;
-    breakdown_set_figure(breakdown, figure);
+    show_told(screen, figure);
     breakdown_set_mode(breakdown, mode);
     return_to_path(screen, kept, kept_count);
     free(kept);

@@ -63,6 +63,8 @@ void screen_leave(struct screen *screen);
 /* To the next (1) or previous (-1) dimension. */
 void screen_turn(struct screen *screen, int direction);
 void screen_set_mode(struct screen *screen, enum breakdown_mode mode);
+/* To the next figure that a file tells. */
+void screen_next_figure(struct screen *screen);
 void screen_next_sorting(struct screen *screen);
 /* Looks for screen.wanted in the rows, and below; then for the next place (1) or the one before
  * (-1). */
@@ -87,6 +89,8 @@ const char *screen_name(const struct screen *screen, enum sites_dimension dimens
 const char *screen_column_name(const struct screen *screen, size_t column, char buffer[64]);
 /* What is shown: traces and dumps. */
 void screen_title(const struct screen *screen, char buffer[SCREEN_TEXT_BYTES]);
+/* Whether a file does not tell it. */
+bool screen_is_untold(const struct screen *screen, const struct screen_figure *figure);
 const char *screen_figure_head(const struct screen *screen, const struct screen_figure *figure,
                                char buffer[64]);
 const char *screen_figure_text(const struct screen *screen, const struct screen_figure *figure,

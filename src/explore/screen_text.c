@@ -151,11 +151,28 @@ static struct words words_of(const struct screen *screen, double value, bool cou
     return counts ? short_count(value) : words_of_bytes(value < 0 ? -value : value);
 }
 
+bool screen_is_untold(const struct screen *screen, const struct screen_figure *figure)
+{
+    enum diff_figure shown = breakdown_figure(screen->breakdown);
+    bool all = figure->column == BREAKDOWN_ALL_COLUMNS, counts = figure->kind == SCREEN_COUNT;
+    bool difference = all && screen->order.aggregate == BREAKDOWN_DIFFERENCE;
+    for (size_t i = 0; i < screen->column_count; i++) {
+        const struct sites_untold *untold = &screen->sites->untold[i];
+        bool between = i > 0 && i + 1 < screen->column_count;
+        if ((all ? !(difference && between) : i == figure->column) &&
+            (counts ? untold->counts : untold->bytes)[shown])
+            return true;
+    }
+    return false;
+}
+
 const char *screen_figure_text(const struct screen *screen, const struct screen_figure *figure,
                                const struct breakdown_row *row, const struct breakdown_row *total,
                                char buffer[64])
 {
     bool all = figure->column == BREAKDOWN_ALL_COLUMNS;
+    if (screen_is_untold(screen, figure))
+        return strcpy(buffer, "?");
     struct sites_value value =
         all ? breakdown_aggregate_of(row, screen->column_count, screen->order.aggregate)
             : row->values[figure->column];

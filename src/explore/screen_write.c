@@ -8,16 +8,27 @@
 
 #define FIGURE_WIDTH 18
 
+static void write_figures(const struct screen *screen, struct sites_value value, size_t column,
+                          FILE *out)
+{
+    const double numbers[] = {[SCREEN_SIZE] = value.bytes, [SCREEN_COUNT] = value.count};
+    for (int kind = SCREEN_SIZE; kind <= SCREEN_COUNT; kind++) {
+        const struct screen_figure figure = {.column = column, .kind = kind};
+        if (screen_is_untold(screen, &figure))
+            fprintf(out, "%*s", FIGURE_WIDTH, "?");
+        else
+            fprintf(out, "%*.0f", FIGURE_WIDTH, numbers[kind]);
+    }
+}
+
 static void write_line(const struct screen *screen, const struct breakdown_row *row, FILE *out)
 {
     size_t columns = screen->column_count;
     for (size_t i = 0; i < columns; i++)
-        fprintf(out, "%*.0f%*.0f", FIGURE_WIDTH, row->values[i].bytes, FIGURE_WIDTH,
-                row->values[i].count);
-    if (columns > 1) {
-        struct sites_value all = breakdown_aggregate_of(row, columns, screen->order.aggregate);
-        fprintf(out, "%*.0f%*.0f", FIGURE_WIDTH, all.bytes, FIGURE_WIDTH, all.count);
-    }
+        write_figures(screen, row->values[i], i, out);
+    if (columns > 1)
+        write_figures(screen, breakdown_aggregate_of(row, columns, screen->order.aggregate),
+                      BREAKDOWN_ALL_COLUMNS, out);
     fputs("  ", out);
 }
 

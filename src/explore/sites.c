@@ -139,9 +139,22 @@ static int add_sample(struct maker *maker, const struct profile_sample *sample)
     return add_entry(maker, stack, NULL, values);
 }
 
+static void note_untold(const struct profile_heap *heap, struct sites_untold *untold)
+{
+    static const enum export_view views[DIFF_FIGURES] = {[DIFF_LIVE] = EXPORT_SPACE,
+                                                         [DIFF_ALLOCATED] = EXPORT_ALLOC_SPACE,
+                                                         [DIFF_PEAK] = EXPORT_MAX};
+    for (int i = 0; i < DIFF_FIGURES; i++) {
+        bool bytes = export_view_is_untold(heap, views[i]);
+        untold->bytes[i] |= bytes;
+        untold->counts[i] |= bytes || (heap->untold & PROFILE_UNTOLD_COUNTS) != 0;
+    }
+}
+
 static int add_dump(struct maker *maker, const struct export_dump *chosen)
 {
     maker->heap = chosen->heap;
+    note_untold(chosen->heap, &maker->sites->untold[maker->column]);
     int code = sites_names_label(&maker->names, SITES_HEAP, chosen->heap->name, &maker->heap_key);
     if (code == 0)
         code = sites_names_process(&maker->names, maker->profile, chosen->heap->process,

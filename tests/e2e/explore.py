@@ -489,6 +489,35 @@ def types_and_contexts():
     quit_it(terminal)
 
 
+def untold():
+    """What a file has no place for is no 0: a figure that it does not tell is passed by, and said."""
+    terminal = explore(usual(), "--view", "max")
+    until(terminal, "What was at peak is not told by the file; this is what was live.", "at first")
+    under_cursor(terminal, "main", "what is told")
+    terminal.send("f")
+    until(terminal, "What was allocated is not told by the file; this is what was live.", "the next figure")
+    quit_it(terminal)
+    path = os.path.join(directory, "stacks.txt")
+    with open(path, "w") as out:
+        out.write("main;parse 4000\nmain;read 1000\n")
+    terminal = explore(path)
+    shows(terminal, "no counts", """
+ stacks.txt@last: [no name] (0), heap                              5.00 kB live
+ Top-down (Tree)  [Stack frame]  Object type
+Current path              │     vSize     Count  Share  Stack frame
+everything         5.00 kB│   5.00 kB         ? 100.0%  main
+~
+ main                                                                    1 of 1
+""" + KEYS_80)
+    terminal.send("w", "enter")
+    until(terminal, "Written: heap_profile-rows.txt", "a file of them")
+    quit_it(terminal)
+    written_path = os.path.join(directory, "heap_profile-rows.txt")
+    with open(written_path) as rows:
+        check(rows.read().splitlines()[-1].split() == ["5000", "?", "main"], "what is written")
+    os.unlink(written_path)
+
+
 def nothing_in_it():
     path = trace("empty", [(["main"], 0, 0)])
     terminal = explore(path)

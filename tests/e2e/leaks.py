@@ -203,6 +203,20 @@ def thresholds(directory):
     same(entries(leaks_json("--threshold", "0", path + "@1", path + "@2")), {(7, "malloc"): []}, "no more of them")
 
 
+def untold(directory):
+    """What a file has no place for is no 0."""
+    path = os.path.join(directory, "stacks.txt")
+    with open(path, "w") as out:
+        out.write("main;parse 4000\nmain;read 1000\n")
+    (heap,) = leaks_json(path)["processes"][0]["heaps"]
+    check(heap["untold"] == ["objects", "alloc_space", "alloc_objects", "max"], f"no counts: {heap['untold']}")
+    lines = leaks(path).stdout.decode().splitlines()
+    (line,) = [line.split() for line in lines if "parse" in line]
+    check(line[:2] == ["4.00", "kB"] and "?" in line and line[-3:] == ["parse", "<", "main"], f"a line: {line}")
+    check("counts are not told by the file: nothing is above --threshold" in
+          leaks("--threshold", "0", path).stdout.decode(), "a threshold of what is not told")
+
+
 def types(directory):
     """An entry says how many of which type; they add up to it."""
     first = {("main;f", "Node"): (40, 4), ("main;f", "Edge"): (30, 3), ("main;g", ""): (5, 5)}
@@ -553,8 +567,8 @@ def graph_files(directory):
     check(b"--output" in leaks("--flame-graph", path, status=2).stderr, "needs a directory")
 
 
-CASES = {f.__name__: f for f in (one, interior, shrinking, dumps, thresholds, types, processes, files, usage, programs,
-                                    chrome, page, page_names, page_figures, graph_files)}
+CASES = {f.__name__: f for f in (one, interior, shrinking, dumps, thresholds, untold, types, processes, files, usage,
+                                    programs, chrome, page, page_names, page_figures, graph_files)}
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made_directory:
