@@ -233,8 +233,8 @@ static uint32_t process_of(struct importing *importing, int64_t pid)
         builder_fail(importing->builder);
         return IMPORT_NONE;
     }
-    importing->processes[importing->process_count++] =
-        (struct import_process){.pid = (int32_t)pid, .last_look = IMPORT_NONE};
+    importing->processes[importing->process_count++] = (struct import_process){
+        .pid = (int32_t)pid, .last_look = IMPORT_NONE, .first_waiting = IMPORT_NONE};
     return (uint32_t)used;
 }
 
@@ -328,6 +328,9 @@ static int take_regions(struct importing *importing, uint32_t index,
     importing->event_regions = (struct region_set){0};
     look->has_regions = true;
     look->before = importing->processes[look->process].last_look;
+    if (look->before != IMPORT_NONE &&
+        importing->looks[look->before].regions.code == look->regions.code)
+        look->before = importing->looks[look->before].before;
     importing->processes[look->process].last_look = index;
     uint32_t process = builder_process(builder, importing->processes[look->process].pid);
     struct profile *profile = builder->profile;
@@ -342,6 +345,20 @@ static int take_regions(struct importing *importing, uint32_t index,
         smaps->boottime_ns = look->ts_us > 0 ? (uint64_t)(look->ts_us * 1000) : 0;
     }
     return 0;
+}
+
+/* A part that waits is found by its process. */
+static void await_part(struct importing *importing, uint32_t index)
+{
+    struct import_part *part = &importing->parts[index];
+    struct import_process *process = &importing->processes[importing->looks[part->look].process];
+    if (part->resolved)
+        return;
+    if (process->first_waiting == IMPORT_NONE)
+        process->first_waiting = index;
+    else
+        importing->parts[process->last_waiting].next_waiting = index;
+    process->last_waiting = index;
 }
 
 /* A heap may be told once in a look. Of an event that has it in both versions, readers take v1. */
@@ -369,10 +386,11 @@ static int take_parts(struct importing *importing, uint32_t look,
             part->look = look;
             part->event = event->number;
             part->offset = part->v1 ? event->range.begin : part->offset;
-            importing->processes[importing->looks[look].process].unresolved++;
+            part->next_waiting = IMPORT_NONE;
             importing->parts[importing->part_count++] = *part;
             *part = (struct import_part){.v1 = part->v1};
             import_resolve_part(importing, &importing->parts[importing->part_count - 1], false);
+            await_part(importing, (uint32_t)importing->part_count - 1);
         }
     }
     return builder->error;

@@ -20,6 +20,7 @@
 /* Callsites of which nothing is live any more go along in later dumps; hostile files could make
  * that too much. */
 #define RESTING_SAMPLES_MAX 2000000u
+#define FEW_PARTS 16u
 
 /* What is made, in order of time. */
 struct making {
@@ -38,6 +39,8 @@ struct making {
     uint64_t resting;
     struct profile_part *parts; /* of a sample */
     size_t part_capacity;
+    bool *gone_on; /* by part that the callsite had before */
+    size_t gone_on_capacity;
     double first_us; /* of the file's dumps */
 };
 
@@ -219,28 +222,34 @@ static bool is_same(const struct profile_sample *sample, const struct profile_sa
     return true;
 }
 
-/* The part of a type of what a callsite had: most often at the same place as now. */
-static const struct trace_figures *find_before(const struct profile_sample *before,
-                                               const char *type, size_t place)
+/* What a callsite had, by type. */
+struct parts_before {
+    const struct profile_part *parts;
+    size_t count;
+    struct id_map by_type; /* where they are many */
+};
+
+static int map_parts_before(struct parts_before *before)
 {
-    if (before == NULL || before->part_count == 0)
-        return before == NULL || *type != '\0' ? NULL : &before->figures;
-    if (place < before->part_count && before->parts[place].type == type)
-        return &before->parts[place].figures;
-    for (uint32_t i = 0; i < before->part_count; i++)
-        if (before->parts[i].type == type)
-            return &before->parts[i].figures;
-    return NULL;
+    int code = 0;
+    for (size_t i = 0; before->count > FEW_PARTS && i < before->count && code == 0; i++)
+        code = id_map_set(&before->by_type, (uintptr_t)before->parts[i].type, (uint32_t)i);
+    return code;
 }
 
-static bool has_type(const struct profile_part *parts, size_t count, const char *type, size_t place)
+/* The place of a type: most often the same as now. PROFILE_NONE: it had none of it. */
+static uint32_t find_before(const struct parts_before *before, const char *type, size_t place)
 {
-    if (place < count && parts[place].type == type)
-        return true;
-    for (size_t i = 0; i < count; i++)
-        if (parts[i].type == type)
-            return true;
-    return false;
+    if (place < before->count && before->parts[place].type == type)
+        return (uint32_t)place;
+    if (before->count > FEW_PARTS) {
+        uint32_t known = id_map_find(&before->by_type, (uintptr_t)type);
+        return known == ID_MAP_NONE ? PROFILE_NONE : known;
+    }
+    for (size_t i = 0; i < before->count; i++)
+        if (before->parts[i].type == type)
+            return (uint32_t)i;
+    return PROFILE_NONE;
 }
 
 static void put_part(struct making *making, struct profile_sample *sample, const char *type,
@@ -262,25 +271,39 @@ static int sum_sites(struct making *making, const struct heap_site *sites, size_
     const struct profile_part untyped = {.type = builder->strings[0],
                                          .figures = before == NULL ? (struct trace_figures){0}
                                                                    : before->figures};
-    const struct profile_part *gone =
-        before != NULL && before->part_count > 0 ? before->parts : &untyped;
-    size_t gone_count = before == NULL ? 0 : before->part_count > 0 ? before->part_count : 1;
+    struct parts_before had = {
+        .parts = before != NULL && before->part_count > 0 ? before->parts : &untyped,
+        .count = before == NULL           ? 0
+                 : before->part_count > 0 ? before->part_count
+                                          : 1,
+    };
     *sample = (struct profile_sample){.callsite = count > 0 ? sites[0].callsite : before->callsite};
-    if (array_reserve(&making->parts, &making->part_capacity, 0, count + gone_count,
-                      sizeof(*making->parts)) < 0)
+    if (array_reserve(&making->parts, &making->part_capacity, 0, count + had.count,
+                      sizeof(*making->parts)) < 0 ||
+        array_reserve(&making->gone_on, &making->gone_on_capacity, 0, had.count + 1, 1) < 0 ||
+        map_parts_before(&had) < 0) {
+        id_map_free(&had.by_type);
         return builder_fail(builder);
+    }
+    memset(making->gone_on, 0, had.count);
     for (size_t i = 0; i < count; i++) {
         const char *type = builder->strings[sites[i].type];
-        struct trace_figures figures = go_on(find_before(before, type, i), &sites[i], interval);
+        uint32_t place = find_before(&had, type, i);
+        const struct trace_figures *figures_before =
+            place == PROFILE_NONE ? NULL : &had.parts[place].figures;
+        struct trace_figures figures = go_on(figures_before, &sites[i], interval);
         put_part(making, sample, type, &figures);
+        if (place != PROFILE_NONE)
+            making->gone_on[place] = true;
     }
-    for (size_t i = 0; i < gone_count; i++) {
+    for (size_t i = 0; i < had.count; i++) {
         const struct heap_site nothing = {.callsite = sample->callsite};
-        if (has_type(making->parts, count, gone[i].type, i))
+        if (making->gone_on[i])
             continue;
-        struct trace_figures figures = go_on(&gone[i].figures, &nothing, interval);
-        put_part(making, sample, gone[i].type, &figures);
+        struct trace_figures figures = go_on(&had.parts[i].figures, &nothing, interval);
+        put_part(making, sample, had.parts[i].type, &figures);
     }
+    id_map_free(&had.by_type);
     sample->parts = making->parts;
     if (!sample->tagged && sample->part_count == 1)
         sample->part_count = 0;
@@ -361,11 +384,12 @@ static int fill_dump(struct making *making, struct heap_making *heap,
             next_sample(making, &part->sites[i], next - i, before, interval);
         if (sample == NULL)
             break;
-        known[count++] = sample;
         bool rests = next == i && sample == before;
         making->resting += rests;
-        if (!rests || making->resting <= RESTING_SAMPLES_MAX)
-            add_sample(dump, sample);
+        if (rests && making->resting > RESTING_SAMPLES_MAX)
+            continue;
+        known[count++] = sample;
+        add_sample(dump, sample);
     }
     const struct profile_sample **fitting =
         reallocarray(dump->samples, dump->sample_count + 1, sizeof(*dump->samples));
@@ -550,6 +574,7 @@ int import_make_heaps(struct importing *importing)
         free(making.heaps[i].known);
     free(making.heaps);
     free(making.parts);
+    free(making.gone_on);
     free(making.ranks);
     free(making.order);
     free(making.heap_bytes);

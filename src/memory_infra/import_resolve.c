@@ -16,6 +16,10 @@
 #define PRUNED "<other>"
 #define UNKNOWN_TYPE "[unknown]"
 
+/* An address that is nowhere is sought in so many looks before: a hostile file has any number of
+ * them, each with other regions. */
+#define LOOKS_BACK_MAX 256u
+
 /* In the regions of the look itself, else in those that the process had before, or later. */
 static uint32_t find_address(void *context, uint64_t address, uint64_t *rel_pc)
 {
@@ -30,7 +34,8 @@ static uint32_t find_address(void *context, uint64_t address, uint64_t *rel_pc)
     } else {
         at = importing->processes[importing->resolving_process].last_look;
     }
-    for (; at != IMPORT_NONE; at = importing->looks[at].before) {
+    for (unsigned i = 0; i < LOOKS_BACK_MAX && at != IMPORT_NONE;
+         i++, at = importing->looks[at].before) {
         uint32_t mapping =
             region_set_find(&importing->looks[at].regions, importing->builder, address, rel_pc);
         if (mapping != PROFILE_NONE)
@@ -168,19 +173,21 @@ int import_resolve_part(struct importing *importing, struct import_part *part, b
     part->rows = NULL;
     part->sites = sites;
     part->resolved = true;
-    importing->processes[importing->looks[part->look].process].unresolved--;
     return part->v1 && builder->error == 0 ? subtract_callees(importing, part) : builder->error;
 }
 
 int import_resolve_rest(struct importing *importing, uint32_t process)
 {
+    struct import_process *of = &importing->processes[process];
     int code = 0;
-    if (process != IMPORT_NONE && importing->processes[process].unresolved == 0)
-        return 0;
-    for (size_t i = 0; i < importing->part_count && code == 0; i++) {
-        struct import_part *part = &importing->parts[i];
-        if (process == IMPORT_NONE || importing->looks[part->look].process == process)
-            code = import_resolve_part(importing, part, true);
+    if (process == IMPORT_NONE) {
+        for (size_t i = 0; i < importing->part_count && code == 0; i++)
+            code = import_resolve_part(importing, &importing->parts[i], true);
+        return code;
     }
+    for (uint32_t i = of->first_waiting; i != IMPORT_NONE && code == 0;
+         i = importing->parts[i].next_waiting)
+        code = import_resolve_part(importing, &importing->parts[i], true);
+    of->first_waiting = IMPORT_NONE;
     return code;
 }

@@ -25,7 +25,8 @@ struct import_process {
     const char *name, *labels; /* NULL: not told */
     uint64_t regions_code;     /* of what its nodes' callsites were made with */
     uint32_t last_look;        /* the last one with regions; IMPORT_NONE */
-    size_t unresolved;         /* parts */
+    uint32_t first_waiting;    /* of the parts that are not resolved yet; IMPORT_NONE */
+    uint32_t last_waiting;
 };
 
 struct import_dump {
@@ -35,7 +36,7 @@ struct import_dump {
 
 struct import_look {
     uint32_t dump, process;
-    uint32_t before; /* the one with regions before it, of the same process; IMPORT_NONE */
+    uint32_t before; /* the one with other regions before it, of the same process; IMPORT_NONE */
     double ts_us;    /* of its totals, or regions */
     struct region_set regions;
     bool has_regions, has_totals;
@@ -47,6 +48,7 @@ struct import_part {
     uint32_t look;
     uint32_t name; /* string of the builder */
     uint64_t event, offset;
+    uint32_t next_waiting; /* of the same process; IMPORT_NONE */
     bool v1, resolved;
     struct import_row {
         uint64_t node, type; /* ids; v1: MEMORY_INFRA_NONE for the whole heap, and for all types */

@@ -11,6 +11,10 @@
 #define FRAMES_MAX (1u << 16)
 #define CACHE_SIZE (1u << 14)
 #define ON_PATH (UINT32_MAX - 1)
+/* Each site of a broken stack goes through all of it again. Once so many nodes were gone through in
+ * vain, stacks have fewer frames. */
+#define WASTED_MAX (UINT64_C(1) << 26)
+#define FRAMES_MAX_AFTER_WASTE 256u
 
 /* --- maps --- */
 
@@ -172,8 +176,9 @@ int stack_maps_merge(struct stack_maps *maps, struct stack_maps *event)
 
 void stack_maps_forget_callsites(struct stack_maps *maps)
 {
-    for (size_t i = 0; i < maps->count; i++)
-        maps->items[i].callsite = STACK_UNRESOLVED;
+    for (size_t i = 0; i < maps->found_count; i++)
+        maps->items[maps->found[i]].callsite = STACK_UNRESOLVED;
+    maps->found_count = 0;
 }
 
 void stack_maps_clear(struct stack_maps *maps)
@@ -185,6 +190,7 @@ void stack_maps_clear(struct stack_maps *maps)
     id_pages_clear(&maps->types);
     id_pages_clear(&maps->nodes);
     maps->count = maps->place_count = maps->type_count = maps->string_count = 0;
+    maps->found_count = 0;
 }
 
 void stack_maps_free(struct stack_maps *maps)
@@ -194,6 +200,7 @@ void stack_maps_free(struct stack_maps *maps)
     id_pages_free(&maps->nodes);
     free(maps->items);
     free(maps->ids);
+    free(maps->found);
     free(maps->places);
     free(maps->type_items);
     free(maps->string_items);
@@ -292,6 +299,7 @@ static enum stack_status walk_outwards(struct stack_resolver *resolver, struct s
                                        uint64_t id, size_t *count, uint32_t *callsite,
                                        uint64_t *missing)
 {
+    size_t most = resolver->wasted < WASTED_MAX ? FRAMES_MAX : FRAMES_MAX_AFTER_WASTE;
     *callsite = PROFILE_NONE;
     while (id != MEMORY_INFRA_NONE) {
         uint32_t index = id_pages_find(&maps->nodes, id);
@@ -305,8 +313,8 @@ static enum stack_status walk_outwards(struct stack_resolver *resolver, struct s
             *callsite = node->callsite;
             return STACK_FOUND;
         }
-        if (*count >= FRAMES_MAX)
-            return STACK_TOO_DEEP;
+        if (*count >= most)
+            return most < FRAMES_MAX ? STACK_TOO_MANY_BROKEN : STACK_TOO_DEEP;
         if (array_reserve(&resolver->path, &resolver->path_capacity, *count, 1,
                           sizeof(*resolver->path)) < 0)
             return STACK_NO_MEMORY;
@@ -333,8 +341,11 @@ static enum stack_status walk_inwards(struct stack_resolver *resolver, struct st
         if (profile->callsite_count > resolver->callsites_max)
             return STACK_TOO_MANY;
         *callsite = builder_callsite(resolver->builder, *callsite, frame);
-        if (*callsite == PROFILE_NONE)
+        if (*callsite == PROFILE_NONE ||
+            array_reserve(&maps->found, &maps->found_capacity, maps->found_count, 1,
+                          sizeof(*maps->found)) < 0)
             return STACK_NO_MEMORY;
+        maps->found[maps->found_count++] = resolver->path[*count - 1];
         node->callsite = *callsite;
         --*count;
     }
@@ -348,6 +359,7 @@ enum stack_status stack_resolve(struct stack_resolver *resolver, struct stack_ma
     enum stack_status status = walk_outwards(resolver, maps, node, &count, callsite, missing);
     if (status == STACK_FOUND)
         status = walk_inwards(resolver, maps, &count, callsite, missing);
+    resolver->wasted += count;
     while (count > 0)
         maps->items[resolver->path[--count]].callsite = STACK_UNRESOLVED;
     return status;
@@ -386,6 +398,12 @@ void stack_status_describe(enum stack_status status, uint64_t node, uint64_t mis
         return;
     case STACK_TOO_MANY:
         snprintf(text, size, "the stacks are far more than the nodes that they are made of");
+        return;
+    case STACK_TOO_MANY_BROKEN:
+        snprintf(text, size,
+                 "the stack of node %" PRIu64 " has more than 256 frames, and too many stacks "
+                 "before it were broken",
+                 node);
         return;
     case STACK_FOUND:
     case STACK_NO_MEMORY:

@@ -24,6 +24,8 @@ struct stack_maps {
     } * items;
     uint64_t *ids; /* by node; of an event's maps only */
     size_t count, capacity, id_capacity;
+    uint32_t *found; /* indexes of the nodes whose callsites are known */
+    size_t found_count, found_capacity;
     struct stack_place {
         uint64_t file; /* id; MEMORY_INFRA_NONE: unknown */
         uint32_t line;
@@ -70,6 +72,7 @@ struct stack_resolver {
     void *context;
     uint64_t epoch; /* to be counted up where find_address would say something else */
     uint64_t callsites_max;
+    uint64_t wasted; /* nodes gone through for stacks that turned out to be broken */
     uint32_t *path;
     size_t path_capacity;
     struct stack_frame_cache {
@@ -85,6 +88,7 @@ enum stack_status {
     STACK_CIRCLE,
     STACK_TOO_DEEP,
     STACK_TOO_MANY,
+    STACK_TOO_MANY_BROKEN, /* to go through all of this one */
     STACK_NO_MEMORY,
 };
 /* The callsite of a node. *missing: the id that is not there, or where the circle was met. */

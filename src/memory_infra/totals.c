@@ -9,8 +9,8 @@
 
 #define FIGURES 2 /* bytes, count */
 #define NO_AMOUNT UINT32_MAX
-/* Of types gone through for frames whose types are not told; each may cost 100 bytes. Files of
- * Chrome have thousands of frames, and at most hundreds of types. */
+/* Of types gone through, and added to callers, for what is not told; each may cost 100 bytes. Files
+ * of Chrome have thousands of frames, and at most hundreds of types. */
 #define WORK_MAX (1u << 22)
 
 /* What a frame has of a type. */
@@ -145,8 +145,12 @@ static int fill_in(struct totals *totals)
         struct total *parent = i == 0 ? NULL : &totals->items[total->parent];
         double typed[FIGURES] = {0};
         for (uint32_t at = total->first_amount; at != NO_AMOUNT; at = totals->amounts[at].next) {
+            size_t known = totals->amount_count;
             uint32_t above =
                 parent == NULL ? NO_AMOUNT : find_amount(totals, parent, totals->amounts[at].type);
+            totals->work += totals->amount_count - known;
+            if (totals->work > WORK_MAX)
+                return -E2BIG;
             if (parent != NULL && above == NO_AMOUNT)
                 return -ENOMEM;
             struct amount *amount = &totals->amounts[at];

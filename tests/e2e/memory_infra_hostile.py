@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""MemoryInfra files of a few MB whose parts are made to be multiplied with each other: what is read of them is right,
+or left out with a reason, long before the test's time is over. memory_infra_hostile.py CASE"""
+
+import csv
+import io
+import os
+import sys
+import tempfile
+
+from harness import TOOL, check, finish, run
+
+WORK = tempfile.TemporaryDirectory()
+
+
+def dump(number, strings=(), nodes=(), types=(), rows=(), region=None):
+    """strings: (id, text); nodes: (id, string, parent or None); types: (id, string); rows: (node, type, bytes)"""
+    maps = "".join((
+        '"strings":[', ",".join(f'{{"id":{key},"string":"{text}"}}' for key, text in strings), '],"nodes":[',
+        ",".join(f'{{"id":{key},"name_sid":{name}' + (f',"parent":{parent}}}' if parent else "}")
+                 for key, name, parent in nodes),
+        '],"types":[', ",".join(f'{{"id":{key},"name_sid":{name}}}' for key, name in types), "]"))
+    columns = ",".join(f'"{name}":[{",".join(map(str, values))}]' for name, values in (
+        ("nodes", [row[0] for row in rows]), ("types", [row[1] for row in rows]),
+        ("sizes", [row[2] for row in rows]), ("counts", [1] * len(rows))))
+    regions = "" if region is None else (
+        f'"process_mmaps":{{"vm_regions":[{{"sa":"{region:x}","sz":"1000","pf":5,"mf":"/x","bs":{{}}}}]}},')
+    return (f'{{"ph":"v","name":"periodic_interval","id":"0x{number:x}","pid":1,"ts":{1000 * number},'
+            f'"args":{{"dumps":{{"level_of_detail":"detailed",{regions}"heaps_v2":{{"version":1,"maps":{{{maps}}},'
+            f'"allocators":{{"malloc":{{{columns}}}}}}}}}}}}}')
+
+
+def query(events, sql):
+    """Rows, and what was said."""
+    path = os.path.join(WORK.name, "hostile.json")
+    with open(path, "w") as out:
+        out.write('{"traceEvents":[')
+        for i, event in enumerate(events):
+            out.write((",\n" if i > 0 else "") + event)
+        out.write("]}")
+    outcome = run([TOOL, "query", path, sql, "--csv"])
+    check(outcome.status == 0, f"status {outcome.status}: {outcome.stderr[:300]}")
+    return list(csv.reader(io.StringIO(outcome.stdout.decode())))[1:], outcome.stderr.decode()
+
+
+LIVE = "select count(distinct ts), count(distinct callsite_id), sum(live_size) from hp_callsite_stats"
+
+
+def case_regions():
+    """An address that is in none of 60,000 dumps' regions, which all differ."""
+    count = 60000
+    found, _ = query((dump(i + 1, [(1, "pc:dead")], [(1, 1, None)], [(0, 1)], [(1, 0, 16)], 0x100000 + 0x1000 * i)
+                      for i in range(count)), LIVE)
+    check(found == [[str(count), "1", f"{16 * count}.000000"]], str(found))
+
+
+def case_ids():
+    """300,000 nodes, and 60,000 dumps which each give an id another meaning."""
+    nodes = 300000
+    def events():
+        yield dump(1, [(1, "f0"), (2, "g")], ((i + 1, 2, None) for i in range(nodes)), [(0, 2)], [(1, 0, 16)], 0x1000)
+        for i in range(1, 60000):
+            yield dump(i + 1, [(2, f"f{i % 2}")], rows=[(1, 0, 16)], region=0x1000)
+    found, _ = query(events(), LIVE)
+    check(found == [["60000", "3", f"{16 * 60000}.000000"]], str(found))
+
+
+def case_types():
+    """200,000 types of one frame: all, then those of odd numbers, then the others."""
+    count = 200000
+    def events():
+        yield dump(1, [(i + 1, f"t{i}") for i in range(count)] + [(count + 1, "f")], [(1, count + 1, None)],
+                   [(i, i + 1) for i in range(count)], [(1, i, 16) for i in range(count)], 0x1000)
+        yield dump(2, rows=[(1, i, 16) for i in range(1, count, 2)], region=0x1000)
+        yield dump(3, rows=[(1, i, 16) for i in range(0, count, 2)], region=0x1000)
+    found, _ = query(events(), "select ts, count(*), sum(live_count), sum(alloc_count), "
+                               "sum(live_count and alloc_count > 1) from hp_part group by ts order by ts")
+    check(found == [["1000000", "200000", "200000.000000", "200000.000000", "0"],
+                    ["2000000", "200000", "100000.000000", "200000.000000", "0"],
+                    ["3000000", "200000", "100000.000000", "300000.000000", "100000"]], str(found))
+
+
+def case_broken():
+    """400,000 sites of a stack of 60,000 frames whose root is not told."""
+    depth, sites = 60000, 400000
+    found, said = query([dump(1, [(1, "f")], [(i + 1, 1, i or depth + 9) for i in range(depth)], [(0, 1)],
+                              [(depth, 0, 16)] * sites, 0x1000)],
+                        "select sum(live_size), max(name) from hp_callsite_stats join stack_profile_callsite c on "
+                        "callsite_id = c.id join stack_profile_frame f on frame_id = f.id")
+    check(found == [[f"{16 * sites}.000000", "[broken stack]"]], str(found))
+    check(f"node {depth + 9}, which is in no map" in said and f"{sites - 1} more" in said, said)
+
+
+def case_callers():
+    """Version 1: a stack of 6,000 frames and 6,000 types at its end, which every caller has."""
+    count = 6000
+    frames = ",".join(f'"{i}":{{"name":"f{i}"' + (f',"parent":"{i - 1}"}}' if i else "}") for i in range(count))
+    types = ",".join(f'"{i}":"t{i}"' for i in range(count))
+    entries = ",".join(f'{{"bt":"{count - 1}","type":"{i}","size":"10","count":"1"}}' for i in range(count))
+    _, said = query([
+        f'{{"ph":"M","name":"stackFrames","pid":1,"args":{{"stackFrames":{{{frames}}}}}}}',
+        f'{{"ph":"M","name":"typeNames","pid":1,"args":{{"typeNames":{{{types}}}}}}}',
+        '{"ph":"v","name":"periodic_interval","id":"0x1","pid":1,"ts":1,"args":{"dumps":{"heaps":{"malloc":{"entries":['
+        f'{{"bt":"","size":"17700","count":"1770"}},{entries}]}}}}}}}}}}'], LIVE)
+    check("too many types of too many frames" in said, said)
+
+
+globals()["case_" + sys.argv[1]]()
+finish()
