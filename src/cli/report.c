@@ -1,6 +1,7 @@
 /* What the reports share: views, totals, words. See report.h. */
 #include "cli/report.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "export/view.h"
@@ -65,6 +66,8 @@ struct profile_interval report_interval_of(const struct report_figure *figure, b
 {
     struct profile_estimate estimate = {figure->bytes, figure->count, figure->bytes_variance,
                                         figure->count_variance, figure->samples};
+    if (heap->interval_bytes == 0)
+        return (struct profile_interval){NAN, NAN};
     return counts ? profile_interval_of_count(&estimate, heap->interval_bytes)
                   : profile_interval_of_bytes(&estimate);
 }

@@ -67,7 +67,8 @@ struct report_figure {
 };
 struct report_figure report_figure_of(const struct rollup_values *values, enum report_view view);
 
-/* The 95 % interval of a figure's bytes, or of its count. */
+/* The 95 % interval of a figure's bytes, or of its count; NAN: the file does not tell the interval
+ * of sampling. */
 struct profile_interval report_interval_of(const struct report_figure *figure, bool counts,
                                            const struct profile_heap *heap);
 

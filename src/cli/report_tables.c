@@ -54,6 +54,10 @@ struct words printer_margin(const struct printer *printer, const struct report_f
         snprintf(text.bytes, sizeof(text.bytes), printer_is_exact(printer) ? "exact" : "partial");
         return text;
     }
+    if (printer->heap->interval_bytes == 0) {
+        snprintf(text.bytes, sizeof(text.bytes), "± unknown");
+        return text;
+    }
     struct profile_interval interval = report_interval_of(figure, counts, printer->heap);
     double estimate = counts ? figure->count : figure->bytes;
     double below = estimate - interval.low, above = interval.high - estimate;

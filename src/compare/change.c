@@ -138,7 +138,7 @@ static struct profile_interval interval_of(const struct profile_estimate *estima
 static bool lacks_variance(const struct profile_estimate *estimate, uint64_t interval_bytes)
 {
     return interval_bytes != 1 && estimate->count + estimate->bytes > 0 &&
-           !(estimate->samples > 0) && !(estimate->bytes_variance > 0);
+           (!(estimate->samples > 0) || interval_bytes == 0) && !(estimate->bytes_variance > 0);
 }
 
 struct change change_of(const struct change_parts *parts, bool counts,

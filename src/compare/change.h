@@ -58,7 +58,7 @@ struct change_parts {
     struct profile_estimate gained, lost;
 };
 
-/* Mean bytes between samples, of each side. */
+/* Mean bytes between samples, of each side; 0: not told. */
 struct change_sampling {
     uint64_t gained_interval_bytes, lost_interval_bytes;
 };

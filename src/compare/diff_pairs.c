@@ -98,13 +98,17 @@ static bool is_exact(const struct export_dump *dumps, size_t count)
     return true;
 }
 
-/* The coarsest sampling of a side: what the limits of its figures must suppose. */
+/* The coarsest sampling of a side: what the limits of its figures must suppose. 0: a file does not
+ * tell it. */
 static uint64_t interval_of(const struct export_dump *dumps, size_t count)
 {
     uint64_t most = 1;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (dumps[i].heap->interval_bytes == 0)
+            return 0;
         if (dumps[i].heap->interval_bytes > most)
             most = dumps[i].heap->interval_bytes;
+    }
     return most;
 }
 

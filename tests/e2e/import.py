@@ -249,6 +249,8 @@ def collapsed(directory):
           "allocated     not told by the file" in done.stdout
           and "peak          not told by the file" in done.stdout)
     heap = json.loads(run(heap_profile, "report", "--json", path).stdout)["heaps"][0]
+    check("nor how sure it is", "live          3.01 kB ± unknown" in done.stdout
+          and heap["total"]["space"] == {"estimate": 3012, "low95": None, "high95": None})
     check(f"{heap['untold']}", heap["untold"] == ["objects", "alloc_space", "alloc_objects", "max"])
     done = run(heap_profile, "diff", path, path + "@1", "--view", "max")
     check("nor is it in a difference", "does not tell" in done.stdout)

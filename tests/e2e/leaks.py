@@ -213,6 +213,12 @@ def untold(directory):
     lines = leaks(path).stdout.decode().splitlines()
     (line,) = [line.split() for line in lines if "parse" in line]
     check(line[:2] == ["4.00", "kB"] and "?" in line and line[-3:] == ["parse", "<", "main"], f"a line: {line}")
+    check("± unknown" in lines[3] and heap["leaks"][0]["size_low95"] is None, "how sure it is")
+    more = os.path.join(directory, "more.txt")
+    with open(more, "w") as out:
+        out.write("main;parse 9000\n")
+    (heap,) = leaks_json(path, more)["processes"][0]["heaps"]
+    check(heap["leaks"][0]["size"] == 5000 and not heap["leaks"][0]["size_beyond_chance"], f"no mark: {heap}")
     check("counts are not told by the file: nothing is above --threshold" in
           leaks("--threshold", "0", path).stdout.decode(), "a threshold of what is not told")
 

@@ -291,8 +291,8 @@ const Flame = (() => {
   }
 
   function lacksVariance(sums, interval) {
-    return interval !== 1 && sums[COUNT] + sums[BYTES] > 0 && !(sums[SAMPLES] > 0) &&
-           !(sums[BYTES_VARIANCE] > 0);
+    return interval !== 1 && sums[COUNT] + sums[BYTES] > 0 &&
+           (!(sums[SAMPLES] > 0) || interval === 0) && !(sums[BYTES_VARIANCE] > 0);
   }
 
   /* --- words --- */
