@@ -267,13 +267,14 @@ static int add_regions(struct collector *at, struct dump_process *process, uint3
     if (list->count == 0)
         return 0;
     finish_regions(list, &at->symbols->texts);
-    for (size_t i = process->list_count; i-- > 0 && *index == NONE;)
-        if (process->lists[i].hash == list->hash && process->lists[i].count == list->count)
-            *index = (uint32_t)i;
-    if (*index != NONE)
+    uint32_t known = id_map_find(&process->list_ids, list->hash);
+    if (known != ID_MAP_NONE && process->lists[known].count == list->count) {
+        *index = known;
         return 0;
+    }
     if (array_reserve(&process->lists, &process->list_capacity, process->list_count, 1,
-                      sizeof(*process->lists)) < 0)
+                      sizeof(*process->lists)) < 0 ||
+        id_map_set(&process->list_ids, list->hash, (uint32_t)process->list_count) < 0)
         return -ENOMEM;
     list->event = event;
     *index = (uint32_t)process->list_count;
@@ -517,6 +518,7 @@ void symbols_clear_collected(struct memory_infra_symbols *symbols)
         free(process->lists);
         id_map_free(&process->strings);
         id_map_free(&process->keys);
+        id_map_free(&process->list_ids);
     }
     texts_free(&symbols->texts);
     intern_free(&symbols->process_ids);

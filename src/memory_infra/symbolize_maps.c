@@ -62,6 +62,20 @@ static bool read_entry(struct json_span value, struct map_entry *entry)
 
 /* --- strings --- */
 
+/* An id may be told more than once: what it means is what is told last. */
+static int see_string(struct rewriting *at, uint64_t id, const char *text)
+{
+    uint64_t index = intern_find(&at->symbols->texts.ids, text, strlen(text));
+    uint32_t before = id_map_find(&at->existing_ids, id);
+    if (before != ID_MAP_NONE && at->strings[before].existing == id)
+        at->strings[before].existing_in = 0;
+    if (index == 0)
+        return 0;
+    at->strings[index - 1].existing = id;
+    at->strings[index - 1].existing_in = at->object;
+    return id_map_set(&at->existing_ids, id, (uint32_t)index - 1);
+}
+
 /* Those of the maps that a name may be told by. */
 static int see_strings(struct rewriting *at, struct json_span list)
 {
@@ -76,12 +90,10 @@ static int see_strings(struct rewriting *at, struct json_span list)
         char *text = json_span_text(entry.text);
         if (text == NULL)
             return -ENOMEM;
-        uint64_t id = intern_find(&at->symbols->texts.ids, text, strlen(text));
+        int result = see_string(at, entry.id, text);
         free(text);
-        if (id == 0)
-            continue;
-        at->strings[id - 1].existing = entry.id;
-        at->strings[id - 1].existing_in = at->object;
+        if (result < 0)
+            return result;
     }
     return more < 0 ? -EBADMSG : 0;
 }
@@ -356,6 +368,7 @@ int rewrite_maps(struct rewriting *at, struct json_span bytes, uint32_t event, F
     size_t length;
     at->object++;
     at->needed_count = 0;
+    id_map_free(&at->existing_ids);
     symbols_enter(at->symbols, event);
     int result = replay(at, event);
     if (result == 0)

@@ -12,6 +12,10 @@
 #include "symbols/live_files.h"
 #include "util/array.h"
 
+/* An address that is in none of a dump's regions is sought in so many other lists: a hostile file
+ * has any number of them. */
+#define LISTS_AROUND_MAX 256u
+
 #define PAGE_BYTES UINT64_C(4096)
 
 static uint64_t page_of(uint64_t address)
@@ -211,6 +215,20 @@ static bool look_in(const struct memory_infra_symbols *symbols, const struct reg
     return true;
 }
 
+/* How many of the process's lists are of dumps up to an event. */
+static size_t lists_until(const struct dump_process *process, uint32_t event)
+{
+    size_t low = 0, high = process->list_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (process->lists[middle].event <= event)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* The dump's own regions, then those of the dumps around it, the nearest first. */
 static const struct region_list *find_list(const struct memory_infra_symbols *symbols,
                                            const struct dump_event *event, uint32_t index,
@@ -218,15 +236,12 @@ static const struct region_list *find_list(const struct memory_infra_symbols *sy
                                            uint32_t *stray)
 {
     const struct dump_process *process = &symbols->processes[event->process];
-    size_t before = process->list_count, after;
+    size_t before = lists_until(process, index), after = before;
     *stray = process->list_count == 0 ? MEMORY_INFRA_NO_MAPS : MEMORY_INFRA_NO_REGION;
     if (event->regions != NONE &&
         look_in(symbols, &process->lists[event->regions], address, region, stray))
         return &process->lists[event->regions];
-    while (before > 0 && process->lists[before - 1].event > index)
-        before--;
-    after = before;
-    while (before > 0 || after < process->list_count) {
+    for (unsigned i = 0; i < LISTS_AROUND_MAX && (before > 0 || after < process->list_count); i++) {
         bool back = before > 0 &&
                     (after == process->list_count || index - process->lists[before - 1].event <=
                                                          process->lists[after].event - index);

@@ -41,8 +41,9 @@ struct dump_process {
     int64_t pid;
     struct region_list *lists;
     size_t list_count, list_capacity;
-    struct id_map strings; /* heaps_v2: string id to the pc_frame that it stands for */
-    struct id_map keys;    /* v1: text of the frame's key to the same */
+    struct id_map strings;  /* heaps_v2: string id to the pc_frame that it stands for */
+    struct id_map keys;     /* v1: text of the frame's key to the same */
+    struct id_map list_ids; /* by hash: the latest of the lists */
 };
 
 /* `pc:` text: a string of heaps_v2, or a frame of v1. */
@@ -159,6 +160,7 @@ struct rewriting {
             existing; /* of the file's new string; of one that these maps have themselves */
         uint32_t needed_by, existing_in; /* objects */
     } * strings;                         /* by text */
+    struct id_map existing_ids;          /* the texts of those that the maps have themselves */
     uint32_t *needed;                    /* texts that these maps get */
     size_t needed_count, needed_capacity;
     struct intern_table node_ids; /* what is inserted, by process, parent and contents */

@@ -147,6 +147,7 @@ int memory_infra_symbols_write(struct memory_infra_symbols *symbols, const char 
     intern_free(&at.rewriting.node_ids);
     free(at.rewriting.nodes);
     free(at.rewriting.needed);
+    id_map_free(&at.rewriting.existing_ids);
     free(at.rewriting.strings);
     free(at.value);
     return result;

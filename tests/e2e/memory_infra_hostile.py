@@ -52,6 +52,8 @@ def case_regions():
     found, _ = query((dump(i + 1, [(1, "pc:dead")], [(1, 1, None)], [(0, 1)], [(1, 0, 16)], 0x100000 + 0x1000 * i)
                       for i in range(count)), LIVE)
     check(found == [[str(count), "1", f"{16 * count}.000000"]], str(found))
+    outcome = run([TOOL, "symbolize", "--no-cache", "--no-auto-symbol-paths", os.path.join(WORK.name, "hostile.json")])
+    check(outcome.status == 0 and b"0 of these have one now" in outcome.stderr, str(outcome.stderr[:300]))
 
 
 def case_ids():
