@@ -36,26 +36,23 @@ static int compare_dumps(const void *left_pointer, const void *right_pointer, vo
     return left->dump->order < right->dump->order ? -1 : left->dump->order > right->dump->order;
 }
 
-static bool has_heap(const struct document *document, const struct written_event *event,
-                     const struct profile_heap *heap)
-{
-    for (size_t i = event->first; i < event->first + event->count; i++)
-        if (document->dumps[i].heap == heap)
-            return true;
-    return false;
-}
-
 /* A process's dumps are those of all its heaps at one time. */
-static void make_events(struct document *document)
+static int make_events(struct document *document)
 {
+    const struct profile_heap *heaps = document->profile->heaps;
+    /* By heap: how many events there were with the last that it is in. */
+    size_t *last_in = calloc(document->profile->heap_count + 1, sizeof(*last_in));
+    if (last_in == NULL)
+        return -ENOMEM;
     for (size_t i = 0; i < document->dump_count; i++) {
         const struct export_dump *dump = &document->dumps[i];
         int32_t pid = document->profile->processes[dump->heap->process].pid;
         struct written_event *last =
             document->event_count > 0 ? &document->events[document->event_count - 1] : NULL;
         if (last != NULL && last->pid == pid && last->boottime_ns == dump->dump->boottime_ns &&
-            !has_heap(document, last, dump->heap)) {
+            last_in[dump->heap - heaps] < document->event_count) {
             last->count++;
+            last_in[dump->heap - heaps] = document->event_count;
             continue;
         }
         /* Clocks are coarse, and readers know the order of dumps by their times. */
@@ -71,7 +68,10 @@ static void make_events(struct document *document)
             .told_ns = told_ns,
             .order = dump->dump->order,
         };
+        last_in[dump->heap - heaps] = document->event_count;
     }
+    free(last_in);
+    return 0;
 }
 
 static int compare_times(const void *left_pointer, const void *right_pointer)
@@ -118,8 +118,9 @@ static int arrange(struct document *document, const struct export_dump *dumps)
         memcpy(document->dumps, dumps, count * sizeof(*dumps));
     if (count > 1)
         qsort_r(document->dumps, count, sizeof(*dumps), compare_dumps, (void *)document->profile);
-    make_events(document);
-    int code = give_global_ids(document);
+    int code = make_events(document);
+    if (code == 0)
+        code = give_global_ids(document);
     return code < 0 ? code : written_names_make(document);
 }
 

@@ -38,11 +38,9 @@ static void write_scalar(FILE *out, const char *name, const char *units, uint64_
             units, value, last ? "}}" : ",");
 }
 
-/* The key, or what is in it, in quotes, and where its attributes begin. */
-static void begin_allocator(struct document *document, const char *key, const char *below)
+/* Its name in quotes, and where its attributes begin. */
+static void begin_allocator(struct document *document, const char *name)
 {
-    char name[EXPORT_LABEL_BYTES + 32];
-    snprintf(name, sizeof(name), "%s%s", key, below);
     json_print_string(document->out, name);
     write_hex(document->out, ":{\"guid\":", document->next_guid++);
     fputs(",\"attrs\":{", document->out);
@@ -55,10 +53,10 @@ static void write_allocators(struct document *document, const struct written_eve
     for (size_t i = event->first; i < event->first + event->count; i++) {
         const struct written_heap *heap = &document->heaps[i];
         fputs(i == event->first ? "\n" : ",\n", out);
-        begin_allocator(document, heap->name->key, "");
+        begin_allocator(document, heap->name->key);
         write_scalar(out, "size", "bytes", heap->bytes, true);
         fputs(",\n", out);
-        begin_allocator(document, heap->name->key, "/allocated_objects");
+        begin_allocator(document, heap->name->objects);
         write_scalar(out, "size", "bytes", heap->bytes, false);
         write_scalar(out, "shim_allocated_objects_count", "objects", heap->calls, false);
         write_scalar(out, "shim_allocated_objects_size", "bytes", heap->bytes, true);

@@ -44,6 +44,11 @@ static int make_unique_key(struct intern_table *taken, const char *name, int32_t
     return 0;
 }
 
+static int make_objects_key(struct written_name *name)
+{
+    return asprintf(&name->objects, "%s/allocated_objects", name->key) < 0 ? -ENOMEM : 0;
+}
+
 static int make_allocator_frame(const struct profile_heap *heap, char **frame)
 {
     int length;
@@ -80,6 +85,8 @@ int written_names_make(struct document *document)
         code = id_map_set(&numbers, (uint32_t)pid, (uint32_t)name->number + 1);
         if (code == 0 && name->dumps > 0)
             code = make_unique_key(&taken, heap->name, pid, &name->key);
+        if (code == 0 && name->dumps > 0)
+            code = make_objects_key(name);
         if (code == 0 && name->adds_frame)
             code = make_allocator_frame(heap, &name->allocator_frame);
     }
@@ -92,6 +99,7 @@ void written_names_free(struct document *document)
 {
     for (size_t i = 0; document->names != NULL && i < document->profile->heap_count; i++) {
         free(document->names[i].key);
+        free(document->names[i].objects);
         free(document->names[i].allocator_frame);
     }
     free(document->names);

@@ -42,6 +42,7 @@ struct written_memory {
 /* What a heap is called in all events. */
 struct written_name {
     char *key;             /* of the allocator; no other of the process has it */
+    char *objects;         /* of what is allocated in it */
     char *allocator_frame; /* innermost on all its stacks; NULL: they end in such by themselves */
     bool adds_frame;       /* has one */
     size_t dumps;          /* that were chosen; 0: none of the rest is there */

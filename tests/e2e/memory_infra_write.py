@@ -375,6 +375,19 @@ def ends_in_malloc():
     check("allocator-frame" not in file.metadata["heapprofd-heap-7-0"], "a frame that was not added is named")
 
 
+def long_heap_names():
+    """An allocator has the heap's name in full, and what is allocated in it has, too: no two names are one."""
+    made = Made()
+    made.process(7, "p")
+    names = ["h" * 300 + end for end in ("", "a", "b")]
+    stack = made.stack("main", "f")
+    made.dump(2000, {(7, name): [made.sample(stack, 10 + i, 1)] for i, name in enumerate(names)})
+    dump = convert(made.write(at("long"))).dump()
+    same(set(dump.dumps["allocators"]), {name + below for name in names for below in ("", "/allocated_objects")}, "allocators")
+    for i, name in enumerate(names):
+        same({held for held in dump.sites(name).values()}, {(10 + i, 1)}, "sites")
+
+
 def deep_stacks():
     for depth in (898, 899, 900, 1200, 5000):
         made = Made()
@@ -560,8 +573,8 @@ def write_in_parts(made, parts):
 CASES = {
     case.__name__: case for case in (
         python, at_the_peak, places_of_addresses, names_files_lines, beside_the_trace, of_what_runs, by_type, stack_modes,
-        several, at_one_time, out_of_place, rounding, exact_for_the_scripts, ends_in_malloc, deep_stacks, strange_names,
-        no_address_twice, nothing_held, pruning, v1, million,
+        several, at_one_time, out_of_place, rounding, exact_for_the_scripts, ends_in_malloc, long_heap_names, deep_stacks,
+        strange_names, no_address_twice, nothing_held, pruning, v1, million,
     )
 }
 
