@@ -5,14 +5,15 @@
 #include <string.h>
 
 #include "memory_infra/write_private.h"
+#include "util/utf8.h"
 
 static bool begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Names of allocators are paths: one with a '/' in it would be a part of another. Chrome calls
- * malloc's heap malloc. */
+/* Names of allocators are paths: one with a '/' in it would be a part of another. What is no UTF-8
+ * would be the same in all of them. Chrome calls malloc's heap malloc. */
 static char *make_key(const char *name, unsigned number)
 {
     char *key;
@@ -22,8 +23,14 @@ static char *make_key(const char *name, unsigned number)
         name = "heap";
     if ((number == 1 ? asprintf(&key, "%s", name) : asprintf(&key, "%s-%u", name, number)) < 0)
         return NULL;
-    for (char *at = key; *at != '\0'; at++)
-        *at = *at == '/' ? ':' : *at;
+    for (char *at = key; *at != '\0';) {
+        size_t length = utf8_length((const unsigned char *)at);
+        if (length == 0)
+            *at = '?';
+        else if (*at == '/')
+            *at = ':';
+        at += length == 0 ? 1 : length;
+    }
     return key;
 }
 

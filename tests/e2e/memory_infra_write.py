@@ -388,6 +388,16 @@ def long_heap_names():
         same({held for held in dump.sites(name).values()}, {(10 + i, 1)}, "sites")
 
 
+def heap_names_of_bytes():
+    """Names that are no UTF-8 do not become one."""
+    made = Made()
+    made.process(7, "p")
+    stack = made.stack("main", "f")
+    made.dump(2000, {(7, b"h\xff"): [made.sample(stack, 10, 1)], (7, b"h\xfe"): [made.sample(stack, 20, 1)]})
+    dump = convert(made.write(at("bytes"))).dump()
+    same({name: list(dump.sites(name).values()) for name in dump.heaps()}, {"h?": [(10, 1)], "h?-2": [(20, 1)]}, "heaps")
+
+
 def deep_stacks():
     for depth in (898, 899, 900, 1200, 5000):
         made = Made()
@@ -573,8 +583,8 @@ def write_in_parts(made, parts):
 CASES = {
     case.__name__: case for case in (
         python, at_the_peak, places_of_addresses, names_files_lines, beside_the_trace, of_what_runs, by_type, stack_modes,
-        several, at_one_time, out_of_place, rounding, exact_for_the_scripts, ends_in_malloc, long_heap_names, deep_stacks,
-        strange_names, no_address_twice, nothing_held, pruning, v1, million,
+        several, at_one_time, out_of_place, rounding, exact_for_the_scripts, ends_in_malloc, long_heap_names,
+        heap_names_of_bytes, deep_stacks, strange_names, no_address_twice, nothing_held, pruning, v1, million,
     )
 }
 
