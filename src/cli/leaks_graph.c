@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "export/flame_page.h"
 #include "trace/intern.h"
@@ -226,7 +227,9 @@ static FILE *open_in(const char *directory, const char *name, char path[PATH_MAX
         error_set(error, -ENAMETOOLONG, "%.200s: its name is too long", directory);
         return NULL;
     }
-    FILE *out = fopen(path, "we");
+    /* What stands there may be a link to what is to stay. */
+    unlink(path);
+    FILE *out = fopen(path, "wxe");
     if (out == NULL)
         error_set(error, -errno, "%s: cannot be written: %s", path, strerror(errno));
     return out;

@@ -566,10 +566,18 @@ def graph_files(directory):
     check(one_graph["difference"], "it is a difference")
     space = values(one_graph["views"][0]["down"])
     same((space["main"], space["main;" + hard], space["main;f"]), (1100, 1000, 100), "grown")
+    # What a link of that name leads to is not written over.
+    page, kept = os.path.join(graph, "index.html"), os.path.join(directory, "kept")
+    with open(kept, "w") as content:
+        content.write("kept")
+    os.unlink(page)
+    os.symlink(kept, page)
     # An earlier run's are gone; without leaks, the page is there all the same.
     leaks("--output", out, "--flame-graph", path + "@2", path + "@2")
     same(sorted(os.listdir(graph)), ["index.html", "index.json"], "nothing has grown")
-    same(page_of(os.path.join(graph, "index.html"))["graphs"], [], "no graphs")
+    same(page_of(page)["graphs"], [], "no graphs")
+    with open(kept) as content:
+        same(content.read(), "kept", "what a link led to")
     check(b"--output" in leaks("--flame-graph", path, status=2).stderr, "needs a directory")
 
 
