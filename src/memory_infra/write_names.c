@@ -59,8 +59,10 @@ static int make_objects_key(struct written_name *name)
 static int make_allocator_frame(const struct profile_heap *heap, char **frame)
 {
     int length;
-    if (begins(heap->name, HEAP_CONFIG_MALLOC) || begins(heap->name, HEAP_CONFIG_MMAP))
-        length = asprintf(frame, "%s", begins(heap->name, HEAP_CONFIG_MMAP) ? "mmap" : "malloc");
+    if (begins(heap->name, HEAP_CONFIG_MALLOC) || strcmp(heap->name, "malloc") == 0)
+        length = asprintf(frame, "malloc");
+    else if (begins(heap->name, HEAP_CONFIG_MMAP))
+        length = asprintf(frame, "mmap");
     else
         length = asprintf(frame, "%s::allocate", heap->name);
     return length < 0 ? -ENOMEM : 0;

@@ -366,12 +366,14 @@ def ends_in_malloc():
     made.process(7, "p")
     stacks = [made.stack("main", "f", "malloc"), made.stack("main", "operator new(unsigned long)"), made.stack("main", "f")]
     made.dump(2000, {(7, "libc.malloc"): [made.sample(s, 10, 1) for s in stacks[:2]],
-                     (7, "libc.mmap"): [made.sample(s, 10, 1) for s in stacks]})
+                     (7, "libc.mmap"): [made.sample(s, 10, 1) for s in stacks],
+                     (7, "malloc"): [made.sample(stacks[2], 10, 1)]})
     file = convert(made.write(at("ends")))
     same(set(named(file.dump().sites())), {(("malloc", "f", "main"), "[unknown]"),
                                            (("operator new(unsigned long)", "main"), "[unknown]")}, "their own")
     same({names for names, _ in named(file.dump().sites("libc.mmap"))},
          {("mmap", "malloc", "f", "main"), ("mmap", "operator new(unsigned long)", "main"), ("mmap", "f", "main")}, "all")
+    same({names for names, _ in named(file.dump().sites("malloc-2"))}, {("malloc", "f", "main")}, "as Chrome calls it")
     check("allocator-frame" not in file.metadata["heapprofd-heap-7-0"], "a frame that was not added is named")
 
 
