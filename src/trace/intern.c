@@ -5,35 +5,48 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#define FIRST_SIZE_BITS 8
+#define FIRST_SIZE ((size_t)1 << FIRST_SIZE_BITS)
+
 void intern_free(struct intern_table *table)
 {
     free(table->entries);
     *table = (struct intern_table){0};
 }
 
-static struct intern_entry *find_slot(const struct intern_table *table, uint64_t low, uint64_t high)
+/* An entry's place is told by the highest bits of its hash, so that a table that grows is gone
+ * through from one end to the other, and so is the larger one: memory likes that. */
+static struct intern_entry *find_slot(const struct intern_table *table, uint64_t place,
+                                      uint32_t check)
 {
     size_t mask = table->size - 1;
     /* At most three quarters are in use, so an empty slot ends every search. */
-    for (size_t at = low & mask;; at = (at + 1) & mask) {
+    for (size_t at = (size_t)(place >> table->shift);; at = (at + 1) & mask) {
         struct intern_entry *entry = &table->entries[at];
-        if (entry->id == 0 || (entry->low == low && entry->high == high))
+        if (entry->id == 0 || (entry->place == place && entry->check == check))
             return entry;
     }
 }
 
 static bool make_room(struct intern_table *table)
 {
-    if (table->size != 0 && table->count < table->size / 4 * 3)
+    if (table->count == UINT32_MAX)
+        return false;
+    if (table->count < table->size / 4 * 3)
         return true;
-    struct intern_table grown = {.size = table->size == 0 ? 256 : table->size * 2,
-                                 .count = table->count};
+    struct intern_table grown = {
+        .size = FIRST_SIZE, .shift = 64 - FIRST_SIZE_BITS, .count = table->count};
+    if (table->size != 0) {
+        grown.size = table->size * 2;
+        grown.shift = table->shift - 1;
+    }
     grown.entries = calloc(grown.size, sizeof(*grown.entries));
     if (grown.entries == NULL)
         return false;
     for (size_t i = 0; i < table->size; i++) {
-        if (table->entries[i].id != 0)
-            *find_slot(&grown, table->entries[i].low, table->entries[i].high) = table->entries[i];
+        const struct intern_entry *entry = &table->entries[i];
+        if (entry->id != 0)
+            *find_slot(&grown, entry->place, entry->check) = *entry;
     }
     free(table->entries);
     *table = grown;
@@ -46,9 +59,9 @@ uint64_t intern_bytes(struct intern_table *table, const void *bytes, size_t leng
     if (!make_room(table))
         return 0;
     XXH128_hash_t hash = XXH3_128bits(bytes, length);
-    struct intern_entry *entry = find_slot(table, hash.low64, hash.high64);
+    struct intern_entry *entry = find_slot(table, hash.high64, (uint32_t)hash.low64);
     if (entry->id == 0) {
-        *entry = (struct intern_entry){hash.low64, hash.high64, ++table->count};
+        *entry = (struct intern_entry){hash.high64, (uint32_t)hash.low64, ++table->count};
         *added = true;
     }
     return entry->id;
@@ -59,5 +72,5 @@ uint64_t intern_find(const struct intern_table *table, const void *bytes, size_t
     if (table->size == 0)
         return 0;
     XXH128_hash_t hash = XXH3_128bits(bytes, length);
-    return find_slot(table, hash.low64, hash.high64)->id;
+    return find_slot(table, hash.high64, (uint32_t)hash.low64)->id;
 }

@@ -11,11 +11,13 @@
 
 struct intern_table {
     struct intern_entry {
-        uint64_t low, high;
-        uint64_t id; /* 0: empty */
+        uint64_t place; /* these two: of the bytes' hash */
+        uint32_t check;
+        uint32_t id; /* 0: empty */
     } * entries;
-    size_t size; /* a power of two, or 0 */
-    uint64_t count;
+    size_t size;    /* a power of two, or 0 */
+    unsigned shift; /* of a hash, which leaves bits of that size */
+    uint32_t count;
 };
 
 /* The id of these bytes; *added says that they are new. 0: no memory. */
