@@ -129,6 +129,18 @@ static void parse_packed(struct text_format_parser *parser, const ProtobufCField
     put_head(parser, field->id, list, out, begin);
 }
 
+/* "name: 123" alone on its line, whose name is the next token. */
+static bool parse_plain_line(struct text_format_parser *parser,
+                             const ProtobufCFieldDescriptor *field, struct proto_buffer *out)
+{
+    uint64_t most = text_largest_of(field), value;
+    if (most == 0 || (field->flags & PROTOBUF_C_FIELD_FLAG_PACKED) != 0 ||
+        !text_scanner_take_line(&parser->scanner, most, &value))
+        return false;
+    proto_put_uint(out, field->id, value);
+    return true;
+}
+
 static void parse_value(struct text_format_parser *parser, const ProtobufCFieldDescriptor *field,
                         int depth, struct proto_buffer *out)
 {
@@ -385,8 +397,10 @@ static void parse_field(struct text_format_parser *parser,
             refuse_unknown(parser, message, name);
         if (parser->scanner.code < 0)
             return;
-        text_scanner_advance(&parser->scanner);
-        parse_named(parser, field, name, &token, depth, out);
+        if (field == NULL || !parse_plain_line(parser, field, out)) {
+            text_scanner_advance(&parser->scanner);
+            parse_named(parser, field, name, &token, depth, out);
+        }
     }
     if (parser->scanner.code == 0 && !text_scanner_accept(&parser->scanner, ','))
         text_scanner_accept(&parser->scanner, ';');

@@ -252,6 +252,28 @@ void text_scanner_advance(struct text_scanner *scanner)
     }
 }
 
+/* Digits that fit 64 bits whatever they are. */
+#define SAFE_DIGITS 19
+
+bool text_scanner_take_line(struct text_scanner *scanner, uint64_t most, uint64_t *value)
+{
+    const char *at = scanner->at;
+    size_t digits = 0;
+    uint64_t number = 0;
+    if (scanner->end - at < 2 + SAFE_DIGITS + 1 || at[0] != ':' || at[1] != ' ')
+        return false;
+    at += 2;
+    for (; digits < SAFE_DIGITS && is_digit(at[digits]); digits++)
+        number = number * 10 + (uint64_t)(at[digits] - '0');
+    bool is_octal = at[0] == '0' && digits > 1;
+    if (digits == 0 || at[digits] != '\n' || is_octal || number > most)
+        return false;
+    scanner->at = at + digits;
+    text_scanner_advance(scanner);
+    *value = number;
+    return true;
+}
+
 void text_scanner_open(struct text_scanner *scanner, const char *text, size_t length,
                        struct error *error)
 {

@@ -64,6 +64,10 @@ void text_scanner_close(struct text_scanner *scanner);
 /* Bytes of the text before the next token. */
 uint64_t text_scanner_offset(const struct text_scanner *scanner);
 void text_scanner_advance(struct text_scanner *scanner);
+/* Of a name before ": " and nothing but the digits of a number on the rest of its line, as most
+ * lines of a trace's text are: takes all of it at once. False: it is no such line, or the number
+ * is larger than `most`; nothing is taken then. */
+bool text_scanner_take_line(struct text_scanner *scanner, uint64_t most, uint64_t *value);
 
 /* Notes a failure at the next token; the first one stays. */
 void text_scanner_fail(struct text_scanner *scanner, const char *format, ...)

@@ -156,6 +156,22 @@ bool text_read_integer(struct text_scanner *scanner, uint64_t *magnitude, bool *
     return true;
 }
 
+uint64_t text_largest_of(const ProtobufCFieldDescriptor *field)
+{
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_INT32:
+        return INT32_MAX;
+    case PROTOBUF_C_TYPE_UINT32:
+        return UINT32_MAX;
+    case PROTOBUF_C_TYPE_INT64:
+        return INT64_MAX;
+    case PROTOBUF_C_TYPE_UINT64:
+        return UINT64_MAX;
+    default:
+        return 0;
+    }
+}
+
 static uint64_t read_number(struct text_scanner *scanner, const ProtobufCFieldDescriptor *field)
 {
     uint64_t magnitude;
@@ -164,9 +180,7 @@ static uint64_t read_number(struct text_scanner *scanner, const ProtobufCFieldDe
         return 0;
     bool is_signed = field->type == PROTOBUF_C_TYPE_INT32 || field->type == PROTOBUF_C_TYPE_INT64;
     bool is_narrow = field->type == PROTOBUF_C_TYPE_INT32 || field->type == PROTOBUF_C_TYPE_UINT32;
-    uint64_t most = is_narrow ? UINT32_MAX : UINT64_MAX;
-    if (is_signed)
-        most = most / 2 + negative;
+    uint64_t most = text_largest_of(field) + (is_signed && negative);
     if ((negative && !is_signed) || magnitude > most) {
         text_scanner_fail(scanner, "%s%llu does not fit %s, which is %s number of %d bits",
                           negative ? "-" : "", (unsigned long long)magnitude, field->name,

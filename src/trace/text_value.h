@@ -39,6 +39,8 @@ void text_put_key(struct text_scanner *scanner, struct proto_buffer *out, uint32
 uint64_t text_read_scalar(struct text_scanner *scanner, const ProtobufCFieldDescriptor *field,
                           bool is_exact);
 enum wire_type text_scalar_type(const ProtobufCFieldDescriptor *field);
+/* What a field of whole numbers holds at most; 0: it is another one. */
+uint64_t text_largest_of(const ProtobufCFieldDescriptor *field);
 
 /* A whole number and its sign; false: failed. */
 bool text_read_integer(struct text_scanner *scanner, uint64_t *magnitude, bool *negative);
