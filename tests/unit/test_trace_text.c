@@ -283,6 +283,43 @@ static void people_write_it_otherwise(void **state)
     proto_buffer_free(&out);
 }
 
+/* A blank behind the number is all that tells the two lines apart. */
+static void a_plain_line_is_as_any_other(void **state)
+{
+    (void)state;
+    static const char *const fields[] = {"timestamp", "trusted_packet_sequence_id", "trusted_uid",
+                                         "trace_uuid { msb: 1 } trusted_pid"};
+    static const char *const numbers[] = {
+        "0",          "7",          "07",         "08",
+        "0x1f",       "2147483647", "2147483648", "4294967295",
+        "4294967296", "-1",         "1.5",        "9223372036854775807",
+        "",           "1 # a note", "1;",         "9999999999999999999",
+        "1,",         "1a",         "12 13",      "18446744073709551615",
+    };
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        for (size_t j = 0; j < sizeof(numbers) / sizeof(numbers[0]); j++) {
+            struct proto_buffer out[2] = {{0}, {0}};
+            struct error errors[2] = {{0}, {0}};
+            int codes[2];
+            for (int k = 0; k < 2; k++) {
+                char text[256];
+                int length = snprintf(text, sizeof(text),
+                                      "packet {\n %s: %s%s\n trusted_pid: 5\n trusted_pid: 6\n}\n",
+                                      fields[i], numbers[j], k == 0 ? "" : " ");
+                codes[k] =
+                    read_text((struct dripping){text, (size_t)length, 0}, &out[k], &errors[k]);
+            }
+            assert_int_equal(codes[0], codes[1]);
+            assert_string_equal(errors[0].message, errors[1].message);
+            assert_int_equal(out[0].length, out[1].length);
+            if (out[0].length > 0)
+                assert_memory_equal(out[0].bytes, out[1].bytes, out[0].length);
+            proto_buffer_free(&out[0]);
+            proto_buffer_free(&out[1]);
+        }
+    }
+}
+
 static void errors_say_line_and_column(void **state)
 {
     (void)state;
@@ -409,6 +446,7 @@ int main(void)
         cmocka_unit_test(a_double_that_is_no_number_keeps_its_bits),
         cmocka_unit_test(whatever_is_well_formed_comes_back),
         cmocka_unit_test(people_write_it_otherwise),
+        cmocka_unit_test(a_plain_line_is_as_any_other),
         cmocka_unit_test(errors_say_line_and_column),
         cmocka_unit_test(what_is_no_message_is_refused),
         cmocka_unit_test(depth_is_bounded),
