@@ -122,6 +122,9 @@ static void read_after_all(struct builder *builder, const struct builder_sequenc
 
 void builder_forget_unchanged(struct builder *builder, struct builder_sequence *sequence)
 {
+    /* Nothing was kept since the last time: ids may be told anew by the million. */
+    if (sequence->seen_byte_count == 0)
+        return;
     for (size_t i = 0; i < sequence->pending_count; i++) {
         struct pending_dump *dump = &sequence->pending[i];
         for (size_t j = 0; j < dump->sample_count && dump->known_count > 0; j++)
