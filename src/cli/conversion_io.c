@@ -12,6 +12,11 @@
 #include "cli/output.h"
 #include "cli/suggest.h"
 #include "cli/words.h"
+#include "import/import.h"
+#include "trace/trace_source.h"
+
+/* Tells what a file is: import.h. */
+#define PEEK_BYTES (64u * 1024u)
 
 int conversion_find_input(const char *argument, char path[PATH_MAX], struct error *error)
 {
@@ -69,6 +74,31 @@ int conversion_close_output(int fd, const char *out, int result, struct error *e
     if (fd > STDERR_FILENO && close(fd) != 0 && result >= 0)
         return error_set(error, -errno, "%s: cannot be written: %s", out, strerror(errno));
     return result;
+}
+
+bool conversion_is_no_trace(const char *path, struct error *error)
+{
+    static const char *const kinds[] = {
+        [IMPORT_PPROF] = "a pprof profile",
+        [IMPORT_HEAPTRACK] = "a profile of heaptrack",
+        [IMPORT_COLLAPSED] = "collapsed stacks",
+        [IMPORT_TEXT_HEAP] = "a heap profile as text",
+        [IMPORT_MEMORY_INFRA] = "Chrome's memory dumps, which `symbolize` gives names",
+    };
+    struct error nobody_asks;
+    size_t length = 0;
+    struct trace_source *source =
+        strcmp(path, "-") == 0 ? NULL : trace_source_open(path, &nobody_asks);
+    const uint8_t *first = source == NULL ? NULL : trace_source_peek(source, PEEK_BYTES, &length);
+    enum import_kind kind = first == NULL || length == 0
+                                ? IMPORT_TRACE
+                                : import_kind_of(first, length, length < PEEK_BYTES);
+    if (source != NULL)
+        trace_source_close(source);
+    if (kind != IMPORT_TRACE)
+        error_set(error, -EINVAL, "%.250s is no trace but %s: heap_profile report reads it",
+                  strncmp(path, "/proc/self/fd/", 14) == 0 ? "standard input" : path, kinds[kind]);
+    return kind != IMPORT_TRACE;
 }
 
 int conversion_fail(const struct error *error)

@@ -26,6 +26,10 @@ int conversion_open_output(const char *out, const char *input, bool is_text, str
 /* `result` is how the writing went: the first error stands. 0 or a negative errno. */
 int conversion_close_output(int fd, const char *out, int result, struct error *error);
 
+/* For what can be made of traces alone: whether `path` is a profile of another kind; the error says
+ * so then. Standard input is not looked at. */
+bool conversion_is_no_trace(const char *path, struct error *error);
+
 /* Says it, and returns the exit code: 1. */
 int conversion_fail(const struct error *error);
 void conversion_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "cli/suggest.h"
+
 const struct conversion conversions[] = {
     {"binary", convert_binary, "the trace that a text describes"},
     {"bundle", convert_bundle, "the trace with names for all that can be found, in one file"},
@@ -26,4 +28,19 @@ const struct conversion *conversion_find(const char *name)
         if (strcmp(name, conversions[i].name) == 0)
             return &conversions[i];
     return NULL;
+}
+
+const char *conversion_meant(const char *name)
+{
+    static const char *const others[][2] = {
+        {"pprof", "profile"},
+        {"folded", "collapsed"},
+        {"flame-graph", "flamegraph"},
+        {"json", "memory_infra"},
+        {"decompress", "decompress_packets"},
+    };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (strcmp(name, others[i][0]) == 0)
+            return others[i][1];
+    return suggest_nearest(name, conversions, conversion_count, sizeof(conversions[0]));
 }

@@ -18,6 +18,9 @@ extern const size_t conversion_count;
 
 /* NULL: there is none of this name. */
 const struct conversion *conversion_find(const char *name);
+/* What was meant by a name that is none: the nearest, or what other tools call it. NULL: nothing.
+ */
+const char *conversion_meant(const char *name);
 
 int convert_binary(int argc, char **argv);
 int convert_bundle(int argc, char **argv);

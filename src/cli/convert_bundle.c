@@ -240,6 +240,8 @@ static int run(struct request *request)
     int result = conversion_find_input(request->trace, path, &error);
     if (result == 0 && strcmp(path, "-") == 0)
         result = conversion_keep_input(path, &error);
+    if (result == 0 && conversion_is_no_trace(path, &error))
+        result = error.code;
     if (result == 0 && request->automatic_places)
         result = add_build_directories(request, &error);
     if (result == 0 && request->automatic_maps)

@@ -133,6 +133,8 @@ static int run(struct request *request)
     struct error error = {0};
     int status, fd = -1, result = conversion_find_input(request->trace, path, &error);
     struct progress shown = result == 0 ? progress_begin(path, false) : (struct progress){0};
+    if (result == 0 && conversion_is_no_trace(path, &error))
+        result = error.code;
     if (result == 0)
         result = trace_names_read_telling(&names, path, progress_tell_bytes, &shown, &error);
     progress_end(&shown);

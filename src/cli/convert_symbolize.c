@@ -210,6 +210,8 @@ static int run(const struct request *request)
         result = conversion_keep_input(path, &error);
     if (result == 0 && symbolize_file_is_json(path))
         return rewrite(request, path, request->out == NULL && is_input ? "-" : request->out);
+    if (result == 0 && conversion_is_no_trace(path, &error))
+        result = error.code;
     if (result == 0)
         result = trace_addresses_read(&addresses, path, &error);
     if (addresses.warning[0] != '\0')

@@ -70,6 +70,8 @@ static int convert(int argc, char **argv, const char *help, bool writes_text,
     progress_end(&shown);
     if (code >= 0)
         return 0;
+    if (stream != trace_text_read && conversion_is_no_trace(path, &error))
+        return conversion_fail(&error);
     struct error full = error;
     error_set(&error, full.code, "%.200s: %.300s", strcmp(path, "-") == 0 ? "standard input" : path,
               full.message);

@@ -80,7 +80,7 @@ int main(int argc, char **argv)
     const char *nearest =
         suggest_nearest(argv[1], verbs, sizeof(verbs) / sizeof(verbs[0]), sizeof(verbs[0]));
     if (nearest == NULL)
-        nearest = suggest_nearest(argv[1], conversions, conversion_count, sizeof(conversions[0]));
+        nearest = conversion_meant(argv[1]);
     fprintf(stderr, "heap_profile: there is no verb '%s'", argv[1]);
     if (nearest != NULL)
         fprintf(stderr, "; did you mean %s?", nearest);

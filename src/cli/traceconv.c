@@ -5,7 +5,6 @@
 #include "cli/conversions.h"
 #include "cli/memory.h"
 #include "cli/standard_files.h"
-#include "cli/suggest.h"
 
 static void print_help(FILE *out)
 {
@@ -42,8 +41,7 @@ int main(int argc, char **argv)
         print_help(stdout);
         return 0;
     }
-    const char *nearest =
-        suggest_nearest(argv[1], conversions, conversion_count, sizeof(conversions[0]));
+    const char *nearest = conversion_meant(argv[1]);
     fprintf(stderr, "traceconv: there is no conversion '%s'", argv[1]);
     if (nearest != NULL)
         fprintf(stderr, "; did you mean %s?", nearest);

@@ -38,8 +38,8 @@ static void explain(struct unnamed_module *module, uint32_t kind, uint8_t known)
         module->remedy = symbol_reason_remedy(SYMBOL_NO_BUILD_ID);
     } else {
         module->reason = "no symbols in the trace";
-        module->remedy = "heap_profile bundle --symbol-paths DIR adds them from the directory that "
-                         "has its debug symbols";
+        module->remedy = "heap_profile bundle --symbol-paths DIR (for Chrome's memory dumps: "
+                         "symbolize) adds them from the directory that has its debug symbols";
     }
 }
 

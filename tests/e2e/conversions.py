@@ -252,6 +252,31 @@ def nothing_written(trace):
             check("there is no trace packet in it" in said, f"{verb} of an empty file: {said}")
 
 
+def no_traces():
+    """What is made of traces alone says what another profile is; other tools' names for verbs lead to ours."""
+    made_trace(100)
+    convert("memory_infra", at("made"), at("dump.json.gz"))
+    convert("profile", "-o", at("pprof"), at("made"))
+    pprof = at("pprof/" + os.listdir(at("pprof"))[0])
+    stacks = write("stacks", b"main;f 12\n")
+    mapped = ["--proguard-map", write("map.txt", b"com.x.Y -> a:\n")]
+    for path, words in ((at("dump.json.gz"), "Chrome's memory dumps"), (pprof, "a pprof profile"), (stacks, "collapsed")):
+        for command in (["symbolize"], ["bundle"], ["deobfuscate", *mapped], ["text"], ["decompress_packets"]):
+            if command == ["symbolize"] and path.endswith(".json.gz"):
+                continue
+            if path == pprof and command[0] in ("text", "decompress_packets"):
+                continue  # protobuf, too: it is written as it is
+            said = convert(*command, path, at("out"), status=1)
+            check(path + " is no trace" in said and words in said, f"{command} of {words}: {said}")
+    with open(at("dump.json.gz"), "rb") as file:
+        said = convert("bundle", "-", at("out"), stdin=file.read(), status=1)
+    check("standard input is no trace" in said, said)
+    for typed, meant in (("pprof", "profile"), ("folded", "collapsed"), ("json", "memory_infra"), ("txt", "text")):
+        check(f"did you mean {meant}?" in convert(typed, status=2), typed)
+        said = run([TOOL, typed], env=ENVIRONMENT)
+        check(said.status == 2 and f"did you mean {meant}?".encode() in said.stderr, f"heap_profile {typed}")
+
+
 # --- stacks with numbers ---
 
 
@@ -640,7 +665,7 @@ def pprof_lists():
     check({"name": "take", "file": at("source.c"), "line": line} in frames, f"{frames}")
 
 
-CASES = [text_and_back, packed, archives, protoc_agrees, large, wrong_input, hostile_names, progress, names_once, collapsed, choices, speedscope,
+CASES = [text_and_back, packed, archives, protoc_agrees, large, wrong_input, no_traces, hostile_names, progress, names_once, collapsed, choices, speedscope,
          speedscope_imports, profile_options, profile_warnings, pprof_lists]
 
 
