@@ -8,6 +8,9 @@
 #include "explore/screen_state.h"
 #include "util/utf8.h"
 
+/* Of the end of a path, in the title. */
+#define NAME_BYTES 100
+
 const char *const screen_mode_words[BREAKDOWN_MODES] = {
     [BREAKDOWN_TREE] = "Top-down (Tree)",
     [BREAKDOWN_HEAVY] = "Top-down (Heavy)",
@@ -78,16 +81,20 @@ const char *screen_column_name(const struct screen *screen, size_t column, char 
     return buffer;
 }
 
-/* The end of a path: a directory's name says more than "raw-trace". */
-static const char *short_path(const char *path)
+/* The end of a path and its length: what every profile has in its directory, the directory alone
+ * tells from others. */
+static int short_path(const char *path, const char **end)
 {
     const char *slash = strrchr(path, '/');
-    if (slash == NULL || slash == path)
-        return path;
-    const char *before = slash - 1;
+    *end = slash == NULL || slash[1] == '\0' ? path : slash + 1;
+    if (slash == NULL || slash == path ||
+        (strcmp(*end, "raw-trace") != 0 && strcmp(*end, "symbolized-trace") != 0))
+        return (int)strnlen(*end, NAME_BYTES);
+    const char *before = slash;
     while (before > path && before[-1] != '/')
         before--;
-    return strcmp(slash + 1, "raw-trace") == 0 ? before : slash + 1;
+    *end = before;
+    return slash - before < NAME_BYTES ? (int)(slash - before) : NAME_BYTES;
 }
 
 void screen_title(const struct screen *screen, char buffer[SCREEN_TEXT_BYTES])
@@ -97,13 +104,14 @@ void screen_title(const struct screen *screen, char buffer[SCREEN_TEXT_BYTES])
     bool one = is_one_trace(screen);
     *buffer = '\0';
     for (size_t i = 0; i < screen->column_count && used < SCREEN_TEXT_BYTES; i++) {
-        const char *path = one && i > 0 ? "" : short_path(screen->columns[i].path);
+        const char *path;
+        int length = short_path(screen->columns[i].path, &path);
         char number[32] = "";
         put_dump(&screen->columns[i], dump);
         if (!one)
             snprintf(number, sizeof(number), "#%zu ", i + 1);
-        used += (size_t)snprintf(buffer + used, SCREEN_TEXT_BYTES - used, "%s%s%.100s%s",
-                                 i > 0 ? ", " : "", number, path, dump);
+        used += (size_t)snprintf(buffer + used, SCREEN_TEXT_BYTES - used, "%s%s%.*s%s",
+                                 i > 0 ? ", " : "", number, one && i > 0 ? 0 : length, path, dump);
     }
 }
 

@@ -255,6 +255,17 @@ main              +5.25 kB│   1.75 kB   3.50 kB  +1.75 kB  parse
     quit_it(terminal)
 
 
+def directories():
+    """What heap_profile wrote is called by its directory: in each stands a file of the same name."""
+    paths = []
+    for name in ("before", "after"):
+        os.mkdir(os.path.join(directory, name))
+        paths.append(memory_infra(name + "/symbolized-trace", {(100, "prog"): [{"malloc": SITES}]}))
+    terminal = explore(os.path.dirname(paths[0]), paths[1])
+    until(terminal, "#1 before@last, #2 after@last: prog, malloc", "both")
+    quit_it(terminal)
+
+
 def traces():
     """Of two files: told apart by number, and matched by name."""
     one, other = usual(), memory_infra("other.json", {(200, "prog"): [{"malloc": GROWN}]})

@@ -231,6 +231,8 @@ def colours():
         until(terminal, "start", "first")
         terminal.send("enter", "down")
         until(terminal, "+3.00 kB", "in main")
+        # The same words stand on the screen before the last key, too, on a row that is no growth's colour.
+        terminal.wait(lambda screen: (screen.with_attribute("fore 1") == ["+3.00 kB"]) == coloured)
         red = terminal.screen.with_attribute("fore 1")
         check((red == ["+3.00 kB"]) == coloured, f"{environment}: {red}")
         quit_it(terminal) if "TERM" not in environment else terminal.close()
