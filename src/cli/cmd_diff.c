@@ -176,6 +176,14 @@ static int parse_options(int argc, char **argv, struct request *request)
     return -1;
 }
 
+static bool is_one_dump(const struct compare_source *source)
+{
+    for (size_t i = 0; i < source->dump_count; i++)
+        if (source->dumps[i].heap->dump_count > 1)
+            return false;
+    return true;
+}
+
 static int open_sources(char *const *arguments, int count, struct compare_source sources[2],
                         const struct request *request, struct error *error)
 {
@@ -194,6 +202,11 @@ static int open_sources(char *const *arguments, int count, struct compare_source
     code = compare_sources_read(sources, &request->reading, error);
     for (int i = 0; i < 2 && code == 0; i++)
         code = compare_source_choose(&sources[i], &request->choices[i], error);
+    if (code == 0 && count == 1 && is_one_dump(&sources[0]))
+        code = error_set(error, -EINVAL,
+                         "%s has no two dumps to be compared: name another profile, too, or take "
+                         "dumps of one by --continuous-dump",
+                         arguments[0]);
     return code;
 }
 

@@ -39,7 +39,9 @@ static const char help[] =
     "  --stacks        whole stacks\n"
     "  --rss           why the heap is not the RSS: what else the process has in memory\n"
     "  --top N         lines of a table (20; 0: all)\n"
-    "  --pid PID, --heap NAME, --dump N   only these (dumps count from 1; default the last)\n"
+    "  --pid PID, --heap NAME, --dump N   only these (dumps count from 1; 'final', the last, is "
+    "shown\n"
+    "                 without it)\n"
     "  --demangle full|simple|none   functions' names with all that is in them (default),\n"
     "                  without parameters and template arguments, or mangled\n"
     "  --json          everything, for scripts (docs/report.md)\n"
@@ -118,7 +120,9 @@ static int parse_options(int argc, char **argv, struct report_options *report, b
             report->heap = optarg;
             break;
         case OPTION_DUMP:
-            if (!parse_number("--dump", optarg, UINT32_MAX, &number))
+            number = 0;
+            if (strcmp(optarg, "final") != 0 &&
+                !parse_number("--dump", optarg, UINT32_MAX, &number))
                 return 2;
             report->dump = (int64_t)number;
             break;

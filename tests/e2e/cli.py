@@ -576,6 +576,8 @@ def quiet_and_dumps():
     first, last = (tool("report", "--json", *which, at("dumps")) for which in (["--dump", "1"], []))
     ended = [json.loads(outcome.stdout)["heaps"][0]["duration_ns"] for outcome in (first, last)]
     check(0 < ended[0] < ended[1], f"dumps after {ended} ns")
+    check(tool("report", "--json", "--dump", "final", at("dumps")).stdout == last.stdout, "--dump final")
+    check(tool("report", "--dump", "finally", at("dumps")).status == 2, "--dump finally")
     process = subprocess.Popen(["sleep", "60"])
     outcome = tool("-q", "-d", "100", "-o", at("asleep"), "-p", str(process.pid))
     process.kill()

@@ -249,6 +249,7 @@ def usage(directory):
         ((path, path + "@0"), 1, "behind the @"),
         ((path, path + "@1e300s"), 1, "behind the @"),
         ((path + "@1",), 1, "is one dump"),
+        ((path,), 1, "no two dumps"),
         ((path, "/not/there"), 1, "/not/there"),
         (("--pprof", "/not/there/file", path, path), 1, "cannot write"),
     ]:
