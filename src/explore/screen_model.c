@@ -142,7 +142,7 @@ int screen_load(struct screen *screen, const struct compare_source *columns, siz
     if (code == 0 &&
         ((sites = sites_new(sides, count)) == NULL || (breakdown = breakdown_new(sites)) == NULL)) {
         sites_free(sites);
-        code = error_set(error, -ENOMEM, "no memory for so many stacks");
+        code = error_set(error, -ENOMEM, "no memory for so many stacks, or so deep ones");
     }
     if (code < 0) {
         drop_columns(chosen, count);

@@ -40,7 +40,7 @@ static int add_stack(struct maker *maker, uint32_t callsite)
     struct sites *sites = maker->sites;
     const struct profile_callsite *callsites = maker->profile->callsites;
     size_t first = sites->frame_count, length = (size_t)callsites[callsite].depth + 2;
-    if (length > UINT32_MAX - first ||
+    if (length > SITES_FRAMES_MAX - first ||
         array_reserve(&sites->frames, &sites->frame_capacity, first, length,
                       sizeof(*sites->frames)) < 0 ||
         array_reserve(&sites->stacks, &sites->stack_capacity, sites->stack_count, 1,

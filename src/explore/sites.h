@@ -28,6 +28,10 @@ enum sites_dimension {
 /* The frame that every stack ends with: what a function allocated itself. */
 #define SITES_SELF 0
 
+/* Of all stacks together, 1 GiB of them: a million stacks of 256 frames. Stacks that have most of
+ * their frames in common take no room in a file, but they do here. */
+#define SITES_FRAMES_MAX (1u << 28)
+
 struct sites_key {
     const char *label; /* as it stands in the profile; of a frame the function's name in full */
     const struct profile *profile; /* of a frame or module: one that has it; else NULL */
@@ -73,7 +77,8 @@ struct sites {
     size_t text_count, text_capacity;
 };
 
-/* One column for each side: at most SITES_COLUMNS. NULL: no memory. */
+/* One column for each side: at most SITES_COLUMNS. NULL: no memory, or more than
+ * SITES_FRAMES_MAX. */
 struct sites *sites_new(const struct diff_side *columns, size_t column_count);
 void sites_free(struct sites *sites);
 

@@ -5,6 +5,7 @@ or left out with a reason, long before the test's time is over. memory_infra_hos
 import csv
 import io
 import os
+import pty
 import sys
 import tempfile
 
@@ -105,6 +106,25 @@ def case_callers():
         '{"ph":"v","name":"periodic_interval","id":"0x1","pid":1,"ts":1,"args":{"dumps":{"heaps":{"malloc":{"entries":['
         f'{{"bt":"","size":"17700","count":"1770"}},{entries}]}}}}}}}}}}'], LIVE)
     check("too many types of too many frames" in said, said)
+
+
+def case_deep():
+    """A site at each of 60,000 frames on top of each other: 3 MB, and 7 GB if each had its stack for itself."""
+    depth = 60000
+    query([dump(1, [(1, "f")], [(i + 1, 1, i or None) for i in range(depth)], [(0, 1)],
+                [(i + 1, 0, 16) for i in range(depth)], 0x1000)], LIVE)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "xterm"
+        os.execv(TOOL, [TOOL, "explore", os.path.join(WORK.name, "hostile.json")])
+    said = b""
+    try:
+        while data := os.read(terminal, 4096):
+            said += data
+    except OSError:  # it has ended
+        pass
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    check(status in (1, 2) and b"no memory for so many stacks" in said, f"{status}: {said[-300:]}")
 
 
 globals()["case_" + sys.argv[1]]()
