@@ -23,7 +23,7 @@ static const char help[] =
     "\n"
     "  --pid PID, --heap NAME   only these\n"
     "  --dump N      the N-th dump of each heap, from 1, 'final', the last, or 'all' (default)\n"
-    "  --max         what was live when the heap was largest (--dump-at-max: always so)\n"
+    "  --max         what was live when the heap was largest (of one with dump_at_max: always)\n"
     "  --prune BYTES,COUNT   what a site holds that is under both goes into nodes named <other>\n"
     "  --stack-mode MODE     native (default), native-with-thread-names, pseudo (the contexts\n"
     "                that the program named) or mixed (stacks below these)\n"
