@@ -143,6 +143,20 @@ static uint64_t stack_limit_of(pid_t pid)
     return limit.rlim_cur + GUARDS_BYTES;
 }
 
+/* Whether the process still has its memory. One that ends gives it back, and what /proc says of it
+ * ends wherever it was read to, without an error. */
+static bool has_memory(pid_t pid)
+{
+    char path[64], text[32] = "";
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    int statm = open(path, O_RDONLY | O_CLOEXEC);
+    if (statm < 0)
+        return false;
+    ssize_t got = read(statm, text, sizeof(text) - 1);
+    close(statm);
+    return got > 1 && strncmp(text, "0 ", 2) != 0;
+}
+
 void memory_watch_look(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
                        const char *allocator)
 {
@@ -176,7 +190,7 @@ void memory_watch_look(struct memory_watch *watch, pid_t pid, struct ledger *led
     look.duration_us = ended_us - began_us;
     /* Where the ring is not mapped, an exec made the process another program, without a client: its
      * memory is none of the one whose blocks these are. */
-    if (look.parts[MEMORY_PROFILER].mappings > 0) {
+    if (look.parts[MEMORY_PROFILER].mappings > 0 && has_memory(pid)) {
         watch->last = look;
         watch->has_last = true;
     }
