@@ -179,7 +179,10 @@ static void judge(struct budget_result *result, const struct profile_heap *heap,
     double slack = whole ? 0 : ROUNDING * fmax(fabs(result->value), result->limit);
     if (fabs(result->value - result->limit) <= slack && result->exact)
         result->value = result->low = result->high = result->limit;
-    if (result->low > result->limit + slack) {
+    if (heap->interval_bytes == 0 && !result->exact && result->budget->kind != BUDGET_TEMPORARY) {
+        result->state = BUDGET_UNDECIDABLE;
+        result->reason = "the file does not tell its sampling interval";
+    } else if (result->low > result->limit + slack) {
         result->state = BUDGET_FAILS;
     } else if (result->high <= result->limit + slack && !is_partial(heap, dump)) {
         result->state = BUDGET_HOLDS;

@@ -2,6 +2,8 @@
  * See database.h: all tables of the traces as a file of their own. Written beside its place and
  * renamed, so that nobody finds half of one.
  */
+#include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +92,30 @@ static int export_all(struct query_database *database, const char *path)
     return code;
 }
 
+/* Whether what stands there may be replaced: nothing, an empty file, or an earlier export. */
+static int check_place(const char *path, struct error *error)
+{
+    uint8_t head[72];
+    static const uint8_t magic[16] = "SQLite format 3";
+    static const uint8_t id[4] = {APPLICATION_ID >> 24, APPLICATION_ID >> 16 & 0xff,
+                                  APPLICATION_ID >> 8 & 0xff, APPLICATION_ID & 0xff};
+    struct stat status;
+    if (stat(path, &status) < 0)
+        return errno == ENOENT ? 0 : error_set(error, -errno, "%.300s: %s", path, strerror(errno));
+    FILE *file = S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
+    size_t length = file != NULL ? fread(head, 1, sizeof(head), file) : 0;
+    bool is_ours = length == sizeof(head) && memcmp(head, magic, sizeof(magic)) == 0 &&
+                   memcmp(head + 68, id, sizeof(id)) == 0;
+    if (file != NULL)
+        fclose(file);
+    if (is_ours || (file != NULL && status.st_size == 0))
+        return 0;
+    return error_set(error, -EEXIST,
+                     "%.300s is there already, and no exported database: remove it, or choose "
+                     "another name",
+                     path);
+}
+
 int query_database_export(struct query_database *database, const char *path, struct error *error)
 {
     char *beside = NULL;
@@ -98,6 +124,8 @@ int query_database_export(struct query_database *database, const char *path, str
         return code;
     if (database->is_file)
         return error_set(error, -EINVAL, "%.300s: this is an exported database already", path);
+    if ((code = check_place(path, error)) < 0)
+        return code;
     if (asprintf(&beside, "%s.XXXXXX", path) < 0)
         return error_set(error, -ENOMEM, "no memory");
     int fd = mkstemp(beside);

@@ -488,6 +488,16 @@ def exported():
         _, error = ask(damaged, "select * from experimental_flamegraph(2100, 2, 'native')", status=1)
         check(said in error, f"{damage}: {error}")
     os.chmod(directory.name, 0o700)
+    with open(trace, "rb") as file:
+        before = file.read()
+    for place in (trace, path + ".mine.txt"):
+        with open(path + ".mine.txt", "w") as file:
+            file.write("mine")
+        _, error = ask(trace, None, "--export", place, status=1)
+        check("no exported database" in error, f"export over {place}: {error}")
+    with open(trace, "rb") as file:
+        check(file.read() == before, "an export went over its own trace")
+    ask(trace, None, "--export", path)
     _, error = ask(trace, None, "--export", "/nonexistent/x", status=1)
     check("cannot be written" in error, error)
 
