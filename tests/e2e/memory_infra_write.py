@@ -25,11 +25,12 @@ TRACECONV = os.path.join(BUILD, "traceconv")
 WORK = tempfile.mkdtemp(prefix="memory-infra-")
 # Holds memory to its end, of some functions.
 HOLDER = """
-import os, sqlite3, json
+import os, sqlite3, json, time
 kept = [[b"x" * (100 + i % 900) for i in range(20000)], json.loads("[" + ",".join('{"a": %d}' % i for i in range(20000)) + "]")]
 base = sqlite3.connect(":memory:")
 base.execute("create table t (a text)")
 base.executemany("insert into t values (?)", [("text %d" % i,) for i in range(20000)])
+time.sleep(1)  # its memory is looked at every now and then: a shorter life may be missed
 os._exit(0)
 """
 
