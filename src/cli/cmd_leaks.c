@@ -43,6 +43,7 @@ static const char help[] =
     "Examples:\n"
     "  heap_profile leaks --size-threshold 1M profile\n"
     "  heap_profile leaks trace@1 trace@last           what piled up while it ran\n"
+    "  heap_profile leaks trace@1 trace@max            the same of one that frees all as it ends\n"
     "  heap_profile leaks --match-by-labels before.json.gz after.json.gz\n";
 
 enum {

@@ -22,7 +22,17 @@ struct collecting {
 
 /* --- why --- */
 
-static void explain(struct unnamed_module *module, uint32_t kind, uint8_t known)
+/* Files of others leave more out than a trace. */
+static bool is_imported(const struct profile *profile)
+{
+    for (size_t i = 0; i < profile->heap_count; i++)
+        if (profile->heaps[i].untold != 0)
+            return true;
+    return false;
+}
+
+static void explain(const struct profile *profile, struct unnamed_module *module, uint32_t kind,
+                    uint8_t known)
 {
     if (module->path[0] == '\0') {
         module->reason = "code in no file";
@@ -35,7 +45,10 @@ static void explain(struct unnamed_module *module, uint32_t kind, uint8_t known)
         module->remedy = symbol_reason_remedy(known - 1);
     } else if (module->build_id[0] == '\0') {
         module->reason = symbol_reason_text(SYMBOL_NO_BUILD_ID);
-        module->remedy = symbol_reason_remedy(SYMBOL_NO_BUILD_ID);
+        module->remedy = is_imported(profile)
+                             ? "the file tells none; of Chrome's memory dumps heap_profile "
+                               "symbolize takes what has that name now"
+                             : symbol_reason_remedy(SYMBOL_NO_BUILD_ID);
     } else {
         module->reason = "no symbols in the trace";
         module->remedy = "heap_profile bundle --symbol-paths DIR (for Chrome's memory dumps: "
@@ -61,7 +74,7 @@ static uint32_t module_of(struct collecting *at, struct intern_table *ids,
     if (added) {
         struct unnamed_module *module = &at->unnamed->items[at->unnamed->count++];
         *module = (struct unnamed_module){.path = path, .build_id = build_id};
-        explain(module, frame->kind,
+        explain(at->profile, module, frame->kind,
                 reasons == NULL || mapping == NULL ? 0 : reasons[frame->mapping]);
     }
     at->unnamed->items[id - 1].frames++;

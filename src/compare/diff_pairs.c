@@ -120,10 +120,21 @@ static struct diff_pair *add_pair(struct pairing *pairing)
         return NULL;
     struct diff_pair *pair = &diff->pairs[diff->pair_count++];
     *pair = (struct diff_pair){.same_process = false};
-    /* One more than there are: none is no null pointer. */
-    pair->before = calloc(pairing->before->dump_count + 1, sizeof(*pair->before));
-    pair->after = calloc(pairing->after->dump_count + 1, sizeof(*pair->after));
-    return pair->before != NULL && pair->after != NULL ? pair : NULL;
+    return pair;
+}
+
+/* There is room for as many as the next power of two. */
+static int add_dump(struct export_dump **dumps, size_t *count, const struct export_dump *dump)
+{
+    if ((*count & (*count - 1)) == 0) {
+        size_t room = *count == 0 ? 1 : *count * 2;
+        struct export_dump *grown = reallocarray(*dumps, room, sizeof(**dumps));
+        if (grown == NULL)
+            return -ENOMEM;
+        *dumps = grown;
+    }
+    (*dumps)[(*count)++] = *dump;
+    return 0;
 }
 
 static void finish_pair(struct diff_pair *pair)
@@ -144,11 +155,11 @@ static int pair_same_processes(struct pairing *pairing)
                                 process_of(pairing->after, j)))
                 continue;
             struct diff_pair *pair = add_pair(pairing);
-            if (pair == NULL)
+            if (pair == NULL ||
+                add_dump(&pair->before, &pair->before_count, &pairing->before->dumps[i]) < 0 ||
+                add_dump(&pair->after, &pair->after_count, &pairing->after->dumps[j]) < 0)
                 return -ENOMEM;
             pair->same_process = true;
-            pair->before[pair->before_count++] = pairing->before->dumps[i];
-            pair->after[pair->after_count++] = pairing->after->dumps[j];
             pairing->before_used[i] = pairing->after_used[j] = true;
             finish_pair(pair);
             break;
@@ -166,13 +177,15 @@ static int pair_by_name(struct pairing *pairing, const struct profile_process *p
         return -ENOMEM;
     for (size_t i = 0; i < pairing->before->dump_count; i++) {
         if (!pairing->before_used[i] && answers_to(pairing, pairing->before, i, process, heap)) {
-            pair->before[pair->before_count++] = pairing->before->dumps[i];
+            if (add_dump(&pair->before, &pair->before_count, &pairing->before->dumps[i]) < 0)
+                return -ENOMEM;
             pairing->before_used[i] = true;
         }
     }
     for (size_t j = 0; j < pairing->after->dump_count; j++) {
         if (!pairing->after_used[j] && answers_to(pairing, pairing->after, j, process, heap)) {
-            pair->after[pair->after_count++] = pairing->after->dumps[j];
+            if (add_dump(&pair->after, &pair->after_count, &pairing->after->dumps[j]) < 0)
+                return -ENOMEM;
             pairing->after_used[j] = true;
         }
     }
