@@ -52,9 +52,15 @@ uint32_t texts_add(struct texts *texts, const char *text, size_t length)
         return NONE;
     if (!added)
         return (uint32_t)id - 1;
-    if (array_reserve(&texts->items, &texts->capacity, texts->count, 1, sizeof(char *)) < 0 ||
-        (texts->items[texts->count] = strndup(text, length)) == NULL)
+    char *copy = malloc(length + 1);
+    if (copy == NULL ||
+        array_reserve(&texts->items, &texts->capacity, texts->count, 1, sizeof(char *)) < 0) {
+        free(copy);
         return NONE;
+    }
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    texts->items[texts->count] = copy;
     return (uint32_t)texts->count++;
 }
 
