@@ -171,7 +171,11 @@ int budgets_read_text(struct budgets *budgets, const char *text, size_t length, 
     for (unsigned line = 1; code == 0 && text < end; line++) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
         size_t width = (size_t)((newline != NULL ? newline : end) - text);
-        char *copy = strndup(text, width);
+        char *copy = malloc(width + 1);
+        if (copy != NULL) {
+            memcpy(copy, text, width);
+            copy[width] = '\0';
+        }
         if (copy == NULL)
             code = error_set(error, -ENOMEM, "no memory");
         else if (strlen(copy) != width)
