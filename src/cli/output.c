@@ -24,16 +24,27 @@ static const char *temporary_directory(void)
     return directory != NULL && directory[0] == '/' ? directory : "/tmp";
 }
 
-/* Points the symlink at the new directory, by rename: readers see the old or the
- * new. Not vital: somebody else's link in a sticky /tmp cannot be replaced. */
+/* Print the path of the user's own symlink: those of all users stand side by side in /tmp. */
+static bool print_latest(char path[PATH_MAX])
+{
+    int printed =
+        snprintf(path, PATH_MAX, "%s/" LATEST "-%u", temporary_directory(), (unsigned)geteuid());
+    return printed > 0 && printed < PATH_MAX;
+}
+
+/* Point the symlink at the new directory, by rename: readers see the old or the new. It is made in
+ * that directory, where nobody else can have put something of its name. */
 static void link_latest(const char *directory)
 {
     char latest[PATH_MAX], fresh[PATH_MAX];
-    snprintf(latest, sizeof(latest), "%s/" LATEST, temporary_directory());
-    snprintf(fresh, sizeof(fresh), "%s/.latest.%d", temporary_directory(), getpid());
+    int printed = snprintf(fresh, sizeof(fresh), "%s/.latest", directory);
+    if (printed < 0 || printed >= (int)sizeof(fresh) || !print_latest(latest))
+        return;
     if (symlink(directory, fresh) != 0 || rename(fresh, latest) != 0) {
-        fprintf(stderr, "heap_profile: warning: %s still names an older profile: %s\n", latest,
-                strerror(errno));
+        fprintf(stderr,
+                "heap_profile: warning: %s cannot be made to name this profile: %s; report %s "
+                "shows it\n",
+                latest, strerror(errno), directory);
         unlink(fresh);
     }
 }
@@ -241,16 +252,40 @@ static int find_in(const char *directory, char path[PATH_MAX], struct error *err
     return -errno;
 }
 
+/* Find the directory that the user's symlink names. What another user put in its place, or in the
+ * directory's since, is not taken for the user's own profile. */
+static int find_latest(char directory[PATH_MAX], struct error *error)
+{
+    char latest[PATH_MAX];
+    struct stat info;
+    if (!print_latest(latest))
+        return error_set(error, -ENAMETOOLONG, "the path in TMPDIR is too long");
+    ssize_t length = -1;
+    bool is_there = lstat(latest, &info) == 0;
+    bool is_ours = is_there && S_ISLNK(info.st_mode) && info.st_uid == geteuid();
+    if (is_ours && (length = readlink(latest, directory, PATH_MAX - 1)) > 0) {
+        directory[length] = 0;
+        is_there = stat(directory, &info) == 0;
+        is_ours = is_there && info.st_uid == geteuid();
+    }
+    if (is_ours && length > 0)
+        return 0;
+    int code = is_there ? -EPERM : -errno;
+    const char *reason = is_there ? "it, or what it names, is not this user's" : strerror(-code);
+    return error_set(error, code,
+                     "there is no latest profile (%s: %s): make one by heap_profile host -- "
+                     "COMMAND, or name one",
+                     latest, reason);
+}
+
 int output_find_trace(const char *argument, char path[PATH_MAX], struct error *error)
 {
     char latest[PATH_MAX];
     struct stat info;
     int code = 0;
     if (argument == NULL) {
-        if (snprintf(latest, sizeof(latest), "%s/" LATEST, temporary_directory()) >= PATH_MAX)
-            return error_set(error, -ENAMETOOLONG, "the path in TMPDIR is too long");
-        code = find_in(latest, path, error);
-        if (code < 0 && code != -ENAMETOOLONG)
+        code = find_latest(latest, error);
+        if (code == 0 && (code = find_in(latest, path, error)) < 0 && code != -ENAMETOOLONG)
             error_set(error, code,
                       "there is no latest profile (%s: %s): make one by heap_profile host -- "
                       "COMMAND, or name one",

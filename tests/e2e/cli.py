@@ -16,11 +16,12 @@ import sys
 import tempfile
 import time
 
-from harness import BUILD, ROOT, TOOL, check, find_descendant, finish, limit_core_dumps, need, run
+from harness import BUILD, ROOT, TOOL, check, find_descendant, finish, limit_core_dumps, need, run, skip
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 MAKE_TRACE = os.path.join(BUILD, "tests", "e2e", "make_trace")
 WORK = tempfile.mkdtemp(prefix="cli-")
+BOB = 65501
 VIEWS = ("space", "objects", "alloc_space", "alloc_objects", "max")
 TEMPORARY = {"TMPDIR": WORK}
 
@@ -536,8 +537,35 @@ def output_directory():
     check(tool("host", "--quiet", "-o", at("empty"), "--", *ran).status == 0, "an empty one is refused")
     check("raw-trace" in os.listdir(at("empty")), "no raw-trace in it")
     check(tool("host", "--quiet", "--", *ran).status == 0, "a directory of its own")
-    check(os.path.realpath(at("heap_profile-latest")).startswith(at("heap_profile-")), "no latest")
+    latest = at(f"heap_profile-latest-{os.geteuid()}")
+    check(os.path.realpath(latest).startswith(at("heap_profile-")), "no latest")
+    check(".latest" not in os.listdir(latest), "what it was renamed from is left")
     check(tool("report").status == 0, "report shows the latest")
+
+
+def latest_of_each_user():
+    """Two users of one /tmp have each the latest of their own, and follow no link of the other."""
+    if os.geteuid() != 0:
+        skip("needs root, to be two users")
+    os.chmod(WORK, 0o1777)
+    bob = {"user": BOB, "group": BOB, "extra_groups": []}
+    outcome = tool("host", "--quiet", "--", "true", **bob)
+    if b"cannot open shared object" in outcome.stderr or outcome.status != 0:
+        skip(f"other users cannot run {TOOL}: {outcome.stderr!r}")
+    expect(tool("report"), 1, "root, without a profile", at("heap_profile-latest-0"), "No such file")
+    check(tool("host", "--quiet", "--", "true").stderr == b"", "a warning because of the other's link")
+    latest = [os.readlink(at(f"heap_profile-latest-{uid}")) for uid in (0, BOB)]
+    check(latest[0] != latest[1], "one link for both")
+    for uid, user in ((0, {}), (BOB, bob)):
+        check(tool("report", **user).status == 0, f"report of user {uid}")
+    # The other was first, or made a directory anew that /tmp had been cleaned of.
+    shutil.rmtree(latest[0])
+    run(["mkdir", "-m", "755", latest[0]], **bob)
+    shutil.copy(os.path.join(latest[1], "raw-trace"), latest[0])
+    expect(tool("report"), 1, "the other's directory", "is not this user's")
+    os.unlink(at("heap_profile-latest-0"))
+    run(["ln", "-s", latest[1], at("heap_profile-latest-0")], **bob)
+    expect(tool("report"), 1, "the other's link", at("heap_profile-latest-0"), "is not this user's")
 
 
 def traceconv():
@@ -699,7 +727,7 @@ def completion():
 CASES = [
     truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree,
     one_line_a_stack, same_table_once, doctor_of_linked, names_of_processes, hints, top, remarks,
-    children, print_config, bad_usage, limits, output_directory, traceconv,
+    children, print_config, bad_usage, limits, output_directory, latest_of_each_user, traceconv,
     quiet_and_dumps, duration, interrupted,
     endings, streams, hostile_names, completion,
 ]
