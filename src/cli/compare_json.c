@@ -24,6 +24,8 @@ static void print_views(FILE *out, const struct diff_row *row)
         const struct profile_estimate *before = &row->before[diff_figure_of(view)];
         const struct profile_estimate *after = &row->after[diff_figure_of(view)];
         bool bytes = export_view_words[view].counts_bytes;
+        if (view == EXPORT_MAX && row->peak_is_unknown)
+            continue;
         fprintf(out, "%s\"%s\":{\"change\":", view > 0 ? "," : "", export_view_words[view].name);
         json_print_number(out, change->value);
         if (change->uncertain) {

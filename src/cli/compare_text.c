@@ -227,6 +227,8 @@ static int print_pair(const struct page *page, const struct compare_source sourc
     print_table(page, rows, count, false);
     if (!differs(page->pair))
         fputs("\nno difference\n", page->out);
+    else if (page->options->diff.by == DIFF_THREAD && page->options->view == EXPORT_MAX)
+        fputs("\nthe peak is not known by thread: choose another --view\n", page->out);
     else if (shown == 0)
         fprintf(page->out, "\nno difference in %s by %s\n",
                 export_view_words[page->options->view].title,

@@ -102,8 +102,13 @@ static int take_sample(struct work *work, int side, const struct profile_sample 
     struct rollup_values all = rollup_values_of(sample);
     for (uint32_t i = 0; i < sample->part_count; i++) {
         const struct profile_part *part = &sample->parts[i];
-        struct rollup_values values = {part->figures, part->peak_bytes, part->peak_count,
-                                       part->peak_bytes_variance, part->peak_count_variance};
+        struct rollup_values values = {.figures = part->figures};
+        if (sample->tagged) {
+            values.peak_bytes = part->peak_bytes;
+            values.peak_count = part->peak_count;
+            values.peak_bytes_variance = part->peak_bytes_variance;
+            values.peak_count_variance = part->peak_count_variance;
+        }
         struct atom *atom = atom_of(work, side, sample->callsite, part, false);
         if (atom == NULL)
             return -ENOMEM;
@@ -196,7 +201,7 @@ static void add_parts(struct change_parts *sum, const struct change_parts *more)
 static void add_to_row(const struct work *work, struct diff_row *row, const struct atom *atom)
 {
     for (enum diff_figure figure = 0; figure < DIFF_FIGURES; figure++) {
-        if (atom->peak_only && figure != DIFF_PEAK)
+        if (figure == DIFF_PEAK ? row->peak_is_unknown : atom->peak_only)
             continue;
         struct profile_estimate before = diff_estimate_of(&atom->values[0], figure);
         struct profile_estimate after = diff_estimate_of(&atom->values[1], figure);
@@ -261,6 +266,7 @@ static int add_by_label(struct work *work, const struct atom *atom)
     struct diff_row fresh = {
         .profile = atom->profile, .callsite = PROFILE_NONE, .frame = PROFILE_NONE};
     enum diff_by by = work->options->by;
+    fresh.peak_is_unknown = by == DIFF_THREAD;
     struct diff_row *row;
     if (by == DIFF_THREAD && atom->peak_only)
         return 0;

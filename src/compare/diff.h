@@ -65,6 +65,8 @@ struct diff_row {
     uint32_t frame;    /* by function or module; else PROFILE_NONE */
     const char *label; /* by thread, type or context; else NULL */
     int32_t tid;       /* by thread of one process; else 0 */
+    /* By thread: traces do not tell threads apart at the peak. Its figures there are all 0. */
+    bool peak_is_unknown;
     struct profile_estimate before[DIFF_FIGURES], after[DIFF_FIGURES];
     struct change_parts parts[DIFF_FIGURES];
     struct change changes[EXPORT_VIEWS]; /* of what the view counts */

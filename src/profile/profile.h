@@ -62,7 +62,8 @@ struct profile_part {
     const char *type;    /* "": none; equal names are the same pointer within a profile */
     const char *context; /* names of scopes, the outermost first, joined by ";"; "": none */
     struct trace_figures figures;
-    /* At the heap's peak; known where the sample is tagged. */
+    /* At the heap's peak. Meaningful only in a tagged sample, where the parts' peaks add up to the
+     * sample's. Elsewhere only the sample's own peak counts. */
     double peak_bytes, peak_count;
     double peak_bytes_variance, peak_count_variance;
 };

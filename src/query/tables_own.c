@@ -207,7 +207,10 @@ static const struct query_column part_columns[] = {
     {"live_size_variance", REAL, "its variance", QUERY_BY_LOOKING},
     {"live_count", REAL, "allocations live", QUERY_BY_LOOKING},
     {"temporary_count", REAL, "freed by their thread before it allocated again", QUERY_BY_LOOKING},
-    {"peak_size", REAL, "bytes live when the heap was largest", QUERY_BY_LOOKING},
+    {"peak_size", REAL,
+     "bytes live when the heap was largest; NULL: not known by thread, where several share the "
+     "callsite",
+     QUERY_BY_LOOKING},
 };
 
 /* The sample with a part, and the part's place in it: rows are mostly asked for in their order. */
@@ -266,7 +269,9 @@ static struct query_value part_value(struct query_trace *trace, size_t row, unsi
     case 14:
         return query_real(part->figures.temporary_count);
     default:
-        return query_real(part->peak_bytes);
+        if (sample->tagged)
+            return query_real(part->peak_bytes);
+        return sample->part_count == 1 ? query_real(sample->peak_bytes) : query_null();
     }
 }
 

@@ -4,6 +4,7 @@
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -72,6 +73,104 @@ def exact(directory):
         check(heap["total"][view]["change"] == value, f"total {view}")
     text = diff_text(before, after)
     check("What grew" in text and "What shrank" not in text, "one direction")
+
+
+VIEWS = ("space", "objects", "alloc_space", "alloc_objects", "max")
+TWO_THREADS = """
+import sys, threading
+def work(count):
+    kept = [bytearray(700) for _ in range(count)]
+    return [[number] * 100 for number in kept]
+for count in (int(sys.argv[1]), 900):
+    threads = [threading.Thread(target=work, args=(count,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    work(count)
+    for thread in threads:
+        thread.join()
+"""
+
+
+def amount(text):
+    """A number of a table, which has three digits."""
+    number, _, unit = text.partition(" ")
+    return float(number.replace(",", "")) * {"": 1, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
+
+
+def by_name(callsites, figure):
+    """Sums over callsites with the same functions; those without a name have their addresses."""
+    sums = {}
+    for callsite in callsites:
+        name = tuple((frame["name"] or frame["rel_pc"], frame["mapping"]) for frame in callsite["frames"])
+        sums[name] = sums.get(name, 0) + figure(callsite)
+    return sums
+
+
+def check_equal(found, expected, what):
+    check(math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-6), f"{what}: {found}, report has {expected}")
+
+
+def check_rows(heap, side, report, what):
+    for view in VIEWS:
+        theirs = by_name(report["callsites"], lambda site: site[view]["estimate"])
+        for name, value in by_name(heap["rows"], lambda row: row[view][side]).items():
+            check_equal(value, theirs.get(name, 0), f"{what}, {view} {side} of {name[0]}")
+
+
+def check_text(view, before, after, what):
+    """The table prints the figures of the JSON object, as the report does: rounded."""
+    arguments = ("--view", view, "--by", "module", before, after)
+    rows = [row[view] for heap in diff_json(*arguments)["heaps"] for row in heap["rows"]]
+    number = r"([\d,.]+(?: [kMG]?B)?)"
+    text = re.findall(rf"^ +[+-].* {number} +{number}  \S.*$", diff_text(*arguments), re.M)
+    found = sorted((amount(one), amount(other)) for one, other in text)
+    rows = sorted((row["before"], row["after"]) for row in rows if abs(row["change"]) >= 0.5)
+    check(len(found) == len(rows) > 0, f"{what}, {view}: {found} in text, {rows} in JSON")
+    for one, other in zip(found, rows):
+        same = all(math.isclose(a, b, rel_tol=0.006, abs_tol=1) for a, b in zip(one, other))
+        check(same, f"{what}, {view}: {one} in text, {other} in JSON")
+
+
+def as_in_report(directory):
+    """Both sides have the report's figures in every view, whatever the rows are by."""
+    script = os.path.join(directory, "threads.py")
+    with open(script, "w") as file:
+        file.write(TWO_THREADS)
+    pairs = {"one thread": [record(directory, f"leak-{leaks}", str(leaks)) for leaks in (100, 2000)],
+             "several threads": [], "types": []}
+    for number, count in enumerate(("100", "1500")):
+        for what, command, options in [
+            ("several threads", ["/usr/bin/python3", script, count], ()),
+            ("types", [program("heap_scopes")], ("--all-heaps",)),
+        ]:
+            path = os.path.join(directory, f"{what}-{count}")
+            done = run(harness.host_command(command, path, (64, 4096)[number], *options))
+            check(done.status == 0, f"{command}: {done.stderr[-300:]!r}")
+            pairs[what].append(path)
+    for what, paths in pairs.items():
+        said = [json.loads(run([TOOL, "report", "--json", path]).stdout)["heaps"] for path in paths]
+        for by in ("callsite", "function", "module", "thread", "type", "context"):
+            for heap in diff_json("--by", by, "--view", "max", *paths)["heaps"]:
+                for side, reports in zip(("before", "after"), said):
+                    (report,) = [r for r in reports if r["heap"] == heap[side][0]["heap"]]
+                    for view in VIEWS:
+                        check_equal(heap["total"][view][side], report["total"][view]["estimate"],
+                                    f"{what} by {by}, {view} {side}")
+                    if by == "callsite":
+                        check_rows(heap, side, report, what)
+                if by == "thread":
+                    check(all("max" not in row for row in heap["rows"]), f"{what}: no peak by thread")
+        for view in VIEWS:
+            check_text(view, *paths, what)
+    text = diff_text("--by", "thread", "--view", "max", *pairs["several threads"])
+    check("the peak is not known by thread" in text, f"by thread: {text}")
+    path = os.path.join(pairs["several threads"][1], "raw-trace")
+    sums = ("select count(*), sum(p.threads > 1), sum(p.threads = 1 and p.peak is not s.peak_size), "
+            "sum(p.threads > 1 and p.peak is not null) from hp_callsite_stats s join (select dump_id, callsite_id, "
+            "count(*) as threads, sum(peak_size) as peak from hp_part group by 1, 2) p using (dump_id, callsite_id)")
+    rows = run([TOOL, "query", "--csv", path, sums]).stdout.decode().splitlines()
+    sites, shared, wrong, told = map(int, rows[1].split(","))
+    check(sites > shared > 0 and wrong == told == 0, f"peaks in SQL: {rows}")
 
 
 def added_leak(directory):
@@ -261,7 +360,7 @@ def usage(directory):
 def main():
     with tempfile.TemporaryDirectory() as directory:
         {
-            "with_itself": with_itself, "exact": exact, "added_leak": added_leak,
+            "with_itself": with_itself, "exact": exact, "as_in_report": as_in_report, "added_leak": added_leak,
             "nothing_added": nothing_added, "pprof": pprof, "dumps": dumps, "builds": builds,
             "processes": processes, "pprof_files": pprof_files, "usage": usage,
         }[sys.argv[1]](directory)
