@@ -1,0 +1,112 @@
+/*
+ * The memory and string functions that the client calls, for itself alone.
+ *
+ * Those of libc can be interposed. A sanitizer's interceptors jump through pointers that are not set
+ * yet when the first allocation brings the client to life, a program's own memcpy may allocate, and
+ * a call through an indirect function may come before it is resolved. So the client's calls, and
+ * those that the compiler makes of copies and loops, stay in its own object: these are hidden.
+ *
+ * Copies here are of records and stacks, some tens to some thousands of bytes.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/client.h"
+
+/* Else the compiler finds memcpy in memcpy, and calls it. */
+#ifndef __clang__
+#pragma GCC optimize("no-tree-loop-distribute-patterns")
+#endif
+
+HIDDEN void *memcpy(void *restrict to, const void *restrict from, size_t bytes);
+HIDDEN void *memmove(void *to, const void *from, size_t bytes);
+HIDDEN void *memset(void *to, int value, size_t bytes);
+HIDDEN int memcmp(const void *a, const void *b, size_t bytes);
+HIDDEN size_t strlen(const char *text);
+HIDDEN size_t strnlen(const char *text, size_t most);
+HIDDEN int strncmp(const char *a, const char *b, size_t most);
+HIDDEN char *strcpy(char *restrict to, const char *restrict from);
+
+typedef uint64_t __attribute__((may_alias, aligned(1))) word;
+
+void *memcpy(void *restrict to, const void *restrict from, size_t bytes)
+{
+    unsigned char *target = to;
+    const unsigned char *source = from;
+    for (; bytes >= sizeof(word); bytes -= sizeof(word)) {
+        *(word *)target = *(const word *)source;
+        target += sizeof(word);
+        source += sizeof(word);
+    }
+    while (bytes-- > 0)
+        *target++ = *source++;
+    return to;
+}
+
+void *memmove(void *to, const void *from, size_t bytes)
+{
+    unsigned char *target = to;
+    const unsigned char *source = from;
+    if ((uintptr_t)to <= (uintptr_t)from || (uintptr_t)to >= (uintptr_t)from + bytes) {
+        for (size_t i = 0; i < bytes; i++)
+            target[i] = source[i];
+    } else {
+        while (bytes-- > 0)
+            target[bytes] = source[bytes];
+    }
+    return to;
+}
+
+void *memset(void *to, int value, size_t bytes)
+{
+    unsigned char *target = to;
+    const word all = UINT64_C(0x0101010101010101) * (unsigned char)value;
+    for (; bytes >= sizeof(word); bytes -= sizeof(word)) {
+        *(word *)target = all;
+        target += sizeof(word);
+    }
+    while (bytes-- > 0)
+        *target++ = (unsigned char)value;
+    return to;
+}
+
+int memcmp(const void *a, const void *b, size_t bytes)
+{
+    const unsigned char *left = a, *right = b;
+    for (size_t i = 0; i < bytes; i++) {
+        if (left[i] != right[i])
+            return left[i] < right[i] ? -1 : 1;
+    }
+    return 0;
+}
+
+size_t strnlen(const char *text, size_t most)
+{
+    size_t length = 0;
+    while (length < most && text[length] != 0)
+        length++;
+    return length;
+}
+
+size_t strlen(const char *text)
+{
+    return strnlen(text, SIZE_MAX);
+}
+
+int strncmp(const char *a, const char *b, size_t most)
+{
+    for (size_t i = 0; i < most; i++) {
+        unsigned char left = (unsigned char)a[i], right = (unsigned char)b[i];
+        if (left != right)
+            return left < right ? -1 : 1;
+        if (left == 0)
+            break;
+    }
+    return 0;
+}
+
+char *strcpy(char *restrict to, const char *restrict from)
+{
+    memcpy(to, from, strlen(from) + 1);
+    return to;
+}
