@@ -12,6 +12,7 @@
 
 #include "cli/cmd.h"
 #include "cli/library.h"
+#include "daemon/launcher.h"
 #include "daemon/run_directory.h"
 
 static const char help[] =
@@ -28,19 +29,27 @@ static const char help[] =
 
 static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {0}};
 
+/* Sets the variable to `first` and `second` with a colon between; either may be missing. */
+static int set_joined(const char *name, const char *first, const char *second, struct error *error)
+{
+    char value[2 * PATH_MAX];
+    first = first != NULL ? first : "";
+    second = second != NULL ? second : "";
+    int printed = snprintf(value, sizeof(value), "%s%s%s", first,
+                           first[0] != 0 && second[0] != 0 ? ":" : "", second);
+    if (printed < 0 || (size_t)printed >= sizeof(value) || setenv(name, value, 1) != 0)
+        return error_set(error, -ENOMEM, "the environment's %s is too long", name);
+    return 0;
+}
+
 static int prepare(struct error *error)
 {
-    char library[PATH_MAX], directory[RUN_DIRECTORY_PATH_MAX], preload[2 * PATH_MAX];
+    char library[PATH_MAX], directory[RUN_DIRECTORY_PATH_MAX];
     if (library_find(library, error) < 0 || run_directory_choose(directory, error) < 0 ||
-        run_directory_prepare(directory, error) < 0)
+        run_directory_prepare(directory, error) < 0 ||
+        set_joined("LD_PRELOAD", library, getenv("LD_PRELOAD"), error) < 0)
         return error->code;
-    const char *others = getenv("LD_PRELOAD");
-    bool has_others = others != NULL && others[0] != 0;
-    int printed = snprintf(preload, sizeof(preload), "%s%s%s", library, has_others ? ":" : "",
-                           has_others ? others : "");
-    if (printed < 0 || (size_t)printed >= sizeof(preload) || setenv("LD_PRELOAD", preload, 1) != 0)
-        return error_set(error, -ENOMEM, "the environment's LD_PRELOAD is too long");
-    return 0;
+    return set_joined(LAUNCHER_ASAN_ENV, getenv(LAUNCHER_ASAN_ENV), LAUNCHER_ASAN_OPTION, error);
 }
 
 int cmd_shell(int argc, char **argv)

@@ -18,33 +18,40 @@ extern char **environ;
 
 #define PRELOAD_ENV "LD_PRELOAD"
 
-static bool entry_is(const char *entry, const char *name)
-{
-    size_t length = strlen(name);
-    return strncmp(entry, name, length) == 0 && entry[length] == '=';
-}
-
-/* The environment of the command: ours, with two entries in place of what was there. */
+/* The environment of the command: ours, with these entries in place of what was there. */
 struct environment {
     char **entries;
-    char *preload, *socket;
+    char *added[3];
 };
+
+#define ADDED_ENTRIES (sizeof((struct environment){0}.added) / sizeof(char *))
 
 static void environment_free(struct environment *environment)
 {
     free(environment->entries);
-    free(environment->preload);
-    free(environment->socket);
+    for (size_t i = 0; i < ADDED_ENTRIES; i++)
+        free(environment->added[i]);
 }
 
-/* "NAME=a", or "NAME=a:b" if there is a b; NULL: no memory. */
+/* "NAME=a:b", or "NAME=a" where b is missing, or "NAME=b" where a is; NULL: no memory. */
 static char *make_entry(const char *name, const char *a, const char *b)
 {
-    bool both = b != NULL && b[0] != 0;
+    a = a != NULL ? a : "";
+    b = b != NULL ? b : "";
     char *entry;
-    if (asprintf(&entry, "%s=%s%s%s", name, a, both ? ":" : "", both ? b : "") < 0)
+    if (asprintf(&entry, "%s=%s%s%s", name, a, a[0] != 0 && b[0] != 0 ? ":" : "", b) < 0)
         return NULL;
     return entry;
+}
+
+static bool is_replaced(const struct environment *environment, const char *entry)
+{
+    for (size_t i = 0; i < ADDED_ENTRIES; i++) {
+        size_t length = strcspn(environment->added[i], "=") + 1;
+        if (strncmp(entry, environment->added[i], length) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* musl's loader ends a program whose preloaded library was built for glibc, and glibc's would
@@ -63,23 +70,24 @@ static int environment_make(struct environment *environment, const struct launch
     bool as_it_is = refuses_library(launch->command[0]);
     while (environ[count] != NULL)
         count++;
-    environment->entries = calloc(count + 3, sizeof(*environment->entries));
-    environment->preload = make_entry(PRELOAD_ENV, launch->library, getenv(PRELOAD_ENV));
-    environment->socket = make_entry(HANDSHAKE_SOCKET_ENV, launch->socket, NULL);
-    if (environment->entries == NULL || environment->preload == NULL ||
-        environment->socket == NULL) {
+    environment->entries = calloc(count + ADDED_ENTRIES + 1, sizeof(*environment->entries));
+    environment->added[0] = make_entry(PRELOAD_ENV, launch->library, getenv(PRELOAD_ENV));
+    environment->added[1] = make_entry(HANDSHAKE_SOCKET_ENV, launch->socket, NULL);
+    environment->added[2] =
+        make_entry(LAUNCHER_ASAN_ENV, getenv(LAUNCHER_ASAN_ENV), LAUNCHER_ASAN_OPTION);
+    bool failed = environment->entries == NULL;
+    for (size_t i = 0; i < ADDED_ENTRIES; i++)
+        failed |= environment->added[i] == NULL;
+    if (failed) {
         environment_free(environment);
         return -ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        if (as_it_is ||
-            (!entry_is(environ[i], PRELOAD_ENV) && !entry_is(environ[i], HANDSHAKE_SOCKET_ENV)))
+        if (as_it_is || !is_replaced(environment, environ[i]))
             environment->entries[used++] = environ[i];
     }
-    if (!as_it_is) {
-        environment->entries[used++] = environment->preload;
-        environment->entries[used++] = environment->socket;
-    }
+    for (size_t i = 0; i < ADDED_ENTRIES && !as_it_is; i++)
+        environment->entries[used++] = environment->added[i];
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /*
  * Starts the command as if we were not there: same descriptors, signal mask and
- * dispositions, same environment but for the library and its socket.
+ * dispositions, same environment but for the library, its socket and an option of
+ * AddressSanitizer.
  */
 #ifndef HEAPPROFD_DAEMON_LAUNCHER_H
 #define HEAPPROFD_DAEMON_LAUNCHER_H
@@ -9,6 +10,14 @@
 #include <sys/types.h>
 
 #include "util/error.h"
+
+/*
+ * AddressSanitizer's shared run time ends a program at its start where another library stands
+ * before it. It does so for fear of calls that never reach it; ours reach it, as the next malloc in
+ * link order. This option, added to those that are there, has it go on.
+ */
+#define LAUNCHER_ASAN_ENV "ASAN_OPTIONS"
+#define LAUNCHER_ASAN_OPTION "verify_asan_link_order=0"
 
 struct launch {
     char *const *command;   /* argv, NULL-terminated */
