@@ -188,12 +188,18 @@ static int on_region(void *context, const struct memory_infra_region *region)
         .shared_clean_resident_kb = region->shared_clean / 1024,
         .proportional_resident_kb = region->proportional / 1024,
         .protection_flags = region->protection,
+        .told = region->told | PROFILE_SMAPS_START,
     };
+    bool nowhere = region->start >= MEMORY_INFRA_NOWHERE;
+    if (nowhere) {
+        smaps.start_address = 0;
+        smaps.told &= ~(uint32_t)PROFILE_SMAPS_START;
+    }
     if (array_reserve(&importing->event_smaps, &importing->event_smaps_capacity,
                       importing->event_smaps_count, 1, sizeof(smaps)) < 0)
         return builder_fail(importing->builder);
     importing->event_smaps[importing->event_smaps_count++] = smaps;
-    return region_set_add(&importing->event_regions, importing->builder, region);
+    return nowhere ? 0 : region_set_add(&importing->event_regions, importing->builder, region);
 }
 
 /* Chrome has changed its names for them over time. */
@@ -243,12 +249,8 @@ static uint32_t dump_of(struct importing *importing, const struct memory_infra_e
 {
     uint32_t id = builder_string(importing->builder, event->id.at, event->id.length);
     uint32_t known = id == 0 ? ID_MAP_NONE : id_map_find(&importing->dump_ids, id);
-    double ts_us = isfinite(event->ts_us) ? event->ts_us : 0;
-    if (known != ID_MAP_NONE) {
-        struct import_dump *dump = &importing->dumps[known];
-        dump->ts_us = ts_us < dump->ts_us ? ts_us : dump->ts_us;
+    if (known != ID_MAP_NONE)
         return known;
-    }
     size_t used = importing->dump_count;
     if (array_reserve(&importing->dumps, &importing->dump_capacity, used, 1,
                       sizeof(*importing->dumps)) < 0 ||
@@ -256,7 +258,7 @@ static uint32_t dump_of(struct importing *importing, const struct memory_infra_e
         builder_fail(importing->builder);
         return IMPORT_NONE;
     }
-    importing->dumps[importing->dump_count++] = (struct import_dump){ts_us, id};
+    importing->dumps[importing->dump_count++] = (struct import_dump){id};
     return (uint32_t)used;
 }
 
@@ -265,8 +267,12 @@ static uint32_t look_of(struct importing *importing, uint32_t dump, uint32_t pro
 {
     uint64_t key = (uint64_t)dump << 32 | process;
     uint32_t known = id_map_find(&importing->look_ids, key);
-    if (known != ID_MAP_NONE)
+    double ts_us = isfinite(event->ts_us) ? event->ts_us : 0;
+    if (known != ID_MAP_NONE) {
+        struct import_look *look = &importing->looks[known];
+        look->ts_us = ts_us < look->ts_us ? ts_us : look->ts_us;
         return known;
+    }
     size_t used = importing->look_count;
     if (array_reserve(&importing->looks, &importing->look_capacity, used, 1,
                       sizeof(*importing->looks)) < 0 ||
@@ -274,11 +280,8 @@ static uint32_t look_of(struct importing *importing, uint32_t dump, uint32_t pro
         builder_fail(importing->builder);
         return IMPORT_NONE;
     }
-    importing->looks[importing->look_count++] =
-        (struct import_look){.dump = dump,
-                             .process = process,
-                             .before = IMPORT_NONE,
-                             .ts_us = isfinite(event->ts_us) ? event->ts_us : 0};
+    importing->looks[importing->look_count++] = (struct import_look){
+        .dump = dump, .process = process, .before = IMPORT_NONE, .ts_us = ts_us};
     return (uint32_t)used;
 }
 
@@ -342,7 +345,7 @@ static int take_regions(struct importing *importing, uint32_t index,
         struct profile_smaps *smaps = &profile->smaps[profile->smaps_count++];
         *smaps = importing->event_smaps[i];
         smaps->process = process;
-        smaps->boottime_ns = look->ts_us > 0 ? (uint64_t)(look->ts_us * 1000) : 0;
+        smaps->boottime_ns = import_nanoseconds(look->ts_us);
     }
     return 0;
 }

@@ -25,7 +25,6 @@
 /* What is made, in order of time. */
 struct making {
     struct importing *importing;
-    uint32_t *ranks;        /* by dump */
     uint32_t *order;        /* of parts, or of looks */
     double *heap_bytes;     /* by look: of all its heaps */
     struct id_map heap_ids; /* by process and name */
@@ -41,49 +40,27 @@ struct making {
     size_t part_capacity;
     bool *gone_on; /* by part that the callsite had before */
     size_t gone_on_capacity;
-    double first_us; /* of the file's dumps */
+    double first_us; /* of all dumps of all processes */
 };
-
-static uint64_t nanoseconds(double us)
-{
-    return us > 0 && us < 0x1p53 ? (uint64_t)(us * 1000) : 0;
-}
 
 /* --- order --- */
 
-static int compare_dumps(const void *left_pointer, const void *right_pointer, void *context)
-{
-    const struct import_dump *dumps = context;
-    uint32_t left = *(const uint32_t *)left_pointer, right = *(const uint32_t *)right_pointer;
-    if (dumps[left].ts_us != dumps[right].ts_us)
-        return dumps[left].ts_us < dumps[right].ts_us ? -1 : 1;
-    return left < right ? -1 : left > right;
-}
-
-static void rank_dumps(struct making *making)
-{
-    const struct importing *importing = making->importing;
-    for (size_t i = 0; i < importing->dump_count; i++)
-        making->order[i] = (uint32_t)i;
-    qsort_r(making->order, importing->dump_count, sizeof(*making->order), compare_dumps,
-            importing->dumps);
-    for (size_t i = 0; i < importing->dump_count; i++)
-        making->ranks[making->order[i]] = (uint32_t)i;
-    making->first_us = importing->dump_count == 0 ? 0 : importing->dumps[making->order[0]].ts_us;
-}
-
-static uint32_t rank_of_look(const struct making *making, uint32_t look)
-{
-    return making->ranks[making->importing->looks[look].dump];
-}
-
+/* Times of processes may cross: what is first is told by the process's own. */
 static int compare_looks(const void *left_pointer, const void *right_pointer, void *context)
 {
+    const struct import_look *looks = ((const struct making *)context)->importing->looks;
     uint32_t left = *(const uint32_t *)left_pointer, right = *(const uint32_t *)right_pointer;
-    uint32_t left_rank = rank_of_look(context, left), right_rank = rank_of_look(context, right);
-    if (left_rank != right_rank)
-        return left_rank < right_rank ? -1 : 1;
+    if (looks[left].ts_us != looks[right].ts_us)
+        return looks[left].ts_us < looks[right].ts_us ? -1 : 1;
     return left < right ? -1 : left > right;
+}
+
+static double first_time(const struct importing *importing)
+{
+    double first_us = importing->look_count == 0 ? 0 : importing->looks[0].ts_us;
+    for (size_t i = 1; i < importing->look_count; i++)
+        first_us = fmin(first_us, importing->looks[i].ts_us);
+    return first_us;
 }
 
 static int compare_parts(const void *left_pointer, const void *right_pointer, void *context)
@@ -424,7 +401,8 @@ static struct profile_heap *add_heap(struct making *making, const struct import_
         .process = process,
         .name = note != NULL && note->name != NULL ? note->name : builder->strings[part->name],
         .interval_bytes = note != NULL ? note->interval_bytes : importing->sampling_rate,
-        .start_boottime_ns = note != NULL ? note->start_boottime_ns : nanoseconds(making->first_us),
+        .start_boottime_ns =
+            note != NULL ? note->start_boottime_ns : import_nanoseconds(making->first_us),
         .untold = PROFILE_UNTOLD_ALLOCATED | PROFILE_UNTOLD_PEAK | PROFILE_UNTOLD_TEMPORARY,
     };
     heap->first_interval_bytes = note != NULL && note->first_interval_bytes > 0
@@ -449,16 +427,19 @@ static int add_dump(struct making *making, size_t index, const struct import_par
     struct importing *importing = making->importing;
     struct builder *builder = importing->builder;
     struct profile_heap *heap = &builder->profile->heaps[index];
-    const struct import_dump *of = &importing->dumps[importing->looks[part->look].dump];
+    const struct import_look *look = &importing->looks[part->look];
+    const struct import_dump *of = &importing->dumps[look->dump];
     const struct import_dump_note *said =
         note == NULL ? NULL : import_notes_dump(importing, note, builder->strings[of->id]);
-    struct profile_dump dump = {.boottime_ns = nanoseconds(of->ts_us), .order = builder->dumps++};
+    struct profile_dump dump = {.boottime_ns = import_nanoseconds(look->ts_us),
+                                .order = builder->dumps++};
     if (said != NULL) {
         dump.boottime_ns = said->boottime_ns;
         dump.exact_bytes = said->exact_bytes;
         dump.exact_calls = said->exact_calls;
         dump.final = said->final;
         dump.incomplete = said->incomplete;
+        heap->status.disconnected = said->ended;
     }
     if (array_reserve(&heap->dumps, &making->heaps[index].dump_capacity, heap->dump_count, 1,
                       sizeof(dump)) < 0)
@@ -533,7 +514,7 @@ static int make_timelines(struct making *making)
             return builder->error;
         double rss = look->has_totals ? look->rss_bytes : (double)look->regions.resident_bytes;
         struct profile_memory_point point = {
-            .boottime_ns = nanoseconds(importing->dumps[look->dump].ts_us),
+            .boottime_ns = import_nanoseconds(look->ts_us),
             .rss_bytes = rss < 0x1p63 ? (uint64_t)rss : 0,
             .vm_bytes = look->vm_bytes < 0x1p63 ? (uint64_t)look->vm_bytes : 0,
             .rss_anon_bytes = look->footprint_bytes < 0x1p63 ? (uint64_t)look->footprint_bytes : 0,
@@ -554,15 +535,14 @@ static int make_timelines(struct making *making)
 int import_make_heaps(struct importing *importing)
 {
     struct making making = {.importing = importing};
-    size_t most = importing->dump_count + importing->look_count + importing->part_count + 1;
+    size_t most = importing->look_count + importing->part_count + 1;
     int code;
-    making.ranks = reallocarray(NULL, importing->dump_count + 1, sizeof(*making.ranks));
     making.order = reallocarray(NULL, most, sizeof(*making.order));
     making.heap_bytes = calloc(importing->look_count + 1, sizeof(*making.heap_bytes));
-    if (making.ranks == NULL || making.order == NULL || making.heap_bytes == NULL) {
+    if (making.order == NULL || making.heap_bytes == NULL) {
         code = builder_fail(importing->builder);
     } else {
-        rank_dumps(&making);
+        making.first_us = first_time(importing);
         code = make_parts(&making);
         if (code == 0)
             code = make_timelines(&making);
@@ -575,7 +555,6 @@ int import_make_heaps(struct importing *importing)
     free(making.heaps);
     free(making.parts);
     free(making.gone_on);
-    free(making.ranks);
     free(making.order);
     free(making.heap_bytes);
     return code;

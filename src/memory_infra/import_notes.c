@@ -195,6 +195,8 @@ static int take_dump(struct importing *importing, struct memory_infra_text key,
         note->final = is(value, "true");
     else if (is(inner, "incomplete"))
         note->incomplete = is(value, "true");
+    else if (is(inner, "ended"))
+        note->ended = is(value, "true");
     return importing->builder->error;
 }
 

@@ -30,14 +30,13 @@ struct import_process {
 };
 
 struct import_dump {
-    double ts_us; /* the least of its events */
-    uint32_t id;  /* string of the builder; 0: none */
+    uint32_t id; /* string of the builder; 0: none */
 };
 
 struct import_look {
     uint32_t dump, process;
     uint32_t before; /* the one with other regions before it, of the same process; IMPORT_NONE */
-    double ts_us;    /* of its totals, or regions */
+    double ts_us;    /* the least of its events: processes of one dump have times of their own */
     struct region_set regions;
     bool has_regions, has_totals;
     double rss_bytes, vm_bytes, footprint_bytes;
@@ -103,6 +102,12 @@ struct importing {
     uint64_t problems;
 };
 
+/* Of a file's microseconds; 0 where they are no time. */
+static inline uint64_t import_nanoseconds(double us)
+{
+    return us > 0 && us < 0x1p53 ? (uint64_t)(us * 1000) : 0;
+}
+
 /* Counts a problem of an event, and keeps the first. */
 void importing_problem(struct importing *importing, const struct error *problem);
 void import_part_free(struct import_part *part);
@@ -138,7 +143,7 @@ struct import_dump_note {
     uint32_t number;
     const char *id;
     uint64_t boottime_ns, exact_bytes, exact_calls;
-    bool final, incomplete;
+    bool final, incomplete, ended;
 };
 
 struct import_notes *import_notes_new(void);

@@ -36,6 +36,10 @@ struct memory_infra_range {
 
 #define MEMORY_INFRA_NONE UINT64_MAX /* of an id: not there */
 
+/* Regions of which only the file and the sizes are known stand from this address on: no address of
+ * a process is there, and readers ask for one. */
+#define MEMORY_INFRA_NOWHERE (UINT64_C(1) << 63)
+
 enum memory_infra_level {
     MEMORY_INFRA_LEVEL_UNKNOWN,
     MEMORY_INFRA_BACKGROUND,
@@ -104,6 +108,7 @@ struct memory_infra_region {
     struct memory_infra_text debug_path;
     uint64_t timestamp;
     uint64_t proportional, private_dirty, private_clean, shared_dirty, shared_clean, swapped;
+    uint32_t told; /* of these: enum profile_smaps_told */
 };
 
 /* An attribute of an allocator: malloc, size, bytes, 0x1a4. */

@@ -1,6 +1,8 @@
 /* See read_places.h. */
 #include "memory_infra/read_places.h"
 
+#include "memory_infra/frame_name.h"
+
 #define WAY(key, place, field)                                                                     \
     {                                                                                              \
         key, sizeof(key) - 1, place, field                                                         \
@@ -72,7 +74,8 @@ const struct place_rule place_rules[PLACES] = {
                                  WAY("types", PLACE_TYPES, FIELD_NONE))},
     [PLACE_STRINGS] = LIST_OF(PLACE_STRING),
     [PLACE_STRING] = {.ways = WAYS(WAY("id", PLACE_NONE, FIELD_ID),
-                                   WAY("string", PLACE_NONE, FIELD_STRING))},
+                                   WAY("string", PLACE_NONE, FIELD_STRING),
+                                   WAY(FRAME_NAME_MEMBER, PLACE_NONE, FIELD_REAL_NAME))},
     [PLACE_NODES] = LIST_OF(PLACE_NODE),
     [PLACE_NODE] = {.ways = WAYS(WAY("id", PLACE_NONE, FIELD_ID),
                                  WAY("name_sid", PLACE_NONE, FIELD_NAME_SID),
@@ -100,6 +103,7 @@ const struct place_rule place_rules[PLACES] = {
                                      WAY("count", PLACE_NONE, FIELD_ENTRY_COUNT))},
     [PLACE_STACK_FRAMES] = {.ways = ANY_WAY(PLACE_STACK_FRAME, FIELD_NONE)},
     [PLACE_STACK_FRAME] = {.ways = WAYS(WAY("name", PLACE_NONE, FIELD_FRAME_NAME),
+                                        WAY(FRAME_NAME_MEMBER, PLACE_NONE, FIELD_REAL_NAME),
                                         WAY("parent", PLACE_NONE, FIELD_FRAME_PARENT),
                                         WAY("file", PLACE_NONE, FIELD_FRAME_FILE),
                                         WAY("line", PLACE_NONE, FIELD_LINE))},

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "memory_infra/read_private.h"
+#include "profile/profile.h"
 #include "util/array.h"
 
 #define NUMBER_CHARS_MAX 100u
@@ -121,6 +122,12 @@ static struct memory_infra_text text_of(const struct memory_infra_reader *reader
     return reader->told[field] ? kept(&reader->texts[field]) : (struct memory_infra_text){"", 0};
 }
 
+/* What a string or frame is called, without the escapes that frame_name.h gives. */
+static struct memory_infra_text name_of(const struct memory_infra_reader *reader, enum field field)
+{
+    return text_of(reader, reader->told[FIELD_REAL_NAME] ? FIELD_REAL_NAME : field);
+}
+
 /* The key that led out of the place so many levels up; 0: this one. */
 static struct memory_infra_text key_above(const struct memory_infra_reader *reader, unsigned levels)
 {
@@ -171,7 +178,7 @@ int reader_enter(struct memory_infra_reader *reader, enum place place)
     case PLACE_NODE:
     case PLACE_TYPE:
         forget(reader, FIELD_ID, FIELD_LINE);
-        forget(reader, FIELD_STRING, FIELD_STRING);
+        forget(reader, FIELD_STRING, FIELD_REAL_NAME);
         break;
     case PLACE_V2_HEAP:
         reader->heap_begin = reader_offset(reader) - 1;
@@ -190,6 +197,7 @@ int reader_enter(struct memory_infra_reader *reader, enum place place)
         break;
     case PLACE_STACK_FRAME:
         forget(reader, FIELD_FRAME_NAME, FIELD_FRAME_FILE);
+        forget(reader, FIELD_REAL_NAME, FIELD_REAL_NAME);
         forget(reader, FIELD_LINE, FIELD_LINE);
         break;
     default:
@@ -225,7 +233,7 @@ static int leave_string(struct memory_infra_reader *reader)
 {
     if (!reader->told[FIELD_ID] || !reader->told[FIELD_STRING])
         return complain_of_lack(reader, "a string");
-    return VISIT(reader, string, reader->numbers[FIELD_ID], text_of(reader, FIELD_STRING));
+    return VISIT(reader, string, reader->numbers[FIELD_ID], name_of(reader, FIELD_STRING));
 }
 
 static int leave_node(struct memory_infra_reader *reader)
@@ -295,7 +303,7 @@ static int leave_stack_frame(struct memory_infra_reader *reader)
 {
     struct memory_infra_frame frame = {
         .id = key_above(reader, 1),
-        .name = text_of(reader, FIELD_FRAME_NAME),
+        .name = name_of(reader, FIELD_FRAME_NAME),
         .parent = text_of(reader, FIELD_FRAME_PARENT),
         .file = text_of(reader, FIELD_FRAME_FILE),
         .line = reader->told[FIELD_LINE] && reader->numbers[FIELD_LINE] <= UINT32_MAX
@@ -308,6 +316,27 @@ static int leave_stack_frame(struct memory_infra_reader *reader)
 static uint64_t number_of(const struct memory_infra_reader *reader, enum field field)
 {
     return reader->told[field] ? reader->numbers[field] : 0;
+}
+
+/* Which of a region's byte counts the file has. */
+static uint32_t told_bytes(const struct memory_infra_reader *reader)
+{
+    static const struct {
+        enum field field;
+        enum profile_smaps_told told;
+    } kinds[] = {
+        {FIELD_PROPORTIONAL, PROFILE_SMAPS_PROPORTIONAL},
+        {FIELD_PRIVATE_DIRTY, PROFILE_SMAPS_PRIVATE_DIRTY},
+        {FIELD_PRIVATE_CLEAN, PROFILE_SMAPS_PRIVATE_CLEAN},
+        {FIELD_SHARED_DIRTY, PROFILE_SMAPS_SHARED_DIRTY},
+        {FIELD_SHARED_CLEAN, PROFILE_SMAPS_SHARED_CLEAN},
+        {FIELD_SWAPPED, PROFILE_SMAPS_SWAP},
+    };
+    uint32_t told = 0;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (reader->told[kinds[i].field])
+            told |= kinds[i].told;
+    return told;
 }
 
 static int leave_region(struct memory_infra_reader *reader)
@@ -336,6 +365,7 @@ static int leave_region(struct memory_infra_reader *reader)
         .shared_dirty = number_of(reader, FIELD_SHARED_DIRTY),
         .shared_clean = number_of(reader, FIELD_SHARED_CLEAN),
         .swapped = number_of(reader, FIELD_SWAPPED),
+        .told = told_bytes(reader),
     };
     return VISIT(reader, region, &region);
 }

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory_infra/frame_name.h"
 #include "memory_infra/symbolize_private.h"
 #include "util/array.h"
-#include "util/json.h"
 
 #define MEMBERS_MAX 64u
 
@@ -69,7 +69,8 @@ static int see_string(struct rewriting *at, uint64_t id, const char *text)
     uint32_t before = id_map_find(&at->existing_ids, id);
     if (before != ID_MAP_NONE && at->strings[before].existing == id)
         at->strings[before].existing_in = 0;
-    if (index == 0)
+    /* One of a file or type may not be escaped as a frame's has to be. */
+    if (index == 0 || !frame_name_is_plain(text))
         return 0;
     at->strings[index - 1].existing = id;
     at->strings[index - 1].existing_in = at->object;
@@ -150,9 +151,8 @@ static int write_strings(struct rewriting *at, struct json_span list, uint32_t p
         span_write(out, member.value);
     }
     for (size_t i = 0; last && i < at->needed_count; i++) {
-        fprintf(out, "%s{\"id\":%" PRIu64 ",\"string\":", first ? "" : ",",
-                at->strings[at->needed[i]].id);
-        json_print_string(out, at->symbols->texts.items[at->needed[i]]);
+        fprintf(out, "%s{\"id\":%" PRIu64 ",", first ? "" : ",", at->strings[at->needed[i]].id);
+        frame_name_write(out, "string", at->symbols->texts.items[at->needed[i]]);
         fputc('}', out);
         first = false;
         *changed = true;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory_infra/frame_name.h"
 #include "memory_infra/symbolize_private.h"
 #include "util/json.h"
 
@@ -15,11 +16,11 @@
 static void write_place(const struct memory_infra_symbols *symbols,
                         const struct source_place *place, FILE *out)
 {
-    fputs("{\"name\":", out);
-    json_print_string(out, symbols->texts.items[place->function]);
+    fputc('{', out);
+    frame_name_write(out, "name", symbols->texts.items[place->function]);
     if (place->file != NONE) {
         fputs(",\"file\":", out);
-        json_print_string(out, symbols->texts.items[place->file]);
+        json_print_ascii_string(out, symbols->texts.items[place->file]);
     }
     if (place->line != 0)
         fprintf(out, ",\"line\":%" PRIu32, place->line);

@@ -36,6 +36,13 @@ static int compare_dumps(const void *left_pointer, const void *right_pointer, vo
     return left->dump->order < right->dump->order ? -1 : left->dump->order > right->dump->order;
 }
 
+/* Whether it was made because the process ended. */
+static bool is_of_end(const struct export_dump *dump)
+{
+    return dump->heap->status.disconnected &&
+           dump->dump == &dump->heap->dumps[dump->heap->dump_count - 1];
+}
+
 /* A process's dumps are those of all its heaps at one time. */
 static int make_events(struct document *document)
 {
@@ -52,6 +59,8 @@ static int make_events(struct document *document)
         if (last != NULL && last->pid == pid && last->boottime_ns == dump->dump->boottime_ns &&
             last_in[dump->heap - heaps] < document->event_count) {
             last->count++;
+            last->ended &= is_of_end(dump);
+            last->final |= dump->dump->final;
             last_in[dump->heap - heaps] = document->event_count;
             continue;
         }
@@ -67,6 +76,8 @@ static int make_events(struct document *document)
             .boottime_ns = dump->dump->boottime_ns,
             .told_ns = told_ns,
             .order = dump->dump->order,
+            .ended = is_of_end(dump),
+            .final = dump->dump->final,
         };
         last_in[dump->heap - heaps] = document->event_count;
     }
@@ -83,25 +94,51 @@ static int compare_times(const void *left_pointer, const void *right_pointer)
     return left->order < right->order ? -1 : left->order > right->order;
 }
 
-/* A global dump goes on until a process would be in it twice: what all processes told in one round,
- * and those that ended before the next. */
+/* The global dumps so far, in order of time. */
+struct rounds {
+    struct id_map last; /* by pid: the last global dump that it is in */
+    uint32_t ids;       /* that were given, from 1 */
+    uint32_t round, ends;
+    bool after_end;   /* the event before was of a process that ended */
+    bool round_final; /* the last round is the session's last */
+};
+
+static bool is_in(struct rounds *rounds, const struct written_event *event, uint32_t id)
+{
+    return id_map_find(&rounds->last, (uint32_t)event->pid) == id;
+}
+
+/* A round is what the processes that run told one after the other: it goes on until a process would
+ * be in it twice, or one ended. Processes that ended since are a global dump of their own, for they
+ * were there neither at the round before nor at the next one. Only at the end of the session, when
+ * all processes are dumped, one that has just ended may stand between those of a round. */
+static int give_global_id(struct rounds *rounds, struct written_event *event)
+{
+    uint32_t *open = event->ended ? &rounds->ends : &rounds->round;
+    bool goes_on =
+        rounds->after_end == event->ended || (!event->ended && event->final && rounds->round_final);
+    if (!goes_on || *open == 0 || is_in(rounds, event, *open))
+        *open = ++rounds->ids;
+    rounds->after_end = event->ended;
+    if (!event->ended)
+        rounds->round_final = event->final;
+    event->id = *open;
+    return id_map_set(&rounds->last, (uint32_t)event->pid, *open);
+}
+
 static int give_global_ids(struct document *document)
 {
     struct written_event **by_time =
         malloc((document->event_count + 1) * sizeof(struct written_event *));
-    struct id_map last = {0}; /* by pid: the last global dump that it is in */
-    uint32_t id = 1;
+    struct rounds rounds = {0};
     int code = by_time == NULL ? -ENOMEM : 0;
     for (size_t i = 0; i < document->event_count && code == 0; i++)
         by_time[i] = &document->events[i];
     if (code == 0 && document->event_count > 1)
         qsort(by_time, document->event_count, sizeof(struct written_event *), compare_times);
-    for (size_t i = 0; i < document->event_count && code == 0; i++) {
-        id += id_map_find(&last, (uint32_t)by_time[i]->pid) == id;
-        by_time[i]->id = id;
-        code = id_map_set(&last, (uint32_t)by_time[i]->pid, id);
-    }
-    id_map_free(&last);
+    for (size_t i = 0; i < document->event_count && code == 0; i++)
+        code = give_global_id(&rounds, by_time[i]);
+    id_map_free(&rounds.last);
     free(by_time);
     return code;
 }
@@ -145,7 +182,7 @@ static void write_process_event(struct document *document, int32_t pid, const ch
 {
     begin_metadata_event(document, pid, name);
     fprintf(document->out, "\"%s\":", argument);
-    json_print_string(document->out, value);
+    json_print_ascii_string(document->out, value);
     fputs("}}", document->out);
 }
 
@@ -240,7 +277,7 @@ static int write_events(struct document *document)
 static void put_key(FILE *out, const char *separator, const char *key, const char *text)
 {
     fprintf(out, "%s\"%s\":", separator, key);
-    json_print_string(out, text);
+    json_print_ascii_string(out, text);
 }
 
 static void put_number(FILE *out, const char *separator, const char *key, int64_t value)
@@ -276,8 +313,8 @@ static void write_dump_metadata(struct document *document, const struct written_
     put_number(out, "", "boottime-ns", (int64_t)dump->boottime_ns);
     put_number(out, ",", "exact-bytes", (int64_t)dump->exact_bytes);
     put_number(out, ",", "exact-calls", (int64_t)dump->exact_calls);
-    fprintf(out, ",\"final\":%s,\"incomplete\":%s}", dump->final ? "true" : "false",
-            dump->incomplete ? "true" : "false");
+    fprintf(out, ",\"final\":%s,\"incomplete\":%s%s}", dump->final ? "true" : "false",
+            dump->incomplete ? "true" : "false", is_of_end(chosen) ? ",\"ended\":true" : "");
 }
 
 static void write_process_metadata(struct document *document, const struct written_event *event)

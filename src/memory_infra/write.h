@@ -5,17 +5,17 @@
  * The text goes out as it is made. In memory stands an index of the nodes and sites of one
  * process's dump (with v1: of all that were chosen of one process), never the text.
  *
- * Beside what Chrome writes, nodes carry `file_sid` and `line`, frames of v1 `file` and `line`,
- * regions of code `heapprofd_bias` (what of `fo` is no offset in the file), and the file's
- * `metadata` these keys, so that what is read back is the same profile; their values are objects of
- * plain values, or plain values: heapprofd-stack-mode, heapprofd-prune-bytes, heapprofd-prune-count
- *   heapprofd-boottime-to-realtime-ns
- *   heapprofd-process-PID        name, command, parent-pid, uid
- *   heapprofd-heap-PID-N         name, allocator (its key in the dumps), allocator-frame (the
- *                                innermost frame that its stacks were given; left out: none),
- *                                interval-bytes, first-interval-bytes, start-boottime-ns
- *   heapprofd-dump-PID-N-ID      of heap N in the event with the `id` ID: boottime-ns, exact-bytes,
- *                                exact-calls, final, incomplete
+ * The file is ASCII: diff_heap_profiler takes no other. Beside what Chrome writes, strings and
+ * frames may carry `heapprofd_name` (frame_name.h), nodes `file_sid` and `line`, frames of v1
+ * `file` and `line`, regions of code `heapprofd_bias` (what of `fo` is no offset in the file), and
+ * the file's `metadata` these keys, so that what is read back is the same profile; their values are
+ * objects of plain values, or plain values: heapprofd-stack-mode, heapprofd-prune-bytes,
+ * heapprofd-prune-count heapprofd-boottime-to-realtime-ns heapprofd-process-PID        name,
+ * command, parent-pid, uid heapprofd-heap-PID-N         name, allocator (its key in the dumps),
+ * allocator-frame (the innermost frame that its stacks were given; left out: none), interval-bytes,
+ * first-interval-bytes, start-boottime-ns heapprofd-dump-PID-N-ID      of heap N in the event with
+ * the `id` ID: boottime-ns, exact-bytes, exact-calls, final, incomplete, ended (the process had;
+ * left out: it had not)
  */
 #ifndef HEAPPROFD_MEMORY_INFRA_WRITE_H
 #define HEAPPROFD_MEMORY_INFRA_WRITE_H

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory_infra/frame_name.h"
 #include "memory_infra/write_private.h"
 #include "util/array.h"
 #include "util/json.h"
@@ -24,10 +25,16 @@ void write_hex(FILE *out, const char *before, uint64_t value)
     fprintf(out, "%s\"%" PRIx64 "\"", before, value);
 }
 
+void write_frame_name(struct document *document, const char *key, uint32_t string)
+{
+    char buffer[EXPORT_LABEL_BYTES];
+    frame_name_write(document->out, key, sites_text(&document->sites, string, buffer));
+}
+
 void write_text(struct document *document, uint32_t string)
 {
     char buffer[EXPORT_LABEL_BYTES];
-    json_print_string(document->out, sites_text(&document->sites, string, buffer));
+    json_print_ascii_string(document->out, sites_text(&document->sites, string, buffer));
 }
 
 /* --- allocators --- */
@@ -41,7 +48,7 @@ static void write_scalar(FILE *out, const char *name, const char *units, uint64_
 /* Its name in quotes, and where its attributes begin. */
 static void begin_allocator(struct document *document, const char *name)
 {
-    json_print_string(document->out, name);
+    json_print_ascii_string(document->out, name);
     write_hex(document->out, ":{\"guid\":", document->next_guid++);
     fputs(",\"attrs\":{", document->out);
 }
@@ -119,6 +126,16 @@ static void write_node(FILE *out, const struct site_node *node, uint64_t id, con
     fputc('}', out);
 }
 
+static void write_string(struct document *document, uint32_t string)
+{
+    if (document->sites.strings[string].of_frame) {
+        write_frame_name(document, "string", string);
+        return;
+    }
+    fputs("\"string\":", document->out);
+    write_text(document, string);
+}
+
 static void write_maps(struct document *document, const struct ids *ids)
 {
     const struct sites *sites = &document->sites;
@@ -131,8 +148,8 @@ static void write_maps(struct document *document, const struct ids *ids)
         fputs(separator, out);
         fputs("{\"id\":", out);
         write_number(out, ids->strings[i]);
-        fputs(",\"string\":", out);
-        write_text(document, (uint32_t)i);
+        fputc(',', out);
+        write_string(document, (uint32_t)i);
         fputc('}', out);
         separator = ",\n";
     }
@@ -178,7 +195,7 @@ static void write_sites(struct document *document, const struct written_heap *he
     static const char *const names[COLUMNS] = {"{\"nodes\":[", "],\n\"types\":[",
                                                "],\n\"counts\":[", "],\n\"sizes\":["};
     FILE *out = document->out;
-    json_print_string(out, heap->name->key);
+    json_print_ascii_string(out, heap->name->key);
     fputc(':', out);
     for (enum column column = 0; column < COLUMNS; column++) {
         fputs(names[column], out);

@@ -180,13 +180,38 @@ static size_t overlapped(const struct document *document, uint64_t start, uint64
                : SIZE_MAX;
 }
 
+/* What is not known is left out. */
+static void write_bytes(FILE *out, const struct written_region *region)
+{
+    const struct {
+        const char *key;
+        enum profile_smaps_told told;
+        uint64_t bytes;
+    } kinds[] = {
+        {"pss", PROFILE_SMAPS_PROPORTIONAL, region->proportional},
+        {"pd", PROFILE_SMAPS_PRIVATE_DIRTY, region->private_dirty},
+        {"pc", PROFILE_SMAPS_PRIVATE_CLEAN, region->private_clean},
+        {"sd", PROFILE_SMAPS_SHARED_DIRTY, region->shared_dirty},
+        {"sc", PROFILE_SMAPS_SHARED_CLEAN, region->shared_clean},
+        {"sw", PROFILE_SMAPS_SWAP, region->swapped},
+    };
+    const char *separator = "";
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if ((region->told & kinds[i].told) == 0)
+            continue;
+        fprintf(out, "%s\"%s\"", separator, kinds[i].key);
+        write_hex(out, ":", kinds[i].bytes);
+        separator = ",";
+    }
+}
+
 static void write_region(FILE *out, const struct written_region *region, const char *separator)
 {
     fputs(separator, out);
     write_hex(out, "{\"sa\":", region->start);
     write_hex(out, ",\"sz\":", region->size);
     fprintf(out, ",\"pf\":%" PRIu32 ",\"mf\":", region->protection);
-    json_print_string(out, region->file);
+    json_print_ascii_string(out, region->file);
     if (region->mapping != NULL) {
         write_hex(out, ",\"fo\":", region->mapping->exact_offset + region->mapping->load_bias);
         if (region->mapping->load_bias != 0)
@@ -200,15 +225,7 @@ static void write_region(FILE *out, const struct written_region *region, const c
         fputc('"', out);
     }
     fputs(",\"bs\":{", out);
-    if ((region->proportional | region->private_dirty | region->private_clean |
-         region->shared_dirty | region->shared_clean | region->swapped) != 0) {
-        write_hex(out, "\"pss\":", region->proportional);
-        write_hex(out, ",\"pd\":", region->private_dirty);
-        write_hex(out, ",\"pc\":", region->private_clean);
-        write_hex(out, ",\"sd\":", region->shared_dirty);
-        write_hex(out, ",\"sc\":", region->shared_clean);
-        write_hex(out, ",\"sw\":", region->swapped);
-    }
+    write_bytes(out, region);
     fputs("}}", out);
 }
 
@@ -226,6 +243,7 @@ static struct written_region region_of_look(const struct profile_smaps *smaps)
         .shared_dirty = smaps->shared_dirty_resident_kb * 1024,
         .shared_clean = smaps->shared_clean_resident_kb * 1024,
         .swapped = smaps->swap_kb * 1024,
+        .told = smaps->told,
     };
 }
 
@@ -241,11 +259,13 @@ static struct written_region region_of_code(const struct profile_mapping *mappin
     };
 }
 
-/* What a look says of something that overlaps a mapping of code is the mapping's. */
+/* What a look says of something that overlaps a mapping of code is the mapping's. A sum is known
+ * where all of its parts are. */
 static void add_look(struct written_region *region, const struct written_region *look)
 {
     if (!region->looked_at && look->protection != 0)
         region->protection = look->protection;
+    region->told = region->looked_at ? region->told & look->told : look->told;
     region->looked_at = true;
     region->proportional += look->proportional;
     region->private_dirty += look->private_dirty;
@@ -259,15 +279,21 @@ static void write_regions(struct document *document, const struct written_event 
 {
     const struct written_memory *memory = &document->memory;
     uint64_t time = time_of_look(document, event);
+    uint64_t nowhere = MEMORY_INFRA_NOWHERE;
     const char *separator = "\n";
     fputs("\"process_mmaps\":{\"vm_regions\":[", document->out);
     for (size_t i = 0; i < memory->mapping_count; i++)
         memory->regions[i] = region_of_code(&document->profile->mappings[memory->mappings[i]]);
     for (size_t i = 0; i < memory->smaps_count; i++) {
-        const struct written_region look = region_of_look(memory->smaps[i]);
+        struct written_region look = region_of_look(memory->smaps[i]);
         if (memory->smaps[i]->boottime_ns != time)
             continue;
-        size_t code = overlapped(document, look.start, look.start + look.size);
+        bool placed = (look.told & PROFILE_SMAPS_START) != 0;
+        if (!placed) {
+            look.start = nowhere;
+            nowhere += look.size;
+        }
+        size_t code = placed ? overlapped(document, look.start, look.start + look.size) : SIZE_MAX;
         if (code != SIZE_MAX) {
             add_look(&memory->regions[code], &look);
             continue;
@@ -287,6 +313,7 @@ static void write_regions(struct document *document, const struct written_event 
 struct totals {
     uint64_t distance;                          /* in time, from the event */
     uint64_t resident, footprint, mapped, peak; /* footprint: anonymous, swapped out or not */
+    uint64_t swapped;                           /* of looks only */
 };
 
 /* A point of the timeline, or a look: the nearest one counts. */
@@ -329,6 +356,7 @@ static void take_look(const struct memory_look *look, const struct written_event
     for (size_t i = 0; i < MEMORY_KINDS; i++) {
         told.resident += look->parts[i].rss_bytes;
         told.mapped += look->parts[i].mapped_bytes;
+        told.swapped += look->parts[i].swap_bytes;
         if (is_private[i])
             told.footprint += look->parts[i].rss_bytes + look->parts[i].swap_bytes;
     }
@@ -338,13 +366,15 @@ static void take_look(const struct memory_look *look, const struct written_event
 static void write_totals(struct document *document, const struct written_event *event)
 {
     const struct profile *profile = document->profile;
-    struct totals nearest = {.distance = UINT64_MAX};
+    struct totals nearest = {.distance = UINT64_MAX}, looked_at = nearest;
     for (size_t i = 0; i < profile->process_count; i++)
         if (profile->processes[i].pid == event->pid)
             take_timeline(&profile->processes[i], event, &nearest);
     for (size_t i = 0; i < profile->look_count; i++)
-        if (is_of(document, profile->looks[i].process, event->pid))
+        if (is_of(document, profile->looks[i].process, event->pid)) {
             take_look(&profile->looks[i].look, event, &nearest);
+            take_look(&profile->looks[i].look, event, &looked_at);
+        }
     if (nearest.resident == 0)
         return;
     if (nearest.peak < nearest.resident)
@@ -356,6 +386,8 @@ static void write_totals(struct document *document, const struct written_event *
         write_hex(document->out, ",\"private_footprint_bytes\":", nearest.footprint);
     if (nearest.mapped != 0)
         write_hex(document->out, ",\"vm\":", nearest.mapped);
+    if (looked_at.distance != UINT64_MAX)
+        write_hex(document->out, ",\"swp\":", looked_at.swapped);
     fputs("},\n", document->out);
 }
 

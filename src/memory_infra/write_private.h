@@ -3,6 +3,7 @@
 #ifndef HEAPPROFD_MEMORY_INFRA_WRITE_PRIVATE_H
 #define HEAPPROFD_MEMORY_INFRA_WRITE_PRIVATE_H
 
+#include "memory_infra/read.h"
 #include "memory_infra/write_sites.h"
 #include "profile/id_map.h"
 
@@ -14,6 +15,8 @@ struct written_event {
     uint64_t boottime_ns; /* of its first */
     uint64_t told_ns;     /* the same, but behind that of the process's event before it */
     uint64_t order;
+    bool ended;  /* the process had, in all of its heaps */
+    bool final;  /* the session's last dump of a process */
     uint64_t id; /* of the global dump that it is a part of */
 };
 
@@ -23,6 +26,7 @@ struct written_region {
     uint32_t protection;
     const struct profile_mapping *mapping; /* NULL: where it lies in its file is not known */
     bool looked_at;
+    uint32_t told; /* of these bytes: enum profile_smaps_told */
     uint64_t proportional, private_dirty, private_clean, shared_dirty, shared_clean, swapped;
 };
 
@@ -89,6 +93,8 @@ void written_names_free(struct document *document);
 /* allocators, and heaps or heaps_v2, of an event. */
 int write_heaps(struct document *document, const struct written_event *event);
 int write_v1(struct document *document, const struct written_event *event);
+/* A string of the sites, as the name of a frame: a member of its object. */
+void write_frame_name(struct document *document, const char *key, uint32_t string);
 /* A string of the sites. */
 void write_text(struct document *document, uint32_t string);
 /* stackFrames and typeNames of all of a process's heaps, as arguments of events. */

@@ -512,6 +512,7 @@ void sites_keep(struct sites *sites, size_t first)
             struct site_node *at = &sites->nodes[node];
             at->kept = true;
             sites->strings[at->frame.name].kept = true;
+            sites->strings[at->frame.name].of_frame = true;
             if (at->frame.file != 0)
                 sites->strings[at->frame.file].kept = true;
         }

@@ -39,7 +39,7 @@ struct sites {
         const char *text; /* NULL: of the frame */
         char *owned;      /* text, if it is not the profile's */
         uint32_t frame;
-        bool kept;
+        bool kept, of_frame;
     } * strings;
     size_t string_count, string_capacity;
     struct intern_table string_ids;

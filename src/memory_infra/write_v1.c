@@ -87,7 +87,7 @@ static void write_v1_heap(struct document *document, const struct written_heap *
                           struct totals *totals)
 {
     struct site *sites = heap->count > 0 ? document->sites.items + heap->first : NULL;
-    json_print_string(document->out, heap->name->key);
+    json_print_ascii_string(document->out, heap->name->key);
     fputs(":{\"entries\":[\n", document->out);
     for (size_t i = 0; i < heap->count; i++)
         add_total(document, totals, &sites[i]);
@@ -136,8 +136,8 @@ void write_stack_frames(struct document *document)
         const struct site_node *node = &sites->nodes[i];
         if (!node->kept)
             continue;
-        fprintf(document->out, "%s\"%zu\":{\"name\":", separator, i + 1);
-        write_text(document, node->frame.name);
+        fprintf(document->out, "%s\"%zu\":{", separator, i + 1);
+        write_frame_name(document, "name", node->frame.name);
         if (node->parent != SITES_NONE)
             fprintf(document->out, ",\"parent\":\"%" PRIu32 "\"", node->parent + 1);
         if (node->frame.file != 0) {

@@ -26,15 +26,18 @@ static int take_entry(struct builder *builder, struct proto_span entry, struct p
             break;
         case ENTRY(PRIVATE_DIRTY_KB):
             smaps->private_dirty_kb = field.value;
+            smaps->told |= PROFILE_SMAPS_PRIVATE_DIRTY;
             break;
         case ENTRY(SWAP_KB):
             smaps->swap_kb = field.value;
+            smaps->told |= PROFILE_SMAPS_SWAP;
             break;
         case ENTRY(FILE_NAME):
             smaps->file_name = builder_text_of_span(builder, field.span);
             break;
         case ENTRY(START_ADDRESS):
             smaps->start_address = field.value;
+            smaps->told |= PROFILE_SMAPS_START;
             break;
         case ENTRY(MODULE_TIMESTAMP):
             smaps->module_timestamp = field.value;
@@ -50,18 +53,22 @@ static int take_entry(struct builder *builder, struct proto_span entry, struct p
             break;
         case ENTRY(PRIVATE_CLEAN_RESIDENT_KB):
             smaps->private_clean_resident_kb = field.value;
+            smaps->told |= PROFILE_SMAPS_PRIVATE_CLEAN;
             break;
         case ENTRY(SHARED_DIRTY_RESIDENT_KB):
             smaps->shared_dirty_resident_kb = field.value;
+            smaps->told |= PROFILE_SMAPS_SHARED_DIRTY;
             break;
         case ENTRY(SHARED_CLEAN_RESIDENT_KB):
             smaps->shared_clean_resident_kb = field.value;
+            smaps->told |= PROFILE_SMAPS_SHARED_CLEAN;
             break;
         case ENTRY(LOCKED_KB):
             smaps->locked_kb = field.value;
             break;
         case ENTRY(PROPORTIONAL_RESIDENT_KB):
             smaps->proportional_resident_kb = field.value;
+            smaps->told |= PROFILE_SMAPS_PROPORTIONAL;
             break;
         }
     }

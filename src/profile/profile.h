@@ -154,6 +154,17 @@ struct profile_smaps {
     uint64_t private_clean_resident_kb, shared_dirty_resident_kb, shared_clean_resident_kb;
     uint64_t locked_kb, proportional_resident_kb;
     uint32_t protection_flags;
+    uint32_t told; /* of enum profile_smaps_told: the others are 0 because they are unknown */
+};
+
+enum profile_smaps_told {
+    PROFILE_SMAPS_START = 1,
+    PROFILE_SMAPS_PROPORTIONAL = 2,
+    PROFILE_SMAPS_PRIVATE_DIRTY = 4,
+    PROFILE_SMAPS_PRIVATE_CLEAN = 8,
+    PROFILE_SMAPS_SHARED_DIRTY = 16,
+    PROFILE_SMAPS_SHARED_CLEAN = 32,
+    PROFILE_SMAPS_SWAP = 64,
 };
 
 /* A look at a process's memory; its strings are the profile's. */

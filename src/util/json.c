@@ -16,25 +16,55 @@ static bool is_of_html(unsigned char byte)
     return byte == '<' || byte == '>' || byte == '&';
 }
 
-static void print_string(FILE *out, const char *text, bool in_html)
+enum string_form { STRING_PLAIN, STRING_IN_HTML, STRING_ASCII };
+
+/* A character of several bytes of UTF-8. */
+static void print_wide_character(FILE *out, const unsigned char *at, size_t length)
+{
+    uint32_t code = *at & (0xffu >> (length + 1));
+    for (size_t i = 1; i < length; i++)
+        code = code << 6 | (at[i] & 0x3f);
+    if (code >= 0x10000) {
+        fprintf(out, "\\u%04" PRIx32, 0xd800 + ((code - 0x10000) >> 10));
+        code = 0xdc00 + ((code - 0x10000) & 0x3ff);
+    }
+    fprintf(out, "\\u%04" PRIx32, code);
+}
+
+/* Returns the bytes of the text that it took. */
+static size_t print_escaped(FILE *out, const unsigned char *at)
+{
+    size_t length = utf8_length(at);
+    if (length == 0)
+        fputs("\\ufffd", out);
+    else if (length > 1)
+        print_wide_character(out, at, length);
+    else if (*at < 0x20 || is_of_html(*at))
+        fprintf(out, "\\u%04x", *at);
+    else
+        fprintf(out, "\\%c", *at);
+    return length > 0 ? length : 1;
+}
+
+static bool is_plain(const unsigned char *at, size_t length, enum string_form form)
+{
+    return length > 0 && *at >= 0x20 && *at != '"' && *at != '\\' &&
+           !(form == STRING_IN_HTML && is_of_html(*at)) && !(form == STRING_ASCII && length > 1);
+}
+
+static void print_string(FILE *out, const char *text, enum string_form form)
 {
     const unsigned char *at = (const unsigned char *)text, *plain = at;
     fputc('"', out);
     while (*at != '\0') {
         size_t length = utf8_length(at);
-        if (length > 0 && *at >= 0x20 && *at != '"' && *at != '\\' &&
-            !(in_html && is_of_html(*at))) {
+        if (is_plain(at, length, form)) {
             at += length;
             continue;
         }
         fwrite(plain, 1, (size_t)(at - plain), out);
-        if (length == 0)
-            fputs("\\ufffd", out);
-        else if (*at < 0x20 || is_of_html(*at))
-            fprintf(out, "\\u%04x", *at);
-        else
-            fprintf(out, "\\%c", *at);
-        plain = ++at;
+        at += print_escaped(out, at);
+        plain = at;
     }
     fwrite(plain, 1, (size_t)(at - plain), out);
     fputc('"', out);
@@ -42,12 +72,26 @@ static void print_string(FILE *out, const char *text, bool in_html)
 
 void json_print_string(FILE *out, const char *text)
 {
-    print_string(out, text, false);
+    print_string(out, text, STRING_PLAIN);
 }
 
 void json_print_string_in_html(FILE *out, const char *text)
 {
-    print_string(out, text, true);
+    print_string(out, text, STRING_IN_HTML);
+}
+
+void json_print_ascii_string(FILE *out, const char *text)
+{
+    print_string(out, text, STRING_ASCII);
+}
+
+size_t json_print_ascii_character(FILE *out, const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    if (!is_plain(at, utf8_length(at), STRING_ASCII))
+        return print_escaped(out, at);
+    fputc(*at, out);
+    return 1;
 }
 
 /* A double from 1 to 2^53 has a fraction of at most 52 bits, so that its digits come from whole

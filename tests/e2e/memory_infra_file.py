@@ -70,10 +70,11 @@ class Dump:
         """{id: (Frame, id of the parent or None)}"""
         if "heaps_v2" not in self.dumps:
             frames = [event for event in self.file.told("stackFrames") if event["pid"] == self.pid][0]
-            return {key: (Frame(frame["name"], frame.get("file", ""), frame.get("line", 0)), frame.get("parent"))
+            return {key: (Frame(frame.get("heapprofd_name", frame["name"]), frame.get("file", ""), frame.get("line", 0)),
+                          frame.get("parent"))
                     for key, frame in frames["args"]["stackFrames"].items()}
         maps = self.dumps["heaps_v2"]["maps"]
-        strings = {entry["id"]: entry["string"] for entry in maps["strings"]}
+        strings = {entry["id"]: entry.get("heapprofd_name", entry["string"]) for entry in maps["strings"]}
         return {node["id"]: (Frame(strings[node["name_sid"]],
                                    strings[node["file_sid"]] if "file_sid" in node else "", node.get("line", 0)),
                              node.get("parent")) for node in maps["nodes"]}
@@ -94,7 +95,7 @@ class Dump:
             names = [event for event in self.file.told("typeNames") if event["pid"] == self.pid][0]
             return dict(names["args"]["typeNames"])
         maps = self.dumps["heaps_v2"]["maps"]
-        strings = {entry["id"]: entry["string"] for entry in maps["strings"]}
+        strings = {entry["id"]: entry.get("heapprofd_name", entry["string"]) for entry in maps["strings"]}
         return {entry["id"]: strings[entry["name_sid"]] for entry in maps["types"]}
 
     def sites(self, heap="malloc"):
@@ -269,6 +270,21 @@ class Rules:
                 for stack in own:
                     self.hold(ALLOCATORS.match(stack[0].name), f"{heap}: {stack[0].name} is no allocator")
             self.hold(all(frame.name for frame, _ in nodes.values()), "a frame without a name")
+
+    def rule_names(self):
+        """diff_heap_profiler takes ASCII alone, and puts names of frames between quotes as they are."""
+        self.hold(self.file.text.isascii(), "the file has more than ASCII")
+        for dump in self.file.dumps:
+            if "heaps_v2" in dump.dumps:
+                maps = dump.dumps["heaps_v2"]["maps"]
+                told = {entry["id"]: entry for entry in maps["strings"]}
+                names = [told[node["name_sid"]] for node in maps["nodes"]]
+            else:
+                frames = [event for event in self.file.told("stackFrames") if event["pid"] == dump.pid][0]
+                names = frames["args"]["stackFrames"].values()
+            for entry in names:
+                name = entry.get("string", entry.get("name"))
+                self.hold(json.loads('"%s"' % name) == entry.get("heapprofd_name", name), f"name {name!r} breaks a script")
 
     def rule_depth(self):
         for dump in self.file.dumps:

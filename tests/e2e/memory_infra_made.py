@@ -54,9 +54,9 @@ class Made:
             body += field(5005, entry)
         return body
 
-    def dump(self, time, heaps):
-        """heaps: {(pid, name): samples}"""
-        self.dumps.append((time, heaps))
+    def dump(self, time, heaps, ended=(), final=()):
+        """heaps: {(pid, name): samples}; pids whose process had ended, and whose dump is the session's last"""
+        self.dumps.append((time, heaps, ended, final))
 
     def write(self, path, extra=b""):
         tables = interned(
@@ -73,8 +73,9 @@ class Made:
         packets = [clocks(1000, 1100), process_tree(self.processes, self.threads)]
         packets += [packet(tables, timestamp=1, flags=1, **SEQUENCE), packet(field(12, tags), timestamp=1, flags=2, **SEQUENCE)]
         packets += self.symbols
-        for index, (time, heaps) in enumerate(self.dumps):
-            bodies = [heap_samples(pid, samples, time, heap, field(12, 4096)) for (pid, heap), samples in heaps.items()]
+        for index, (time, heaps, ended, final) in enumerate(self.dumps):
+            bodies = [heap_samples(pid, samples, time, heap, field(12, 4096) + field(6, pid in ended)
+                                   + field(5010, pid in ended or pid in final)) for (pid, heap), samples in heaps.items()]
             packets.append(packet(profile_packet(bodies, index), timestamp=9, **SEQUENCE))
         with open(path, "wb") as out:
             out.write(b"".join(packets) + extra)

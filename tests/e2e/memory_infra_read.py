@@ -588,6 +588,14 @@ def case_kept():
     check(outcome.status == 1 or b"cut off" in outcome.stdout + outcome.stderr, "a gzip file cut off")
 
 
+def case_times():
+    """Processes of one global dump keep their own times, in whatever order the file has them."""
+    events = [small(pid=pid, time=time) for pid, time in ((1, 3000), (2, 1000), (3, 2000))]
+    file = write("times.json", {"traceEvents": events})
+    got = {int(pid): int(ts) for pid, ts in rows(file, "select distinct p.pid, s.ts from hp_callsite_stats s join process p using (upid)")}
+    check(got == {1: 3_000_000, 2: 1_000_000, 3: 2_000_000}, f"times {got}")
+
+
 def case_reused():
     """Ids that mean something else in a later dump, and in another process."""
     first, second = small(sites=(("a", "b"),)), small(number=2, time=2000, sites=(("x", "y"),))

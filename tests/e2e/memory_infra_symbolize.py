@@ -18,6 +18,7 @@ import tempfile
 
 from breakpad_dump import debug_id_of, dump as breakpad_dump, write
 from harness import BUILD, ROOT, check, finish, need, run
+from memory_infra_file import File, Rules
 from symbolize import TRACECONV, bias_of, build_id_of, output
 
 TOOL = os.path.join(BUILD, "heap_profile")
@@ -720,6 +721,24 @@ def written(scene):
     check("shop::basket<shop::item>::fill(int)" in names, f"{names}")
 
 
+def quoted(scene):
+    """A function with quotes in its name does not break the scripts' JSON."""
+    write('#include <stdlib.h>\n#include <unistd.h>\nvoid *volatile kept;\n'
+          '__attribute__((noinline)) void *operator""_kb(unsigned long long n) { return kept = malloc(n * 1024); }\n'
+          'int main() { 3_kb; _exit(0); }\n', scene.directory, "quoted.cc")
+    program = scene.build("quoted", source="quoted.cc", exports=False)
+    done = run([TOOL, "host", "--quiet", "--no-symbols", "-i", "1", "-o", scene.path("profile"), "--", program])
+    check(done.status == 0, f"{done.stderr!r}")
+    for version in ([], ["--v1"]):
+        path = scene.path("quoted.json")
+        output([TRACECONV, "memory_infra", *version, scene.path("profile", "raw-trace"), path])
+        scene.symbolize(path, "--no-backup")
+        for broken in Rules(File(path)).broken:
+            check("an address" in broken or "no allocator" in broken, f"{version}: {broken}")
+        names = {frame.name for frame, _ in File(path).dump().tree.values()}
+        check(any(name.startswith('operator""_kb') or name.startswith('operator"" _kb') for name in names), f"{names}")
+
+
 def told_all(events):
     return {each["string"] for event in events for heaps in [event["args"].get("dumps", {}).get("heaps_v2")] if heaps
             for each in heaps["maps"]["strings"]}
@@ -727,7 +746,7 @@ def told_all(events):
 
 CASES = {each.__name__: each for each in (
     layouts, machine, processes, incremental, unmapped, reused, missing, without_id, v1, breakpad, genuine, untouched, files,
-    written)}
+    written, quoted)}
 
 
 def main():

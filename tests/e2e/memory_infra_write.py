@@ -20,6 +20,7 @@ import time
 from harness import BUILD, TOOL, check, finish, need, program, run
 from memory_infra_file import File, Frame, Rules, leaks, named, places
 from memory_infra_made import Made
+from perfetto_bytes import field, packet
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 WORK = tempfile.mkdtemp(prefix="memory-infra-")
@@ -306,6 +307,57 @@ def several():
               f"{options}: {outcome.status}, {outcome.stderr!r}, {outcome.stdout[:50]!r}")
 
 
+def rounds():
+    """An exit is no part of the round before or after; a round at the end of the session goes on around one."""
+    made = Made()
+    stack = made.stack("main")
+    for pid in (7, 8, 9, 10):
+        made.process(pid, f"p{pid}")
+    # (time, pids of the round, pids that end, last dumps)
+    steps = [(2000, (7, 8, 9), ()), (2500, (), (7,)), (2600, (), (8,)), (3000, (9, 10), ()), (4000, (9,), ()), (4000, (), (10,))]
+    last = {7: 2500, 8: 2600, 9: 4000, 10: 4000}
+    for time_ns, rounds_of, ended in steps:
+        heaps = {(pid, "libc.malloc"): [made.sample(stack, pid, 1)] for pid in rounds_of + ended}
+        made.dump(time_ns, heaps, ended=ended, final=[pid for pid in rounds_of if last[pid] == time_ns])
+    trace = made.write(at("rounds"))
+    wanted = {"0x1": [(7, 2.1), (8, 2.1), (9, 2.1)], "0x2": [(7, 2.6), (8, 2.7)], "0x3": [(9, 3.1), (10, 3.1)],
+              "0x4": [(9, 4.1)], "0x5": [(10, 4.1)]}
+    for file in (convert(trace, out="rounds.json"), convert(at("rounds.json")), convert(trace, "--v1")):
+        got = collections.defaultdict(list)
+        for dump in file.dumps:
+            got[dump.event["id"]].append((dump.pid, dump.event["ts"]))
+        same(dict(got), wanted, "global dumps")
+    made.dumps = []
+    for time_ns, pid, ended in ((2000, 7, False), (2001, 8, True), (2002, 9, False)):
+        made.dump(time_ns, {(pid, "libc.malloc"): [made.sample(stack, 1, 1)]}, ended=[pid] if ended else [], final=[pid])
+    same([d.event["id"] for d in convert(made.write(at("end"))).dumps], ["0x1", "0x2", "0x1"], "the session's end")
+
+
+def bytes_of_mappings():
+    """What the trace's smaps have, known zeros too, and nothing for what they have not; so do looks by path alone."""
+    made = Made()
+    made.process(7, "p")
+    code = made.mapping("/bin/p", 0x1000, 0x3000)
+    made.dump(2000, {(7, "libc.malloc"): [made.sample(made.stack(made.frame("f", code, 0x10)), 1, 1)]})
+    entries = [
+        field(2, 8) + field(5, b"/bin/p") + field(6, 0x1000) + field(15, 7) + field(3, 0) + field(4, 1),
+        field(2, 4) + field(5, b"/lib/data") + field(6, 0x9000) + field(15, 0) + field(3, 3) + field(4, 0) + field(11, 1)
+        + field(12, 2) + field(13, 0),
+        field(2, 4) + field(5, b"/lib/silent") + field(6, 0xb000),
+        field(2, 100) + field(1, b"/apk/one") + field(3, 60) + field(4, 5),
+        field(2, 200) + field(1, b"/apk/two") + field(3, 70) + field(4, 0),
+    ]
+    smaps = packet(field(68, field(1, 7) + b"".join(field(2, entry) for entry in entries)), timestamp=2000)
+    trace = made.write(at("mappings"), extra=smaps)
+    wanted = {"/bin/p": {"pss": 7, "pd": 0, "sw": 1}, "/lib/data": {"pss": 0, "pd": 3, "pc": 1, "sd": 2, "sc": 0, "sw": 0},
+              "/lib/silent": {}, "/apk/one": {"pd": 60, "sw": 5}, "/apk/two": {"pd": 70, "sw": 0}}
+    for file in (convert(trace, out="mappings.json"), convert(at("mappings.json"))):
+        regions = file.dump().dumps["process_mmaps"]["vm_regions"]
+        same({r["mf"]: {k: int(v, 16) // 1024 for k, v in r["bs"].items()} for r in regions}, wanted, "bytes")
+        same(sorted(int(r["sz"], 16) // 1024 for r in regions), [4, 4, 8, 100, 200], "sizes")
+        check(all(int(r["sa"], 16) >= 1 << 63 for r in regions if "apk" in r["mf"]), f"{regions}")
+
+
 def at_one_time():
     """Two dumps that the clock does not tell apart stay two, in their order."""
     made = Made()
@@ -442,7 +494,10 @@ def strange_names():
     same(file.dump().regions()[0].file, "/lib/" + STRANGE[0] + STRANGE[1], "path")
     same(file.dump().regions()[0].build_id, "12FF", "build id")
     check(STRANGE[0] + ":" + STRANGE[2] in file.dump().heaps(), f"{file.dump().heaps()}")
-    check(file.text.isascii() or STRANGE[4] in file.text, "characters")
+    convert(trace, out="strange.json", odd=STRANGE)
+    back = report(at("strange.json"))
+    names = {frame["name"] for site in back[7, "libc.malloc"]["callsites"] for frame in site["frames"]}
+    check(set(STRANGE[:5]) <= names, f"read back: {names}")
     pseudo = named(convert(trace, "--stack-mode", "pseudo", odd=STRANGE).dump().sites())
     same(pseudo.get((("malloc", STRANGE[0]), STRANGE[0])), (1, 1), "context")
     threads = named(convert(trace, "--stack-mode", "native-with-thread-names", odd=STRANGE).dump().sites())
@@ -586,7 +641,7 @@ def write_in_parts(made, parts):
 CASES = {
     case.__name__: case for case in (
         python, at_the_peak, places_of_addresses, names_files_lines, beside_the_trace, of_what_runs, by_type, stack_modes,
-        several, at_one_time, out_of_place, rounding, exact_for_the_scripts, ends_in_malloc, long_heap_names,
+        several, rounds, bytes_of_mappings, at_one_time, out_of_place, rounding, exact_for_the_scripts, ends_in_malloc, long_heap_names,
         heap_names_of_bytes, deep_stacks, strange_names, no_address_twice, nothing_held, pruning, v1, million,
     )
 }
