@@ -139,6 +139,12 @@ static double age_seconds(const struct subject *subject)
     return dump > look + AT_THE_DUMP_NS ? (double)(dump - look) / 1e9 : 0;
 }
 
+/* Whether the process is known to have ended before the dump. */
+static bool has_ended(const struct subject *subject)
+{
+    return subject->dump->final && subject->heap->status.disconnected;
+}
+
 /* --- what cannot be known --- */
 
 typedef void tell_fn(void *context, const char *words);
@@ -180,8 +186,8 @@ static void tell_unknown(const struct subject *subject, const struct rss_table *
     }
     if (age_seconds(subject) > 0) {
         snprintf(words, sizeof(words),
-                 "The process had ended at the dump: this is %.1f s before it, the last time that "
-                 "its memory was looked at.",
+                 "%s%.1f s before the dump, the last time that the memory was looked at.",
+                 has_ended(subject) ? "The program had ended at the dump. This is " : "This is ",
                  age_seconds(subject));
         tell(context, words);
     }

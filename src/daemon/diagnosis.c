@@ -111,9 +111,9 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
             facts->became);
     else if (facts->became != NULL)
         say(text, size,
-            "It then became %s by exec, which is not in this profile: its name after -n includes "
-            "it, unless it is static or gains rights.",
-            facts->became);
+            "It became %s by exec %.2f s after the profile began. Nothing since then is in this "
+            "profile: %s.",
+            facts->became, (double)facts->became_after_ms / 1e3, facts->became_hint);
     if (facts->running)
         say(text, size, "%s when the session ended%s: what is live is not necessarily leaked.",
             "The process was still running", facts->interrupted ? " on a signal" : "");

@@ -41,7 +41,9 @@ struct diagnosis_facts {
     bool running;              /* when the session ended */
     bool interrupted;          /* the session was ended by a signal to us */
     const char *became;        /* name of what it became by exec; NULL: nothing */
+    uint64_t became_after_ms;  /* since the profile began */
     bool became_target;        /* and that is profiled */
+    const char *became_hint;   /* else: why it is not, or where that is said */
     const char *replaced;      /* name of the image that this one replaced by exec; NULL */
     bool replaced_kept;        /* and its profile stands in a heap of its own */
     uint64_t replaced_samples; /* else: what is thereby not shown */

@@ -14,6 +14,7 @@
 #define ANCESTORS_MAX 256
 /* Names are of files: 255 bytes at the most. */
 #define PATTERN_BYTES_MAX 1024
+#define MENTION_BYTES_MAX 128
 
 static ssize_t read_proc_file(pid_t pid, const char *file, char *buffer, size_t size)
 {
@@ -212,6 +213,28 @@ bool process_info_shares_pids(pid_t pid)
            theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev;
 }
 
+bool process_info_mentions(pid_t pid, const char *file, const char *text)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+    size_t kept = 0, length = strlen(text);
+    int fd = length > 0 && length < MENTION_BYTES_MAX ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return false;
+    /* A text that lies across two reads is found in the second: the end of the first is kept. */
+    char buffer[MENTION_BYTES_MAX + 16384];
+    bool found = false;
+    ssize_t got;
+    while (!found && (got = read(fd, buffer + kept, sizeof(buffer) - kept)) > 0) {
+        size_t filled = kept + (size_t)got;
+        found = memmem(buffer, filled, text, length) != NULL;
+        kept = filled < length - 1 ? filled : length - 1;
+        memmove(buffer, buffer + filled - kept, kept);
+    }
+    close(fd);
+    return found;
+}
+
 uint64_t process_info_anonymous_kb(pid_t pid)
 {
     char path[64], line[256];
@@ -259,6 +282,35 @@ bool process_info_descends(pid_t pid, pid_t ancestor)
         pid = process_info_parent(pid);
     }
     return false;
+}
+
+/* What is read here is the memory of the program that ran when it was opened, not of the process.
+ * Opening mem needs the right to attach, maps the right to look. */
+int process_image_open(pid_t pid)
+{
+    static const char *const files[] = {"mem", "maps"};
+    char path[64];
+    int fd = -1;
+    for (size_t i = 0; fd < 0 && i < sizeof(files) / sizeof(files[0]); i++) {
+        snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, files[i]);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+    }
+    return fd < 0 ? -errno : fd;
+}
+
+/* Nothing is mapped at address 0, which is an error while there is memory, and an end of file once
+ * there is none. */
+bool process_image_is_gone(int fd)
+{
+    char byte;
+    return pread(fd, &byte, 1, 0) == 0;
+}
+
+bool process_has_image(pid_t pid)
+{
+    char path[64], link[8];
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    return readlink(path, link, sizeof(link)) > 0;
 }
 
 int process_memory_open(pid_t pid)

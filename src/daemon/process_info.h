@@ -52,6 +52,10 @@ bool process_info_shares_pids(pid_t pid);
  */
 uint32_t process_info_restrictions(pid_t pid);
 
+/* Whether a file of the process's in /proc ("maps", "environ") contains that text, of less than 128
+ * bytes. False, too, where the file cannot be read. */
+bool process_info_mentions(pid_t pid, const char *file, const char *text);
+
 /* Anonymous memory, in core and swapped out, in KiB; 0 if it cannot be known. */
 uint64_t process_info_anonymous_kb(pid_t pid);
 
@@ -63,6 +67,15 @@ pid_t process_info_parent(pid_t pid);
 
 /* Whether `ancestor` is the process itself or one of its ancestors. */
 bool process_info_descends(pid_t pid, pid_t ancestor);
+
+/* A descriptor that belongs to the program that the process runs now, or a negative errno. */
+int process_image_open(pid_t pid);
+
+/* Whether that program's memory is gone: its process has ended, or runs another program. */
+bool process_image_is_gone(int fd);
+
+/* Whether the process runs a program: one that ends, or has ended, runs none. */
+bool process_has_image(pid_t pid);
 
 /* An open /proc/PID/statm, to be read again and again; or a negative errno. */
 int process_memory_open(pid_t pid);

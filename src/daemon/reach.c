@@ -26,6 +26,8 @@
 #define SCAN_PERIOD_MS 100
 #define SCAN_PERIOD_TOLD_MS 1000
 #define SCAN_SLACK_MS 25
+/* How often the server asks for execs that nobody told of, with some slack. */
+#define EXEC_LOOK_PERIOD_MS 125
 
 /* A new process is most often about to begin another program. */
 #define FORKED_DELAY_MS 50
@@ -47,33 +49,11 @@
 /* More newcomers between two looks are left to the next look. */
 #define ENTRIES_MAX (1u << 16)
 
-/* Whether the file of /proc mentions a library; what cannot be read does not. */
-static bool file_mentions(pid_t pid, const char *name, const char *library)
-{
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    /* A name that lies across two reads is found in the second: its end is kept. */
-    char buffer[NAME_BYTES_MAX + 16384];
-    size_t kept = 0, most = strlen(library) - 1;
-    bool found = false;
-    ssize_t got;
-    while (!found && (got = read(fd, buffer + kept, sizeof(buffer) - kept)) > 0) {
-        size_t length = kept + (size_t)got;
-        found = memmem(buffer, length, library, most + 1) != NULL;
-        kept = length < most ? length : most;
-        memmove(buffer, buffer + length - kept, kept);
-    }
-    close(fd);
-    return found;
-}
-
 /* It has the library, or will once its loader is done. */
 static bool is_preloaded(pid_t pid)
 {
-    return file_mentions(pid, "maps", LIBRARY_NAME) || file_mentions(pid, "environ", LIBRARY_NAME);
+    return process_info_mentions(pid, "maps", LIBRARY_NAME) ||
+           process_info_mentions(pid, "environ", LIBRARY_NAME);
 }
 
 /* Whether it has mapped the page that our invitations stand in. That is all that can be seen of a
@@ -97,7 +77,7 @@ static bool has_control_page(const struct server *server, pid_t pid)
         return false;
     int printed = snprintf(mapped, sizeof(mapped), "%s/" RUN_DIRECTORY_CONTROL "\n", real);
     free(real);
-    return printed < (int)sizeof(mapped) && file_mentions(pid, "maps", mapped);
+    return printed < (int)sizeof(mapped) && process_info_mentions(pid, "maps", mapped);
 }
 
 /* A program that is linked to the client brings its own heaps into a session by itself, and malloc
@@ -108,7 +88,7 @@ static bool joins_by_itself(const struct server *server, const struct session *s
     return is_preloaded(entry->pid) ||
            (heap_rules_want_others(session->config) &&
             (has_control_page(server, entry->pid) ||
-             (!entry->running && file_mentions(entry->pid, "maps", CLIENT_NAME))));
+             (!entry->running && process_info_mentions(entry->pid, "maps", CLIENT_NAME))));
 }
 
 int reach_check(const struct process_info *info, struct error *how)
@@ -396,26 +376,34 @@ static void scan(struct server *server, struct session *session, bool running)
 
 /* --- what the kernel tells --- */
 
+/* The entry of a process that begins anew, at its place; NULL: there is no room. */
+static struct reach_entry *renew_entry(struct reach_list *list, size_t place, pid_t pid)
+{
+    if (!is_known_at(list, place, pid)) {
+        if (list->count >= ENTRIES_MAX || array_reserve(&list->entries, &list->capacity,
+                                                        list->count, 1, sizeof(*list->entries)) < 0)
+            return NULL;
+        memmove(&list->entries[place + 1], &list->entries[place],
+                (list->count - place) * sizeof(*list->entries));
+        list->count++;
+    }
+    list->entries[place] =
+        (struct reach_entry){.pid = pid, .seen_ms = clock_read_ms(CLOCK_MONOTONIC)};
+    return &list->entries[place];
+}
+
 static void take_event(struct server *server, struct session *session,
                        const struct exec_event *event)
 {
     struct reach_list *list = &session->reach;
     size_t place = place_of(list, event->pid);
-    bool is_there = is_known_at(list, place, event->pid);
-    if (event->kind == EXEC_EVENT_RENAMED && is_there &&
+    if (event->kind == EXEC_EVENT_RENAMED && is_known_at(list, place, event->pid) &&
         list->entries[place].state != REACH_NOT_WANTED)
         return;
-    if (!is_there) {
-        if (list->count >= ENTRIES_MAX || array_reserve(&list->entries, &list->capacity,
-                                                        list->count, 1, sizeof(*list->entries)) < 0)
-            return;
-        memmove(&list->entries[place + 1], &list->entries[place],
-                (list->count - place) * sizeof(*list->entries));
-        list->count++;
-    }
-    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
-    struct reach_entry *entry = &list->entries[place];
-    *entry = (struct reach_entry){.pid = event->pid, .seen_ms = now_ms};
+    struct reach_entry *entry = renew_entry(list, place, event->pid);
+    if (entry == NULL)
+        return;
+    uint64_t now_ms = entry->seen_ms;
     if (event->kind == EXEC_EVENT_FORKED) {
         entry->state = REACH_FORKED;
         entry->due_ms = now_ms + FORKED_DELAY_MS;
@@ -427,13 +415,43 @@ static void take_event(struct server *server, struct session *session,
     list->pending += is_pending(entry->state);
 }
 
+/* A process that a session has by its number stays in the session, whatever it runs. */
+static bool is_event_of(const struct session *session, const struct exec_event *event)
+{
+    return reach_wants_new(session) || (!session->of_command && event->kind == EXEC_EVENT_BEGAN &&
+                                        session_find(session, event->pid) != NULL);
+}
+
 static void handle_event(void *context, const struct exec_event *event)
 {
     struct server *server = context;
     for (size_t i = 0; i < server->session_count; i++) {
-        if (reach_wants_new(server->sessions[i]))
+        if (is_event_of(server->sessions[i], event))
             take_event(server, server->sessions[i], event);
     }
+}
+
+struct found_execs {
+    struct server *server;
+    struct session *session;
+};
+
+static void take_exec(void *context, pid_t pid)
+{
+    struct found_execs *found = context;
+    struct reach_list *list = &found->session->reach;
+    struct reach_entry *entry = renew_entry(list, place_of(list, pid), pid);
+    if (entry == NULL)
+        return;
+    entry->began_us = (entry->seen_ms - EXEC_LOOK_PERIOD_MS) * 1000;
+    look_at(found->server, found->session, entry);
+    list->pending += is_pending(entry->state);
+}
+
+void reach_follow_execs(struct server *server, struct session *session)
+{
+    struct found_execs found = {server, session};
+    session_look_for_execs(session, take_exec, &found);
 }
 
 bool reach_serve(struct server *server, int fd)
@@ -450,7 +468,8 @@ void reach_listen(struct server *server)
 {
     bool is_wanted = false;
     for (size_t i = 0; i < server->session_count; i++)
-        is_wanted |= reach_wants_new(server->sessions[i]);
+        is_wanted |=
+            reach_wants_new(server->sessions[i]) || server->sessions[i]->config->pid_count > 0;
     if (is_wanted && server->exec_events < 0) {
         server->exec_events = exec_events_open(NULL);
         if (server->exec_events >= 0 && server_watch(server, server->exec_events) < 0)
@@ -560,7 +579,7 @@ void reach_explain(struct session *session)
         const struct reach_entry *entry = &session->reach.entries[i];
         const char *remark = explain_entry(entry);
         struct process_info info;
-        if (remark == NULL || session_had(session, entry->pid) ||
+        if (remark == NULL || session_profiles(session, entry->pid) ||
             process_info_read(&info, entry->pid) < 0)
             continue;
         session_note_absent(session, &info, remark);

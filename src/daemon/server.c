@@ -186,6 +186,10 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
 {
     const struct server_user *user = server->user;
     if (now_ms >= session->sample_ms) {
+        if (session->of_command)
+            session_look_for_execs(session, NULL, NULL);
+        else
+            reach_follow_execs(server, session);
         session_sample_memory(session);
         session_check_guardrails(session);
         if (!session->of_command) {

@@ -168,13 +168,29 @@ static bool may_speak(const struct session *session, const struct process_info *
            process_info_descends(info->pid, session->command_pid);
 }
 
-bool session_had(const struct session *session, pid_t pid)
+bool session_profiles(const struct session *session, pid_t pid)
 {
-    for (size_t i = 0; i < session->had.count; i++) {
-        if (session->had.processes[i].pid == pid)
-            return true;
-    }
-    return false;
+    const struct target *target = session_find(session, pid);
+    return target != NULL && !target->image_gone;
+}
+
+static const char *hint_of_exec(const struct session *session, const struct process_info *info)
+{
+    if (session->of_command)
+        return "the list of what was not profiled says why";
+    if (session_wants(session, info, HANDSHAKE_STARTUP))
+        return "the note on that program says why";
+    return "it is not one of the names after -n; name it there, too, or profile the process by its "
+           "number (-p), which follows it from program to program";
+}
+
+/* Notes what the process became, and when. */
+static void note_exec(struct target *target, const char *became, const char *hint)
+{
+    snprintf(target->became, sizeof(target->became), "%.63s", became);
+    target->became_ms = clock_read_ms(CLOCK_MONOTONIC_COARSE);
+    target->became_hint = hint;
+    target->image_gone = true;
 }
 
 /* The image of this pid that we knew is gone: exec. Its rest is taken in, and
@@ -184,9 +200,8 @@ static void replace_image(struct session *session, struct target *old,
 {
     if (!old->image_gone) {
         target_finish(old, true);
-        snprintf(old->became, sizeof(old->became), "%.63s", process_info_name(info));
+        note_exec(old, process_info_name(info), hint_of_exec(session, info));
         /* Now: the new image's compiler may begin its map in the same file. */
-        old->image_gone = true;
         target_name_code(old, false, drain_all, session);
     }
     if (new == NULL)
@@ -194,10 +209,12 @@ static void replace_image(struct session *session, struct target *old,
     session->profiled--;
     new->execs = old->execs + 1;
     new->replaced_samples = ledger_counts(old->ledger).allocs;
-    bool is_kept = old->origin == HANDSHAKE_STARTUP || old->was_attached;
+    bool is_kept = old->origin != HANDSHAKE_FORK || old->was_attached;
+    /* A command's programs that became others at once would fill the report with nothing. */
+    bool has_figures = new->replaced_samples > 0 || (!session->of_command && old->totals.calls > 0);
     if (is_kept || new->replaced_samples > 0)
         snprintf(new->replaced, sizeof(new->replaced), "%.63s", process_info_name(&old->info));
-    if (!is_kept || new->replaced_samples == 0) {
+    if (!is_kept || !has_figures) {
         remove_target(session, old);
         return;
     }
@@ -227,8 +244,6 @@ static struct target *add_target(struct session *session, struct process_info *i
         target_stream(target, session->writer);
     session->targets[session->target_count++] = target;
     session->profiled++;
-    if (!session->of_command)
-        absent_note(&session->had, target->info.pid, target->info.start_boottime_ns);
     return target;
 }
 
@@ -326,7 +341,6 @@ int session_attach(struct session *session, pid_t pid, int *pidfd, struct error 
     if (code < 0)
         return error_set(error, code, "there is no process %d any more", (int)pid);
     struct target *old = session_find(session, pid);
-    size_t had_before = session->had.count;
     struct target *target = add_target(session, &info, &ring_fd);
     if (target == NULL)
         return error_set(error, -ENOMEM,
@@ -341,7 +355,6 @@ int session_attach(struct session *session, pid_t pid, int *pidfd, struct error 
         code = may_profile_still(session, pid, error);
     if (code < 0) {
         session->profiled--;
-        session->had.count = had_before;
         remove_target(session, target);
         return code;
     }
@@ -356,6 +369,21 @@ void session_lose_image(struct session *session, const struct process_info *info
     struct target *target = session_find(session, info->pid);
     if (target != NULL && !target->image_gone)
         replace_image(session, target, info, NULL);
+}
+
+void session_look_for_execs(struct session *session, void (*found)(void *context, pid_t pid),
+                            void *context)
+{
+    for (size_t i = 0; i < session->target_count; i++) {
+        struct target *target = session->targets[i];
+        struct process_info info;
+        if (!target_has_exec(target) || process_info_read(&info, target->info.pid) < 0)
+            continue;
+        session_lose_image(session, &info);
+        process_info_clear(&info);
+        if (found != NULL)
+            found(context, target->info.pid);
+    }
 }
 
 static void write_absent(struct session *session, const struct process_info *info, bool rejected,
@@ -399,7 +427,7 @@ void session_reject(struct session *session, pid_t pid, enum handshake_origin or
 
 /* A process that ran no exit handlers, and whose comm is no longer that of the
  * program we knew, was something else at its end that never said hello. */
-static void notice_silent_exec(struct target *target)
+static void notice_silent_exec(struct target *target, const char *hint)
 {
     char comm[16];
     if (target->image_gone || target->totals.client_state != RING_CLIENT_RUNNING ||
@@ -412,8 +440,7 @@ static void notice_silent_exec(struct target *target)
         if (threads[i].tid == (uint32_t)target->info.pid && strcmp(threads[i].name, comm) == 0)
             return;
     }
-    target->image_gone = true;
-    snprintf(target->became, sizeof(target->became), "%s", comm);
+    note_exec(target, comm, hint);
 }
 
 static void end_target(struct session *session, struct target *target, const struct target_end *end)
@@ -421,7 +448,9 @@ static void end_target(struct session *session, struct target *target, const str
     bool dead = !end->running;
     target_finish(target, dead);
     if (dead && end->exit_status >= 0 && !target->superseded)
-        notice_silent_exec(target);
+        notice_silent_exec(target, session->of_command
+                                       ? "the list of what was not profiled says why"
+                                       : "it ended too soon to be looked at");
     target_name_code(target, dead, drain_all, session);
     target_write_dump(target, session->writer, session->files, end, session->config->dump_at_max);
     remove_target(session, target);
@@ -575,7 +604,6 @@ int session_close(struct session *session)
     unprofiled_write(&session->unprofiled, session->writer);
     unprofiled_clear(&session->unprofiled);
     absent_clear(&session->absent);
-    absent_clear(&session->had);
     free(session->reach.entries);
     dump_files_close(session->files);
     int code = trace_writer_close(session->writer);

@@ -92,7 +92,6 @@ struct session {
     size_t target_count;
     struct unprofiled_list unprofiled;
     struct absent_list absent;
-    struct absent_list had; /* processes that have or had a profile */
     struct reach_list reach;
     unsigned profiled; /* targets with a profile, gone ones too */
     bool command_said_hello;
@@ -120,8 +119,8 @@ bool session_wants(const struct session *session, const struct process_info *inf
 int session_may_profile(const struct session *session, const struct process_info *info,
                         struct error *error);
 
-/* Whether this process has or had a profile here. */
-bool session_had(const struct session *session, pid_t pid);
+/* Whether what the process runs now is profiled here. */
+bool session_profiles(const struct session *session, pid_t pid);
 
 /*
  * Makes a target of a process that has not the library in it, by attaching; *pidfd is readable at
@@ -131,6 +130,11 @@ int session_attach(struct session *session, pid_t pid, int *pidfd, struct error 
 
 /* What was attached to is gone: its process has begun another program. */
 void session_lose_image(struct session *session, const struct process_info *info);
+
+/* Ends the profile of each program that its process has replaced by exec since the last call;
+ * `found`, which may be NULL, is told of each and may add targets. */
+void session_look_for_execs(struct session *session, void (*found)(void *context, pid_t pid),
+                            void *context);
 
 /* The process belongs to another session: says so in the trace if this one wants it too. */
 void session_reject(struct session *session, pid_t pid, enum handshake_origin origin);

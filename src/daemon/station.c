@@ -59,7 +59,7 @@ void station_invite(struct station *station)
         for (size_t j = 0; j < session->reach.count; j++) {
             const struct reach_entry *entry = &session->reach.entries[j];
             if (entry->state == REACH_AWAITED && count < CONTROL_PAGE_INVITED_MAX &&
-                !session_had(session, entry->pid))
+                !session_profiles(session, entry->pid))
                 awaited[count++] = entry->pid;
         }
     }
@@ -114,8 +114,8 @@ int station_finish(struct station *station, struct session *session,
     server_remove_session(&station->server, session);
     announce(station);
     station_invite(station);
-    session_end_targets(session, false);
     reach_explain(session);
+    session_end_targets(session, false);
     if (outcome != NULL)
         *outcome = (struct station_outcome){
             .profiled = session->profiled,

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/attached/params.h"
 #include "daemon/clock.h"
 #include "daemon/diagnosis.h"
 
@@ -25,6 +26,7 @@ struct target *target_open(struct process_info *info, int pidfd, uint64_t data_b
     target->info = *info;
     target->pidfd = pidfd;
     target->statm_fd = process_memory_open(info->pid);
+    target->image_fd = process_image_open(info->pid);
     target->config = config;
     target->interval_bytes = heap_config_interval_of(config, HEAP_CONFIG_MALLOC);
     target->start_ms = clock_read_ms(CLOCK_MONOTONIC_COARSE);
@@ -59,6 +61,8 @@ void target_close(struct target *target)
     unlisted_code_close(target->unlisted);
     if (target->statm_fd >= 0)
         close(target->statm_fd);
+    if (target->image_fd >= 0)
+        close(target->image_fd);
     if (target->pidfd >= 0)
         close(target->pidfd);
     process_info_clear(&target->info);
@@ -191,6 +195,27 @@ bool target_is_dead(const struct target *target)
     return poll(&poll_pidfd, 1, 0) == 1;
 }
 
+bool target_has_exec(const struct target *target)
+{
+    return !target->image_gone && !target->superseded && target->image_fd >= 0 &&
+           process_image_is_gone(target->image_fd) && process_has_image(target->info.pid);
+}
+
+/* The program may have been replaced between the opening of image_fd and the attaching. */
+static void renew_image(struct target *target)
+{
+    if (target->image_fd < 0 || !process_image_is_gone(target->image_fd))
+        return;
+    int fd = process_image_open(target->info.pid);
+    if (fd >= 0 && process_info_mentions(target->info.pid, "maps", "memfd:" ATTACHED_MEMFD_NAME)) {
+        close(target->image_fd);
+        target->image_fd = fd;
+    } else if (fd >= 0) {
+        /* It was replaced after the attaching. */
+        close(fd);
+    }
+}
+
 int target_attach(struct target *target, int ring_fd, const struct handshake_reply *reply,
                   struct error *error)
 {
@@ -213,6 +238,7 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
         return outcome.refusal == ATTACH_UNSUPPORTED ? -ENOTSUP : error->code;
     }
     target->was_attached = true;
+    renew_image(target);
     target->restrictions = process_info_restrictions(target->info.pid);
     target->attach_stopped_us = outcome.stopped_us;
     memcpy(target->allocator, outcome.allocator, sizeof(target->allocator));
@@ -396,6 +422,9 @@ static void diagnose(const struct target *target, const struct target_end *end, 
         .running = end->running && !target->image_gone,
         .interrupted = end->interrupted,
         .became = target->image_gone || target->superseded ? target->became : NULL,
+        .became_after_ms =
+            target->became_ms > target->start_ms ? target->became_ms - target->start_ms : 0,
+        .became_hint = target->became_hint,
         .became_target = target->superseded,
         .replaced = target->replaced[0] != 0 ? target->replaced : NULL,
         .replaced_kept = target->replaced_kept,

@@ -25,6 +25,7 @@ struct target {
     struct process_info info;
     int pidfd;    /* readable once the process is dead */
     int statm_fd; /* -1: none */
+    int image_fd; /* process_image_open; -1: none */
     struct memory_watch memory;
     struct ring_reader reader;
     struct ledger *ledger;
@@ -47,11 +48,13 @@ struct target {
     bool has_ring;  /* false once nothing more can come */
     bool announced; /* the trace has its process */
     bool corrupted, out_of_memory, hit_guardrail;
-    bool image_gone;    /* the process became another program, which is not a target */
-    bool superseded;    /* it became another program, which is a target of its own */
-    char became[64];    /* that program's name */
-    char replaced[64];  /* name of the program that it was before, if that was a target */
-    bool replaced_kept; /* and its profile stands in a heap of its own */
+    bool image_gone;         /* the process became another program, which is not a target */
+    bool superseded;         /* it became another program, which is a target of its own */
+    char became[64];         /* that program's name */
+    uint64_t became_ms;      /* when, CLOCK_MONOTONIC_COARSE */
+    const char *became_hint; /* why that is not profiled, or where this is said */
+    char replaced[64];       /* name of the program that it was before, if that was a target */
+    bool replaced_kept;      /* and its profile stands in a heap of its own */
     uint64_t replaced_samples;
     unsigned execs;            /* from target to target, before this one */
     struct ring_totals totals; /* as of the last look */
@@ -105,6 +108,9 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
 
 /* Whether the process has ended, whoever waits for it. */
 bool target_is_dead(const struct target *target);
+
+/* Whether its process runs another program than the one that is profiled. */
+bool target_has_exec(const struct target *target);
 
 /* Whether the client came into it by attaching. */
 bool target_is_attached(const struct target *target);

@@ -384,6 +384,65 @@ def forks_and_execs():
         session.end()
 
 
+def has_client(pid):
+    with open(f"/proc/{pid}/maps") as maps:
+        return "memfd:heapprofd_client" in maps.read()
+
+
+def exec_by_number():
+    """A session of a process's number follows it from program to program, and says where it cannot."""
+    with scene() as (daemon, directory):
+        stripped = os.path.join(directory, "stripped")
+        if not os.path.exists(program("commanded_static")):
+            harness.skip("no static C library")
+        run(["strip", "-o", stripped, program("commanded_static")])
+        process = Bare(daemon)
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid), "--no-symbols")
+        attached(daemon, process)
+        process.tell("hold 5 100")
+        # The same file, so that neither its name nor its path tells.
+        process.tell(f"exec {program('commanded')}", answers=False)
+        time.sleep(0.02)
+        wait_for("attaching once more", lambda: has_client(process.pid))
+        process.tell("hold 7 1000")
+        process.tell(f"exec {stripped}", answers=False)
+        process.tell("hold 3000 10000")
+        time.sleep(0.4)
+        session.end()
+        report = session.report()
+        heaps = [h for h in report["heaps"] if h["pid"] == process.pid]
+        check(len(heaps) == 3, f"two programs with a profile, one without: {[h['heap'] for h in heaps]}")
+        before, last, absent = sorted(heaps, key=lambda h: -h["exact_calls"] if "before" not in h["heap"] else -1e9)
+        check_figure(before, "hold_block", "space", 500)
+        check("before it became commanded by exec" in before["remark"], before["remark"])
+        check_figure(last, "hold_block", "space", 7000)
+        check("It became stripped by exec" in last["remark"], last["remark"])
+        check("Nothing since then is in this profile" in last["remark"], last["remark"])
+        check(last["peak_rss_bytes"] < 20e6, f"no memory of the next one's: {last['peak_rss_bytes']}")
+        check("linked statically" in absent["remark"], absent["remark"])
+        check(process.end() == 0, "its own end")
+
+
+def exec_by_name():
+    """A session of names says where a process became a program of another name, and what then helps."""
+    with scene() as (daemon, directory):
+        process = Bare(daemon, own_name("first"), directory)
+        session = Session(daemon, os.path.join(directory, "o"), "-n", own_name("first"), "--no-symbols")
+        attached(daemon, process)
+        process.tell("hold 5 100")
+        process.tell(f"exec {program('commanded')}", answers=False)
+        process.tell("hold 3000 10000")
+        time.sleep(0.3)
+        session.end()
+        heap = heap_of(session.report(), process.pid)
+        check_figure(heap, "hold_block", "space", 500)
+        check("It became commanded by exec" in heap["remark"], heap["remark"])
+        check("names after -n" in heap["remark"], heap["remark"])
+        check(process.end() == 0, "its own end")
+        outcome = run([TOOL, "report", "--rss", session.output])
+        check(b"had ended" not in outcome.stdout, f"it had not ended: {outcome.stdout[-300:]!r}")
+
+
 def daemon_killed():
     """The program goes on; the next one takes out what was left and attaches anew."""
     with scene() as (daemon, directory):
