@@ -17,8 +17,9 @@
 static const char help[] =
     "usage: heap_profile host [options] -- COMMAND [ARGS]\n"
     "\n"
-    "Runs COMMAND and profiles its heap from the first allocation to its exit, to Ctrl-C\n"
-    "or for the given time. Input, output, exit code and signals are COMMAND's own.\n"
+    "Runs COMMAND and profiles its heap from the first allocation to its exit, or for the\n"
+    "given time. Input, output, exit code and signals are COMMAND's own: what is sent to\n"
+    "heap_profile is passed on. SIGUSR1 takes a dump, a profile of its own.\n"
     "The -- may be left out: options end where COMMAND begins.\n"
     "\n"
     "  -i, --interval BYTES   mean bytes between samples (4096); 1: every allocation, exact\n"

@@ -178,7 +178,10 @@ static int run_child(const struct work *work, int (*write_it)(const struct work 
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     int status = 0;
     pid_t us = getpid();
-    sigaction(SIGINT, &ignore, &before);
+    sigaction(SIGINT, NULL, &before);
+    /* Whoever handles it does so for a command that goes on. */
+    if (before.sa_handler == SIG_DFL)
+        sigaction(SIGINT, &ignore, NULL);
     pid_t child = fork();
     if (child == 0) {
         signal(SIGINT, SIG_DFL);

@@ -90,17 +90,13 @@ static int end_like(int wait_status)
     return 128 + number;
 }
 
-int host_command_exit_code(const struct host_result *result, const char *command)
+int host_command_exit_code(struct host_result *result, const char *command)
 {
     if (!result->started) {
         fprintf(stderr, "heap_profile: cannot run %s: %s\n", command, strerror(result->exec_errno));
         return result->exec_errno == ENOENT ? HOST_NOT_FOUND : HOST_NOT_EXECUTABLE;
     }
-    int status = result->wait_status;
-    if (status == -1) {
-        /* The profile is over and the command is not: it is still our child. */
-        if (waitpid(result->pid, &status, 0) != result->pid)
-            return HOST_PROFILER_FAILED;
-    }
-    return end_like(status);
+    /* Where the profile is over and the command is not. */
+    host_wait(result);
+    return result->wait_status == -1 ? HOST_PROFILER_FAILED : end_like(result->wait_status);
 }

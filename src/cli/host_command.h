@@ -31,6 +31,6 @@ int host_command_run(const struct host_command *request, struct host_outcome *ou
                      struct error *error);
 
 /* Waits for a command that outlives its profile. Its exit code; ends by its signal where it did. */
-int host_command_exit_code(const struct host_result *result, const char *command);
+int host_command_exit_code(struct host_result *result, const char *command);
 
 #endif

@@ -2,27 +2,22 @@
  * See host.h: the event loop around one session.
  *
  * Ends when the command does: what it left running in the background is dumped
- * as it stands then. Ctrl-C on a terminal goes to the command as well as to us,
- * and the command decides what it means; we end when it ends. A second one, or any
- * other signal to us that asks for an end, ends the session alone.
+ * as it stands then. Signals to us are the command's (command_signals.h): it decides what they
+ * mean, and we end when it ends.
  */
 #include "daemon/host.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/pidfd.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/clock.h"
+#include "daemon/command_signals.h"
 #include "daemon/launcher.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
-
-/* After a signal that the command probably got too: this long it may take to end. */
-#define GRACE_MS 1000
 
 struct host {
     const struct host_options *options;
@@ -30,40 +25,12 @@ struct host {
     struct session session;
     struct server server;
     int signals, command_pidfd;
-    sigset_t mask_before;
-    struct sigaction child_before;
+    struct command_signals_before before;
 
-    bool interrupted_once, ended, command_ended;
+    bool command_ended;
 };
 
 /* --- setting up --- */
-
-static void take_signals(struct host *host)
-{
-    sigset_t ours;
-    sigemptyset(&ours);
-    sigaddset(&ours, SIGINT);
-    sigaddset(&ours, SIGQUIT);
-    sigaddset(&ours, SIGHUP);
-    sigaddset(&ours, SIGTERM);
-    sigprocmask(SIG_BLOCK, &ours, &host->mask_before);
-    host->signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
-    /* Ignored, it would have the kernel throw away how the command ended. */
-    struct sigaction standard = {.sa_handler = SIG_DFL};
-    sigaction(SIGCHLD, &standard, &host->child_before);
-}
-
-static void give_signals_back(struct host *host)
-{
-    /* What has come in meanwhile was meant for the session. */
-    struct signalfd_siginfo info;
-    while (host->signals >= 0 && read(host->signals, &info, sizeof(info)) > 0)
-        ;
-    sigaction(SIGCHLD, &host->child_before, NULL);
-    sigprocmask(SIG_SETMASK, &host->mask_before, NULL);
-    if (host->signals >= 0)
-        close(host->signals);
-}
 
 static int start_command(struct host *host, struct error *error)
 {
@@ -71,8 +38,8 @@ static int start_command(struct host *host, struct error *error)
         .command = host->options->command,
         .library = host->options->preload_library,
         .socket = host->server.rendezvous.path,
-        .signal_mask = host->mask_before,
-        .child = host->child_before,
+        .signal_mask = host->before.mask,
+        .child = host->before.child,
     };
     int code = 0;
     pid_t pid = launcher_start(&launch, &host->result->exec_errno, error);
@@ -83,6 +50,7 @@ static int start_command(struct host *host, struct error *error)
         return 0;
     host->result->pid = pid;
     host->session.command_pid = pid;
+    command_signals_pass_to(pid);
     host->command_pidfd = pidfd_open(pid, 0);
     if (host->command_pidfd < 0 || (code = server_watch(&host->server, host->command_pidfd)) < 0) {
         code = code < 0 ? code : -errno;
@@ -96,20 +64,9 @@ static int start_command(struct host *host, struct error *error)
 
 static void handle_signals(struct host *host)
 {
-    struct signalfd_siginfo info;
-    while (read(host->signals, &info, sizeof(info)) == sizeof(info)) {
-        bool from_terminal = info.ssi_code == SI_KERNEL;
-        bool once_more = host->interrupted_once;
-        host->interrupted_once = true;
-        if (info.ssi_signo == SIGTERM || once_more) {
-            host->result->interrupted = true;
-            host->ended = true;
-        } else if (!from_terminal || info.ssi_signo == SIGHUP) {
-            /* Perhaps sent to our whole group: if the command ends of it, that is
-             * the better end. */
-            host->server.wake_ms = clock_read_ms(CLOCK_MONOTONIC) + GRACE_MS;
-        }
-    }
+    unsigned asked = command_signals_take();
+    if (asked & COMMAND_SIGNALS_DUMP)
+        session_dump(&host->session);
 }
 
 static void tell_progress(void *context, struct session *session, uint64_t now_ms)
@@ -139,13 +96,8 @@ static void handle_readable(void *context, int fd)
 
 static void run_loop(struct host *host)
 {
-    while (!host->ended && !host->command_ended && host->session.over == SESSION_GOES_ON) {
+    while (!host->command_ended && host->session.over == SESSION_GOES_ON)
         server_step(&host->server);
-        if (clock_read_ms(CLOCK_MONOTONIC) >= host->server.wake_ms) {
-            host->result->interrupted = true;
-            host->ended = true;
-        }
-    }
 }
 
 /* --- the end --- */
@@ -166,6 +118,13 @@ static int peek_wait_status(pid_t pid)
     }
 }
 
+static void wait_for_command(struct host_result *result)
+{
+    command_signals_command_ended();
+    if (waitpid(result->pid, &result->wait_status, 0) < 0)
+        result->wait_status = -1;
+}
+
 static void end_session(struct host *host)
 {
     struct host_result *result = host->result;
@@ -180,8 +139,8 @@ static void end_session(struct host *host)
     session_end_targets(session, result->interrupted);
     session_explain_command(session, host->options->command[0], host->options->preload_library,
                             status, !host->command_ended);
-    if (host->command_ended && waitpid(result->pid, &result->wait_status, 0) < 0)
-        result->wait_status = -1;
+    if (host->command_ended)
+        wait_for_command(result);
     result->profiled = session->profiled;
     result->unprofiled = (unsigned)(session->unprofiled.count + session->unprofiled.beyond);
     tell_progress(host, session, clock_read_ms(CLOCK_MONOTONIC));
@@ -211,9 +170,9 @@ int host_run(const struct host_options *options, struct host_result *result, str
     if (code < 0)
         return error_set(error, code, "cannot begin the trace: %s", strerror(-code));
 
-    take_signals(&host);
     code = server_open(&host.server, &user, NULL, -1, error);
-    if (code == 0 && (code = server_watch(&host.server, host.signals)) < 0)
+    if (code == 0 && ((code = host.signals = command_signals_open(&host.before)) < 0 ||
+                      (code = server_watch(&host.server, host.signals)) < 0))
         error_set(error, code, "cannot listen to signals: %s", strerror(-code));
     if (code == 0)
         code = server_add_session(&host.server, &host.session);
@@ -226,9 +185,22 @@ int host_run(const struct host_options *options, struct host_result *result, str
     server_close(&host.server);
     if (host.command_pidfd >= 0)
         close(host.command_pidfd);
-    give_signals_back(&host);
+    /* A command that goes on has its signals passed on until host_wait. */
+    if (!result->started || result->wait_status != -1)
+        command_signals_close();
     int closed = session_close(&host.session);
     if (code == 0 && closed < 0)
         code = error_set(error, closed, "cannot write the trace: %s", strerror(-closed));
     return code;
+}
+
+void host_wait(struct host_result *result)
+{
+    siginfo_t info;
+    if (!result->started || result->wait_status != -1)
+        return;
+    while (waitid(P_PID, (id_t)result->pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+        ;
+    wait_for_command(result);
+    command_signals_close();
 }

@@ -37,20 +37,23 @@ struct host_result {
     int wait_status;     /* of the command, as waitpid gives it; -1: not waited for yet */
     bool started;        /* the command was exec'ed */
     int exec_errno;      /* why not */
-    bool interrupted;    /* the session was ended by SIGINT or SIGTERM to us */
+    bool interrupted;    /* the session was ended by a signal to us */
     unsigned profiled;   /* processes with a profile */
     unsigned unprofiled; /* processes seen and not profiled */
 };
 
 /*
  * Which processes are profiled, and what becomes of them at exec, session.h says.
- * Runs until the command ends, config->duration_ms passed, or SIGINT/SIGTERM.
- * After duration or a signal to us the session ends while the command goes on:
- * the caller decides what becomes of it (host_result.wait_status is -1 then).
- * What the command left running is dumped as it stands then.
- * SIGINT from a terminal is the command's to act on: a second one ends the session.
+ * Runs until the command ends, or config->duration_ms passed: then the session ends while the
+ * command goes on, and host_wait waits for it. What the command left running is dumped as it
+ * stands then. Signals to us are passed on to the command (command_signals.h); SIGUSR1 takes a
+ * dump.
  * 0 or a negative errno with a message.
  */
 int host_run(const struct host_options *options, struct host_result *result, struct error *error);
+
+/* Wait for a command that outlives its session; signals to us are passed on to it meanwhile. Sets
+ * wait_status, -1 if that cannot be had. */
+void host_wait(struct host_result *result);
 
 #endif

@@ -1,0 +1,308 @@
+/* See command_signals.h. What is called in handlers is safe there; they interrupt nobody's system
+ * call for good (SA_RESTART), and each waits for the others (sa_mask). */
+#include "daemon/command_signals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Time that the watcher gets to tell of a signal. A shell or timeout(1) that sends to several
+ * processes needs microseconds, a busy machine longer. */
+#define WATCHER_PATIENCE_MS 30
+/* A signal that the watcher got this long before or after ours is the same. */
+#define SAME_SIGNAL_MS 100
+
+#define SIGNALS_MAX 65
+
+static const int passed_on[] = {
+    SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,   SIGTSTP, SIGUSR2,  SIGALRM,
+    SIGPROF, SIGPOLL, SIGPWR,  SIGVTALRM, SIGURG,  SIGWINCH,
+};
+static const int own[] = {SIGUSR1, SIGCHLD, SIGCONT};
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+struct watched_signal {
+    int number;
+    uint64_t time_ms;
+};
+
+static struct {
+    pid_t process; /* ours: a child that has our handlers is not meant; 0: closed */
+    int event;     /* of who waits for what is asked */
+    pid_t watcher; /* 0: none */
+    int watched;   /* what the watcher tells */
+    uint64_t watched_ms[SIGNALS_MAX];
+    struct command_signals_before before;
+    struct sigaction before_of[SIGNALS_MAX];
+    sigset_t handled;
+    bool handles;
+} state = {.event = -1, .watched = -1};
+
+static _Atomic pid_t command; /* 0: none */
+static atomic_uint asked;
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* --- the watcher --- */
+
+/* Who looks for us by our name or our command line (killall, pidof, pkill -f) means us alone: what
+ * is sent to both of us counts as sent to the group. */
+static void change_name(void)
+{
+    char text[1024] = "", *rest = NULL;
+    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    const char *field = got > 0 ? strrchr(text, ')') : NULL;
+    /* After the name, which is field 2, to field 48: where the arguments begin. */
+    for (int i = 2; field != NULL && i < 48; i++)
+        field = strchr(field + 1, ' ');
+    unsigned long begin = field != NULL ? strtoul(field, &rest, 10) : 0;
+    unsigned long end = begin != 0 ? strtoul(rest, NULL, 10) : 0;
+    if (end > begin)
+        memset((char *)begin, 0, end - begin);
+    prctl(PR_SET_NAME, "signal-watcher");
+    close(fd);
+}
+
+static _Noreturn void watch(pid_t parent, int pipe)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    change_name();
+    if (getppid() != parent || dup2(pipe, STDIN_FILENO) < 0)
+        _exit(0);
+    /* No pipe of the user's is held open by us. */
+    close_range(STDIN_FILENO + 1, ~0U, 0);
+    sigset_t all;
+    siginfo_t info;
+    sigfillset(&all);
+    for (;;) {
+        if (sigwaitinfo(&all, &info) < 0)
+            continue;
+        struct watched_signal got = {info.si_signo, now_ms()};
+        if (write(STDIN_FILENO, &got, sizeof(got)) < 0 && errno != EAGAIN)
+            _exit(0);
+    }
+}
+
+/* Without a watcher, what is sent to the group is passed on all the same. */
+static void start_watcher(void)
+{
+    int ends[2];
+    pid_t parent = getpid();
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+        return;
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
+    pid_t child = fork();
+    if (child == 0)
+        watch(parent, ends[1]);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    close(ends[1]);
+    if (child < 0) {
+        close(ends[0]);
+        return;
+    }
+    state.watcher = child;
+    state.watched = ends[0];
+}
+
+static void end_watcher(void)
+{
+    if (state.watcher == 0)
+        return;
+    kill(state.watcher, SIGKILL);
+    waitpid(state.watcher, NULL, 0);
+    close(state.watched);
+    state.watcher = 0;
+    state.watched = -1;
+}
+
+static bool is_recent(int number, uint64_t since_ms)
+{
+    return state.watched_ms[number] + SAME_SIGNAL_MS >= since_ms && state.watched_ms[number] > 0;
+}
+
+/* Whether the watcher has got it, too: then so has the command. */
+static bool was_sent_to_group(int number)
+{
+    uint64_t start_ms = now_ms(), left = WATCHER_PATIENCE_MS;
+    struct pollfd polled = {.fd = state.watched, .events = POLLIN};
+    while (state.watcher > 0 && !is_recent(number, start_ms)) {
+        struct watched_signal got;
+        while (read(state.watched, &got, sizeof(got)) == sizeof(got))
+            if (got.number > 0 && got.number < SIGNALS_MAX)
+                state.watched_ms[got.number] = got.time_ms;
+        uint64_t gone_ms = now_ms() - start_ms;
+        if (is_recent(number, start_ms) || gone_ms >= left ||
+            poll(&polled, 1, (int)(left - gone_ms)) <= 0 || (polled.revents & POLLIN) == 0)
+            break;
+    }
+    return state.watcher > 0 && is_recent(number, start_ms);
+}
+
+/* --- the handlers --- */
+
+static void ask(unsigned what)
+{
+    atomic_fetch_or(&asked, what);
+    uint64_t one = 1;
+    if (write(state.event, &one, sizeof(one)) < 0)
+        return; /* it is readable already */
+}
+
+/* The signal that the command is stopped by; 0: it is not. */
+static int stopped_by(pid_t pid)
+{
+    siginfo_t info = {0};
+    bool is_stopped = waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+                      info.si_pid == pid && info.si_code == CLD_STOPPED;
+    return is_stopped ? info.si_status : 0;
+}
+
+/* Stop as the command has, if a terminal or a shell would have stopped us both. Who stops the
+ * command alone (SIGSTOP) will continue it alone. */
+static void stop_with(pid_t pid, bool at_any_signal)
+{
+    sigset_t pending;
+    int number = stopped_by(pid);
+    /* Somebody continues us already. */
+    if (sigpending(&pending) == 0 && sigismember(&pending, SIGCONT) == 1)
+        return;
+    if (number == SIGTSTP || (at_any_signal && number != 0))
+        raise(SIGSTOP);
+}
+
+static void pass_on(pid_t pid, const siginfo_t *info)
+{
+    int number = info->si_signo;
+    bool has_it = info->si_code == SI_KERNEL || info->si_pid == pid || info->si_pid == getpid() ||
+                  was_sent_to_group(number);
+    if (!has_it && info->si_code == SI_QUEUE)
+        sigqueue(pid, number, info->si_value);
+    else if (!has_it)
+        kill(pid, number);
+    if (number == SIGTSTP)
+        stop_with(pid, true);
+}
+
+static void handle(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    int error_before = errno;
+    pid_t pid = atomic_load(&command);
+    if (getpid() != state.process) {
+        /* A child that we have made for something else. */
+        signal(number, SIG_DFL);
+        raise(number);
+    } else if (number == SIGUSR1) {
+        ask(COMMAND_SIGNALS_DUMP);
+    } else if (pid == 0) {
+        if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT)
+            ask(COMMAND_SIGNALS_END);
+    } else if (number == SIGCHLD) {
+        stop_with(pid, false);
+    } else if (number == SIGCONT) {
+        if (stopped_by(pid) != 0)
+            kill(pid, SIGCONT);
+    } else {
+        pass_on(pid, info);
+    }
+    errno = error_before;
+}
+
+/* --- from outside --- */
+
+static void add_real_time(sigset_t *set)
+{
+    for (int number = SIGRTMIN; number <= SIGRTMAX && number < SIGNALS_MAX; number++)
+        sigaddset(set, number);
+}
+
+int command_signals_open(struct command_signals_before *before)
+{
+    sigemptyset(&state.handled);
+    for (size_t i = 0; i < COUNT_OF(passed_on); i++)
+        sigaddset(&state.handled, passed_on[i]);
+    for (size_t i = 0; i < COUNT_OF(own); i++)
+        sigaddset(&state.handled, own[i]);
+    add_real_time(&state.handled);
+    state.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (state.event < 0)
+        return -errno;
+    state.process = getpid();
+    memset(state.watched_ms, 0, sizeof(state.watched_ms));
+    atomic_store(&command, 0);
+    atomic_store(&asked, 0);
+    start_watcher();
+    sigprocmask(SIG_BLOCK, &state.handled, &state.before.mask);
+    /* Ignored, it would have the kernel throw away how the command ended. */
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    sigaction(SIGCHLD, &standard, &state.before.child);
+    *before = state.before;
+    return state.event;
+}
+
+void command_signals_pass_to(pid_t pid)
+{
+    struct sigaction action = {
+        .sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_RESTART, .sa_mask = state.handled};
+    atomic_store(&command, pid);
+    for (int number = 1; number < SIGNALS_MAX; number++) {
+        if (sigismember(&state.handled, number) == 1)
+            sigaction(number, &action, &state.before_of[number]);
+    }
+    state.before_of[SIGCHLD] = state.before.child;
+    state.handles = true;
+    /* Also what was blocked before: the command may have been given another mask since. */
+    sigprocmask(SIG_UNBLOCK, &state.handled, NULL);
+}
+
+void command_signals_command_ended(void)
+{
+    atomic_store(&command, 0);
+}
+
+unsigned command_signals_take(void)
+{
+    uint64_t count;
+    if (read(state.event, &count, sizeof(count)) < 0)
+        return 0;
+    return atomic_exchange(&asked, 0);
+}
+
+/* What comes until the end was meant for the session: it goes the same way. */
+void command_signals_close(void)
+{
+    if (state.process != getpid())
+        return;
+    command_signals_command_ended();
+    for (int number = 1; state.handles && number < SIGNALS_MAX; number++) {
+        if (sigismember(&state.handled, number) == 1)
+            sigaction(number, &state.before_of[number], NULL);
+    }
+    if (!state.handles)
+        sigaction(SIGCHLD, &state.before.child, NULL);
+    state.handles = false;
+    sigprocmask(SIG_SETMASK, &state.before.mask, NULL);
+    end_watcher();
+    close(state.event);
+    state.event = -1;
+    state.process = 0;
+}
