@@ -32,7 +32,9 @@ static const char help[] =
     "                    alloc_objects  the same, counted in allocations\n"
     "                    max            bytes live when the heap was largest\n"
     "  --cumulative    functions, with all that they call\n"
-    "  --tree          callers above callees\n"
+    "  --tree          callers above callees; a function in its caller's column is the only "
+    "callee\n"
+    "  --addresses     with --tree: calls from different places in a function apart\n"
     "  --thread        by thread\n"
     "  --by KEYS       by type or context, as programs name them (docs/report.md); and what is in\n"
     "                  each: type,backtrace  context,type  backtrace,type and the like\n"
@@ -67,6 +69,7 @@ enum {
     OPTION_DUMP,
     OPTION_BY,
     OPTION_DEMANGLE,
+    OPTION_ADDRESSES,
     OPTION_RSS
 };
 
@@ -79,6 +82,7 @@ static const struct option options[] = {
     {"by", required_argument, NULL, OPTION_BY},
     {"cumulative", no_argument, NULL, 'c'},
     {"tree", no_argument, NULL, 't'},
+    {"addresses", no_argument, NULL, OPTION_ADDRESSES},
     {"thread", no_argument, NULL, 'T'},
     {"stacks", no_argument, NULL, 's'},
     {"rss", no_argument, NULL, OPTION_RSS},
@@ -144,6 +148,9 @@ static int parse_options(int argc, char **argv, struct report_options *report, b
             break;
         case 'c':
             report->cumulative = true;
+            break;
+        case OPTION_ADDRESSES:
+            report->addresses = true;
             break;
         case 't':
             report->tree = true;

@@ -28,6 +28,7 @@ struct report_options {
     const char *heap; /* NULL: all */
     bool cumulative, tree,
         thread;  /* what a line is: function inclusive, tree, thread; else callsite */
+    bool addresses; /* of the tree: a line for each place of a call, not each function */
     bool brief;  /* head and one short table: what host prints at its end */
     bool stacks; /* whole stacks under each callsite */
     bool rss;    /* what the process has in memory, in place of all that */

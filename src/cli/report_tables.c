@@ -11,9 +11,7 @@
 
 #include "wire/ring.h"
 
-#define STACK_FRAMES 4      /* callers shown beside a callsite's function */
-#define TREE_SHARE_MIN 0.01 /* subtrees below it are summed up */
-#define TREE_DEPTH_MAX 400
+#define STACK_FRAMES 4 /* callers shown beside a callsite's function */
 
 #define BOLD "\033[1m"
 #define PLAIN "\033[0m"
@@ -100,8 +98,7 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* A frame's name, or its address in its module. */
-static void print_frame(const struct printer *printer, uint32_t index, size_t width)
+void printer_frame(const struct printer *printer, uint32_t index, size_t width)
 {
     const struct profile_frame *frame = &printer->profile->frames[index];
     const char *module = frame->mapping != PROFILE_NONE
@@ -115,7 +112,7 @@ static void print_frame(const struct printer *printer, uint32_t index, size_t wi
     }
 }
 
-static void print_module(const struct printer *printer, uint32_t index)
+void printer_module(const struct printer *printer, uint32_t index)
 {
     const struct profile_frame *frame = &printer->profile->frames[index];
     if (frame->mapping == PROFILE_NONE || frame->name[0] == '\0')
@@ -139,9 +136,8 @@ static int compare_lines(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* One line's figures. */
-static void print_figures(const struct printer *printer, const struct report_figure *figure,
-                          double total, enum report_view view)
+void printer_figures(const struct printer *printer, const struct report_figure *figure,
+                     double total, enum report_view view)
 {
     bool counts = view_counts(view);
     double rank = report_rank(figure, view);
@@ -155,7 +151,7 @@ static void print_figures(const struct printer *printer, const struct report_fig
             figure->count >= 0.5 ? words_of_bytes(figure->bytes / figure->count).bytes : "-");
 }
 
-static void print_columns(const struct printer *printer, enum report_view view, const char *what)
+void printer_columns(const struct printer *printer, enum report_view view, const char *what)
 {
     bool counts = view_counts(view);
     fprintf(printer->out, "%10s %6s %-19s %10s %9s  %s\n", counts ? "count" : "bytes", "share",
@@ -171,14 +167,14 @@ static void print_callsite(const struct printer *printer, uint32_t callsite)
     while (report_is_allocator_frame(profile->frames[profile->callsites[at].frame].name) &&
            profile->callsites[at].parent != PROFILE_NONE)
         at = profile->callsites[at].parent;
-    print_frame(printer, profile->callsites[at].frame, 60);
-    print_module(printer, profile->callsites[at].frame);
+    printer_frame(printer, profile->callsites[at].frame, 60);
+    printer_module(printer, profile->callsites[at].frame);
     if (printer->options->stacks) {
         fputc('\n', printer->out);
         for (at = callsite; at != PROFILE_NONE; at = profile->callsites[at].parent) {
             fputs("              ", printer->out);
-            print_frame(printer, profile->callsites[at].frame, 200);
-            print_module(printer, profile->callsites[at].frame);
+            printer_frame(printer, profile->callsites[at].frame, 200);
+            printer_module(printer, profile->callsites[at].frame);
             fputc('\n', printer->out);
         }
         return;
@@ -186,7 +182,7 @@ static void print_callsite(const struct printer *printer, uint32_t callsite)
     at = profile->callsites[at].parent;
     for (int i = 0; i < STACK_FRAMES && at != PROFILE_NONE; i++) {
         fputs(" < ", printer->out);
-        print_frame(printer, profile->callsites[at].frame, 40);
+        printer_frame(printer, profile->callsites[at].frame, 40);
         at = profile->callsites[at].parent;
     }
     fputs(at != PROFILE_NONE ? " < ...\n" : "\n", printer->out);
@@ -289,10 +285,10 @@ static void print_callsites(const struct printer *printer, const struct callsite
                             size_t count, double total, enum report_view view, size_t top)
 {
     size_t shown = top == 0 || top > count ? count : top;
-    print_columns(printer, view, "function < its callers");
+    printer_columns(printer, view, "function < its callers");
     for (size_t i = 0; i < shown; i++) {
         struct report_figure figure = report_figure_of(&lines[i].values, view);
-        print_figures(printer, &figure, total, view);
+        printer_figures(printer, &figure, total, view);
         print_callsite(printer, lines[i].callsite);
     }
     if (shown < count)
@@ -369,12 +365,13 @@ void printer_rollup(const struct printer *printer, enum rollup_key key, const ch
                   : "  nothing\n",
               printer->out);
     else
-        print_columns(printer, view, key == ROLLUP_THREAD ? "thread" : "function and all it calls");
+        printer_columns(printer, view,
+                        key == ROLLUP_THREAD ? "thread" : "function and all it calls");
     for (size_t i = 0; i < count && (top == 0 || i < top); i++) {
         const struct rollup_row *row = &rollup->rows[lines[i].index];
         struct report_figure figure =
             report_figure_of(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
-        print_figures(printer, &figure, report_rank(&total, view), view);
+        printer_figures(printer, &figure, report_rank(&total, view), view);
         if (key == ROLLUP_THREAD) {
             int32_t pid = printer->profile->processes[printer->heap->process].pid;
             fprintf(printer->out, "%d ", row->tid);
@@ -382,8 +379,8 @@ void printer_rollup(const struct printer *printer, enum rollup_key key, const ch
                         PRINTER_MODULE_WIDTH);
             fputc('\n', printer->out);
         } else {
-            print_frame(printer, row->frame, 80);
-            print_module(printer, row->frame);
+            printer_frame(printer, row->frame, 80);
+            printer_module(printer, row->frame);
             fputc('\n', printer->out);
         }
     }
@@ -408,7 +405,7 @@ static void print_group(const struct printer *printer, const struct grouping_row
 {
     enum report_view view = printer->options->view;
     struct report_figure figure = report_figure_of(&row->values, view);
-    print_figures(printer, &figure, total, view);
+    printer_figures(printer, &figure, total, view);
     fputs(indent, printer->out);
     if (key == GROUPING_BACKTRACE) {
         print_callsite(printer, row->callsite);
@@ -453,7 +450,7 @@ void printer_groups(const struct printer *printer)
         return;
     struct report_figure total = report_total_of(printer->dump, printer->options->view);
     printer_title(printer, title_of_groups(by[0]));
-    print_columns(printer, printer->options->view, report_group_key_name(by[0]));
+    printer_columns(printer, printer->options->view, report_group_key_name(by[0]));
     print_group_rows(printer, grouping, NULL, report_rank(&total, printer->options->view),
                      printer->options->top);
     if (grouping->outer_count == 1 && grouping->outer[0].label != NULL &&
@@ -461,62 +458,4 @@ void printer_groups(const struct printer *printer)
         fprintf(printer->out, "  the program says no %ss here: docs/heaps.md has how it can\n",
                 report_group_key_name(by[0]));
     grouping_free(grouping);
-}
-
-/* --- tree --- */
-
-static void print_tree_level(const struct printer *printer, const struct rollup_tree *tree,
-                             uint32_t first, double total, unsigned depth)
-{
-    enum report_view view = printer->options->view;
-    size_t count = 0, small = 0;
-    double small_rank = 0;
-    for (uint32_t at = first; at != PROFILE_NONE; at = tree->next_sibling[at])
-        count++;
-    struct line *lines = calloc(count + 1, sizeof(*lines));
-    if (lines == NULL)
-        return;
-    count = 0;
-    for (uint32_t at = first; at != PROFILE_NONE; at = tree->next_sibling[at]) {
-        struct report_figure figure = report_figure_of(&tree->cumulative[at], view);
-        double rank = report_rank(&figure, view);
-        if (rank >= total * TREE_SHARE_MIN && rank >= 0.5) {
-            lines[count++] = (struct line){at, rank};
-        } else if (rank >= 0.5) {
-            small++;
-            small_rank += rank;
-        }
-    }
-    qsort(lines, count, sizeof(*lines), compare_lines);
-    for (size_t i = 0; i < count; i++) {
-        uint32_t at = lines[i].index;
-        struct report_figure figure = report_figure_of(&tree->cumulative[at], view);
-        print_figures(printer, &figure, total, view);
-        fprintf(printer->out, "%*s", (int)(depth < 40 ? depth : 40), "");
-        print_frame(printer, printer->profile->callsites[at].frame, 80);
-        print_module(printer, printer->profile->callsites[at].frame);
-        fputc('\n', printer->out);
-        if (depth < TREE_DEPTH_MAX)
-            print_tree_level(printer, tree, tree->first_child[at], total, depth + 1);
-    }
-    if (small > 0)
-        fprintf(
-            printer->out, "%10s %5.1f%% %12s %10s %9s  %*s(%zu smaller ones, below 1 %% each)\n",
-            view_counts(view) ? words_of_count(small_rank).bytes : words_of_bytes(small_rank).bytes,
-            total > 0 ? 100 * small_rank / total : 0, "", "", "", (int)(depth < 40 ? depth : 40),
-            "", small);
-    free(lines);
-}
-
-void printer_tree(const struct printer *printer)
-{
-    struct rollup_tree *tree = rollup_tree_new(printer->profile, printer->dump);
-    if (tree == NULL)
-        return;
-    struct report_figure total = report_total_of(printer->dump, printer->options->view);
-    printer_title(printer, printer_view_title(printer->options->view));
-    print_columns(printer, printer->options->view, "function, below its caller");
-    print_tree_level(printer, tree, tree->first_root, report_rank(&total, printer->options->view),
-                     0);
-    rollup_tree_free(tree);
 }

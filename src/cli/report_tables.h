@@ -34,11 +34,22 @@ struct words printer_margin(const struct printer *printer, const struct report_f
 const char *printer_view_title(enum report_view view);
 void printer_title(const struct printer *printer, const char *title);
 
+/* The head of a table of the figures below; `what`: its last column. */
+void printer_columns(const struct printer *printer, enum report_view view, const char *what);
+/* A line's figures, up to where its last column begins. */
+void printer_figures(const struct printer *printer, const struct report_figure *figure,
+                     double total, enum report_view view);
+/* A frame's name cut to a width in bytes, or its address in its module. */
+void printer_frame(const struct printer *printer, uint32_t index, size_t width);
+/* " [libc.so.6]", of a frame with a name. */
+void printer_module(const struct printer *printer, uint32_t index);
+
 void printer_callsites(const struct printer *printer, enum report_view view, size_t top,
                        const char *title);
 void printer_temporary(const struct printer *printer);
 void printer_rollup(const struct printer *printer, enum rollup_key key, const char *title);
 void printer_groups(const struct printer *printer);
+/* report_tree.c */
 void printer_tree(const struct printer *printer);
 
 #endif

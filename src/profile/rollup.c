@@ -197,12 +197,48 @@ void rollup_tree_free(struct rollup_tree *tree)
     free(tree);
 }
 
-struct rollup_tree *rollup_tree_new(const struct profile *profile, const struct profile_dump *dump)
+/* The node that each callsite is a part of: itself, or the first one of the same function under the
+ * same node. NULL: no memory. */
+static uint32_t *nodes_of_callsites(const struct profile *profile, bool by_function)
+{
+    size_t row_count;
+    uint32_t *nodes = malloc((profile->callsite_count + 1) * sizeof(*nodes));
+    uint32_t *rows = by_function ? row_of_frames(profile, ROLLUP_FUNCTION, &row_count) : NULL;
+    struct id_map first = {0}; /* by parent's node and row */
+    if (nodes == NULL || (by_function && rows == NULL))
+        goto no_memory;
+    for (size_t i = 0; i < profile->callsite_count; i++) {
+        const struct profile_callsite *callsite = &profile->callsites[i];
+        uint32_t parent = callsite->parent == PROFILE_NONE ? PROFILE_NONE : nodes[callsite->parent];
+        nodes[i] = (uint32_t)i;
+        if (!by_function)
+            continue;
+        uint64_t key = (uint64_t)parent << 32 | rows[callsite->frame];
+        uint32_t known = id_map_find(&first, key);
+        if (known != ID_MAP_NONE)
+            nodes[i] = known;
+        else if (id_map_set(&first, key, (uint32_t)i) < 0)
+            goto no_memory;
+    }
+    id_map_free(&first);
+    free(rows);
+    return nodes;
+
+no_memory:
+    id_map_free(&first);
+    free(rows);
+    free(nodes);
+    return NULL;
+}
+
+struct rollup_tree *rollup_tree_new(const struct profile *profile, const struct profile_dump *dump,
+                                    bool by_function)
 {
     size_t count = profile->callsite_count;
     struct rollup_tree *tree = calloc(1, sizeof(*tree));
     bool *used = calloc(count + 1, sizeof(*used));
-    if (tree == NULL || used == NULL)
+    uint32_t *nodes = nodes_of_callsites(profile, by_function);
+    if (tree == NULL || used == NULL || nodes == NULL)
         goto no_memory;
     tree->cumulative = calloc(count + 1, sizeof(*tree->cumulative));
     tree->self = calloc(count + 1, sizeof(*tree->self));
@@ -216,7 +252,7 @@ struct rollup_tree *rollup_tree_new(const struct profile *profile, const struct 
     memset(tree->next_sibling, 0xff, (count + 1) * sizeof(*tree->next_sibling));
     tree->first_root = PROFILE_NONE;
     for (size_t i = 0; i < dump->sample_count; i++) {
-        uint32_t at = dump->samples[i]->callsite;
+        uint32_t at = nodes[dump->samples[i]->callsite];
         struct rollup_values values = rollup_values_of(dump->samples[i]);
         rollup_values_add(&tree->self[at], &values);
         rollup_values_add(&tree->cumulative[at], &values);
@@ -227,6 +263,7 @@ struct rollup_tree *rollup_tree_new(const struct profile *profile, const struct 
         uint32_t parent = profile->callsites[i].parent;
         if (!used[i])
             continue;
+        parent = parent == PROFILE_NONE ? parent : nodes[parent];
         uint32_t *list = parent == PROFILE_NONE ? &tree->first_root : &tree->first_child[parent];
         tree->next_sibling[i] = *list;
         *list = (uint32_t)i;
@@ -235,10 +272,12 @@ struct rollup_tree *rollup_tree_new(const struct profile *profile, const struct 
             used[parent] = true;
         }
     }
+    free(nodes);
     free(used);
     return tree;
 
 no_memory:
+    free(nodes);
     free(used);
     rollup_tree_free(tree);
     return NULL;

@@ -60,7 +60,9 @@ struct rollup *rollup_new(const struct profile *profile, const struct profile_du
 void rollup_free(struct rollup *rollup);
 
 /* The tree, top down. A node is a callsite, by its index in the profile; lists of siblings
- * end with PROFILE_NONE. Callsites with no figures in the dump, own or below, are left out. */
+ * end with PROFILE_NONE. Callsites with no figures in the dump, own or below, are left out.
+ * by_function: calls of a function (as of ROLLUP_FUNCTION) from one caller are one node, the first
+ * of them, wherever in the caller they are made. */
 struct rollup_tree {
     struct rollup_values *cumulative; /* by callsite */
     struct rollup_values *self;       /* by callsite */
@@ -68,7 +70,8 @@ struct rollup_tree {
     uint32_t first_root;
 };
 
-struct rollup_tree *rollup_tree_new(const struct profile *profile, const struct profile_dump *dump);
+struct rollup_tree *rollup_tree_new(const struct profile *profile, const struct profile_dump *dump,
+                                    bool by_function);
 void rollup_tree_free(struct rollup_tree *tree);
 
 #endif

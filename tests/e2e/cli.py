@@ -17,6 +17,7 @@ import tempfile
 import time
 
 from harness import BUILD, ROOT, TOOL, check, find_descendant, finish, limit_core_dumps, need, run, skip
+from memory_infra_made import Made
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 MAKE_TRACE = os.path.join(BUILD, "tests", "e2e", "make_trace")
@@ -268,14 +269,42 @@ def views_agree():
 
 
 def tree_roots(text):
-    """Lines of the tree that are not indented: the name begins where the column does."""
-    found = []
+    """The outermost lines of the tree: those with a branch in its first column, or where there are none, the first."""
+    found, branches = [], []
     for line in text.split(b"\n\n")[1].decode().splitlines():
         # The last figure column is the mean, and two spaces stand before the outermost names.
         match = re.match(r"( *[\d.,]+(?: [kMGT]?B)? +[\d.]+% .{19} .{10} .{9}  )(\S)", line)
         if match:
             found += figures_of(line.encode())
-    return found
+        if match and match.group(2) in "├└|`":
+            branches += figures_of(line.encode())
+    return branches if branches and branches[0] == found[0] else found[:1]
+
+
+def branches():
+    """Branch lines of the tree, in the characters that the locale has; functions over all their calls, or apart."""
+    made = Made()
+    made.process(7, "/bin/made")
+    code = made.mapping("/bin/made", 0x1000, 0x9000)
+    main, one, two, other = (made.frame(name, code, pc) for name, pc in
+                             (("main", 1), ("work", 0x10), ("work", 0x20), ("rest", 0x30)))
+    leaf, deep = made.frame("leaf", code, 0x40), made.frame("deep", code, 0x50)
+    stacks = ((main, one, leaf), (main, two, leaf), (main, two, deep), (main, other, deep, leaf))
+    made.dump(2000, {(7, "libc.malloc"): [made.sample(made.stack(*stack), size, 1) for stack, size in
+                                          zip(stacks, (4096000, 8192000, 2048000, 1024000))]})
+    trace = made.write(at("made"))
+
+    def lines(locale, *options):
+        text = run([TOOL, "report", "--tree", *options, trace], env={"LC_ALL": locale}).stdout.decode()
+        return [re.sub(r" \[made\]", "", line[60:]).rstrip() for line in text.split("\n\n")[1].splitlines()[2:]]
+
+    wanted = ["main", "├ work", "│ ├ leaf", "│ └ deep", "└ rest", "  deep", "  leaf"]
+    check(lines("C.UTF-8") == wanted, f"UTF-8: {lines('C.UTF-8')}")
+    plain = ["main", "|- work", "|  |- leaf", "|  `- deep", "`- rest", "   deep", "   leaf"]
+    check(lines("C") == plain, f"ASCII: {lines('C')}")
+    apart = lines("C.UTF-8", "--addresses")
+    check(apart == ["main at 0x1", "├ work at 0x20", "│ ├ leaf at 0x40", "│ └ deep at 0x50", "├ work at 0x10", "│ leaf at 0x40",
+                    "└ rest at 0x30", "  deep at 0x50", "  leaf at 0x40"], f"apart: {apart}")
 
 
 def one_line_a_stack():
@@ -725,7 +754,7 @@ def completion():
 
 
 CASES = [
-    truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree,
+    truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, branches,
     one_line_a_stack, same_table_once, doctor_of_linked, names_of_processes, hints, top, remarks,
     children, print_config, bad_usage, limits, output_directory, latest_of_each_user, traceconv,
     quiet_and_dumps, duration, interrupted,

@@ -120,8 +120,11 @@ static void rollup_counts_callers(void **state)
         assert_true(row->self.figures.allocated_bytes == 0);
         assert_true(row->cumulative.figures.allocated_bytes == 1564.25);
     }
-    struct rollup_tree *tree = rollup_tree_new(profile, &profile->heaps[0].dumps[0]);
+    struct rollup_tree *tree = rollup_tree_new(profile, &profile->heaps[0].dumps[0], false);
     assert_int_not_equal(tree->first_root, PROFILE_NONE);
+    assert_true(tree->cumulative[tree->first_root].figures.allocated_bytes == 1564.25);
+    rollup_tree_free(tree);
+    tree = rollup_tree_new(profile, &profile->heaps[0].dumps[0], true);
     assert_true(tree->cumulative[tree->first_root].figures.allocated_bytes == 1564.25);
     rollup_tree_free(tree);
     rollup_free(rollup);
