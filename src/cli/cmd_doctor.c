@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/daemon_client.h"
 #include "cli/library.h"
 #include "cli/parse.h"
+#include "cli/session_list.h"
 #include "cli/suggest.h"
 #include "daemon/access.h"
 #include "daemon/exec_events.h"
@@ -88,17 +88,19 @@ static void check_daemon(void)
 {
     struct error error = {0};
     char path[RUN_DIRECTORY_PATH_MAX];
-    int fd = daemon_connect(&error);
-    if (fd >= 0) {
+    struct session_list list;
+    session_list_read(&list);
+    const struct session_server *daemon = session_list_daemon(&list);
+    if (daemon != NULL && session_server_status(daemon) != NULL) {
         say(FINE, "a heapprofd runs: heap_profile status says what it does");
-        close(fd);
-    } else if (fd != -ENOENT) {
-        say(LACKING, "%s", error.message);
+    } else if (daemon != NULL) {
+        say(LACKING, "%s: %s", daemon->path, daemon->error.message);
     } else if (run_directory_choose(path, &error) == 0) {
         say(FINE, "no heapprofd runs: heap_profile does the work itself, in %s", path);
     } else {
         say(LACKING, "no heapprofd runs, and %s", error.message);
     }
+    session_list_clear(&list);
 }
 
 static void check_newcomers(void)

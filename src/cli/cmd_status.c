@@ -1,56 +1,88 @@
-/* heap_profile status: what the running daemon does. */
+/* heap_profile status: what the running daemon does, and every profiler without one. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "cli/daemon_client.h"
+#include "cli/session_list.h"
 #include "cli/suggest.h"
+#include "cli/words.h"
 #include "util/json.h"
 
 static const char help[] =
     "usage: heap_profile status [--json]\n"
     "\n"
-    "Says what the running heapprofd does: its sessions, and of your own (root: of all) the\n"
-    "processes, with samples and losses; and what memory and CPU time it has used.\n"
+    "Prints the sessions of the running heapprofd, and those of every heap_profile of yours (root:\n"
+    "of all) that runs without it, by the number that snapshot and stop take; of your own the\n"
+    "processes, with samples and losses; and what memory and CPU time the profilers have used.\n"
     "\n"
-    "Exit code: 0, 1 if no heapprofd runs.\n";
+    "Exit code: 0, 1 if there is neither heapprofd nor session.\n";
 
 static const struct option options[] = {
     {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
 
-static void print_text(const Heapprofd__ControlStatus *status)
+static void print_session(const Heapprofd__ControlSession *session)
 {
-    printf("heapprofd %s, process %d, %s, up %.0f s, %.1f MB resident, %.2f s of CPU time\n",
-           status->version, status->pid, status->run_directory, (double)status->elapsed_ms / 1e3,
-           (double)status->rss_bytes / 1e6, (double)status->cpu_us / 1e6);
-    if (status->has_told_of_newcomers && status->told_of_newcomers)
-        puts("programs that begin: told of by the kernel");
-    else if (status->has_told_of_newcomers)
-        printf("programs that begin: found by a look through /proc, ten times a second (%s)\n",
-               status->not_told_because);
-    if (status->n_sessions == 0)
-        puts("no sessions");
-    for (size_t i = 0; i < status->n_sessions; i++) {
-        const Heapprofd__ControlSession *session = status->sessions[i];
-        printf("\nsession %llu of user %u: %.1f s, interval %llu bytes, %u process%s now, %u "
-               "profiled in all,\n  %.1f MB live, %llu samples, %llu lost\n",
-               (unsigned long long)session->id, session->uid, (double)session->elapsed_ms / 1e3,
-               (unsigned long long)session->interval_bytes, session->process_count,
-               session->process_count == 1 ? "" : "es", session->profiled,
-               session->live_bytes / 1e6, (unsigned long long)session->samples,
-               (unsigned long long)session->lost);
-        for (size_t j = 0; j < session->n_processes; j++) {
-            const Heapprofd__ControlProcess *process = session->processes[j];
-            printf("  %7d %-20s %10.1f MB live %12llu samples %8llu lost%s\n", process->pid,
-                   process->name, process->live_bytes / 1e6, (unsigned long long)process->samples,
-                   (unsigned long long)process->lost, process->attached ? "  attached" : "");
-        }
+    printf("\nsession %llu of user %u: %.1f s, interval %llu bytes, %u process%s now, %u "
+           "profiled in all,\n  %.1f MB live, %llu samples, %llu lost\n",
+           (unsigned long long)session->id, session->uid, (double)session->elapsed_ms / 1e3,
+           (unsigned long long)session->interval_bytes, session->process_count,
+           session->process_count == 1 ? "" : "es", session->profiled, session->live_bytes / 1e6,
+           (unsigned long long)session->samples, (unsigned long long)session->lost);
+    for (size_t i = 0; i < session->n_processes; i++) {
+        const Heapprofd__ControlProcess *process = session->processes[i];
+        words_printf(stdout, "  %7d %-20s %10.1f MB live %12llu samples %8llu lost%s\n",
+                     process->pid, process->name, process->live_bytes / 1e6,
+                     (unsigned long long)process->samples, (unsigned long long)process->lost,
+                     process->attached ? "  attached" : "");
     }
 }
 
-static void print_session_json(const Heapprofd__ControlSession *session)
+static void print_daemon(const Heapprofd__ControlStatus *status)
+{
+    words_printf(stdout,
+                 "heapprofd %s, process %d, %s, up %.0f s, %.1f MB resident, %.2f s of CPU time\n",
+                 status->version, status->pid, status->run_directory,
+                 (double)status->elapsed_ms / 1e3, (double)status->rss_bytes / 1e6,
+                 (double)status->cpu_us / 1e6);
+    if (status->has_told_of_newcomers && status->told_of_newcomers)
+        puts("programs that begin: told of by the kernel");
+    else if (status->has_told_of_newcomers)
+        words_printf(stdout,
+                     "programs that begin: found by a look through /proc, ten times a second "
+                     "(%s)\n",
+                     status->not_told_because);
+    if (status->n_sessions == 0)
+        puts("no sessions");
+}
+
+static void print_text(const struct session_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const struct session_server *server = &list->servers[i];
+        const Heapprofd__ControlStatus *status = session_server_status(server);
+        if (i > 0 || session_list_daemon(list) == NULL)
+            putchar('\n');
+        if (status == NULL)
+            words_printf(stdout, "%s %d: %s\n", server->is_daemon ? "heapprofd" : "session",
+                         server->pid, server->error.message);
+        else if (server->is_daemon)
+            print_daemon(status);
+        else
+            words_printf(stdout,
+                         "heap_profile, process %d, up %.0f s, %.1f MB resident, %.2f s of CPU "
+                         "time: %s\n",
+                         status->pid, (double)status->elapsed_ms / 1e3,
+                         (double)status->rss_bytes / 1e6, (double)status->cpu_us / 1e6,
+                         status->command != NULL ? status->command : "");
+        for (size_t j = 0; status != NULL && j < status->n_sessions; j++)
+            print_session(status->sessions[j]);
+    }
+}
+
+static void print_session_json(const Heapprofd__ControlSession *session,
+                               const Heapprofd__ControlStatus *status)
 {
     printf(
         "{\"id\":%llu,\"uid\":%u,\"elapsed_ms\":%llu,\"interval_bytes\":%llu,\"profiled\":%u,"
@@ -67,22 +99,41 @@ static void print_session_json(const Heapprofd__ControlSession *session)
                process->live_bytes, (unsigned long long)process->samples,
                (unsigned long long)process->lost, process->attached ? "true" : "false");
     }
-    fputs("]}", stdout);
+    printf("],\"profiler\":{\"pid\":%d,\"command\":", status->pid);
+    if (status->command != NULL)
+        json_print_string(stdout, status->command);
+    else
+        fputs("null", stdout);
+    fputs("}}", stdout);
 }
 
-static void print_json(const Heapprofd__ControlStatus *status)
+static void print_daemon_json(const Heapprofd__ControlStatus *status)
 {
-    fputs("{\"version\":", stdout);
+    fputs("\"version\":", stdout);
     json_print_string(stdout, status->version);
     printf(",\"pid\":%d,\"run_directory\":", status->pid);
     json_print_string(stdout, status->run_directory);
     printf(",\"told_of_newcomers\":%s", status->told_of_newcomers ? "true" : "false");
-    printf(",\"elapsed_ms\":%llu,\"rss_bytes\":%llu,\"cpu_us\":%llu,\"sessions\":[",
+    printf(",\"elapsed_ms\":%llu,\"rss_bytes\":%llu,\"cpu_us\":%llu,",
            (unsigned long long)status->elapsed_ms, (unsigned long long)status->rss_bytes,
            (unsigned long long)status->cpu_us);
-    for (size_t i = 0; i < status->n_sessions; i++) {
-        fputs(i > 0 ? "," : "", stdout);
-        print_session_json(status->sessions[i]);
+}
+
+/* What is said of the daemon is missing where none runs. */
+static void print_json(const struct session_list *list)
+{
+    const struct session_server *daemon = session_list_daemon(list);
+    const char *separator = "";
+    putchar('{');
+    if (daemon != NULL && session_server_status(daemon) != NULL)
+        print_daemon_json(session_server_status(daemon));
+    fputs("\"sessions\":[", stdout);
+    for (size_t i = 0; i < list->count; i++) {
+        const Heapprofd__ControlStatus *status = session_server_status(&list->servers[i]);
+        for (size_t j = 0; status != NULL && j < status->n_sessions; j++, separator = ",") {
+            fputs(separator, stdout);
+            print_session_json(status->sessions[j], status);
+        }
     }
     puts("]}");
 }
@@ -107,16 +158,14 @@ int cmd_status(int argc, char **argv)
         fputs(help, stderr);
         return 2;
     }
-    Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
-    request.has_status = request.status = true;
-    struct error error = {0};
-    Heapprofd__ControlReply *reply = daemon_ask(&request, &error);
-    if (reply == NULL || reply->status == NULL) {
-        fprintf(stderr, "heap_profile: %s\n",
-                reply == NULL ? error.message : "the daemon says nothing of itself");
-        return 1;
-    }
-    (json ? print_json : print_text)(reply->status);
-    heapprofd__control_reply__free_unpacked(reply, NULL);
-    return 0;
+    struct session_list list;
+    session_list_read(&list);
+    bool is_empty = list.count == 0;
+    if (is_empty)
+        fputs("heap_profile: no heapprofd is running, and no session of yours without one\n",
+              stderr);
+    else
+        (json ? print_json : print_text)(&list);
+    session_list_clear(&list);
+    return is_empty ? 1 : 0;
 }

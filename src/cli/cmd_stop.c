@@ -1,33 +1,140 @@
-/* heap_profile snapshot, heap_profile stop: what a running daemon is to do now. */
+/* heap_profile snapshot, heap_profile stop: what running sessions are to do now. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "cli/daemon_client.h"
 #include "cli/parse.h"
+#include "cli/session_list.h"
 #include "cli/suggest.h"
+#include "cli/words.h"
 
 static const char snapshot_help[] =
-    "usage: heap_profile snapshot [--session ID]\n"
+    "usage: heap_profile snapshot [ID | PID]\n"
     "\n"
-    "Takes a dump of all processes that the running heapprofd profiles for you (root: for all),\n"
-    "now. It becomes a profile of its own in the session's output. So does kill -USR1 of the\n"
-    "daemon.\n";
+    "Takes a dump of what is profiled for you (root: for all), now: by the running heapprofd, and\n"
+    "by every heap_profile that has a session of its own. It becomes a profile of its own in the\n"
+    "session's output. With a number, only of the session that heap_profile status shows by it, or\n"
+    "that profiles that process. So does kill -USR1 of heap_profile or heapprofd.\n"
+    "\n"
+    "      --session ID       a session alone, no process\n"
+    "\n"
+    "Exit code: 0, 1 if there is no such session.\n";
 
 static const char stop_help[] =
-    "usage: heap_profile stop [--session ID]\n"
+    "usage: heap_profile stop [ID | PID]\n"
     "\n"
-    "Ends your sessions (root: all) in the running heapprofd, with all data written.\n";
+    "Ends your sessions (root: all), with all data written. A command that heap_profile host runs\n"
+    "goes on. With a number, only the session that heap_profile status shows by it, or that\n"
+    "profiles that process.\n"
+    "\n"
+    "      --session ID       a session alone, no process\n"
+    "\n"
+    "Exit code: 0, 1 if there is no such session.\n";
 
 static const struct option options[] = {
     {"session", required_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'}, {0}};
 
-static int ask(int argc, char **argv, const char *help, bool stop)
+/* Which sessions are meant. */
+struct choice {
+    bool has_number;
+    bool is_session; /* the number is a session's */
+    uint64_t number;
+};
+
+static bool has_process(const Heapprofd__ControlSession *session, uint64_t pid)
+{
+    for (size_t i = 0; i < session->n_processes; i++) {
+        if ((uint64_t)session->processes[i]->pid == pid)
+            return true;
+    }
+    return false;
+}
+
+static bool matches(const Heapprofd__ControlSession *session, const struct choice *choice,
+                    bool by_process)
+{
+    return by_process ? has_process(session, choice->number) : session->id == choice->number;
+}
+
+/* Ask a server, of one session or, with NULL, of all. The number of sessions that it reached, or a
+ * negative errno, with the error printed. */
+static int ask_server(const struct session_server *server, const uint64_t *id, bool stop)
 {
     Heapprofd__ControlRequest__Session session = HEAPPROFD__CONTROL_REQUEST__SESSION__INIT;
     Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
+    struct error error = {0};
+    session.has_id = id != NULL;
+    session.id = id != NULL ? *id : 0;
+    *(stop ? &request.stop : &request.snapshot) = &session;
+    Heapprofd__ControlReply *reply = session_server_ask(server, &request, &error);
+    if (reply == NULL) {
+        words_printf(stderr, "heap_profile: process %d: %s\n", server->pid, error.message);
+        return error.code < 0 ? error.code : -EIO;
+    }
+    int count = (int)reply->sessions;
+    heapprofd__control_reply__free_unpacked(reply, NULL);
+    return count;
+}
+
+struct asked {
+    unsigned sessions;
+    bool failed;
+};
+
+static void add(struct asked *asked, int count)
+{
+    if (count < 0)
+        asked->failed = true;
+    else
+        asked->sessions += (unsigned)count;
+}
+
+static void ask_chosen(const struct session_list *list, const struct choice *choice,
+                       bool by_process, bool stop, struct asked *asked)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const Heapprofd__ControlStatus *status = session_server_status(&list->servers[i]);
+        for (size_t j = 0; status != NULL && j < status->n_sessions; j++) {
+            if (matches(status->sessions[j], choice, by_process))
+                add(asked, ask_server(&list->servers[i], &status->sessions[j]->id, stop));
+        }
+    }
+}
+
+static int ask_all(const struct choice *choice, bool stop)
+{
+    struct session_list list;
+    struct asked asked = {0};
+    session_list_read(&list);
+    for (size_t i = 0; i < list.count; i++) {
+        const struct session_server *server = &list.servers[i];
+        if (session_server_status(server) == NULL && !choice->has_number) {
+            words_printf(stderr, "heap_profile: process %d: %s\n", server->pid,
+                         server->error.message);
+            asked.failed = true;
+        } else if (!choice->has_number) {
+            add(&asked, ask_server(server, NULL, stop));
+        }
+    }
+    if (choice->has_number)
+        ask_chosen(&list, choice, false, stop, &asked);
+    if (choice->has_number && !choice->is_session && asked.sessions == 0 && !asked.failed)
+        ask_chosen(&list, choice, true, stop, &asked);
+    session_list_clear(&list);
+    if (asked.sessions > 0)
+        printf("%s %u session%s\n", stop ? "ended" : "took a dump of", asked.sessions,
+               asked.sessions == 1 ? "" : "s");
+    else if (!asked.failed)
+        fputs("heap_profile: there is no such session of yours: heap_profile status shows all\n",
+              stderr);
+    return asked.failed || asked.sessions == 0 ? 1 : 0;
+}
+
+static int ask(int argc, char **argv, const char *help, bool stop)
+{
+    struct choice choice = {0};
     int option;
     opterr = 0;
     while ((option = getopt_long(argc, argv, ":s:h", options, NULL)) != -1) {
@@ -38,30 +145,20 @@ static int ask(int argc, char **argv, const char *help, bool stop)
         if (option != 's')
             suggest_option(stop ? "heap_profile stop" : "heap_profile snapshot", argv, option,
                            options);
-        if (option != 's' || !parse_number("--session", optarg, UINT64_MAX, &session.id))
+        if (option != 's' || !parse_number("--session", optarg, UINT64_MAX, &choice.number))
             return 2;
-        session.has_id = true;
+        choice.has_number = choice.is_session = true;
+    }
+    if (optind < argc && !choice.has_number) {
+        if (!parse_number("ID or PID", argv[optind++], UINT64_MAX, &choice.number))
+            return 2;
+        choice.has_number = true;
     }
     if (optind < argc) {
         fputs(help, stderr);
         return 2;
     }
-    *(stop ? &request.stop : &request.snapshot) = &session;
-    struct error error = {0};
-    Heapprofd__ControlReply *reply = daemon_ask(&request, &error);
-    if (reply == NULL) {
-        fprintf(stderr, "heap_profile: %s\n", error.message);
-        return 1;
-    }
-    unsigned count = reply->sessions;
-    heapprofd__control_reply__free_unpacked(reply, NULL);
-    if (count == 0) {
-        fputs("heap_profile: there is no such session of yours: heap_profile status shows all\n",
-              stderr);
-        return 1;
-    }
-    printf("%s %u session%s\n", stop ? "ended" : "took a dump of", count, count == 1 ? "" : "s");
-    return 0;
+    return ask_all(&choice, stop);
 }
 
 int cmd_snapshot(int argc, char **argv)

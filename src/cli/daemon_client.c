@@ -12,27 +12,37 @@
 #include "daemon/run_directory.h"
 #include "wire/request.h"
 
+int daemon_connect_to(const char *path, unsigned patience_s, struct error *error)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct timeval patience = {.tv_sec = patience_s};
+    if (strlen(path) >= sizeof(address.sun_path))
+        return error_set(error, -ENAMETOOLONG, "the name of the socket %s is too long", path);
+    memcpy(address.sun_path, path, strlen(path));
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return error_set(error, -errno, "cannot make a socket: %s", strerror(errno));
+    if (patience_s > 0) {
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    }
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+        return fd;
+    int code = -errno;
+    close(fd);
+    return error_set(error, code, "cannot reach the profiler at %s: %s", path, strerror(-code));
+}
+
 int daemon_connect(struct error *error)
 {
-    char directory[RUN_DIRECTORY_PATH_MAX];
+    char directory[RUN_DIRECTORY_PATH_MAX], path[RUN_DIRECTORY_PATH_MAX + 16];
     for (unsigned n = 0; n < 2; n++) {
-        struct sockaddr_un address = {.sun_family = AF_UNIX};
         if (!run_directory_candidate(n, directory))
             continue;
-        int length = snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", directory,
-                              RUN_DIRECTORY_SOCKET);
-        if (length < 0 || (size_t)length >= sizeof(address.sun_path))
-            continue;
-        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-        if (fd < 0)
-            return error_set(error, -errno, "cannot make a socket: %s", strerror(errno));
-        if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+        snprintf(path, sizeof(path), "%s/%s", directory, RUN_DIRECTORY_SOCKET);
+        int fd = daemon_connect_to(path, 0, error);
+        if (fd >= 0 || (fd != -ENOENT && fd != -ECONNREFUSED && fd != -ENOTDIR))
             return fd;
-        int code = -errno;
-        close(fd);
-        if (code != -ENOENT && code != -ECONNREFUSED && code != -ENOTDIR)
-            return error_set(error, code, "cannot reach the daemon at %s: %s", address.sun_path,
-                             strerror(-code));
     }
     return error_set(error, -ENOENT, "no heapprofd is running: start it, as `heapprofd &`");
 }
@@ -79,6 +89,10 @@ Heapprofd__ControlReply *daemon_receive(int fd, struct error *error)
     do {
         got = recv(fd, bytes, sizeof(bytes), 0);
     } while (got < 0 && errno == EINTR);
+    if (got < 0 && errno == EAGAIN) {
+        error_set(error, -EAGAIN, "the profiler does not answer: is it stopped?");
+        return NULL;
+    }
     if (got <= 0) {
         error_set(error, got < 0 ? -errno : -EPIPE, "the daemon went away%s%s", got < 0 ? ": " : "",
                   got < 0 ? strerror(errno) : "");
@@ -98,19 +112,4 @@ Heapprofd__ControlReply *daemon_receive(int fd, struct error *error)
     error_set(error, reply->error_code < 0 ? reply->error_code : -EIO, "%s", reply->error);
     heapprofd__control_reply__free_unpacked(reply, NULL);
     return NULL;
-}
-
-Heapprofd__ControlReply *daemon_ask(const Heapprofd__ControlRequest *request, struct error *error)
-{
-    int fd = daemon_connect(error);
-    if (fd < 0)
-        return NULL;
-    Heapprofd__ControlReply *reply =
-        daemon_send(fd, request, -1, error) == 0 ? daemon_receive(fd, error) : NULL;
-    close(fd);
-    if (reply == NULL && (error->code == -EPIPE || error->code == -ECONNRESET))
-        error_set(error, -ENOENT,
-                  "no heapprofd is running (what listens in its place is a heap_profile that "
-                  "serves itself alone)");
-    return reply;
 }

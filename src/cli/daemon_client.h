@@ -14,6 +14,10 @@
  * daemon/run_directory.h); -ENOENT: none runs; else a negative errno with a message. */
 int daemon_connect(struct error *error);
 
+/* A connection to the socket at that path, or a negative errno with a message. Nothing that is done
+ * with it takes longer than patience_s; 0: for ever. */
+int daemon_connect_to(const char *path, unsigned patience_s, struct error *error);
+
 /* Sends a request and a descriptor with it (-1: none). 0 or a negative errno with a message. */
 int daemon_send(int fd, const Heapprofd__ControlRequest *request, int passed_fd,
                 struct error *error);
@@ -22,8 +26,5 @@ int daemon_send(int fd, const Heapprofd__ControlRequest *request, int passed_fd,
  * a message: the daemon is gone, or what it sends is no reply. An error that the reply carries is
  * turned into a message, too. */
 Heapprofd__ControlReply *daemon_receive(int fd, struct error *error);
-
-/* Request, reply, and no more. NULL with a message; error->code -ENOENT: no daemon runs. */
-Heapprofd__ControlReply *daemon_ask(const Heapprofd__ControlRequest *request, struct error *error);
 
 #endif

@@ -23,9 +23,9 @@ static const struct verb {
     {"record", cmd_record, "run the session that a configuration file describes"},
     {"report", cmd_report, "print what a profile says"},
     {"shell", cmd_shell, "run a shell whose programs can be profiled later"},
-    {"snapshot", cmd_snapshot, "have the running heapprofd take a dump, now"},
-    {"status", cmd_status, "say what the running heapprofd does"},
-    {"stop", cmd_stop, "end sessions of the running heapprofd"},
+    {"snapshot", cmd_snapshot, "take a dump of what is profiled, now"},
+    {"status", cmd_status, "say which sessions run, and what they see"},
+    {"stop", cmd_stop, "end sessions"},
 };
 
 static void print_help(FILE *out)

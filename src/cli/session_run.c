@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/daemon_client.h"
+#include "daemon/session_requests.h"
 #include "daemon/station.h"
 
 static int take_signals(sigset_t *before)
@@ -20,6 +21,7 @@ static int take_signals(sigset_t *before)
     sigaddset(&ours, SIGINT);
     sigaddset(&ours, SIGTERM);
     sigaddset(&ours, SIGHUP);
+    sigaddset(&ours, SIGUSR1);
     sigprocmask(SIG_BLOCK, &ours, before);
     return signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -31,12 +33,27 @@ static void give_signals_back(int signals, const sigset_t *before)
         ;
     if (signals >= 0)
         close(signals);
+    /* A dump that is asked for too late is no reason to end without a report. */
+    signal(SIGUSR1, SIG_IGN);
     sigprocmask(SIG_SETMASK, before, NULL);
+}
+
+/* Take all signals that have come; true: one of them asks for the end. *dump: for a dump. */
+static bool read_signals(int signals, bool *dump)
+{
+    struct signalfd_siginfo info;
+    bool end = false;
+    while (read(signals, &info, sizeof(info)) == sizeof(info)) {
+        *dump |= info.ssi_signo == SIGUSR1;
+        end |= info.ssi_signo != SIGUSR1;
+    }
+    return end;
 }
 
 /* --- in the daemon --- */
 
-static int start_remote(int fd, const struct session_run_options *options, struct error *error)
+static int start_remote(int fd, const struct session_run_options *options, uint64_t *id,
+                        struct error *error)
 {
     Heapprofd__ControlRequest__Start start = HEAPPROFD__CONTROL_REQUEST__START__INIT;
     Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
@@ -54,8 +71,19 @@ static int start_remote(int fd, const struct session_run_options *options, struc
     Heapprofd__ControlReply *reply = daemon_receive(fd, error);
     if (reply == NULL)
         return error->code;
+    *id = reply->session_id;
     heapprofd__control_reply__free_unpacked(reply, NULL);
     return 0;
+}
+
+static int ask_for_dump(int fd, uint64_t id, struct error *error)
+{
+    Heapprofd__ControlRequest__Session session = HEAPPROFD__CONTROL_REQUEST__SESSION__INIT;
+    Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
+    session.has_id = true;
+    session.id = id;
+    request.snapshot = &session;
+    return daemon_send(fd, &request, -1, error);
 }
 
 /* Takes in one reply; true: it was the last. */
@@ -82,7 +110,7 @@ static bool take_reply(const Heapprofd__ControlReply *reply,
     return true;
 }
 
-static int run_remote(int fd, int signals, const struct session_run_options *options,
+static int run_remote(int fd, uint64_t id, int signals, const struct session_run_options *options,
                       struct session_run_result *result, struct error *error)
 {
     int code = 0;
@@ -92,7 +120,10 @@ static int run_remote(int fd, int signals, const struct session_run_options *opt
     for (bool over = false; code == 0 && !over;) {
         if (poll(polled, 2, -1) < 0 && errno != EINTR)
             return error_set(error, -errno, "cannot wait for the daemon: %s", strerror(errno));
-        if (polled[1].revents != 0) {
+        bool dump = false, end = polled[1].revents != 0 && read_signals(signals, &dump);
+        if (dump && !end)
+            code = ask_for_dump(fd, id, error);
+        if (end) {
             /* The daemon sees the end of what it is asked, and answers with the end. */
             shutdown(fd, SHUT_WR);
             polled[1].fd = -1;
@@ -112,6 +143,7 @@ static int run_remote(int fd, int signals, const struct session_run_options *opt
 
 struct local {
     struct station station;
+    struct session_requests requests;
     const struct session_run_options *options;
     int signals;
     bool over;
@@ -120,7 +152,18 @@ struct local {
 static void handle_readable(void *context, int fd)
 {
     struct local *local = context;
-    local->over |= fd == local->signals;
+    bool dump = false;
+    if (fd != local->signals)
+        return;
+    local->over |= read_signals(fd, &dump);
+    for (size_t i = 0; dump && i < local->station.server.session_count; i++)
+        session_dump(local->station.server.sessions[i]);
+}
+
+static void handle_request(void *context, int fd, const void *bytes, size_t length, int passed_fd)
+{
+    struct local *local = context;
+    session_requests_serve(&local->requests, fd, bytes, length, passed_fd);
 }
 
 static void handle_over(void *context, struct session *session)
@@ -166,6 +209,7 @@ static int run_local(int signals, const struct session_run_options *options,
     const struct server_user user = {.readable = handle_readable,
                                      .session_over = handle_over,
                                      .progress = handle_progress,
+                                     .request = handle_request,
                                      .context = &local};
     struct heap_config config;
     struct access_requester self = access_self();
@@ -182,9 +226,11 @@ static int run_local(int signals, const struct session_run_options *options,
         session = station_start(&local.station, &config, options->follow_children, &self,
                                 options->trace_fd, error);
     if (session != NULL) {
+        session->id = (uint64_t)getpid();
+        session_requests_open(&local.requests, &local.station.server);
         if (options->started != NULL)
             options->started(false);
-        while (!local.over)
+        while (!local.over && session->over == SESSION_GOES_ON)
             server_step(&local.station.server);
         struct station_outcome outcome;
         result->hit_guardrail = session->over == SESSION_OVER_GUARDRAIL;
@@ -193,6 +239,7 @@ static int run_local(int signals, const struct session_run_options *options,
         result->absent = outcome.absent;
         if (code < 0)
             error_set(error, code, "cannot write the trace: %s", strerror(-code));
+        session_requests_close(&local.requests);
     } else if (code == 0) {
         code = error->code;
     }
@@ -213,12 +260,13 @@ int session_run(const struct session_run_options *options, struct session_run_re
     }
     int fd = daemon_connect(error), code = fd < 0 ? fd : 0;
     if (fd >= 0) {
-        code = start_remote(fd, options, error);
+        uint64_t id = 0;
+        code = start_remote(fd, options, &id, error);
         /* What listens there serves only itself: a heap_profile such as we. */
         if (code == -EPIPE || code == -ECONNRESET)
             code = -ENOENT;
         else if (code == 0)
-            code = run_remote(fd, signals, options, result, error);
+            code = run_remote(fd, id, signals, options, result, error);
         close(fd);
     }
     if (code == -ENOENT)

@@ -297,6 +297,9 @@ void command_signals_close(void)
         if (sigismember(&state.handled, number) == 1)
             sigaction(number, &state.before_of[number], NULL);
     }
+    /* A dump that is asked for too late is no reason to end without a report. */
+    if (state.handles && state.before_of[SIGUSR1].sa_handler == SIG_DFL)
+        signal(SIGUSR1, SIG_IGN);
     if (!state.handles)
         sigaction(SIGCHLD, &state.before.child, NULL);
     state.handles = false;

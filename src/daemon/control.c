@@ -14,7 +14,6 @@
 
 #include "daemon/clock.h"
 #include "daemon/control_status.h"
-#include "wire/request.h"
 
 #define PROGRESS_PERIOD_MS 250
 
@@ -29,25 +28,6 @@ __attribute__((format(printf, 2, 3))) static void tell(const struct control *con
     vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
     control->log(line);
-}
-
-/* --- replies --- */
-
-static void send_error(int fd, int code, const char *message)
-{
-    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
-    reply.error = (char *)message;
-    reply.has_error_code = true;
-    reply.error_code = code;
-    control_send_reply(fd, &reply);
-}
-
-static void send_count(int fd, unsigned sessions)
-{
-    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
-    reply.has_sessions = true;
-    reply.sessions = sessions;
-    control_send_reply(fd, &reply);
 }
 
 /* --- sessions --- */
@@ -87,7 +67,7 @@ static void end_session(struct control *control, struct control_connection *conn
     if (code < 0) {
         char message[256];
         snprintf(message, sizeof(message), "cannot write the trace: %s", strerror(-code));
-        send_error(connection->fd, code, message);
+        control_send_error(connection->fd, code, message);
         return;
     }
     reply.end = &end;
@@ -166,7 +146,7 @@ static void start_session(struct control *control, struct control_connection *co
     if (session == NULL) {
         if (trace_fd >= 0)
             close(trace_fd);
-        send_error(connection->fd, error.code, error.message);
+        control_send_error(connection->fd, error.code, error.message);
         tell(control, "session refused to uid %u, process %d: %s",
              (unsigned)connection->requester.uid, (int)connection->pid, error.message);
         return;
@@ -204,7 +184,7 @@ static void handle_snapshot(struct control *control, const struct control_connec
         count++;
     }
     tell(control, "snapshot of %u sessions for uid %u", count, (unsigned)connection->requester.uid);
-    send_count(connection->fd, count);
+    control_send_count(connection->fd, count);
 }
 
 static void handle_stop(struct control *control, const struct control_connection *connection,
@@ -218,7 +198,7 @@ static void handle_stop(struct control *control, const struct control_connection
         end_session(control, other, HEAPPROFD__CONTROL_REPLY__END__REASON__STOPPED);
         count++;
     }
-    send_count(connection->fd, count);
+    control_send_count(connection->fd, count);
 }
 
 /* --- connections --- */
@@ -226,16 +206,9 @@ static void handle_stop(struct control *control, const struct control_connection
 static void handle_message(struct control *control, struct control_connection *connection,
                            const void *bytes, size_t length, int passed_fd)
 {
-    struct request_header header;
-    Heapprofd__ControlRequest *request = NULL;
-    if (length >= sizeof(header)) {
-        memcpy(&header, bytes, sizeof(header));
-        if (header.magic == REQUEST_MAGIC && header.version == REQUEST_VERSION)
-            request = heapprofd__control_request__unpack(NULL, length - sizeof(header),
-                                                         (const uint8_t *)bytes + sizeof(header));
-    }
+    Heapprofd__ControlRequest *request = control_read_request(bytes, length);
     if (request == NULL) {
-        send_error(connection->fd, -EPROTO,
+        control_send_error(connection->fd, -EPROTO,
                    "the daemon does not understand this request: is it of another version?");
     } else if (request->start != NULL) {
         start_session(control, connection, request->start, passed_fd);
@@ -245,9 +218,10 @@ static void handle_message(struct control *control, struct control_connection *c
     } else if (request->stop != NULL) {
         handle_stop(control, connection, request->stop);
     } else if (request->status) {
-        control_status_send(connection->fd, &control->station, &connection->requester);
+        control_status_send(connection->fd, &control->station.server, control->station.start_ms,
+                            &connection->requester, false);
     } else {
-        send_error(connection->fd, -EINVAL, "the daemon was asked for nothing");
+        control_send_error(connection->fd, -EINVAL, "the daemon was asked for nothing");
     }
     if (passed_fd >= 0)
         close(passed_fd);
@@ -269,7 +243,7 @@ static void handle_request(void *context, int fd, const void *bytes, size_t leng
     if (control->connection_count == CONTROL_CONNECTIONS_MAX ||
         access_peer(fd, &connection.requester, &connection.pid) < 0 ||
         server_watch(&control->station.server, fd) < 0) {
-        send_error(fd, -EMFILE, "too many ask something of the daemon at once");
+        control_send_error(fd, -EMFILE, "too many ask something of the daemon at once");
         if (passed_fd >= 0)
             close(passed_fd);
         close(fd);

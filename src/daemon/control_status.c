@@ -1,6 +1,7 @@
 /* See control_status.h. */
 #include "daemon/control_status.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -9,10 +10,12 @@
 
 #include "daemon/clock.h"
 #include "daemon/reach.h"
+#include "daemon/run_directory.h"
 #include "wire/request.h"
 
 /* So many names and figures fit a message with room to spare. */
 #define PROCESSES_MAX 1000
+#define COMMAND_BYTES_MAX 200
 
 void control_send_reply(int fd, const Heapprofd__ControlReply *reply)
 {
@@ -25,6 +28,35 @@ void control_send_reply(int fd, const Heapprofd__ControlReply *reply)
     heapprofd__control_reply__pack(reply, bytes + sizeof(header));
     send(fd, bytes, sizeof(header) + length, MSG_NOSIGNAL | MSG_DONTWAIT);
     free(bytes);
+}
+
+void control_send_error(int fd, int code, const char *message)
+{
+    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    reply.error = (char *)message;
+    reply.has_error_code = true;
+    reply.error_code = code;
+    control_send_reply(fd, &reply);
+}
+
+void control_send_count(int fd, unsigned sessions)
+{
+    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    reply.has_sessions = true;
+    reply.sessions = sessions;
+    control_send_reply(fd, &reply);
+}
+
+Heapprofd__ControlRequest *control_read_request(const void *bytes, size_t length)
+{
+    struct request_header header;
+    if (length < sizeof(header))
+        return NULL;
+    memcpy(&header, bytes, sizeof(header));
+    if (header.magic != REQUEST_MAGIC || header.version != REQUEST_VERSION)
+        return NULL;
+    return heapprofd__control_request__unpack(NULL, length - sizeof(header),
+                                              (const uint8_t *)bytes + sizeof(header));
 }
 
 void control_status_fill_session(Heapprofd__ControlSession *to, const struct session *session,
@@ -86,8 +118,7 @@ static void fill_processes(struct parts *parts, Heapprofd__ControlSession *to,
     }
 }
 
-static void fill_self(Heapprofd__ControlStatus *status, const struct station *station,
-                      uint64_t now_ms)
+static void fill_self(Heapprofd__ControlStatus *status, uint64_t elapsed_ms)
 {
     struct process_memory memory = {0};
     int statm = process_memory_open(getpid());
@@ -98,17 +129,43 @@ static void fill_self(Heapprofd__ControlStatus *status, const struct station *st
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     status->version = (char *)HEAPPROFD_VERSION;
-    status->run_directory = (char *)station->directory.path;
     status->has_pid = status->has_elapsed_ms = status->has_rss_bytes = status->has_cpu_us = true;
     status->pid = getpid();
-    status->elapsed_ms = now_ms - station->start_ms;
+    status->elapsed_ms = elapsed_ms;
     status->rss_bytes = memory.rss_bytes;
     status->cpu_us = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
                      (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-void control_status_send(int fd, const struct station *station,
-                         const struct access_requester *requester)
+/* The directory of the server's socket, into `directory`. */
+static void find_directory(const struct server *server, char directory[RUN_DIRECTORY_PATH_MAX])
+{
+    const char *path = server->rendezvous.path, *slash = strrchr(path, '/');
+    int length = slash != NULL ? (int)(slash - path) : 0;
+    struct error error = {0};
+    /* What came from outside has no name here: systemd listens where we would. */
+    if (length > 0 || run_directory_choose(directory, &error) < 0)
+        snprintf(directory, RUN_DIRECTORY_PATH_MAX, "%.*s", length, path);
+}
+
+/* What runs in this process, in the words that it was begun with; malloc'd, NULL: unknown. */
+static char *own_command(void)
+{
+    struct process_info self;
+    char *text = NULL;
+    size_t length;
+    FILE *stream = process_info_read(&self, getpid()) == 0 ? open_memstream(&text, &length) : NULL;
+    if (stream == NULL)
+        return NULL;
+    for (size_t i = 0; i < self.argument_count && ftell(stream) < COMMAND_BYTES_MAX; i++)
+        fprintf(stream, "%s%.*s", i > 0 ? " " : "", COMMAND_BYTES_MAX, self.arguments[i]);
+    fclose(stream);
+    process_info_clear(&self);
+    return text;
+}
+
+void control_status_send(int fd, const struct server *server, uint64_t start_ms,
+                         const struct access_requester *requester, bool own_session_alone)
 {
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     struct parts *parts = calloc(1, sizeof(*parts));
@@ -116,13 +173,20 @@ void control_status_send(int fd, const struct station *station,
         return;
     Heapprofd__ControlStatus status = HEAPPROFD__CONTROL_STATUS__INIT;
     struct error why_not = {0};
-    fill_self(&status, station, now_ms);
+    char directory[RUN_DIRECTORY_PATH_MAX];
+    char *command = own_session_alone ? own_command() : NULL;
+    fill_self(&status, now_ms - start_ms);
+    find_directory(server, directory);
+    status.run_directory = directory;
+    status.has_own_session_alone = true;
+    status.own_session_alone = own_session_alone;
+    status.command = command;
     status.has_told_of_newcomers = true;
-    status.told_of_newcomers = reach_is_told(&station->server, &why_not);
+    status.told_of_newcomers = reach_is_told(server, &why_not);
     status.not_told_because = status.told_of_newcomers ? NULL : why_not.message;
     status.sessions = parts->session_pointers;
-    for (size_t i = 0; i < station->server.session_count; i++) {
-        const struct session *session = station->server.sessions[i];
+    for (size_t i = 0; i < server->session_count; i++) {
+        const struct session *session = server->sessions[i];
         Heapprofd__ControlSession *to = &parts->sessions[i];
         control_status_fill_session(to, session, now_ms);
         if (requester->may_all || requester->uid == session->owner.uid)
@@ -132,5 +196,6 @@ void control_status_send(int fd, const struct station *station,
     Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
     reply.status = &status;
     control_send_reply(fd, &reply);
+    free(command);
     free(parts);
 }

@@ -18,12 +18,14 @@
 #include "daemon/launcher.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
+#include "daemon/session_requests.h"
 
 struct host {
     const struct host_options *options;
     struct host_result *result;
     struct session session;
     struct server server;
+    struct session_requests requests;
     int signals, command_pidfd;
     struct command_signals_before before;
 
@@ -92,6 +94,12 @@ static void handle_readable(void *context, int fd)
         handle_signals(host);
     else if (fd == host->command_pidfd)
         host->command_ended = true;
+}
+
+static void handle_request(void *context, int fd, const void *bytes, size_t length, int passed_fd)
+{
+    struct host *host = context;
+    session_requests_serve(&host->requests, fd, bytes, length, passed_fd);
 }
 
 static void run_loop(struct host *host)
@@ -164,7 +172,10 @@ int host_run(const struct host_options *options, struct host_result *result, str
         return code;
     struct host host = {.options = options, .result = result, .signals = -1, .command_pidfd = -1};
     const struct server_user user = {
-        .readable = handle_readable, .progress = tell_progress, .context = &host};
+        .readable = handle_readable,
+                                     .progress = tell_progress,
+                                     .request = handle_request,
+                                     .context = &host};
     code =
         session_open(&host.session, options->config, options->follow_children, options->trace_fd);
     if (code < 0)
@@ -176,9 +187,12 @@ int host_run(const struct host_options *options, struct host_result *result, str
         error_set(error, code, "cannot listen to signals: %s", strerror(-code));
     if (code == 0)
         code = server_add_session(&host.server, &host.session);
+    host.session.id = (uint64_t)getpid();
+    host.session.owner = access_self();
     if (code == 0)
         code = start_command(&host, error);
     if (code == 0 && result->started) {
+        session_requests_open(&host.requests, &host.server);
         run_loop(&host);
         end_session(&host);
     }
@@ -189,6 +203,7 @@ int host_run(const struct host_options *options, struct host_result *result, str
     if (!result->started || result->wait_status != -1)
         command_signals_close();
     int closed = session_close(&host.session);
+    session_requests_close(&host.requests);
     if (code == 0 && closed < 0)
         code = error_set(error, closed, "cannot write the trace: %s", strerror(-closed));
     return code;

@@ -66,6 +66,7 @@ enum session_end {
     SESSION_GOES_ON,
     SESSION_OVER_DURATION,
     SESSION_OVER_GUARDRAIL,
+    SESSION_OVER_STOPPED, /* somebody asked for it */
 };
 
 struct session {

@@ -5,6 +5,7 @@ them, and when they end. On programs that nobody here wrote.
     sessions.py CASE
 """
 
+import json
 import os
 import shutil
 import signal
@@ -238,9 +239,100 @@ def dump_by_signal():
     end_of(server, "redis", 0)
     check(len(profile_files("usr1")) == 3, f"two dumps and the end: {profile_files('usr1')}")
     check(not os.path.exists(f"/proc/{child}"), "redis is left")
+    sleeper = begin("sleep", "60")
+    daemon = None
+    for name in ("without", "with"):
+        if name == "with":
+            daemon = begin(os.path.join(harness.BUILD, "heapprofd"))
+            wait_for("the daemon", lambda: b"heapprofd" in tool("status").stdout)
+        session = begin(TOOL, "-p", str(sleeper.pid), "-o", at(name))
+        check(b"Profiling" in session.stderr.readline(), "-p did not begin")
+        session.send_signal(signal.SIGUSR1)
+        time.sleep(0.3)
+        session.send_signal(signal.SIGINT)
+        end_of(session, f"{name} a daemon", 0)
+        check(len(profile_files(name)) == 2, f"{name} a daemon: {profile_files(name)}")
+    sleeper.kill()
+    daemon.terminate()
+    daemon.wait()
+
+
+def status(*options):
+    outcome = tool("status", "--json")
+    return json.loads(outcome.stdout)["sessions"] if outcome.status == 0 else []
+
+
+def reached_without_a_daemon():
+    """status, snapshot and stop find the sessions of host and -p, by their number and by processes."""
+    check(tool("status").status == 1, "status of nothing")
+    server, port = redis("host")
+    child = command_of(server.pid, "redis-server")
+    sleeper = begin("sleep", "60")
+    other = begin(TOOL, "-p", str(sleeper.pid), "-o", at("attached"))
+    check(b"Profiling" in other.stderr.readline(), "-p did not begin")
+    sessions = {session["id"]: session for session in status()}
+    check(set(sessions) == {server.pid, other.pid}, f"sessions {set(sessions)}")
+    check([p["pid"] for p in sessions[server.pid]["processes"]] == [child], f"{sessions[server.pid]}")
+    check("redis-server" in sessions[server.pid]["profiler"]["command"], f"{sessions[server.pid]}")
+    text = tool("status").stdout.decode()
+    check(f"session {server.pid} " in text and f"session {other.pid} " in text, text)
+    for number in ([], [server.pid], [child], ["--session", server.pid]):
+        outcome = tool("snapshot", *map(str, number))
+        count = 1 if number else 2
+        check(f"a dump of {count} session" in outcome.stdout.decode(), f"snapshot {number}: {outcome}")
+    check(tool("stop", str(sleeper.pid)).stdout == b"ended 1 session\n", "stop by process")
+    end_of(other, "the one that was stopped", 0)
+    for number in (["4000001"], ["--session", str(child)], [str(sleeper.pid)]):
+        outcome = tool("stop", *number)
+        check(outcome.status == 1 and b"no such session" in outcome.stderr, f"{number}: {outcome}")
+    check(sleeper.poll() is None, "stop ended the process")
+    check(tool("stop", str(server.pid)).stdout == b"ended 1 session\n", "stop by number")
+    wait_for("its profiles", lambda: len(profile_files("host")) == 5)
+    check(run(["redis-cli", "-p", str(port), "ping"]).stdout == b"PONG\n", "stop ended the command")
+    check(status() == [], "still listed")
+    server.terminate()
+    end_of(server, "redis", 0)
+    sleeper.kill()
+    check(os.listdir(at("run/sessions")) == [], "links are left")
+
+
+# A request to stop all sessions, as heap_profile stop sends it.
+ASKING = """
+import socket, struct, sys
+asking = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+asking.connect(sys.argv[1])
+asking.send(struct.pack("<II", 0x48504354, 1) + bytes([4 << 3 | 2, 0]))
+print(asking.recv(1000))
+"""
+
+
+def reached_by_nobody_else():
+    """Other users neither find nor reach a session; root does. What is left of a killed one goes."""
+    process = host("one", "sleep", "60")
+    child = command_of(process.pid, "sleep")
+    session = wait_for("the session", status)[0]
+    link = at(f"run/sessions/{process.pid}")
+    check(session["id"] == process.pid and os.readlink(link).endswith("/socket"), f"{session}")
+    check(os.stat(at("run/sessions")).st_mode & 0o777 == 0o700, "others can look into it")
+    if os.geteuid() == 0:
+        for name in ("", "run"):
+            os.chmod(at(name), 0o755)
+        bob = {"user": 65501, "group": 65501, "extra_groups": []}
+        outcome = run([TOOL, "stop"], env=ENVIRONMENT, **bob)
+        check(outcome.status == 1 and b"no such session" in outcome.stderr, f"another user: {outcome}")
+        # Who knows the socket all the same is refused by it.
+        outcome = run(["python3", "-c", ASKING, os.readlink(link)], **bob)
+        check(b"another user's" in outcome.stdout, f"by its socket: {outcome.stdout} {outcome.stderr}")
+        check(process.poll() is None and status(), "another user ended it")
+    process.kill()
+    process.wait()
+    check(os.path.exists(f"/proc/{child}"), "the profiler's death ended the command")
+    check(status() == [] and not os.path.lexists(link), "what a killed profiler left is still there")
+    os.kill(child, signal.SIGKILL)
 
 
 CASES = [
+    reached_without_a_daemon, reached_by_nobody_else,
     signals_are_the_commands, signals_come_once, signals_after_the_session, job_control, dump_by_signal,
 ]
 

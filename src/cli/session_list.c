@@ -1,0 +1,140 @@
+/* See session_list.h. */
+#include "cli/session_list.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cli/daemon_client.h"
+#include "daemon/run_directory.h"
+#include "daemon/session_directory.h"
+#include "util/array.h"
+
+#define STATUS_PATIENCE_S 2
+
+const Heapprofd__ControlStatus *session_server_status(const struct session_server *server)
+{
+    return server->reply != NULL ? server->reply->status : NULL;
+}
+
+/* Whoever listens in a user's directory must be that user's, or root's: root looks into all. */
+static int check_owner(int fd, uid_t owner, struct error *error)
+{
+    struct ucred peer;
+    socklen_t length = sizeof(peer);
+    if (owner == (uid_t)-1)
+        return 0;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
+        return error_set(error, -errno, "who listens there cannot be seen: %s", strerror(errno));
+    if (peer.uid != owner)
+        return error_set(error, -EPERM, "user %u listens in a directory of user %u",
+                         (unsigned)peer.uid, (unsigned)owner);
+    return 0;
+}
+
+static Heapprofd__ControlReply *ask(const struct session_server *server, unsigned patience_s,
+                                    const Heapprofd__ControlRequest *request, struct error *error)
+{
+    Heapprofd__ControlReply *reply = NULL;
+    int fd = daemon_connect_to(server->path, patience_s, error);
+    if (fd < 0)
+        return NULL;
+    if (check_owner(fd, server->owner, error) == 0 && daemon_send(fd, request, -1, error) == 0)
+        reply = daemon_receive(fd, error);
+    close(fd);
+    return reply;
+}
+
+Heapprofd__ControlReply *session_server_ask(const struct session_server *server,
+                                            const Heapprofd__ControlRequest *request,
+                                            struct error *error)
+{
+    return ask(server, 0, request, error);
+}
+
+static bool is_known(const struct session_list *list, pid_t pid)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->servers[i].pid == pid)
+            return true;
+    }
+    return false;
+}
+
+/* Whether nobody listens at a socket, or who does is just ending. */
+static bool is_absent(int code)
+{
+    return code == -ENOENT || code == -ECONNREFUSED || code == -ENOTDIR || code == -EPIPE ||
+           code == -ECONNRESET;
+}
+
+/* Ask a server for its status and append it; false: there is none any more. */
+static bool append(struct session_list *list, struct session_server *server)
+{
+    Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
+    request.has_status = request.status = true;
+    server->reply = ask(server, STATUS_PATIENCE_S, &request, &server->error);
+    const Heapprofd__ControlStatus *status = session_server_status(server);
+    if (status == NULL && is_absent(server->error.code))
+        return false;
+    if (status != NULL) {
+        server->is_daemon = !status->own_session_alone;
+        /* A socket that the next process of its number listens at, or another's place. */
+        bool is_other = server->pid != 0 && status->pid != server->pid;
+        server->pid = status->pid;
+        if (is_other || is_known(list, server->pid)) {
+            heapprofd__control_reply__free_unpacked(server->reply, NULL);
+            return !is_other;
+        }
+    }
+    if (array_reserve(&list->servers, &list->capacity, list->count, 8, sizeof(*server)) == 0)
+        list->servers[list->count++] = *server;
+    else
+        heapprofd__control_reply__free_unpacked(server->reply, NULL);
+    return true;
+}
+
+static void visit(void *context, pid_t pid, uid_t owner, const char *link)
+{
+    struct session_list *list = context;
+    struct session_server server = {.pid = pid, .owner = owner};
+    int printed = snprintf(server.path, sizeof(server.path), "%s", link);
+    if (printed < 0 || printed >= (int)sizeof(server.path) || is_known(list, pid))
+        return;
+    if (!append(list, &server) && owner == geteuid())
+        unlink(link);
+}
+
+void session_list_read(struct session_list *list)
+{
+    char directory[RUN_DIRECTORY_PATH_MAX];
+    *list = (struct session_list){0};
+    for (unsigned n = 0; n < 2; n++) {
+        struct session_server server = {.is_daemon = true, .owner = (uid_t)-1};
+        if (!run_directory_candidate(n, directory))
+            continue;
+        snprintf(server.path, sizeof(server.path), "%s/%s", directory, RUN_DIRECTORY_SOCKET);
+        append(list, &server);
+    }
+    session_directory_visit(visit, list);
+}
+
+void session_list_clear(struct session_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        heapprofd__control_reply__free_unpacked(list->servers[i].reply, NULL);
+    free(list->servers);
+    *list = (struct session_list){0};
+}
+
+const struct session_server *session_list_daemon(const struct session_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->servers[i].is_daemon)
+            return &list->servers[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,96 @@
+/* See session_requests.h. */
+#include "daemon/session_requests.h"
+
+#include <control.pb-c.h>
+#include <errno.h>
+#include <unistd.h>
+
+#include "daemon/access.h"
+#include "daemon/clock.h"
+#include "daemon/control_status.h"
+
+void session_requests_open(struct session_requests *requests, struct server *server)
+{
+    *requests =
+        (struct session_requests){.server = server, .start_ms = clock_read_ms(CLOCK_MONOTONIC)};
+    session_directory_add(server->rendezvous.path, requests->link);
+}
+
+static bool reaches(const Heapprofd__ControlRequest__Session *wanted, const struct session *session)
+{
+    return !wanted->has_id || wanted->id == session->id;
+}
+
+static unsigned take_snapshot(struct server *server,
+                              const Heapprofd__ControlRequest__Session *wanted)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < server->session_count; i++) {
+        if (!reaches(wanted, server->sessions[i]))
+            continue;
+        session_dump(server->sessions[i]);
+        count++;
+    }
+    return count;
+}
+
+static unsigned stop(struct server *server, const Heapprofd__ControlRequest__Session *wanted)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < server->session_count; i++) {
+        if (!reaches(wanted, server->sessions[i]))
+            continue;
+        if (server->sessions[i]->over == SESSION_GOES_ON)
+            server->sessions[i]->over = SESSION_OVER_STOPPED;
+        count++;
+    }
+    return count;
+}
+
+/* True: the connection is kept, until the session has ended. */
+static bool answer(struct session_requests *requests, int fd,
+                   const Heapprofd__ControlRequest *request)
+{
+    struct access_requester requester;
+    pid_t pid;
+    if (access_peer(fd, &requester, &pid) < 0 ||
+        (requester.uid != geteuid() && requester.uid != 0)) {
+        control_send_error(fd, -EPERM, "this session is another user's");
+    } else if (request->snapshot != NULL) {
+        control_send_count(fd, take_snapshot(requests->server, request->snapshot));
+    } else if (request->stop != NULL) {
+        if (stop(requests->server, request->stop) == 0)
+            control_send_count(fd, 0);
+        else if (requests->waiting_count < SESSION_REQUESTS_WAITING_MAX)
+            return true;
+    } else if (request->status) {
+        requester.may_all |= requester.uid == 0;
+        control_status_send(fd, requests->server, requests->start_ms, &requester, true);
+    }
+    return false;
+}
+
+void session_requests_serve(struct session_requests *requests, int fd, const void *bytes,
+                            size_t length, int passed_fd)
+{
+    Heapprofd__ControlRequest *request = control_read_request(bytes, length);
+    if (passed_fd >= 0)
+        close(passed_fd);
+    /* Who wants to begin a session here has taken us for a daemon: no answer says that there is
+     * none. */
+    if (request != NULL && answer(requests, fd, request))
+        requests->waiting[requests->waiting_count++] = fd;
+    else
+        close(fd);
+    heapprofd__control_request__free_unpacked(request, NULL);
+}
+
+void session_requests_close(struct session_requests *requests)
+{
+    session_directory_remove(requests->link);
+    while (requests->waiting_count > 0) {
+        int fd = requests->waiting[--requests->waiting_count];
+        control_send_count(fd, 1);
+        close(fd);
+    }
+}
