@@ -17,30 +17,18 @@ struct words compare_amount(double value, bool counts)
 
 struct words compare_signed_amount(double value, bool counts)
 {
-    struct words text, size = compare_amount(fabs(value), counts);
-    snprintf(text.bytes, sizeof(text.bytes), "%s%.30s",
-             value < 0   ? "-"
-             : value > 0 ? "+"
-                         : "",
-             size.bytes);
-    return text;
+    return words_of_signed(value, counts);
 }
 
 struct words compare_margin(const struct change *change, bool counts, bool exact)
 {
     struct words text;
-    double below = change->value - change->interval.low;
-    double above = change->interval.high - change->value;
-    struct words first = compare_amount(below, counts), second = compare_amount(above, counts);
     if (exact)
         snprintf(text.bytes, sizeof(text.bytes), "exact");
     else if (change->uncertain)
         snprintf(text.bytes, sizeof(text.bytes), "± unknown");
-    else if (above <= 1.25 * below && below <= 1.25 * above)
-        snprintf(text.bytes, sizeof(text.bytes), "± %.26s",
-                 compare_amount(fmax(above, below), counts).bytes);
     else
-        snprintf(text.bytes, sizeof(text.bytes), "-%.12s +%.12s", first.bytes, second.bytes);
+        return words_of_margin(change->value, change->interval.low, change->interval.high, counts);
     return text;
 }
 

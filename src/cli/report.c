@@ -31,15 +31,6 @@ const struct profile_dump *report_dump_of(const struct profile *profile,
     return &heap->dumps[number - 1];
 }
 
-/* How many samples were live at the peak is not recorded: as many for each call as in all. */
-static double peak_samples(const struct rollup_values *values)
-{
-    const struct trace_figures *figures = &values->figures;
-    if (!(figures->allocated_count > 0))
-        return 0;
-    return values->peak_count * (double)figures->samples / figures->allocated_count;
-}
-
 struct report_figure report_figure_of(const struct rollup_values *values, enum report_view view)
 {
     const struct trace_figures *figures = &values->figures;
@@ -52,7 +43,7 @@ struct report_figure report_figure_of(const struct rollup_values *values, enum r
     case REPORT_MAX:
         return (struct report_figure){values->peak_bytes, values->peak_count,
                                       values->peak_bytes_variance, values->peak_count_variance,
-                                      peak_samples(values)};
+                                      values->peak_samples};
     default:
         return (struct report_figure){rollup_live_bytes(figures), rollup_live_count(figures),
                                       rollup_live_bytes_variance(figures),
@@ -62,14 +53,17 @@ struct report_figure report_figure_of(const struct rollup_values *values, enum r
 }
 
 struct profile_interval report_interval_of(const struct report_figure *figure, bool counts,
-                                           const struct profile_heap *heap)
+                                           const struct profile_heap *heap,
+                                           const struct profile_dump *dump)
 {
     struct profile_estimate estimate = {figure->bytes, figure->count, figure->bytes_variance,
                                         figure->count_variance, figure->samples};
     if (heap->interval_bytes == 0)
         return (struct profile_interval){NAN, NAN};
-    return counts ? profile_interval_of_count(&estimate, heap->interval_bytes)
-                  : profile_interval_of_bytes(&estimate);
+    struct profile_interval interval =
+        counts ? profile_interval_of_count(&estimate, heap->interval_bytes)
+               : profile_interval_of_bytes(&estimate);
+    return profile_interval_cut(interval, rollup_most(heap, dump, counts));
 }
 
 _Static_assert((int)REPORT_VIEWS == (int)EXPORT_VIEWS && (int)REPORT_MAX == (int)EXPORT_MAX,

@@ -71,7 +71,8 @@ struct report_figure report_figure_of(const struct rollup_values *values, enum r
 /* The 95 % interval of a figure's bytes, or of its count; NAN: the file does not tell the interval
  * of sampling. */
 struct profile_interval report_interval_of(const struct report_figure *figure, bool counts,
-                                           const struct profile_heap *heap);
+                                           const struct profile_heap *heap,
+                                           const struct profile_dump *dump);
 
 /* Whether the heap's file does not tell what this view shows. */
 bool report_is_untold(const struct profile_heap *heap, enum report_view view);

@@ -25,7 +25,8 @@ static void print_figure(FILE *out, const char *name, double value,
 }
 
 static void print_figures(FILE *out, const struct rollup_values *values,
-                          const struct profile_heap *heap)
+                          const struct profile_heap *heap, const struct profile_dump *dump,
+                          bool peak_is_known)
 {
     static const struct {
         enum report_view view;
@@ -35,11 +36,15 @@ static void print_figures(FILE *out, const struct rollup_values *values,
                  {REPORT_MAX, "max", "max_objects"}};
     for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++) {
         struct report_figure figure = report_figure_of(values, views[i].view);
+        if (views[i].view == REPORT_MAX && !peak_is_known)
+            continue;
         if (i > 0)
             fputc(',', out);
-        print_figure(out, views[i].bytes, figure.bytes, report_interval_of(&figure, false, heap));
+        print_figure(out, views[i].bytes, figure.bytes,
+                     report_interval_of(&figure, false, heap, dump));
         fputc(',', out);
-        print_figure(out, views[i].count, figure.count, report_interval_of(&figure, true, heap));
+        print_figure(out, views[i].count, figure.count,
+                     report_interval_of(&figure, true, heap, dump));
     }
     fprintf(out, ",\"samples\":%" PRIu64 ",\"freed_samples\":%" PRIu64 ",\"temporary_space\":",
             values->figures.samples, values->figures.freed_samples);
@@ -137,7 +142,7 @@ static void print_threads(FILE *out, const struct profile *profile, const struct
         json_print_string(
             out, profile_thread_name(profile, profile->processes[heap->process].pid, row->tid));
         fputc(',', out);
-        print_figures(out, &row->self, heap);
+        print_figures(out, &row->self, heap, dump, false);
         fputc('}', out);
     }
     fputc(']', out);
@@ -145,7 +150,8 @@ static void print_threads(FILE *out, const struct profile *profile, const struct
 }
 
 static void print_group(FILE *out, struct frame_texts *frames, const struct profile_heap *heap,
-                        const struct grouping_row *row, enum grouping_key key)
+                        const struct profile_dump *dump, const struct grouping_row *row,
+                        enum grouping_key key)
 {
     fputs("\n{", out);
     if (key == GROUPING_BACKTRACE) {
@@ -155,7 +161,7 @@ static void print_group(FILE *out, struct frame_texts *frames, const struct prof
         json_print_string(out, row->label);
     }
     fputc(',', out);
-    print_figures(out, &row->values, heap);
+    print_figures(out, &row->values, heap, dump, true);
 }
 
 static void print_groups(FILE *out, struct frame_texts *frames, const struct profile_heap *heap,
@@ -167,12 +173,12 @@ static void print_groups(FILE *out, struct frame_texts *frames, const struct pro
         const struct grouping_row *outer = &grouping->outer[i];
         if (i > 0)
             fputc(',', out);
-        print_group(out, frames, heap, outer, by[0]);
+        print_group(out, frames, heap, dump, outer, by[0]);
         fputs(outer->count > 0 ? ",\"groups\":[" : "", out);
         for (size_t j = 0; j < outer->count; j++) {
             if (j > 0)
                 fputc(',', out);
-            print_group(out, frames, heap, &grouping->inner[outer->first + j], by[1]);
+            print_group(out, frames, heap, dump, &grouping->inner[outer->first + j], by[1]);
             fputc('}', out);
         }
         fputs(outer->count > 0 ? "]}" : "}", out);
@@ -248,9 +254,10 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
         total.peak_count += dump->samples[i]->peak_count;
         total.peak_bytes_variance += dump->samples[i]->peak_bytes_variance;
         total.peak_count_variance += dump->samples[i]->peak_count_variance;
+        total.peak_samples += dump->samples[i]->peak_samples;
     }
     fputs(",\"total\":{", out);
-    print_figures(out, &total, heap);
+    print_figures(out, &total, heap, dump, true);
     fputc('}', out);
     print_threads(out, profile, heap, dump);
     if (options->by[0] != GROUPING_NONE)
@@ -259,7 +266,7 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
     for (size_t i = 0; i < dump->sample_count; i++) {
         struct rollup_values values = rollup_values_of(dump->samples[i]);
         fputs(i > 0 ? ",\n{" : "\n{", out);
-        print_figures(out, &values, heap);
+        print_figures(out, &values, heap, dump, true);
         fputc(',', out);
         print_stack(out, frames, dump->samples[i]->callsite);
         fputc('}', out);

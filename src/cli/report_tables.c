@@ -56,16 +56,10 @@ struct words printer_margin(const struct printer *printer, const struct report_f
         snprintf(text.bytes, sizeof(text.bytes), "± unknown");
         return text;
     }
-    struct profile_interval interval = report_interval_of(figure, counts, printer->heap);
-    double estimate = counts ? figure->count : figure->bytes;
-    double below = estimate - interval.low, above = interval.high - estimate;
-    struct words first = counts ? words_of_count(below) : words_of_bytes(below);
-    struct words second = counts ? words_of_count(above) : words_of_bytes(above);
-    if (above <= 1.25 * below && below <= above)
-        snprintf(text.bytes, sizeof(text.bytes), "± %.26s", second.bytes);
-    else
-        snprintf(text.bytes, sizeof(text.bytes), "-%.12s +%.12s", first.bytes, second.bytes);
-    return text;
+    struct profile_interval interval =
+        report_interval_of(figure, counts, printer->heap, printer->dump);
+    return words_of_margin(counts ? figure->count : figure->bytes, interval.low, interval.high,
+                           counts);
 }
 
 static bool view_counts(enum report_view view)

@@ -2,7 +2,6 @@
 #include "cli/words.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +16,7 @@ struct words words_of_bytes(double bytes)
         unit++;
     }
     int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-    snprintf(text.bytes, sizeof(text.bytes), "%s%.*f %s", bytes < 0 ? "-" : "", digits, value,
+    snprintf(text.bytes, sizeof(text.bytes), "%s%.*f %s", bytes <= -0.5 ? "-" : "", digits, value,
              units[unit]);
     return text;
 }
@@ -34,6 +33,46 @@ struct words words_of_count(double count)
         text.bytes[at++] = digits[i];
     }
     text.bytes[at] = '\0';
+    return text;
+}
+
+static struct words words_of_amount(double amount, bool counts)
+{
+    return counts ? words_of_count(amount) : words_of_bytes(amount);
+}
+
+static bool rounds_to_0(double amount)
+{
+    return fabs(amount) < 0.5;
+}
+
+struct words words_of_signed(double amount, bool counts)
+{
+    struct words text, size = words_of_amount(fabs(amount), counts);
+    const char *sign = rounds_to_0(amount) ? "" : amount < 0 ? "-" : "+";
+    snprintf(text.bytes, sizeof(text.bytes), "%s%.30s", sign, size.bytes);
+    return text;
+}
+
+struct words words_of_margin(double value, double low, double high, bool counts)
+{
+    struct words text, most = words_of_amount(high, counts);
+    double shown = counts ? round(value) : value; /* what the limits are added to by who reads */
+    double below = shown - low, above = high - shown;
+    if (value > high && !rounds_to_0(value - high)) {
+        snprintf(text.bytes, sizeof(text.bytes), "at most %.23s", most.bytes);
+        return text;
+    }
+    below = rounds_to_0(below) ? 0 : fmax(below, 0);
+    above = rounds_to_0(above) ? 0 : fmax(above, 0);
+    if (above <= 1.25 * below && below <= 1.25 * above)
+        snprintf(text.bytes, sizeof(text.bytes), "± %.26s",
+                 words_of_amount(fmax(above, below), counts).bytes);
+    else
+        snprintf(text.bytes, sizeof(text.bytes), "%s%.12s%s%s%.12s", below > 0 ? "-" : "",
+                 below > 0 ? words_of_amount(below, counts).bytes : "",
+                 below > 0 && above > 0 ? " " : "", above > 0 ? "+" : "",
+                 above > 0 ? words_of_amount(above, counts).bytes : "");
     return text;
 }
 

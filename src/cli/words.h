@@ -3,6 +3,7 @@
 #define HEAPPROFD_CLI_WORDS_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -15,6 +16,13 @@ struct words words_of_bytes(double bytes);
 
 /* 1234567 as "1,234,567". */
 struct words words_of_count(double count);
+
+/* The same with "+" or "-", unless it rounds to 0; of bytes or of a count. */
+struct words words_of_signed(double amount, bool counts);
+
+/* A value's interval as it stands beside the value: "± 4.10 kB", or "-1 +3", without a side that
+ * rounds to 0. A value beyond its upper limit has "at most 69.6 kB". */
+struct words words_of_margin(double value, double low, double high, bool counts);
 
 /* Text from a trace, cut to a width in bytes; what could command a terminal becomes '?'. */
 void words_print(FILE *out, const char *text, size_t width);

@@ -8,6 +8,7 @@
 #include "compare/budgets.h"
 #include "compare/diff.h"
 #include "profile/interval.h"
+#include "profile/rollup.h"
 #include "util/array.h"
 #include "wire/ring.h"
 
@@ -202,12 +203,13 @@ static void set_estimate(struct budget_result *result, const struct sum *sum,
                          const struct profile_heap *heap)
 {
     struct profile_interval interval = profile_interval_of_bytes(&sum->all);
+    if (!(sum->all.bytes > 0))
+        interval.high = profile_floor_bytes(heap->interval_bytes);
+    interval = profile_interval_cut(interval, rollup_most(heap, result->dump, false));
     result->value = sum->all.bytes;
     result->low = interval.low;
     result->high = interval.high;
     result->exact = all_is_recorded(heap);
-    if (!result->exact && !(sum->all.bytes > 0))
-        result->high = profile_floor_bytes(heap->interval_bytes);
     if (result->exact)
         result->low = result->high = result->value;
     memcpy(result->culprits, sum->culprits, sizeof(result->culprits));

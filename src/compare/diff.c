@@ -53,12 +53,9 @@ struct profile_estimate diff_estimate_of(const struct rollup_values *values,
                                          figures->allocated_bytes_variance,
                                          figures->allocated_count_variance, samples};
     case DIFF_PEAK:
-        /* As many samples for each call as in all: how many were live then is not recorded. */
-        return (struct profile_estimate){
-            values->peak_bytes, values->peak_count, values->peak_bytes_variance,
-            values->peak_count_variance,
-            figures->allocated_count > 0 ? values->peak_count * samples / figures->allocated_count
-                                         : 0};
+        return (struct profile_estimate){values->peak_bytes, values->peak_count,
+                                         values->peak_bytes_variance, values->peak_count_variance,
+                                         values->peak_samples};
     default:
         return (struct profile_estimate){rollup_live_bytes(figures), rollup_live_count(figures),
                                          rollup_live_bytes_variance(figures),
@@ -108,6 +105,7 @@ static int take_sample(struct work *work, int side, const struct profile_sample 
             values.peak_count = part->peak_count;
             values.peak_bytes_variance = part->peak_bytes_variance;
             values.peak_count_variance = part->peak_count_variance;
+            values.peak_samples = part->peak_samples;
         }
         struct atom *atom = atom_of(work, side, sample->callsite, part, false);
         if (atom == NULL)

@@ -193,11 +193,13 @@ static void sum_parts(struct dump *dump, size_t count, struct trace_heap_sample 
         thread->peak_count += figures.peak_count;
         thread->peak_bytes_variance += figures.peak_bytes_variance;
         thread->peak_count_variance += figures.peak_count_variance;
+        thread->peak_samples += figures.peak_samples;
         figures_add(&sample->figures, &figures.sums);
         sample->peak_bytes += figures.peak_bytes;
         sample->peak_count += figures.peak_count;
         sample->peak_bytes_variance += figures.peak_bytes_variance;
         sample->peak_count_variance += figures.peak_count_variance;
+        sample->peak_samples += figures.peak_samples;
         dump_breathe(dump, WORK_OF_THREAD);
     }
     sample->threads = dump->threads;

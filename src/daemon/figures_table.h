@@ -26,6 +26,7 @@ struct ledger_figures {
     uint64_t epoch; /* of the peak that the values below belong to */
     double peak_bytes, peak_count;
     double peak_bytes_variance, peak_count_variance;
+    uint64_t peak_samples;
     struct trace_figures sums;
 };
 

@@ -85,6 +85,7 @@ static inline void ledger_note_peak(struct ledger_figures *figures, uint64_t epo
     figures->peak_count = sums->allocated_count - sums->freed_count;
     figures->peak_bytes_variance = sums->allocated_bytes_variance - sums->freed_bytes_variance;
     figures->peak_count_variance = sums->allocated_count_variance - sums->freed_count_variance;
+    figures->peak_samples = sums->samples - sums->freed_samples;
 }
 
 /* To be called before figures change. */

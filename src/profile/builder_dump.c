@@ -39,6 +39,7 @@ static uint32_t merge_parts(struct profile_part *parts, size_t all)
         parts[count - 1].peak_count += parts[i].peak_count;
         parts[count - 1].peak_bytes_variance += parts[i].peak_bytes_variance;
         parts[count - 1].peak_count_variance += parts[i].peak_count_variance;
+        parts[count - 1].peak_samples += parts[i].peak_samples;
     }
     return count;
 }
@@ -141,6 +142,7 @@ static int sum_chain(struct builder *builder, struct pending_dump *pending,
         sum->peak_count += more->peak_count;
         sum->peak_bytes_variance += more->peak_bytes_variance;
         sum->peak_count_variance += more->peak_count_variance;
+        sum->peak_samples += more->peak_samples;
         sum->tagged |= more->tagged;
         if (gather_parts(builder, more, parts) < 0)
             return builder->error;
@@ -157,7 +159,8 @@ static bool is_same_sample(const struct profile_sample *one, const struct profil
     return memcmp(&one->figures, &other->figures, sizeof(one->figures)) == 0 &&
            one->peak_bytes == other->peak_bytes && one->peak_count == other->peak_count &&
            one->peak_bytes_variance == other->peak_bytes_variance &&
-           one->peak_count_variance == other->peak_count_variance && one->tagged == other->tagged &&
+           one->peak_count_variance == other->peak_count_variance &&
+           one->peak_samples == other->peak_samples && one->tagged == other->tagged &&
            one->part_count == other->part_count &&
            (one->part_count == 0 ||
             memcmp(one->parts, other->parts, one->part_count * sizeof(*one->parts)) == 0);

@@ -100,6 +100,13 @@ static void estimate_figures(struct trace_figures *figures, uint64_t interval)
         figures->freed_bytes_variance = figures->allocated_bytes_variance;
 }
 
+/* Without variance each allocation is a record of its own, and the file leaves the number out. */
+static void fill_peak_samples(double peak_count, double peak_count_variance, double *peak_samples)
+{
+    if (peak_count_variance == 0)
+        *peak_samples = peak_count;
+}
+
 /* --- taking samples --- */
 
 static int take_part_field(struct profile_part *part, struct pending_tag *tag,
@@ -130,6 +137,9 @@ static int take_part_field(struct profile_part *part, struct pending_tag *tag,
     case PB_HEAP_THREAD_FIGURES_PEAK_COUNT_VARIANCE:
         part->peak_count_variance = proto_double(field);
         break;
+    case PB_HEAP_THREAD_FIGURES_PEAK_SAMPLES:
+        part->peak_samples = (double)field->value;
+        break;
     }
     return 0;
 }
@@ -152,6 +162,7 @@ static int take_part(struct builder *builder, struct pending_dump *dump, struct 
     if (array_reserve(&dump->parts, &dump->part_capacity, dump->part_count, 1, sizeof(part)) < 0 ||
         array_reserve(&dump->tags, &dump->tag_capacity, dump->part_count, 1, sizeof(tag)) < 0)
         return builder_fail(builder);
+    fill_peak_samples(part.peak_count, part.peak_count_variance, &part.peak_samples);
     dump->tags[dump->part_count] = tag;
     dump->parts[dump->part_count++] = part;
     sample->part_count++;
@@ -202,6 +213,7 @@ static void take_whole(struct pending_dump *dump, const struct profile_sample *s
     part->peak_count = sample->peak_count;
     part->peak_bytes_variance = sample->peak_bytes_variance;
     part->peak_count_variance = sample->peak_count_variance;
+    part->peak_samples = sample->peak_samples;
 }
 
 int builder_read_sample(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
@@ -255,6 +267,9 @@ int builder_read_sample(struct builder *builder, struct pending_dump *dump, stru
         case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_COUNT_VARIANCE:
             sample->peak_count_variance = proto_double(&field);
             break;
+        case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_SAMPLES:
+            sample->peak_samples = (double)field.value;
+            break;
         case PB_PROFILE_PACKET_HEAP_SAMPLE_THREADS:
             code = take_part(builder, dump, field.span, sample, &part_has_figures);
             break;
@@ -277,6 +292,7 @@ int builder_read_sample(struct builder *builder, struct pending_dump *dump, stru
         estimate_figures(&sample->figures, dump->status.interval_bytes);
     else if (take_figures(&sample->figures, estimate) < 0)
         return -EBADMSG;
+    fill_peak_samples(sample->peak_count, sample->peak_count_variance, &sample->peak_samples);
     if (sample->part_count == 1 && !part_has_figures)
         take_whole(dump, sample);
     *sole = !at_max && estimate.at != NULL;

@@ -86,6 +86,7 @@ static int add_sample(struct grouping_builder *builder, const struct profile_sam
             .peak_count = part->peak_count,
             .peak_bytes_variance = part->peak_bytes_variance,
             .peak_count_variance = part->peak_count_variance,
+            .peak_samples = part->peak_samples,
         };
         if (add_part(builder, sample->callsite, part, &values) < 0)
             return -ENOMEM;

@@ -32,6 +32,10 @@
 /* Samples whose sizes spread by this (natural logarithm; a factor of 2) are of several sizes. */
 #define SPREAD_OF_SEVERAL_SIZES 0.7
 
+/* Rounding errors of sums, of which most may have been taken off again. */
+#define SEEN_ROUNDING_BYTES 0.01
+#define SEEN_ROUNDING 1e-10
+
 /* A distribution over what was missed. */
 struct moments {
     double mean, variance;
@@ -97,6 +101,23 @@ static bool may_be_none(const struct missed *missed)
 static struct profile_interval interval_around(double estimate, double low, double high)
 {
     return (struct profile_interval){fmin(fmax(low, 0), estimate), fmax(high, estimate)};
+}
+
+/*
+ * Bytes that were sampled, at the least: the estimate less the most that the missed ones, sum of
+ * s e, can be. By Cauchy and Schwarz that is the root of (sum of s^2 e (1+e)) (sum of e/(1+e)). The
+ * second factor is at most n m/(n+m) for n samples and m missed, because e/(1+e) is concave; and,
+ * with q for the sum of e^2, at most m - q/(1+sqrt(q)), because no e is above sqrt(q). The first is
+ * exact for equal samples, the second where all but one were certain.
+ */
+static double seen_bytes_least(const struct profile_estimate *estimate, const struct missed *missed)
+{
+    double squares = missed->per_sample * missed->count;
+    double shares = fmin(estimate->samples * missed->count / estimate->count,
+                         missed->count - squares / (1 + sqrt(squares)));
+    double least = estimate->bytes - sqrt(estimate->bytes_variance * fmax(shares, 0));
+    /* Sizes are whole bytes; sums have rounding errors. */
+    return ceil(least - SEEN_ROUNDING_BYTES - SEEN_ROUNDING * estimate->bytes);
 }
 
 /* As if all that the estimate stands for were missed: p is small, or unknown. */
@@ -193,8 +214,9 @@ struct profile_interval profile_interval_of_bytes(const struct profile_estimate 
                                         size * size * e * (1 + e));
     double high =
         seen_bytes + gamma_quantile(above, none ? DEVIATIONS_ONE_SIDE : DEVIATIONS_TWO_SIDES);
+    double least = seen_bytes_least(estimate, &missed);
     if (!none)
-        return interval_around(bytes, all.low, high);
+        return interval_around(bytes, fmax(all.low, least), high);
 
     /* A few blocks: the gamma distribution knows nothing of whole ones. */
     struct moments blocks =
@@ -204,7 +226,12 @@ struct profile_interval profile_interval_of_bytes(const struct profile_estimate 
         high = fmax(high, seen_bytes + size * (whole + SIZE_SLACK));
     else
         high = bytes;
-    /* What was seen for sure, at the least: by Cauchy and Schwarz, the estimate of the missed
-     * bytes, sum of s e, is not above the root of (sum of s^2 e (1+e)) (sum of e). */
-    return interval_around(bytes, bytes - sqrt(variance * missed.count), high);
+    return interval_around(bytes, least, high);
+}
+
+struct profile_interval profile_interval_cut(struct profile_interval interval, double most)
+{
+    if (most > 0)
+        interval = (struct profile_interval){fmin(interval.low, most), fmin(interval.high, most)};
+    return interval;
 }

@@ -21,6 +21,9 @@
  * samples of them would be expected (none is seen with probability 5 %), and not below 24 bytes,
  * malloc's smallest block. A callsite whose samples are of one size is believed to have one.
  *
+ * Where the heap's calls were counted, no limit is above that total (profile_interval_cut): what is
+ * live, or was at the peak, was allocated once.
+ *
  * docs/report.md has what the intervals hold, measured, and where they cannot.
  */
 #ifndef HEAPPROFD_PROFILE_INTERVAL_H
@@ -39,11 +42,14 @@ struct profile_interval {
     double low, high;
 };
 
-/* The estimate is always inside. Without variance the interval is a point. */
+/* The estimate is always inside. Without variance the interval is a point. `low` is not below what
+ * was sampled. */
 struct profile_interval profile_interval_of_bytes(const struct profile_estimate *estimate);
 /* interval_bytes: T, of the sampling. Where the number of samples is known, `low` is a whole
  * number and not below it. */
 struct profile_interval profile_interval_of_count(const struct profile_estimate *estimate,
                                                   uint64_t interval_bytes);
+/* Cut both limits to `most`, which is certain; 0: unknown. The estimate may be beyond it. */
+struct profile_interval profile_interval_cut(struct profile_interval interval, double most);
 
 #endif

@@ -66,6 +66,7 @@ struct profile_part {
      * sample's. Elsewhere only the sample's own peak counts. */
     double peak_bytes, peak_count;
     double peak_bytes_variance, peak_count_variance;
+    double peak_samples;
 };
 
 /* A callsite's own figures (not its callees') at one dump, cumulative since the start. */
@@ -74,6 +75,7 @@ struct profile_sample {
     struct trace_figures figures;
     double peak_bytes, peak_count; /* at the heap's peak */
     double peak_bytes_variance, peak_count_variance;
+    double peak_samples; /* records behind them; 0: unknown */
     const struct profile_part *parts;
     uint32_t part_count;
     bool tagged; /* a part has a type or a context */

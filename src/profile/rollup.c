@@ -6,6 +6,7 @@
 
 #include "profile/id_map.h"
 #include "trace/intern.h"
+#include "wire/ring.h"
 
 double rollup_live_bytes_variance(const struct trace_figures *figures)
 {
@@ -17,6 +18,14 @@ double rollup_live_count_variance(const struct trace_figures *figures)
 {
     double variance = figures->allocated_count_variance - figures->freed_count_variance;
     return variance > 0 ? variance : 0;
+}
+
+double rollup_most(const struct profile_heap *heap, const struct profile_dump *dump, bool counts)
+{
+    /* Totals lack what the program sampled by itself, and threads without a slot. */
+    if (heap->status.weighed_samples > 0 || heap->status.lost[RING_LOST_NO_THREAD_SLOT] > 0)
+        return 0;
+    return counts ? (double)dump->exact_calls : (double)dump->exact_bytes;
 }
 
 void rollup_figures_add(struct trace_figures *sum, const struct trace_figures *more)
@@ -43,6 +52,7 @@ void rollup_values_add(struct rollup_values *sum, const struct rollup_values *mo
     sum->peak_count += more->peak_count;
     sum->peak_bytes_variance += more->peak_bytes_variance;
     sum->peak_count_variance += more->peak_count_variance;
+    sum->peak_samples += more->peak_samples;
 }
 
 struct rollup_values rollup_values_of(const struct profile_sample *sample)
@@ -53,6 +63,7 @@ struct rollup_values rollup_values_of(const struct profile_sample *sample)
         .peak_count = sample->peak_count,
         .peak_bytes_variance = sample->peak_bytes_variance,
         .peak_count_variance = sample->peak_count_variance,
+        .peak_samples = sample->peak_samples,
     };
 }
 

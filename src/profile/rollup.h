@@ -13,6 +13,7 @@ struct rollup_values {
     struct trace_figures figures;
     double peak_bytes, peak_count;
     double peak_bytes_variance, peak_count_variance;
+    double peak_samples; /* 0: unknown */
 };
 
 /* Live bytes and count with their variances: what was allocated less what was freed. */
@@ -31,6 +32,10 @@ static inline double rollup_live_count(const struct trace_figures *figures)
  * allocation goes with it. */
 double rollup_live_bytes_variance(const struct trace_figures *figures);
 double rollup_live_count_variance(const struct trace_figures *figures);
+
+/* The most bytes, or calls, that a figure of the dump can be: the heap's exact total; 0: unknown.
+ */
+double rollup_most(const struct profile_heap *heap, const struct profile_dump *dump, bool counts);
 
 void rollup_values_add(struct rollup_values *sum, const struct rollup_values *more);
 void rollup_figures_add(struct trace_figures *sum, const struct trace_figures *more);

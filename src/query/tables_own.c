@@ -131,6 +131,15 @@ static struct profile_estimate live_estimate(const struct trace_figures *figures
     };
 }
 
+static struct profile_interval live_interval(const struct place *place,
+                                             const struct profile_estimate *live, bool counts)
+{
+    struct profile_interval interval =
+        counts ? profile_interval_of_count(live, place->heap->interval_bytes)
+               : profile_interval_of_bytes(live);
+    return profile_interval_cut(interval, rollup_most(place->heap, place->dump, counts));
+}
+
 static struct query_value stats_value(struct query_trace *trace, size_t row, unsigned column)
 {
     struct place place = find_place(trace, row, trace->sample_firsts);
@@ -153,13 +162,13 @@ static struct query_value stats_value(struct query_trace *trace, size_t row, uns
     case 6:
         return query_integer((int64_t)figures->freed_samples);
     case 15:
-        return query_real(profile_interval_of_bytes(&live).low);
+        return query_real(live_interval(&place, &live, false).low);
     case 16:
-        return query_real(profile_interval_of_bytes(&live).high);
+        return query_real(live_interval(&place, &live, false).high);
     case 19:
-        return query_real(profile_interval_of_count(&live, place.heap->interval_bytes).low);
+        return query_real(live_interval(&place, &live, true).low);
     case 20:
-        return query_real(profile_interval_of_count(&live, place.heap->interval_bytes).high);
+        return query_real(live_interval(&place, &live, true).high);
     case 25:
         return figures->freed_count > 0
                    ? query_real(figures->lifetime_ms_sum / figures->freed_count)

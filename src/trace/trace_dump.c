@@ -95,6 +95,12 @@ static void drop_what_counters_say(const HeapSample *message, HeapFigures *own)
     own->has_freed_count = own->freed_count != (double)message->free_count;
 }
 
+/* Without variance each allocation is a record of its own: then readers know the number. */
+static uint64_t peak_samples_to_write(double peak_count_variance, uint64_t peak_samples)
+{
+    return peak_count_variance != 0 ? peak_samples : 0;
+}
+
 static enum part_detail detail_of(const struct trace_heap_sample *sample)
 {
     if (sample->thread_count == 1)
@@ -124,6 +130,8 @@ static void put_thread(struct proto_buffer *buffer, uint32_t field,
         SET_UNLESS_ZERO(&message, peak_count, thread->peak_count);
         SET_UNLESS_ZERO(&message, peak_bytes_variance, thread->peak_bytes_variance);
         SET_UNLESS_ZERO(&message, peak_count_variance, thread->peak_count_variance);
+        SET_UNLESS_ZERO(&message, peak_samples,
+                        peak_samples_to_write(thread->peak_count_variance, thread->peak_samples));
     }
     proto_put_message(buffer, field, &message.base);
 }
@@ -174,6 +182,8 @@ static void put_sample(struct trace_writer *writer, const struct trace_heap_samp
     SET_UNLESS_ZERO(&message, peak_count, sample->peak_count);
     SET_UNLESS_ZERO(&message, peak_bytes_variance, sample->peak_bytes_variance);
     SET_UNLESS_ZERO(&message, peak_count_variance, sample->peak_count_variance);
+    SET_UNLESS_ZERO(&message, peak_samples,
+                    peak_samples_to_write(sample->peak_count_variance, sample->peak_samples));
 
     struct proto_buffer *entry = &writer->scratch;
     entry->length = 0;

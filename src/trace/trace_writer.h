@@ -139,6 +139,7 @@ struct trace_heap_sample {
     /* At the moment when the heap's estimate of live bytes was highest. */
     double peak_bytes, peak_count;
     double peak_bytes_variance, peak_count_variance;
+    uint64_t peak_samples; /* records behind them */
     /* Figures by thread, type and context; may be NULL. Their sum is `figures`. */
     const struct trace_thread_figures {
         int32_t tid;
@@ -147,6 +148,7 @@ struct trace_heap_sample {
         /* Written where anything of the sample has a type or a context. */
         double peak_bytes, peak_count;
         double peak_bytes_variance, peak_count_variance;
+        uint64_t peak_samples;
     } * threads;
     size_t thread_count;
 };

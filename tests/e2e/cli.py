@@ -307,6 +307,38 @@ def branches():
                     "└ rest at 0x30", "  deep at 0x50", "  leaf at 0x40"], f"apart: {apart}")
 
 
+def intervals():
+    """What is certain bounds a figure; the peak is as sure as what is live; nothing is "-0"."""
+    commands = b"hold 20 2000\nchurn 1000 65536\n"
+    words = ""
+    for number in range(4):
+        name = f"intervals-{number}"
+        run([TOOL, "host", "--quiet", "-o", at(name), "--", os.path.join(BUILD, "tests/programs/commanded")],
+            stdin=commands)
+        (heap,) = json.loads(tool("report", "--json", at(name)).stdout)["heaps"]
+        for site in [heap["total"], *heap["threads"], *heap["callsites"]]:
+            for view in (*VIEWS, "max_objects"):
+                if view not in site:
+                    check(site in heap["threads"] and view.startswith("max"), f"{view} of {site}")
+                    continue
+                most = heap["exact_calls" if "objects" in view else "exact_bytes"]
+                low, high = site[view]["low95"], site[view]["high95"]
+                check(0 <= low <= high <= most and low <= site[view]["estimate"], f"{view} {site[view]}, most {most}")
+        (held,) = [site for site in heap["callsites"] if site["frames"][0]["name"] == "hold_block"] or [None]
+        # Each sample is of a whole block, and so many blocks were live when the heap was largest.
+        if held:
+            check(held["space"]["low95"] >= 2000 * held["samples"], f"below what was sampled: {held}")
+            for view in ("space", "objects"):
+                peak = held["max" if view == "space" else "max_objects"]
+                check(peak == held[view], f"at the peak {peak}, later {held[view]}")
+            live, peak = heap["total"]["space"]["high95"], heap["total"]["max"]["high95"]
+            check(abs(live + 65536 - peak) < 0.2 * 65536, f"upper limits {live} and {peak}: one block of 65,536 apart")
+        for view in VIEWS:
+            words += tool("report", "--view", view, "--top", "0", at(name)).stdout.decode()
+            words += tool("diff", "--view", view, "--top", "0", at("intervals-0"), at(name)).stdout.decode()
+    check(not re.search(r"[-+]0( [kMG]?B)?( |$)", words, re.M), f"a zero with a sign: {words}")
+
+
 def one_line_a_stack():
     """What a table prints of a stack, it prints once, and adds up what looks the same."""
     need("jq")
@@ -754,7 +786,7 @@ def completion():
 
 
 CASES = [
-    truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, branches,
+    truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, intervals, branches,
     one_line_a_stack, same_table_once, doctor_of_linked, names_of_processes, hints, top, remarks,
     children, print_config, bad_usage, limits, output_directory, latest_of_each_user, traceconv,
     quiet_and_dumps, duration, interrupted,

@@ -100,6 +100,35 @@ static void what_was_seen_is_the_lower_limit_where_all_may_have_been(void **stat
     assert_true(bytes.high > 909000 && bytes.high < 912000);
 }
 
+/* A thousand certain ones do not make the only one that is not into a giant. */
+static void what_was_seen_is_exact_beside_certain_samples(void **state)
+{
+    (void)state;
+    double p = probability_of(65536);
+    struct profile_estimate estimate = equal_samples(1, 1 << 20, 1);
+    add_samples(&estimate, 1, 65536, p);
+    struct profile_interval bytes = profile_interval_of_bytes(&estimate);
+    assert_true(bytes.low == (1 << 20) + 65536);
+    assert_true(bytes.high > estimate.bytes + 65536 && bytes.high < estimate.bytes + 4 * 65536);
+    assert_true(count_interval(&estimate).low == 2 && count_interval(&estimate).high < 40);
+    /* Equal ones alone, too, however many were missed. */
+    for (double samples = 1; samples < 1e5; samples *= 7) {
+        estimate = equal_samples(samples, 1024, probability_of(1024));
+        assert_true(profile_interval_of_bytes(&estimate).low >= samples * 1024);
+    }
+}
+
+static void no_limit_is_above_what_is_certain(void **state)
+{
+    (void)state;
+    struct profile_interval cut = profile_interval_cut((struct profile_interval){10, 30}, 20);
+    assert_true(cut.low == 10 && cut.high == 20);
+    cut = profile_interval_cut((struct profile_interval){10, 30}, 5);
+    assert_true(cut.low == 5 && cut.high == 5);
+    cut = profile_interval_cut((struct profile_interval){10, 30}, 0);
+    assert_true(cut.low == 10 && cut.high == 30);
+}
+
 static void only_differing_sizes_raise_the_limit_of_a_count(void **state)
 {
     (void)state;
@@ -242,6 +271,8 @@ int main(void)
         cmocka_unit_test(is_normal_for_many_samples),
         cmocka_unit_test(is_a_point_without_variance),
         cmocka_unit_test(what_was_seen_is_the_lower_limit_where_all_may_have_been),
+        cmocka_unit_test(what_was_seen_is_exact_beside_certain_samples),
+        cmocka_unit_test(no_limit_is_above_what_is_certain),
         cmocka_unit_test(only_differing_sizes_raise_the_limit_of_a_count),
         cmocka_unit_test(estimates_of_unknown_samples_have_intervals),
         cmocka_unit_test(holds_the_estimate_whatever_the_sums),
