@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/allocator_names.h"
 #include "attach/symbols_remote.h"
 
 #define OBJECTS_MAX 4096
@@ -54,9 +55,6 @@ static const char *const names[ATTACHED_FUNCTIONS] = {
     "_ZdlPvSt11align_val_tRKSt9nothrow_t",
     "_ZdaPvSt11align_val_tRKSt9nothrow_t",
 };
-
-/* Prefixes of allocators that are linked in beside the C library's (Rust's jemalloc, ...). */
-static const char *const prefixes[] = {"_rjem_", "je_", "mi_", "tc_"};
 
 /* What jemalloc calls a release with a size, or with flags: the same arguments, as far as a hook
  * looks at them. */
@@ -256,8 +254,8 @@ static bool locate_in_executable(struct located *located, const struct process *
     bool found = false;
     if (own_symbols_open(&own, process, tracee)) {
         /* One with a prefix is there because the program uses it: rather that than libc's. */
-        for (size_t i = 0; !found && i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-            found = take_own(located, &own, prefixes[i]);
+        for (size_t i = 0; !found && i < ALLOCATOR_PREFIXES; i++)
+            found = take_own(located, &own, allocator_prefixes[i]);
         if (!found && !has_malloc)
             found = take_own(located, &own, "");
         if (!found && has_malloc)

@@ -76,6 +76,15 @@ void check_finding(const struct budget_result *result, char *buffer, size_t size
 void check_subject(const struct profile *profile, const struct budget_result *result, char *buffer,
                    size_t size)
 {
+    if (result->unprofiled != NULL) {
+        int used = snprintf(buffer, size, "%s", result->unprofiled->name);
+        if (result->unprofiled->pid != 0 && used > 0 && (size_t)used < size)
+            used += snprintf(buffer + used, size - (size_t)used, " %d", result->unprofiled->pid);
+        if (result->unprofiled_count > 1 && used > 0 && (size_t)used < size)
+            snprintf(buffer + used, size - (size_t)used, " and %zu more",
+                     result->unprofiled_count - 1);
+        return;
+    }
     if (result->heap == NULL) {
         snprintf(buffer, size, "all that was profiled");
         return;
@@ -206,6 +215,11 @@ static void print_json_result(const struct check_page *page, const struct budget
         json_print_string(out, process->name);
         fputs(",\"heap\":", out);
         json_print_string(out, result->heap->name);
+    }
+    if (result->unprofiled != NULL) {
+        fprintf(out, ",\"pid\":%d,\"name\":", result->unprofiled->pid);
+        json_print_string(out, result->unprofiled->name);
+        fprintf(out, ",\"unprofiled\":%zu", result->unprofiled_count);
     }
     if (budget->line > 0)
         fprintf(out, ",\"line\":%u", budget->line);

@@ -40,6 +40,8 @@ static const char help[] =
     "  --suppress 'leak:PATTERN # reason'      leave these out of what is live at the end\n"
     "  --undecided pass|fail     what becomes of undecidable ones (exit code 2)\n"
     "  --pid PID, --heap NAME    only this process, only this heap\n"
+    "  --only-profiled           leave out processes that ran and were not profiled, which are\n"
+    "                            undecidable else\n"
     "  --json                    the results, for scripts\n"
     "  --junit FILE              the results for CI systems\n"
     "  --github                  annotations of the sources, for GitHub's\n"
@@ -66,6 +68,7 @@ enum {
     OPTION_JUNIT,
     OPTION_GITHUB,
     OPTION_FOLLOW,
+    OPTION_ONLY_PROFILED,
 };
 
 static const struct option options[] = {
@@ -82,6 +85,7 @@ static const struct option options[] = {
     {"undecided", required_argument, NULL, OPTION_UNDECIDED},
     {"pid", required_argument, NULL, OPTION_PID},
     {"heap", required_argument, NULL, OPTION_HEAP},
+    {"only-profiled", no_argument, NULL, OPTION_ONLY_PROFILED},
     {"json", no_argument, NULL, OPTION_JSON},
     {"junit", required_argument, NULL, OPTION_JUNIT},
     {"github", no_argument, NULL, OPTION_GITHUB},
@@ -99,7 +103,7 @@ struct request {
     struct heap_config config;
     struct compare_choice choice;
     const char *budgets_path, *junit, *output;
-    bool json, github, follow_children;
+    bool json, github, follow_children, only_profiled;
     enum undecided undecided;
     char *const *command; /* NULL: a trace */
     const char *trace;
@@ -158,6 +162,9 @@ static bool take_option(int option, struct request *request)
         break;
     case OPTION_FOLLOW:
         request->follow_children = true;
+        break;
+    case OPTION_ONLY_PROFILED:
+        request->only_profiled = true;
         break;
     case 'i':
         return parse_bytes("--interval", optarg, &request->config.sampling_interval_bytes);
@@ -302,6 +309,21 @@ static int print(const struct request *request, const struct check_page *page)
     return exit_code_of(request, page->report);
 }
 
+/* Leave out what nothing was seen of, unless that is all there is. */
+static void leave_out_unseen(struct compare_source *source)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < source->dump_count; i++)
+        kept += !source->dumps[i].heap->unseen;
+    if (kept == 0)
+        return;
+    kept = 0;
+    for (size_t i = 0; i < source->dump_count; i++)
+        if (!source->dumps[i].heap->unseen)
+            source->dumps[kept++] = source->dumps[i];
+    source->dump_count = kept;
+}
+
 /* The trace, or what the command left. */
 static int check(struct request *request, const char *trace)
 {
@@ -312,8 +334,12 @@ static int check(struct request *request, const char *trace)
     if (open_source(trace, &request->choice, &source) == 0 &&
         (request->budgets.baseline == NULL ||
          open_source(request->budgets.baseline, &same_heap, &baseline) == 0)) {
-        struct budget_subject subject = {source.profile, source.dumps, source.dump_count};
-        struct budget_subject before = {baseline.profile, baseline.dumps, baseline.dump_count};
+        if (request->only_profiled)
+            leave_out_unseen(&source);
+        struct budget_subject subject = {source.profile, source.dumps, source.dump_count,
+                                         request->only_profiled || request->choice.pid != 0};
+        struct budget_subject before = {baseline.profile, baseline.dumps, baseline.dump_count,
+                                        false};
         const struct check_page page = {source.profile, &request->budgets, &report,
                                         request->budgets_path,
                                         request->undecided == UNDECIDED_PASS};

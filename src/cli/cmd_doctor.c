@@ -138,28 +138,31 @@ static void check_machine(void)
 
 /* --- a program --- */
 
-static void check_program(const char *path, bool will_start)
+static void check_program(const char *path, const char *name, bool will_start)
 {
     struct program program;
+    char reason[PROGRAM_REASON_BYTES];
     int code = program_read(&program, path);
     if (code < 0) {
         say(code == -ENOEXEC ? IMPOSSIBLE : LACKING, "%s: %s", path,
             code == -ENOEXEC ? "no program of this machine's kind" : strerror(-code));
         return;
     }
-    if (program.other_machine)
-        say(IMPOSSIBLE, "it is for another kind of machine (32-bit, or another processor)");
-    if (!program.has_interpreter)
-        say(will_start && !program.has_client ? IMPOSSIBLE : LACKING,
-            "it is linked statically: the library cannot be preloaded; link it dynamically%s",
-            program.has_symbols ? ", or attach to it as it runs" : "");
-    if (program.is_musl)
-        say(IMPOSSIBLE, "it runs on musl, and the library was built for glibc");
-    if (program.gains_rights && will_start)
-        say(IMPOSSIBLE, "it gains rights when it starts (set-user-id, set-group-id or file "
-                        "capabilities): the loader drops the library");
-    if (program.defines_malloc && program.has_interpreter)
-        say(FINE, "it has a malloc of its own");
+    bool must_preload = will_start && !program.has_client;
+    switch (program_way(&program, name, reason, sizeof(reason))) {
+    case PROGRAM_BY_PRELOADING:
+        if (will_start)
+            say(FINE, "the preloaded library sees its malloc (what it starts, or becomes by exec, "
+                      "is a program of its own)");
+        break;
+    case PROGRAM_BY_ATTACHING:
+        if (will_start)
+            say(must_preload ? IMPOSSIBLE : LACKING, "%s", reason);
+        break;
+    case PROGRAM_BY_NEITHER:
+        say(IMPOSSIBLE, "%s", reason);
+        break;
+    }
     if (program.has_client)
         say(FINE, "it is linked to the client library: heaps that it describes are profiled where "
                   "--heaps or --all-heaps asks for them, without preloading or attaching");
@@ -192,7 +195,7 @@ static void check_command(const char *command)
     if (path[0] == 0)
         say(IMPOSSIBLE, "there is no such program in PATH");
     else
-        check_program(path, true);
+        check_program(path, command, true);
 }
 
 /* --- a process --- */
@@ -223,7 +226,7 @@ static void check_process(pid_t pid)
         say(FINE, "%s", error.message);
     /* By way of /proc: the file may be deleted, or in another mount namespace. */
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-    check_program(path, false);
+    check_program(path, process_info_name(&info), false);
     process_info_clear(&info);
 }
 

@@ -132,6 +132,15 @@ static void print_table(const struct page *page, const struct diff_row **rows, s
 
 /* --- the head --- */
 
+/* Whether what a side has cannot be known, for want of one of its processes. */
+static bool is_unseen(const struct export_dump *dumps, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (dumps[i].heap->unseen)
+            return true;
+    return false;
+}
+
 static void print_side(const struct page *page, const char *name,
                        const struct compare_source *source, const struct export_dump *dumps,
                        size_t count)
@@ -156,8 +165,11 @@ static void print_side(const struct page *page, const char *name,
         fprintf(page->out, ", interval %s B\n", words_of_count((double)heap->interval_bytes).bytes);
     else
         fputs(", at an interval that the file does not tell: no ± can be said\n", page->out);
+    if (is_unseen(dumps, count))
+        fputs("  unknown  no call of the allocator was seen: heap_profile report says why\n",
+              page->out);
     for (size_t i = 0; i < count; i++) {
-        if (dumps[i].dump->incomplete || dumps[i].heap->status.buffer_overran) {
+        if (!dumps[i].heap->unseen && profile_dump_is_partial(dumps[i].heap, dumps[i].dump)) {
             fputs("  partial  samples are missing on this side: heap_profile report says which\n",
                   page->out);
             break;
@@ -214,6 +226,12 @@ static int print_pair(const struct page *page, const struct compare_source sourc
     if (rows == NULL)
         return -ENOMEM;
     print_head(page, sources);
+    if (is_unseen(page->pair->before, page->pair->before_count) ||
+        is_unseen(page->pair->after, page->pair->after_count)) {
+        fputs("\nA side is unknown: nothing can be compared\n", page->out);
+        free(rows);
+        return 0;
+    }
     if (diff_is_untold(page->pair, page->options->view)) {
         fprintf(page->out, "\n%s: one of the files does not tell; --view %s may be there\n",
                 export_view_words[page->options->view].title,

@@ -81,7 +81,7 @@ static bool is_wanted(const struct profile *profile, const struct profile_heap *
     if (choice->dump != DUMP_ALL &&
         index + 1 != (choice->dump == DUMP_FINAL ? heap->dump_count : choice->dump))
         return false;
-    return !report_is_absent(heap, &heap->dumps[index]);
+    return !heap->unseen;
 }
 
 /* malloc'd. How many, or a negative errno. */

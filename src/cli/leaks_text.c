@@ -28,6 +28,16 @@ static bool is_untold(const struct page *page, enum export_view view)
     return diff_is_untold(page->heap->pair, view);
 }
 
+static bool is_unseen(const struct diff_pair *pair)
+{
+    bool unseen = false;
+    for (size_t i = 0; i < pair->before_count; i++)
+        unseen |= pair->before[i].heap->unseen;
+    for (size_t i = 0; i < pair->after_count; i++)
+        unseen |= pair->after[i].heap->unseen;
+    return unseen;
+}
+
 static struct words size_words(const struct page *page, double value, bool counts)
 {
     if (counts && is_untold(page, EXPORT_OBJECTS))
@@ -142,6 +152,12 @@ static void print_heap(const struct page *page)
     const struct leaks_heap *heap = page->heap;
     fputs("  ", page->out);
     words_print(page->out, heap->name, NAME_WIDTH);
+    if (is_unseen(heap->pair)) {
+        fputs(": what is live is unknown, no call of the allocator was seen (heap_profile report "
+              "says why)\n",
+              page->out);
+        return;
+    }
     if (is_untold(page, EXPORT_SPACE)) {
         fprintf(page->out, ": what is live is not told by the file%s\n",
                 is_difference(page) ? "s" : "");

@@ -77,7 +77,7 @@ int memory_infra_file_write_all(const struct profile *profile, const char *path,
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         for (size_t j = 0; j < heap->dump_count; j++)
-            if (!report_is_absent(heap, &heap->dumps[j]))
+            if (!heap->unseen)
                 dumps[count++] = (struct export_dump){heap, &heap->dumps[j]};
     }
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), code = 0;

@@ -207,7 +207,7 @@ bool output_has_pprof(const struct profile *profile, const struct profile_heap *
                       const struct profile_dump *dump, const struct output_pprof *choice)
 {
     uint64_t pid = (uint64_t)profile->processes[heap->process].pid;
-    return !report_is_absent(heap, dump) &&
+    return !heap->unseen &&
            (choice->pid_count == 0 || is_in(pid, choice->pids, choice->pid_count)) &&
            (choice->timestamp_count == 0 ||
             is_in(dump->boottime_ns, choice->timestamps, choice->timestamp_count));

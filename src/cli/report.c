@@ -134,10 +134,3 @@ int32_t report_pid_of_stream(const struct profile *profile, const struct profile
 {
     return stream->process != PROFILE_NONE ? profile->processes[stream->process].pid : 0;
 }
-
-bool report_is_absent(const struct profile_heap *heap, const struct profile_dump *dump)
-{
-    return dump->sample_count == 0 && dump->exact_calls == 0 && heap->dump_count == 1 &&
-           heap->status.timestamp_ns == heap->status.start_timestamp_ns &&
-           heap->status.remark != NULL && heap->status.remark[0] != '\0';
-}

@@ -80,10 +80,6 @@ bool report_is_untold(const struct profile_heap *heap, enum report_view view);
 /* What the view ranks by: bytes or count. */
 double report_rank(const struct report_figure *figure, enum report_view view);
 
-/* Whether there is nothing but a reason why there is nothing: the process was wanted, and never
- * profiled. */
-bool report_is_absent(const struct profile_heap *heap, const struct profile_dump *dump);
-
 /* Name of a loss (enum ring_loss) in words; NULL: no such loss. */
 const char *report_loss_name(size_t loss);
 

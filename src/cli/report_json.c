@@ -211,6 +211,20 @@ static void print_untold(FILE *out, const struct profile_heap *heap)
     fputc(']', out);
 }
 
+/* null: unknown. */
+static void print_totals(FILE *out, const struct profile_heap *heap,
+                         const struct profile_dump *dump)
+{
+    if (heap->unseen)
+        fputs(",\"exact_bytes\":null,\"exact_calls\":null", out);
+    else
+        fprintf(out, ",\"exact_bytes\":%" PRIu64 ",\"exact_calls\":%" PRIu64, dump->exact_bytes,
+                dump->exact_calls);
+    fprintf(out, ",\"unseen\":%s,\"unseen_allocator\":", heap->unseen ? "true" : "false");
+    json_print_string(out,
+                      heap->status.unseen_allocator != NULL ? heap->status.unseen_allocator : "");
+}
+
 static void print_heap(FILE *out, struct frame_texts *frames, const struct profile_heap *heap,
                        const struct profile_dump *dump, const struct report_options *options)
 {
@@ -225,14 +239,12 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
     json_print_string(out, heap->name);
     fprintf(out,
             ",\"interval_bytes\":%" PRIu64 ",\"floor_bytes\":%.17g,\"duration_ns\":%" PRIu64
-            ",\"dump\":%zu,\"dumps\":%zu,\"exact_bytes\":%" PRIu64 ",\"exact_calls\":%" PRIu64
-            ",\"heap_samples\":%" PRIu64 ",\"unwinding_errors\":%" PRIu64
+            ",\"dump\":%zu,\"dumps\":%zu,\"heap_samples\":%" PRIu64 ",\"unwinding_errors\":%" PRIu64
             ",\"peak_live_bytes\":%.17g,\"peak_rss_bytes\":%" PRIu64 ",\"blocked_us\":%" PRIu64,
             heap->interval_bytes, profile_floor_bytes(heap->interval_bytes),
             dump->boottime_ns - heap->start_boottime_ns, (size_t)(dump - heap->dumps) + 1,
-            heap->dump_count, dump->exact_bytes, dump->exact_calls, status->heap_samples,
-            status->unwinding_errors, report_peak_bytes(heap, dump), report_peak_rss(process),
-            status->blocked_us);
+            heap->dump_count, status->heap_samples, status->unwinding_errors,
+            report_peak_bytes(heap, dump), report_peak_rss(process), status->blocked_us);
     fprintf(out,
             ",\"incomplete\":%s,\"buffer_overran\":%s,\"buffer_corrupted\":%s,\"disconnected\":%s,"
             "\"rejected_concurrent\":%s,\"hit_guardrail\":%s,\"client_error\":%u,\"remark\":",
@@ -241,6 +253,7 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
             status->rejected_concurrent ? "true" : "false",
             status->hit_guardrail ? "true" : "false", status->client_error);
     json_print_string(out, status->remark != NULL ? status->remark : "");
+    print_totals(out, heap, dump);
     print_untold(out, heap);
     print_lost(out, status);
     report_gaps_print_json(profile, dump, out);

@@ -23,11 +23,7 @@ struct line {
 
 bool printer_is_partial(const struct printer *printer)
 {
-    const struct trace_heap_dump *status = &printer->heap->status;
-    return printer->dump->incomplete || status->buffer_overran || status->buffer_corrupted ||
-           status->hit_guardrail || status->client_error != 0 || status->unsent_bytes_of_ring > 0 ||
-           status->lost[RING_LOST_OVERRUN] > 0 || status->lost[RING_LOST_REENTRANT] > 0 ||
-           status->lost[RING_LOST_NO_THREAD_SLOT] > 0;
+    return profile_dump_is_partial(printer->heap, printer->dump);
 }
 
 bool printer_is_exact(const struct printer *printer)

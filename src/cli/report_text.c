@@ -60,9 +60,10 @@ static void print_allocated(const struct printer *printer)
     const struct profile_dump *dump = printer->dump;
     bool untold = report_is_untold(printer->heap, REPORT_ALLOC_SPACE);
     if (dump->exact_calls > 0 || (dump->total.samples == 0 && !untold)) {
-        fprintf(printer->out, "\n  allocated     %s in %s calls, exact\n",
+        fprintf(printer->out, "\n  allocated     %s in %s calls, %s\n",
                 words_of_bytes((double)dump->exact_bytes).bytes,
-                words_of_count((double)dump->exact_calls).bytes);
+                words_of_count((double)dump->exact_calls).bytes,
+                printer->heap->status.unseen_allocator == NULL ? "exact" : "partial");
         return;
     }
     if (untold) {
@@ -163,7 +164,11 @@ static void print_head(const struct printer *printer)
         fputs("  partial       samples of this dump are missing from the trace: all but the exact "
               "totals are too low\n",
               out);
-    else if (printer_is_partial(printer))
+    else if (heap->status.unseen_allocator != NULL) {
+        fputs("  partial       the program has an allocator of its own (", out);
+        words_print(out, heap->status.unseen_allocator, PRINTER_MODULE_WIDTH);
+        fputs("): what that gave is missing from all figures\n", out);
+    } else if (printer_is_partial(printer))
         fputs("  partial       all but the exact totals leave out what was lost\n", out);
     if (heap->status.remark != NULL && heap->status.remark[0] != '\0') {
         fputs("  note          ", out);
@@ -173,12 +178,19 @@ static void print_head(const struct printer *printer)
 }
 
 /* There are no figures, and zeros would look like some. */
-static void print_absent(const struct printer *printer)
+static void print_unseen(const struct printer *printer)
 {
-    const struct profile_process *process = &printer->profile->processes[printer->heap->process];
+    const struct profile_heap *heap = printer->heap;
+    const struct profile_process *process = &printer->profile->processes[heap->process];
     printer_title(printer, title_of(process));
-    fprintf(printer->out, "  process       %d, not profiled\n  note          ", process->pid);
-    words_print(printer->out, printer->heap->status.remark, REMARK_WIDTH);
+    fprintf(printer->out, "  process       %d, not profiled", process->pid);
+    if (heap->status.timestamp_ns != heap->status.start_timestamp_ns)
+        fputs(": no call of its allocator was seen, what it allocated is unknown", printer->out);
+    if (report_peak_rss(process) > 0)
+        fprintf(printer->out, "; resident memory at most %s",
+                words_of_bytes((double)report_peak_rss(process)).bytes);
+    fputs("\n  note          ", printer->out);
+    words_print(printer->out, profile_heap_why_unseen(heap), REMARK_WIDTH);
     fputc('\n', printer->out);
 }
 
@@ -331,8 +343,8 @@ static bool *find_small_heaps(const struct profile *profile, bool brief)
 
 static void print_heap(const struct printer *printer)
 {
-    if (report_is_absent(printer->heap, printer->dump)) {
-        print_absent(printer);
+    if (printer->heap->unseen) {
+        print_unseen(printer);
         return;
     }
     print_head(printer);

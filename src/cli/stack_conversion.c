@@ -49,7 +49,7 @@ dump_of(const struct profile *profile, const struct profile_heap *heap, const st
         return NULL;
     const struct profile_dump *dump =
         &heap->dumps[(choice->dump == 0 ? heap->dump_count : (size_t)choice->dump) - 1];
-    return report_is_absent(heap, dump) ? NULL : dump;
+    return heap->unseen ? NULL : dump;
 }
 
 /* Heaps that are named where none answers. */

@@ -10,7 +10,6 @@
 #include "profile/interval.h"
 #include "profile/rollup.h"
 #include "util/array.h"
-#include "wire/ring.h"
 
 /* malloc's smallest block: what a floor of bytes can be in calls. */
 #define SIZE_MIN_BYTES 24.0
@@ -139,15 +138,6 @@ static void count_suppressed(struct budgets *budgets, const struct budget_subjec
 
 /* --- judging --- */
 
-static bool is_partial(const struct profile_heap *heap, const struct profile_dump *dump)
-{
-    const struct trace_heap_dump *status = &heap->status;
-    return dump->incomplete || status->buffer_overran || status->buffer_corrupted ||
-           status->hit_guardrail || status->client_error != 0 || status->unsent_bytes_of_ring > 0 ||
-           status->rejected_concurrent || status->lost[RING_LOST_OVERRUN] > 0 ||
-           status->lost[RING_LOST_REENTRANT] > 0 || status->lost[RING_LOST_NO_THREAD_SLOT] > 0;
-}
-
 static bool all_is_recorded(const struct profile_heap *heap)
 {
     return heap->interval_bytes == 1;
@@ -172,6 +162,14 @@ static uint64_t deciding_interval(const struct budget_result *result, uint64_t i
     return UINT64_C(1) << (unsigned)floor(log2(fmin(needed, 0x1p62)));
 }
 
+static const char *reason_of_partial(const struct profile_heap *heap)
+{
+    if (heap->status.unseen_allocator != NULL)
+        return "the program has an allocator of its own, which was not profiled: what that gave "
+               "could be beyond it";
+    return "samples are missing: what was lost could be beyond it";
+}
+
 /* value, low, high and limit are there. */
 static void judge(struct budget_result *result, const struct profile_heap *heap,
                   const struct profile_dump *dump)
@@ -185,12 +183,12 @@ static void judge(struct budget_result *result, const struct profile_heap *heap,
         result->reason = "the file does not tell its sampling interval";
     } else if (result->low > result->limit + slack) {
         result->state = BUDGET_FAILS;
-    } else if (result->high <= result->limit + slack && !is_partial(heap, dump)) {
+    } else if (result->high <= result->limit + slack && !profile_dump_is_partial(heap, dump)) {
         result->state = BUDGET_HOLDS;
     } else {
         result->state = BUDGET_UNDECIDABLE;
-        if (is_partial(heap, dump)) {
-            result->reason = "samples are missing: what was lost could be beyond it";
+        if (profile_dump_is_partial(heap, dump)) {
+            result->reason = reason_of_partial(heap);
             return;
         }
         result->deciding_interval_bytes = deciding_interval(result, heap->interval_bytes);
@@ -200,7 +198,7 @@ static void judge(struct budget_result *result, const struct profile_heap *heap,
 }
 
 static void set_estimate(struct budget_result *result, const struct sum *sum,
-                         const struct profile_heap *heap)
+                         const struct profile_heap *heap, const struct profile_dump *dump)
 {
     struct profile_interval interval = profile_interval_of_bytes(&sum->all);
     if (!(sum->all.bytes > 0))
@@ -209,8 +207,8 @@ static void set_estimate(struct budget_result *result, const struct sum *sum,
     result->value = sum->all.bytes;
     result->low = interval.low;
     result->high = interval.high;
-    result->exact = all_is_recorded(heap);
-    if (result->exact)
+    result->exact = all_is_recorded(heap) && !profile_dump_is_partial(heap, dump);
+    if (all_is_recorded(heap))
         result->low = result->high = result->value;
     memcpy(result->culprits, sum->culprits, sizeof(result->culprits));
     memcpy(result->culprit_bytes, sum->culprit_bytes, sizeof(result->culprit_bytes));
@@ -252,14 +250,6 @@ static void set_temporary(struct budget_result *result, const struct profile_hea
         result->high = dump->exact_calls > 0 ? 1 : 0;
 }
 
-/* The process was wanted, and never profiled: zeros that mean nothing. */
-static bool is_absent(const struct profile_heap *heap, const struct profile_dump *dump)
-{
-    return dump->sample_count == 0 && dump->exact_calls == 0 && heap->dump_count == 1 &&
-           heap->status.timestamp_ns == heap->status.start_timestamp_ns &&
-           heap->status.remark != NULL && heap->status.remark[0] != '\0';
-}
-
 static void set_unknown(struct budget_result *result, const char *reason)
 {
     result->state = BUDGET_UNDECIDABLE;
@@ -294,8 +284,8 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
     const struct profile_dump *dump = result->dump;
     struct sum sum;
     sum_begin(&sum);
-    if (is_absent(result->heap, dump)) {
-        set_unknown(result, result->heap->status.remark);
+    if (result->heap->unseen) {
+        set_unknown(result, profile_heap_why_unseen(result->heap));
         return;
     }
     if (is_untold(result->heap, dump, budget->kind)) {
@@ -305,12 +295,12 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
     switch (budget->kind) {
     case BUDGET_PEAK:
         sum_of(dump, DIFF_PEAK, &sum);
-        set_estimate(result, &sum, result->heap);
+        set_estimate(result, &sum, result->heap, dump);
         break;
     case BUDGET_ALLOCATED:
     case BUDGET_ALLOCATIONS:
         sum_of(dump, DIFF_ALLOCATED, &sum);
-        set_estimate(result, &sum, result->heap);
+        set_estimate(result, &sum, result->heap, dump);
         if (budget->kind == BUDGET_ALLOCATIONS && !has_totals(dump)) {
             struct profile_interval interval =
                 profile_interval_of_count(&sum.all, result->heap->interval_bytes);
@@ -321,6 +311,10 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
             set_exact(result, budget->kind == BUDGET_ALLOCATIONS ? (double)dump->exact_calls
                                                                  : (double)dump->exact_bytes);
             result->state = result->value > result->limit ? BUDGET_FAILS : BUDGET_HOLDS;
+            if (result->state == BUDGET_HOLDS && result->heap->status.unseen_allocator != NULL) {
+                result->state = BUDGET_UNDECIDABLE;
+                result->reason = reason_of_partial(result->heap);
+            }
             /* The heaviest callsites need not be those that call most. */
             if (budget->kind == BUDGET_ALLOCATIONS)
                 result->culprits[0] = PROFILE_NONE;
@@ -332,7 +326,7 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
         break;
     default:
         sum_live(budgets, profile, dump, budget->pattern, &sum);
-        set_estimate(result, &sum, result->heap);
+        set_estimate(result, &sum, result->heap, dump);
         break;
     }
     judge(result, result->heap, dump);
@@ -354,8 +348,8 @@ static void sum_side(const struct budgets *budgets, const struct budget_subject 
     for (size_t i = 0; i < subject->dump_count; i++) {
         const struct export_dump *dump = &subject->dumps[i];
         sum_live(budgets, subject->profile, dump->dump, NULL, &side->sum);
-        if (!is_partial(side->worst->heap, side->worst->dump) &&
-            (is_partial(dump->heap, dump->dump) ||
+        if (!profile_dump_is_partial(side->worst->heap, side->worst->dump) &&
+            (profile_dump_is_partial(dump->heap, dump->dump) ||
              dump->heap->interval_bytes > side->worst->heap->interval_bytes))
             side->worst = dump;
     }
@@ -375,14 +369,25 @@ static bool is_side_untold(const struct budget_subject *subject)
     return false;
 }
 
+static const struct profile_heap *find_unseen(const struct budget_subject *subject)
+{
+    for (size_t i = 0; i < subject->dump_count; i++)
+        if (subject->dumps[i].heap->unseen)
+            return subject->dumps[i].heap;
+    return NULL;
+}
+
 /* Two runs: after - (1 + share) before, whose limits are MOVER's (change.h), against the bytes that
  * are allowed. What is told is the growth itself. */
 static void check_growth(const struct budgets *budgets, const struct budget_subject *subject,
                          const struct budget_subject *baseline, struct budget_result *result)
 {
     struct side_sum before, after;
-    if (is_side_untold(baseline) || is_side_untold(subject)) {
-        set_unknown(result, untold_reason);
+    const struct profile_heap *unseen = find_unseen(baseline);
+    if (unseen == NULL)
+        unseen = find_unseen(subject);
+    if (unseen != NULL || is_side_untold(baseline) || is_side_untold(subject)) {
+        set_unknown(result, unseen != NULL ? profile_heap_why_unseen(unseen) : untold_reason);
         return;
     }
     sum_side(budgets, baseline, &before);
@@ -399,14 +404,14 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
     result->exact = all_is_recorded(after.worst->heap) && all_is_recorded(before.worst->heap);
     memcpy(result->culprits, after.sum.culprits, sizeof(result->culprits));
     memcpy(result->culprit_bytes, after.sum.culprit_bytes, sizeof(result->culprit_bytes));
-    if (is_partial(before.worst->heap, before.worst->dump)) {
+    if (profile_dump_is_partial(before.worst->heap, before.worst->dump)) {
         result->state = BUDGET_UNDECIDABLE;
         result->reason = "samples are missing from the baseline";
         return;
     }
     const struct export_dump *worst =
         before.worst->heap->interval_bytes > after.worst->heap->interval_bytes &&
-                !is_partial(after.worst->heap, after.worst->dump)
+                !profile_dump_is_partial(after.worst->heap, after.worst->dump)
             ? before.worst
             : after.worst;
     judge(result, worst->heap, worst->dump);
@@ -431,12 +436,41 @@ static struct budget_result *add_result(struct budget_report *report, const stru
     return result;
 }
 
+static bool counts(const struct budget_subject *subject, size_t index)
+{
+    /* Who names the processes to be profiled says that others do not matter. */
+    return !subject->only_profiled && !subject->profile->unprofiled[index].by_choice;
+}
+
+/* What ran and was not profiled may be beyond any limit. */
+static int check_unprofiled(const struct budget *budget, const struct budget_subject *subject,
+                            struct budget_report *report)
+{
+    struct budget_result *result = NULL;
+    for (size_t i = 0; i < subject->profile->unprofiled_count; i++) {
+        if (!counts(subject, i))
+            continue;
+        if (result == NULL) {
+            result = add_result(report, budget, NULL);
+            if (result == NULL)
+                return -ENOMEM;
+            set_unknown(result, "it ran and was not profiled: --follow-children profiles what the "
+                                "command starts, --only-profiled leaves the rest out");
+            result->unprofiled = &subject->profile->unprofiled[i];
+        }
+        result->unprofiled_count++;
+    }
+    return 0;
+}
+
 int budgets_check(struct budgets *budgets, const struct budget_subject *subject,
                   const struct budget_subject *baseline, struct budget_report *report)
 {
     count_suppressed(budgets, subject);
     for (size_t i = 0; i < budgets->count; i++) {
         const struct budget *budget = &budgets->items[i];
+        if (check_unprofiled(budget, subject, report) < 0)
+            return -ENOMEM;
         if (budget->kind == BUDGET_GROWTH) {
             struct budget_result *result = add_result(report, budget, NULL);
             if (result == NULL)

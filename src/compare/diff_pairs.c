@@ -93,6 +93,7 @@ static bool is_exact(const struct export_dump *dumps, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (dumps[i].heap->interval_bytes != 1 || dumps[i].dump->incomplete ||
+            dumps[i].heap->status.unseen_allocator != NULL ||
             dumps[i].heap->status.weighed_samples > 0)
             return false;
     return true;

@@ -26,42 +26,24 @@ static void say(char *text, size_t size, const char *format, ...)
     va_end(arguments);
 }
 
+static bool is_said(const char *words)
+{
+    return words != NULL && words[0] != 0;
+}
+
 static void explain_silence(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     const char *path = facts->executable != NULL ? facts->executable : "";
     struct program program = {0};
+    char reason[PROGRAM_REASON_BYTES];
     if (path[0] != 0)
         program_read(&program, path);
 
     if (facts->library != NULL && access(facts->library, R_OK) != 0)
         say(text, size, "The profiling library %s cannot be read: reinstall heapprofd.",
             facts->library);
-    else if (program.other_machine)
-        say(text, size,
-            "%s is a program for another kind of machine (32-bit, or another processor), into "
-            "which the profiling library cannot be loaded: use a build for this machine.",
-            path);
-    else if (program.is_elf && !program.has_interpreter)
-        say(text, size,
-            "%s is statically linked, so that the profiling library cannot be loaded into it: "
-            "link it dynamically.",
-            path);
-    else if (program.is_musl)
-        say(text, size,
-            "%s runs on musl, and the profiling library was built for glibc: use a glibc build "
-            "of it.",
-            path);
-    else if (program.gains_rights)
-        say(text, size,
-            "%s gains rights when it starts (set-user-id, set-group-id or file capabilities), "
-            "for which the dynamic loader ignores LD_PRELOAD: run it as the user that it becomes, "
-            "or a copy without these rights.",
-            path);
-    else if (program.defines_malloc)
-        say(text, size,
-            "%s defines malloc itself and called none of the functions that are profiled: link "
-            "it to a shared allocator, or to none.",
-            path);
+    else if (program_way(&program, path, reason, sizeof(reason)) != PROGRAM_BY_PRELOADING)
+        say(text, size, "%s", reason);
     else
         say(text, size,
             "The profiling library did not report from %s: it allocated nothing, ended before it "
@@ -119,8 +101,28 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
             "The process was still running", facts->interrupted ? " on a signal" : "");
 }
 
+/* Nothing may be concluded of what it holds. */
+static void explain_no_calls(const struct diagnosis_facts *facts, char *text, size_t size)
+{
+    if (is_said(facts->unseen_reason))
+        say(text, size, "%s", facts->unseen_reason);
+    else if (facts->attached)
+        say(text, size,
+            "No call of the allocator in %s was seen while the profiler was attached: the process "
+            "allocated nothing, or by other functions.",
+            is_said(facts->allocator) ? facts->allocator : "it");
+    else
+        say(text, size,
+            "No call of malloc or its kin was seen: the process allocated nothing, or has an "
+            "allocator of its own that its file does not name.");
+}
+
 static void explain_amount(const struct diagnosis_facts *facts, char *text, size_t size)
 {
+    if (is_said(facts->unseen_reason) && facts->totals.calls > 0)
+        say(text, size, "Only what its libraries took from %s is in this profile. %s",
+            is_said(facts->allocator) ? facts->allocator : "the shared malloc",
+            facts->unseen_reason);
     if (facts->samples > 0 || facts->corrupted)
         return;
     if (facts->totals.client_state == RING_CLIENT_AWAITED && !facts->attached)
@@ -134,9 +136,7 @@ static void explain_amount(const struct diagnosis_facts *facts, char *text, size
     else if (facts->interval_bytes == 0 || facts->heaps_heard > 0)
         say(text, size, "Nothing was sampled of the heaps that were asked for.");
     else if (facts->totals.calls == 0)
-        say(text, size,
-            "Nothing was allocated through malloc and its kin. A program with an allocator of its "
-            "own linked in is not seen.");
+        explain_no_calls(facts, text, size);
     else if (facts->interval_bytes > 1)
         say(text, size,
             "Nothing was sampled of what it allocated (%" PRIu64 " bytes in %" PRIu64

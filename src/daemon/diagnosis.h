@@ -21,6 +21,8 @@ struct diagnosis_facts {
     const char *library;    /* path of the preload library; NULL: not looked at */
     const char *refused;    /* why its hello could not be answered with a ring; NULL: it was */
     uint64_t interval_bytes;
+    const char *allocator; /* file name of the object with the malloc that is profiled; NULL, "" */
+    const char *unseen_reason; /* why the program's own allocator is not seen; NULL, "" */
     unsigned heaps_heard; /* other than malloc's, whose interval is 0 if it is not profiled */
     const char *unheard;  /* as in "a, b": heaps asked for by name, never heard of; NULL: none */
     bool unheard_mmap;    /* libc.mmap is one, and not in that list */

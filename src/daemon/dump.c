@@ -262,6 +262,7 @@ static void fill_heap(const struct dump *dump, size_t index, struct trace_heap_d
         heap->samples > 0 ? (dump->request->start_ms + heap->peak_time_ms) * UINT64_C(1000000) : 0;
     if (index == 0)
         return;
+    filled->unseen_allocator = NULL; /* malloc's heap alone is concerned */
     /* A program that samples by itself knows the totals, and does not say them. */
     filled->allocator = NULL;
     bool is_exact = totals != NULL && heap->weighed_samples == 0;

@@ -12,6 +12,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "attach/allocator_names.h"
+
 #define SEGMENTS_MAX 1024
 #define SYMBOLS_MAX (1u << 20)
 #define INTERPRETERS_MAX 4 /* as the kernel: a script's interpreter may be a script */
@@ -99,9 +101,50 @@ static void read_interpreter(int fd, const GElf_Phdr *segment, struct program *p
 /* A function that returns 0 and does nothing is smaller than this, the client's larger. */
 #define REAL_BYTES_MIN 32u
 
-/* Whether it defines malloc, and whether it can describe heaps (by the client or from inside). */
+/* Which functions of allocators it defines, under each prefix; the plain names come last. */
+struct own_functions {
+    bool malloc[ALLOCATOR_PREFIXES + 1], free[ALLOCATOR_PREFIXES + 1];
+};
+
+static void note_own_function(struct own_functions *own, const char *name)
+{
+    for (size_t i = 0; i <= ALLOCATOR_PREFIXES; i++) {
+        const char *prefix = i < ALLOCATOR_PREFIXES ? allocator_prefixes[i] : "";
+        size_t length = strlen(prefix);
+        if (strncmp(name, prefix, length) != 0)
+            continue;
+        own->malloc[i] |= strcmp(name + length, "malloc") == 0;
+        own->free[i] |= strcmp(name + length, "free") == 0;
+    }
+}
+
+static void name_allocator(const struct own_functions *own, struct program *program)
+{
+    for (size_t i = 0; i <= ALLOCATOR_PREFIXES && program->allocator[0] == 0; i++) {
+        if (own->malloc[i] && own->free[i])
+            snprintf(program->allocator, sizeof(program->allocator), "%smalloc",
+                     i < ALLOCATOR_PREFIXES ? allocator_prefixes[i] : "");
+    }
+}
+
+static void note_sanitizer(struct program *program, const char *name)
+{
+    static const struct {
+        const char *symbol, *name;
+    } run_times[] = {
+        {"__asan_init", "AddressSanitizer"}, {"__tsan_init", "ThreadSanitizer"},
+        {"__msan_init", "MemorySanitizer"},  {"__hwasan_init", "HWAddressSanitizer"},
+        {"__lsan_init", "LeakSanitizer"},
+    };
+    for (size_t i = 0; i < sizeof(run_times) / sizeof(run_times[0]); i++) {
+        if (program->sanitizer == NULL && strcmp(name, run_times[i].symbol) == 0)
+            program->sanitizer = run_times[i].name;
+    }
+}
+
+/* Which allocator it has, and whether it can describe heaps (by the client or from inside). */
 static void read_symbols(Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
-                         struct program *program)
+                         struct own_functions *own, struct program *program)
 {
     Elf_Data *data = elf_getdata(section, NULL);
     size_t count = header->sh_entsize > 0 ? header->sh_size / header->sh_entsize : 0;
@@ -112,12 +155,16 @@ static void read_symbols(Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
         const char *name = elf_strptr(elf, header->sh_link, symbol.st_name);
         if (name == NULL)
             continue;
+        bool is_defined = symbol.st_shndx != SHN_UNDEF;
         if (strcmp(name, "AHeapProfile_registerHeap") == 0) {
-            bool does_nothing = symbol.st_shndx != SHN_UNDEF && symbol.st_size < REAL_BYTES_MIN;
+            bool does_nothing = is_defined && symbol.st_size < REAL_BYTES_MIN;
             program->has_noop |= does_nothing;
             program->has_client |= !does_nothing;
         }
-        program->defines_malloc |= symbol.st_shndx != SHN_UNDEF && strcmp(name, "malloc") == 0;
+        if (!is_defined || GELF_ST_TYPE(symbol.st_info) != STT_FUNC)
+            continue;
+        note_own_function(own, name);
+        note_sanitizer(program, name);
     }
 }
 
@@ -143,6 +190,7 @@ static void read_sections(Elf *elf, struct program *program)
 {
     size_t names;
     GElf_Shdr header;
+    struct own_functions own = {0};
     if (elf_getshdrstrndx(elf, &names) != 0)
         return;
     for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section)) != NULL;) {
@@ -152,13 +200,14 @@ static void read_sections(Elf *elf, struct program *program)
         if (name == NULL)
             continue;
         if (header.sh_type == SHT_DYNSYM || header.sh_type == SHT_SYMTAB)
-            read_symbols(elf, section, &header, program);
+            read_symbols(elf, section, &header, &own, program);
         program->has_symbols |= header.sh_type == SHT_SYMTAB;
         program->has_debug_info |= strcmp(name, ".debug_info") == 0;
         program->has_debug_link |= strcmp(name, ".gnu_debuglink") == 0;
         if (header.sh_type == SHT_NOTE)
             read_build_id(section, program);
     }
+    name_allocator(&own, program);
 }
 
 int program_read(struct program *program, const char *path)
@@ -200,4 +249,67 @@ out_end:
 out_close:
     close(fd);
     return code;
+}
+
+/* --- which way sees it --- */
+
+/* Of a program that the library can be loaded into, and that has an allocator of its own. */
+static void explain_own_allocator(const struct program *program, const char *name, char *reason,
+                                  size_t size)
+{
+    if (program->sanitizer != NULL)
+        snprintf(reason, size,
+                 "%s has the run time of %s in it, whose malloc the preloaded library does not "
+                 "see: heap_profile -n NAME or -p PID attaches to it as it runs, and sees it "
+                 "(with gcc, or clang -shared-libsan, host sees it, too).",
+                 name, program->sanitizer);
+    else
+        snprintf(reason, size,
+                 "%s has an allocator of its own (%s), which the preloaded library does not see: "
+                 "heap_profile -n NAME or -p PID attaches to it as it runs, and sees it.",
+                 name, program->allocator);
+}
+
+enum program_way program_way(const struct program *program, const char *name, char *reason,
+                             size_t size)
+{
+    bool has_allocator = program->allocator[0] != 0;
+    reason[0] = 0;
+    if (program->other_machine) {
+        snprintf(reason, size,
+                 "%s is a program for another kind of machine (32-bit, or another processor), "
+                 "into which the profiling library cannot be loaded: use a build for this machine.",
+                 name);
+        return PROGRAM_BY_NEITHER;
+    }
+    if (program->is_elf && !program->has_interpreter) {
+        snprintf(reason, size,
+                 has_allocator
+                     ? "%s is statically linked, so that the profiling library cannot be loaded "
+                       "into it: heap_profile -n NAME or -p PID attaches to it as it runs."
+                     : "%s is statically linked and has no symbols, so that the profiling library "
+                       "cannot be loaded into it, nor its malloc be found: build it with symbols "
+                       "(do not strip it), or link it dynamically.",
+                 name);
+        return has_allocator ? PROGRAM_BY_ATTACHING : PROGRAM_BY_NEITHER;
+    }
+    if (program->is_musl) {
+        snprintf(reason, size,
+                 "%s runs on musl, and the profiling library was built for glibc: heap_profile -n "
+                 "NAME or -p PID attaches to it as it runs.",
+                 name);
+        return PROGRAM_BY_ATTACHING;
+    }
+    if (program->gains_rights) {
+        snprintf(reason, size,
+                 "%s gains rights when it starts (set-user-id, set-group-id or file "
+                 "capabilities), for which the dynamic loader ignores LD_PRELOAD: run it as the "
+                 "user that it becomes, or a copy without these rights; root attaches to it by "
+                 "heap_profile -n NAME or -p PID.",
+                 name);
+        return PROGRAM_BY_ATTACHING;
+    }
+    if (has_allocator)
+        explain_own_allocator(program, name, reason, size);
+    return has_allocator ? PROGRAM_BY_ATTACHING : PROGRAM_BY_PRELOADING;
 }

@@ -15,7 +15,8 @@ struct program {
     bool other_machine;
     bool has_interpreter; /* else it is linked statically */
     bool is_musl;
-    bool defines_malloc;
+    char allocator[24]; /* its own malloc, as in "je_malloc"; "": it has none that symbols tell */
+    const char *sanitizer; /* whose run time, and so whose allocator, is in it; NULL: none */
     bool has_client;   /* the client library is linked to it, or in it */
     bool has_noop;     /* likewise the one whose functions do nothing */
     bool gains_rights; /* by exec: AT_SECURE, the loader drops LD_PRELOAD */
@@ -30,5 +31,22 @@ void program_find(const char *command, char *path, size_t size);
 
 /* 0; -ENOEXEC: no ELF file; or why it cannot be read. */
 int program_read(struct program *program, const char *path);
+
+#define PROGRAM_REASON_BYTES 512
+
+/* Which way of profiling sees what a program allocates. */
+enum program_way {
+    PROGRAM_BY_PRELOADING, /* heap_profile host and shell; attaching, too */
+    PROGRAM_BY_ATTACHING,  /* heap_profile -n and -p alone */
+    PROGRAM_BY_NEITHER,
+};
+
+/*
+ * Find out by its file which way sees the program that is called `name`. Unless preloading does,
+ * `reason` gets a sentence for people: why it does not, and what does. Host, check and doctor all
+ * ask here. Facts of the machine (rights, ptrace_scope) are not looked at.
+ */
+enum program_way program_way(const struct program *program, const char *name, char *reason,
+                             size_t size);
 
 #endif

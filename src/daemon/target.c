@@ -399,6 +399,8 @@ static void diagnose(const struct target *target, const struct target_end *end, 
         .name = process_info_name(&target->info),
         .executable = target->info.executable,
         .said_hello = true,
+        .allocator = target->allocator,
+        .unseen_reason = target->unseen_reason,
         .interval_bytes = target->interval_bytes,
         .heaps_heard = other_heaps_known(target->ledger),
         .unheard = unheard,
@@ -437,11 +439,36 @@ static void diagnose(const struct target *target, const struct target_end *end, 
     diagnosis_write(&facts, remark, DIAGNOSIS_BYTES_MAX);
 }
 
+/* An attacher finds the allocator itself; a preloaded library stands before that of the C library,
+ * and an allocator in the executable before both. */
+static void learn_program(struct target *target)
+{
+    struct program program;
+    char path[64], link[sizeof(target->info.executable)];
+    if (target->program_known || target->was_attached)
+        return;
+    target->program_known = true;
+    /* By way of /proc while it runs: the file may be in another mount namespace. */
+    const char *executable = target->info.executable;
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)target->info.pid);
+    ssize_t length = readlink(path, link, sizeof(link) - 1);
+    link[length > 0 ? length : 0] = 0;
+    if (executable[0] == 0 ||
+        program_read(&program, strcmp(link, executable) == 0 ? path : executable) < 0)
+        return;
+    if (program.allocator[0] == 0)
+        return;
+    memcpy(target->unseen_allocator, program.allocator, sizeof(target->unseen_allocator));
+    program_way(&program, process_info_name(&target->info), target->unseen_reason,
+                sizeof(target->unseen_reason));
+}
+
 int target_write_dump(struct target *target, struct trace_writer *writer, struct dump_files *files,
                       const struct target_end *end, bool dump_at_max)
 {
     if (target->has_ring)
         read_totals(target);
+    learn_program(target);
     char remark[DIAGNOSIS_BYTES_MAX] = "";
     if (end->final)
         diagnose(target, end, remark);
@@ -493,6 +520,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         .unsent_bytes_of_ring = target->reader.busy_bytes,
         .allocator = target->allocator[0] != 0 ? target->allocator : NULL,
         .exit_status = end->exit_status,
+        .unseen_allocator = target->unseen_allocator[0] != 0 ? target->unseen_allocator : NULL,
         .remark = remark[0] != 0 ? remark : NULL,
     };
     memcpy(request.status.lost, totals->lost, sizeof(request.status.lost));

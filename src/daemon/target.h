@@ -16,6 +16,7 @@
 #include "daemon/ledger.h"
 #include "daemon/memory_watch.h"
 #include "daemon/process_info.h"
+#include "daemon/program.h"
 #include "daemon/ring_reader.h"
 #include "daemon/unlisted_code.h"
 #include "trace/trace_writer.h"
@@ -45,6 +46,11 @@ struct target {
     uint32_t restrictions;                 /* of its system calls, when it was attached to */
     char attach_remark[ATTACH_LEFT_BYTES]; /* what did not go as it should; "": nothing */
     char allocator[64];
+    /* Of a preloaded client, once program_known: why it does not see all that the program
+     * allocates, in a sentence, and by which function of its own; "": it does, as far as the file
+     * tells. */
+    bool program_known;
+    char unseen_reason[PROGRAM_REASON_BYTES], unseen_allocator[24];
     bool has_ring;  /* false once nothing more can come */
     bool announced; /* the trace has its process */
     bool corrupted, out_of_memory, hit_guardrail;

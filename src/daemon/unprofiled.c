@@ -91,7 +91,8 @@ int unprofiled_write(struct unprofiled_list *list, struct trace_writer *writer)
         struct trace_unprofiled entry = {.pid = record->pid,
                                          .parent_pid = record->parent_pid,
                                          .name = name,
-                                         .reason = reason_words(record->reason)};
+                                         .reason = reason_words(record->reason),
+                                         .by_choice = record->reason == UNPROFILED_NAME};
         code = trace_writer_unprofiled(writer, &entry);
     }
     if (code == 0 && list->beyond > 0) {

@@ -20,6 +20,8 @@ struct maker {
     struct known *known;
     const struct profile_heap *heap;
     uint32_t column, heap_key, process_key;
+    const struct profile_heap *unseen; /* one of the column */
+    bool seen;                         /* any heap of the column */
 };
 
 static int find_function(struct maker *maker, uint32_t frame, uint32_t *key)
@@ -154,7 +156,12 @@ static void note_untold(const struct profile_heap *heap, struct sites_untold *un
 static int add_dump(struct maker *maker, const struct export_dump *chosen)
 {
     maker->heap = chosen->heap;
-    note_untold(chosen->heap, &maker->sites->untold[maker->column]);
+    if (chosen->heap->unseen)
+        maker->unseen = chosen->heap;
+    /* Beside others that were seen it is missing, like a process that nobody wanted. */
+    maker->seen |= !chosen->heap->unseen;
+    if (!chosen->heap->unseen)
+        note_untold(chosen->heap, &maker->sites->untold[maker->column]);
     int code = sites_names_label(&maker->names, SITES_HEAP, chosen->heap->name, &maker->heap_key);
     if (code == 0)
         code = sites_names_process(&maker->names, maker->profile, chosen->heap->process,
@@ -187,8 +194,12 @@ static int add_columns(struct maker *maker, const struct diff_side *columns, siz
         maker->profile = columns[i].profile;
         maker->known = &known[same];
         maker->column = (uint32_t)i;
+        maker->unseen = NULL;
+        maker->seen = false;
         for (size_t j = 0; j < columns[i].dump_count && code == 0; j++)
             code = add_dump(maker, &columns[i].dumps[j]);
+        if (!maker->seen && maker->unseen != NULL)
+            note_untold(maker->unseen, &maker->sites->untold[i]);
     }
     for (size_t i = 0; i < count; i++) {
         free(known[i].functions);

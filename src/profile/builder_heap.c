@@ -448,6 +448,9 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
     case HEAD(WEIGHED_SAMPLES):
         status->weighed_samples = value;
         break;
+    case HEAD(UNSEEN_ALLOCATOR):
+        status->unseen_allocator = builder_text_of_span(builder, field->span);
+        break;
     case HEAD(OTHER_CONTEXTS):
         status->other_contexts = value;
         break;

@@ -243,6 +243,8 @@ static int take_unprofiled(struct builder *builder, struct proto_span entry)
             process.name = builder_text_of_span(builder, field.span);
         else if (field.number == PB_UNPROFILED_PROCESS_REASON)
             process.reason = builder_text_of_span(builder, field.span);
+        else if (field.number == PB_UNPROFILED_PROCESS_BY_CHOICE)
+            process.by_choice = field.value != 0;
     }
     if (status < 0)
         return -EBADMSG;

@@ -7,6 +7,23 @@
 
 #include "profile/builder.h"
 #include "trace/trace_reader.h"
+#include "wire/ring.h"
+
+/* The heaps that processes describe themselves are seen whatever comes of them. */
+static void find_unseen(struct profile *profile)
+{
+    static const char malloc_heap[] = "libc.malloc";
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        struct profile_heap *heap = &profile->heaps[i];
+        if (heap->dump_count == 0 || strncmp(heap->name, malloc_heap, sizeof(malloc_heap) - 1) != 0)
+            continue;
+        const struct profile_dump *last = &heap->dumps[heap->dump_count - 1];
+        heap->unseen =
+            last->exact_calls == 0 && last->sample_count == 0 && heap->status.heap_samples == 0;
+        if (heap->unseen)
+            heap->untold = PROFILE_UNTOLD_ALL;
+    }
+}
 
 static struct profile *read_all(struct trace_reader *reader,
                                 const struct profile_read_options *options, struct error *error)
@@ -41,6 +58,8 @@ static struct profile *read_all(struct trace_reader *reader,
     struct profile *profile = builder_finish(builder, code < 0 ? problem.message : NULL);
     if (profile == NULL)
         error_set(error, -ENOMEM, "no memory to read the trace");
+    else
+        find_unseen(profile);
     return profile;
 }
 
@@ -94,6 +113,23 @@ struct profile *profile_read_bytes_as(const void *bytes, size_t length,
     struct profile *profile = read_all(reader, options, error);
     trace_reader_close(reader);
     return profile;
+}
+
+const char *profile_heap_why_unseen(const struct profile_heap *heap)
+{
+    return heap->status.remark != NULL && heap->status.remark[0] != '\0'
+               ? heap->status.remark
+               : "No call of its allocator was seen.";
+}
+
+bool profile_dump_is_partial(const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    const struct trace_heap_dump *status = &heap->status;
+    return dump->incomplete || status->buffer_overran || status->buffer_corrupted ||
+           status->hit_guardrail || status->client_error != 0 || status->unsent_bytes_of_ring > 0 ||
+           status->rejected_concurrent || status->unseen_allocator != NULL ||
+           status->lost[RING_LOST_OVERRUN] > 0 || status->lost[RING_LOST_REENTRANT] > 0 ||
+           status->lost[RING_LOST_NO_THREAD_SLOT] > 0;
 }
 
 void profile_free(struct profile *profile)

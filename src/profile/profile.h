@@ -103,6 +103,7 @@ enum profile_untold {
     PROFILE_UNTOLD_PEAK = 4,
     PROFILE_UNTOLD_COUNTS = 8,
     PROFILE_UNTOLD_TEMPORARY = 16, /* which were freed at once */
+    PROFILE_UNTOLD_ALL = 31,
 };
 
 /* One heap of one process. */
@@ -115,7 +116,10 @@ struct profile_heap {
     uint64_t start_boottime_ns;
     struct profile_dump *dumps; /* in order of time */
     size_t dump_count;
-    uint32_t untold; /* of enum profile_untold; 0 in traces of ours */
+    uint32_t untold; /* of enum profile_untold; in traces of ours 0 or, where unseen, all */
+    /* No call of the process's allocator was seen: it allocated nothing, or was never profiled, or
+     * has an allocator that the profiler does not sit in. Zeros mean nothing. */
+    bool unseen;
 };
 
 struct profile_memory_point {
@@ -179,6 +183,7 @@ struct profile_memory_look {
 struct profile_unprofiled {
     int32_t pid, parent_pid;
     const char *name, *reason;
+    bool by_choice; /* the user named other processes */
 };
 
 struct profile {
@@ -246,6 +251,12 @@ void profile_free(struct profile *profile);
 
 /* "jit", "interpreted", "kernel" and the like; "" if native, or not told. */
 const char *profile_frame_kind(const struct profile_frame *frame);
+
+/* Why a heap is unseen, in words for people. */
+const char *profile_heap_why_unseen(const struct profile_heap *heap);
+
+/* Whether a dump's figures, its exact totals aside, leave out something that was allocated. */
+bool profile_dump_is_partial(const struct profile_heap *heap, const struct profile_dump *dump);
 
 /* "" if unknown. */
 const char *profile_thread_name(const struct profile *profile, int32_t pid, int32_t tid);

@@ -316,11 +316,15 @@ static size_t estimate_totals(const struct query_trace *trace)
     return trace->dump_count;
 }
 
+#define TOTAL_FIRST_FIGURE 7u /* among the columns of hp_total */
+
 static struct query_value total_value(struct query_trace *trace, size_t row, unsigned column)
 {
     const struct profile_heap *heap = query_trace_heap(trace, row);
     const struct profile_dump *dump = query_trace_dump(trace, row);
     const struct trace_figures *total = &trace->totals[row];
+    if (heap->unseen && column >= TOTAL_FIRST_FIGURE)
+        return query_null();
     switch (column) {
     case 0:
         return query_integer(trace->bases.dump + (int64_t)row);

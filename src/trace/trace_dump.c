@@ -252,6 +252,7 @@ static void fill_own(HeapSamples *head, const struct trace_heap_dump *dump)
     SET_UNLESS_ZERO(head, other_types, dump->other_types);
     SET_UNLESS_ZERO(head, other_contexts, dump->other_contexts);
     SET_UNLESS_ZERO(head, weighed_samples, dump->weighed_samples);
+    head->unseen_allocator = (char *)dump->unseen_allocator;
     for (size_t i = 0; i < RING_LOSS_COUNT; i++) {
         if (dump->lost[i] != 0)
             head->n_lost = i + 1;

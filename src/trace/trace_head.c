@@ -200,5 +200,6 @@ int trace_writer_unprofiled(struct trace_writer *writer, const struct trace_unpr
     entry.parent_pid = process->parent_pid;
     entry.name = (char *)process->name;
     entry.reason = (char *)process->reason;
+    entry.has_by_choice = entry.by_choice = process->by_choice;
     return packet_write_message(writer, PB_TRACE_PACKET_UNPROFILED_PROCESS, &entry.base);
 }

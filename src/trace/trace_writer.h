@@ -179,6 +179,9 @@ struct trace_heap_dump {
     /* Samples whose types, or contexts, were too many to be told apart. */
     uint64_t other_types, other_contexts;
     uint64_t weighed_samples; /* of heap_samples: drawn by the program itself */
+    /* A function of an allocator in the program that was not profiled: what it gave is missing.
+     * NULL: none is known. */
+    const char *unseen_allocator;
 };
 
 /* begin, any number of samples, end. The writer splits into packets. */
@@ -211,6 +214,7 @@ struct trace_unprofiled {
     int32_t pid, parent_pid;
     const char *name;   /* comm */
     const char *reason; /* in words for people, with what to do */
+    bool by_choice;     /* the user named other processes */
 };
 int trace_writer_unprofiled(struct trace_writer *writer, const struct trace_unprofiled *process);
 

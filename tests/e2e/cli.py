@@ -460,7 +460,7 @@ def remarks():
             check(word in outcome.stderr.decode(), f"{what}: host does not say {word!r}")
             check(word in later, f"{what}: report does not say {word!r}")
 
-    says("static", [static], "statically linked", "link it dynamically")
+    says("static", [static], "statically linked", "heap_profile -n NAME")
     says("too little", [dynamic], "Nothing was sampled of what it allocated", "-i 1", options=["-i", "1G"])
     says("nothing allocated", ["true"], "allocated nothing")
     says("exec", ["sh", "-c", f"exec {dynamic}"], "Before its exec this process was sh", options=["-i", "1"])

@@ -73,8 +73,94 @@ def sanitizers(directory):
         harness.skip("no sanitizer's run time is installed")
 
 
+JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc_pic.a"
+
+
+def own_allocator_programs(directory):
+    """Programs with jemalloc in the executable, exported and not: the preloaded library sees no call,
+    or only those of libraries."""
+    rest = ["-lstdc++", "-lm", "-lpthread"]
+    return [
+        path
+        for path in (
+            build(directory, "exported", JEMALLOC, *rest),
+            build(directory, "hidden", "-Wl,--exclude-libs,ALL", JEMALLOC, *rest),
+        )
+        if path is not None
+    ]
+
+
+def states(done):
+    """{(budget, subject): state} of check's JSON."""
+    return {
+        (result["budget"], result.get("name")): result["state"]
+        for result in json.loads(done.stdout[done.stdout.index(b'{"version"'):])["results"]
+    }
+
+
+def own_allocator(directory):
+    """What was not seen is unknown in every verb, and holds no budget."""
+    programs = own_allocator_programs(directory)
+    if not programs:
+        harness.skip(f"no gcc, or no {JEMALLOC}")
+    for path in programs:
+        name = os.path.basename(path)
+        output = os.path.join(directory, "profile-" + name)
+        done = run(harness.host_command([path, str(LEAKED)], output, 1))
+        check(done.status == 0, f"{name}: status {done.status}")
+        heap = heap_of(report(output), name)
+        check(heap["unseen_allocator"] == "malloc", f"{name}: {heap['unseen_allocator']}")
+        check("-n NAME" in heap["remark"], f"{name}: no way out in {heap['remark']!r}")
+        if name == "exported":
+            check(heap["unseen"] and heap["exact_bytes"] is None, f"{name}: {heap['exact_bytes']} bytes")
+            check("space" in heap["untold"], f"{name}: {heap['untold']}")
+            text = run([TOOL, "report", output]).stdout
+            check(b"unknown" in text and b"exact" not in text, f"{name}: {text!r}")
+            text = run([TOOL, "diff", output, output]).stdout
+            check(b"unknown" in text and b"no difference" not in text, f"{name}: {text!r}")
+            text = run([TOOL, "query", output, "select live_size from hp_total"]).stdout
+            check(b"NULL" in text, f"{name}: {text!r}")
+        budgets = ["--json", "--max-live", "0", "--max-peak", "1k", "--max-allocated", "1G", "--max-allocations", "1G"]
+        done = run([TOOL, "check", *budgets, "--max-growth", "1G", "--baseline", output, output])
+        check(done.status != 0, f"{name}: check: status {done.status}")
+        held = [key for key, state in states(done).items() if state == "holds"]
+        check(not held, f"{name}: hold: {held}")
+        done = run([TOOL, "doctor", "--", path])
+        check(done.status == 1 and b"-n NAME" in done.stdout, f"{name}: doctor: {done.status}, {done.stdout!r}")
+    done = run([TOOL, "check", "--max-live", "1G", "--", "/bin/true"])
+    check(done.status == 2, f"/bin/true: {done.status}")
+
+
+def unprofiled_children(directory):
+    """A budget says nothing of a child that was not judged, unless it is said not to matter."""
+    script = ["/bin/sh", "-c", f"{harness.program('added_leak')} {LEAKED}; true"]
+    budget = [TOOL, "check", "--json", "--max-live", "100k"]
+    alone = run([*budget, "--", *script])
+    check(alone.status == 2, f"alone: {alone.status}")
+    check(states(alone) == {("max-live", "sh"): "holds", ("max-live", "added_leak"): "undecidable"},
+          f"alone: {states(alone)}")
+    (result,) = [r for r in json.loads(alone.stdout)["results"] if r["state"] == "undecidable"]
+    check("--follow-children" in result["reason"] and "--only-profiled" in result["reason"], f"{result}")
+    only = run([*budget, "--only-profiled", "--", *script])
+    check(only.status == 0 and states(only) == {("max-live", "sh"): "holds"}, f"only: {only.status}, {only.stdout!r}")
+    all_of_it = run([*budget, "--follow-children", "--", *script])
+    check(all_of_it.status == 1 and states(all_of_it)[("max-live", "added_leak")] == "fails", f"all: {all_of_it.stdout!r}")
+    # Who names the processes says that others do not matter.
+    output = os.path.join(directory, "named")
+    run(harness.host_command(script, output, 1, "-n", "added_leak"))
+    named = run([TOOL, "check", "--json", "--max-live", "1G", output])
+    check(named.status == 0, f"named: {named.status}, {named.stdout!r}")
+    junit = os.path.join(directory, "junit.xml")
+    done = run([TOOL, "check", "--github", "--junit", junit, "--max-live", "100k", "--", *script])
+    with open(junit) as file:
+        check('errors="1"' in file.read(), "junit: the child is no error")
+    check(b"::warning" in done.stderr, f"github: {done.stderr!r}")
+
+
 CASES = {
     "sanitizers": sanitizers,
+    "own_allocator": own_allocator,
+    "unprofiled_children": unprofiled_children,
 }
 
 

@@ -1,0 +1,13 @@
+/*
+ * Names of allocators that are linked into executables: a prefix before malloc's own names. One
+ * with a prefix is there because the program uses it, so it comes before the plain names.
+ */
+#ifndef HEAPPROFD_ATTACH_ALLOCATOR_NAMES_H
+#define HEAPPROFD_ATTACH_ALLOCATOR_NAMES_H
+
+/* Rust's jemalloc, jemalloc, mimalloc, tcmalloc. */
+static const char *const allocator_prefixes[] = {"_rjem_", "je_", "mi_", "tc_"};
+
+#define ALLOCATOR_PREFIXES (sizeof(allocator_prefixes) / sizeof(allocator_prefixes[0]))
+
+#endif
