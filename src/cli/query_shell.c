@@ -79,6 +79,11 @@ static const char examples[] =
     "select name, cumulative_size from android_heap_profile_summary_tree\n"
     "order by cumulative_size desc limit 20;\n"
     "\n"
+    "-- What each dump tells of, and what changed in that time:\n"
+    "include perfetto module android.memory.heap_profile.intervals;\n"
+    "select ts, dur, upid, heap_name, retained, allocated, delta\n"
+    "from _android_heap_profile_intervals;\n"
+    "\n"
     "-- How sure that is:\n"
     "select callsite_id, live_size_low, live_size, live_size_high from hp_callsite_stats\n"
     "order by live_size desc limit 20;\n"
@@ -99,7 +104,8 @@ static const char tables_sql[] =
     "name in (select name from pragma_table_list where schema = 'main' and name not like "
     "'sqlite%') or name like 'hp\\_%' escape '\\' or name like 'stack\\_profile%' escape '\\' "
     "or name like 'heap\\_profile%' escape '\\' or name in ('process', 'thread', 'stats', "
-    "'profiler_smaps', 'android_heap_profile_summary_tree') union "
+    "'profiler_smaps', 'android_heap_profile_summary_tree', '_android_heap_profile_intervals') "
+    "union "
     "select name from pragma_table_list where type in ('table', 'view') and name not like "
     "'sqlite%' order by 1";
 
@@ -155,7 +161,8 @@ static const char completion_sql[] =
     "where lower(c.name) glob lower(?1) || '*' union "
     "select column1 from (values ('select'), ('from'), ('where'), ('join'), ('order by'), "
     "('group by'), ('limit'), ('desc'), ('distinct'), ('count('), ('sum('), ('abs('), "
-    "('demangle('), ('include perfetto module android.memory.heap_profile.summary_tree;')) "
+    "('demangle('), ('include perfetto module android.memory.heap_profile.summary_tree;'), "
+    "('include perfetto module android.memory.heap_profile.intervals;')) "
     "where column1 glob lower(?1) || '*' order by 1";
 
 /* The next name that begins with a word, malloc'd; NULL: there is no other. */

@@ -321,7 +321,6 @@ int target_write_memory_point(struct target *target, struct trace_writer *writer
     memory_watch_tick(&target->memory, target->info.pid, target->ledger, target->allocator);
     *rss_bytes = memory.rss_bytes;
     struct trace_memory_point point = {
-        .boottime_ns = clock_read_ns(CLOCK_BOOTTIME),
         .pid = target->info.pid,
         .rss_bytes = memory.rss_bytes,
         .rss_anon_bytes = memory.rss_anon_bytes,
@@ -329,6 +328,8 @@ int target_write_memory_point(struct target *target, struct trace_writer *writer
         .heap_bytes = (uint64_t)ledger_live_bytes(target->ledger),
     };
     int code = announce(target, writer);
+    /* Later than the packet that names the process: readers go by time. */
+    point.boottime_ns = clock_read_ns(CLOCK_BOOTTIME);
     return code < 0 ? code : trace_writer_memory_point(writer, &point);
 }
 
@@ -502,7 +503,8 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         .pid = target->info.pid,
         .heap_name = target->superseded ? program : NULL,
         .timestamp_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE),
-        .start_timestamp_ns = target->start_ms * UINT64_C(1000000),
+        .start_timestamp_ns =
+            target->last_dump_ns != 0 ? target->last_dump_ns : target->start_ms * UINT64_C(1000000),
         .interval_bytes = target->config->sampling_interval_bytes,
         .first_interval_bytes = target->config->sampling_interval_bytes,
         .from_startup = target->origin == HANDSHAKE_STARTUP,
@@ -536,6 +538,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         code = write_threads(target, writer);
     if (code == 0)
         code = dump_write(writer, files, target->ledger, &request);
+    target->last_dump_ns = request.status.timestamp_ns;
     if (code == 0 && target->unlisted != NULL)
         code = unlisted_code_write(target->unlisted, writer, generated);
     return code;

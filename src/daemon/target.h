@@ -34,6 +34,7 @@ struct target {
     struct unlisted_code *unlisted; /* code without a module; NULL: none is looked for */
     struct trace_writer *stream;    /* where its events go; NULL: nowhere */
     uint64_t start_ms;              /* CLOCK_MONOTONIC_COARSE */
+    uint64_t last_dump_ns;          /* by the same clock; 0: none yet */
     uint64_t interval_bytes;        /* malloc's; 0: it is not profiled */
     enum handshake_origin origin;
     struct attach *attach; /* NULL: the process joined by itself */

@@ -132,6 +132,7 @@ int heap_figures_finish(struct heap_figures *heap, const struct heap_figures_hea
     struct builder *builder = heap->builder;
     struct profile_dump dump = {
         .boottime_ns = head->boottime_ns,
+        .start_boottime_ns = head->start_boottime_ns,
         .final = true,
         .exact_bytes = head->exact_bytes,
         .exact_calls = head->exact_calls,

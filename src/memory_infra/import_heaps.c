@@ -441,6 +441,8 @@ static int add_dump(struct making *making, size_t index, const struct import_par
         dump.incomplete = said->incomplete;
         heap->status.disconnected = said->ended;
     }
+    dump.start_boottime_ns = heap->dump_count > 0 ? heap->dumps[heap->dump_count - 1].boottime_ns
+                                                  : heap->start_boottime_ns;
     if (array_reserve(&heap->dumps, &making->heaps[index].dump_capacity, heap->dump_count, 1,
                       sizeof(dump)) < 0)
         return builder_fail(builder);

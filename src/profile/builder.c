@@ -1,5 +1,5 @@
 /* See builder.h: the builder's life and the tables of the profile. */
-#include "profile/builder.h"
+#include "profile/builder_clocks.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -48,6 +48,7 @@ static void free_all_but_profile(struct builder *builder)
     free(builder->first_child);
     intern_free(&builder->symbol_ids);
     intern_free(&builder->heap_ids);
+    id_map_free(&builder->newest_heaps);
     id_map_free(&builder->processes);
     id_map_free(&builder->threads);
     id_map_free(&builder->sequence_ids);
@@ -68,6 +69,7 @@ static void free_all_but_profile(struct builder *builder)
     free(builder->places);
     free(builder->parts);
     builder_deobfuscation_free(builder->deobfuscation);
+    builder_clocks_free(&builder->clocks);
     id_map_free(&builder->packages);
     free(builder);
 }
@@ -250,11 +252,16 @@ uint32_t builder_mapping(struct builder *builder, const struct profile_mapping *
     return (uint32_t)used;
 }
 
-uint32_t builder_frame(struct builder *builder, uint32_t mapping, uint64_t rel_pc, uint32_t name,
-                       uint32_t source_file, uint32_t line)
+uint32_t builder_frame_of(struct builder *builder, const struct builder_frame_key *frame)
 {
     struct profile *profile = builder->profile;
-    uint64_t key[] = {mapping, rel_pc, name, source_file, line};
+    bool has_lines = !frame->is_without_lines;
+    uint64_t key[] = {frame->mapping,
+                      frame->rel_pc,
+                      frame->name,
+                      frame->is_unnamed,
+                      has_lines ? frame->source_file : 0,
+                      has_lines ? frame->line : 0};
     bool added;
     uint64_t id = intern_bytes(&builder->frame_ids, key, sizeof(key), &added);
     if (id != 0 && !added)
@@ -269,17 +276,33 @@ uint32_t builder_frame(struct builder *builder, uint32_t mapping, uint64_t rel_p
         return PROFILE_NONE;
     }
     profile->frames[used] = (struct profile_frame){
-        .name = builder->strings[name],
-        .linkage_name = builder->strings[name],
+        .name = builder->strings[frame->name],
+        .linkage_name = builder->strings[frame->name],
         .obfuscated_name = "",
-        .source_file = builder->strings[source_file],
-        .line = line,
-        .mapping = mapping,
-        .rel_pc = rel_pc,
+        .source_file = builder->strings[frame->source_file],
+        .line = frame->line,
+        .mapping = frame->mapping,
+        .rel_pc = frame->rel_pc,
+        .kind_name = "",
+        .is_unnamed = frame->is_unnamed,
+        .has_line = frame->has_line,
+        .has_symbol = frame->has_symbol,
     };
-    builder->frame_names[used] = name;
+    builder->frame_names[used] = frame->name;
     profile->frame_count++;
     return (uint32_t)used;
+}
+
+uint32_t builder_frame(struct builder *builder, uint32_t mapping, uint64_t rel_pc, uint32_t name,
+                       uint32_t source_file, uint32_t line)
+{
+    struct builder_frame_key key = {.mapping = mapping,
+                                    .rel_pc = rel_pc,
+                                    .name = name,
+                                    .source_file = source_file,
+                                    .line = line,
+                                    .is_unnamed = name == 0};
+    return builder_frame_of(builder, &key);
 }
 
 uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t frame)
@@ -371,6 +394,7 @@ static void say_warning(struct builder *builder, const char *problem, bool unfin
 struct profile *builder_finish(struct builder *builder, const char *problem)
 {
     bool unfinished = builder_commit_rest(builder);
+    builder_apply_clocks(builder);
     builder_apply_symbols(builder);
     if (!builder->owner->as_in_trace)
         demangle_names(builder);

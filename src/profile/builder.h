@@ -3,12 +3,14 @@
  *
  *   builder.c           the profile's tables: strings, mappings, frames, callsites
  *   builder_packet.c    which packet means what; names, clocks, timeline
+ *   builder_clocks.c    ClockSnapshots: times as trace time
  *   builder_smaps.c     SmapsPackets
  *   builder_memory.c    MemoryLooks
  *   builder_symbols.c   ModuleSymbols: names, lines and inlined frames, found later
  *   builder_deobfuscate.c  DeobfuscationMappings: the names that Java code had
  *   builder_naming.c       which of them a method gets
- *   builder_interned.c  interned data of each sequence, resolved when it is used
+ *   builder_interned.c  interned data of each sequence
+ *   builder_resolve.c      what its ids mean, when they are used
  *   builder_heap.c      ProfilePackets: snapshots put together
  *   builder_unchanged.c    samples that stand there as in the dump before
  *   builder_dump.c      dumps made of them
@@ -51,13 +53,17 @@ struct builder {
     size_t stream_capacity, smaps_capacity, looks_capacity;
     struct id_map processes; /* pid: the newest process of that pid */
     struct id_map threads;   /* pid and tid */
-    struct intern_table heap_ids;
+    struct intern_table heap_ids; /* of pid, name and start */
+    struct id_map newest_heaps;   /* of pid and name */
     size_t *timeline_capacities, timeline_capacity_capacity;
     size_t *dump_capacities, dump_capacity_capacity;
     struct builder_heap {
         uint32_t *callsites; /* of the last dump's samples */
         bool steady;         /* most of them were those of the dump before */
-    } * heaps;               /* as in the profile, of those that packets told of */
+        /* Of the last dump that was met. */
+        uint64_t timestamp_ns, start_timestamp_ns;
+        bool final;
+    } * heaps; /* as in the profile, of those that packets told of */
     size_t heap_count, heaps_capacity;
 
     /* What ModuleSymbols say of an address: its lines, innermost first. */
@@ -68,6 +74,7 @@ struct builder {
     } * symbols;
     struct builder_line {
         uint32_t name, source_file, line; /* the first two by string */
+        bool has_line;                    /* the trace says it, even if it is 0 */
     } * symbol_lines;
     size_t symbol_line_count, symbol_line_capacity;
     size_t symbol_count, symbol_capacity;
@@ -79,8 +86,34 @@ struct builder {
     size_t sequence_count, sequence_capacity;
     struct id_map sequence_ids;
 
-    bool clock_known;
-    int64_t monotonic_to_boottime_ns;
+    struct builder_clocks {
+        struct clock_reading {
+            uint64_t clock; /* its id; above it the sequence, where the clock is its own */
+            int64_t reading_ns, trace_ns;
+            uint32_t snapshot; /* number */
+        } * readings;
+        struct clock_kind {
+            uint64_t clock, unit_ns;
+            bool is_incremental; /* each time counts from the one before */
+            uint64_t last_ns;
+        } * kinds; /* of clocks whose times are no plain ns */
+        struct id_map kind_ids;
+        struct dated {
+            enum dated_kind {
+                DATED_MEMORY_POINT, /* of a process */
+                DATED_SMAPS,
+                DATED_LOOK,
+                DATED_HEAP, /* the heap's last packet */
+            } kind;
+            uint32_t owner, index;
+            uint64_t clock;
+        } * late;              /* what packets of other clocks than the trace's dated */
+        uint64_t trace_clock;  /* 0: not told yet */
+        uint64_t packet_clock; /* 0: the trace's */
+        size_t reading_count, reading_capacity, kind_count, kind_capacity, late_count,
+            late_capacity;
+        uint32_t snapshot_count;
+    } clocks;
     uint64_t packets, damaged_packets, missing_packets, missing_frames;
     uint64_t carried_samples;
     uint64_t dumps;         /* made so far, of all heaps */
@@ -118,12 +151,22 @@ const char *builder_text_of_span(struct builder *builder, struct proto_span span
 uint32_t builder_hex(struct builder *builder, struct proto_span span);
 uint32_t builder_mapping(struct builder *builder, const struct profile_mapping *mapping,
                          uint32_t path, uint32_t build_id);
+struct builder_frame_key {
+    uint32_t mapping;
+    uint64_t rel_pc;
+    uint32_t name, source_file; /* strings */
+    uint32_t line;              /* 0: unknown */
+    /* See struct profile_frame. */
+    bool is_unnamed, has_line, has_symbol;
+    bool is_without_lines; /* the same with other files and lines is the same frame */
+};
+uint32_t builder_frame_of(struct builder *builder, const struct builder_frame_key *key);
 uint32_t builder_frame(struct builder *builder, uint32_t mapping, uint64_t rel_pc, uint32_t name,
                        uint32_t source_file, uint32_t line);
 uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t frame);
 uint32_t builder_process(struct builder *builder, int32_t pid);
-uint64_t builder_boottime(const struct builder *builder, uint64_t monotonic_coarse_ns,
-                          uint64_t packet_ns);
+/* What was just added has the time of the packet: it becomes trace time in the end. */
+void builder_date(struct builder *builder, enum dated_kind kind, uint32_t owner, size_t index);
 
 /* Memory that lives as long as the profile, for anything; and for a sample. NULL after an error. */
 void *builder_memory(struct builder *builder, size_t bytes);
@@ -150,7 +193,8 @@ struct builder_sequence {
     } * mapping_items;
     struct sequence_frame {
         uint64_t name, mapping, source_path, rel_pc;
-        uint32_t line, kind;
+        uint32_t line, kind, kind_name; /* the last a string */
+        bool is_named, has_line, has_kind;
     } * frame_items;
     uint32_t *frames_resolved; /* by frame item */
     size_t frames_resolved_capacity;
@@ -182,7 +226,6 @@ struct builder_sequence {
     struct pending_dump {
         uint32_t heap;
         uint64_t timestamp_ns;
-        uint64_t boottime_ns;
         struct trace_heap_dump status;
         /* Samples as they will stand in the dump, but for their callsites, parts and names: */
         struct profile_sample *samples;
@@ -216,6 +259,7 @@ struct builder_sequence {
     size_t seen_count, seen_byte_count, seen_byte_capacity;
     uint32_t generation; /* grows where an id that a sample may name gets another meaning */
     uint32_t commits;    /* begun so far, and the next one */
+    uint64_t default_clock; /* of packets that do not say theirs; 0: the trace's */
     bool index_known;
     bool gap; /* packets of the pending snapshot are missing */
     uint64_t next_index;
@@ -237,12 +281,16 @@ enum interned_kind {
     INTERNED_ANY_STRING, /* the one string table of Android 10 */
     INTERNED_MAPPING,
     INTERNED_FRAME,
+    INTERNED_PROFILE_FRAME, /* in a ProfilePacket */
     INTERNED_CALLSTACK,
     INTERNED_HEAP_NAME,
     INTERNED_HEAP_CONTEXT,
 };
 int builder_intern(struct builder *builder, struct builder_sequence *sequence,
                    enum interned_kind kind, struct proto_span entry);
+/* What the tables of a ProfilePacket hold, in the trace processor's order. */
+void builder_resolve_tables(struct builder *builder, struct builder_sequence *sequence,
+                            struct proto_span packet);
 /* The callsite of a callstack; one without known frames has a frame that says so. */
 uint32_t builder_resolve(struct builder *builder, struct builder_sequence *sequence,
                          uint64_t callstack);

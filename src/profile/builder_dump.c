@@ -312,8 +312,11 @@ static void add_dump(struct builder *builder, const struct pending_dump *pending
         dump->part_count += dump->samples[i]->part_count;
     }
     dump->order = builder->dumps++;
+    uint64_t start_timestamp_ns =
+        heap->dump_count > 0 ? heap->status.start_timestamp_ns : pending->status.start_timestamp_ns;
     heap->dumps[heap->dump_count++] = *dump;
     heap->status = pending->status;
+    heap->status.start_timestamp_ns = start_timestamp_ns;
     heap->interval_bytes = pending->status.interval_bytes;
     heap->first_interval_bytes = pending->status.first_interval_bytes != 0
                                      ? pending->status.first_interval_bytes
@@ -336,7 +339,8 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
 {
     struct dump_making making = {
         .pending = pending,
-        .dump.boottime_ns = pending->boottime_ns,
+        .dump.boottime_ns = pending->timestamp_ns,
+        .dump.start_boottime_ns = pending->status.start_timestamp_ns,
         .dump.final = pending->status.final,
         .dump.incomplete = sequence->gap,
         .dump.exact_bytes = pending->status.exact_bytes,

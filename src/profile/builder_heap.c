@@ -320,6 +320,9 @@ static int take_sample(struct builder *builder, struct builder_sequence *sequenc
 
 /* --- heads --- */
 
+/* What Perfetto calls a heap that the trace gives no name: malloc's, of Android 10. */
+#define UNNAMED_HEAP "unknown"
+
 static int take_lost(struct trace_heap_dump *status, const struct proto_field *field)
 {
     struct proto_span span = field->span;
@@ -461,18 +464,32 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
     return 0;
 }
 
-/* The heap of this pid, name and start: after an exec the same pid starts anew. */
-static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump *status,
-                          uint64_t packet_ns)
+/* Whether the dump is one of a heap of the same pid and name. What it tells begins where the dump
+ * before ended, or where the heap began; after an exec the same pid starts anew. */
+static bool goes_on(const struct builder_heap *heap, const struct trace_heap_dump *status)
+{
+    if (status->timestamp_ns == heap->timestamp_ns &&
+        status->start_timestamp_ns == heap->start_timestamp_ns)
+        return true;
+    return !heap->final && status->start_timestamp_ns <= heap->timestamp_ns;
+}
+
+static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump *status)
 {
     struct profile *profile = builder->profile;
     uint64_t key[] = {(uint64_t)status->pid, (uint64_t)(uintptr_t)status->heap_name,
                       status->start_timestamp_ns};
-    bool added;
-    uint64_t id = intern_bytes(&builder->heap_ids, key, sizeof(key), &added);
-    if (id != 0 && !added)
+    uint64_t id = intern_find(&builder->heap_ids, key, sizeof(key));
+    if (id != 0)
         return (uint32_t)(id - 1);
+    uint64_t name = (uint64_t)(uint32_t)status->pid << 32 |
+                    builder_string(builder, status->heap_name, strlen(status->heap_name));
+    uint32_t newest = id_map_find(&builder->newest_heaps, name);
+    if (newest != ID_MAP_NONE && goes_on(&builder->heaps[newest], status))
+        return newest;
     size_t used = profile->heap_count;
+    bool added;
+    id = intern_bytes(&builder->heap_ids, key, sizeof(key), &added);
     uint32_t process = builder_process(builder, status->pid);
     if (id == 0 || process == PROFILE_NONE ||
         array_reserve(&profile->heaps, &builder->heap_capacity, used, 1, sizeof(*profile->heaps)) <
@@ -480,14 +497,14 @@ static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump 
         array_reserve(&builder->dump_capacities, &builder->dump_capacity_capacity, used, 1,
                       sizeof(size_t)) < 0 ||
         array_reserve(&builder->heaps, &builder->heaps_capacity, builder->heap_count,
-                      used + 1 - builder->heap_count, sizeof(*builder->heaps)) < 0) {
+                      used + 1 - builder->heap_count, sizeof(*builder->heaps)) < 0 ||
+        id_map_set(&builder->newest_heaps, name, (uint32_t)used) < 0) {
         builder_fail(builder);
         return PROFILE_NONE;
     }
     profile->heaps[used] = (struct profile_heap){
         .process = process,
         .name = status->heap_name,
-        .start_boottime_ns = builder_boottime(builder, status->start_timestamp_ns, packet_ns),
     };
     builder->dump_capacities[used] = 0;
     while (builder->heap_count <= used)
@@ -499,9 +516,15 @@ static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump 
 static struct pending_dump *find_pending(struct builder *builder, struct builder_sequence *sequence,
                                          const struct trace_heap_dump *status, uint64_t packet_ns)
 {
-    uint32_t heap = find_heap(builder, status, packet_ns);
+    uint32_t heap = find_heap(builder, status);
     if (heap == PROFILE_NONE)
         return NULL;
+    struct builder_heap *of = &builder->heaps[heap];
+    of->timestamp_ns = status->timestamp_ns;
+    of->start_timestamp_ns = status->start_timestamp_ns;
+    of->final |= status->final;
+    builder->profile->heaps[heap].packet_boottime_ns = packet_ns;
+    builder_date(builder, DATED_HEAP, heap, 0);
     for (size_t i = 0; i < sequence->pending_count; i++) {
         if (sequence->pending[i].heap == heap &&
             sequence->pending[i].timestamp_ns == status->timestamp_ns)
@@ -517,7 +540,6 @@ static struct pending_dump *find_pending(struct builder *builder, struct builder
     sequence->spare = (struct pending_dump){0};
     dump->heap = heap;
     dump->timestamp_ns = status->timestamp_ns;
-    dump->boottime_ns = builder_boottime(builder, status->timestamp_ns, packet_ns);
     dump->status = *status;
     dump->steady = builder->heaps[heap].steady;
     return dump;
@@ -536,11 +558,13 @@ static int take_process_dump(struct builder *builder, struct builder_sequence *s
     }
     if (code < 0)
         return -EBADMSG;
-    if (status.heap_name == NULL || *status.heap_name == '\0')
-        status.heap_name = builder_text(builder, "libc.malloc", 11);
+    bool unnamed = status.heap_name == NULL || *status.heap_name == '\0';
+    if (unnamed)
+        status.heap_name = builder_text(builder, UNNAMED_HEAP, strlen(UNNAMED_HEAP));
     struct pending_dump *dump = find_pending(builder, sequence, &status, packet_ns);
     if (dump == NULL)
         return builder->error;
+    builder->profile->heaps[dump->heap].unnamed |= unnamed;
     code = 0;
     while (code == 0 && proto_next(&again, &field) > 0) {
         if (field.number == HEAD(SAMPLES) && field.type == PROTO_BYTES)
@@ -560,7 +584,7 @@ static int take_profile_field(struct builder *builder, struct builder_sequence *
     case PB_PROFILE_PACKET_MAPPINGS:
         return builder_intern(builder, sequence, INTERNED_MAPPING, field->span);
     case PB_PROFILE_PACKET_FRAMES:
-        return builder_intern(builder, sequence, INTERNED_FRAME, field->span);
+        return builder_intern(builder, sequence, INTERNED_PROFILE_FRAME, field->span);
     case PB_PROFILE_PACKET_CALLSTACKS:
         return builder_intern(builder, sequence, INTERNED_CALLSTACK, field->span);
     case PB_PROFILE_PACKET_PROCESS_DUMPS:
@@ -572,6 +596,7 @@ static int take_profile_field(struct builder *builder, struct builder_sequence *
 int builder_profile_packet(struct builder *builder, struct builder_sequence *sequence,
                            struct proto_span packet, uint64_t packet_ns)
 {
+    struct proto_span again = packet;
     struct proto_field field;
     uint64_t index = 0;
     bool continued = false, has_index = false;
@@ -595,6 +620,8 @@ int builder_profile_packet(struct builder *builder, struct builder_sequence *seq
         sequence->index_known = true;
         sequence->next_index = index + 1;
     }
+    if (builder->owner->as_in_trace)
+        builder_resolve_tables(builder, sequence, again);
     if (!continued)
         builder_commit(builder, sequence);
     return status < 0 ? -EBADMSG : code;

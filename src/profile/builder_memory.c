@@ -126,5 +126,6 @@ int builder_memory_look(struct builder *builder, struct proto_span message, uint
                       sizeof(taken)) < 0)
         return builder_fail(builder);
     profile->looks[profile->look_count++] = taken;
+    builder_date(builder, DATED_LOOK, 0, profile->look_count - 1);
     return builder->error;
 }

@@ -4,12 +4,9 @@
 #include <string.h>
 
 #include "pb_field_numbers.h"
-#include "profile/builder.h"
+#include "profile/builder_clocks.h"
 #include "util/array.h"
 
-#define CLOCK_ID_REALTIME 1u
-#define CLOCK_ID_MONOTONIC_COARSE 4u
-#define CLOCK_ID_BOOTTIME 6u
 #define SEQUENCE_CLEARED 1u
 #define COMMAND_BYTES_MAX 4096u
 
@@ -255,52 +252,46 @@ static int take_unprofiled(struct builder *builder, struct proto_span entry)
     return builder->error;
 }
 
-/* --- clocks and the timeline --- */
+/* --- the timeline --- */
 
-static int take_clocks(struct builder *builder, struct proto_span snapshot)
+/* What was live of a process's heaps, beside what the system says of it. */
+struct heap_size {
+    int32_t pid; /* 0: not told */
+    uint64_t live_bytes;
+};
+
+static int read_heap_size(struct proto_span message, struct heap_size *size)
 {
-    struct proto_field field, inner;
-    uint64_t coarse = 0, boottime = 0, realtime = 0;
-    int status = 0;
-    while ((status = proto_next(&snapshot, &field)) > 0) {
-        uint64_t id = 0, timestamp = 0;
-        if (field.number != PB_CLOCK_SNAPSHOT_CLOCKS)
-            continue;
-        while ((status = proto_next(&field.span, &inner)) > 0) {
-            if (inner.number == PB_CLOCK_SNAPSHOT_CLOCK_CLOCK_ID)
-                id = inner.value;
-            else if (inner.number == PB_CLOCK_SNAPSHOT_CLOCK_TIMESTAMP)
-                timestamp = inner.value;
-        }
-        if (status < 0)
-            return -EBADMSG;
-        if (id == CLOCK_ID_MONOTONIC_COARSE)
-            coarse = timestamp;
-        else if (id == CLOCK_ID_BOOTTIME)
-            boottime = timestamp;
-        else if (id == CLOCK_ID_REALTIME)
-            realtime = timestamp;
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&message, &field)) > 0) {
+        if (field.number == PB_HEAP_SIZE_PID)
+            size->pid = (int32_t)field.value;
+        else if (field.number == PB_HEAP_SIZE_LIVE_BYTES)
+            size->live_bytes = field.value;
     }
-    if (status < 0)
-        return -EBADMSG;
-    if (boottime != 0 && realtime != 0)
-        builder->profile->boottime_to_realtime_ns = (int64_t)(realtime - boottime);
-    if (coarse != 0 && boottime != 0) {
-        builder->monotonic_to_boottime_ns = (int64_t)(boottime - coarse);
-        builder->clock_known = true;
-    }
+    return status < 0 ? -EBADMSG : 0;
+}
+
+static int add_memory_point(struct builder *builder, int32_t pid,
+                            const struct profile_memory_point *point)
+{
+    if ((point->rss_bytes | point->vm_bytes | point->heap_bytes) == 0)
+        return 0;
+    uint32_t index = builder_process(builder, pid);
+    if (index == PROFILE_NONE)
+        return builder->error;
+    struct profile_process *process = &builder->profile->processes[index];
+    if (array_reserve(&process->timeline, &builder->timeline_capacities[index],
+                      process->timeline_count, 1, sizeof(*point)) < 0)
+        return builder_fail(builder);
+    process->timeline[process->timeline_count++] = *point;
+    builder_date(builder, DATED_MEMORY_POINT, index, process->timeline_count - 1);
     return 0;
 }
 
-uint64_t builder_boottime(const struct builder *builder, uint64_t monotonic_coarse_ns,
-                          uint64_t packet_ns)
-{
-    if (monotonic_coarse_ns == 0 || !builder->clock_known)
-        return packet_ns;
-    return monotonic_coarse_ns + (uint64_t)builder->monotonic_to_boottime_ns;
-}
-
-static int take_memory_point(struct builder *builder, struct proto_span entry, uint64_t packet_ns)
+static int take_memory_point(struct builder *builder, struct proto_span entry, uint64_t packet_ns,
+                             struct heap_size *size)
 {
     struct profile_memory_point point = {.boottime_ns = packet_ns};
     struct proto_field field;
@@ -320,29 +311,30 @@ static int take_memory_point(struct builder *builder, struct proto_span entry, u
     }
     if (status < 0)
         return -EBADMSG;
-    if ((point.rss_bytes | point.vm_bytes | point.heap_bytes) == 0)
-        return 0;
-    uint32_t index = builder_process(builder, pid);
-    if (index == PROFILE_NONE)
-        return builder->error;
-    struct profile_process *process = &builder->profile->processes[index];
-    if (array_reserve(&process->timeline, &builder->timeline_capacities[index],
-                      process->timeline_count, 1, sizeof(point)) < 0)
-        return builder_fail(builder);
-    process->timeline[process->timeline_count++] = point;
-    return 0;
+    if (size->pid != 0 && size->pid == pid) {
+        point.heap_bytes = size->live_bytes;
+        size->pid = 0;
+    }
+    return add_memory_point(builder, pid, &point);
 }
 
-static int take_process_stats(struct builder *builder, struct proto_span stats, uint64_t packet_ns)
+/* Points of the timeline: ProcessStats, and a HeapSize beside it or alone. */
+static int take_timeline(struct builder *builder, struct proto_span stats, struct proto_span heap,
+                         uint64_t packet_ns)
 {
+    struct heap_size size = {0};
     struct proto_field field;
-    int status, code = 0;
-    while (code == 0 && (status = proto_next(&stats, &field)) != 0) {
+    int status = 0, code = heap.at == NULL ? 0 : read_heap_size(heap, &size);
+    while (code == 0 && stats.at != NULL && (status = proto_next(&stats, &field)) != 0) {
         if (status < 0)
             return -EBADMSG;
         if (field.number == PB_PROCESS_STATS_PROCESSES)
-            code = take_memory_point(builder, field.span, packet_ns);
+            code = take_memory_point(builder, field.span, packet_ns, &size);
     }
+    if (code == 0 && size.pid != 0)
+        code = add_memory_point(builder, size.pid,
+                                &(struct profile_memory_point){.boottime_ns = packet_ns,
+                                                               .heap_bytes = size.live_bytes});
     return code;
 }
 
@@ -350,10 +342,11 @@ static int take_process_stats(struct builder *builder, struct proto_span stats, 
 
 struct packet_parts {
     uint64_t timestamp_ns;
+    uint64_t clock; /* of the timestamp; 0: not told */
     uint32_t sequence_id;
     bool cleared;
     struct proto_span interned, profile_packet, tree, stats, clocks, symbols, unprofiled;
-    struct proto_span allocations, frees, deobfuscation, packages, smaps, look;
+    struct proto_span allocations, frees, deobfuscation, packages, smaps, look, defaults, heap_size;
 };
 
 static int split_packet(struct proto_span packet, struct packet_parts *parts)
@@ -364,6 +357,12 @@ static int split_packet(struct proto_span packet, struct packet_parts *parts)
         switch (field.number) {
         case PB_TRACE_PACKET_TIMESTAMP:
             parts->timestamp_ns = field.value;
+            break;
+        case PB_TRACE_PACKET_TIMESTAMP_CLOCK_ID:
+            parts->clock = field.value;
+            break;
+        case PB_TRACE_PACKET_TRACE_PACKET_DEFAULTS:
+            parts->defaults = field.span;
             break;
         case PB_TRACE_PACKET_TRUSTED_PACKET_SEQUENCE_ID:
             parts->sequence_id = (uint32_t)field.value;
@@ -410,12 +409,43 @@ static int split_packet(struct proto_span packet, struct packet_parts *parts)
         case PB_TRACE_PACKET_MEMORY_LOOK:
             parts->look = field.span;
             break;
+        case PB_TRACE_PACKET_HEAP_SIZE:
+            parts->heap_size = field.span;
+            break;
         case PB_TRACE_PACKET_UNPROFILED_PROCESS:
             parts->unprofiled = field.span;
             break;
         }
     }
     return status;
+}
+
+/* What holds for the packets of a sequence that do not say otherwise. */
+static int take_defaults(struct builder *builder, const struct packet_parts *parts)
+{
+    struct proto_span defaults = parts->defaults;
+    struct proto_field field;
+    int status = 0;
+    if (!parts->cleared && defaults.at == NULL)
+        return 0;
+    struct builder_sequence *sequence = builder_sequence(builder, parts->sequence_id);
+    if (sequence == NULL)
+        return builder->error;
+    sequence->default_clock = 0;
+    while (defaults.at != NULL && (status = proto_next(&defaults, &field)) > 0)
+        if (field.number == PB_TRACE_PACKET_DEFAULTS_TIMESTAMP_CLOCK_ID)
+            sequence->default_clock = field.value;
+    return status < 0 ? -EBADMSG : 0;
+}
+
+static void take_time(struct builder *builder, struct packet_parts *parts)
+{
+    uint32_t known =
+        parts->clock != 0 ? ID_MAP_NONE : id_map_find(&builder->sequence_ids, parts->sequence_id);
+    if (known != ID_MAP_NONE)
+        parts->clock = builder->sequences[known].default_clock;
+    parts->timestamp_ns =
+        builder_packet_time(builder, parts->timestamp_ns, parts->clock, parts->sequence_id);
 }
 
 static int take_parts(struct builder *builder, const struct packet_parts *parts)
@@ -439,10 +469,10 @@ static int take_parts(struct builder *builder, const struct packet_parts *parts)
     }
     if (code == 0 && parts->tree.at != NULL)
         code = take_tree(builder, parts->tree);
-    if (code == 0 && parts->stats.at != NULL)
-        code = take_process_stats(builder, parts->stats, parts->timestamp_ns);
+    if (code == 0 && (parts->stats.at != NULL || parts->heap_size.at != NULL))
+        code = take_timeline(builder, parts->stats, parts->heap_size, parts->timestamp_ns);
     if (code == 0 && parts->clocks.at != NULL)
-        code = take_clocks(builder, parts->clocks);
+        code = builder_clock_snapshot(builder, parts->sequence_id, parts->clocks);
     if (code == 0 && parts->symbols.at != NULL)
         code = builder_module_symbols(builder, parts->symbols);
     if (code == 0 && parts->deobfuscation.at != NULL)
@@ -470,7 +500,11 @@ int builder_packet(struct builder *builder, struct proto_span packet)
         builder->damaged_packets++;
         return builder->error;
     }
-    if (take_parts(builder, &parts) == -EBADMSG)
+    int code = take_defaults(builder, &parts);
+    take_time(builder, &parts);
+    if (code == 0)
+        code = take_parts(builder, &parts);
+    if (code == -EBADMSG)
         builder->damaged_packets++;
     return builder->error;
 }

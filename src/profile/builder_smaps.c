@@ -102,6 +102,7 @@ int builder_smaps(struct builder *builder, struct proto_span packet, uint64_t pa
                           sizeof(smaps)) < 0)
             return builder_fail(builder);
         profile->smaps[profile->smaps_count++] = smaps;
+        builder_date(builder, DATED_SMAPS, 0, profile->smaps_count - 1);
     }
     return code;
 }

@@ -15,6 +15,9 @@
 /* Callsites may become this many; those that would not fit keep their innermost line alone. */
 #define CALLSITES_MAX ((size_t)1 << 26)
 
+/* Of the name of a pseudo-file. */
+#define PSEUDO_BYTES_MAX 256u
+
 /* --- reading --- */
 
 static int take_line(struct builder *builder, struct proto_span entry)
@@ -23,12 +26,14 @@ static int take_line(struct builder *builder, struct proto_span entry)
     struct proto_field field;
     int status;
     while ((status = proto_next(&entry, &field)) > 0) {
-        if (field.number == PB_LINE_FUNCTION_NAME)
+        if (field.number == PB_LINE_FUNCTION_NAME) {
             line.name = builder_string_of_span(builder, field.span);
-        else if (field.number == PB_LINE_SOURCE_FILE_NAME)
+        } else if (field.number == PB_LINE_SOURCE_FILE_NAME) {
             line.source_file = builder_string_of_span(builder, field.span);
-        else if (field.number == PB_LINE_LINE_NUMBER)
+        } else if (field.number == PB_LINE_LINE_NUMBER) {
             line.line = (uint32_t)field.value;
+            line.has_line = true;
+        }
     }
     if (status < 0)
         return -EBADMSG;
@@ -73,6 +78,23 @@ static int take_address(struct builder *builder, struct proto_span entry, uint32
     return builder->error;
 }
 
+/* A pseudo-file ("[vdso]", "[jit:7]") has a slash before it for the trace processor, and none for
+ * people: here it is called as its mapping is. */
+static uint32_t path_string(struct builder *builder, struct proto_span path)
+{
+    char slashed[PSEUDO_BYTES_MAX];
+    size_t length = proto_length(path);
+    bool as_in_trace = builder->owner->as_in_trace;
+    if (!as_in_trace && length > 1 && path.at[0] == '/' && path.at[1] == '[' &&
+        memchr(path.at + 1, '/', length - 1) == NULL)
+        return builder_string(builder, path.at + 1, length - 1);
+    if (!as_in_trace || length == 0 || path.at[0] != '[' || length >= sizeof(slashed))
+        return builder_string_of_span(builder, path);
+    slashed[0] = '/';
+    memcpy(slashed + 1, path.at, length);
+    return builder_string(builder, slashed, length + 1);
+}
+
 int builder_module_symbols(struct builder *builder, struct proto_span module)
 {
     struct proto_span again = module;
@@ -81,7 +103,7 @@ int builder_module_symbols(struct builder *builder, struct proto_span module)
     int status, code = 0;
     while ((status = proto_next(&module, &field)) > 0) {
         if (field.number == PB_MODULE_SYMBOLS_PATH)
-            path = builder_string_of_span(builder, field.span);
+            path = path_string(builder, field.span);
         else if (field.number == PB_MODULE_SYMBOLS_BUILD_ID)
             build_id = builder_hex(builder, field.span);
     }
@@ -199,12 +221,48 @@ void builder_expand_callsites(struct builder *builder, const struct builder_arou
     profile->callsite_count = used;
 }
 
+/* What frames themselves say of their file and line. */
+static void keep_own_lines(struct profile *profile)
+{
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        struct profile_frame *frame = &profile->frames[i];
+        if (!frame->has_symbol)
+            continue;
+        size_t at = profile->symbol_line_count++;
+        profile->symbol_lines[at] = (struct profile_symbol_line){
+            .name = frame->linkage_name,
+            .source_file = frame->source_file,
+            .line = frame->line,
+            .set = (uint32_t)at,
+            .has_line = frame->has_line,
+        };
+        frame->symbol_first = (uint32_t)at;
+        frame->symbol_count = 1;
+    }
+}
+
+static void keep_lines(struct builder *builder, const struct builder_symbol *symbol)
+{
+    struct profile *profile = builder->profile;
+    size_t set = profile->symbol_line_count;
+    for (uint32_t i = 0; i < symbol->line_count; i++) {
+        const struct builder_line *line = &builder->symbol_lines[symbol->first_line + i];
+        profile->symbol_lines[profile->symbol_line_count++] = (struct profile_symbol_line){
+            .name = builder->strings[line->name],
+            .source_file = builder->strings[line->source_file],
+            .line = line->line,
+            .set = (uint32_t)set,
+            .has_line = line->has_line && line->source_file != 0,
+        };
+    }
+}
+
 /* Lines of the addresses that frames have, in the trace's order, for profile.symbol_lines. */
 static void keep_symbols(struct builder *builder)
 {
     struct profile *profile = builder->profile;
     uint32_t *first = calloc(builder->symbol_count + 1, sizeof(*first)); /* + 1; 0: not wanted */
-    size_t count = 0;
+    size_t count = profile->frame_count; /* at most so many of their own */
     if (first == NULL) {
         builder_fail(builder);
         return;
@@ -219,19 +277,11 @@ static void keep_symbols(struct builder *builder)
         builder_fail(builder);
         goto out;
     }
+    keep_own_lines(profile);
     for (size_t i = 0; i < builder->symbol_count; i++) {
-        const struct builder_symbol *symbol = &builder->symbols[i];
         size_t set = profile->symbol_line_count;
-        for (uint32_t j = 0; first[i] != 0 && j < symbol->line_count; j++) {
-            const struct builder_line *line = &builder->symbol_lines[symbol->first_line + j];
-            profile->symbol_lines[profile->symbol_line_count++] = (struct profile_symbol_line){
-                .name = builder->strings[line->name],
-                .source_file = builder->strings[line->source_file],
-                .line = line->line,
-                .set = (uint32_t)set,
-                .inlined = j + 1 < symbol->line_count,
-            };
-        }
+        if (first[i] != 0)
+            keep_lines(builder, &builder->symbols[i]);
         first[i] = (uint32_t)set;
     }
     for (size_t i = 0; i < profile->frame_count; i++) {
@@ -251,12 +301,10 @@ void builder_apply_symbols(struct builder *builder)
     size_t frames = profile->frame_count, expanded = 0;
     struct builder_around *outer =
         builder->symbol_count > 0 ? calloc(frames + 1, sizeof(*outer)) : NULL;
-    if (builder->symbol_count == 0 || builder->error < 0)
-        goto out;
-    if (builder->owner->as_in_trace) {
+    if (builder->owner->as_in_trace && builder->error == 0)
         keep_symbols(builder);
+    if (builder->symbol_count == 0 || builder->owner->as_in_trace || builder->error < 0)
         goto out;
-    }
     if (outer == NULL) {
         builder_fail(builder);
         goto out;

@@ -184,6 +184,8 @@ const char *profile_frame_kind(const struct profile_frame *frame)
         [TRACE_FRAME_JIT] = "jit",         [TRACE_FRAME_GC] = "gc",
         [TRACE_FRAME_RUNTIME] = "runtime",
     };
+    if (frame->kind == TRACE_FRAME_UNKNOWN && frame->kind_name != NULL)
+        return frame->kind_name;
     return frame->kind < sizeof(kinds) / sizeof(*kinds) ? kinds[frame->kind] : "";
 }
 

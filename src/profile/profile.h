@@ -39,15 +39,21 @@ struct profile_frame {
     uint64_t rel_pc;
     uint32_t symbol_first, symbol_count; /* in profile.symbol_lines, innermost first */
     uint32_t kind;                       /* enum trace_frame_kind */
+    const char *kind_name;               /* of another kind, as the trace calls it; "": none */
+    /* What the trace says beside, where profile_read_options.as_in_trace. */
+    bool is_unnamed; /* it gives no name, not even an empty one */
+    bool has_line;   /* or says that it is 0 */
+    bool has_symbol; /* the file and line stand in symbol_lines */
 };
 
 /* One function of those that an address is in, where profile_read_options.as_in_trace. */
 struct profile_symbol_line {
     const char *name;        /* "" if unknown */
     const char *source_file; /* "" if unknown */
-    uint32_t line;           /* 0: unknown */
-    uint32_t set;            /* the first line of the same address */
-    bool inlined;            /* into the next one */
+    uint32_t line;
+    uint32_t set; /* the first line of the same address */
+    bool has_line, has_inlined;
+    bool inlined; /* into the next one; known where has_inlined */
 };
 
 struct profile_callsite {
@@ -83,6 +89,7 @@ struct profile_sample {
 
 struct profile_dump {
     uint64_t boottime_ns; /* trace time */
+    uint64_t start_boottime_ns; /* of what it tells: the dump before, as a rule; or the same */
     bool final;
     bool incomplete; /* samples of it are missing from the trace: all but the exact totals are too
                         low */
@@ -114,6 +121,8 @@ struct profile_heap {
     /* As of the last dump. Strings inside are owned by the profile. */
     struct trace_heap_dump status;
     uint64_t start_boottime_ns;
+    uint64_t packet_boottime_ns; /* when its last dump was written */
+    bool unnamed;                /* in the trace, which calls it nothing */
     struct profile_dump *dumps; /* in order of time */
     size_t dump_count;
     uint32_t untold; /* of enum profile_untold; in traces of ours 0 or, where unseen, all */

@@ -232,6 +232,8 @@ int query_database_register(struct query_database *database, struct error *error
     }
     if (code == SQLITE_OK && !database->is_file)
         code = register_table(database, &query_summary_tree);
+    if (code == SQLITE_OK && !database->is_file)
+        code = register_table(database, &query_intervals);
     if (code == SQLITE_OK)
         code =
             query_flamegraph_register(database->sql, database->is_file ? NULL : &database->traces);
@@ -299,7 +301,8 @@ static int say_where(const char *whole, const char *text, int offset, const char
 /* INCLUDE PERFETTO MODULE name; 1: it was one, known; 0: none; negative errno. */
 static int take_include(const char *whole, const char *text, const char **rest, struct error *error)
 {
-    static const char known[] = "android.memory.heap_profile.summary_tree";
+    static const char *const known[] = {"android.memory.heap_profile.summary_tree",
+                                        "android.memory.heap_profile.intervals"};
     const char *at = text;
     if (!take_word(&at, "INCLUDE"))
         return 0;
@@ -311,11 +314,12 @@ static int take_include(const char *whole, const char *text, const char **rest, 
     *rest = at + length;
     if (**rest != '\0')
         *rest = skip_blanks(*rest);
-    if (strlen(known) == length && strncmp(known, at, length) == 0)
-        return 1;
-    char message[200];
-    snprintf(message, sizeof(message), "there is no module %.*s here; there is %s",
-             (int)(length > 80 ? 80 : length), at, known);
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strlen(known[i]) == length && strncmp(known[i], at, length) == 0)
+            return 1;
+    char message[240];
+    snprintf(message, sizeof(message), "there is no module %.*s here; there are %s and %s",
+             (int)(length > 80 ? 80 : length), at, known[0], known[1]);
     return say_where(whole, text, (int)(at - text), message, error);
 }
 

@@ -87,6 +87,8 @@ static int export_all(struct query_database *database, const char *path)
     }
     if (code == SQLITE_OK)
         code = export_table(database, &query_summary_tree);
+    if (code == 0)
+        code = export_table(database, &query_intervals);
     if (code == SQLITE_OK)
         code = run(sql, sqlite3_mprintf("COMMIT"));
     return code;

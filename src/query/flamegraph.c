@@ -210,12 +210,12 @@ static int build(struct cursor *cursor)
     int64_t ts = sqlite3_value_int64(wanted.ts), upid = sqlite3_value_int64(wanted.upid);
     if (table->traces == NULL)
         return build_stored(cursor, upid, ts, focus);
-    for (size_t i = 0; i < table->traces->count && ts >= 0; i++) {
+    for (size_t i = 0; i < table->traces->count; i++) {
         struct query_trace *trace = &table->traces->items[i];
         int64_t row = upid - trace->bases.process;
         if (row < 0 || row >= (int64_t)trace->process_count)
             continue;
-        int code = flamegraph_build(trace, (uint32_t)row, (uint64_t)ts, focus, &cursor->flamegraph);
+        int code = flamegraph_build(trace, (uint32_t)row, ts, focus, &cursor->flamegraph);
         return code < 0 ? SQLITE_NOMEM : SQLITE_OK;
     }
     return SQLITE_OK;
@@ -278,7 +278,8 @@ static int give_column(sqlite3_vtab_cursor *base, sqlite3_context *result, int c
         sqlite3_result_int64(result, node->depth);
         break;
     case COLUMN_NAME:
-        sqlite3_result_text(result, node->name, -1, SQLITE_STATIC);
+        if (!node->is_unnamed)
+            sqlite3_result_text(result, node->name, -1, SQLITE_STATIC);
         break;
     case COLUMN_MAP_NAME:
         sqlite3_result_text(result, node->map_name, -1, SQLITE_STATIC);
@@ -288,8 +289,13 @@ static int give_column(sqlite3_vtab_cursor *base, sqlite3_context *result, int c
             sqlite3_result_int64(result, node->parent);
         break;
     case COLUMN_SOURCE_FILE:
+        if (*node->source_file != '\0')
+            sqlite3_result_text(result, node->source_file, -1, SQLITE_STATIC);
+        break;
     case COLUMN_LINE_NUMBER:
-        break; /* nodes of several lines are one: NULL, as Perfetto has it */
+        if (node->has_line)
+            sqlite3_result_int64(result, node->line);
+        break;
     default:
         give_number(result, node, column);
     }

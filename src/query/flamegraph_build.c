@@ -15,12 +15,12 @@ struct tree_build {
     struct intern_table ids; /* of parent, name and mapping */
 };
 
-/* The node of this name below parent; PROFILE_NONE: no memory. */
-static uint32_t find_node(struct tree_build *build, uint32_t parent, const char *name,
-                          const char *map_name)
+/* The node like this one, which has a parent and a name; PROFILE_NONE: no memory. */
+static uint32_t find_node(struct tree_build *build, const struct flame_node *wanted)
 {
     /* Equal strings of a profile are the same pointer. */
-    const uint64_t key[] = {parent, (uint64_t)(uintptr_t)name, (uint64_t)(uintptr_t)map_name};
+    const uint64_t key[] = {wanted->parent, (uint64_t)(uintptr_t)wanted->name,
+                            (uint64_t)(uintptr_t)wanted->map_name, wanted->is_unnamed};
     struct flamegraph *flamegraph = build->flamegraph;
     bool added;
     uint64_t id = intern_bytes(&build->ids, key, sizeof(key), &added);
@@ -37,12 +37,9 @@ static uint32_t find_node(struct tree_build *build, uint32_t parent, const char 
         flamegraph->nodes = grown;
         build->capacity = capacity;
     }
-    flamegraph->nodes[flamegraph->count] = (struct flame_node){
-        .name = name,
-        .map_name = map_name,
-        .parent = parent,
-        .depth = parent == PROFILE_NONE ? 0 : flamegraph->nodes[parent].depth + 1,
-    };
+    struct flame_node *node = &flamegraph->nodes[flamegraph->count];
+    *node = *wanted;
+    node->depth = wanted->parent == PROFILE_NONE ? 0 : flamegraph->nodes[wanted->parent].depth + 1;
     return (uint32_t)flamegraph->count++;
 }
 
@@ -50,19 +47,28 @@ static uint32_t find_node(struct tree_build *build, uint32_t parent, const char 
 static uint32_t place_callsite(struct tree_build *build, const struct profile *profile,
                                const struct profile_frame *frame, uint32_t parent)
 {
-    const char *map_name =
-        frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].path;
+    bool is_obfuscated = *frame->obfuscated_name != '\0';
+    struct flame_node node = {
+        .name = is_obfuscated ? frame->name : frame->linkage_name,
+        .map_name = frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].path,
+        .is_unnamed = frame->is_unnamed && !is_obfuscated,
+        .source_file = "",
+        .parent = parent,
+    };
     if (frame->symbol_count == 0)
-        return find_node(build, parent,
-                         *frame->obfuscated_name != '\0' ? frame->name : frame->linkage_name,
-                         map_name);
+        return find_node(build, &node);
+    node.is_unnamed = false;
     for (uint32_t i = frame->symbol_count; i-- > 0;) {
-        parent =
-            find_node(build, parent, profile->symbol_lines[frame->symbol_first + i].name, map_name);
-        if (parent == PROFILE_NONE)
+        const struct profile_symbol_line *line = &profile->symbol_lines[frame->symbol_first + i];
+        node.name = line->name;
+        node.source_file = line->source_file;
+        node.line = line->line;
+        node.has_line = line->has_line;
+        node.parent = find_node(build, &node);
+        if (node.parent == PROFILE_NONE)
             return PROFILE_NONE;
     }
-    return parent;
+    return node.parent;
 }
 
 static void figures_add(struct flame_figures *sum, const struct flame_figures *more)
@@ -153,10 +159,22 @@ static int apply_focus(struct flamegraph *flamegraph, const char *focus)
     return 0;
 }
 
+/* Whether heap_profile_allocation has a row of it. */
+static bool has_rows(const struct profile *profile, const struct query_counters *sums)
+{
+    for (size_t i = 0; i < profile->callsite_count; i++)
+        if ((sums[i].allocated_bytes | sums[i].allocated_count | sums[i].freed_bytes |
+             sums[i].freed_count) != 0)
+            return true;
+    return false;
+}
+
 int flamegraph_build_of(const struct profile *profile, const struct query_counters *sums,
                         const char *focus, struct flamegraph *flamegraph)
 {
     *flamegraph = (struct flamegraph){0};
+    if (!has_rows(profile, sums))
+        return 0;
     int code = build_tree(profile, sums, flamegraph);
     if (code == 0 && focus != NULL && *focus != '\0')
         code = apply_focus(flamegraph, focus);
@@ -167,7 +185,7 @@ int flamegraph_build_of(const struct profile *profile, const struct query_counte
     return code;
 }
 
-int flamegraph_build(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
+int flamegraph_build(struct query_trace *trace, uint32_t process, int64_t boottime_ns,
                      const char *focus, struct flamegraph *flamegraph)
 {
     struct query_counters *sums = NULL;

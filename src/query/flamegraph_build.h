@@ -12,6 +12,11 @@ struct flame_figures {
 
 struct flame_node {
     const char *name, *map_name;
+    bool is_unnamed; /* name is "" then, and no empty name */
+    /* Of the first callsite that is part of it. */
+    const char *source_file; /* "" if unknown */
+    uint32_t line;
+    bool has_line;
     uint32_t parent; /* PROFILE_NONE: outermost; comes before its children */
     uint32_t depth;
     struct flame_figures self, cumulative;
@@ -24,8 +29,8 @@ struct flamegraph {
 
 /* Of one process, by its row, with all up to a moment. focus: only nodes with this in their name
  * (any case), what they call, and what leads to them; NULL: all. A flamegraph without nodes where
- * the process has no dump by then. 0 or -ENOMEM. */
-int flamegraph_build(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
+ * the process has nothing by then. 0 or -ENOMEM. */
+int flamegraph_build(struct query_trace *trace, uint32_t process, int64_t boottime_ns,
                      const char *focus, struct flamegraph *flamegraph);
 /* The same of sums that are known, by callsite. */
 int flamegraph_build_of(const struct profile *profile, const struct query_counters *sums,

@@ -295,7 +295,7 @@ static void add_last(struct walk *walk, const struct profile_heap *heap,
     }
 }
 
-int64_t query_trace_sum(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
+int64_t query_trace_sum(struct query_trace *trace, uint32_t process, int64_t boottime_ns,
                         struct query_counters **sums)
 {
     const struct profile *profile = trace->profile;
@@ -312,7 +312,7 @@ int64_t query_trace_sum(struct query_trace *trace, uint32_t process, uint64_t bo
         if (process != PROFILE_NONE && trace->process_rows[heap->process] != process)
             continue;
         for (size_t j = 0; j < heap->dump_count; j++) {
-            if (heap->dumps[j].boottime_ns > boottime_ns)
+            if ((int64_t)heap->dumps[j].boottime_ns > boottime_ns)
                 continue;
             walk_dump(&walk, heap->dumps[j].order, take_nothing);
             dumps++;

@@ -96,7 +96,7 @@ static bool stat_interval_adjusted(const struct profile_heap *heap, int64_t *val
 
 static bool stat_last_dump(const struct profile_heap *heap, int64_t *value)
 {
-    *value = heap->dump_count == 0 ? 0 : (int64_t)heap->dumps[heap->dump_count - 1].boottime_ns;
+    *value = (int64_t)heap->packet_boottime_ns;
     return heap->dump_count > 0;
 }
 

@@ -62,7 +62,7 @@ int query_table_register(sqlite3 *sql, const struct query_table *table,
 extern const struct query_table query_perfetto_tables[];
 extern const struct query_table query_own_tables[];
 extern const struct query_table query_memory_tables[];
-extern const struct query_table query_summary_tree;
+extern const struct query_table query_summary_tree, query_intervals;
 
 /* --- for those who define tables --- */
 

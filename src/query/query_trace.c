@@ -163,6 +163,7 @@ void query_trace_close(struct query_trace *trace)
         free(trace->summary_names[i]);
     free(trace->summary_names);
     free(trace->summary);
+    free(trace->intervals);
     *trace = (struct query_trace){0};
 }
 

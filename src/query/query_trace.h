@@ -51,7 +51,15 @@ struct query_summary_node {
     int64_t id, parent_id; /* -1: outermost */
     const char *name, *mapping_name, *source_file;
     uint32_t line;
+    bool has_line;
     int64_t self_size, cumulative_size, self_alloc_size, cumulative_alloc_size;
+};
+
+/* What a dump tells of; see intervals.c. */
+struct query_interval {
+    int64_t id, start_ns, end_ns, retained, allocated, delta;
+    uint32_t process; /* row of struct query_process */
+    const char *heap_name;
 };
 
 /* Where the ids of a trace begin: after those of the traces before it. */
@@ -90,6 +98,8 @@ struct query_trace {
     char **summary_names; /* demangled, by frame or line */
     size_t summary_name_count;
     bool has_summary;
+    struct query_interval *intervals; /* NULL: not made yet */
+    size_t interval_count;
     int error; /* -ENOMEM: rows are missing */
 };
 
@@ -109,7 +119,7 @@ int query_trace_need_allocations(struct query_trace *trace);
 int query_trace_need_totals(struct query_trace *trace);
 /* What each callsite has, by callsite, of all processes (PROFILE_NONE) or one, by its row, up to a
  * moment; how many dumps that is of, or -ENOMEM. The caller frees *sums. */
-int64_t query_trace_sum(struct query_trace *trace, uint32_t process, uint64_t boottime_ns,
+int64_t query_trace_sum(struct query_trace *trace, uint32_t process, int64_t boottime_ns,
                         struct query_counters **sums);
 
 /* Adds, by row of process, samples whose counters went down. 0 or -ENOMEM. */

@@ -70,13 +70,17 @@ static int take_mapping(struct reading *reading, sqlite3_stmt *row)
 static int take_symbol(struct reading *reading, sqlite3_stmt *row)
 {
     struct profile *profile = &reading->trace->profile;
-    struct profile_symbol_line line = {.source_file = ""};
+    struct profile_symbol_line line = {0};
     if (!is_next(row, profile->symbol_line_count, &reading->symbol_base) ||
         take_row(row, 1, reading->symbol_base, profile->symbol_line_count + 1, &line.set) < 0)
         return -EBADMSG;
     line.name = take_text(reading->trace, row, 2);
-    if (line.name == NULL || array_reserve(&profile->symbol_lines, &reading->line_capacity,
-                                           profile->symbol_line_count, 1, sizeof(line)) < 0)
+    line.source_file = take_text(reading->trace, row, 3);
+    line.line = (uint32_t)sqlite3_column_int64(row, 4);
+    line.has_line = sqlite3_column_type(row, 4) != SQLITE_NULL;
+    if (line.name == NULL || line.source_file == NULL ||
+        array_reserve(&profile->symbol_lines, &reading->line_capacity, profile->symbol_line_count,
+                      1, sizeof(line)) < 0)
         return -ENOMEM;
     profile->symbol_lines[profile->symbol_line_count++] = line;
     return 0;
@@ -97,6 +101,7 @@ static int take_frame(struct reading *reading, sqlite3_stmt *row)
         array_reserve(&profile->frames, &reading->frame_capacity, profile->frame_count, 1,
                       sizeof(frame)) < 0)
         return -ENOMEM;
+    frame.is_unnamed = sqlite3_column_type(row, 1) == SQLITE_NULL;
     if (sqlite3_column_type(row, 2) != SQLITE_NULL)
         frame.obfuscated_name = frame.linkage_name;
     for (uint32_t i = set; i < profile->symbol_line_count && profile->symbol_lines[i].set == set;
@@ -193,7 +198,7 @@ static int read_stacks(sqlite3 *sql, const char *where, struct reading *reading)
         int (*take)(struct reading *, sqlite3_stmt *);
     } tables[] = {
         {"id, name", "stack_profile_mapping", take_mapping},
-        {"id, symbol_set_id, name", "stack_profile_symbol", take_symbol},
+        {"id, symbol_set_id, name, source_file, line_number", "stack_profile_symbol", take_symbol},
         {"id, name, deobfuscated_name, mapping, symbol_set_id", "stack_profile_frame", take_frame},
         {"id, parent_id, frame_id", "stack_profile_callsite", take_callsite},
     };

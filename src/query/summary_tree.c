@@ -32,9 +32,9 @@ static void name_node(struct query_trace *trace, uint32_t frame_index, uint32_t 
     node->mapping_name =
         frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].path;
     if (frame->symbol_count == 0) {
-        node->name = *frame->obfuscated_name != '\0'
-                         ? frame->name
-                         : plain_name(trace, frame_index, frame->linkage_name);
+        node->name = *frame->obfuscated_name != '\0' ? frame->name
+                     : frame->is_unnamed             ? "unknown"
+                                         : plain_name(trace, frame_index, frame->linkage_name);
         return;
     }
     size_t at = frame->symbol_first + line;
@@ -42,6 +42,7 @@ static void name_node(struct query_trace *trace, uint32_t frame_index, uint32_t 
     node->name = plain_name(trace, profile->frame_count + at, symbol->name);
     node->source_file = symbol->source_file;
     node->line = symbol->line;
+    node->has_line = symbol->has_line;
 }
 
 /* The callsites that samples are at or below. */
@@ -114,7 +115,7 @@ static int make_summary(struct query_trace *trace)
     const struct profile *profile = trace->profile;
     struct query_counters *sums = NULL;
     size_t nodes = 0;
-    if (query_trace_sum(trace, PROFILE_NONE, UINT64_MAX, &sums) < 0)
+    if (query_trace_sum(trace, PROFILE_NONE, INT64_MAX, &sums) < 0)
         return -ENOMEM;
     for (size_t i = 0; i < profile->callsite_count; i++)
         nodes += line_count(&profile->frames[profile->callsites[i].frame]);
@@ -181,7 +182,7 @@ static struct query_value value(struct query_trace *trace, size_t row, unsigned 
     case 4:
         return query_text_or_null(node->source_file);
     case 5:
-        return node->line == 0 ? query_null() : query_integer(node->line);
+        return node->has_line ? query_integer(node->line) : query_null();
     case 6:
         return query_integer(node->self_size);
     case 7:

@@ -121,13 +121,14 @@ static struct query_value mapping_value(struct query_trace *trace, size_t row, u
 
 static const struct query_column frame_columns[] = {
     {"id", INT, "number of the frame", QUERY_INDEXED},
-    {"name", "TEXT", "function, as the trace has it (mangled, or obfuscated)", QUERY_BY_LOOKING},
+    {"name", "TEXT", "function, as the trace has it (mangled, or obfuscated); NULL: none",
+     QUERY_BY_LOOKING},
     {"mapping", INT, "stack_profile_mapping.id", QUERY_INDEXED},
     {"rel_pc", INT, "address in the ELF file", QUERY_BY_LOOKING},
     {"symbol_set_id", INT, "lines of stack_profile_symbol; NULL: none", QUERY_INDEXED},
     {"deobfuscated_name", "TEXT", "what the function was called before; NULL: unknown",
      QUERY_BY_LOOKING},
-    {"type", "TEXT", "jit, interpreted, kernel, gc, runtime; NULL: native, or not told",
+    {"type", "TEXT", "native, jit, interpreted, kernel, gc, runtime, or another; NULL: not told",
      QUERY_BY_LOOKING},
 };
 
@@ -141,7 +142,7 @@ static struct query_value frame_value(struct query_trace *trace, size_t row, uns
     const struct profile_frame *frame = &trace->profile->frames[row];
     switch (column) {
     case 1:
-        return query_text(frame->linkage_name);
+        return frame->is_unnamed ? query_null() : query_text(frame->linkage_name);
     case 2:
         return query_id(trace->bases.mapping, frame->mapping);
     case 3:
@@ -152,7 +153,8 @@ static struct query_value frame_value(struct query_trace *trace, size_t row, uns
     case 5:
         return *frame->obfuscated_name == '\0' ? query_null() : query_text(frame->name);
     default:
-        return query_text_or_null(profile_frame_kind(frame));
+        return frame->kind == TRACE_FRAME_NATIVE ? query_text("native")
+                                                 : query_text_or_null(profile_frame_kind(frame));
     }
 }
 
@@ -188,7 +190,8 @@ static const struct query_column symbol_columns[] = {
     {"name", "TEXT", "function", QUERY_BY_LOOKING},
     {"source_file", "TEXT", "NULL: unknown", QUERY_BY_LOOKING},
     {"line_number", INT, "NULL: unknown", QUERY_BY_LOOKING},
-    {"inlined", INT, "1: into the function of the next line", QUERY_BY_LOOKING},
+    {"inlined", INT, "1: into the function of the next line; NULL: not told by deobfuscation",
+     QUERY_BY_LOOKING},
 };
 
 static size_t symbol_count(struct query_trace *trace)
@@ -207,9 +210,9 @@ static struct query_value symbol_value(struct query_trace *trace, size_t row, un
     case 3:
         return query_text_or_null(line->source_file);
     case 4:
-        return line->line == 0 ? query_null() : query_integer(line->line);
+        return line->has_line ? query_integer(line->line) : query_null();
     default:
-        return query_integer(line->inlined);
+        return line->has_inlined ? query_integer(line->inlined) : query_null();
     }
 }
 
@@ -217,12 +220,13 @@ static struct query_value symbol_value(struct query_trace *trace, size_t row, un
 
 static const struct query_column heap_profile_columns[] = {
     {"id", INT, "number of the dump", QUERY_INDEXED},
-    {"ts", INT, "what it tells of begins here: the dump before, or the start, in ns",
+    {"ts", INT, "what it tells begins here: at the dump before or the start, if told, in ns",
      QUERY_INDEXED},
     {"ts_end", INT, "when it was taken, in ns", QUERY_INDEXED},
     {"dur", INT, "ts_end - ts", QUERY_BY_LOOKING},
     {"upid", INT, "process", QUERY_INDEXED},
-    {"heap_name", "TEXT", "libc.malloc, or a heap of the program's own", QUERY_BY_LOOKING},
+    {"heap_name", "TEXT", "libc.malloc, or a heap of the program's own; NULL: without a name",
+     QUERY_BY_LOOKING},
 };
 
 static size_t dump_count(struct query_trace *trace)
@@ -234,9 +238,7 @@ static struct query_value heap_profile_value(struct query_trace *trace, size_t r
 {
     const struct profile_heap *heap = query_trace_heap(trace, row);
     const struct profile_dump *dump = query_trace_dump(trace, row);
-    uint64_t begin = trace->dumps[row].number > 0   ? dump[-1].boottime_ns
-                     : heap->start_boottime_ns != 0 ? heap->start_boottime_ns
-                                                    : dump->boottime_ns;
+    uint64_t begin = dump->start_boottime_ns;
     switch (column) {
     case 1:
         return query_integer((int64_t)begin);
@@ -247,7 +249,7 @@ static struct query_value heap_profile_value(struct query_trace *trace, size_t r
     case 4:
         return query_id(trace->bases.process, trace->process_rows[heap->process]);
     default:
-        return query_text(heap->name);
+        return heap->unnamed ? query_null() : query_text(heap->name);
     }
 }
 
@@ -255,7 +257,8 @@ static const struct query_column allocation_columns[] = {
     {"id", INT, "number of the row", QUERY_INDEXED},
     {"ts", INT, "when the dump was taken, in ns", QUERY_OF_DUMP},
     {"upid", INT, "process", QUERY_OF_DUMP},
-    {"heap_name", "TEXT", "libc.malloc, or a heap of the program's own", QUERY_BY_LOOKING},
+    {"heap_name", "TEXT", "libc.malloc, or a heap of the program's own; or unknown",
+     QUERY_BY_LOOKING},
     {"callsite_id", INT, "stack_profile_callsite.id, the innermost", QUERY_INDEXED},
     {"count", INT, "allocations since the dump before; frees are negative", QUERY_BY_LOOKING},
     {"size", INT, "bytes since the dump before; what was freed is negative", QUERY_BY_LOOKING},

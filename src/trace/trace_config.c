@@ -16,6 +16,8 @@ typedef Perfetto__Protos__TraceConfig TraceConfig;
 #define HEAP_NAME_BYTES_MAX 63
 #define BUFFER_KB 63488u
 #define FLUSH_TIMEOUT_MS 30000u
+/* Perfetto's trace processor counts a file without a flush period as an error. */
+#define FLUSH_PERIOD_MS 30000u
 
 void heap_config_init(struct heap_config *config)
 {
@@ -316,7 +318,8 @@ char *heap_config_to_text(const struct heap_config *config)
     fputs("  }\n}\n\n", out);
     if (config->duration_ms != 0)
         fprintf(out, "duration_ms: %u\n", config->duration_ms);
-    fprintf(out, "write_into_file: true\nflush_timeout_ms: %u\n", FLUSH_TIMEOUT_MS);
+    fprintf(out, "write_into_file: true\nflush_period_ms: %u\nflush_timeout_ms: %u\n",
+            FLUSH_PERIOD_MS, FLUSH_TIMEOUT_MS);
     if (fclose(out) != 0) {
         free(text);
         return NULL;
@@ -407,6 +410,7 @@ void *heap_config_to_bytes(const struct heap_config *config, size_t *length)
     trace.data_sources = sources;
     SET_UNLESS_ZERO(&trace, duration_ms, config->duration_ms);
     SET(&trace, write_into_file, true);
+    SET(&trace, flush_period_ms, FLUSH_PERIOD_MS);
     SET(&trace, flush_timeout_ms, FLUSH_TIMEOUT_MS);
 
     *length = perfetto__protos__trace_config__get_packed_size(&trace);

@@ -176,9 +176,10 @@ int trace_writer_memory_point(struct trace_writer *writer, const struct trace_me
         PERFETTO__PROTOS__PROCESS_STATS__PROCESS__INIT;
     Perfetto__Protos__ProcessStats__Process *processes[] = {&process};
     Perfetto__Protos__ProcessStats stats = PERFETTO__PROTOS__PROCESS_STATS__INIT;
-    process.has_pid = process.has_heap_bytes = true;
-    process.pid = point->pid;
-    process.heap_bytes = point->heap_bytes;
+    Perfetto__Protos__HeapSize heap = PERFETTO__PROTOS__HEAP_SIZE__INIT;
+    process.has_pid = heap.has_pid = heap.has_live_bytes = true;
+    process.pid = heap.pid = point->pid;
+    heap.live_bytes = point->heap_bytes;
     process.has_vm_rss_kb = point->rss_bytes != 0;
     process.vm_rss_kb = point->rss_bytes / 1024;
     process.has_rss_anon_kb = point->rss_anon_bytes != 0;
@@ -189,6 +190,7 @@ int trace_writer_memory_point(struct trace_writer *writer, const struct trace_me
     stats.processes = processes;
     packet_begin(writer, point->boottime_ns, SEQUENCE_PLAIN);
     proto_put_message(&writer->packet, PB_TRACE_PACKET_PROCESS_STATS, &stats.base);
+    proto_put_message(&writer->packet, PB_TRACE_PACKET_HEAP_SIZE, &heap.base);
     return packet_end(writer);
 }
 

@@ -3,6 +3,7 @@
  * own.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "pb_field_numbers.h"
@@ -17,13 +18,23 @@ struct module {
     struct proto_buffer addresses, entry, line;
 };
 
+/* As the mapping is called by readers, who put a slash before each part of its path. */
+static void put_path(struct proto_buffer *entry, const char *path)
+{
+    char slashed[4096];
+    bool is_bare = *path != '\0' && *path != '/' && strlen(path) + 2 <= sizeof(slashed);
+    if (is_bare)
+        snprintf(slashed, sizeof(slashed), "/%s", path);
+    proto_put_string(entry, PB_MODULE_SYMBOLS_PATH, is_bare ? slashed : path);
+}
+
 static int flush(struct module *module)
 {
     struct trace_writer *writer = module->writer;
     if (module->addresses.length == 0)
         return writer->error;
     module->entry.length = 0;
-    proto_put_string(&module->entry, PB_MODULE_SYMBOLS_PATH, module->path);
+    put_path(&module->entry, module->path);
     proto_put_raw(&module->entry, module->addresses.bytes, module->addresses.length);
     if (module->addresses.failed || module->entry.failed || module->line.failed) {
         writer->error = writer->error < 0 ? writer->error : -ENOMEM;

@@ -18,6 +18,7 @@ import time
 
 from harness import BUILD, ROOT, TOOL, check, find_descendant, finish, limit_core_dumps, need, run, skip
 from memory_infra_made import Made
+from trace import fields
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 MAKE_TRACE = os.path.join(BUILD, "tests", "e2e", "make_trace")
@@ -667,6 +668,22 @@ def quiet_and_dumps():
     check(0 < ended[0] < ended[1], f"dumps after {ended} ns")
     check(tool("report", "--json", "--dump", "final", at("dumps")).stdout == last.stdout, "--dump final")
     check(tool("report", "--dump", "finally", at("dumps")).status == 2, "--dump finally")
+    # Each tells of the time since the one before, and Perfetto's trace processor counts nothing as an error.
+    with open(os.path.join(at("dumps"), "raw-trace"), "rb") as file:
+        packets = [dict(fields(packet)) for number, packet in fields(file.read()) if number == 1]
+    windows, starts = {}, 0
+    for packet in packets:
+        stats, config = packet.get(9, b""), packet.get(33, b"")
+        for number, process in fields(stats):
+            check(number != 1 or all(key < 5000 for key, _ in fields(process)), "a field of our own in ProcessStats")
+        check(not config or dict(fields(config)).get(13, 0) > 0, "a file without a flush period")
+        for number, dump in fields(packet.get(37, b"")):
+            if number == 5:
+                head = dict(fields(dump))
+                key = head[1], head[11]
+                check(windows.get(key, head[15]) == head[15], f"{key} begins at {head[15]}, not {windows.get(key)}")
+                windows[key], starts = head[9], starts + 1
+    check(starts > 3, f"{starts} dumps")
     process = subprocess.Popen(["sleep", "60"])
     outcome = tool("-q", "-d", "100", "-o", at("asleep"), "-p", str(process.pid))
     process.kill()

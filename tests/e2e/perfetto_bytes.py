@@ -54,18 +54,28 @@ def text(number, value):
     return field(number, value)
 
 
-def packet(body, timestamp=0, sequence=0, flags=0):
+def packet(body, timestamp=0, sequence=0, flags=0, clock=0):
     """A TracePacket of a body, as an entry of the file."""
     head = field(8, timestamp) if timestamp else b""
+    head += field(58, clock) if clock else b""
     head += field(10, sequence) if sequence else b""
     head += field(13, flags) if flags else b""
     return field(1, head + body)
 
 
+def snapshot(readings, primary=0, sequence=0):
+    """A ClockSnapshot: {clock: reading} or {clock: (reading, unit in ns, incremental)}."""
+    body = b""
+    for clock, reading in readings.items():
+        value, unit, incremental = reading if isinstance(reading, tuple) else (reading, 0, 0)
+        entry = field(1, clock) + field(2, value) + (field(3, 1) if incremental else b"")
+        body += field(1, entry + (field(4, unit) if unit else b""))
+    return packet(field(6, body + (field(2, primary) if primary else b"")), sequence=sequence)
+
+
 def clocks(coarse, boottime):
     """A ClockSnapshot of the two clocks that place a dump."""
-    pairs = ((4, coarse), (6, boottime))
-    return packet(field(6, b"".join(field(1, field(1, i) + field(2, v)) for i, v in pairs)))
+    return snapshot({4: coarse, 6: boottime})
 
 
 def process_tree(processes, threads=()):

@@ -15,7 +15,7 @@ import zlib
 
 from harness import BUILD, TOOL, check, finish
 from perfetto_bytes import (
-    callstack, clocks, deobfuscation, double, field, fields, frame, heap_samples, interned, mapping, memory_look, module_symbols,
+    callstack, clocks, snapshot, deobfuscation, double, field, fields, frame, heap_samples, interned, mapping, memory_look, module_symbols,
     packet, process_tree, profile_packet, sample, smaps, string, text,
 )
 
@@ -107,8 +107,8 @@ def tables():
         (0, 1100, 2, "libc.malloc", 1, 10, 100), (1, 1100, 2, "libc.malloc", 1, -4, -40),
         (2, 2100, 2, "libc.malloc", 1, 5, 50), (3, 2100, 2, "libc.malloc", 3, 1, 8),
     ])
-    expect(trace, "select ts, ts_end, dur, upid, heap_name from heap_profile where id = 1",
-           [(1100, 2100, 1000, 2, "libc.malloc")])
+    expect(trace, "select * from heap_profile",
+           [(0, 1100, 1100, 0, 2, "libc.malloc"), (1, 2100, 2100, 0, 2, "libc.malloc")])
     expect(trace, "select name, idx, value from stats where severity = 'error'", [
         ("heapprofd_missing_packet", None, 0), ("heapprofd_non_finalized_profile", None, 0),
         ("hp_damaged_packet", None, 0),
@@ -201,10 +201,157 @@ def android_10():
     trace = write(HEAD, packet(profile_packet(
         [heap_samples(7, [sample(1, 10, 3, 2, 1)], 1000, heap="")], 0, tables=own),
         timestamp=1, sequence=1))
-    expect(trace, ALLOCATIONS, [(0, 1100, 2, "libc.malloc", 1, 2, 10),
-                                (1, 1100, 2, "libc.malloc", 1, -1, -3)])
+    expect(trace, ALLOCATIONS, [(0, 1100, 2, "unknown", 1, 2, 10),
+                                (1, 1100, 2, "unknown", 1, -1, -3)])
+    expect(trace, "select heap_name from heap_profile", [(None,)])
+    # What the tables of the packet hold is numbered as it stands there.
     expect(trace, "select f.name, m.name as file from stack_profile_frame f join stack_profile_mapping m "
-           "on f.mapping = m.id", [("main", "/lib/libc.so"), ("malloc", "/lib/libc.so")])
+           "on f.mapping = m.id", [("malloc", "/lib/libc.so"), ("main", "/lib/libc.so")])
+
+
+TIMES = "select ts, ts_end, dur from heap_profile"
+
+
+def dumps_at(*times, start=None, **more):
+    """A packet of stacks, and one with a dump at each time."""
+    out = packet(usual(), timestamp=9, sequence=1, flags=1)
+    for i, time in enumerate(times):
+        begin = field(15, start[i]) if start else b""
+        out += packet(profile_packet([heap_samples(7, [sample(1, 100 * (i + 1), 0, i + 1, 0)], time, extra=begin)], i),
+                      timestamp=9, sequence=1, **more)
+    return out
+
+
+def clock_snapshots():
+    """Dumps are CLOCK_MONOTONIC_COARSE; tables are trace time, by the latest snapshot at or before."""
+    tree = process_tree([(7, 3, ["/bin/prog"])])
+    one = snapshot({6: 0, 4: 10})
+    expect(write(one, tree, dumps_at(30)), TIMES, [(20, 20, 0)])
+    expect(write(one, tree, dumps_at(0)), TIMES, [(-10, -10, 0)])
+    expect(write(one, tree, dumps_at(0)), "select ts, size from heap_profile_allocation", [(-10, 100)])
+    expect(write(one, tree, dumps_at(0)), "select name, size from experimental_flamegraph(-10, 2, 'native')",
+           [("main", 0), ("malloc", 100)])
+    expect(write(one, tree, dumps_at(30, start=[15])), TIMES, [(5, 20, 15)])
+    # A snapshot that stands behind the dumps places them, too; each by the one before it.
+    three = [snapshot({4: 100, 6: 1100}), snapshot({4: 200, 6: 1250}), snapshot({4: 300, 6: 1400})]
+    times = (50, 100, 199, 200, 299, 1000)
+    wanted = [(1050,), (1100,), (1199,), (1250,), (1349,), (2100,)]
+    for trace in (write(*three, tree, dumps_at(*times)), write(tree, dumps_at(*times), *three)):
+        expect(trace, "select ts_end from heap_profile", wanted)
+    # The trace's clock is the one that the snapshot calls primary.
+    expect(write(snapshot({4: 10, 6: 1000, 3: 500}, primary=3), tree, dumps_at(30)), TIMES, [(520, 520, 0)])
+    # Without a snapshot, and without both clocks in one, times are what they are.
+    expect(write(tree, dumps_at(30)), TIMES, [(30, 30, 0)])
+    expect(write(snapshot({6: 1000}), snapshot({4: 10}), tree, dumps_at(30)), TIMES, [(30, 30, 0)])
+    expect(write(snapshot({1: 5000, 6: 1000}), tree), "select boottime_to_realtime_ns from hp_trace", [(4000,)])
+
+
+def packet_clocks():
+    """A packet's own time: by its clock, or its sequence's, in the clock's units."""
+    one = smaps(2, 30, [("/lib/libc.so", 20, 4, 4)])
+    ask_ts = "select ts from profiler_smaps"
+
+    def at(timestamp, clock=0, sequence=0):
+        body = field(68, field(1, 2) + field(2, text(1, "/x") + field(2, 1)))
+        return packet(body, timestamp=timestamp, sequence=sequence, clock=clock)
+
+    head = snapshot({6: 1000, 3: 100, 4: 90})
+    defaults = packet(field(59, field(58, 3)), sequence=5, flags=1)
+    expect(write(head, one), ask_ts, [(30,)])
+    expect(write(head, at(130, 3)), ask_ts, [(1030,)])
+    expect(write(at(130, 3), head), ask_ts, [(1030,)])
+    expect(write(at(130, 3)), ask_ts, [(130,)])
+    expect(write(head, defaults, at(130, sequence=5), at(130, sequence=6), at(130, 6, sequence=5)), ask_ts,
+           [(1030,), (130,), (130,)])
+    # What a sequence said holds until its state is cleared.
+    expect(write(head, defaults, packet(b"", sequence=5, flags=1), at(130, sequence=5)), ask_ts, [(130,)])
+    # A clock of a sequence, in microseconds, and one that counts from time to time.
+    own = snapshot({64: (7, 1000, 0), 6: 50000}, sequence=5)
+    expect(write(own, at(9, 64, 5), at(9, 64, 6)), ask_ts, [(52000,), (9,)])
+    steps = snapshot({65: (7, 1, 1), 6: 50000}, sequence=5)
+    expect(write(steps, at(3, 65, 5), at(4, 65, 5)), ask_ts, [(50003,), (50007,)])
+
+
+def windows():
+    """What a dump tells of begins where it says; dumps that say where the last one ended are one heap's."""
+    tree = process_tree([(7, 3, ["/bin/prog"])])
+    trace = write(snapshot({6: 0, 4: 0}), tree, dumps_at(20, 40, 60, start=[10, 20, 40]))
+    expect(trace, TIMES, [(10, 20, 10), (20, 40, 20), (40, 60, 20)])
+    expect(trace, "select ts, count, size from heap_profile_allocation", [(20, 1, 100), (40, 1, 100), (60, 1, 100)])
+    done = subprocess.run([TOOL, "report", trace, "--json"], capture_output=True, text=True, timeout=60, check=False)
+    heaps = json.loads(done.stdout)["heaps"]
+    check(len(heaps) == 1, f"windows make {len(heaps)} heaps")
+    # One that begins after the last ended is another program's of the same pid.
+    trace = write(snapshot({6: 0, 4: 0}), tree, dumps_at(20, 40, start=[10, 30]))
+    expect(trace, "select ts, size from heap_profile_allocation", [(20, 100), (40, 200)])
+
+
+INTERVALS = ("include perfetto module android.memory.heap_profile.intervals; "
+             "select heap_name, ts, dur, retained, allocated, delta from _android_heap_profile_intervals")
+
+
+def intervals():
+    """The published cases' shapes: windows that are told, and dumps that follow each other."""
+    tree = process_tree([(7, 3, ["/bin/prog"])])
+    head = snapshot({6: 0, 4: 0}) + tree + packet(usual(), timestamp=60, sequence=1, flags=1)
+    dumps = [heap_samples(7, [sample(1, 1000, 0, 4, 0)], 20, heap=""),
+             heap_samples(7, [sample(1, 1000, 1000, 4, 4), sample(2, 1000, 0, 4, 0)], 40, heap=""),
+             heap_samples(7, [sample(2, 1000, 1000, 4, 4)], 60, heap="")]
+    trace = write(head, packet(profile_packet(dumps), timestamp=60, sequence=1))
+    expect(trace, INTERVALS, [("unknown", 20, 0, 1000, 1000, 1000), ("unknown", 21, 19, 1000, 1000, 0),
+                              ("unknown", 41, 19, 0, 0, -1000)])
+    expect(trace, "select id, upid from _android_heap_profile_intervals", [(0, 2), (1, 2), (3, 2)])
+    trace = write(snapshot({6: 0, 4: 10}), tree, dumps_at(30, start=[15]))
+    expect(trace, INTERVALS, [("libc.malloc", 5, 15, 100, 100, 100)])
+    # What is dumped earlier, of another heap or as a counter, is where the trace begins.
+    earlier = packet(field(9, field(1, field(1, 7) + field(3, 40))), timestamp=4)
+    expect(write(snapshot({6: 0, 4: 0}), tree, dumps_at(20), earlier), INTERVALS, [("libc.malloc", 5, 15, 100, 100, 100)])
+
+
+def frame_kinds():
+    """Kinds, files and lines that frames say themselves; names that are not, and empty ones."""
+    def entry(iid, name=0, mapping_id=1, pc=0, kind=None, kind_name=None, source=None, line=None):
+        out = field(1, iid) + (field(2, name) if name else b"") + (field(3, mapping_id) if mapping_id else b"")
+        out += field(4, pc) + (field(5, source) if source else b"") + (field(6, line) if line is not None else b"")
+        out += field(7, kind) if kind is not None else b""
+        return field(6, out + (text(8, kind_name) if kind_name else b""))
+
+    body = b"".join(field(5, string(i, v)) for i, v in {1: "interp", 2: "own", 3: "collect", 4: "plain", 5: ""}.items())
+    body += field(18, string(1, "a.py")) + field(19, mapping(1, 0, 0x1000, 0x2000, []))
+    body += entry(1, 1, pc=1, kind=3, source=1, line=12) + entry(2, 2, pc=2, kind_name="custom")
+    body += entry(3, 3, pc=3, kind=5) + entry(4, 4, pc=4, kind=1) + entry(5, 5, pc=5) + entry(6, pc=6)
+    body += entry(7, 4, mapping_id=0, pc=9) + field(7, callstack(1, [1, 2, 3, 4, 5, 6, 7]))
+    trace = write(HEAD, packet(field(12, body), timestamp=5, sequence=1, flags=1), packet(
+        profile_packet([heap_samples(7, [sample(1, 10, 0, 1, 0)], 1000)], 0), timestamp=5, sequence=1))
+    expect(trace, "select name, mapping, rel_pc, symbol_set_id, type from stack_profile_frame", [
+        ("interp", 0, 1, 0, "interpreted"), ("own", 0, 2, None, "custom"), ("collect", 0, 3, None, "gc"),
+        ("plain", 0, 4, None, "native"), ("", 0, 5, None, None), (None, 0, 6, None, None), ("plain", 1, 0, 1, None)])
+    expect(trace, "select * from stack_profile_symbol",
+           [(0, 0, "interp", "a.py", 12, None), (1, 1, "plain", None, None, None)])
+    expect(trace, "select name, start, end from stack_profile_mapping", [("", 0x1000, 0x2000), ("", 0, -1)])
+    expect(trace, "select name, source_file, line_number from experimental_flamegraph(1100, 2, 'native') where depth in (0, 4, 5)",
+           [("interp", "a.py", 12), ("", None, None), (None, None, None)])
+    expect(trace, "include perfetto module android.memory.heap_profile.summary_tree; "
+           "select name from android_heap_profile_summary_tree",
+           [("interp",), ("own",), ("collect",), ("plain",), ("",), ("unknown",), ("plain",)])
+    exported = os.path.join(directory.name, "kinds.sqlite")
+    ask(trace, None, "--export", exported)
+    sql = "select * from experimental_flamegraph(1100, 2, 'native')"
+    expect(exported, sql, rows(trace, sql))
+    done = subprocess.run([TOOL, "report", trace, "--json"], capture_output=True, text=True, timeout=60, check=False)
+    frames = json.loads(done.stdout)["heaps"][0]["callsites"][0]["frames"]
+    kinds = {frame["name"]: frame.get("kind") for frame in frames}
+    check(kinds["interp"] == "interpreted" and kinds["own"] == "custom", f"report: kinds {kinds}")
+
+
+def timelines():
+    """Live bytes stand in a message of ours, beside what the system says or alone; older files have them in it."""
+    ours = field(5002, field(1, 7) + field(2, 4097))
+    system = field(9, field(1, field(1, 7) + field(3, 8)))
+    old = field(9, field(1, field(1, 7) + field(3, 8) + field(5000, 4097)))
+    for body, wanted in ((ours + system, (5, 2, 4097, 8192)), (old, (5, 2, 4097, 8192)), (ours, (5, 2, 4097, None)),
+                         (system, (5, 2, None, 8192))):
+        expect(write(HEAD, packet(body, timestamp=5)), "select ts, upid, live_size, rss_size from hp_timeline", [wanted])
 
 
 def continued():
@@ -326,7 +473,10 @@ def symbols_anywhere():
     module = module_symbols("/lib/libc.so", b"\xde\xad", lines)
     for trace in (write(HEAD, module, two_dumps()), write(HEAD, two_dumps(), module)):
         expect(trace, "select * from stack_profile_symbol", [
-            (0, 0, "inlined", "a.h", 3, 1), (1, 0, "foo", "a.c", 9, 0), (2, 2, "main", None, None, 0)])
+            (0, 0, "inlined", "a.h", 3, None), (1, 0, "foo", "a.c", 9, None), (2, 2, "main", None, None, None)])
+        expect(trace, "select name, source_file, line_number from experimental_flamegraph(2100, 2, 'native')",
+               [("main", None, None), ("malloc", None, None), ("foo", "a.c", 9), ("inlined", "a.h", 3),
+                ("malloc", None, None)])
         expect(trace, "select name, symbol_set_id from stack_profile_frame",
                [("main", 2), ("malloc", None), ("_Z3foov", 0)])
         expect(trace, "select count(*) from stack_profile_callsite", [(4,)])
@@ -411,7 +561,7 @@ def stats_rows():
         ("heapprofd_unwind_time_us", 7, "info", 21), ("heapprofd_unwind_time_us", 8, "info", 0),
         ("heapprofd_unwind_samples", 7, "info", 7), ("heapprofd_unwind_samples", 8, "info", 0),
         ("heapprofd_client_spinlock_blocked", 7, "info", 5), ("heapprofd_client_spinlock_blocked", 8, "info", 0),
-        ("heapprofd_last_profile_timestamp", 7, "info", 2100), ("heapprofd_last_profile_timestamp", 8, "info", 1100),
+        ("heapprofd_last_profile_timestamp", 7, "info", 1), ("heapprofd_last_profile_timestamp", 8, "info", 1),
         ("hp_damaged_packet", None, "error", 0)])
     damaged = write(HEAD, two_dumps(), packet(field(37, b"\x0a\xff")), two_dumps())
     expect(damaged, "select value from stats where name = 'hp_damaged_packet'", [(1,)])
@@ -452,7 +602,7 @@ def exported():
                   "stack_profile_callsite", "stack_profile_symbol", "heap_profile",
                   "heap_profile_allocation", "profiler_smaps", "stats", "hp_trace",
                   "hp_callsite_stats", "hp_part", "hp_total", "hp_timeline", "hp_memory_look", "hp_memory_part", "hp_stream",
-                  "android_heap_profile_summary_tree"):
+                  "android_heap_profile_summary_tree", "_android_heap_profile_intervals"):
         sql = f"select * from {table}"
         check(client.execute(sql).fetchall() == rows(trace, sql), f"exported: {table}")
         expect(path, sql, rows(trace, sql))
@@ -573,7 +723,8 @@ def statements_from():
     check(ask(trace, None, "-f", path)[0] == wanted, "-f")
     check(ask(trace, None, stdin=open(path, encoding="utf-8").read())[0] == wanted, "standard input")
     out, _ = ask(trace, None, "-i", stdin=".tables\n.schema stats\n.examples\n.quit\nselect 99;\n")
-    for table in ("heap_profile_allocation", "hp_stream", "hp_memory_look", "hp_memory_part"):
+    for table in ("heap_profile_allocation", "hp_stream", "hp_memory_look", "hp_memory_part",
+                  "_android_heap_profile_intervals"):
         check(table in out.split(), f".tables: {table}: {out}")
     check("severity" in out and "demangle" not in out.split()[:3],
           out)
@@ -613,7 +764,8 @@ def sums_agree():
     check(count == 12, f"count {count}")
 
 
-CASES = [tables, finding_rows, finding_dumps, seed_queries, android_10, continued, several_heaps, dump_at_max,
+CASES = [tables, finding_rows, finding_dumps, seed_queries, android_10, clock_snapshots, packet_clocks, windows,
+         intervals, frame_kinds, timelines, continued, several_heaps, dump_at_max,
          resting_callsites, malformed, java_heap, empty_stack, compressed, several_sequences, lost_packets,
          symbols_anywhere, deobfuscated, smaps_rows, streamed, looks, stats_rows, several_traces, exported,
          refused, errors_point, formats, statements_from, sums_agree]

@@ -83,6 +83,7 @@ static void text_is_as_heap_profile_prints_it(void **state)
                               "}\n\n"
                               "duration_ms: 1500\n"
                               "write_into_file: true\n"
+                              "flush_period_ms: 30000\n"
                               "flush_timeout_ms: 30000\n");
     free(text);
 }
@@ -101,6 +102,7 @@ static void bytes_say_the_same(void **state)
     assert_non_null(trace);
     assert_int_equal(trace->n_data_sources, 1);
     assert_true(trace->write_into_file);
+    assert_int_equal(trace->flush_period_ms, 30000);
     assert_int_equal(trace->buffers[0]->size_kb, 63488);
     const Perfetto__Protos__HeapprofdConfig *heapprofd =
         trace->data_sources[0]->config->heapprofd_config;

@@ -1,0 +1,176 @@
+/*
+ * _android_heap_profile_intervals: a row for each process, heap and dump that changed anything,
+ * with the time that it tells of and what was allocated in it. Where a dump does not say when its
+ * time began, it begins 1 ns after the dump before, or after the begin of the trace. Ids are those
+ * of the first rows of heap_profile_allocation, which begin anew in each trace here.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "query/query_table.h"
+
+/* Figures of a hostile trace wrap around. */
+static int64_t add(int64_t sum, int64_t more)
+{
+    return (int64_t)((uint64_t)sum + (uint64_t)more);
+}
+
+/* What the rows of a dump add up to. */
+static void sum_rows(const struct query_trace *trace, size_t first, size_t end,
+                     struct query_interval *interval)
+{
+    for (size_t i = first, next; i < end; i = next) {
+        const struct query_allocation *row = &trace->allocations[i];
+        int64_t size = 0, count = 0;
+        for (next = i; next < end && trace->allocations[next].callsite == row->callsite; next++) {
+            int64_t changed = trace->allocations[next].size;
+            size = add(size, changed);
+            count = add(count, trace->allocations[next].count);
+            interval->allocated = add(interval->allocated, changed > 0 ? changed : 0);
+        }
+        interval->delta = add(interval->delta, size);
+        interval->retained = add(interval->retained, count > 0 ? size : 0);
+    }
+}
+
+/* The first moment of what Perfetto has in tables: counters of memory, smaps and dumps. */
+static int64_t trace_start(const struct query_trace *trace)
+{
+    const struct profile *profile = trace->profile;
+    int64_t start = INT64_MAX;
+    for (size_t i = 0; i < profile->process_count; i++) {
+        const struct profile_process *process = &profile->processes[i];
+        for (size_t j = 0; j < process->timeline_count; j++) {
+            const struct profile_memory_point *point = &process->timeline[j];
+            bool is_counter = (point->rss_bytes | point->rss_anon_bytes | point->vm_bytes) != 0;
+            if (is_counter && (int64_t)point->boottime_ns < start)
+                start = (int64_t)point->boottime_ns;
+        }
+    }
+    for (size_t i = 0; i < profile->smaps_count; i++)
+        if ((int64_t)profile->smaps[i].boottime_ns < start)
+            start = (int64_t)profile->smaps[i].boottime_ns;
+    for (size_t i = 0; i < trace->interval_count; i++)
+        if (trace->intervals[i].end_ns < start)
+            start = trace->intervals[i].end_ns;
+    return start;
+}
+
+/* 0: the same process and heap. */
+static int compare_heaps(const struct query_interval *left, const struct query_interval *right)
+{
+    if (left->process != right->process)
+        return left->process < right->process ? -1 : 1;
+    return strcmp(left->heap_name, right->heap_name);
+}
+
+static int compare_intervals(const void *left_pointer, const void *right_pointer)
+{
+    const struct query_interval *left = left_pointer, *right = right_pointer;
+    int order = compare_heaps(left, right);
+    if (order != 0)
+        return order;
+    if (left->end_ns != right->end_ns)
+        return left->end_ns < right->end_ns ? -1 : 1;
+    return left->id < right->id ? -1 : left->id > right->id;
+}
+
+static void place(struct query_trace *trace)
+{
+    int64_t start = trace_start(trace);
+    if (trace->interval_count > 0)
+        qsort(trace->intervals, trace->interval_count, sizeof(*trace->intervals),
+              compare_intervals);
+    for (size_t i = 0; i < trace->interval_count; i++) {
+        struct query_interval *interval = &trace->intervals[i];
+        bool follows = i > 0 && compare_heaps(interval - 1, interval) == 0;
+        int64_t before = follows ? interval[-1].end_ns : start;
+        if (interval->start_ns >= interval->end_ns)
+            interval->start_ns = before < interval->end_ns ? before + 1 : interval->end_ns;
+    }
+}
+
+static int make_intervals(struct query_trace *trace)
+{
+    if (query_trace_need_allocations(trace) < 0)
+        return -ENOMEM;
+    trace->intervals = calloc(trace->dump_count + 1, sizeof(*trace->intervals));
+    if (trace->intervals == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < trace->dump_count; i++) {
+        size_t first = trace->allocation_firsts[i], end = trace->allocation_firsts[i + 1];
+        const struct profile_dump *dump = query_trace_dump(trace, i);
+        const struct profile_heap *heap = query_trace_heap(trace, i);
+        if (first == end)
+            continue;
+        struct query_interval *interval = &trace->intervals[trace->interval_count++];
+        *interval = (struct query_interval){
+            .id = (int64_t)first,
+            .process = trace->process_rows[heap->process],
+            .heap_name = heap->name,
+            .start_ns = (int64_t)dump->start_boottime_ns,
+            .end_ns = (int64_t)dump->boottime_ns,
+        };
+        sum_rows(trace, first, end, interval);
+    }
+    place(trace);
+    return 0;
+}
+
+static size_t interval_count(struct query_trace *trace)
+{
+    if (trace->intervals == NULL && make_intervals(trace) < 0)
+        trace->error = -ENOMEM;
+    return trace->interval_count;
+}
+
+static size_t estimate_intervals(const struct query_trace *trace)
+{
+    return trace->dump_count;
+}
+
+static const struct query_column columns[] = {
+    {"id", "INTEGER", "the first row of heap_profile_allocation that it is of", QUERY_BY_LOOKING},
+    {"upid", "INTEGER", "process", QUERY_INDEXED},
+    {"heap_name", "TEXT", "libc.malloc, or a heap of the program's own; or unknown",
+     QUERY_BY_LOOKING},
+    {"ts", "INTEGER", "begin, in ns", QUERY_BY_LOOKING},
+    {"dur", "INTEGER", "until the dump", QUERY_BY_LOOKING},
+    {"retained", "INTEGER", "bytes allocated in it that live at its end", QUERY_BY_LOOKING},
+    {"allocated", "INTEGER", "bytes allocated in it", QUERY_BY_LOOKING},
+    {"delta", "INTEGER", "bytes allocated less all that was freed in it", QUERY_BY_LOOKING},
+};
+
+static struct query_value value(struct query_trace *trace, size_t row, unsigned column)
+{
+    const struct query_interval *interval = &trace->intervals[row];
+    switch (column) {
+    case 0:
+        return query_integer(interval->id);
+    case 1:
+        return query_id(trace->bases.process, interval->process);
+    case 2:
+        return query_text(interval->heap_name);
+    case 3:
+        return query_integer(interval->start_ns);
+    case 4:
+        return query_integer((int64_t)((uint64_t)interval->end_ns - (uint64_t)interval->start_ns));
+    case 5:
+        return query_integer(interval->retained);
+    case 6:
+        return query_integer(interval->allocated);
+    default:
+        return query_integer(interval->delta);
+    }
+}
+
+const struct query_table query_intervals = {
+    .name = "_android_heap_profile_intervals",
+    .says = "what each dump tells of: the time since the one before, and what changed in it",
+    .columns = columns,
+    .column_count = sizeof(columns) / sizeof(columns[0]),
+    .count = interval_count,
+    .estimate = estimate_intervals,
+    .value = value,
+};
