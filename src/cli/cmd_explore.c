@@ -60,6 +60,7 @@ static bool take_view(const char *text, struct screen_request *request)
         if (strcmp(text, export_view_words[i].name) != 0)
             continue;
         request->figure = diff_figure_of((enum export_view)i);
+        request->figure_chosen = true;
         request->sort_by_count = !export_view_words[i].counts_bytes;
         return true;
     }

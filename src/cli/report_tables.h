@@ -31,6 +31,10 @@ bool printer_is_exact(const struct printer *printer);
 struct words printer_margin(const struct printer *printer, const struct report_figure *figure,
                             bool counts);
 
+/* The command line; the program's name where it is empty, as a kernel thread's is, and that of a
+ * program that has overwritten its arguments. */
+const char *report_process_title(const struct profile_process *process);
+
 const char *printer_view_title(enum report_view view);
 void printer_title(const struct printer *printer, const char *title);
 

@@ -1,16 +1,15 @@
 /* The report for people: a head of facts, then tables. See report.h. */
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/report_gaps.h"
+#include "cli/report_summary.h"
 #include "cli/report_tables.h"
 #include "cli/unnamed.h"
 #include "wire/ring.h"
 
 #define BRIEF_LINES 5
-#define BRIEF_HEAPS 8u /* of a process: the one with its note, and those with the highest peaks */
 #define REMARK_WIDTH 2000
 #define NAME_COLUMN 16u /* of processes that were not profiled */
 
@@ -103,8 +102,7 @@ static void print_peak(const struct printer *printer)
                 printer_margin(printer, &peak, false).bytes);
 }
 
-/* A kernel thread's, and a program's that has overwritten its arguments, are empty. */
-static const char *title_of(const struct profile_process *process)
+const char *report_process_title(const struct profile_process *process)
 {
     if (process->command[strspn(process->command, "' ")] != '\0')
         return process->command;
@@ -118,7 +116,7 @@ static void print_head(const struct printer *printer)
     const struct profile_process *process = &printer->profile->processes[heap->process];
     FILE *out = printer->out;
 
-    printer_title(printer, title_of(process));
+    printer_title(printer, report_process_title(process));
     fprintf(out, "  process       %d, %.2f s, heap ", process->pid,
             (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
     words_print(out, heap->name, PRINTER_MODULE_WIDTH);
@@ -182,7 +180,7 @@ static void print_unseen(const struct printer *printer)
 {
     const struct profile_heap *heap = printer->heap;
     const struct profile_process *process = &printer->profile->processes[heap->process];
-    printer_title(printer, title_of(process));
+    printer_title(printer, report_process_title(process));
     fprintf(printer->out, "  process       %d, not profiled", process->pid);
     if (heap->status.timestamp_ns != heap->status.start_timestamp_ns)
         fputs(": no call of its allocator was seen, what it allocated is unknown", printer->out);
@@ -309,38 +307,6 @@ static void print_unnamed(const struct profile *profile, const struct report_opt
     unnamed_clear(&unnamed);
 }
 
-static int compare_heaps(const void *left_pointer, const void *right_pointer)
-{
-    const struct profile_heap *left = *(const struct profile_heap *const *)left_pointer;
-    const struct profile_heap *right = *(const struct profile_heap *const *)right_pointer;
-    if (left->process != right->process)
-        return left->process < right->process ? -1 : 1;
-    /* What is said of the process stands with one heap of it. */
-    if ((left->status.remark != NULL) != (right->status.remark != NULL))
-        return left->status.remark != NULL ? -1 : 1;
-    if (left->status.peak_live_bytes != right->status.peak_live_bytes)
-        return left->status.peak_live_bytes > right->status.peak_live_bytes ? -1 : 1;
-    return left < right ? -1 : left > right;
-}
-
-/* By heap: whether it is left out of a brief report, because its process has many. NULL: no memory.
- */
-static bool *find_small_heaps(const struct profile *profile, bool brief)
-{
-    bool *is_small = calloc(profile->heap_count + 1, sizeof(*is_small));
-    const struct profile_heap **heaps = calloc(profile->heap_count + 1, sizeof(*heaps));
-    for (size_t i = 0; heaps != NULL && i < profile->heap_count; i++)
-        heaps[i] = &profile->heaps[i];
-    if (is_small != NULL && heaps != NULL && brief && profile->heap_count > BRIEF_HEAPS) {
-        qsort(heaps, profile->heap_count, sizeof(*heaps), compare_heaps);
-        for (size_t i = BRIEF_HEAPS; i < profile->heap_count; i++)
-            is_small[heaps[i] - profile->heaps] =
-                heaps[i - BRIEF_HEAPS]->process == heaps[i]->process;
-    }
-    free(heaps);
-    return is_small;
-}
-
 static void print_heap(const struct printer *printer)
 {
     if (printer->heap->unseen) {
@@ -357,31 +323,28 @@ static void print_heap(const struct printer *printer)
 int report_print_text(const struct profile *profile, const struct report_options *options,
                       FILE *out)
 {
-    size_t found = 0, small = 0;
-    bool *is_small = find_small_heaps(profile, options->brief);
-    if (is_small == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < profile->heap_count; i++) {
-        struct printer printer = {
+    struct report_sections sections;
+    int code = report_sections_make(&sections, profile, options);
+    if (code == 0 && sections.count == 0)
+        code = -ENOENT;
+    if (code < 0) {
+        report_sections_clear(&sections);
+        return code;
+    }
+    report_summary_print(&sections, profile, options, out);
+    for (size_t i = 0; i < sections.count; i++) {
+        const struct printer printer = {
             .profile = profile,
             .options = options,
-            .heap = &profile->heaps[i],
-            .dump = report_dump_of(profile, &profile->heaps[i], options),
+            .heap = sections.items[i].heap,
+            .dump = sections.items[i].dump,
             .out = out,
         };
-        if (printer.dump == NULL)
-            continue;
-        found++;
-        small += is_small[i];
-        if (!is_small[i])
+        if (!sections.items[i].hidden)
             print_heap(&printer);
     }
-    free(is_small);
-    if (found == 0)
-        return -ENOENT;
-    if (small > 0)
-        fprintf(out, "\n%zu more heaps, smaller at their peaks: heap_profile report has them\n",
-                small);
+    report_summary_print_hidden(&sections, options, out);
+    report_sections_clear(&sections);
     print_streams(profile, options, out);
     print_unprofiled(profile, out);
     print_unnamed(profile, options, out);

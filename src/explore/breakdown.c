@@ -88,7 +88,7 @@ static bool has_module(const struct breakdown *breakdown, const struct sites_sta
                        uint32_t module)
 {
     const struct sites *sites = breakdown->sites;
-    if (breakdown->mode == BREAKDOWN_TREE)
+    if (breakdown->mode != BREAKDOWN_HEAVY)
         return stack->module == module;
     for (uint32_t i = 0; i < stack->length; i++)
         if (sites->keys[SITES_FRAME].keys[sites->frames[stack->first + i]].module == module)

@@ -47,7 +47,7 @@ static void add_modules(struct adder *adder)
 {
     const struct sites *sites = adder->breakdown->sites;
     const struct sites_stack *stack = &sites->stacks[adder->entry->stack];
-    if (adder->breakdown->mode == BREAKDOWN_TREE) {
+    if (adder->breakdown->mode != BREAKDOWN_HEAVY) {
         add_to_row(adder, stack->module);
         return;
     }
@@ -142,7 +142,7 @@ static double rank_of(const struct sorting *sorting, const struct breakdown_row 
 static int compare_names(const struct sorting *sorting, const struct breakdown_row *left,
                          const struct breakdown_row *right)
 {
-    /* <self> before all others: from bottom up it is the way to those that allocate. */
+    /* <self> before all others: it is what the path itself has. */
     bool is_left = &sorting->keys[left->key] == sorting->self,
          is_right = &sorting->keys[right->key] == sorting->self;
     if (is_left || is_right)

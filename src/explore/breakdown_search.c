@@ -95,7 +95,7 @@ int breakdown_search(const struct breakdown *breakdown,
         searcher.wanted[i] = wanted(context, &keys->keys[i]);
     code = 0;
     /* Where a path may begin anywhere, nothing is below its first rows that is not one of them. */
-    if (breakdown->mode != BREAKDOWN_TREE && breakdown->frame_count == 0)
+    if (breakdown->mode == BREAKDOWN_HEAVY && breakdown->frame_count == 0)
         count = 0;
     for (size_t i = 0; i < count && code == 0; i++)
         code = search_entry(&searcher, breakdown_entry(sites, set, i), i);

@@ -39,7 +39,12 @@ static inline struct breakdown_walk breakdown_walk_begin(const struct breakdown 
 {
     const struct sites *sites = breakdown->sites;
     const struct sites_stack *stack = &sites->stacks[entry->stack];
-    return (struct breakdown_walk){.stack = &sites->frames[stack->first], .length = stack->length};
+    return (struct breakdown_walk){
+        .stack = &sites->frames[stack->first],
+        .length = stack->length,
+        /* From the bottom up a path begins where memory is allocated, above <self>. */
+        .at = breakdown->mode == BREAKDOWN_BOTTOM_UP && stack->length > 1 ? stack->length - 2 : 0,
+    };
 }
 
 /* Goes to the next place where the path's frames stand on the stack; false: there is none. */
@@ -49,7 +54,9 @@ static inline bool breakdown_walk_next(const struct breakdown *breakdown,
     size_t count = breakdown->frame_count;
     const uint32_t *frames = breakdown->frames;
     /* In the tree a path begins where the stack does. */
-    size_t end = breakdown->mode == BREAKDOWN_TREE ? 1 : walk->length;
+    size_t end = breakdown->mode == BREAKDOWN_TREE        ? 1
+                 : breakdown->mode == BREAKDOWN_BOTTOM_UP ? walk->length - 1
+                                                          : walk->length;
     for (; walk->at < end; walk->at++) {
         size_t i = 0;
         ptrdiff_t step = breakdown->mode == BREAKDOWN_BOTTOM_UP ? -1 : 1;

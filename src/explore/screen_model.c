@@ -101,6 +101,57 @@ static enum sites_dimension first_dimension(const struct sites *sites)
                                                 : SITES_FRAME;
 }
 
+/* Of what the whole profile has in the figure that is shown. */
+static double bytes_of_all(const struct screen *screen)
+{
+    struct breakdown_row total = breakdown_total(screen->breakdown, 0);
+    double bytes = 0;
+    for (size_t i = 0; i < screen->column_count; i++)
+        bytes += total.values[i].bytes;
+    return bytes;
+}
+
+/* A program that has given its memory back has nothing to show but its peak. */
+static void show_something(struct screen *screen)
+{
+    if (screen->request->figure_chosen || bytes_of_all(screen) >= 0.5 ||
+        !is_told(screen, DIFF_PEAK))
+        return;
+    enum diff_figure before = breakdown_figure(screen->breakdown);
+    breakdown_set_figure(screen->breakdown, DIFF_PEAK);
+    if (bytes_of_all(screen) >= 0.5)
+        say(screen, "Nothing is %s; this is what was %s.", screen_figure_words[before],
+            screen_figure_words[DIFF_PEAK]);
+    else
+        breakdown_set_figure(screen->breakdown, before);
+}
+
+/* Enter the largest row of a dimension. False: there is only one, or none. */
+static bool enter_largest(struct screen *screen, enum sites_dimension dimension)
+{
+    const struct breakdown_order by_size = {0};
+    struct breakdown_rows rows = {0};
+    bool entered = false;
+    if (breakdown_rows(screen->breakdown, dimension, &rows) == 0 && rows.count > 1) {
+        breakdown_sort(screen->breakdown, dimension, &by_size, &rows);
+        struct breakdown_step step = {dimension, rows.rows[0].key};
+        entered = breakdown_enter(screen->breakdown, step) == 0;
+    }
+    breakdown_rows_free(&rows);
+    return entered;
+}
+
+/* Of one dump, the screen opens on the largest heap of the largest process. */
+static void open_largest(struct screen *screen)
+{
+    screen->dimension = SITES_FRAME;
+    bool of_many = enter_largest(screen, SITES_PROCESS);
+    bool of_its = enter_largest(screen, SITES_HEAP);
+    if ((of_many || of_its) && screen->message[0] == '\0')
+        say(screen, "This is the largest %s; Backspace shows the others.",
+            of_its ? "heap" : "process");
+}
+
 static void forget_finds(struct screen *screen)
 {
     breakdown_finds_free(&screen->finds);
@@ -163,7 +214,11 @@ int screen_load(struct screen *screen, const struct compare_source *columns, siz
     breakdown_set_mode(breakdown, mode);
     return_to_path(screen, kept, kept_count);
     free(kept);
-    if (first || !sites_has_dimension(sites, screen->dimension))
+    if (first)
+        show_something(screen);
+    if (first && count == 1)
+        open_largest(screen);
+    else if (first || !sites_has_dimension(sites, screen->dimension))
         screen->dimension = first_dimension(sites);
     screen->selected = screen->top = 0;
     screen_refresh(screen);

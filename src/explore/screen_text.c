@@ -14,7 +14,7 @@
 const char *const screen_mode_words[BREAKDOWN_MODES] = {
     [BREAKDOWN_TREE] = "Top-down (Tree)",
     [BREAKDOWN_HEAVY] = "Top-down (Heavy)",
-    [BREAKDOWN_BOTTOM_UP] = "Bottom-up (Heavy)",
+    [BREAKDOWN_BOTTOM_UP] = "Bottom-up",
 };
 
 const char *const screen_figure_words[DIFF_FIGURES] = {

@@ -246,5 +246,9 @@ void sites_free(struct sites *sites)
 
 bool sites_has_dimension(const struct sites *sites, enum sites_dimension dimension)
 {
-    return dimension == SITES_FRAME || dimension == SITES_TYPE || sites->keys[dimension].count > 1;
+    const struct sites_keys *keys = &sites->keys[dimension];
+    /* All of one type is news; all of none is not. */
+    if (dimension == SITES_TYPE && keys->count == 1)
+        return strcmp(keys->keys[0].label, SITES_NO_TYPE) != 0;
+    return dimension == SITES_FRAME || keys->count > 1;
 }

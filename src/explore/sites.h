@@ -25,6 +25,9 @@ enum sites_dimension {
     SITES_DIMENSIONS,
 };
 
+/* The type of allocations that the program gave none. */
+#define SITES_NO_TYPE "[no type]"
+
 /* The frame that every stack ends with: what a function allocated itself. */
 #define SITES_SELF 0
 

@@ -123,7 +123,7 @@ int sites_names_label(struct sites_names *names, enum sites_dimension dimension,
                       uint32_t *key)
 {
     static const char *const none[SITES_DIMENSIONS] = {
-        [SITES_TYPE] = "[no type]", [SITES_CONTEXT] = "[no context]", [SITES_HEAP] = "[no name]"};
+        [SITES_TYPE] = SITES_NO_TYPE, [SITES_CONTEXT] = "[no context]", [SITES_HEAP] = "[no name]"};
     bool added;
     if (label == names->last_labels[dimension]) {
         *key = names->last_keys[dimension];

@@ -67,6 +67,21 @@ struct rollup_values rollup_values_of(const struct profile_sample *sample)
     };
 }
 
+struct rollup_size rollup_size_of(const struct profile_dump *dump)
+{
+    double live = rollup_live_bytes(&dump->total), peak = 0;
+    for (size_t i = 0; i < dump->sample_count; i++)
+        peak += dump->samples[i]->peak_bytes;
+    return (struct rollup_size){peak > live ? peak : live, dump->total.allocated_bytes};
+}
+
+int rollup_size_compare(const struct rollup_size *left, const struct rollup_size *right)
+{
+    if (left->held != right->held)
+        return left->held > right->held ? -1 : 1;
+    return left->allocated > right->allocated ? -1 : left->allocated < right->allocated;
+}
+
 /* --- by function or mapping --- */
 
 /* Which row each frame belongs to: rows[frame], counted in *row_count. */

@@ -340,6 +340,41 @@ def intervals():
     check(not re.search(r"[-+]0( [kMG]?B)?( |$)", words, re.M), f"a zero with a sign: {words}")
 
 
+def many_processes():
+    """A table of processes comes first, the largest on top, and sections of the largest only, in that order."""
+    made = Made()
+    stack = made.stack("main")
+    sizes = {100 + i: 1_000_000 * (i * 7 % 25 + 1) for i in range(25)}
+    for pid in sizes:
+        made.process(pid, f"/bin/p{pid}")
+    heaps = {(pid, "libc.malloc"): [made.sample(stack, size, 10)] for pid, size in sizes.items()}
+    heaps[110, "pool"] = [made.sample(stack, 99_000_000, 5)]
+    made.dump(2000, heaps)
+    trace = made.write(at("many"))
+    largest = sorted(sizes, key=lambda pid: -(99_000_000 if pid == 110 else sizes[pid]))
+
+    def look(*options):
+        text = tool("report", *options, trace).stdout.decode()
+        table = text.split("\n\n")[0].strip().splitlines()
+        shown = [int(re.match(r" *\S+ [kMG]?B +\S+(?: [kMG]?B)? +(\d+)  /bin/p", line).group(1)) for line in table[2:] if "more)" not in line
+                 and "..." not in line]
+        sections = [int(pid) for pid in re.findall(r"^  process       (\d+),", text, re.M)]
+        return text, table, shown, sections
+
+    text, table, shown, sections = look()
+    check(table[0].startswith("25 processes, the largest first"), f"{table[0]!r}")
+    check(shown == largest[:20], f"rows {shown}, wanted {largest[:20]}")
+    check("(5 more; --top 0 shows all)" in table[-1], f"{table[-1]!r}")
+    check("/bin/p110 [pool] and 1 more heap" in table[2], f"{table[2]!r}")
+    check(sections == [110, 110, *largest[1:10]], f"sections {sections}")
+    check("15 more processes, smaller: --pid PID shows one, --top 0 all" in text, "the rest is not named")
+    _, _, shown, sections = look("--top", "0")
+    check(shown == largest and sections == [110, *largest], f"all: {shown}, {sections}")
+    check("processes, the largest first" not in tool("report", "--pid", "110", trace).stdout.decode(), "of one process")
+    file = json.loads(tool("report", "--json", trace).stdout)
+    check([heap["pid"] for heap in file["heaps"]][:3] == [100, 101, 102], "JSON keeps the order of the file")
+
+
 def one_line_a_stack():
     """What a table prints of a stack, it prints once, and adds up what looks the same."""
     need("jq")
@@ -803,7 +838,7 @@ def completion():
 
 
 CASES = [
-    truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, intervals, branches,
+    truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, intervals, branches, many_processes,
     one_line_a_stack, same_table_once, doctor_of_linked, names_of_processes, hints, top, remarks,
     children, print_config, bad_usage, limits, output_directory, latest_of_each_user, traceconv,
     quiet_and_dumps, duration, interrupted,

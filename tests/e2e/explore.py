@@ -132,14 +132,13 @@ walk               4.00 kB│   4.00 kB        40 100.0%  walk
  copy                                                                    1 of 2
 """ + KEYS_80)
     terminal.send("v")
-    until(terminal, "Bottom-up (Heavy)", "the next mode")
-    terminal.send("enter")
+    until(terminal, "Bottom-up", "the next mode")
     shows(terminal, "bottom-up: who allocates", """
  made.json@last: prog (100), malloc                                13.0 kB live
- Bottom-up (Heavy)  [Stack frame]  Object type
+ Bottom-up  [Stack frame]  Object type
 Current path              │     vSize     Count  Share  Stack frame
 everything         13.0 kB│   10.5 kB        78  80.8%  copy
-<self>             13.0 kB│   2.00 kB        20  15.4%  build
+                          │   2.00 kB        20  15.4%  build
                           │     500 B         5   3.8%  parse
 ~
  copy                                                                    1 of 3
@@ -147,11 +146,11 @@ everything         13.0 kB│   10.5 kB        78  80.8%  copy
     terminal.send("enter")
     shows(terminal, "and who calls it", """
  made.json@last: prog (100), malloc                                13.0 kB live
- Bottom-up (Heavy)  [Stack frame]  Object type
+ Bottom-up  [Stack frame]  Object type
 Current path              │     vSize     Count  Share  Stack frame
 everything         13.0 kB│   5.50 kB        28  52.4%  read
-<self>             13.0 kB│   4.00 kB        40  38.1%  walk
-copy               10.5 kB│   1.00 kB        10   9.5%  build
+copy               10.5 kB│   4.00 kB        40  38.1%  walk
+                          │   1.00 kB        10   9.5%  build
 ~
  read                                                                    1 of 3
 """ + KEYS_80)
@@ -306,6 +305,20 @@ def processes():
         (101, "renderer"): [{"malloc": SITES[:1]}],
     })
     terminal = explore(path)
+    shows(terminal, "the largest heap of the largest process", """
+ several.json@last: 2 processes, 2 heaps                           17.0 kB live
+ Top-down (Tree)  [Stack frame]  Object type   Heap   Process
+Current path              │     vSize     Count  Share  Stack frame
+everything         17.0 kB│   10.5 kB        78  80.8%  main
+process browser…   16.0 kB│   2.50 kB        25  19.2%  start
+heap malloc        13.0 kB│
+~
+ main                                                                    1 of 2
+This is the largest heap; Backspace shows the others.
+""")
+    terminal.send("backspace")
+    until(terminal, "[Heap]", "the tab of heaps")
+    terminal.send("backspace")
     shows(terminal, "what processes have", """
  several.json@last: 2 processes, 2 heaps                           17.0 kB live
  Top-down (Tree)   Stack frame   Object type   Heap  [Process]
@@ -318,16 +331,7 @@ everything         17.0 kB│   16.0 kB       133  94.1%  browser (100)
     terminal.send("enter", "left", "left")
     until(terminal, "[Heap]", "the tab of heaps")
     terminal.send("enter")
-    shows(terminal, "into a process and a heap", """
- several.json@last: 2 processes, 2 heaps                           17.0 kB live
- Top-down (Tree)  [Stack frame]  Object type   Heap   Process
-Current path              │     vSize     Count  Share  Stack frame
-everything         17.0 kB│   10.5 kB        78  80.8%  main
-process browser…   16.0 kB│   2.50 kB        25  19.2%  start
-heap malloc        13.0 kB│
-~
- main                                                                    1 of 2
-""" + KEYS_80)
+    until(terminal, "heap malloc", "into a process and a heap")
     terminal.send("enter", "h")
     shows(terminal, "heaps to choose from", """
  Heap
@@ -514,7 +518,7 @@ def untold():
     terminal = explore(path)
     shows(terminal, "no counts", """
  stacks.txt@last: [no name] (0), heap                              5.00 kB live
- Top-down (Tree)  [Stack frame]  Object type
+ Top-down (Tree)  [Stack frame]
 Current path              │     vSize     Count  Share  Stack frame
 everything         5.00 kB│   5.00 kB         ? 100.0%  main
 ~
@@ -534,7 +538,7 @@ def nothing_in_it():
     terminal = explore(path)
     shows(terminal, "empty", """
  empty@last: prog (100), libc.malloc                                   0 B live
- Top-down (Tree)  [Stack frame]  Object type
+ Top-down (Tree)  [Stack frame]
 Current path              │     vSize     Count  Share  Stack frame
 everything             0 B│  Nothing is here.
 ~

@@ -99,8 +99,8 @@ def agrees(path):
     terminal.send("v")
     until(terminal, "Top-down (Heavy)", "heavy")
     compare_rows(terminal, sums(callsites, lambda stack: stack + [("<self>", "")]), "heavy")
-    terminal.send("v", "enter")
-    until(terminal, "Bottom-up (Heavy)", "bottom-up")
+    terminal.send("v")
+    until(terminal, "Bottom-up", "bottom-up")
     compare_rows(terminal, sums(callsites, lambda stack: stack[-1:]), "bottom-up")
     quit_it(terminal)
 

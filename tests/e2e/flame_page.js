@@ -77,7 +77,7 @@ function look(graph, view) {
 
 const graphs = profile.packedGraphs.map((packed, i) => {
   const graph = Flame.graphOf(profile, i);
-  return { process: packed.process, pid: packed.pid, labels: packed.labels, heap: packed.heap,
+  return { opens: graph.views[Flame.openingView(graph)].name, process: packed.process, pid: packed.pid, labels: packed.labels, heap: packed.heap,
            difference: packed.difference, exact: packed.exact, views: graph.views.map((view) => look(graph, view)) };
 });
 console.log(JSON.stringify({ title: profile.title, texts: profile.texts, graphs,

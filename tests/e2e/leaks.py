@@ -485,6 +485,21 @@ def page(directory):
                              "shares": ["", "33.3 %", "100 %", "5.00 %"]}, "words")
 
 
+def page_opens(directory):
+    """On the largest heap, and on a view with something in it."""
+    sizes = {7: (10, 0), 8: (5000, 0), 9: (600, 0)}
+    made = Made({pid: [f"/bin/p{pid}"] for pid in sizes},
+                [{(pid, "malloc"): {("main", ""): (size, 1)} for pid, (size, _) in sizes.items()}])
+    document = page_of(flamegraph(directory, made.write(directory, "t")))
+    same([graph["pid"] for graph in document["graphs"]], [8, 9, 7], "the largest first")
+    same({graph["opens"] for graph in document["graphs"]}, {"space"}, "the view")
+    done = run([TOOL, "host", "--quiet", "-i", "1", "-o", os.path.join(directory, "gone"), "--", "sh", "-c", "true"])
+    check(done.status == 0, f"{done.stderr!r}")
+    (graph,) = page_of(flamegraph(directory, os.path.join(directory, "gone")))["graphs"]
+    empty = graph["views"][0]["total"] == 0
+    same(graph["opens"], "max" if empty else "space", "a heap that is empty at its end")
+
+
 def page_names(directory):
     """Names are data, whatever is in them: they neither end the script nor become tags."""
     names = ["</script><script>alert(1)</script>", "<!--", "<img src=x onerror=alert(1)>", 'a"b\\c', "tab\tline\n",
@@ -582,7 +597,7 @@ def graph_files(directory):
 
 
 CASES = {f.__name__: f for f in (one, interior, shrinking, dumps, thresholds, untold, types, processes, files, usage,
-                                    programs, chrome, page, page_names, page_figures, graph_files)}
+                                    programs, chrome, page, page_opens, page_names, page_figures, graph_files)}
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made_directory:

@@ -270,13 +270,28 @@ static void bottom_up(void **state)
     assert_int_equal(breakdown_set_mode(seen.breakdown, BREAKDOWN_BOTTOM_UP), 0);
     assert_true(total_of(&seen) == 70); /* of the thread: steps into frames are taken back */
     breakdown_leave(seen.breakdown);
-    enter(&seen, SITES_FRAME, "<self>");
     assert_string_equal(rows_of(&seen, SITES_FRAME), "other=80 g=50 f=20");
+    assert_string_equal(rows_of(&seen, SITES_MODULE), "libother.so.1=80 example=70");
     enter(&seen, SITES_FRAME, "other");
     assert_string_equal(rows_of(&seen, SITES_FRAME), "start=50 f=30");
     enter(&seen, SITES_FRAME, "f");
     assert_string_equal(rows_of(&seen, SITES_FRAME), "main=30");
+    enter(&seen, SITES_FRAME, "main");
+    assert_string_equal(rows_of(&seen, SITES_FRAME), "");
+    assert_true(total_of(&seen) == 30);
     stop_seeing(&seen);
+}
+
+static void types_where_there_are_some(void **state)
+{
+    (void)state;
+    for (int typed = 0; typed < 2; typed++) {
+        make(&made);
+        add(&made, "main f", typed ? "Text" : "", 0, 10, 10);
+        see(&seen, &made, 0, 1);
+        assert_int_equal(sites_has_dimension(seen.sites, SITES_TYPE), typed == 1);
+        stop_seeing(&seen);
+    }
 }
 
 static void modules_and_threads(void **state)
@@ -380,7 +395,7 @@ static void self_first(void **state)
     make(&made);
     add(&made, "!first", "", 0, 10, 0);
     see(&seen, &made, 0, 1);
-    assert_int_equal(breakdown_set_mode(seen.breakdown, BREAKDOWN_BOTTOM_UP), 0);
+    assert_int_equal(breakdown_set_mode(seen.breakdown, BREAKDOWN_HEAVY), 0);
     assert_string_equal(rows_of(&seen, SITES_FRAME), "<self>=10 !first=10");
     stop_seeing(&seen);
 }
@@ -449,6 +464,12 @@ static bool has_path(const char *stack, const char *path, enum breakdown_mode mo
     char outer[128], inner[128];
     snprintf(outer, sizeof(outer), " %.100s <self> ", stack);
     snprintf(inner, sizeof(inner), " %.100s ", path);
+    if (mode == BREAKDOWN_BOTTOM_UP) {
+        char end[140];
+        snprintf(end, sizeof(end), "%s<self> ", inner);
+        return strlen(end) <= strlen(outer) &&
+               strcmp(outer + strlen(outer) - strlen(end), end) == 0;
+    }
     const char *found = strstr(outer, inner);
     return mode == BREAKDOWN_TREE ? found == outer : found != NULL;
 }
@@ -528,6 +549,7 @@ int main(void)
         cmocka_unit_test(type_and_stack_in_any_order),
         cmocka_unit_test(heavy),
         cmocka_unit_test(bottom_up),
+        cmocka_unit_test(types_where_there_are_some),
         cmocka_unit_test(modules_and_threads),
         cmocka_unit_test(two_dumps),
         cmocka_unit_test(two_profiles),

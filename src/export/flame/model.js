@@ -74,6 +74,14 @@ const Flame = (() => {
     return totals;
   }
 
+  /* The view to open on: the first with something in it; of a heap that is empty at its end, its peak. */
+  function openingView(graph) {
+    const rank = (view) => (view.name === "space" ? 0 : view.name === "max" ? 1 : 2);
+    const found = [...graph.views].sort((a, b) => rank(a) - rank(b))
+      .find((view) => siteValues(graph, view).some((value) => value > 0));
+    return found ? graph.views.indexOf(found) : 0;
+  }
+
   /* --- trees: made as far as they are looked at --- */
 
   function byValue(a, b) {
@@ -332,7 +340,7 @@ const Flame = (() => {
     return percent >= 99.95 ? "100 %" : percent.toFixed(percent < 9.995 ? 2 : 1) + " %";
   }
 
-  return { unpack, graphOf, unpackGraph, siteValues, nodeValues, makeTree, kidsOf, findAgain, layout,
-           makeMatcher, matchFrames, matchedValue, nameOf, moduleOf, fileOf, figuresOf, ownFigures,
+  return { unpack, graphOf, unpackGraph, siteValues, openingView, nodeValues, makeTree, kidsOf, findAgain,
+           layout, makeMatcher, matchFrames, matchedValue, nameOf, moduleOf, fileOf, figuresOf, ownFigures,
            bytesInWords, countInWords, inWords, marginInWords, shareInWords };
 })();

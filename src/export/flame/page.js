@@ -358,4 +358,7 @@ scroll.addEventListener("scroll", () => { hideTip(); drawSoon(); });
 dark.addEventListener("change", drawSoon);
 new ResizeObserver(relayout).observe(scroll);
 
-if (profile.packedGraphs.length > 0) chooseGraph(0);
+if (profile.packedGraphs.length > 0) {
+  chooseGraph(0);
+  chooseView(Flame.openingView(Flame.graphOf(profile, 0)));
+}
