@@ -26,8 +26,11 @@ static const char help[] =
     "      --no-symbols       names as the programs' own files have them; no files and lines\n"
     "      --quiet            say nothing but errors\n"
     "\n"
-    "Exit code: 0, 1 if the session failed, 2 for a wrong configuration, 3 if no process was\n"
-    "profiled.\n";
+    "Ends as the configuration says, by Ctrl-C or heap_profile stop, or where it wants only\n"
+    "processes that run already, with the last of them.\n"
+    "\n"
+    "Exit code: 0, 1 if the session failed or no process of its numbers can be profiled, 2 for a\n"
+    "wrong configuration, 3 if no process was profiled.\n";
 
 static const struct option options[] = {
     {"config", required_argument, NULL, 'c'}, {"txt", no_argument, NULL, 't'},

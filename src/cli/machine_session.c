@@ -10,14 +10,38 @@
 #include "cli/finish.h"
 #include "cli/output.h"
 #include "cli/session_run.h"
+#include "cli/words.h"
 
-static bool quiet;
+/* More are not printed one by one. */
+#define REFUSED_LINES_MAX 20
+
+static bool quiet, by_number;
+static unsigned refused;
+static const char *line_start = ""; /* removes the line that shows the progress */
 
 static void tell_started(bool in_daemon)
 {
     if (!quiet)
         fprintf(stderr, "Profiling%s; Ctrl-C ends it and writes the profile.\n",
                 in_daemon ? " through the running heapprofd" : "");
+}
+
+/* What was asked for by number is an error; of a name there may be any number of processes. */
+static void tell_refused(int32_t pid, const char *name, const char *reason)
+{
+    refused++;
+    if (quiet && !by_number)
+        return;
+    if (refused > REFUSED_LINES_MAX) {
+        if (refused == REFUSED_LINES_MAX + 1)
+            fprintf(stderr,
+                    "%sheap_profile: more processes cannot be profiled: the report has all\n",
+                    line_start);
+        return;
+    }
+    fputs(line_start, stderr);
+    words_printf(stderr, "heap_profile: process %d%s%s%s: %s\n", (int)pid, name[0] != 0 ? " (" : "",
+                 name, name[0] != 0 ? ")" : "", reason);
 }
 
 /* One line, rewritten, on a terminal alone. */
@@ -69,13 +93,16 @@ int machine_session_run(const struct machine_session *session)
         return MACHINE_SESSION_FAILED;
     }
     quiet = session->quiet;
+    by_number = session->config->pid_count > 0;
     bool progress = !quiet && isatty(STDERR_FILENO);
+    line_start = progress ? "\r\033[K" : "";
     struct session_run_options options = {
         .config = session->config,
         .follow_children = session->follow_children,
         .trace_fd = trace_fd,
         .progress = progress ? show_progress : NULL,
         .started = tell_started,
+        .refused = tell_refused,
     };
     struct session_run_result result;
     int code = session_run(&options, &result, &error);
@@ -85,6 +112,12 @@ int machine_session_run(const struct machine_session *session)
         fputs("\r\033[K", stderr);
     if (code < 0)
         fprintf(stderr, "heap_profile: %s\n", error.message);
+    /* All has been said. */
+    if (code == 0 && result.processes_ended && result.profiled == 0 && by_number) {
+        if (session->trace_path == NULL && output.is_own)
+            output_discard(&output);
+        return MACHINE_SESSION_FAILED;
+    }
     if (session->trace_path == NULL && wrote) {
         output_publish(&output);
         const struct finish_options finish = {quiet, session->no_symbols, session->memory_infra};

@@ -19,7 +19,8 @@ struct machine_session {
 /* Exit codes of the verbs that profile what runs. */
 enum {
     MACHINE_SESSION_DONE = 0,
-    MACHINE_SESSION_FAILED = 1, /* no session came about, or its trace is not whole */
+    MACHINE_SESSION_FAILED = 1, /* no session came about, or its trace is not whole, or nothing that
+                                   was asked for by number can be profiled */
     MACHINE_SESSION_USAGE = 2,
     MACHINE_SESSION_EMPTY = 3, /* no process was profiled */
 };

@@ -14,19 +14,34 @@
 #include "daemon/session_requests.h"
 #include "daemon/station.h"
 
+static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+
 static int take_signals(sigset_t *before)
 {
     sigset_t ours;
     sigemptyset(&ours);
-    sigaddset(&ours, SIGINT);
-    sigaddset(&ours, SIGTERM);
-    sigaddset(&ours, SIGHUP);
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        sigaddset(&ours, ends[i]);
     sigaddset(&ours, SIGUSR1);
     sigprocmask(SIG_BLOCK, &ours, before);
     return signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void give_signals_back(int signals, const sigset_t *before)
+static void pass_over(int number)
+{
+    (void)number;
+}
+
+/* Who ends the session in the moment in which it ends by itself does not mean the report. */
+static void pass_over_next(int number)
+{
+    struct sigaction once = {.sa_handler = pass_over, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    struct sigaction now;
+    if (sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+        sigaction(number, &once, NULL);
+}
+
+static void give_signals_back(int signals, const sigset_t *before, bool was_asked)
 {
     struct signalfd_siginfo info;
     while (signals >= 0 && read(signals, &info, sizeof(info)) > 0)
@@ -35,6 +50,8 @@ static void give_signals_back(int signals, const sigset_t *before)
         close(signals);
     /* A dump that is asked for too late is no reason to end without a report. */
     signal(SIGUSR1, SIG_IGN);
+    for (size_t i = 0; !was_asked && i < sizeof(ends) / sizeof(ends[0]); i++)
+        pass_over_next(ends[i]);
     sigprocmask(SIG_SETMASK, before, NULL);
 }
 
@@ -52,40 +69,6 @@ static bool read_signals(int signals, bool *dump)
 
 /* --- in the daemon --- */
 
-static int start_remote(int fd, const struct session_run_options *options, uint64_t *id,
-                        struct error *error)
-{
-    Heapprofd__ControlRequest__Start start = HEAPPROFD__CONTROL_REQUEST__START__INIT;
-    Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
-    start.trace_config.data = heap_config_to_bytes(options->config, &start.trace_config.len);
-    if (start.trace_config.data == NULL)
-        return error_set(error, -ENOMEM, "no memory for the configuration");
-    start.has_trace_config = start.has_follow_children = start.has_progress = true;
-    start.follow_children = options->follow_children;
-    start.progress = options->progress != NULL;
-    request.start = &start;
-    int code = daemon_send(fd, &request, options->trace_fd, error);
-    free(start.trace_config.data);
-    if (code < 0)
-        return code;
-    Heapprofd__ControlReply *reply = daemon_receive(fd, error);
-    if (reply == NULL)
-        return error->code;
-    *id = reply->session_id;
-    heapprofd__control_reply__free_unpacked(reply, NULL);
-    return 0;
-}
-
-static int ask_for_dump(int fd, uint64_t id, struct error *error)
-{
-    Heapprofd__ControlRequest__Session session = HEAPPROFD__CONTROL_REQUEST__SESSION__INIT;
-    Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
-    session.has_id = true;
-    session.id = id;
-    request.snapshot = &session;
-    return daemon_send(fd, &request, -1, error);
-}
-
 /* Takes in one reply; true: it was the last. */
 static bool take_reply(const Heapprofd__ControlReply *reply,
                        const struct session_run_options *options, struct session_run_result *result)
@@ -101,13 +84,59 @@ static bool take_reply(const Heapprofd__ControlReply *reply,
         };
         options->progress(&progress);
     }
+    if (reply->refused != NULL && options->refused != NULL)
+        options->refused(reply->refused->pid,
+                         reply->refused->name != NULL ? reply->refused->name : "",
+                         reply->refused->reason != NULL ? reply->refused->reason : "");
     if (reply->end == NULL)
         return false;
     result->profiled = reply->end->profiled;
     result->absent = reply->end->absent;
     result->hit_guardrail = reply->end->reason == HEAPPROFD__CONTROL_REPLY__END__REASON__GUARDRAIL;
+    result->processes_ended =
+        reply->end->reason == HEAPPROFD__CONTROL_REPLY__END__REASON__PROCESSES_ENDED;
     result->daemon_ended = reply->end->reason == HEAPPROFD__CONTROL_REPLY__END__REASON__DAEMON_ENDS;
     return true;
+}
+
+/* 0 with the session's number, which is 0 if it is over already; or a negative errno. */
+static int start_remote(int fd, const struct session_run_options *options, uint64_t *id,
+                        struct session_run_result *result, struct error *error)
+{
+    Heapprofd__ControlRequest__Start start = HEAPPROFD__CONTROL_REQUEST__START__INIT;
+    Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
+    start.trace_config.data = heap_config_to_bytes(options->config, &start.trace_config.len);
+    if (start.trace_config.data == NULL)
+        return error_set(error, -ENOMEM, "no memory for the configuration");
+    start.has_trace_config = start.has_follow_children = start.has_progress = true;
+    start.follow_children = options->follow_children;
+    start.progress = options->progress != NULL;
+    request.start = &start;
+    int code = daemon_send(fd, &request, options->trace_fd, error);
+    free(start.trace_config.data);
+    if (code < 0)
+        return code;
+    /* Before its number, processes that it cannot have. */
+    *id = 0;
+    for (bool over = false; *id == 0 && !over;) {
+        Heapprofd__ControlReply *reply = daemon_receive(fd, error);
+        if (reply == NULL)
+            return error->code;
+        over = take_reply(reply, options, result);
+        *id = over ? 0 : reply->session_id;
+        heapprofd__control_reply__free_unpacked(reply, NULL);
+    }
+    return 0;
+}
+
+static int ask_for_dump(int fd, uint64_t id, struct error *error)
+{
+    Heapprofd__ControlRequest__Session session = HEAPPROFD__CONTROL_REQUEST__SESSION__INIT;
+    Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
+    session.has_id = true;
+    session.id = id;
+    request.snapshot = &session;
+    return daemon_send(fd, &request, -1, error);
 }
 
 static int run_remote(int fd, uint64_t id, int signals, const struct session_run_options *options,
@@ -160,6 +189,15 @@ static void handle_readable(void *context, int fd)
         session_dump(local->station.server.sessions[i]);
 }
 
+static void handle_refused(void *context, struct session *session, const struct process_info *info,
+                           const char *remark)
+{
+    const struct local *local = context;
+    (void)session;
+    if (local->options->refused != NULL)
+        local->options->refused(info->pid, process_info_name(info), remark);
+}
+
 static void handle_request(void *context, int fd, const void *bytes, size_t length, int passed_fd)
 {
     struct local *local = context;
@@ -209,6 +247,7 @@ static int run_local(int signals, const struct session_run_options *options,
     const struct server_user user = {.readable = handle_readable,
                                      .session_over = handle_over,
                                      .progress = handle_progress,
+                                     .refused = handle_refused,
                                      .request = handle_request,
                                      .context = &local};
     struct heap_config config;
@@ -228,12 +267,13 @@ static int run_local(int signals, const struct session_run_options *options,
     if (session != NULL) {
         session->id = (uint64_t)getpid();
         session_requests_open(&local.requests, &local.station.server);
-        if (options->started != NULL)
+        if (options->started != NULL && session->over == SESSION_GOES_ON)
             options->started(false);
         while (!local.over && session->over == SESSION_GOES_ON)
             server_step(&local.station.server);
         struct station_outcome outcome;
         result->hit_guardrail = session->over == SESSION_OVER_GUARDRAIL;
+        result->processes_ended = session->over == SESSION_OVER_ENDED;
         code = station_finish(&local.station, session, &outcome);
         result->profiled = outcome.profiled;
         result->absent = outcome.absent;
@@ -261,16 +301,16 @@ int session_run(const struct session_run_options *options, struct session_run_re
     int fd = daemon_connect(error), code = fd < 0 ? fd : 0;
     if (fd >= 0) {
         uint64_t id = 0;
-        code = start_remote(fd, options, &id, error);
+        code = start_remote(fd, options, &id, result, error);
         /* What listens there serves only itself: a heap_profile such as we. */
         if (code == -EPIPE || code == -ECONNRESET)
             code = -ENOENT;
-        else if (code == 0)
+        else if (code == 0 && id != 0)
             code = run_remote(fd, id, signals, options, result, error);
         close(fd);
     }
     if (code == -ENOENT)
         code = run_local(signals, options, result, error);
-    give_signals_back(signals, &before);
+    give_signals_back(signals, &before, !result->processes_ended);
     return code;
 }

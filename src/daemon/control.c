@@ -74,15 +74,43 @@ static void end_session(struct control *control, struct control_connection *conn
     control_send_reply(connection->fd, &reply);
 }
 
+static Heapprofd__ControlReply__End__Reason reason_of(enum session_end over)
+{
+    switch (over) {
+    case SESSION_OVER_GUARDRAIL:
+        return HEAPPROFD__CONTROL_REPLY__END__REASON__GUARDRAIL;
+    case SESSION_OVER_ENDED:
+        return HEAPPROFD__CONTROL_REPLY__END__REASON__PROCESSES_ENDED;
+    default:
+        return HEAPPROFD__CONTROL_REPLY__END__REASON__DURATION;
+    }
+}
+
 static void handle_session_over(void *context, struct session *session)
 {
     struct control *control = context;
     struct control_connection *connection = find_connection(control, session);
     if (connection != NULL)
-        end_session(control, connection,
-                    session->over == SESSION_OVER_GUARDRAIL
-                        ? HEAPPROFD__CONTROL_REPLY__END__REASON__GUARDRAIL
-                        : HEAPPROFD__CONTROL_REPLY__END__REASON__DURATION);
+        end_session(control, connection, reason_of(session->over));
+}
+
+static void handle_refused(void *context, struct session *session, const struct process_info *info,
+                           const char *remark)
+{
+    struct control *control = context;
+    struct control_connection *connection = find_connection(control, session);
+    if (connection == NULL)
+        connection = control->starting;
+    if (connection == NULL)
+        return;
+    Heapprofd__ControlReply__Refused refused = HEAPPROFD__CONTROL_REPLY__REFUSED__INIT;
+    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    refused.has_pid = true;
+    refused.pid = info->pid;
+    refused.name = (char *)process_info_name(info);
+    refused.reason = (char *)remark;
+    reply.refused = &refused;
+    control_send_reply(connection->fd, &reply);
 }
 
 static void handle_progress(void *context, struct session *session, uint64_t now_ms)
@@ -140,9 +168,11 @@ static void start_session(struct control *control, struct control_connection *co
             heap_config_clear(&config);
     }
     struct session *session = NULL;
+    control->starting = connection;
     if (code == 0)
         session = station_start(&control->station, &config, start->follow_children,
                                 &connection->requester, trace_fd, &error);
+    control->starting = NULL;
     if (session == NULL) {
         if (trace_fd >= 0)
             close(trace_fd);
@@ -157,10 +187,13 @@ static void start_session(struct control *control, struct control_connection *co
     Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
     reply.has_session_id = true;
     reply.session_id = session->id;
-    control_send_reply(connection->fd, &reply);
+    if (session->over == SESSION_GOES_ON)
+        control_send_reply(connection->fd, &reply);
     tell(control, "session %llu began: uid %u, process %d, interval %llu",
          (unsigned long long)session->id, (unsigned)connection->requester.uid, (int)connection->pid,
          (unsigned long long)session->config->sampling_interval_bytes);
+    if (session->over != SESSION_GOES_ON)
+        end_session(control, connection, reason_of(session->over));
 }
 
 /* Whether the request of this connection reaches that session. */
@@ -288,6 +321,7 @@ int control_open(struct control *control, const char *path, int listener, struct
         .readable = handle_readable,
         .session_over = handle_session_over,
         .progress = handle_progress,
+        .refused = handle_refused,
         .request = handle_request,
         .context = control,
     };

@@ -36,6 +36,7 @@ struct control {
         bool wants_progress;
         uint64_t progress_ms; /* when it is due again; CLOCK_MONOTONIC */
     } connections[CONTROL_CONNECTIONS_MAX];
+    struct control_connection *starting; /* its session is about to begin; NULL: none is */
     size_t connection_count;
 };
 

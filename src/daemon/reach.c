@@ -14,6 +14,7 @@
 #include "daemon/diagnosis.h"
 #include "daemon/exec_events.h"
 #include "daemon/heap_rules.h"
+#include "daemon/other_profiler.h"
 #include "daemon/run_directory.h"
 #include "util/array.h"
 #include "wire/control_page.h"
@@ -104,15 +105,25 @@ int reach_check(const struct process_info *info, struct error *how)
     return code;
 }
 
+/* Whether another session has the process, of ours or of another profiler; `whose` tells which. */
 static bool belongs_to_another(const struct server *server, const struct session *session,
-                               pid_t pid)
+                               pid_t pid, char whose[SESSION_NAME_BYTES])
 {
     for (size_t i = 0; i < server->session_count; i++) {
-        if (server->sessions[i] != session && session_find(server->sessions[i], pid) != NULL)
-            return true;
+        if (server->sessions[i] == session || session_find(server->sessions[i], pid) == NULL)
+            continue;
+        session_print_name(server->sessions[i], whose);
+        return true;
     }
-    return false;
+    char comm[16] = "";
+    pid_t profiler = other_profiler_of(pid);
+    if (profiler > 0 && process_info_comm(profiler, comm))
+        snprintf(whose, SESSION_NAME_BYTES, "of process %d (%s)", (int)profiler, comm);
+    else if (profiler != 0)
+        snprintf(whose, SESSION_NAME_BYTES, "of a profiler that this user cannot see");
+    return profiler != 0 && profiler != getpid();
 }
+
 static bool is_pending(enum reach_state state)
 {
     return state == REACH_FORKED || state == REACH_LOADING || state == REACH_BUSY;
@@ -225,6 +236,16 @@ static enum reach_state attach_or_wait(struct server *server, struct session *se
     return REACH_DONE;
 }
 
+/* Who asks for a process by its number is told of it in any case. */
+static void explain_if_numbered(struct session *session, const struct process_info *info,
+                                const char *remark)
+{
+    for (size_t i = 0; i < session->config->pid_count; i++) {
+        if (session->config->pids[i] == (uint64_t)info->pid)
+            session_note_absent(session, info, remark);
+    }
+}
+
 static enum reach_state reach_process(struct server *server, struct session *session,
                                       const struct process_info *info,
                                       const struct reach_entry *entry, uint64_t now_ms)
@@ -234,15 +255,23 @@ static enum reach_state reach_process(struct server *server, struct session *ses
     const struct target *target = session_find(session, info->pid);
     if (target != NULL && has_been_replaced(target, info, entry))
         session_lose_image(session, info);
-    if (info->pid == getpid() || !session_wants(session, info, origin))
+    if (!session_wants(session, info, origin))
         return REACH_NOT_WANTED;
+    if (info->pid == getpid()) {
+        explain_if_numbered(session, info, "The profiler does not profile itself.");
+        return REACH_NOT_WANTED;
+    }
     uint32_t least_kb = session->config->min_anonymous_memory_kb;
-    if (entry->running && least_kb > 0 && process_info_anonymous_kb(info->pid) < least_kb)
+    if (entry->running && least_kb > 0 && process_info_anonymous_kb(info->pid) < least_kb) {
+        explain_if_numbered(session, info,
+                            "It has less anonymous memory than min_anonymous_memory_kb asks for.");
         return REACH_NOT_WANTED;
+    }
     if (target != NULL && !target->image_gone)
         return REACH_DONE;
-    if (belongs_to_another(server, session, info->pid)) {
-        session_reject(session, info->pid, origin);
+    char whose[SESSION_NAME_BYTES];
+    if (belongs_to_another(server, session, info->pid, whose)) {
+        session_reject(session, info->pid, origin, whose);
         return REACH_DONE;
     }
     if (session_may_profile(session, info, &error) < 0) {
@@ -503,7 +532,7 @@ static void explain_missing_pids(struct session *session)
         }
         memset(&info, 0, sizeof(info));
         info.pid = pid;
-        session_note_absent(session, &info, "There was no process of this number.");
+        session_note_absent(session, &info, "No process has this number.");
     }
 }
 
@@ -551,6 +580,19 @@ uint64_t reach_retry(struct server *server, struct session *session, uint64_t no
             next_ms = entry->due_ms;
     }
     return next_ms;
+}
+
+bool reach_is_spent(const struct session *session)
+{
+    const struct reach_list *list = &session->reach;
+    if (session->of_command || reach_wants_new(session) || session->target_count > 0)
+        return false;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct reach_entry *entry = &list->entries[i];
+        if (is_pending(entry->state) || (entry->state == REACH_AWAITED && !has_ended(entry->pid)))
+            return false;
+    }
+    return true;
 }
 
 static const char *explain_entry(const struct reach_entry *entry)

@@ -42,6 +42,9 @@ void reach_follow_execs(struct server *server, struct session *session);
  * UINT64_MAX: never. */
 uint64_t reach_retry(struct server *server, struct session *session, uint64_t now_ms);
 
+/* Whether the session wants only processes that ran when it began, and none of them is left. */
+bool reach_is_spent(const struct session *session);
+
 /* At the session's end: says of what was wanted and never came why. */
 void reach_explain(struct session *session);
 

@@ -61,7 +61,7 @@ int ring_reader_open(struct ring_reader *reader, uint64_t data_bytes, int *memfd
     reader->process = 0;
 
     int code = 0;
-    int fd = memfd_create("heapprofd-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create(RING_MEMFD_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -errno;
     /* Sealed against shrinking: a page that the client took away would be a

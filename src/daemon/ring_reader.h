@@ -45,6 +45,9 @@ struct ring_visitor {
     uint64_t (*walked)(void *context, uint16_t slot, uint64_t token);
 };
 
+/* Name of the file of a ring, as /proc has it. */
+#define RING_MEMFD_NAME "heapprofd-ring"
+
 struct ring_reader {
     struct ring_control *control;
     struct ring_thread *threads;

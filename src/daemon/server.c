@@ -73,6 +73,8 @@ int server_add_session(struct server *server, struct session *session)
             now_ms + (config->dump_phase_ms > 0 ? config->dump_phase_ms : config->dump_interval_ms);
     session->drain_all = drain_all;
     session->drain_context = server;
+    session->refused = server->user->refused;
+    session->refused_context = server->user->context;
     server->sessions[server->session_count++] = session;
     server->look_ms = now_ms;
     server->look_delay_ms = 1;
@@ -119,16 +121,18 @@ static int answer_hello(void *context, pid_t pid, uid_t uid, const struct handsh
     refuse(reply);
     int verdict = 0;
     bool answered = false;
+    char whose[SESSION_NAME_BYTES] = "";
     for (size_t i = 0; i < server->session_count; i++) {
         struct session *session = server->sessions[i];
         if (verdict == 1) {
-            session_reject(session, pid, (enum handshake_origin)hello->origin);
+            session_reject(session, pid, (enum handshake_origin)hello->origin, whose);
             continue;
         }
         verdict = session_hello(session, &info, uid, hello, reply, memfd);
         answered |= verdict >= 0;
         if (verdict == 1) {
             server_look_soon(server);
+            session_print_name(session, whose);
             /* The end of a command is watched for by whoever started it. */
             if (pid != session->command_pid)
                 server_watch(server, session_find(session, pid)->pidfd);
@@ -195,6 +199,8 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
         if (!session->of_command) {
             attach_tidy();
             reach_new(server, session);
+            if (session->over == SESSION_GOES_ON && reach_is_spent(session))
+                session->over = SESSION_OVER_ENDED;
         }
         if (user->progress != NULL)
             user->progress(user->context, session, now_ms);

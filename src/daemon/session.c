@@ -402,6 +402,8 @@ static void write_absent(struct session *session, const struct process_info *inf
         .start_boottime_ns = info->start_boottime_ns,
     };
     absent_write(session->writer, session->config, &process, rejected, -1, remark);
+    if (session->refused != NULL)
+        session->refused(session->refused_context, session, info, remark);
 }
 
 void session_note_absent(struct session *session, const struct process_info *info,
@@ -410,16 +412,19 @@ void session_note_absent(struct session *session, const struct process_info *inf
     write_absent(session, info, false, remark);
 }
 
-void session_reject(struct session *session, pid_t pid, enum handshake_origin origin)
+void session_reject(struct session *session, pid_t pid, enum handshake_origin origin,
+                    const char *whose)
 {
     struct process_info info;
+    char remark[320];
+    snprintf(remark, sizeof(remark),
+             "Another session, %s, profiles this process already, and a process can be in one at a "
+             "time. heap_profile status shows the sessions; heap_profile stop ends one.",
+             whose);
     if (process_info_read(&info, pid) < 0)
         return;
     if (may_speak(session, &info, (uid_t)-1) && session_wants(session, &info, origin))
-        write_absent(session, &info, true,
-                     "Another session was profiling this process already, and a process can be "
-                     "in one at a time. heap_profile status shows the sessions; end that one, or "
-                     "ask for its profile.");
+        write_absent(session, &info, true, remark);
     process_info_clear(&info);
 }
 
@@ -545,6 +550,12 @@ void session_end_targets(struct session *session, bool interrupted)
         end.running = !target_is_dead(session->targets[0]);
         end_target(session, session->targets[0], &end);
     }
+}
+
+void session_print_name(const struct session *session, char name[SESSION_NAME_BYTES])
+{
+    snprintf(name, SESSION_NAME_BYTES, "number %llu of process %d", (unsigned long long)session->id,
+             (int)getpid());
 }
 
 /* --- at its end --- */

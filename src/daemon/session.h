@@ -67,6 +67,7 @@ enum session_end {
     SESSION_OVER_DURATION,
     SESSION_OVER_GUARDRAIL,
     SESSION_OVER_STOPPED, /* somebody asked for it */
+    SESSION_OVER_ENDED,   /* none of its processes is left */
 };
 
 struct session {
@@ -89,6 +90,10 @@ struct session {
     /* Takes in what the rings of all sessions hold, this one's too; set by the server. */
     void (*drain_all)(void *context);
     void *drain_context;
+    /* Told at once of a process that is wanted and has no profile; set by the server. */
+    void (*refused)(void *context, struct session *session, const struct process_info *info,
+                    const char *remark);
+    void *refused_context;
     struct target *targets[SESSION_TARGETS_MAX];
     size_t target_count;
     struct unprofiled_list unprofiled;
@@ -137,8 +142,10 @@ void session_lose_image(struct session *session, const struct process_info *info
 void session_look_for_execs(struct session *session, void (*found)(void *context, pid_t pid),
                             void *context);
 
-/* The process belongs to another session: says so in the trace if this one wants it too. */
-void session_reject(struct session *session, pid_t pid, enum handshake_origin origin);
+/* The process belongs to another session: says so in the trace if this one wants it too. `whose`
+ * tells which session. */
+void session_reject(struct session *session, pid_t pid, enum handshake_origin origin,
+                    const char *whose);
 
 /* The process is wanted and has no profile: says why in the trace, once a process. */
 void session_note_absent(struct session *session, const struct process_info *info,
@@ -172,6 +179,10 @@ void session_end_targets(struct session *session, bool interrupted);
 /* Says in the trace why the command has no profile, if it ought to have one. */
 void session_explain_command(struct session *session, const char *command, const char *library,
                              int exit_status, bool running);
+
+#define SESSION_NAME_BYTES 64
+/* How others are told of it: its number, and the profiler's. */
+void session_print_name(const struct session *session, char name[SESSION_NAME_BYTES]);
 
 /* Closes the trace; the first error of writing it. */
 int session_close(struct session *session);

@@ -96,6 +96,8 @@ struct session *station_start(struct station *station, struct heap_config *confi
     announce(station);
     reach_running(&station->server, session);
     station_invite(station);
+    if (session->over == SESSION_GOES_ON && reach_is_spent(session))
+        session->over = SESSION_OVER_ENDED;
     return session;
 
 close_session:

@@ -37,8 +37,8 @@ void station_close(struct station *station);
 
 /*
  * Begins a session for the requester. Takes over what *config holds in any case; trace_fd stays
- * the caller's and must stay open. Processes that run are reached before it returns. NULL with a
- * message.
+ * the caller's and must stay open. Processes that run are reached before it returns, and where
+ * none of them could be, the session is over by then. NULL with a message.
  */
 struct session *station_start(struct station *station, struct heap_config *config,
                               bool follow_children, const struct access_requester *owner,

@@ -117,13 +117,13 @@ class Commanded:
 class Session:
     """A heap_profile that runs until it is told to end."""
 
-    def __init__(self, daemon, output, *options):
+    def __init__(self, daemon, output, *options, begins=True):
         self.output = output
         self.process = subprocess.Popen(
             [TOOL, "-i", "1", "-o", output, *options],
             env=daemon.environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
         )
-        line = self.process.stderr.readline()
+        line = self.process.stderr.readline() if begins else b"Profiling"
         check(b"Profiling" in line, f"heap_profile began with {line!r}")
 
     def end(self, number=signal.SIGINT):
@@ -255,11 +255,20 @@ def startup_by_name():
 
 def no_startup():
     with scene() as (daemon, directory):
-        session = Session(daemon, os.path.join(directory, "o"), "-n", own_name("late"), "--no-startup")
+        early = Commanded(daemon.environment, own_name("early"), directory)
+        names = f"{own_name('early')},{own_name('late')}"
+        session = Session(daemon, os.path.join(directory, "o"), "-n", names, "--no-startup")
+        joined(daemon, early)
         process = Commanded(daemon.environment, own_name("late"), directory)
         process.wake()
+        check(daemon.profiled_pids() == {early.pid}, "one that started meanwhile is profiled")
+        early.end()
+        check(session.end(None) == 0, "does not end with the last that ran")
         process.end()
-        check(session.end() == 3, "nothing was profiled: exit code 3")
+        session = Session(
+            daemon, os.path.join(directory, "none"), "-n", names, "--no-startup", begins=False
+        )
+        check(session.end(None) == 3, "nothing was profiled: exit code 3")
         check("No process" in session.stderr or "no process" in session.stderr, session.stderr)
 
 
@@ -432,9 +441,11 @@ def concurrent_session():
         process = Commanded(daemon.environment)
         first = Session(daemon, os.path.join(directory, "o1"), "-p", str(process.pid))
         joined(daemon, process)
-        second = Session(daemon, os.path.join(directory, "o2"), "-p", str(process.pid))
+        second = Session(
+            daemon, os.path.join(directory, "o2"), "-p", str(process.pid), begins=False
+        )
+        check(second.end(None) == 1, "the second has no profile, and ends at once: exit code 1")
         process.tell("hold 4 25")
-        check(second.end() == 3, "the second has no profile: exit code 3")
         heap = heap_of(second.report(), process.pid)
         check(heap and heap["rejected_concurrent"], "it is rejected as concurrent")
         check("Another session" in second.stderr, f"and says so: {second.stderr}")
@@ -703,7 +714,7 @@ def foreign_data_sources():
         stderr = outcome.stderr.decode()
         check("data source 'linux.ftrace' is not ours" in stderr, stderr)
         check("2:" in stderr and "ftrace_config" in stderr, stderr)
-        check(outcome.status == 3, f"no such process: status {outcome.status}")
+        check(outcome.status == 1, f"no such process: status {outcome.status}")
 
 
 def forks():
@@ -1062,7 +1073,7 @@ def two_users():
             env={**daemon.environment, "LD_PRELOAD": LIBRARY}, **as_user(ALICE),
         )
         outcome, output = ask_as(BOB, daemon, directory, "bob", "-p", str(hers.pid))
-        check(outcome.status == 3, f"another's process: status {outcome.status}")
+        check(outcome.status == 1, f"another's process: status {outcome.status}")
         check(b"belongs to another user" in outcome.stderr, repr(outcome.stderr))
         outcome, output = ask_as(ALICE, daemon, directory, "alice", "-p", str(hers.pid))
         check(b"belongs to another" not in outcome.stderr, repr(outcome.stderr))
@@ -1091,7 +1102,7 @@ def setuid_program():
             **as_user(ALICE),
         )
         outcome, _ = ask_as(ALICE, daemon, directory, "alice", "-p", str(process.pid))
-        check(outcome.status == 3, f"status {outcome.status}")
+        check(outcome.status == 1, f"status {outcome.status}")
         check(
             b"another user" in outcome.stderr or b"rights" in outcome.stderr, repr(outcome.stderr)
         )
@@ -1178,8 +1189,10 @@ def denied_by_policy():
             file.write("# nobody profiles these\nnever_profile other, secr*t\n")
         with scene() as (daemon, directory):
             process = Commanded(daemon.environment, "secret", directory)
-            session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
-            check(session.end() == 3, "exit code 3")
+            session = Session(
+                daemon, os.path.join(directory, "o"), "-p", str(process.pid), begins=False
+            )
+            check(session.end(None) == 1, "exit code 1")
             check("never_profile in /etc/heapprofd.conf" in session.stderr, session.stderr)
             process.end()
         with open(policy, "w") as file:

@@ -5,6 +5,7 @@ them, and when they end. On programs that nobody here wrote.
     sessions.py CASE
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -331,7 +332,89 @@ def reached_by_nobody_else():
     os.kill(child, signal.SIGKILL)
 
 
+@contextlib.contextmanager
+def with_and_without_daemon():
+    """What to call it; the daemon comes for the second round."""
+    def rounds():
+        yield "without a daemon"
+        daemon = begin(os.path.join(harness.BUILD, "heapprofd"))
+        try:
+            wait_for("the daemon", lambda: b"heapprofd" in tool("status").stdout)
+            yield "with a daemon"
+        finally:
+            daemon.terminate()
+            daemon.wait()
+    yield rounds()
+
+
+def ends_with_its_processes():
+    """-p ends with its last process, and the profile is written; -n and -d do not wait for that."""
+    with with_and_without_daemon() as rounds:
+        for what in rounds:
+            first, second = begin("sleep", "60"), begin("sleep", "60")
+            name = what.split()[0] + "-ends"
+            session = begin(TOOL, "-p", f"{first.pid},{second.pid}", "-o", at(name))
+            check(b"Profiling" in session.stderr.readline(), "-p did not begin")
+            first.kill()
+            first.wait()
+            time.sleep(0.3)
+            check(session.poll() is None, f"{what}: ended with the first of two")
+            second.kill()
+            second.wait()
+            _, err = end_of(session, what, 0)
+            check("Profile in " in err and len(profile_files(name)) == 2, f"{what}: {err[-300:]}")
+            # One that waits to join counts as long as it lives.
+            asleep = begin("sleep", "60", env={**ENVIRONMENT, "LD_PRELOAD": os.path.join(harness.BUILD, "libheapprofd_preload.so")})
+            session = begin(TOOL, "-q", "-p", str(asleep.pid), "-o", at(name + "-asleep"))
+            time.sleep(0.4)
+            check(session.poll() is None, f"{what}: did not wait for a process that may join")
+            asleep.kill()
+            asleep.wait()
+            end_of(session, f"{what}, asleep", 1)
+
+
+def refusals_at_once():
+    """What cannot be profiled is said when it is known; where nothing else is asked for, that is all."""
+    sleeper, child = begin("sleep", "60"), None
+    server = host("refusing", "sleep", "60")
+    child = command_of(server.pid, "sleep")
+    with with_and_without_daemon() as rounds:
+        for what in rounds:
+            first = begin(TOOL, "-q", "-p", str(sleeper.pid), "-o", at(what.split()[0] + "-first"))
+            wait_for("the first session", lambda: [s for s in status() if s["profiled"]][1:])
+            for pid, *said in (
+                (2, "kthreadd", "kernel thread"), (4000001, "No process has this number"),
+                (child, "(sleep)", "Another session", f"of process {server.pid} (heap_profile)"),
+                (sleeper.pid, "Another session", "number 1 of process" if "with " in what else f"of process {first.pid} (heap_profile)"),
+            ):
+                outcome = tool("-p", str(pid))
+                err = outcome.stderr.decode()
+                check(outcome.status == 1 and err.count("\n") == 1, f"{what}, {pid}: {outcome.status} {err}")
+                check(all(words in err for words in said), f"{what}, {pid}: {err}")
+                check(tool("-q", "-p", str(pid)).stderr == outcome.stderr, f"{what}, {pid}: --quiet")
+            left = [name for name in os.listdir(WORK) if name.startswith("heap_profile-")]
+            check(left == [], f"{what}: profiles of nothing: {left}")
+            # Beside another that can be: at once, too, and the session goes on.
+            other = begin("sleep", "60")
+            session = begin(TOOL, "-p", f"2,{other.pid}", "-o", at(what.split()[0] + "-other"))
+            lines = [session.stderr.readline() for _ in range(2)]
+            check(b"kernel thread" in lines[0] and b"Profiling" in lines[1], f"{what}: {lines}")
+            other.kill()
+            other.wait()
+            end_of(session, what, 0)
+            # As a configuration has it.
+            config = tool("-p", "2", "--print-config").stdout
+            outcome = run([TOOL, "record", "-c", "-", "-o", at("trace")], stdin=config, env=ENVIRONMENT)
+            check(outcome.status == 1 and b"kernel thread" in outcome.stderr, f"{what}: record: {outcome.stderr}")
+            first.terminate()
+            end_of(first, "the first session", 0)
+    sleeper.kill()
+    server.terminate()
+    end_of(server, "the command's", -signal.SIGTERM)
+
+
 CASES = [
+    ends_with_its_processes, refusals_at_once,
     reached_without_a_daemon, reached_by_nobody_else,
     signals_are_the_commands, signals_come_once, signals_after_the_session, job_control, dump_by_signal,
 ]

@@ -1,0 +1,128 @@
+/* See other_profiler.h. The process and its profiler map one memfd; whoever serves it keeps its
+ * heartbeat going. */
+#include "daemon/other_profiler.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "daemon/clock.h"
+#include "daemon/process_info.h"
+#include "daemon/ring_reader.h"
+#include "wire/ring.h"
+
+/* A profiler looks at each ring twenty times a second, and less often only while it writes. */
+#define HEARTBEAT_PATIENCE_MS 2000
+
+#define RINGS_MAX 8
+#define LINES_MAX 200000
+
+/* A ring that a process maps: the file, and where its beginning stands. */
+struct mapped_ring {
+    uint64_t address, inode;
+};
+
+/* Whether a line of maps is of a ring, from its beginning on. */
+static bool read_line(const char *line, struct mapped_ring *ring)
+{
+    unsigned long long address, offset, inode;
+    if (strstr(line, "/memfd:" RING_MEMFD_NAME) == NULL ||
+        sscanf(line, "%llx-%*x %*s %llx %*s %llu", &address, &offset, &inode) != 3 || offset != 0)
+        return false;
+    *ring = (struct mapped_ring){address, inode};
+    return true;
+}
+
+static FILE *open_maps(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    return fopen(path, "re");
+}
+
+/* The rings that a process maps; how many. */
+static unsigned read_rings(pid_t pid, struct mapped_ring rings[RINGS_MAX])
+{
+    char line[512];
+    unsigned count = 0;
+    FILE *file = open_maps(pid);
+    for (unsigned i = 0; file != NULL && i < LINES_MAX && count < RINGS_MAX; i++) {
+        if (fgets(line, sizeof(line), file) == NULL)
+            break;
+        count += read_line(line, &rings[count]);
+    }
+    if (file != NULL)
+        fclose(file);
+    return count;
+}
+
+static bool is_served(pid_t pid, const struct mapped_ring *ring)
+{
+    struct ring_control control;
+    struct iovec ours = {&control, sizeof(control)};
+    struct iovec theirs = {(void *)(uintptr_t)ring->address, sizeof(control)};
+    return process_vm_readv(pid, &ours, 1, &theirs, 1, 0) == sizeof(control) &&
+           control.magic == RING_MAGIC && control.stopping == 0 &&
+           clock_read_ms(CLOCK_MONOTONIC) < control.heartbeat_ms + HEARTBEAT_PATIENCE_MS;
+}
+
+/* Whether a profiler maps this ring; *hidden: its maps cannot be read. */
+static bool maps(pid_t pid, uint64_t inode, bool *hidden)
+{
+    char line[512];
+    struct mapped_ring ring;
+    bool found = false;
+    FILE *file = open_maps(pid);
+    *hidden = file == NULL && errno == EACCES;
+    for (unsigned i = 0; file != NULL && i < LINES_MAX && !found; i++) {
+        if (fgets(line, sizeof(line), file) == NULL)
+            break;
+        found = read_line(line, &ring) && ring.inode == inode;
+    }
+    if (file != NULL)
+        fclose(file);
+    return found;
+}
+
+/* Profilers are known by their names. Where none maps the ring and all can be seen, the one that
+ * served it has just died. */
+static pid_t find_profiler(pid_t profiled, uint64_t inode)
+{
+    DIR *directory = opendir("/proc");
+    const struct dirent *entry;
+    pid_t found = 0, unseen = 0;
+    while (directory != NULL && found == 0 && (entry = readdir(directory)) != NULL) {
+        char comm[16];
+        bool hidden = false;
+        pid_t pid =
+            isdigit((unsigned char)entry->d_name[0]) ? (pid_t)strtol(entry->d_name, NULL, 10) : 0;
+        if (pid <= 0 || pid == profiled || !process_info_comm(pid, comm) ||
+            strncmp(comm, "heap", 4) != 0)
+            continue;
+        if (maps(pid, inode, &hidden))
+            found = pid;
+        else if (hidden)
+            unseen = OTHER_PROFILER_UNSEEN;
+    }
+    if (directory != NULL)
+        closedir(directory);
+    return found != 0 ? found : unseen;
+}
+
+pid_t other_profiler_of(pid_t pid)
+{
+    struct mapped_ring rings[RINGS_MAX];
+    unsigned count = read_rings(pid, rings);
+    for (unsigned i = 0; i < count; i++) {
+        if (is_served(pid, &rings[i]))
+            return find_profiler(pid, rings[i].inode);
+    }
+    return 0;
+}
