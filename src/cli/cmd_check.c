@@ -361,6 +361,7 @@ static int check_command(struct request *request)
         .command = request->command,
         .output = request->output,
         .follow_children = request->follow_children,
+        .end_with_command = true,
         .quiet = true,
     };
     struct host_outcome outcome;

@@ -28,6 +28,9 @@ static const char help[] =
     "  -c, --continuous-dump MS  a dump every so often, each a profile of its own\n"
     "  -n, --name A,B         profile the processes of these names that COMMAND starts\n"
     "      --follow-children  profile all processes that COMMAND starts\n"
+    "      --end-with-command end the profile with COMMAND; else, with -n or --follow-children, "
+    "it\n"
+    "                         goes on while a profiled process runs, until Ctrl-C\n"
     "      --dump-at-max      keep the moment when the heap was largest, not the "
     "end\n" HEAP_OPTIONS_HELP
     "      --shmem-size BYTES ring buffer of a process (8M), a power of two\n"
@@ -48,7 +51,7 @@ struct host_arguments {
     struct heap_config config;
     const char *output;
     char **names;
-    bool follow_children, print_config, quiet, no_symbols, memory_infra;
+    bool follow_children, end_with_command, print_config, quiet, no_symbols, memory_infra;
     char *const *command;
 };
 
@@ -60,6 +63,7 @@ enum {
     OPTION_PRINT_CONFIG,
     OPTION_DUMP_AT_MAX,
     OPTION_FOLLOW,
+    OPTION_END,
     OPTION_NO_SYMBOLS,
     OPTION_MEMORY_INFRA,
 };
@@ -78,6 +82,7 @@ static const struct option options[] = {
     {"print-config", no_argument, NULL, OPTION_PRINT_CONFIG},
     {"dump-at-max", no_argument, NULL, OPTION_DUMP_AT_MAX},
     {"follow-children", no_argument, NULL, OPTION_FOLLOW},
+    {"end-with-command", no_argument, NULL, OPTION_END},
     {"no-symbols", no_argument, NULL, OPTION_NO_SYMBOLS},
     {"memory-infra", no_argument, NULL, OPTION_MEMORY_INFRA},
     {"quiet", no_argument, NULL, 'q'},
@@ -127,6 +132,9 @@ static bool take_option(int option, struct host_arguments *arguments)
         return true;
     case OPTION_FOLLOW:
         arguments->follow_children = true;
+        return true;
+    case OPTION_END:
+        arguments->end_with_command = true;
         return true;
     case 'q':
         arguments->quiet = true;
@@ -184,6 +192,7 @@ static int run(const struct host_arguments *arguments)
         .command = arguments->command,
         .output = arguments->output,
         .follow_children = arguments->follow_children,
+        .end_with_command = arguments->end_with_command,
         .quiet = arguments->quiet,
         .no_symbols = arguments->no_symbols,
         .memory_infra = arguments->memory_infra,

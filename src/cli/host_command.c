@@ -34,6 +34,16 @@ static void show_progress(void *context, const struct host_progress *progress)
             (unsigned long long)progress->samples, (unsigned long long)progress->lost);
 }
 
+static void tell_outlived(unsigned processes)
+{
+    fprintf(
+        stderr,
+        "heap_profile: the command has ended; %u process%s that it started %s profiled on, until "
+        "%s, or Ctrl-C or heap_profile stop\n",
+        processes, processes == 1 ? "" : "es", processes == 1 ? "is" : "are",
+        processes == 1 ? "it ends" : "they end");
+}
+
 /* --- the run --- */
 
 int host_command_run(const struct host_command *request, struct host_outcome *outcome,
@@ -54,6 +64,8 @@ int host_command_run(const struct host_command *request, struct host_outcome *ou
         .preload_library = library,
         .trace_fd = trace_fd,
         .follow_children = request->follow_children,
+        .end_with_command = request->end_with_command,
+        .outlived = request->quiet ? NULL : tell_outlived,
         .progress = progress ? show_progress : NULL,
     };
     code = host_run(&host, &outcome->result, error);

@@ -17,7 +17,7 @@ struct host_command {
     const struct heap_config *config;
     char *const *command; /* argv, NULL-terminated */
     const char *output;   /* NULL: a directory of our choice */
-    bool follow_children, quiet, no_symbols, memory_infra;
+    bool follow_children, end_with_command, quiet, no_symbols, memory_infra;
 };
 
 struct host_outcome {

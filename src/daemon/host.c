@@ -1,13 +1,16 @@
 /*
  * See host.h: the event loop around one session.
  *
- * Ends when the command does: what it left running in the background is dumped
- * as it stands then. Signals to us are the command's (command_signals.h): it decides what they
- * mean, and we end when it ends.
+ * Signals to us are the command's (command_signals.h): it decides what they mean. We end when it
+ * has ended, and with it all that is profiled of what it started: a server may begin by leaving the
+ * work to a child in the background.
  */
 #include "daemon/host.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
@@ -20,6 +23,11 @@
 #include "daemon/session.h"
 #include "daemon/session_requests.h"
 
+/* Time that a process gets to say hello whose parent, the last one that was profiled, has ended: a
+ * child says it at its first allocation. */
+#define NEWCOMER_PATIENCE_MS 500
+#define NEWCOMER_LOOK_MS 50
+
 struct host {
     const struct host_options *options;
     struct host_result *result;
@@ -29,7 +37,11 @@ struct host {
     int signals, command_pidfd;
     struct command_signals_before before;
 
-    bool command_ended;
+    bool command_ended; /* and it is still to be waited for */
+    bool command_gone;  /* it has been */
+    bool asked_to_end, told_outlived;
+    int command_status;              /* as waitpid gives it, -1: unknown */
+    uint64_t alone_ms, newcomers_ms; /* nobody is profiled since; the next look for newcomers */
 };
 
 /* --- setting up --- */
@@ -69,6 +81,7 @@ static void handle_signals(struct host *host)
     unsigned asked = command_signals_take();
     if (asked & COMMAND_SIGNALS_DUMP)
         session_dump(&host->session);
+    host->asked_to_end |= (asked & COMMAND_SIGNALS_END) != 0;
 }
 
 static void tell_progress(void *context, struct session *session, uint64_t now_ms)
@@ -102,13 +115,7 @@ static void handle_request(void *context, int fd, const void *bytes, size_t leng
     session_requests_serve(&host->requests, fd, bytes, length, passed_fd);
 }
 
-static void run_loop(struct host *host)
-{
-    while (!host->command_ended && host->session.over == SESSION_GOES_ON)
-        server_step(&host->server);
-}
-
-/* --- the end --- */
+/* --- the command's end --- */
 
 /* How the command ended, leaving it a zombie that can still be looked at. */
 static int peek_wait_status(pid_t pid)
@@ -133,22 +140,102 @@ static void wait_for_command(struct host_result *result)
         result->wait_status = -1;
 }
 
+/* --- what goes on after it --- */
+
+static bool is_listed(const struct unprofiled_list *list, pid_t pid)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->records[i].pid == pid)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a process runs that has our socket's name from the command, and has not used it yet. */
+static bool has_newcomer(const struct host *host)
+{
+    DIR *directory = opendir("/proc");
+    const struct dirent *entry;
+    bool found = false;
+    while (directory != NULL && !found && (entry = readdir(directory)) != NULL) {
+        if (!isdigit((unsigned char)entry->d_name[0]))
+            continue;
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        found = process_info_mentions(pid, "environ", host->server.rendezvous.path) &&
+                session_find(&host->session, pid) == NULL &&
+                !is_listed(&host->session.unprofiled, pid);
+    }
+    if (directory != NULL)
+        closedir(directory);
+    return found;
+}
+
+/* Whether, after the command's end, something is profiled, or about to be. */
+static bool is_followed(struct host *host)
+{
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    bool follows = host->options->follow_children || host->options->config->process_cmdline != NULL;
+    if (!follows || host->options->end_with_command)
+        return false;
+    if (host->session.target_count > 0) {
+        host->alone_ms = host->newcomers_ms = 0;
+        host->server.wake_ms = UINT64_MAX;
+        if (host->options->outlived != NULL && !host->told_outlived)
+            host->options->outlived((unsigned)host->session.target_count);
+        host->told_outlived = true;
+        return true;
+    }
+    if (host->alone_ms == 0)
+        host->alone_ms = now_ms;
+    if (now_ms >= host->newcomers_ms) {
+        if (now_ms >= host->alone_ms + NEWCOMER_PATIENCE_MS || !has_newcomer(host))
+            return false;
+        host->newcomers_ms = now_ms + NEWCOMER_LOOK_MS;
+        host->server.wake_ms = host->newcomers_ms;
+    }
+    return true;
+}
+
+static bool goes_on(struct host *host)
+{
+    if (host->session.over != SESSION_GOES_ON || host->asked_to_end)
+        return false;
+    return !host->command_gone || is_followed(host);
+}
+
+static void handle_command_end(struct host *host)
+{
+    struct host_result *result = host->result;
+    host->command_ended = false;
+    host->command_gone = true;
+    host->command_status = peek_wait_status(result->pid);
+    session_process_ended(&host->session, result->pid, host->command_status);
+    wait_for_command(result);
+    close(host->command_pidfd);
+    host->command_pidfd = -1;
+}
+
+static void run_loop(struct host *host)
+{
+    while (goes_on(host)) {
+        server_step(&host->server);
+        if (host->command_ended)
+            handle_command_end(host);
+    }
+}
+
+/* --- the end --- */
+
 static void end_session(struct host *host)
 {
     struct host_result *result = host->result;
     struct session *session = &host->session;
-    int status = -1;
-    /* What has happened while we were busy: those who wait for an answer are told
-     * by the closing socket that there will be none. */
-    if (host->command_ended) {
-        status = peek_wait_status(result->pid);
-        session_process_ended(session, result->pid, status);
-    }
+    /* It may have ended while we were busy. Those who wait for an answer are told by the closing
+     * socket that there will be none. */
+    result->interrupted = host->asked_to_end;
     session_end_targets(session, result->interrupted);
     session_explain_command(session, host->options->command[0], host->options->preload_library,
-                            status, !host->command_ended);
-    if (host->command_ended)
-        wait_for_command(result);
+                            host->command_status, !host->command_gone);
     result->profiled = session->profiled;
     result->unprofiled = (unsigned)(session->unprofiled.count + session->unprofiled.beyond);
     tell_progress(host, session, clock_read_ms(CLOCK_MONOTONIC));
@@ -170,9 +257,12 @@ int host_run(const struct host_options *options, struct host_result *result, str
     int code = check_options(options, error);
     if (code < 0)
         return code;
-    struct host host = {.options = options, .result = result, .signals = -1, .command_pidfd = -1};
-    const struct server_user user = {
-        .readable = handle_readable,
+    struct host host = {.options = options,
+                        .result = result,
+                        .signals = -1,
+                        .command_pidfd = -1,
+                        .command_status = -1};
+    const struct server_user user = {.readable = handle_readable,
                                      .progress = tell_progress,
                                      .request = handle_request,
                                      .context = &host};

@@ -27,9 +27,13 @@ struct host_options {
     const char *preload_library; /* absolute path of libheapprofd_preload.so */
     int trace_fd;                /* raw-trace, opened by the caller */
     bool follow_children;        /* profile all descendants */
+    bool end_with_command;       /* whatever of what it started is profiled and still runs */
     /* Called about ten times a second, and at the end; may be NULL. */
     void (*progress)(void *context, const struct host_progress *progress);
     void *progress_context;
+    /* The command has ended, and the session goes on for so many processes that it started. May be
+     * NULL. */
+    void (*outlived)(unsigned processes);
 };
 
 struct host_result {
@@ -44,10 +48,11 @@ struct host_result {
 
 /*
  * Which processes are profiled, and what becomes of them at exec, session.h says.
- * Runs until the command ends, or config->duration_ms passed: then the session ends while the
- * command goes on, and host_wait waits for it. What the command left running is dumped as it
- * stands then. Signals to us are passed on to the command (command_signals.h); SIGUSR1 takes a
- * dump.
+ * Runs until the command and all processes that are profiled have ended, or until the command
+ * has, with end_with_command: then what it left running is dumped as it stands. Or until
+ * config->duration_ms passed: then the session ends while the command goes on, and host_wait waits
+ * for it. Signals to us are passed on to the command (command_signals.h), and end the session once
+ * the command has ended; SIGUSR1 takes a dump.
  * 0 or a negative errno with a message.
  */
 int host_run(const struct host_options *options, struct host_result *result, struct error *error);

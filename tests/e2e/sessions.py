@@ -413,7 +413,62 @@ def refusals_at_once():
     end_of(server, "the command's", -signal.SIGTERM)
 
 
+def daemonized(name, *options):
+    """redis-server under host that leaves its work to a child; its port."""
+    need("redis-server", "redis-cli")
+    port = free_port()
+    server = host(
+        name, "redis-server", "--port", str(port), "--save", "", "--dir", WORK, "--daemonize", "yes",
+        "--logfile", at(name + ".log"), options=options,
+    )
+    wait_for("redis", lambda: run(["redis-cli", "-p", str(port), "ping"]).stdout == b"PONG\n")
+    return server, port
+
+
+def outlives_its_command():
+    """What is followed is profiled on when the command has ended: a server that daemonizes."""
+    for what, options in (("children", ["--follow-children"]), ("named", ["-n", "redis-server"])):
+        server, port = daemonized(what, *options)
+        line = server.stderr.readline()
+        check(b"the command has ended; 1 process" in line, f"{what}: {line!r}")
+        time.sleep(0.3)
+        check(server.poll() is None, f"{what}: ended with the command")
+        run(["redis-benchmark", "-p", str(port), "-n", "1000", "-q", "-t", "set"])
+        run(["redis-cli", "-p", str(port), "shutdown", "nosave"])
+        end_of(server, what, 0)
+        heaps = report_of(at(what))["heaps"]
+        calls = [heap["exact_calls"] for heap in heaps]
+        check(len(calls) == 2 and max(calls) > 15000, f"{what}: calls of its processes: {calls}")
+    for what, end in (
+        ("terminated", lambda server: server.terminate()),
+        ("stopped", lambda server: tool("stop", str(server.pid))),
+    ):
+        server, port = daemonized(what, "--follow-children")
+        server.stderr.readline()
+        end(server)
+        _, err = end_of(server, what, 0)
+        check("Profile in " in err and len(profile_files(what)) == 2, f"{what}: {err[-300:]}")
+        check(run(["redis-cli", "-p", str(port), "ping"]).stdout == b"PONG\n", f"{what} ended the server")
+        run(["redis-cli", "-p", str(port), "shutdown", "nosave"])
+    server, port = daemonized("asked", "--follow-children", "--end-with-command")
+    end_of(server, "--end-with-command", 0)
+    run(["redis-cli", "-p", str(port), "shutdown", "nosave"])
+    # A child that has not said a word when its parent ends; the exit status is the command's.
+    begun = time.monotonic()
+    server = host("late", "sh", "-c", "(sleep 0.8; exec ls /) & exit 3", options=["--follow-children", "-q"])
+    out, _ = end_of(server, "a child in the background", 3)
+    check(b"usr\n" in out and time.monotonic() - begun > 0.7, f"{out!r}")
+    names = {heap["name"] for heap in report_of(at("late"))["heaps"]}
+    check({"sh", "sleep", "ls"} <= names, f"profiles of {names}")
+    # Nobody is waited for who was not asked for.
+    begun = time.monotonic()
+    server = host("alone", "sh", "-c", "sleep 5 >&- 2>&- & exit 3", options=["-q"])
+    end_of(server, "a child that is not followed", 3)
+    check(time.monotonic() - begun < 4, "waited for a child that is not followed")
+
+
 CASES = [
+    outlives_its_command,
     ends_with_its_processes, refusals_at_once,
     reached_without_a_daemon, reached_by_nobody_else,
     signals_are_the_commands, signals_come_once, signals_after_the_session, job_control, dump_by_signal,
