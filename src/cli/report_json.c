@@ -9,6 +9,7 @@
 #include "cli/report.h"
 #include "cli/report_gaps.h"
 #include "cli/unnamed.h"
+#include "profile/agreement.h"
 #include "util/json.h"
 #include "wire/ring.h"
 
@@ -197,6 +198,29 @@ static void print_lost(FILE *out, const struct trace_heap_dump *status)
     fprintf(out, ",\"unsent_ring_bytes\":%" PRIu64 "}", status->unsent_bytes_of_ring);
 }
 
+static void print_gap(FILE *out, const char *what, const struct profile_gap *gap)
+{
+    fprintf(out, ",\"missing_%s\":", what);
+    json_print_number(out, gap->missing);
+    fprintf(out, ",\"chance_%s\":", what);
+    json_print_number(out, gap->chance);
+}
+
+/* Whether the samples agree with the exact totals, as far as chance goes; null: there are none. */
+static void print_agreement(FILE *out, const struct profile_heap *heap,
+                            const struct profile_dump *dump)
+{
+    struct profile_agreement agreement = profile_agreement_of(heap, dump);
+    if (!agreement.known) {
+        fputs(",\"agreement\":null", out);
+        return;
+    }
+    fprintf(out, ",\"agreement\":{\"agrees\":%s", profile_disagrees(heap, dump) ? "false" : "true");
+    print_gap(out, "bytes", &agreement.bytes);
+    print_gap(out, "calls", &agreement.calls);
+    fputc('}', out);
+}
+
 /* The views that the file does not tell: their figures mean nothing. */
 static void print_untold(FILE *out, const struct profile_heap *heap)
 {
@@ -256,6 +280,7 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
     print_totals(out, heap, dump);
     print_untold(out, heap);
     print_lost(out, status);
+    print_agreement(out, heap, dump);
     report_gaps_print_json(profile, dump, out);
     fprintf(out,
             ",\"weighed_samples\":%" PRIu64 ",\"other_types\":%" PRIu64

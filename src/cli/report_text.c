@@ -7,6 +7,7 @@
 #include "cli/report_summary.h"
 #include "cli/report_tables.h"
 #include "cli/unnamed.h"
+#include "profile/agreement.h"
 #include "wire/ring.h"
 
 #define BRIEF_LINES 5
@@ -102,6 +103,36 @@ static void print_peak(const struct printer *printer)
                 printer_margin(printer, &peak, false).bytes);
 }
 
+/* One line of figures that disagree; `amount` puts them into words. */
+static void print_gap(const struct printer *printer, const struct profile_gap *gap, double exact,
+                      const struct report_figure *estimate, bool counts)
+{
+    struct words (*amount)(double) = counts ? words_of_count : words_of_bytes;
+    if (!profile_gap_is_real(gap))
+        return;
+    fprintf(printer->out, "  figures       disagree: exact %s, estimate %s", amount(exact).bytes,
+            amount(counts ? estimate->count : estimate->bytes).bytes);
+    if (printer->heap->interval_bytes > 1) {
+        struct profile_interval interval = report_interval_of(estimate, counts, printer->heap);
+        fprintf(printer->out, " ± %s", amount((interval.high - interval.low) / 2).bytes);
+    }
+    fprintf(printer->out, "%s: %s are %s\n", counts ? " calls" : "",
+            amount(fabs(gap->missing)).bytes,
+            gap->missing > 0 ? "in no sample" : "in samples and not in the exact total");
+}
+
+/* Chance does not explain it: samples are missing, and nobody may take the rest for the whole. */
+static void print_disagreement(const struct printer *printer)
+{
+    const struct profile_dump *dump = printer->dump;
+    struct profile_agreement agreement = profile_agreement_of(printer->heap, dump);
+    if (!agreement.known)
+        return;
+    const struct report_figure all = report_total_of(dump, REPORT_ALLOC_SPACE);
+    print_gap(printer, &agreement.bytes, (double)dump->exact_bytes, &all, false);
+    print_gap(printer, &agreement.calls, (double)dump->exact_calls, &all, true);
+}
+
 const char *report_process_title(const struct profile_process *process)
 {
     if (process->command[strspn(process->command, "' ")] != '\0')
@@ -156,6 +187,7 @@ static void print_head(const struct printer *printer)
                 words_of_count((double)heap->interval_bytes).bytes,
                 words_of_bytes(profile_floor_bytes(heap->interval_bytes)).bytes);
     print_losses(printer);
+    print_disagreement(printer);
     report_gaps_print_text(printer->profile, dump, out);
     print_others(printer);
     if (dump->incomplete)

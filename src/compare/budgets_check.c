@@ -7,6 +7,7 @@
 
 #include "compare/budgets.h"
 #include "compare/diff.h"
+#include "profile/agreement.h"
 #include "profile/interval.h"
 #include "profile/rollup.h"
 #include "util/array.h"
@@ -162,8 +163,11 @@ static uint64_t deciding_interval(const struct budget_result *result, uint64_t i
     return UINT64_C(1) << (unsigned)floor(log2(fmin(needed, 0x1p62)));
 }
 
-static const char *reason_of_partial(const struct profile_heap *heap)
+static const char *reason_of_partial(const struct profile_heap *heap,
+                                     const struct profile_dump *dump)
 {
+    if (profile_disagrees(heap, dump))
+        return "the exact totals and the samples disagree by more than chance explains";
     if (heap->status.unseen_allocator != NULL)
         return "the program has an allocator of its own, which was not profiled: what that gave "
                "could be beyond it";
@@ -188,7 +192,7 @@ static void judge(struct budget_result *result, const struct profile_heap *heap,
     } else {
         result->state = BUDGET_UNDECIDABLE;
         if (profile_dump_is_partial(heap, dump)) {
-            result->reason = reason_of_partial(heap);
+            result->reason = reason_of_partial(heap, dump);
             return;
         }
         result->deciding_interval_bytes = deciding_interval(result, heap->interval_bytes);
@@ -311,9 +315,10 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
             set_exact(result, budget->kind == BUDGET_ALLOCATIONS ? (double)dump->exact_calls
                                                                  : (double)dump->exact_bytes);
             result->state = result->value > result->limit ? BUDGET_FAILS : BUDGET_HOLDS;
-            if (result->state == BUDGET_HOLDS && result->heap->status.unseen_allocator != NULL) {
+            if (profile_disagrees(result->heap, dump) ||
+                (result->state == BUDGET_HOLDS && result->heap->status.unseen_allocator != NULL)) {
                 result->state = BUDGET_UNDECIDABLE;
-                result->reason = reason_of_partial(result->heap);
+                result->reason = reason_of_partial(result->heap, dump);
             }
             /* The heaviest callsites need not be those that call most. */
             if (budget->kind == BUDGET_ALLOCATIONS)

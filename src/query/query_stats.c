@@ -1,11 +1,12 @@
 /*
  * See query_trace.h: the rows of `stats`, by the names, severities and in the order that Perfetto's
- * trace processor has for heap profiles, and one of our own. What is counted of a process is as its
+ * trace processor has for heap profiles, and two of our own. What is counted of a process is as its
  * heaps' last dumps have it, where Perfetto adds up what each packet says since the start.
  */
 #include <errno.h>
 #include <stdlib.h>
 
+#include "profile/agreement.h"
 #include "profile/id_map.h"
 #include "query/query_trace.h"
 
@@ -100,6 +101,15 @@ static bool stat_last_dump(const struct profile_heap *heap, int64_t *value)
     return heap->dump_count > 0;
 }
 
+/* Dumps whose samples and exact totals are further apart than chance explains. */
+static bool stat_disagreements(const struct profile_heap *heap, int64_t *value)
+{
+    *value = 0;
+    for (size_t i = 0; i < heap->dump_count; i++)
+        *value += profile_disagrees(heap, &heap->dumps[i]);
+    return true;
+}
+
 static const struct process_stat before_malformed[] = {
     {"heapprofd_buffer_corrupted", "error", FLAGGED, false, stat_corrupted},
     {"heapprofd_hit_guardrail", "error", FLAGGED, false, stat_guardrail},
@@ -116,8 +126,10 @@ static const struct process_stat at_the_end[] = {
     {"heapprofd_client_spinlock_blocked", "info", GREATEST, true, stat_blocked},
     {"heapprofd_last_profile_timestamp", "info", GREATEST, true, stat_last_dump},
 };
+static const struct process_stat disagreements = {"hp_figures_disagree", "data_loss", ADDED, false,
+                                                  stat_disagreements};
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-#define BY_PROCESS_COUNT (LENGTH(before_malformed) + 1 + LENGTH(at_the_end))
+#define BY_PROCESS_COUNT (LENGTH(before_malformed) + 1 + LENGTH(at_the_end) + 1)
 #define SINGLE_COUNT 3
 
 /* Counters that went down. This one goes by upid. */
@@ -162,6 +174,8 @@ static int fill_stats(struct query_trace *trace)
         add_single(trace, "heapprofd_non_finalized_profile", "error", profile->unfinished_dumps);
         code = add_all(trace, at_the_end, LENGTH(at_the_end));
     }
+    if (code == 0)
+        code = add_by_process(trace, &disagreements);
     if (code == 0)
         add_single(trace, "hp_damaged_packet", "error", profile->damaged_packets);
     free(malformed);

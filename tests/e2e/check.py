@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
@@ -283,7 +284,47 @@ def usage(directory):
         check(done.status == 2 and said in done.stderr.decode(), f"{arguments}: {done.status}, {done.stderr!r}")
 
 
-CASES = [outcomes, decided, exact, to_the_byte, temporary, command, undecided, suppressions, junit, github, usage]
+def add_to_exact_total(path, more):
+    """The trace with its exact totals moved by that many bytes."""
+    text = run([TOOL, "text", path]).stdout
+    moved, count = re.subn(rb"(exact_bytes: )(\d+)", lambda m: m[1] + b"%d" % (int(m[2]) + more), text)
+    check(count >= 1, "no exact total in the trace")
+    with open(path + ".text", "wb") as file:
+        file.write(moved)
+    done = run([TOOL, "binary", path + ".text", path + ".moved"])
+    check(done.status == 0, f"binary: {done.stderr!r}")
+    return path + ".moved"
+
+
+def disagreement(directory):
+    """A block that the exact totals have and no sample is seen everywhere, and decides no budget."""
+    found = "select value from stats where name = 'hp_figures_disagree'"
+    recorded = os.path.join(record(directory, "a", "5000"), "raw-trace")
+    budgets = ("--max-peak", "1G", "--max-live", "1G", "--max-allocated", "1G", "--max-temporary", "100%")
+    for more, said in [(0, None), (3_000_000, b"3.00 MB"), (-3_000_000, b"in samples and not in the exact total")]:
+        trace = add_to_exact_total(recorded, more)
+        status, report = judge(*budgets, trace)
+        states = {result["state"] for result in report["results"]}
+        text = run([TOOL, "report", trace]).stdout
+        (heap,) = json.loads(run([TOOL, "report", "--json", trace]).stdout)["heaps"]
+        rows = run([TOOL, "query", trace, found]).stdout.split()[1:]
+        if said is None:
+            check(status == 0 and states == {"holds"}, f"untouched: {status}, {states}")
+            check(b"disagree" not in text and rows == [], f"untouched: {text[:1000]!r}, {rows}")
+            check(heap["agreement"]["agrees"], f"untouched: {heap['agreement']}")
+            chance = heap["agreement"]["chance_bytes"]
+            check(abs(heap["agreement"]["missing_bytes"]) < chance < 2_500_000, f"{heap['agreement']}")
+            continue
+        check(status == 2 and states == {"undecidable"}, f"{more}: {status}, {report['results']}")
+        check(all("disagree" in result["reason"] for result in report["results"]), f"{more}: reasons")
+        line = next((line for line in text.splitlines() if b"disagree: exact" in line), b"")
+        check(b"in no sample" in line if more > 0 else said in line, f"{more}: {line!r} in {text[:1500]!r}")
+        check(rows == [b"1"], f"{more}: stats {rows}")
+        agreement = heap["agreement"]
+        check(not agreement["agrees"] and abs(agreement["missing_bytes"] - more) < 1_000_000, f"{agreement}")
+
+
+CASES = [outcomes, decided, exact, to_the_byte, temporary, command, undecided, suppressions, junit, github, usage, disagreement]
 
 
 def main():
