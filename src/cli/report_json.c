@@ -195,7 +195,11 @@ static void print_lost(FILE *out, const struct trace_heap_dump *status)
     fputs(",\"lost\":{", out);
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         fprintf(out, "%s\"%s\":%" PRIu64, i > 0 ? "," : "", keys[i], status->lost[i]);
-    fprintf(out, ",\"unsent_ring_bytes\":%" PRIu64 "}", status->unsent_bytes_of_ring);
+    fprintf(out,
+            ",\"allocations\":%" PRIu64 ",\"allocated_bytes\":%" PRIu64
+            ",\"unsent_ring_bytes\":%" PRIu64 "}",
+            status->lost[RING_LOST_CALLS], status->lost[RING_LOST_BYTES],
+            status->unsent_bytes_of_ring);
 }
 
 static void print_gap(FILE *out, const char *what, const struct profile_gap *gap)

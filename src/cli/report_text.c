@@ -23,6 +23,10 @@ static void print_losses(const struct printer *printer)
         if (status->lost[i] > 0 && report_loss_name(i) != NULL)
             fprintf(printer->out, "  lost          %s %s\n",
                     words_of_count((double)status->lost[i]).bytes, report_loss_name(i));
+    if (status->lost[RING_LOST_CALLS] > 0)
+        fprintf(printer->out, "  lost          %s allocations of %s whose sample did not arrive\n",
+                words_of_count((double)status->lost[RING_LOST_CALLS]).bytes,
+                words_of_bytes((double)status->lost[RING_LOST_BYTES]).bytes);
     if (status->unsent_bytes_of_ring > 0)
         fprintf(printer->out, "  lost          %s of records unfinished at the process's death\n",
                 words_of_bytes((double)status->unsent_bytes_of_ring).bytes);
@@ -112,10 +116,8 @@ static void print_gap(const struct printer *printer, const struct profile_gap *g
         return;
     fprintf(printer->out, "  figures       disagree: exact %s, estimate %s", amount(exact).bytes,
             amount(counts ? estimate->count : estimate->bytes).bytes);
-    if (printer->heap->interval_bytes > 1) {
-        struct profile_interval interval = report_interval_of(estimate, counts, printer->heap);
-        fprintf(printer->out, " ± %s", amount((interval.high - interval.low) / 2).bytes);
-    }
+    if (printer->heap->interval_bytes > 1)
+        fprintf(printer->out, " %s", printer_margin(printer, estimate, counts).bytes);
     fprintf(printer->out, "%s: %s are %s\n", counts ? " calls" : "",
             amount(fabs(gap->missing)).bytes,
             gap->missing > 0 ? "in no sample" : "in samples and not in the exact total");

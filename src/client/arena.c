@@ -31,6 +31,7 @@ static void retire(uint32_t index)
         return;
     system_call(SYS_mmap, base, RING_DATA_OFFSET, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    system_call(SYS_madvise, base, RING_DATA_OFFSET, MADV_DONTDUMP);
     arenas[index].bytes = RING_DATA_OFFSET;
     if (bytes > RING_DATA_OFFSET)
         system_call(SYS_munmap, base + RING_DATA_OFFSET, bytes - RING_DATA_OFFSET);
@@ -46,6 +47,7 @@ static void move_to(uintptr_t base, uint64_t data_bytes)
     client.control = (void *)base;
     client.threads = (void *)(base + RING_THREADS_OFFSET);
     client.heap_lines = (void *)(base + RING_HEAP_LINES_OFFSET);
+    client.pending = (void *)(base + RING_PENDING_OFFSET);
     client.wanted_heaps = (const void *)(base + RING_HEAPS_OFFSET);
     client.data = data_bytes > 0 ? (void *)(base + RING_DATA_OFFSET) : NULL;
     client.data_mask = data_bytes > 0 ? data_bytes - 1 : 0;

@@ -59,6 +59,7 @@ struct client {
     struct ring_control *control; /* of the session, or of a private arena when dormant */
     struct ring_thread *threads;
     struct ring_thread *heap_lines;
+    struct ring_pending *pending; /* by slot, then, from RING_THREADS_MAX on, by heap line */
     const struct ring_heaps *wanted_heaps;
     uint8_t *data; /* of the ring, mapped twice; NULL when dormant */
     uint64_t data_mask;

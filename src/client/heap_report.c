@@ -95,8 +95,9 @@ static void account_free(struct ring_thread *thread, uint32_t id, uint64_t alloc
         sample_record_free(thread, &freed);
 }
 
+/* nested: in a signal handler that interrupted a sample of its thread. */
 static bool account_allocation(uint32_t id, uint64_t allocation, uint64_t size, const char *type,
-                               uint32_t flags, const struct unwind_registers *caller)
+                               uint32_t flags, bool nested, const struct unwind_registers *caller)
 {
     /* Once it is seen to be active it does not change under us, nor does the slot's ring. */
     struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
@@ -107,8 +108,12 @@ static bool account_allocation(uint32_t id, uint64_t allocation, uint64_t size, 
     struct ring_thread *line = heap_line_get(thread, id);
     if (line == NULL)
         return false;
-    if ((flags & RECORD_ALLOC_WEIGHED) == 0 && !sampler_count(line, size, &heap->rule, &heap->rule))
+    bool weighed = (flags & RECORD_ALLOC_WEIGHED) != 0;
+    struct ring_pending *pending = heap_pending(line);
+    if (!weighed && !sampler_count(line, pending, size, &heap->rule, &heap->rule))
         return false;
+    if (!weighed && !nested)
+        sample_lose_left(pending, size);
     const struct sample sample = {
         .address = allocation,
         .size = size,
@@ -118,6 +123,7 @@ static bool account_allocation(uint32_t id, uint64_t allocation, uint64_t size, 
         .heap = (uint8_t)id,
         .live = &heap->live,
         .type = type,
+        .pending = weighed ? NULL : pending,
     };
     return sample_record(thread, &sample, caller);
 }
@@ -130,7 +136,7 @@ static bool report(uint32_t id, uint64_t allocation, uint64_t size, const char *
     int saved_errno = errno;
     session_look();
     struct thread_passage passage = thread_enter();
-    bool sampled = account_allocation(id, allocation, size, type, flags, caller);
+    bool sampled = account_allocation(id, allocation, size, type, flags, passage.was != 0, caller);
     thread_leave(&passage);
     if (heaps_are_to_be_told())
         heaps_tell();

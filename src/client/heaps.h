@@ -76,6 +76,12 @@ static inline struct ring_thread *heap_line_known(uint32_t id)
     return likely(number != 0) ? &client.heap_lines[number - 1] : NULL;
 }
 
+/* What of a line's samples is pending. */
+static inline struct ring_pending *heap_pending(const struct ring_thread *line)
+{
+    return &client.pending[RING_THREADS_MAX + (uint32_t)(line - client.heap_lines)];
+}
+
 /* The line, a new one if there is none; NULL: none is to be had. */
 struct ring_thread *heap_line_get(struct ring_thread *thread, uint32_t id);
 

@@ -85,12 +85,15 @@ static void send_unmap(struct ring_thread *thread, uint32_t id, const struct ran
 }
 
 static void account_range(struct ring_thread *thread, uint32_t id, uintptr_t address, size_t bytes,
-                          const struct unwind_registers *caller)
+                          bool nested, const struct unwind_registers *caller)
 {
     const struct AHeapInfo *heap = &heaps[id];
     struct ring_thread *line = heap_line_get(thread, id);
-    if (line == NULL || !sampler_count(line, bytes, &heap->rule, &heap->rule))
+    struct ring_pending *pending = line != NULL ? heap_pending(line) : NULL;
+    if (line == NULL || !sampler_count(line, pending, bytes, &heap->rule, &heap->rule))
         return;
+    if (!nested)
+        sample_lose_left(pending, bytes);
     const struct sample sample = {
         .address = address,
         .size = bytes,
@@ -98,6 +101,7 @@ static void account_range(struct ring_thread *thread, uint32_t id, uintptr_t add
         .flags = RECORD_ALLOC_RANGE,
         .ordinal = (uint32_t)line->calls,
         .heap = (uint8_t)id,
+        .pending = pending,
     };
     sample_record(thread, &sample, caller);
 }
@@ -115,7 +119,7 @@ void ranges_leave(const struct range_call *call, uintptr_t unmapped, size_t unma
         if (unmapped_bytes != 0)
             send_unmap(thread, id, call, unmapped, unmapped_bytes);
         if (mapped_bytes != 0)
-            account_range(thread, id, mapped, mapped_bytes, caller);
+            account_range(thread, id, mapped, mapped_bytes, passage.was != 0, caller);
     }
     thread_leave(&passage);
     if (heaps_are_to_be_told())

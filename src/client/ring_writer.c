@@ -296,13 +296,11 @@ bool ring_writer_commit(struct ring_thread *thread, void *record, enum record_ty
     return ring_writer_commit_of_heap(thread, record, type, 0);
 }
 
-bool ring_writer_commit_of_heap(struct ring_thread *thread, void *record, enum record_type type,
-                                uint8_t heap)
+bool ring_writer_publish(struct ring_thread *thread, void *record, enum record_type type,
+                         uint8_t heap)
 {
     union record_header *header = record;
     union record_header ready = {.word = load_relaxed(&header->word)};
-    struct ring_control *control = client.control;
-    uint64_t offset = (uintptr_t)record - (uintptr_t)client.data;
     bool in_time = is_begun_by(ready, thread);
     if (likely(in_time)) {
         ready.type = type;
@@ -310,18 +308,32 @@ bool ring_writer_commit_of_heap(struct ring_thread *thread, void *record, enum r
         /* The body before the type: the daemon loads the header with acquire. */
         store_release(&header->word, ready.word);
     } else {
-        add_relaxed(&control->lost[RING_LOST_ABANDONED], 1);
+        add_relaxed(&client.control->lost[RING_LOST_ABANDONED], 1);
     }
-    close_record(thread, offset);
-    if (unlikely(!in_time))
-        return false;
+    close_record(thread, (uintptr_t)record - (uintptr_t)client.data);
+    return in_time;
+}
 
+void ring_writer_wake(const void *record, uint32_t length)
+{
     /* One wake-up as the ring passes half full; whoever polls needs none. */
+    struct ring_control *control = client.control;
+    uint64_t offset = (uintptr_t)record - (uintptr_t)client.data;
     uint64_t half = (client.data_mask + 1) / 2;
-    if (unlikely(((offset + ready.length) & half) != (offset & half)) &&
+    if (unlikely(((offset + length) & half) != (offset & half)) &&
         load_relaxed(&control->reserved) - load_relaxed(&control->consumed) >= half) {
         add_ordered(&control->wake_futex, 1);
         system_call(SYS_futex, &control->wake_futex, FUTEX_WAKE, 1);
     }
-    return true;
+}
+
+bool ring_writer_commit_of_heap(struct ring_thread *thread, void *record, enum record_type type,
+                                uint8_t heap)
+{
+    const union record_header *header = record;
+    uint32_t length = load_relaxed(&header->length);
+    bool in_time = ring_writer_publish(thread, record, type, heap);
+    if (likely(in_time))
+        ring_writer_wake(record, length);
+    return in_time;
 }

@@ -229,6 +229,32 @@ static void record_thread(struct ring_thread *thread)
     ring_writer_commit(thread, record, RECORD_THREAD);
 }
 
+static void lose_calls(uint64_t calls, uint64_t bytes)
+{
+    add_relaxed(&client.control->lost[RING_LOST_BYTES], bytes);
+    add_relaxed(&client.control->lost[RING_LOST_CALLS], calls);
+}
+
+void sample_lose_left(struct ring_pending *pending, uint64_t size)
+{
+    bool has_begun = size != UINT64_MAX;
+    uint64_t calls = load_relaxed(&pending->calls) - has_begun;
+    uint64_t bytes = load_relaxed(&pending->bytes) - (has_begun ? size : 0);
+    if (likely(calls == 0))
+        return;
+    lose_calls(calls, bytes);
+    sampler_settle(pending, calls, bytes);
+}
+
+static void settle(const struct sample *sample, bool recorded)
+{
+    if (unlikely(sample->pending == NULL))
+        return;
+    if (unlikely(!recorded))
+        lose_calls(1, sample->size);
+    sampler_settle(sample->pending, 1, sample->size);
+}
+
 /* Puts the sample's record in place of the header and what follows it; 0: the session is over. */
 static bool commit_sample(struct ring_thread *thread, const struct sample *sample, uint32_t flags,
                           uint64_t stack)
@@ -236,10 +262,13 @@ static bool commit_sample(struct ring_thread *thread, const struct sample *sampl
     uint64_t type = context_send_name(thread, sample->type);
     uint64_t context = context_is_empty() ? 0 : context_send(thread);
     bool tagged = type != 0 || context != 0;
-    struct record_tagged_alloc *record = ring_writer_reserve(
-        thread, tagged ? (uint32_t)sizeof(*record) : (uint32_t)sizeof(record->alloc));
-    if (record == NULL)
+    struct record_tagged_alloc *record;
+    uint32_t length = tagged ? (uint32_t)sizeof(*record) : (uint32_t)sizeof(record->alloc);
+    record = ring_writer_reserve(thread, length);
+    if (record == NULL) {
+        settle(sample, false);
         return false;
+    }
     record->alloc.address = sample->address;
     record->alloc.size = sample->size;
     record->alloc.stack = stack;
@@ -251,8 +280,9 @@ static bool commit_sample(struct ring_thread *thread, const struct sample *sampl
         record->type = type;
         record->context = context;
     }
-    ring_writer_commit_of_heap(thread, record, tagged ? RECORD_TAGGED_ALLOC : RECORD_ALLOC,
-                               sample->heap);
+    settle(sample, ring_writer_publish(thread, record, tagged ? RECORD_TAGGED_ALLOC : RECORD_ALLOC,
+                                       sample->heap));
+    ring_writer_wake(record, length);
     return true;
 }
 
@@ -282,7 +312,8 @@ bool sample_record(struct ring_thread *thread, const struct sample *sample,
     return false;
 }
 
-static void account_allocation(const void *memory, size_t size,
+/* nested: in a signal handler that interrupted a sample of its thread. */
+static void account_allocation(const void *memory, size_t size, bool nested,
                                const struct unwind_registers *caller)
 {
     if (unlikely(client_state() == CLIENT_NEW))
@@ -300,7 +331,10 @@ static void account_allocation(const void *memory, size_t size,
         return;
     }
     uint32_t drawn_by = thread->rule, index = adaptive_index();
-    if (sampler_count(thread, size, adaptive_rule(drawn_by), adaptive_rule(index))) {
+    struct ring_pending *pending = &client.pending[thread - client.threads];
+    if (sampler_count(thread, pending, size, adaptive_rule(drawn_by), adaptive_rule(index))) {
+        if (likely(!nested))
+            sample_lose_left(pending, size);
         thread->rule = (uint16_t)index;
         const struct sample sample = {
             .address = (uintptr_t)memory,
@@ -308,6 +342,7 @@ static void account_allocation(const void *memory, size_t size,
             .interval = drawn_by,
             .ordinal = (uint32_t)thread->calls,
             .live = &sample_live_set,
+            .pending = pending,
         };
         sample_record(thread, &sample, caller);
         adaptive_look(thread);
@@ -321,7 +356,7 @@ void sample_allocation(const void *memory, size_t size, const struct unwind_regi
     struct thread_passage passage = thread_enter();
     if (unlikely(passage.thread == NULL))
         thread_settle(&passage);
-    account_allocation(memory, size, caller);
+    account_allocation(memory, size, passage.was != 0, caller);
     thread_leave(&passage);
     if (heaps_are_to_be_told())
         heaps_tell();

@@ -30,11 +30,17 @@ struct sample {
     uint8_t heap;
     struct live_set *live; /* the heap's; NULL: of a range, whose UNMAPs are sent unasked */
     const char *type;      /* NULL: of none */
+    struct ring_pending *pending; /* where it was counted as pending; NULL: drawn by the program */
 };
 
-/* Records it with its stack, by a thread that is inside. False: it is lost, and counted so. */
+/* Records it with its stack, by a thread that is inside, and settles it. False: it is lost, and
+ * counted so. */
 bool sample_record(struct ring_thread *thread, const struct sample *sample,
                    const struct unwind_registers *caller);
+
+/* Counts as lost what else is pending than the sample of that size which the thread has just begun,
+ * and is in no other: a jump has left it. Of a thread that is gone, all: UINT64_MAX. */
+void sample_lose_left(struct ring_pending *pending, uint64_t size);
 
 /* When a record is sent: milliseconds since the session's start. */
 uint32_t sample_time_ms(void);

@@ -79,8 +79,8 @@ void sampler_start(struct ring_thread *thread, uint64_t seed, const struct sampl
     load_gap(thread, 0, next_gap(thread, rule), rule);
 }
 
-bool sampler_count(struct ring_thread *thread, uint64_t size, const struct sampler_rule *rule,
-                   const struct sampler_rule *next)
+bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uint64_t size,
+                   const struct sampler_rule *rule, const struct sampler_rule *next)
 {
     uint64_t left = load_relaxed(&thread->bytes_left);
     bool overdrawn = (int64_t)left < 0 && -left > thread->gap_rest;
@@ -88,6 +88,11 @@ bool sampler_count(struct ring_thread *thread, uint64_t size, const struct sampl
     uint64_t weighed = size > 0 ? size : 1;
     bool sampled = size >= rule->certain_bytes || weighed > gap;
 
+    if (sampled) {
+        counter_add_own(&pending->bytes, size);
+        counter_add_own(&pending->calls, 1);
+        barrier_signal();
+    }
     counter_add_own(&thread->bytes_before, size);
     counter_add_own(&thread->calls, 1);
     if (sampled)
@@ -95,6 +100,13 @@ bool sampler_count(struct ring_thread *thread, uint64_t size, const struct sampl
     else
         load_gap(thread, left, gap - weighed, rule);
     return sampled;
+}
+
+void sampler_settle(struct ring_pending *pending, uint64_t calls, uint64_t bytes)
+{
+    barrier_signal();
+    counter_add_own(&pending->bytes, -bytes);
+    counter_add_own(&pending->calls, -calls);
 }
 
 void sampler_idle(struct ring_thread *thread)

@@ -7,6 +7,7 @@
 #include "client/adaptive.h"
 #include "client/client.h"
 #include "client/left_frame.h"
+#include "client/sample.h"
 #include "client/sampler.h"
 #include "client/session.h"
 #include "client/system.h"
@@ -171,6 +172,7 @@ static void retire_totals(struct ring_thread *thread)
     uint64_t bytes = thread->bytes_before + thread->bytes_loaded - thread->bytes_left;
     add_relaxed(&client.control->retired_bytes, bytes);
     add_relaxed(&client.control->retired_calls, thread->calls);
+    sample_lose_left(&client.pending[thread - client.threads], UINT64_MAX);
     thread->bytes_before = thread->bytes_loaded = thread->bytes_left = thread->calls = 0;
 }
 

@@ -28,6 +28,12 @@ void dump_files_skip(struct dump_files *files, char *const *prefixes)
     files->skipped_prefixes = prefixes;
 }
 
+void dump_files_pause(const struct dump_files *files)
+{
+    if (files->pause != NULL)
+        files->pause(files->pause_context);
+}
+
 void dump_files_close(struct dump_files *files)
 {
     if (files == NULL)
@@ -43,10 +49,10 @@ void dump_files_close(struct dump_files *files)
 void dump_breathe(struct dump *dump, unsigned work)
 {
     dump->work += work;
-    if (dump->work < WORK_UNTIL_PAUSE || dump->files->pause == NULL)
+    if (dump->work < WORK_UNTIL_PAUSE)
         return;
     dump->work = 0;
-    dump->files->pause(dump->files->pause_context);
+    dump_files_pause(dump->files);
 }
 
 /* --- figures --- */

@@ -23,6 +23,9 @@ struct dump_files *dump_files_open(void (*pause)(void *context), void *context);
  * stacks; ended by NULL, NULL: none; stays the caller's. */
 void dump_files_skip(struct dump_files *files, char *const *prefixes);
 
+/* Calls `pause` now: whoever writes a dump waits for something. */
+void dump_files_pause(const struct dump_files *files);
+
 void dump_files_close(struct dump_files *files);
 
 struct dump_request {

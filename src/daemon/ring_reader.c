@@ -45,6 +45,7 @@ static int map_ring(struct ring_reader *reader, int fd, uint64_t data_bytes)
     reader->control = (struct ring_control *)base;
     reader->threads = (struct ring_thread *)(base + RING_THREADS_OFFSET);
     reader->heap_lines = (struct ring_thread *)(base + RING_HEAP_LINES_OFFSET);
+    reader->pending = (struct ring_pending *)(base + RING_PENDING_OFFSET);
     reader->data = base + RING_DATA_OFFSET;
     reader->data_bytes = data_bytes;
     return 0;
@@ -56,6 +57,7 @@ int ring_reader_open(struct ring_reader *reader, uint64_t data_bytes, int *memfd
         (data_bytes & (data_bytes - 1)) != 0)
         return -EINVAL;
     reader->control = NULL;
+    reader->cut = NULL;
     reader->consumed = reader->busy_bytes = reader->records = 0;
     reader->stuck_at = UINT64_MAX;
     reader->process = 0;
@@ -87,6 +89,7 @@ void ring_reader_close(struct ring_reader *reader)
 {
     if (reader->control == NULL)
         return;
+    ring_reader_end_cut(reader);
     munmap(reader->control, RING_DATA_OFFSET + 2 * reader->data_bytes);
     reader->control = NULL;
 }
@@ -184,6 +187,7 @@ static int take_event(struct drain *drain, union record_header header, const uin
         event->position = drain->reader->consumed;
         event->type_hash = tagged ? record.tagged.type : 0;
         event->context_hash = tagged ? record.tagged.context : 0;
+        ring_reader_note(drain->reader, event);
     } else if (header.type == RECORD_FREE) {
         event->time_ms = record.free.time_ms;
         event->ordinal = record.free.ordinal;
@@ -320,7 +324,7 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
 
     /* Acquire is not needed for the records (their headers have it); it keeps
      * this word from being older than what a dead process left. */
-    uint64_t reserved = load_acquire(&reader->control->reserved);
+    uint64_t reserved = ring_reader_end(reader);
     uint64_t begin = reader->consumed, released = begin;
     if (reserved - begin > reader->data_bytes)
         return -EBADMSG;
@@ -379,7 +383,7 @@ bool ring_reader_is_awaited(const struct ring_reader *reader)
 
 bool ring_reader_is_empty(const struct ring_reader *reader)
 {
-    return load_acquire(&reader->control->reserved) == reader->consumed;
+    return ring_reader_end(reader) == reader->consumed;
 }
 
 /* Whether a thread has ended, perhaps in the middle of a record. */
@@ -411,7 +415,7 @@ static uint64_t patience_ms(const struct ring_reader *reader)
 
 bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms)
 {
-    uint64_t reserved = load_acquire(&reader->control->reserved), begin = reader->consumed;
+    uint64_t reserved = ring_reader_end(reader), begin = reader->consumed;
     if (reserved == begin || reserved - begin > reader->data_bytes)
         return false;
     if (reader->stuck_at != begin) {
@@ -442,46 +446,4 @@ bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms)
     reader->busy_bytes += reader->consumed - begin;
     release_space(reader, begin);
     return reader->consumed != reserved;
-}
-
-void ring_reader_totals(const struct ring_reader *reader, struct ring_totals *totals)
-{
-    const struct ring_control *control = reader->control;
-    uint32_t threads = load_acquire(&control->threads_used);
-    if (threads > RING_THREADS_MAX)
-        threads = RING_THREADS_MAX;
-
-    totals->calls = load_relaxed(&control->retired_calls);
-    totals->bytes = load_relaxed(&control->retired_bytes);
-    totals->samples = 0;
-    for (uint32_t i = 0; i < threads; i++) {
-        const struct ring_thread *thread = &reader->threads[i];
-        totals->calls += load_relaxed(&thread->calls);
-        totals->bytes += load_relaxed(&thread->bytes_before) + load_relaxed(&thread->bytes_loaded) -
-                         load_relaxed(&thread->bytes_left);
-        totals->samples += load_relaxed(&thread->samples);
-    }
-    totals->blocked_us = load_relaxed(&control->blocked_us);
-    for (unsigned i = 0; i < RING_LOSS_COUNT; i++)
-        totals->lost[i] = load_relaxed(&control->lost[i]);
-    totals->client_state = load_relaxed(&control->client_state);
-    totals->restricted = load_relaxed(&control->restricted) != 0;
-}
-
-void ring_reader_heap_totals(const struct ring_reader *reader,
-                             struct ring_heap_totals totals[RING_HEAPS_MAX])
-{
-    uint32_t lines = load_acquire(&reader->control->heap_lines_used);
-    if (lines > RING_HEAP_LINES_MAX)
-        lines = RING_HEAP_LINES_MAX;
-    memset(totals, 0, RING_HEAPS_MAX * sizeof(*totals));
-    for (uint32_t i = 0; i < lines; i++) {
-        const struct ring_thread *line = &reader->heap_lines[i];
-        uint32_t heap = load_relaxed(&line->tid);
-        if (heap == 0 || heap >= RING_HEAPS_MAX)
-            continue;
-        totals[heap].calls += load_relaxed(&line->calls);
-        totals[heap].bytes += load_relaxed(&line->bytes_before) +
-                              load_relaxed(&line->bytes_loaded) - load_relaxed(&line->bytes_left);
-    }
 }

@@ -48,10 +48,14 @@ struct ring_visitor {
 /* Name of the file of a ring, as /proc has it. */
 #define RING_MEMFD_NAME "heapprofd-ring"
 
+struct ring_cut;
+
 struct ring_reader {
     struct ring_control *control;
     struct ring_thread *threads;
     struct ring_thread *heap_lines;
+    struct ring_pending *pending; /* of threads, then of heaps' lines */
+    struct ring_cut *cut;         /* NULL: none */
     uint8_t *data; /* mapped twice in a row */
     uint64_t data_bytes;
     uint64_t consumed;   /* our own; the shared word is only written */
@@ -62,7 +66,8 @@ struct ring_reader {
     pid_t process; /* whose threads they are, by our numbers; 0: not known, or by other numbers */
 };
 
-/* The sums over a process's threads: exact, whatever was sampled. */
+/* The sums over a process's threads: exact, whatever was sampled. A call whose sample is not in the
+ * ring yet is not in them: it has not returned. */
 struct ring_totals {
     uint64_t calls, bytes, samples;
     uint64_t blocked_us;
@@ -107,7 +112,7 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
 /* Whether the client has not taken up the ring. */
 bool ring_reader_is_awaited(const struct ring_reader *reader);
 
-/* Whether all that was ever reserved has been taken. */
+/* Whether all that was reserved, up to the cut, has been taken. */
 bool ring_reader_is_empty(const struct ring_reader *reader);
 
 /*
@@ -126,6 +131,19 @@ void ring_reader_restrict(struct ring_reader *reader);
 
 /* Tells the client to produce no more, and wakes those who wait for space. */
 void ring_reader_stop(struct ring_reader *reader);
+
+/*
+ * Totals and samples of one moment, while the process goes on. A cut takes the totals, and notes
+ * how far the ring is reserved; until the cut ends, drains stop there. Once the ring is empty up to
+ * the cut, ring_reader_totals() gives the totals that belong to what was taken. Without a cut it
+ * gives those of now, which belong to the samples of a dead process alone. 0, or -ENOMEM: no cut.
+ */
+int ring_reader_cut(struct ring_reader *reader);
+void ring_reader_end_cut(struct ring_reader *reader);
+
+/* For the drain: where it is to stop, and an event that it has taken. */
+uint64_t ring_reader_end(const struct ring_reader *reader);
+void ring_reader_note(struct ring_reader *reader, const struct heap_event *event);
 
 void ring_reader_totals(const struct ring_reader *reader, struct ring_totals *totals);
 

@@ -144,6 +144,15 @@ uint64_t target_look(struct target *target, bool dead)
     return 0;
 }
 
+/* What is taken from here on is of one moment, as the totals are. Without memory for that the
+ * totals are of a moment later. */
+static void cut(struct target *target)
+{
+    target_look(target, false);
+    if (target->has_ring)
+        ring_reader_cut(&target->reader);
+}
+
 static void look_at_memory(struct target *target)
 {
     if (!target->image_gone && !target->superseded)
@@ -164,6 +173,26 @@ static void finish_open_records(struct target *target)
     target_look(target, true);
 }
 
+/* Takes samples and totals of one moment, while the process goes on. A record that is not finished
+ * stands in the way of those behind it; its thread may wait for a processor. */
+static void look_at_moment(struct target *target, const struct dump_files *files)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    cut(target);
+    target_look(target, false);
+    for (int ms = 0; ms < RING_ABANDONED_MS && target->reader.cut != NULL; ms++) {
+        if (ring_reader_is_empty(&target->reader))
+            break;
+        nanosleep(&pause, NULL);
+        dump_files_pause(files);
+        target_look(target, false);
+    }
+    if (!target->has_ring)
+        return;
+    read_totals(target);
+    ring_reader_end_cut(&target->reader);
+}
+
 void target_finish(struct target *target, bool dead)
 {
     if (!target->has_ring)
@@ -172,12 +201,13 @@ void target_finish(struct target *target, bool dead)
         /* While the profiler's own part is still there. */
         target_look(target, false);
         look_at_memory(target);
+        cut(target);
         if (!target->has_ring)
             return;
         ring_reader_stop(&target->reader);
     }
     detach(target);
-    /* A drain takes one ring full at most; what lives may go on writing. */
+    /* A drain takes one ring full at most. */
     for (int i = 0; i < 4 && target_look(target, dead) > 0; i++)
         ;
     if (!dead)
@@ -274,9 +304,10 @@ uint64_t target_lost(const struct target *target)
         ring_reader_totals(&target->reader, &totals);
     uint64_t lost = 0;
     for (unsigned i = 0; i < RING_LOSS_COUNT; i++) {
-        /* Of these the sample is kept; only its stack or its free is not whole. */
+        /* Of these the sample is kept (only its stack or its free is not whole), or they count what
+         * others count, too. */
         if (i != RING_LOST_UNWIND && i != RING_LOST_LIVE_SET && i != RING_LOST_NO_SCRATCH &&
-            i != RING_LOST_FREE)
+            i != RING_LOST_FREE && i != RING_LOST_CALLS && i != RING_LOST_BYTES)
             lost += totals.lost[i];
     }
     return lost;
@@ -468,7 +499,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
                       const struct target_end *end, bool dump_at_max)
 {
     if (target->has_ring)
-        read_totals(target);
+        look_at_moment(target, files);
     learn_program(target);
     char remark[DIAGNOSIS_BYTES_MAX] = "";
     if (end->final)

@@ -498,6 +498,7 @@ static const char *const loss_reasons[RING_LOSS_COUNT] = {
     [RING_LOST_NO_THREAD_SLOT] = "there were more threads than slots",
     [RING_LOST_LIVE_SET] = "the live set could not grow, so frees went unseen",
     [RING_LOST_ABANDONED] = "a signal handler jumped out of what it had interrupted",
+    [RING_LOST_CALLS] = "allocations whose sample did not arrive",
     [RING_LOST_FREE] = "the ring was full while the freeing thread wrote to it",
 };
 
@@ -517,7 +518,7 @@ static void put_comments(struct pprof *pprof, const struct profile_dump *dump)
         put_comment(pprof, "missing: what the program's own allocator gave (%s)",
                     status->unseen_allocator);
     for (int i = 0; i < RING_LOSS_COUNT; i++) {
-        if (status->lost[i] != 0 && i != RING_LOST_UNWIND)
+        if (status->lost[i] != 0 && i != RING_LOST_UNWIND && i != RING_LOST_BYTES)
             put_comment(pprof, "lost: %" PRIu64 " (%s)", status->lost[i],
                         loss_reasons[i] == NULL ? "unknown reason" : loss_reasons[i]);
     }

@@ -130,7 +130,8 @@ bool profile_dump_is_partial(const struct profile_heap *heap, const struct profi
            status->hit_guardrail || status->client_error != 0 || status->unsent_bytes_of_ring > 0 ||
            status->rejected_concurrent || status->unseen_allocator != NULL ||
            status->lost[RING_LOST_OVERRUN] > 0 || status->lost[RING_LOST_REENTRANT] > 0 ||
-           status->lost[RING_LOST_NO_THREAD_SLOT] > 0 || profile_disagrees(heap, dump);
+           status->lost[RING_LOST_NO_THREAD_SLOT] > 0 || status->lost[RING_LOST_CALLS] > 0 ||
+           profile_disagrees(heap, dump);
 }
 
 void profile_free(struct profile *profile)

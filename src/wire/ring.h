@@ -8,6 +8,7 @@
  *   RING_THREADS_OFFSET    struct ring_thread[]      one cache line a thread
  *   RING_HEAP_LINES_OFFSET struct ring_thread[]      one cache line for each thread and
  *                                                    heap other than malloc's
+ *   RING_PENDING_OFFSET    struct ring_pending[]     one cache line for each of these lines
  *   RING_DATA_OFFSET       records, data_bytes long  mapped twice in a row, so
  *                                                    that a record never wraps
  *
@@ -31,7 +32,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC UINT32_C(0x48505244) /* "HPRD" */
-#define RING_VERSION 4
+#define RING_VERSION 5
 
 #define RING_DATA_BYTES_MIN 8192u
 #define RING_DATA_BYTES_MAX (512u << 20)
@@ -48,7 +49,9 @@
 #define RING_HEAP_LINES_MAX 16384u
 #define RING_HEAP_LINES_OFFSET (RING_THREADS_OFFSET + RING_THREADS_MAX * 64u)
 
-#define RING_DATA_OFFSET (RING_HEAP_LINES_OFFSET + RING_HEAP_LINES_MAX * 64u)
+/* Of the threads' lines, then of the heaps' lines. */
+#define RING_PENDING_OFFSET (RING_HEAP_LINES_OFFSET + RING_HEAP_LINES_MAX * 64u)
+#define RING_DATA_OFFSET (RING_PENDING_OFFSET + (RING_THREADS_MAX + RING_HEAP_LINES_MAX) * 64u)
 
 /* Heap 0 is libc.malloc; those that programs register count from 1. */
 #define RING_HEAPS_MAX 256u
@@ -96,6 +99,10 @@ enum ring_loss {
     RING_LOST_ABANDONED, /* records whose writer was left by a jump, or came too late */
     RING_LOST_FREE,      /* frees while the ring was full and the same thread was inside it:
                             told of when the address is next freed or sampled */
+    /* Allocations, and their bytes, that are in the exact totals and whose sample was drawn and did
+     * not come to the ring, whatever the reason: those above, or a jump that left the writer. */
+    RING_LOST_CALLS,
+    RING_LOST_BYTES,
     RING_LOSS_COUNT = 16,
 };
 
@@ -156,6 +163,16 @@ struct ring_thread {
 };
 
 /*
+ * Samples of one line that are counted there and not yet in the ring, written by its thread alone.
+ * They grow before the line does, and shrink after the record's commit: what the line has less this
+ * is what the samples in the ring are of, even where the process dies in the middle of one.
+ */
+struct ring_pending {
+    uint64_t bytes, calls;
+    uint64_t pad[6];
+};
+
+/*
  * Which heaps the session wants, written by the daemon before the fd is sent. A heap that is named
  * here has that interval; any other one has other_interval_bytes. 0: it is not profiled. The line
  * of a heap is a struct ring_thread whose `tid` is the heap's index, and whose `samples` is the
@@ -174,5 +191,6 @@ struct ring_heaps {
 _Static_assert(sizeof(struct ring_control) <= RING_HEAPS_OFFSET, "control fits its page");
 _Static_assert(sizeof(struct ring_heaps) <= RING_HEAPS_BYTES, "the heaps fit their pages");
 _Static_assert(sizeof(struct ring_thread) == 64, "one cache line a thread");
+_Static_assert(sizeof(struct ring_pending) == 64, "one cache line a thread");
 
 #endif

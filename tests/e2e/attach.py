@@ -105,6 +105,41 @@ def exact():
         check(process.end() == 0, "its own end")
 
 
+def check_agreement(directory, what):
+    """At interval 1 each dump has a sample of every call that its exact totals count, and no other."""
+    report = lambda *options: json.loads(run([TOOL, "report", "--json", *options, directory]).stdout)["heaps"]
+    dumps = max((heap["dumps"] for heap in report()), default=0)
+    check(dumps > 1, f"{what}: {dumps} dumps")
+    for number in range(1, dumps + 1):
+        for heap in report("--dump", str(number)):
+            gap = [heap["agreement"]["missing_" + unit] for unit in ("bytes", "calls")]
+            check(heap["exact_calls"] > 1000, f"{what}: {heap['exact_calls']} calls")
+            check(gap == [0, 0], f"{what}: dump {number} lacks {gap} of {heap['exact_bytes']}: {heap['lost']}")
+
+
+def agreement():
+    """Totals and samples are of one moment: while threads allocate, at the session's end, at a kill."""
+    options = ("-i", "1", "-c", "100", "--quiet")
+    busy = [program("busy_threads"), "8", "30"]
+    with tempfile.TemporaryDirectory() as directory:
+        process = subprocess.Popen(busy, stdout=subprocess.PIPE)
+        process.stdout.readline()
+        try:
+            for cycle in range(2):
+                output = os.path.join(directory, str(cycle))
+                outcome = run([TOOL, "-p", str(process.pid), "-d", "120", "-o", output, *options])
+                check(outcome.status == 0, f"-p: {outcome.status}, {outcome.stderr!r}")
+                check_agreement(output, "attached")
+        finally:
+            process.kill()
+            process.wait()
+        for cycle in range(2):
+            output = os.path.join(directory, "host" + str(cycle))
+            killed = ["timeout", "-s", "KILL", "0.2", *busy]
+            run([TOOL, "host", "-n", "busy_threads", "-o", output, *options, "--", *killed])
+            check_agreement(output, "killed")
+
+
 def by_name_from_its_start():
     """A program that starts meanwhile and knows nothing of us is found and attached to."""
     with scene() as (daemon, directory):

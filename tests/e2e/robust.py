@@ -114,7 +114,16 @@ def signal_storm():
             check(full <= 10, f"{what}: {profile.unwinding_errors()} stacks, {profile.lost()}")
             abandoned = lost.pop("abandoned", 0)
             check(abandoned <= escapes, f"{what}: {abandoned} records given up, {escapes} escapes")
+            missing, missing_bytes = lost.pop("allocations", 0), lost.pop("allocated bytes", 0)
+            check(missing <= escapes + full, f"{what}: {missing} allocations, {escapes} escapes")
             check(lost == {}, f"{what}: lost {lost}")
+            # Whatever the exact totals have and no sample has is counted as lost. A jump from between
+            # a record's end and its account may add one that is there.
+            process = profile.process()
+            gap = (process.process.exact_calls - round(process.total.alloc_objects),
+                   process.process.exact_bytes - round(process.total.alloc_space))
+            more = missing - gap[0]
+            check(0 <= more <= 5 and gap[1] <= missing_bytes <= gap[1] + 1000 * more, f"{what}: {gap} not sampled, lost {profile.lost()}")
             # Calls that ended are in the profile, one by one; of those that were left, some.
             if full == 0:
                 check_truth(profile, ours.stdout, what)

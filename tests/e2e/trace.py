@@ -7,7 +7,8 @@ import math
 import struct
 
 LOSSES = ("overrun", "reentrant", "no scratch", "no thread slot", "live set", "unwind", "abandoned",
-          "free")
+          "free", "allocations",
+          "allocated bytes")
 
 
 def read_varint(data, at):

@@ -722,6 +722,100 @@ static void test_totals_add_up_over_slots(void **state)
     assert_int_equal(9, totals.calls);
 }
 
+/* An allocation as a client makes it: counted, then written. */
+static void put_counted_alloc(uint16_t slot, uint64_t size)
+{
+    reader.threads[slot].bytes_before += size;
+    struct record_alloc *record = (void *)put(sizeof(*record), RECORD_ALLOC);
+    record->header.thread = slot;
+    record->address = 4096;
+    record->size = size;
+    record->ordinal = (uint32_t)++reader.threads[slot].calls;
+}
+
+static void expect_totals(uint64_t calls, uint64_t bytes)
+{
+    struct ring_totals totals;
+    ring_reader_totals(&reader, &totals);
+    assert_int_equal(calls, totals.calls);
+    assert_int_equal(bytes, totals.bytes);
+}
+
+static void test_cut_leaves_what_comes_later(void **state)
+{
+    (void)state;
+    reader.control->threads_used = 1;
+    put_counted_alloc(0, 100);
+    assert_int_equal(0, ring_reader_cut(&reader));
+    put_counted_alloc(0, 2000000);
+    drain(false);
+    assert_true(ring_reader_is_empty(&reader));
+    assert_int_equal(1, seen.events);
+    expect_totals(1, 100);
+    ring_reader_end_cut(&reader);
+    assert_false(ring_reader_is_empty(&reader));
+    drain(false);
+    assert_int_equal(2, seen.events);
+    expect_totals(2, 2000100);
+}
+
+/* A thread has counted, and its record is not there yet: at a cut, or at its process's death. */
+static void test_sample_that_is_pending_is_not_in_the_totals(void **state)
+{
+    (void)state;
+    reader.control->threads_used = 1;
+    put_counted_alloc(0, 100);
+    reader.threads[0].bytes_before += 2100000;
+    reader.threads[0].calls++;
+    reader.pending[0] = (struct ring_pending){.bytes = 2100000, .calls = 1};
+    expect_totals(1, 100);
+    assert_int_equal(0, ring_reader_cut(&reader));
+    drain(false);
+    expect_totals(1, 100);
+    assert_int_equal(1, seen.events);
+}
+
+/* Between the reading of the totals and that of the ring's end a thread has written its record. */
+static void test_record_before_the_cut_that_was_not_counted_is_added(void **state)
+{
+    (void)state;
+    reader.control->threads_used = 1;
+    put_counted_alloc(0, 100);
+    put_counted_alloc(0, 2000000);
+    put_counted_alloc(1, 30); /* a slot that the totals did not look at */
+    reader.pending[0] = (struct ring_pending){.bytes = 2000000, .calls = 1};
+    assert_int_equal(0, ring_reader_cut(&reader));
+    expect_totals(1, 100);
+    drain(false);
+    assert_int_equal(3, seen.events);
+    expect_totals(3, 2000130);
+}
+
+static void test_cut_of_another_heap(void **state)
+{
+    (void)state;
+    static struct ring_heap_totals totals[RING_HEAPS_MAX];
+    reader.control->heap_lines_used = 1;
+    reader.heap_lines[0] =
+        (struct ring_thread){.tid = 3, .samples = 5, .bytes_before = 700, .calls = 7};
+    reader.pending[RING_THREADS_MAX] = (struct ring_pending){.bytes = 300, .calls = 2};
+    for (uint32_t ordinal = 5; ordinal <= 7; ordinal++) {
+        struct record_alloc *record = (void *)put(sizeof(*record), RECORD_ALLOC);
+        record->header.heap = 3;
+        record->header.thread = 5;
+        record->size = ordinal == 6 ? 100 : 200;
+        record->ordinal = ordinal;
+    }
+    assert_int_equal(0, ring_reader_cut(&reader));
+    ring_reader_heap_totals(&reader, totals);
+    assert_int_equal(5, totals[3].calls);
+    assert_int_equal(400, totals[3].bytes);
+    drain(false);
+    ring_reader_heap_totals(&reader, totals);
+    assert_int_equal(7, totals[3].calls);
+    assert_int_equal(700, totals[3].bytes);
+}
+
 #define RING_TEST(test) cmocka_unit_test_setup_teardown(test, open_ring, close_ring)
 
 int main(void)
@@ -758,6 +852,10 @@ int main(void)
         RING_TEST(test_refuses_unterminated_names),
         RING_TEST(test_events_before_the_damage_count),
         RING_TEST(test_totals_add_up_over_slots),
+        RING_TEST(test_cut_leaves_what_comes_later),
+        RING_TEST(test_sample_that_is_pending_is_not_in_the_totals),
+        RING_TEST(test_record_before_the_cut_that_was_not_counted_is_added),
+        RING_TEST(test_cut_of_another_heap),
         RING_TEST(test_types_and_contexts),
         RING_TEST(test_refuses_name_beyond_record),
         RING_TEST(test_refuses_name_that_is_too_long),

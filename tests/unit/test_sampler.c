@@ -28,7 +28,12 @@ static int allocate(struct ring_thread *thread, uint64_t size, const struct samp
         thread->calls++;
         return 0;
     }
-    return sampler_count(thread, size, rule, rule);
+    static struct ring_pending pending;
+    bool sampled = sampler_count(thread, &pending, size, rule, rule);
+    assert_int_equal(sampled, pending.calls);
+    assert_int_equal(sampled ? size : 0, pending.bytes);
+    sampler_settle(&pending, pending.calls, pending.bytes);
+    return sampled;
 }
 
 static void expect_rate(uint64_t interval, uint64_t size, uint64_t rounds)

@@ -60,6 +60,7 @@ static void start_session(const struct attached_params *params)
     rule = (struct sampler_rule){params->interval_bytes, params->certain_bytes};
     client.control = (struct ring_control *)params->ring;
     client.threads = (struct ring_thread *)(params->ring + RING_THREADS_OFFSET);
+    client.pending = (struct ring_pending *)(params->ring + RING_PENDING_OFFSET);
     client.data = (uint8_t *)(params->ring + RING_DATA_OFFSET);
     client.data_mask = params->data_bytes - 1;
     client.start_ms = params->start_ms;
@@ -85,6 +86,7 @@ static enum client_state leave_parents_session(struct attached_params *params)
         return CLIENT_CONNECTING; /* every allocation passes through */
     client.control = arena;
     client.threads = (void *)((char *)arena + RING_THREADS_OFFSET);
+    client.pending = (void *)((char *)arena + RING_PENDING_OFFSET);
     return CLIENT_DORMANT;
 }
 

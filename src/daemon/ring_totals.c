@@ -1,0 +1,189 @@
+/*
+ * The exact totals of a ring, and cuts: totals that agree with the samples that were taken.
+ *
+ * A thread counts an allocation, then writes its sample; both are read here while it goes on. Each
+ * line says how many of its samples are not in the ring yet (struct ring_pending). What it has less
+ * these is the sum of calls whose samples stand in the ring, up to an ordinal. Then the end of the
+ * ring is read, and all records before it are taken. Between the two reads a thread may have gone
+ * on: a record with a later ordinal is added to the totals when it is taken.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/ring_reader.h"
+#include "wire/barrier.h"
+
+/* How often a line is read again that changes meanwhile. */
+#define ACCOUNT_TRIES 8
+
+/* How many lines one cut looks through for those of events, for a program may have many of both.
+ * Some 20 ms. */
+#define LINES_SEEN_MAX (UINT32_C(1) << 24)
+
+struct ring_cut {
+    uint64_t position; /* end of what is taken, as `reserved` counts */
+    struct ring_totals totals;
+    struct ring_heap_totals heap_totals[RING_HEAPS_MAX];
+    uint32_t threads, lines;
+    uint32_t lines_seen;
+    uint32_t calls[]; /* of threads, then of lines: the ordinal up to which the totals go */
+};
+
+struct account {
+    uint64_t calls, bytes;
+};
+
+/* Of a line that its thread may be changing. */
+static struct account read_account(const struct ring_thread *line,
+                                   const struct ring_pending *pending)
+{
+    struct account account = {0};
+    for (int i = 0; i < ACCOUNT_TRIES; i++) {
+        uint64_t calls = load_acquire(&line->calls);
+        uint64_t pending_calls = load_acquire(&pending->calls);
+        uint64_t bytes = load_acquire(&line->bytes_before) + load_acquire(&line->bytes_loaded) -
+                         load_acquire(&line->bytes_left);
+        account.bytes = bytes - load_acquire(&pending->bytes);
+        account.calls = calls - pending_calls;
+        if (load_acquire(&line->calls) == calls && load_relaxed(&pending->calls) == pending_calls)
+            break;
+    }
+    return account;
+}
+
+static uint32_t thread_count(const struct ring_reader *reader)
+{
+    uint32_t threads = load_acquire(&reader->control->threads_used);
+    return threads < RING_THREADS_MAX ? threads : RING_THREADS_MAX;
+}
+
+static uint32_t line_count(const struct ring_reader *reader)
+{
+    uint32_t lines = load_acquire(&reader->control->heap_lines_used);
+    return lines < RING_HEAP_LINES_MAX ? lines : RING_HEAP_LINES_MAX;
+}
+
+/* ordinals: NULL, or where to put how far each thread has come. */
+static void sum_threads(const struct ring_reader *reader, uint32_t threads,
+                        struct ring_totals *totals, uint32_t *ordinals)
+{
+    const struct ring_control *control = reader->control;
+    memset(totals, 0, sizeof(*totals));
+    totals->calls = load_relaxed(&control->retired_calls);
+    totals->bytes = load_relaxed(&control->retired_bytes);
+    for (uint32_t i = 0; i < threads; i++) {
+        struct account account = read_account(&reader->threads[i], &reader->pending[i]);
+        totals->calls += account.calls;
+        totals->bytes += account.bytes;
+        totals->samples += load_relaxed(&reader->threads[i].samples);
+        if (ordinals != NULL)
+            ordinals[i] = (uint32_t)account.calls;
+    }
+    totals->blocked_us = load_relaxed(&control->blocked_us);
+    for (unsigned i = 0; i < RING_LOSS_COUNT; i++)
+        totals->lost[i] = load_relaxed(&control->lost[i]);
+    totals->client_state = load_relaxed(&control->client_state);
+    totals->restricted = load_relaxed(&control->restricted) != 0;
+}
+
+static void sum_lines(const struct ring_reader *reader, uint32_t lines,
+                      struct ring_heap_totals totals[RING_HEAPS_MAX], uint32_t *ordinals)
+{
+    memset(totals, 0, RING_HEAPS_MAX * sizeof(*totals));
+    for (uint32_t i = 0; i < lines; i++) {
+        uint32_t heap = load_acquire(&reader->heap_lines[i].tid);
+        struct account account =
+            read_account(&reader->heap_lines[i], &reader->pending[RING_THREADS_MAX + i]);
+        if (ordinals != NULL)
+            ordinals[i] = (uint32_t)account.calls;
+        if (heap == 0 || heap >= RING_HEAPS_MAX)
+            continue;
+        totals[heap].calls += account.calls;
+        totals[heap].bytes += account.bytes;
+    }
+}
+
+void ring_reader_totals(const struct ring_reader *reader, struct ring_totals *totals)
+{
+    if (reader->cut != NULL)
+        *totals = reader->cut->totals;
+    else
+        sum_threads(reader, thread_count(reader), totals, NULL);
+}
+
+void ring_reader_heap_totals(const struct ring_reader *reader,
+                             struct ring_heap_totals totals[RING_HEAPS_MAX])
+{
+    if (reader->cut != NULL)
+        memcpy(totals, reader->cut->heap_totals, sizeof(reader->cut->heap_totals));
+    else
+        sum_lines(reader, line_count(reader), totals, NULL);
+}
+
+int ring_reader_cut(struct ring_reader *reader)
+{
+    uint32_t threads = thread_count(reader), lines = line_count(reader);
+    struct ring_cut *cut = malloc(sizeof(*cut) + ((size_t)threads + lines) * sizeof(*cut->calls));
+    if (cut == NULL)
+        return -ENOMEM;
+    ring_reader_end_cut(reader);
+    cut->threads = threads;
+    cut->lines = lines;
+    cut->lines_seen = 0;
+    sum_threads(reader, threads, &cut->totals, cut->calls);
+    sum_lines(reader, lines, cut->heap_totals, cut->calls + threads);
+    cut->position = load_acquire(&reader->control->reserved);
+    reader->cut = cut;
+    return 0;
+}
+
+void ring_reader_end_cut(struct ring_reader *reader)
+{
+    free(reader->cut);
+    reader->cut = NULL;
+}
+
+uint64_t ring_reader_end(const struct ring_reader *reader)
+{
+    /* Acquire is not needed for the records (their headers have it); it keeps
+     * this word from being older than what a dead process left. */
+    return reader->cut != NULL ? reader->cut->position : load_acquire(&reader->control->reserved);
+}
+
+/* Finds the ordinal up to which the totals count what the slot's thread allocated in the heap. A
+ * thread or line that came later has counted nothing. */
+static bool find_counted(const struct ring_reader *reader, uint8_t heap, uint16_t slot,
+                         uint32_t *ordinal)
+{
+    struct ring_cut *cut = reader->cut;
+    *ordinal = heap == 0 && slot < cut->threads ? cut->calls[slot] : 0;
+    for (uint32_t i = 0; heap != 0 && i < cut->lines; i++) {
+        if (cut->lines_seen++ >= LINES_SEEN_MAX)
+            return false;
+        if (load_relaxed(&reader->heap_lines[i].tid) == heap &&
+            load_relaxed(&reader->heap_lines[i].samples) == slot) {
+            *ordinal = cut->calls[cut->threads + i];
+            break;
+        }
+    }
+    return true;
+}
+
+void ring_reader_note(struct ring_reader *reader, const struct heap_event *event)
+{
+    uint32_t counted;
+    if (reader->cut == NULL || (event->flags & RECORD_ALLOC_WEIGHED) != 0 ||
+        !find_counted(reader, event->heap, event->thread, &counted) ||
+        (int32_t)(event->ordinal - counted) <= 0)
+        return;
+    struct ring_cut *cut = reader->cut;
+    if (event->heap == 0) {
+        cut->totals.calls++;
+        cut->totals.bytes += event->size;
+    } else {
+        cut->heap_totals[event->heap].calls++;
+        cut->heap_totals[event->heap].bytes += event->size;
+    }
+}
