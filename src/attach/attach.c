@@ -489,7 +489,7 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
     }
     attach->pid = options->pid;
     attach->start_time = start_time_of(options->pid);
-    int code = process_look(&process, options->pid, outcome, error);
+    int code = process_look(&process, options->pid, options->beside_client, outcome, error);
     if (code == 0) {
         code = tracee_open(&tracee, options->pid);
         if (code < 0)
@@ -566,7 +566,7 @@ int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
     struct tracee tracee;
     struct located located;
     *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
-    int code = process_look(&process, pid, outcome, error);
+    int code = process_look(&process, pid, false, outcome, error);
     if (code == 0) {
         code = tracee_open(&tracee, pid);
         if (code < 0)
@@ -586,7 +586,7 @@ int attach_check_loaded(pid_t pid)
     struct process process;
     struct tracee tracee;
     struct attach_outcome outcome;
-    int code = process_look(&process, pid, &outcome, NULL);
+    int code = process_look(&process, pid, false, &outcome, NULL);
     if (code == 0) {
         code = tracee_open(&tracee, pid);
         if (code == 0 && !remote_is_loaded(&process, &tracee))

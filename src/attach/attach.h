@@ -44,6 +44,9 @@ struct attach_options {
     uint64_t block_client_timeout_us;
     uint64_t start_ms; /* CLOCK_MONOTONIC_COARSE */
     uint32_t flags; /* enum handshake_flag; HELLO_AFTER_FORK has no effect, children are dormant */
+    /* The preload library is in the process and asleep, since the program's own allocator stands
+     * before it: that allocator, and no other, is to be patched. */
+    bool beside_client;
     pid_t daemon_pid; /* whom the client asks for when the ring is full; 0: go by the heartbeat */
 };
 

@@ -349,6 +349,16 @@ static void name_executable(struct located *located, const struct process *proce
              slash != NULL ? slash + 1 : link);
 }
 
+static size_t leave_out_client(struct remote_object *objects, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(objects[i].name, PROCESS_CLIENT_NAME, sizeof(PROCESS_CLIENT_NAME) - 1) != 0)
+            objects[kept++] = objects[i];
+    }
+    return kept;
+}
+
 int locate_functions(struct located *located, const struct process *process,
                      const struct tracee *tracee, struct attach_outcome *outcome,
                      struct error *error)
@@ -358,8 +368,13 @@ int locate_functions(struct located *located, const struct process *process,
     if (objects == NULL)
         return error_set(error, -ENOMEM, "out of memory");
     size_t count = remote_objects(process, tracee, objects, OBJECTS_MAX);
+    if (process->beside_client)
+        count = leave_out_client(objects, count);
     bool found = locate_in_objects(located, tracee, objects, count);
     free(objects);
+    /* A library's allocator is the preloaded client's. */
+    if (process->beside_client && located->allocator[0] != 0)
+        found = false;
     if (locate_in_executable(located, process, tracee, found))
         found = true;
     if (!found) {

@@ -250,7 +250,7 @@ static int check_regions(const struct process *process, struct attach_outcome *o
 {
     for (size_t i = 0; i < process->region_count; i++) {
         const struct process_region *region = &process->regions[i];
-        if (process_region_is(region, "libheapprofd_preload.so")) {
+        if (!process->beside_client && process_region_is(region, PROCESS_CLIENT_NAME)) {
             refuse(outcome, ATTACH_HAS_CLIENT, -EALREADY);
             return error_set(error, -EALREADY,
                              "pid %d was started with heapprofd's library; it joins a session by "
@@ -268,11 +268,12 @@ static int check_regions(const struct process *process, struct attach_outcome *o
     return 0;
 }
 
-int process_look(struct process *process, pid_t pid, struct attach_outcome *outcome,
-                 struct error *error)
+int process_look(struct process *process, pid_t pid, bool beside_client,
+                 struct attach_outcome *outcome, struct error *error)
 {
     memset(process, 0, sizeof(*process));
     process->pid = pid;
+    process->beside_client = beside_client;
     int code = check_status(process, outcome, error);
     if (code == 0)
         code = check_executable(process, outcome, error);

@@ -20,8 +20,11 @@ struct process_region {
     char path[256]; /* cut if longer; "" for anonymous memory */
 };
 
+#define PROCESS_CLIENT_NAME "libheapprofd_preload.so"
+
 struct process {
     pid_t pid;
+    bool beside_client; /* as in struct attach_options */
     unsigned threads;
     struct process_region *regions;
     size_t region_count;
@@ -30,8 +33,8 @@ struct process {
 };
 
 /* Reads all of it. A refusal fills outcome and error, and is a negative errno. */
-int process_look(struct process *process, pid_t pid, struct attach_outcome *outcome,
-                 struct error *error);
+int process_look(struct process *process, pid_t pid, bool beside_client,
+                 struct attach_outcome *outcome, struct error *error);
 
 /* The mappings alone, once more. */
 int process_read_regions(struct process *process);

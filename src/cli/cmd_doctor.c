@@ -84,6 +84,14 @@ static void check_ptrace(const struct access_requester *self)
             scope);
 }
 
+/* Whether the kernel lets us trace what we have started. */
+static bool may_trace_children(void)
+{
+    int scope = read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
+    struct access_requester self = access_self();
+    return scope < 2 || (scope == 2 && self.may_all);
+}
+
 static void check_daemon(void)
 {
     struct error error = {0};
@@ -154,6 +162,10 @@ static void check_program(const char *path, const char *name, bool will_start)
         if (will_start)
             say(FINE, "the preloaded library sees its malloc (what it starts, or becomes by exec, "
                       "is a program of its own)");
+        break;
+    case PROGRAM_BY_BOTH:
+        if (will_start)
+            say(may_trace_children() ? FINE : IMPOSSIBLE, "%s", reason);
         break;
     case PROGRAM_BY_ATTACHING:
         if (will_start)

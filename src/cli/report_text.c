@@ -197,9 +197,9 @@ static void print_head(const struct printer *printer)
               "totals are too low\n",
               out);
     else if (heap->status.unseen_allocator != NULL) {
-        fputs("  partial       the program has an allocator of its own (", out);
+        fputs("  partial       another allocator of the process (", out);
         words_print(out, heap->status.unseen_allocator, PRINTER_MODULE_WIDTH);
-        fputs("): what that gave is missing from all figures\n", out);
+        fputs(") was not profiled: what it gave is missing from all figures\n", out);
     } else if (printer_is_partial(printer))
         fputs("  partial       all but the exact totals leave out what was lost\n", out);
     if (heap->status.remark != NULL && heap->status.remark[0] != '\0') {

@@ -172,6 +172,14 @@ static const char *base_name(const char *path)
     return name;
 }
 
+/* Whether an object is this library, which is recognized by its dynamic section: the linker names
+ * that. (A program that is linked statically has none, and nothing is looked for there.) */
+static bool is_own(const struct link_map *map)
+{
+    extern ElfW(Dyn) _DYNAMIC[] __attribute__((weak, visibility("hidden")));
+    return (uintptr_t)map->l_ld == (uintptr_t)_DYNAMIC;
+}
+
 struct elf_found elf_lookup_next(const char *name, int startup)
 {
     bool direct = startup != 0;
@@ -184,10 +192,7 @@ struct elf_found elf_lookup_next(const char *name, int startup)
             break;
         next = (uintptr_t)map.l_next;
         if (!behind_own) {
-            /* This library is recognized by its dynamic section, which the linker names. (A program
-             * that is linked statically has none, and nothing is looked for there.) */
-            extern ElfW(Dyn) _DYNAMIC[] __attribute__((weak, visibility("hidden")));
-            behind_own = (uintptr_t)map.l_ld == (uintptr_t)_DYNAMIC;
+            behind_own = is_own(&map);
             continue;
         }
         struct tables tables;
@@ -198,6 +203,18 @@ struct elf_found elf_lookup_next(const char *name, int startup)
             return (struct elf_found){address, base_name(map.l_name), (const void *)here};
     }
     return (struct elf_found){NULL, "", NULL};
+}
+
+int elf_lookup_is_shadowed(const char *name)
+{
+    const struct link_map *map = _r_debug.r_map;
+    for (unsigned i = 0; i < OBJECTS_MAX && map != NULL && !is_own(map); i++, map = map->l_next) {
+        struct tables tables;
+        if (read_tables(true, map->l_addr, (uintptr_t)map->l_ld, &tables) &&
+            find_in(true, &tables, name) != NULL)
+            return 1;
+    }
+    return 0;
 }
 
 void *elf_lookup_vdso(const char *name)

@@ -169,8 +169,8 @@ static const char *reason_of_partial(const struct profile_heap *heap,
     if (profile_disagrees(heap, dump))
         return "the exact totals and the samples disagree by more than chance explains";
     if (heap->status.unseen_allocator != NULL)
-        return "the program has an allocator of its own, which was not profiled: what that gave "
-               "could be beyond it";
+        return "the process has another allocator, which was not profiled: what that gave could be "
+               "beyond it";
     return "samples are missing: what was lost could be beyond it";
 }
 
@@ -318,6 +318,7 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
             if (profile_disagrees(result->heap, dump) ||
                 (result->state == BUDGET_HOLDS && result->heap->status.unseen_allocator != NULL)) {
                 result->state = BUDGET_UNDECIDABLE;
+                result->exact = false;
                 result->reason = reason_of_partial(result->heap, dump);
             }
             /* The heaviest callsites need not be those that call most. */

@@ -104,7 +104,7 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
 /* Nothing may be concluded of what it holds. */
 static void explain_no_calls(const struct diagnosis_facts *facts, char *text, size_t size)
 {
-    if (is_said(facts->unseen_reason))
+    if (is_said(facts->unseen_reason) && !facts->attached)
         say(text, size, "%s", facts->unseen_reason);
     else if (facts->attached)
         say(text, size,
@@ -119,7 +119,9 @@ static void explain_no_calls(const struct diagnosis_facts *facts, char *text, si
 
 static void explain_amount(const struct diagnosis_facts *facts, char *text, size_t size)
 {
-    if (is_said(facts->unseen_reason) && facts->totals.calls > 0)
+    if (is_said(facts->unseen_reason) && facts->attached)
+        say(text, size, "%s", facts->unseen_reason);
+    else if (is_said(facts->unseen_reason) && facts->totals.calls > 0)
         say(text, size, "Only what its libraries took from %s is in this profile. %s",
             is_said(facts->allocator) ? facts->allocator : "the shared malloc",
             facts->unseen_reason);
@@ -164,7 +166,11 @@ const char diagnosis_of_attached[] =
 
 static void explain_attaching(const struct diagnosis_facts *facts, char *text, size_t size)
 {
-    if (facts->attach_missed_us == 0)
+    if (facts->beside_client)
+        say(text, size,
+            "The program has an allocator of its own, so the profiler attached to it at its "
+            "start:");
+    else if (facts->attach_missed_us == 0)
         say(text, size, "The profiler attached while it ran:");
     else if (facts->told_of_start)
         say(text, size, "The profiler attached %.1f ms after it began, of the %.0f ms that it ran:",

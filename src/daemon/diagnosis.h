@@ -23,15 +23,16 @@ struct diagnosis_facts {
     uint64_t interval_bytes;
     const char *allocator; /* file name of the object with the malloc that is profiled; NULL, "" */
     const char *unseen_reason; /* why the program's own allocator is not seen; NULL, "" */
-    unsigned heaps_heard; /* other than malloc's, whose interval is 0 if it is not profiled */
-    const char *unheard;  /* as in "a, b": heaps asked for by name, never heard of; NULL: none */
-    bool unheard_mmap;    /* libc.mmap is one, and not in that list */
+    unsigned heaps_heard;      /* other than malloc's, whose interval is 0 if it is not profiled */
+    const char *unheard; /* as in "a, b": heaps asked for by name, never heard of; NULL: none */
+    bool unheard_mmap;   /* libc.mmap is one, and not in that list */
     uint64_t samples;
     struct ring_totals totals;
     bool corrupted;
     bool out_of_memory; /* the daemon was, for this process's books */
     bool hit_guardrail; /* max_heapprofd_memory_kb or max_heapprofd_cpu_secs was passed */
     bool attached;      /* the client came into it while it ran */
+    bool beside_client; /* and it said hello then: it has an allocator of its own */
     bool others_wanted; /* heaps other than malloc's, which such a client does not see */
     uint64_t attach_stopped_us, detach_stopped_us;
     /* Of a program that began during the session: how long after that it was attached to, and how

@@ -164,6 +164,8 @@ static void read_symbols(Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
         if (!is_defined || GELF_ST_TYPE(symbol.st_info) != STT_FUNC)
             continue;
         note_own_function(own, name);
+        program->allocator_is_exported |=
+            header->sh_type == SHT_DYNSYM && strcmp(name, "malloc") == 0;
         note_sanitizer(program, name);
     }
 }
@@ -257,17 +259,11 @@ out_close:
 static void explain_own_allocator(const struct program *program, const char *name, char *reason,
                                   size_t size)
 {
-    if (program->sanitizer != NULL)
-        snprintf(reason, size,
-                 "%s has the run time of %s in it, whose malloc the preloaded library does not "
-                 "see: heap_profile -n NAME or -p PID attaches to it as it runs, and sees it "
-                 "(with gcc, or clang -shared-libsan, host sees it, too).",
-                 name, program->sanitizer);
-    else
-        snprintf(reason, size,
-                 "%s has an allocator of its own (%s), which the preloaded library does not see: "
-                 "heap_profile -n NAME or -p PID attaches to it as it runs, and sees it.",
-                 name, program->allocator);
+    snprintf(reason, size,
+             "%s has %s%s of its own (%s), which the preloaded library does not see: the profiler "
+             "attaches to it at its start, where the kernel allows that (ptrace).",
+             name, program->sanitizer != NULL ? program->sanitizer : "an allocator",
+             program->sanitizer != NULL ? " and so an allocator" : "", program->allocator);
 }
 
 enum program_way program_way(const struct program *program, const char *name, char *reason,
@@ -311,5 +307,5 @@ enum program_way program_way(const struct program *program, const char *name, ch
     }
     if (has_allocator)
         explain_own_allocator(program, name, reason, size);
-    return has_allocator ? PROGRAM_BY_ATTACHING : PROGRAM_BY_PRELOADING;
+    return has_allocator ? PROGRAM_BY_BOTH : PROGRAM_BY_PRELOADING;
 }

@@ -16,10 +16,11 @@ struct program {
     bool has_interpreter; /* else it is linked statically */
     bool is_musl;
     char allocator[24]; /* its own malloc, as in "je_malloc"; "": it has none that symbols tell */
-    const char *sanitizer; /* whose run time, and so whose allocator, is in it; NULL: none */
-    bool has_client;   /* the client library is linked to it, or in it */
-    bool has_noop;     /* likewise the one whose functions do nothing */
-    bool gains_rights; /* by exec: AT_SECURE, the loader drops LD_PRELOAD */
+    bool allocator_is_exported; /* as malloc: what its libraries allocate comes from it, too */
+    const char *sanitizer;      /* whose run time, and so whose allocator, is in it; NULL: none */
+    bool has_client;            /* the client library is linked to it, or in it */
+    bool has_noop;              /* likewise the one whose functions do nothing */
+    bool gains_rights;          /* by exec: AT_SECURE, the loader drops LD_PRELOAD */
     bool has_unwind_tables;
     bool has_symbols, has_debug_info, has_debug_link;
     char build_id[2 * PROGRAM_BUILD_ID_MAX + 1]; /* in hexadecimal; "": none */
@@ -37,7 +38,10 @@ int program_read(struct program *program, const char *path);
 /* Which way of profiling sees what a program allocates. */
 enum program_way {
     PROGRAM_BY_PRELOADING, /* heap_profile host and shell; attaching, too */
-    PROGRAM_BY_ATTACHING,  /* heap_profile -n and -p alone */
+    /* Has an allocator of its own: the preloaded library says hello from it and the profiler
+     * attaches to it then, where the kernel lets it. */
+    PROGRAM_BY_BOTH,
+    PROGRAM_BY_ATTACHING, /* heap_profile -n and -p alone */
     PROGRAM_BY_NEITHER,
 };
 

@@ -124,13 +124,13 @@ static int answer_hello(void *context, pid_t pid, uid_t uid, const struct handsh
     char whose[SESSION_NAME_BYTES] = "";
     for (size_t i = 0; i < server->session_count; i++) {
         struct session *session = server->sessions[i];
-        if (verdict == 1) {
+        if (verdict > 0) {
             session_reject(session, pid, (enum handshake_origin)hello->origin, whose);
             continue;
         }
         verdict = session_hello(session, &info, uid, hello, reply, memfd);
         answered |= verdict >= 0;
-        if (verdict == 1) {
+        if (verdict > 0) {
             server_look_soon(server);
             session_print_name(session, whose);
             /* The end of a command is watched for by whoever started it. */

@@ -12,6 +12,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/diagnosis.h"
+#include "daemon/heap_rules.h"
 #include "daemon/program.h"
 
 static uint64_t ring_bytes_of(const struct heap_config *config)
@@ -279,6 +280,85 @@ static void copy_allocator(char to[64], const char from[64])
     to[i] = 0;
 }
 
+static int may_profile_still(const struct session *session, pid_t pid, struct error *error)
+{
+    struct process_info info;
+    int code = process_info_read(&info, pid);
+    if (code < 0)
+        return error_set(error, code, "process %d has ended", (int)pid);
+    code = session_may_profile(session, &info, error);
+    process_info_clear(&info);
+    return code;
+}
+
+/* As session_attach; beside_client as in struct attach_options. */
+static int attach_target(struct session *session, pid_t pid, bool beside_client, int *pidfd,
+                         struct error *error)
+{
+    struct process_info info;
+    struct handshake_reply reply;
+    int ring_fd = -1;
+    int code = process_info_read(&info, pid);
+    if (code < 0)
+        return error_set(error, code, "there is no process %d any more", (int)pid);
+    struct target *old = session_find(session, pid);
+    struct target *target = add_target(session, &info, &ring_fd);
+    if (target == NULL)
+        return error_set(error, -ENOMEM,
+                         "there was no memory, or no file descriptor, for one more process");
+    target->origin = HANDSHAKE_RUNNING;
+    fill_reply(session, target, &reply);
+    code = target_attach(target, ring_fd, &reply, beside_client, error);
+    close(ring_fd);
+    /* Between the caller's look at it and now it may have begun a program that the session's owner
+     * has no right to. From here on an exec takes away what we put in. */
+    if (code == 0 && !session->of_command)
+        code = may_profile_still(session, pid, error);
+    if (code < 0) {
+        session->profiled--;
+        remove_target(session, target);
+        return code;
+    }
+    *pidfd = target->pidfd;
+    if (old != NULL)
+        replace_image(session, old, &target->info, target);
+    return 0;
+}
+
+int session_attach(struct session *session, pid_t pid, int *pidfd, struct error *error)
+{
+    return attach_target(session, pid, false, pidfd, error);
+}
+
+/*
+ * A program with an allocator of its own is attached to while it waits for the answer to its hello,
+ * so that next to nothing is missed. False, with the reason in `failure` ("": there is none), where
+ * it is not: better the calls of its libraries than none.
+ */
+static bool attach_instead(struct session *session, const struct process_info *info,
+                           enum handshake_origin origin, const struct program *program,
+                           struct error *failure)
+{
+    int pidfd;
+    if (program->allocator[0] == 0 || !heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC))
+        return false;
+    if (origin == HANDSHAKE_FORK)
+        error_set(failure, -ENOTSUP, "it is a forked child, to which patches are passed on");
+    else if (heap_rules_want_others(session->config))
+        error_set(failure, -ENOTSUP, "other heaps were asked for, which are seen by preloading");
+    else
+        return attach_target(session, info->pid, true, &pidfd, failure) == 0;
+    return false;
+}
+
+static void read_program(struct program *program, pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    if (program_read(program, path) < 0)
+        *program = (struct program){0};
+}
+
 int session_hello(struct session *session, struct process_info *info, uid_t uid,
                   const struct handshake_hello *hello, struct handshake_reply *reply, int *memfd)
 {
@@ -294,6 +374,12 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
         session_process_ended(session, pid, -1);
         old = NULL;
     }
+    /* Its client, which is asleep, has seen the invitation that it was attached for. */
+    if (old != NULL && old->beside_client && !old->image_gone &&
+        hello->origin == HANDSHAKE_RUNNING) {
+        fill_reply(session, NULL, reply);
+        return 0;
+    }
     enum unprofiled_reason reason = has_names(session) ? UNPROFILED_NAME : UNPROFILED_CHILD;
     if (!session_wants(session, info, (enum handshake_origin)hello->origin)) {
         if (session->of_command)
@@ -303,6 +389,15 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
             replace_image(session, old, info, NULL);
         fill_reply(session, NULL, reply);
         return 0;
+    }
+    struct program program;
+    struct error failure = {0};
+    read_program(&program, pid);
+    if (attach_instead(session, info, (enum handshake_origin)hello->origin, &program, &failure)) {
+        session_find(session, pid)->origin = (enum handshake_origin)hello->origin;
+        unprofiled_remove(&session->unprofiled, pid);
+        fill_reply(session, NULL, reply);
+        return 2;
     }
     struct process_info seen = *info; /* add_target takes over what it points to */
     target = add_target(session, info, memfd);
@@ -314,54 +409,14 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
     }
     target->origin = (enum handshake_origin)hello->origin;
     copy_allocator(target->allocator, hello->allocator);
+    snprintf(target->attach_failure, sizeof(target->attach_failure), "%.*s",
+             (int)sizeof(target->attach_failure) - 1, failure.message);
+    target_learn_program(target, &program);
     unprofiled_remove(&session->unprofiled, pid);
     if (old != NULL)
         replace_image(session, old, &target->info, target);
     fill_reply(session, target, reply);
     return 1;
-}
-
-static int may_profile_still(const struct session *session, pid_t pid, struct error *error)
-{
-    struct process_info info;
-    int code = process_info_read(&info, pid);
-    if (code < 0)
-        return error_set(error, code, "process %d has ended", (int)pid);
-    code = session_may_profile(session, &info, error);
-    process_info_clear(&info);
-    return code;
-}
-
-int session_attach(struct session *session, pid_t pid, int *pidfd, struct error *error)
-{
-    struct process_info info;
-    struct handshake_reply reply;
-    int ring_fd = -1;
-    int code = process_info_read(&info, pid);
-    if (code < 0)
-        return error_set(error, code, "there is no process %d any more", (int)pid);
-    struct target *old = session_find(session, pid);
-    struct target *target = add_target(session, &info, &ring_fd);
-    if (target == NULL)
-        return error_set(error, -ENOMEM,
-                         "there was no memory, or no file descriptor, for one more process");
-    target->origin = HANDSHAKE_RUNNING;
-    fill_reply(session, target, &reply);
-    code = target_attach(target, ring_fd, &reply, error);
-    close(ring_fd);
-    /* Between the caller's look at it and now it may have begun a program that the session's owner
-     * has no right to. From here on an exec takes away what we put in. */
-    if (code == 0)
-        code = may_profile_still(session, pid, error);
-    if (code < 0) {
-        session->profiled--;
-        remove_target(session, target);
-        return code;
-    }
-    *pidfd = target->pidfd;
-    if (old != NULL)
-        replace_image(session, old, &target->info, target);
-    return 0;
 }
 
 void session_lose_image(struct session *session, const struct process_info *info)

@@ -112,7 +112,8 @@ int session_open(struct session *session, const struct heap_config *config, bool
 
 /*
  * Answers a process that says hello. 1: a target, with its ring in *memfd, to be
- * sent and closed, and info taken over; 0: not a target; negative errno: no answer is due.
+ * sent and closed, and info taken over; 2: a target that was attached to, and is answered that it
+ * is none; 0: not a target; negative errno: no answer is due.
  */
 int session_hello(struct session *session, struct process_info *info, uid_t uid,
                   const struct handshake_hello *hello, struct handshake_reply *reply, int *memfd);

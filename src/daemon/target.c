@@ -246,8 +246,24 @@ static void renew_image(struct target *target)
     }
 }
 
+/* Of a program that keeps its allocator to itself, what its libraries allocate is another's. */
+static void learn_libraries(struct target *target)
+{
+    struct program program;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)target->info.pid);
+    if (program_read(&program, path) < 0 || program.allocator[0] == 0 ||
+        program.allocator_is_exported || !program.has_interpreter)
+        return;
+    snprintf(target->unseen_allocator, sizeof(target->unseen_allocator), "malloc of libraries");
+    snprintf(target->unseen_reason, sizeof(target->unseen_reason),
+             "%s keeps its allocator (%s) to itself: what its libraries took from the shared "
+             "malloc is missing.",
+             process_info_name(&target->info), program.allocator);
+}
+
 int target_attach(struct target *target, int ring_fd, const struct handshake_reply *reply,
-                  struct error *error)
+                  bool beside_client, struct error *error)
 {
     struct attach_outcome outcome;
     const struct attach_options options = {
@@ -258,6 +274,7 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
         .block_client_timeout_us = reply->block_client_timeout_us,
         .start_ms = reply->start_ms,
         .flags = reply->flags,
+        .beside_client = beside_client,
         /* Elsewhere the number means another process, or none: the heartbeat decides. */
         .daemon_pid = process_info_shares_pids(target->info.pid) ? getpid() : 0,
     };
@@ -268,10 +285,12 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
         return outcome.refusal == ATTACH_UNSUPPORTED ? -ENOTSUP : error->code;
     }
     target->was_attached = true;
+    target->beside_client = beside_client;
     renew_image(target);
     target->restrictions = process_info_restrictions(target->info.pid);
     target->attach_stopped_us = outcome.stopped_us;
     memcpy(target->allocator, outcome.allocator, sizeof(target->allocator));
+    learn_libraries(target);
     if (outcome.functions_refused > 0)
         snprintf(target->attach_remark, sizeof(target->attach_remark), "%s", outcome.refused);
     return 0;
@@ -445,6 +464,7 @@ static void diagnose(const struct target *target, const struct target_end *end, 
         .out_of_memory = target->out_of_memory,
         .hit_guardrail = target->hit_guardrail,
         .attached = target->was_attached,
+        .beside_client = target->beside_client,
         .others_wanted = heap_rules_want_others(target->config),
         .attach_stopped_us = target->attach_stopped_us,
         .detach_stopped_us = target->detach_stopped_us,
@@ -471,28 +491,17 @@ static void diagnose(const struct target *target, const struct target_end *end, 
     diagnosis_write(&facts, remark, DIAGNOSIS_BYTES_MAX);
 }
 
-/* An attacher finds the allocator itself; a preloaded library stands before that of the C library,
- * and an allocator in the executable before both. */
-static void learn_program(struct target *target)
+void target_learn_program(struct target *target, const struct program *program)
 {
-    struct program program;
-    char path[64], link[sizeof(target->info.executable)];
-    if (target->program_known || target->was_attached)
+    if (program->allocator[0] == 0)
         return;
-    target->program_known = true;
-    /* By way of /proc while it runs: the file may be in another mount namespace. */
-    const char *executable = target->info.executable;
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)target->info.pid);
-    ssize_t length = readlink(path, link, sizeof(link) - 1);
-    link[length > 0 ? length : 0] = 0;
-    if (executable[0] == 0 ||
-        program_read(&program, strcmp(link, executable) == 0 ? path : executable) < 0)
-        return;
-    if (program.allocator[0] == 0)
-        return;
-    memcpy(target->unseen_allocator, program.allocator, sizeof(target->unseen_allocator));
-    program_way(&program, process_info_name(&target->info), target->unseen_reason,
+    memcpy(target->unseen_allocator, program->allocator, sizeof(target->unseen_allocator));
+    program_way(program, process_info_name(&target->info), target->unseen_reason,
                 sizeof(target->unseen_reason));
+    size_t used = strlen(target->unseen_reason);
+    if (target->attach_failure[0] != 0)
+        snprintf(target->unseen_reason + used, sizeof(target->unseen_reason) - used,
+                 " That was not possible: %s.", target->attach_failure);
 }
 
 int target_write_dump(struct target *target, struct trace_writer *writer, struct dump_files *files,
@@ -500,7 +509,6 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
 {
     if (target->has_ring)
         look_at_moment(target, files);
-    learn_program(target);
     char remark[DIAGNOSIS_BYTES_MAX] = "";
     if (end->final)
         diagnose(target, end, remark);

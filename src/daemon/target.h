@@ -39,6 +39,7 @@ struct target {
     enum handshake_origin origin;
     struct attach *attach; /* NULL: the process joined by itself */
     bool was_attached;
+    bool beside_client; /* when it said hello, for it has an allocator of its own */
     uint64_t attach_stopped_us, detach_stopped_us; /* how long all its threads stood */
     /* Of a newcomer; CLOCK_MONOTONIC. When it was attached to, and when it had begun: at its exec,
      * if the kernel told of that, else no earlier than this; 0: unknown. */
@@ -47,13 +48,12 @@ struct target {
     uint32_t restrictions;                 /* of its system calls, when it was attached to */
     char attach_remark[ATTACH_LEFT_BYTES]; /* what did not go as it should; "": nothing */
     char allocator[64];
-    /* Of a preloaded client, once program_known: why it does not see all that the program
-     * allocates, in a sentence, and by which function of its own; "": it does, as far as the file
-     * tells. */
-    bool program_known;
+    /* Why the client does not see all that the process allocates, in a sentence, and which
+     * allocator it does not see; "": it sees all, as far as the program's file tells. */
     char unseen_reason[PROGRAM_REASON_BYTES], unseen_allocator[24];
-    bool has_ring;  /* false once nothing more can come */
-    bool announced; /* the trace has its process */
+    char attach_failure[ATTACH_LEFT_BYTES]; /* why it was not attached to instead; "" */
+    bool has_ring;                          /* false once nothing more can come */
+    bool announced;                         /* the trace has its process */
     bool corrupted, out_of_memory, hit_guardrail;
     bool image_gone;         /* the process became another program, which is not a target */
     bool superseded;         /* it became another program, which is a target of its own */
@@ -86,12 +86,16 @@ struct target *target_open(struct process_info *info, int pidfd, uint64_t data_b
 void target_close(struct target *target);
 
 /*
- * Brings the client into the target's process, which has it not. 0; -EAGAIN: it may work in a
+ * Brings the client into the target's process, which has it not, or has it beside an allocator of
+ * its own (as in struct attach_options). 0; -EAGAIN: it may work in a
  * moment; -ENOTSUP: not with this program, unless its loader is not done yet; or a negative errno.
  * With a message.
  */
 int target_attach(struct target *target, int ring_fd, const struct handshake_reply *reply,
-                  struct error *error);
+                  bool beside_client, struct error *error);
+
+/* Notes what the program's file says of its allocator. */
+void target_learn_program(struct target *target, const struct program *program);
 
 /* Takes in what the ring holds; the number of bytes. `dead`: no one writes any more. */
 uint64_t target_look(struct target *target, bool dead);

@@ -515,8 +515,7 @@ static void put_comments(struct pprof *pprof, const struct profile_dump *dump)
         put_comment(pprof, "exact: %" PRIu64 " bytes in %" PRIu64 " calls", dump->exact_bytes,
                     dump->exact_calls);
     if (status->unseen_allocator != NULL)
-        put_comment(pprof, "missing: what the program's own allocator gave (%s)",
-                    status->unseen_allocator);
+        put_comment(pprof, "missing: what another allocator gave (%s)", status->unseen_allocator);
     for (int i = 0; i < RING_LOSS_COUNT; i++) {
         if (status->lost[i] != 0 && i != RING_LOST_UNWIND && i != RING_LOST_BYTES)
             put_comment(pprof, "lost: %" PRIu64 " (%s)", status->lost[i],

@@ -179,8 +179,8 @@ struct trace_heap_dump {
     /* Samples whose types, or contexts, were too many to be told apart. */
     uint64_t other_types, other_contexts;
     uint64_t weighed_samples; /* of heap_samples: drawn by the program itself */
-    /* A function of an allocator in the program that was not profiled: what it gave is missing.
-     * NULL: none is known. */
+    /* Another allocator of the process, which was not profiled: what it gave is missing. NULL: none
+     * is known. */
     const char *unseen_allocator;
 };
 

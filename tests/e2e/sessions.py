@@ -26,6 +26,10 @@ PATIENCE = 30
 ENVIRONMENT = {**os.environ, "TMPDIR": WORK, "HEAPPROFD_RUN_DIR": os.path.join(WORK, "run")}
 
 
+# Of a process that allocates nothing nothing is known, and no file written.
+BUSY = [sys.executable, "-c", "import time\nwhile True: bytearray(99999); time.sleep(0.001)"]
+
+
 def at(name):
     return os.path.join(WORK, name)
 
@@ -240,7 +244,7 @@ def dump_by_signal():
     end_of(server, "redis", 0)
     check(len(profile_files("usr1")) == 3, f"two dumps and the end: {profile_files('usr1')}")
     check(not os.path.exists(f"/proc/{child}"), "redis is left")
-    sleeper = begin("sleep", "60")
+    sleeper = begin(*BUSY)
     daemon = None
     for name in ("without", "with"):
         if name == "with":
@@ -351,7 +355,8 @@ def ends_with_its_processes():
     """-p ends with its last process, and the profile is written; -n and -d do not wait for that."""
     with with_and_without_daemon() as rounds:
         for what in rounds:
-            first, second = begin("sleep", "60"), begin("sleep", "60")
+            first, second = begin(*BUSY), begin(*BUSY)
+            time.sleep(0.3)
             name = what.split()[0] + "-ends"
             session = begin(TOOL, "-p", f"{first.pid},{second.pid}", "-o", at(name))
             check(b"Profiling" in session.stderr.readline(), "-p did not begin")
