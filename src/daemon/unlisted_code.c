@@ -16,6 +16,7 @@
 #include "jit/jit_names.h"
 #include "jit/jitdump.h"
 #include "jit/perf_map.h"
+#include "jit/run_times.h"
 #include "symbols/elf_image.h"
 #include "util/array.h"
 
@@ -401,14 +402,17 @@ void unlisted_code_remark(const struct unlisted_code *code, char text[UNLISTED_R
     if (code->nameless == 0)
         return;
     bool has_file = code->jit.map_fd >= 0 || code->jit.dump_fd >= 0;
+    const struct run_time *run_time = run_time_find(&code->ranges);
     if (code->jit.remark[0] != 0)
-        say(text, "What the generated code of this process is called was not read: %s.",
+        say(text, "The names of the generated code of this process could not be read: %s.",
             code->jit.remark);
-    else if (!has_file)
+    else if (!has_file && run_time != NULL)
         say(text,
-            "Functions in generated code have no names, for the program wrote no map of it: use "
-            "node --perf-basic-prof --interpreted-frames-native-stack, python3 -X perf (3.12), "
-            "java -XX:+PreserveFramePointer and at the end jcmd PID Compiler.perfmap.");
+            "Functions in code that %s generated have no names, because %s wrote no map of it: %s.",
+            run_time->name, run_time->name, run_time->remedy);
+    else if (!has_file)
+        say(text, "Functions in generated code have no names, because the program wrote neither "
+                  "/tmp/perf-PID.map nor a jitdump file.");
     say_of_file(text, "perf map", &code->map_report);
     say_of_file(text, "jitdump", &code->dump_report);
 }
