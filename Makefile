@@ -3,7 +3,7 @@
 #   make          sets up what is missing and builds into build/
 #   make demo     profiles a real program and shows its report
 #   make check    runs every test; ends with 'N passed, N failed, N skipped'
-#   make install  installs (prefix=/usr/local, DESTDIR=)
+#   make install  installs what was built (prefix=/usr/local, DESTDIR=)
 #   make bench    measures against other profilers, writes docs/performance.md
 #   make clean    removes what was built
 
@@ -27,9 +27,8 @@ check:
 	@scripts/install-deps test
 	@scripts/check
 
-install: build
-	meson configure build -Dprefix="$(abspath $(prefix))"
-	DESTDIR="$(DESTDIR)" meson install -C build
+install:
+	@scripts/install "$(prefix)" "$(DESTDIR)"
 
 bench:
 	@scripts/install-deps bench

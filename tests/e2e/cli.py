@@ -803,38 +803,72 @@ def hostile_names():
     check("\x1b[31m\ufffd" in parsed["heaps"][0]["command"], f"{parsed['heaps'][0]['command']!r}")
 
 
+COMPLETIONS = os.path.join(BUILD, "completions")
+# What a shell would offer for a command line whose last word is to be completed; a prefix is the shell's to match.
+SHELLS = {
+    "bash": f'source {COMPLETIONS}/heap_profile; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _heap_profile; '
+            'printf "%s\\n" "${COMPREPLY[@]}"',
+    "zsh": f'fpath=({COMPLETIONS}); autoload -Uz _heap_profile; _files() {{ }}; _normal() {{ }}; '
+           'compadd() { shift; print -l -- "$@" }; words=("$@"); CURRENT=$#; _heap_profile',
+    "fish": f'source {COMPLETIONS}/heap_profile.fish; complete -C "$argv"',
+}
+
+
 def completion():
-    """bash is offered the verbs, options and values that the tools have."""
-    script = (
-        f"source {ROOT}/completions/heap_profile\n"
-        'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _heap_profile; printf "%s\\n" "${COMPREPLY[@]}"'
-    )
+    """Each shell is offered the verbs, options and values that the tools have."""
+    for shell, script in SHELLS.items():
+        if shutil.which(shell) is None:
+            check(shell != "bash", "no bash")
+            continue
+        command = [shell, "-c", script] if shell == "fish" else [shell, "-c", script, shell]
 
-    def offered(*words):
-        command = ["bash", "-c", script, "bash", *words]
-        path = {"PATH": BUILD + ":" + os.environ["PATH"]}
-        return set(run(command, env=path).stdout.decode().split())
+        def offered(*words):
+            outcome = run([*command, *words], env={"PATH": BUILD + ":" + os.environ["PATH"], "HOME": WORK})
+            found = {line.split("\t")[0] for line in outcome.stdout.decode().split("\n")} - {""}
+            return {word for word in found if word.startswith(words[-1])}
 
-    check({"host", "report", "snapshot"} <= offered("heap_profile", ""), "verbs of heap_profile")
-    check(offered("heap_profile", "rep") == {"report"}, "a verb that is begun")
-    check({"prepare", "host"} == offered("heapprofd", ""), "verbs of heapprofd")
-    check({"profile", "symbolize"} <= offered("traceconv", ""), "conversions")
-    check({"profile", "symbolize"} <= offered("heap_profile", ""), "conversions of heap_profile")
-    for words, some, none in (
-        (("heap_profile", "host", "--"), {"--interval", "--all-heaps", "--help"}, {"--port", "--view"}),
-        (("heap_profile", "report", "--"), {"--view", "--json"}, {"--interval"}),
-        (("heap_profile", "-n", "x", "--"), {"--continuous-dump", "--pid"}, {"--view"}),
-        (("heap_profile", "stop", "--"), {"--session"}, {"--pid"}),
-        (("traceconv", "profile", "--"), {"--output"}, {"--interval"}),
-        (("traceconv", "memory_infra", "--"), {"--v1", "--max"}, {"--v", "--dump-at-max"}),
-        (("traceconv", "symbolize", "--"), {"--symbol-paths", "--json"}, {"--output"}),
-    ):
-        found = offered(*words)
-        check(some <= found and not none & found, f"{words}: {sorted(found)}")
-    check(offered("heap_profile", "report", "--view", "a") == {"alloc_space", "alloc_objects"}, "views")
-    check(offered("heap_profile", "report", "--by", "type,") == {"type,backtrace", "type,context"}, "keys")
-    check(offered("heap_profile", "host", "--stack-mode", "m") == {"mixed"}, "stack modes")
-    check(offered("heap_profile", "host", "--", "cat", "-") == set(), "options of the command")
+        check({"host", "report", "snapshot", "memory_infra"} <= offered("heap_profile", ""), f"{shell}: verbs of heap_profile")
+        check("heap_profile" not in offered("heap_profile", ""), f"{shell}: a name that is no verb")
+        check(offered("heap_profile", "rep") == {"report"}, f"{shell}: a verb that is begun")
+        check({"prepare", "host"} == offered("heapprofd", ""), f"{shell}: verbs of heapprofd")
+        check({"profile", "symbolize"} <= offered("traceconv", ""), f"{shell}: conversions")
+        check({"profile", "symbolize"} <= offered("heap_profile", ""), f"{shell}: conversions of heap_profile")
+        for words, some, none in (
+            (("heap_profile", "host", "--"), {"--interval", "--all-heaps", "--help"}, {"--port", "--view"}),
+            (("heap_profile", "report", "--"), {"--view", "--json", "--addresses"}, {"--interval"}),
+            (("heap_profile", "-n", "x", "--"), {"--continuous-dump", "--pid"}, {"--view"}),
+            (("heap_profile", "stop", "--"), {"--session"}, {"--pid"}),
+            (("traceconv", "profile", "--"), {"--output"}, {"--interval"}),
+            (("traceconv", "memory_infra", "--"), {"--v1", "--max"}, {"--v", "--dump-at-max"}),
+            (("traceconv", "symbolize", "--"), {"--symbol-paths", "--json"}, {"--output"}),
+        ):
+            found = offered(*words)
+            check(some <= found and not none & found, f"{shell}: {words}: {sorted(found)}")
+        check(offered("heap_profile", "report", "--view", "a") == {"alloc_space", "alloc_objects"}, f"{shell}: views")
+        check(offered("heap_profile", "report", "--by", "type,") == {"type,backtrace", "type,context"}, f"{shell}: keys")
+        check(offered("heap_profile", "memory_infra", "--dump", "") == {"all", "final"}, f"{shell}: dumps")
+        check(offered("heap_profile", "host", "--stack-mode", "m") == {"mixed"}, f"{shell}: stack modes")
+        check(not any(word.startswith("--") for word in offered("heap_profile", "host", "--", "no-such-command", "-")),
+              f"{shell}: options of the command")
+
+
+def completion_values():
+    """The table of what options take is what the help texts say, verb by verb."""
+    with open(os.path.join(ROOT, "completions", "values")) as table:
+        rows = [line.split() for line in table if not line.startswith("#")]
+    verbs = ["host", "report", "diff", "check", "explore", "leaks", "memory_infra", "collapsed", "profile", "symbolize", "-n x"]
+    texts = {verb: tool(*verb.split(), "--help").stdout.decode() for verb in verbs}
+    for verb, option, *values in rows:
+        takes = [name for name, text in texts.items() if option in text and (verb == "*" or verb == name)]
+        check(takes, f"no help text has {option} of {verb}")
+        for value in values:
+            check(any(all(word in texts[name] for word in value.split(",")) for name in takes),
+                  f"{option} {value}: no help text of {takes} has it")
+    # What the help offers as a choice is in the table.
+    known = {(verb, option) for verb, option, *_ in rows}
+    for name, text in texts.items():
+        for option, choice in re.findall(r"(--[a-z][a-z-]+) ((?:[a-z_-]+\|)+[a-z_-]+)", text):
+            check({(name, option), ("*", option)} & known, f"{name}: {option} takes {choice}, which the table has not")
 
 
 CASES = [
@@ -842,7 +876,7 @@ CASES = [
     one_line_a_stack, same_table_once, doctor_of_linked, names_of_processes, hints, top, remarks,
     children, print_config, bad_usage, limits, output_directory, latest_of_each_user, traceconv,
     quiet_and_dumps, duration, interrupted,
-    endings, streams, hostile_names, completion,
+    endings, streams, hostile_names, completion, completion_values,
 ]
 
 if __name__ == "__main__":

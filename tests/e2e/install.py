@@ -1,0 +1,52 @@
+#!/usr/bin/python3
+"""make install: what it installs works where it is, and the build directory stays as it was. install.py"""
+
+import os
+import shutil
+import tempfile
+
+from harness import BUILD, ROOT, check, finish, run, skip
+
+
+def files_of(directory):
+    """{path: time} but for the log that meson writes."""
+    return {path: os.stat(path).st_mtime_ns for folder, _, names in os.walk(directory)
+            for path in (os.path.join(folder, name) for name in names)
+            if not path.endswith("/install-log.txt") and os.path.exists(path)}
+
+
+def main():
+    if os.path.realpath(BUILD) != os.path.join(os.path.realpath(ROOT), "build"):
+        skip("this is not the build directory of make install")
+    directory = tempfile.mkdtemp(prefix="install-")
+    before = files_of(BUILD)
+    outcome = run(["make", "-C", ROOT, "install", "prefix=/opt/of its own", f"DESTDIR={directory}"])
+    check(outcome.status == 0, f"make install: {outcome.status}, {outcome.stderr[-500:]!r}")
+    after = files_of(BUILD)
+    changed = [path for path in {*before, *after} if before.get(path) != after.get(path)]
+    check(not [path for path in changed if not path.endswith((".ninja_log", ".ninja_deps"))], f"changed: {changed[:5]}")
+    prefix = os.path.join(directory, "opt", "of its own")
+    check(os.listdir(directory) == ["opt"] and os.listdir(os.path.join(directory, "opt")) == ["of its own"], "DESTDIR")
+    out = os.path.join(directory, "out")
+    outcome = run([os.path.join(prefix, "bin", "heap_profile"), "host", "--quiet", "-o", out, "--", "ls", "/"])
+    check(outcome.status == 0 and os.path.exists(os.path.join(out, "raw-trace")), f"it profiles: {outcome.stderr!r}")
+    for folder, _, names in os.walk(prefix):
+        for name in names:
+            path = os.path.join(folder, name)
+            if name.endswith((".pc", ".service", ".socket")):
+                with open(path) as file:
+                    check("/usr/local" not in file.read(), f"{path} names another prefix")
+    service = os.path.join(prefix, "lib", "systemd", "system", "heapprofd.service")
+    with open(service) as file:
+        check("ExecStart=/opt/of its own/bin/heapprofd" in file.read(), "the unit names the prefix")
+    # A second time, over what is there: a link to a directory stays one.
+    os.rename(os.path.join(prefix, "share"), os.path.join(directory, "shared"))
+    os.symlink("../../shared", os.path.join(prefix, "share"))
+    outcome = run(["make", "-C", ROOT, "install", "prefix=/opt/of its own", f"DESTDIR={directory}"])
+    check(outcome.status == 0, f"again: {outcome.status}, {outcome.stderr[-500:]!r}")
+    check(os.path.islink(os.path.join(prefix, "share")), "a link became a directory")
+    shutil.rmtree(directory)
+    finish()
+
+
+main()
