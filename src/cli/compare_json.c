@@ -17,7 +17,7 @@ static void print_value(FILE *out, const char *key, double value)
     json_print_number(out, value);
 }
 
-static void print_views(FILE *out, const struct diff_row *row)
+static void print_views(FILE *out, const struct diff_pair *pair, const struct diff_row *row)
 {
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
         const struct change *change = &row->changes[view];
@@ -27,6 +27,12 @@ static void print_views(FILE *out, const struct diff_row *row)
         if (view == EXPORT_MAX && row->peak_is_unknown)
             continue;
         fprintf(out, "%s\"%s\":{\"change\":", view > 0 ? "," : "", export_view_words[view].name);
+        if (diff_is_untold(pair, view)) {
+            fputs("null,\"low95\":null,\"high95\":null,\"probability\":null,\"before\":null,"
+                  "\"after\":null,\"beyond_chance\":null}",
+                  out);
+            continue;
+        }
         json_print_number(out, change->value);
         if (change->uncertain) {
             fputs(",\"low95\":null,\"high95\":null,\"probability\":null", out);
@@ -58,10 +64,11 @@ static void print_frame(FILE *out, const struct profile *profile, uint32_t index
     fputc('}', out);
 }
 
-static void print_row(FILE *out, const struct diff_row *row, enum diff_by by)
+static void print_row(FILE *out, const struct diff_pair *pair, const struct diff_row *row,
+                      enum diff_by by)
 {
     fputc('{', out);
-    print_views(out, row);
+    print_views(out, pair, row);
     if (by == DIFF_CALLSITE) {
         fputs(",\"frames\":[", out);
         const struct profile_callsite *callsites = row->profile->callsites;
@@ -130,11 +137,11 @@ static int print_pair(FILE *out, const struct diff_pair *pair,
     compare_print_untold(out, pair);
     fprintf(out, ",\"same_process\":%s,\"exact\":%s,\"total\":{",
             pair->same_process ? "true" : "false", pair->exact ? "true" : "false");
-    print_views(out, &pair->total);
+    print_views(out, pair, &pair->total);
     fputs("},\"rows\":[", out);
     for (size_t i = 0; i < count && (options->top == 0 || i < options->top); i++) {
         fputs(written++ > 0 ? ",\n" : "\n", out);
-        print_row(out, rows[i], options->diff.by);
+        print_row(out, pair, rows[i], options->diff.by);
     }
     fprintf(out, "],\"rows_in_all\":%zu}", count);
     free(rows);

@@ -13,9 +13,13 @@
 #include "util/json.h"
 #include "wire/ring.h"
 
-static void print_figure(FILE *out, const char *name, double value,
+static void print_figure(FILE *out, const char *name, bool is_untold, double value,
                          struct profile_interval interval)
 {
+    if (is_untold) {
+        fprintf(out, "\"%s\":{\"estimate\":null,\"low95\":null,\"high95\":null}", name);
+        return;
+    }
     fprintf(out, "\"%s\":{\"estimate\":", name);
     json_print_number(out, value);
     fputs(",\"low95\":", out);
@@ -23,6 +27,14 @@ static void print_figure(FILE *out, const char *name, double value,
     fputs(",\"high95\":", out);
     json_print_number(out, interval.high);
     fputc('}', out);
+}
+
+static void print_or_null(FILE *out, bool is_untold, double value)
+{
+    if (is_untold)
+        fputs("null", out);
+    else
+        json_print_number(out, value);
 }
 
 static void print_figures(FILE *out, const struct rollup_values *values,
@@ -41,17 +53,20 @@ static void print_figures(FILE *out, const struct rollup_values *values,
             continue;
         if (i > 0)
             fputc(',', out);
-        print_figure(out, views[i].bytes, figure.bytes,
+        bool is_untold = report_is_untold(heap, views[i].view);
+        print_figure(out, views[i].bytes, is_untold, figure.bytes,
                      report_interval_of(&figure, false, heap, dump));
         fputc(',', out);
-        print_figure(out, views[i].count, figure.count,
-                     report_interval_of(&figure, true, heap, dump));
+        print_figure(out, views[i].count, is_untold || (heap->untold & PROFILE_UNTOLD_COUNTS) != 0,
+                     figure.count, report_interval_of(&figure, true, heap, dump));
     }
-    fprintf(out, ",\"samples\":%" PRIu64 ",\"freed_samples\":%" PRIu64 ",\"temporary_space\":",
-            values->figures.samples, values->figures.freed_samples);
-    json_print_number(out, values->figures.temporary_bytes);
+    fprintf(out, ",\"samples\":%" PRIu64 ",\"freed_samples\":%" PRIu64, values->figures.samples,
+            values->figures.freed_samples);
+    bool is_untold = (heap->untold & PROFILE_UNTOLD_TEMPORARY) != 0;
+    fputs(",\"temporary_space\":", out);
+    print_or_null(out, is_untold, values->figures.temporary_bytes);
     fputs(",\"temporary_objects\":", out);
-    json_print_number(out, values->figures.temporary_count);
+    print_or_null(out, is_untold, values->figures.temporary_count);
 }
 
 /* --- frames: a frame stands in many stacks and is put into words once --- */
@@ -268,11 +283,12 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
     fprintf(out,
             ",\"interval_bytes\":%" PRIu64 ",\"floor_bytes\":%.17g,\"duration_ns\":%" PRIu64
             ",\"dump\":%zu,\"dumps\":%zu,\"heap_samples\":%" PRIu64 ",\"unwinding_errors\":%" PRIu64
-            ",\"peak_live_bytes\":%.17g,\"peak_rss_bytes\":%" PRIu64 ",\"blocked_us\":%" PRIu64,
+            ",\"peak_rss_bytes\":%" PRIu64 ",\"blocked_us\":%" PRIu64 ",\"peak_live_bytes\":",
             heap->interval_bytes, profile_floor_bytes(heap->interval_bytes),
             dump->boottime_ns - heap->start_boottime_ns, (size_t)(dump - heap->dumps) + 1,
             heap->dump_count, status->heap_samples, status->unwinding_errors,
-            report_peak_bytes(heap, dump), report_peak_rss(process), status->blocked_us);
+            report_peak_rss(process), status->blocked_us);
+    print_or_null(out, report_is_untold(heap, REPORT_MAX), report_peak_bytes(heap, dump));
     fprintf(out,
             ",\"incomplete\":%s,\"buffer_overran\":%s,\"buffer_corrupted\":%s,\"disconnected\":%s,"
             "\"rejected_concurrent\":%s,\"hit_guardrail\":%s,\"client_error\":%u,\"remark\":",

@@ -134,11 +134,16 @@ void printer_figures(const struct printer *printer, const struct report_figure *
     struct words value = counts ? words_of_count(figure->count) : words_of_bytes(figure->bytes);
     struct words margin = printer_margin(printer, figure, counts);
     struct words other = counts ? words_of_bytes(figure->bytes) : words_of_count(figure->count);
+    bool counts_untold = (printer->heap->untold & PROFILE_UNTOLD_COUNTS) != 0;
+    if (!counts && counts_untold)
+        other = (struct words){"?"};
     /* The ± sign is two bytes wide and one column. */
     int margin_width = strncmp(margin.bytes, "±", strlen("±")) == 0 ? 20 : 19;
     fprintf(printer->out, "%10s %5.1f%% %-*s %10s %9s  ", value.bytes,
             total > 0 ? 100 * rank / total : 0, margin_width, margin.bytes, other.bytes,
-            figure->count >= 0.5 ? words_of_bytes(figure->bytes / figure->count).bytes : "-");
+            counts_untold          ? "?"
+            : figure->count >= 0.5 ? words_of_bytes(figure->bytes / figure->count).bytes
+                                   : "-");
 }
 
 void printer_columns(const struct printer *printer, enum report_view view, const char *what)

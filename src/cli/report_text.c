@@ -75,9 +75,14 @@ static void print_allocated(const struct printer *printer)
         return;
     }
     const struct report_figure all = report_total_of(dump, REPORT_ALLOC_SPACE);
-    fprintf(printer->out, "\n  allocated     %s %s in %s allocations\n",
-            words_of_bytes(all.bytes).bytes, printer_margin(printer, &all, false).bytes,
-            words_of_count(all.count).bytes);
+    fprintf(printer->out, "\n  allocated     %s %s", words_of_bytes(all.bytes).bytes,
+            printer_margin(printer, &all, false).bytes);
+    if (report_is_untold(printer->heap, REPORT_ALLOC_OBJECTS))
+        fprintf(printer->out,
+                " by %s samples; the trace counts samples, not allocations\n",
+                words_of_count((double)dump->total.samples).bytes);
+    else
+        fprintf(printer->out, " in %s allocations\n", words_of_count(all.count).bytes);
 }
 
 static void print_live(const struct printer *printer)
@@ -240,6 +245,8 @@ static void print_body(const struct printer *printer)
     if (report_is_untold(printer->heap, options->view)) {
         printer_title(printer, printer_view_title(options->view));
         fputs("  not told by the file\n", printer->out);
+        if (!report_is_untold(printer->heap, REPORT_MAX))
+            printer_callsites(printer, REPORT_MAX, options->top, printer_view_title(REPORT_MAX));
         return;
     }
     if (options->tree)

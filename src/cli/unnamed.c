@@ -26,7 +26,8 @@ struct collecting {
 static bool is_imported(const struct profile *profile)
 {
     for (size_t i = 0; i < profile->heap_count; i++)
-        if (profile->heaps[i].untold != 0)
+        if (profile->heaps[i].untold != 0 && !profile->heaps[i].unseen &&
+            !profile->heaps[i].is_perfettos)
             return true;
     return false;
 }

@@ -288,10 +288,14 @@ int builder_read_sample(struct builder *builder, struct pending_dump *dump, stru
             sample->figures.allocated_count = (double)max_count;
         }
     }
-    if (estimate.at == NULL)
+    if (estimate.at == NULL) {
+        builder->profile->heaps[dump->heap].is_perfettos = true;
         estimate_figures(&sample->figures, dump->status.interval_bytes);
-    else if (take_figures(&sample->figures, estimate) < 0)
+        if (at_max)
+            sample->peak_bytes_variance = sample->figures.allocated_bytes_variance;
+    } else if (take_figures(&sample->figures, estimate) < 0) {
         return -EBADMSG;
+    }
     fill_peak_samples(sample->peak_count, sample->peak_count_variance, &sample->peak_samples);
     if (sample->part_count == 1 && !part_has_figures)
         take_whole(dump, sample);

@@ -26,6 +26,24 @@ static void find_unseen(struct profile *profile)
     }
 }
 
+/* Perfetto's recorder counts samples, which at interval 1 are the allocations, and tells either what
+ * lives and was allocated, or what lived at the peak. */
+static void find_perfettos(struct profile *profile)
+{
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        struct profile_heap *heap = &profile->heaps[i];
+        if (!heap->is_perfettos || heap->unseen || heap->dump_count == 0)
+            continue;
+        bool is_sampled = heap->interval_bytes != 1 || heap->first_interval_bytes != 1;
+        heap->untold = PROFILE_UNTOLD_TEMPORARY | (is_sampled ? PROFILE_UNTOLD_COUNTS : 0);
+        heap->untold |= heap->status.dump_at_max ? PROFILE_UNTOLD_LIVE | PROFILE_UNTOLD_ALLOCATED
+                                                 : PROFILE_UNTOLD_PEAK;
+        const struct profile_dump *last = &heap->dumps[heap->dump_count - 1];
+        for (size_t j = 0; heap->status.dump_at_max && j < last->sample_count; j++)
+            heap->status.peak_live_bytes += last->samples[j]->peak_bytes;
+    }
+}
+
 static struct profile *read_all(struct trace_reader *reader,
                                 const struct profile_read_options *options, struct error *error)
 {
@@ -57,10 +75,12 @@ static struct profile *read_all(struct trace_reader *reader,
         return NULL;
     }
     struct profile *profile = builder_finish(builder, code < 0 ? problem.message : NULL);
-    if (profile == NULL)
+    if (profile == NULL) {
         error_set(error, -ENOMEM, "no memory to read the trace");
-    else
+    } else {
         find_unseen(profile);
+        find_perfettos(profile);
+    }
     return profile;
 }
 

@@ -125,6 +125,8 @@ struct profile_heap {
     bool unnamed;                /* in the trace, which calls it nothing */
     struct profile_dump *dumps; /* in order of time */
     size_t dump_count;
+    /* Of Perfetto's recorder, whose counts are of samples, not of allocations. */
+    bool is_perfettos;
     uint32_t untold; /* of enum profile_untold; in traces of ours 0 or, where unseen, all */
     /* No call of the process's allocator was seen: it allocated nothing, or was never profiled, or
      * has an allocator that the profiler does not sit in. Zeros mean nothing. */

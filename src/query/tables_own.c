@@ -140,12 +140,36 @@ static struct profile_interval live_interval(const struct place *place,
     return profile_interval_cut(interval, rollup_most(place->heap, place->dump, counts));
 }
 
+/* Whether the file does not tell what a column of hp_callsite_stats or hp_total is about. */
+static bool is_untold(const struct profile_heap *heap, const struct query_column *column)
+{
+    static const struct {
+        const char *prefix;
+        uint32_t untold;
+    } columns[] = {{"alloc_size", PROFILE_UNTOLD_ALLOCATED},
+                   {"alloc_count", PROFILE_UNTOLD_ALLOCATED | PROFILE_UNTOLD_COUNTS},
+                   {"free_size", PROFILE_UNTOLD_ALLOCATED},
+                   {"free_count", PROFILE_UNTOLD_ALLOCATED | PROFILE_UNTOLD_COUNTS},
+                   {"live_size", PROFILE_UNTOLD_LIVE},
+                   {"live_count", PROFILE_UNTOLD_LIVE | PROFILE_UNTOLD_COUNTS},
+                   {"peak_size", PROFILE_UNTOLD_PEAK},
+                   {"peak_count", PROFILE_UNTOLD_PEAK | PROFILE_UNTOLD_COUNTS},
+                   {"temporary_", PROFILE_UNTOLD_TEMPORARY},
+                   {"mean_lifetime", PROFILE_UNTOLD_TEMPORARY}};
+    for (size_t i = 0; heap->untold != 0 && i < sizeof(columns) / sizeof(columns[0]); i++)
+        if (strncmp(column->name, columns[i].prefix, strlen(columns[i].prefix)) == 0)
+            return (heap->untold & columns[i].untold) != 0;
+    return false;
+}
+
 static struct query_value stats_value(struct query_trace *trace, size_t row, unsigned column)
 {
     struct place place = find_place(trace, row, trace->sample_firsts);
     const struct profile_sample *sample = place.dump->samples[place.at];
     const struct trace_figures *figures = &sample->figures;
     struct profile_estimate live = live_estimate(figures);
+    if (is_untold(place.heap, &stats_columns[column]))
+        return query_null();
     switch (column) {
     case 0:
         return query_integer(trace->bases.dump + (int64_t)place.dump_row);
@@ -323,7 +347,7 @@ static struct query_value total_value(struct query_trace *trace, size_t row, uns
     const struct profile_heap *heap = query_trace_heap(trace, row);
     const struct profile_dump *dump = query_trace_dump(trace, row);
     const struct trace_figures *total = &trace->totals[row];
-    if (heap->unseen && column >= TOTAL_FIRST_FIGURE)
+    if ((heap->unseen && column >= TOTAL_FIRST_FIGURE) || is_untold(heap, &total_columns[column]))
         return query_null();
     switch (column) {
     case 0:

@@ -477,14 +477,15 @@ def hold_trees(profile, trace):
             rows = query(trace, "select id, parent_id, name, map_name, size, count, alloc_size, alloc_count, "
                          "cumulative_size, cumulative_count, cumulative_alloc_size, cumulative_alloc_count from "
                          f"experimental_flamegraph({time}, (select upid from process where pid = {pid}), 'native')")
-            got = told_paths([(r[0], r[1], (r[2], r[3]), r[4:8], r[8:]) for r in rows])
+            got = told_paths([(r[0], r[1], (r[2] or "", r[3]), r[4:8], r[8:]) for r in rows])
             wanted = node_sums(profile, heaps, dump, lambda number: [
                 (name, profile.path(number)) for name, _, _ in profile.raw_lines(number)])
             same(got, wanted, f"experimental_flamegraph, {pid}, {dump}")
     rows = query(trace, "include perfetto module android.memory.heap_profile.summary_tree; select id, parent_id, name, "
                  "mapping_name, source_file, line_number, self_size, self_alloc_size, cumulative_size, "
                  "cumulative_alloc_size from android_heap_profile_summary_tree")
-    got = told_paths([(r[0], r[1], (r[2], r[3], r[4] or "", r[5] or 0), r[6:8], r[8:]) for r in rows])
+    got = told_paths([(r[0], r[1], ("" if r[2] == "unknown" else r[2], r[3], r[4] or "", r[5] or 0), r[6:8], r[8:])
+                      for r in rows])
     wanted = node_sums(profile, profile.heaps, profile.dump_count - 1, lambda number: [
         (name, profile.path(number), file, line) for name, file, line in profile.lines(number)])
     # Of a callsite's lines, the innermost has its own bytes.
@@ -563,7 +564,7 @@ def hold_diff_with_nothing(profile, trace, nothing):
 
 
 def empty_trace(heaps):
-    bodies = [heap_samples(1, [], 2000, heap, field(12, 1)) for heap in heaps]
+    bodies = [heap_samples(1, [], 2000, heap, field(12, 1) + field(5, field(2, 1))) for heap in heaps]
     path = os.path.join(directory.name, "nothing")
     with open(path, "wb") as out:
         out.write(clocks(1000, 1100) + process_tree([(1, 0, ["/bin/nothing"])])

@@ -69,15 +69,15 @@ def usual(stacks=None, **more):
 ALLOCATIONS = "select id, ts, upid, heap_name, callsite_id, count, size from heap_profile_allocation"
 
 
-def two_dumps(heap="libc.malloc", sequence=1):
+def two_dumps(heap="libc.malloc", sequence=1, extra=b""):
     """Callstack 1 in both dumps, 2 in the second; clocks apart by 100."""
     return (
         packet(usual(), timestamp=5, sequence=sequence, flags=1)
         + packet(profile_packet(
-            [heap_samples(7, [sample(1, 100, 40, 10, 4)], 1000, heap)], 0),
+            [heap_samples(7, [sample(1, 100, 40, 10, 4)], 1000, heap, extra)], 0),
             timestamp=9, sequence=sequence)
         + packet(profile_packet(
-            [heap_samples(7, [sample(1, 150, 40, 15, 4), sample(2, 8, 0, 1, 0)], 2000, heap)], 1),
+            [heap_samples(7, [sample(1, 150, 40, 15, 4), sample(2, 8, 0, 1, 0)], 2000, heap, extra)], 1),
             timestamp=9, sequence=sequence)
     )
 
@@ -742,7 +742,7 @@ def pprof_sums(path):
 
 def sums_agree():
     """SQL, report, collapsed stacks and pprof of the same trace of whole numbers, to the byte."""
-    trace = write(HEAD, two_dumps())
+    trace = write(HEAD, two_dumps(extra=field(12, 1)))
     live, count = rows(trace, "select sum(size), sum(count) from heap_profile_allocation")[0]
     allocated, calls = rows(trace, "select sum(size), sum(count) from heap_profile_allocation where size > 0")[0]
     done = subprocess.run([TOOL, "report", trace, "--json"], capture_output=True, text=True,
@@ -764,10 +764,53 @@ def sums_agree():
     check(count == 12, f"count {count}")
 
 
+def perfettos_recorder():
+    """Perfetto's recorder counts samples, and does not tell the peak; or tells it and nothing else."""
+    sampled = field(12, 4096) + field(13, 4096)
+
+    def of(samples, name):
+        return write(HEAD, packet(usual(), timestamp=5, sequence=1, flags=1), packet(
+            profile_packet([heap_samples(7, samples, 2000, extra=sampled)], 0), timestamp=9, sequence=1), name=name)
+
+    def tool(*arguments, status=0):
+        done = subprocess.run([TOOL, *arguments], capture_output=True, text=True, timeout=60, check=False)
+        check(done.returncode == status, f"{arguments}: status {done.returncode}: {done.stderr}")
+        return done.stdout + done.stderr
+
+    trace = of([sample(1, 100000, 40000, 10, 4), sample(2, 9000, 0, 2, 0)], "sampled")
+    later = of([sample(1, 300000, 40000, 30, 4), sample(2, 9000, 0, 2, 0)], "later")
+    said = tool("report", trace)
+    check("by 12 samples; the trace counts samples, not allocations" in said, said)
+    check("peak          not told by the file" in said and "± 0" not in said, said)
+    heap = json.loads(tool("report", "--json", trace))["heaps"][0]
+    check(heap["untold"] == ["objects", "alloc_objects", "max"] and heap["peak_live_bytes"] is None, f"{heap}")
+    check(heap["total"]["objects"] == {"estimate": None, "low95": None, "high95": None}, f"{heap['total']}")
+    check(heap["total"]["samples"] == 12 and heap["total"]["temporary_space"] is None, f"{heap['total']}")
+    said = tool("check", "--max-peak", "1k", "--max-allocations", "5", "--max-temporary", "50%", "--max-live", "1M",
+                trace, status=2)
+    check(said.count("the file does not tell") == 3 and "1 of 4 budgets hold, 0 fail, 3 undecidable" in said, said)
+    said = tool("diff", trace, later)
+    check(said.count("not told by both sides") == 3, said)
+    row = json.loads(tool("diff", "--json", trace, later))["heaps"][0]["total"]
+    check(row["objects"]["change"] is None and row["max"]["after"] is None and row["space"]["change"] == 200000, f"{row}")
+    said = tool("leaks", trace, later)
+    check("?" in said, said)
+    expect(trace, "select live_size, live_count, peak_size, temporary_size, samples from hp_callsite_stats",
+           [(60000.0, None, None, None, 10), (9000.0, None, None, None, 2)])
+    expect(trace, "select alloc_size, alloc_count, live_count, temporary_count from hp_total", [(109000.0, None, None, None)])
+    expect(trace, "select count, size from heap_profile_allocation", [(10, 100000), (-4, -40000), (2, 9000)])
+    trace = of([sample(1, maximum=70000, maximum_count=5)], "at the peak")
+    said = tool("report", trace)
+    check("peak          70.0 kB ±" in said and "live          not told by the file" in said, said)
+    heap = json.loads(tool("report", "--json", trace))["heaps"][0]
+    check(heap["untold"] == ["space", "objects", "alloc_space", "alloc_objects"], f"{heap['untold']}")
+    check(heap["peak_live_bytes"] == 70000 and heap["total"]["max"]["low95"] < 70000, f"{heap['total']}")
+
+
 CASES = [tables, finding_rows, finding_dumps, seed_queries, android_10, clock_snapshots, packet_clocks, windows,
          intervals, frame_kinds, timelines, continued, several_heaps, dump_at_max,
          resting_callsites, malformed, java_heap, empty_stack, compressed, several_sequences, lost_packets,
-         symbols_anywhere, deobfuscated, smaps_rows, streamed, looks, stats_rows, several_traces, exported,
+         symbols_anywhere, deobfuscated, smaps_rows, streamed, looks, stats_rows, several_traces, exported, perfettos_recorder,
          refused, errors_point, formats, statements_from, sums_agree]
 
 for case in CASES:
