@@ -65,8 +65,7 @@ static void print_text(const struct session_list *list)
         if (i > 0 || session_list_daemon(list) == NULL)
             putchar('\n');
         if (status == NULL)
-            words_printf(stdout, "%s %d: %s\n", server->is_daemon ? "heapprofd" : "session",
-                         server->pid, server->error.message);
+            words_printf(stdout, "process %d: %s\n", server->pid, server->error.message);
         else if (server->is_daemon)
             print_daemon(status);
         else

@@ -20,29 +20,29 @@ const Heapprofd__ControlStatus *session_server_status(const struct session_serve
     return server->reply != NULL ? server->reply->status : NULL;
 }
 
-/* Whoever listens in a user's directory must be that user's, or root's: root looks into all. */
-static int check_owner(int fd, uid_t owner, struct error *error)
+/* See who listens: in a user's directory it must be that user, for root looks into all. */
+static int check_peer(int fd, uid_t owner, pid_t *pid, struct error *error)
 {
     struct ucred peer;
     socklen_t length = sizeof(peer);
-    if (owner == (uid_t)-1)
-        return 0;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
         return error_set(error, -errno, "who listens there cannot be seen: %s", strerror(errno));
-    if (peer.uid != owner)
+    *pid = peer.pid;
+    if (owner != (uid_t)-1 && peer.uid != owner)
         return error_set(error, -EPERM, "user %u listens in a directory of user %u",
                          (unsigned)peer.uid, (unsigned)owner);
     return 0;
 }
 
 static Heapprofd__ControlReply *ask(const struct session_server *server, unsigned patience_s,
-                                    const Heapprofd__ControlRequest *request, struct error *error)
+                                    const Heapprofd__ControlRequest *request, pid_t *pid,
+                                    struct error *error)
 {
     Heapprofd__ControlReply *reply = NULL;
     int fd = daemon_connect_to(server->path, patience_s, error);
     if (fd < 0)
         return NULL;
-    if (check_owner(fd, server->owner, error) == 0 && daemon_send(fd, request, -1, error) == 0)
+    if (check_peer(fd, server->owner, pid, error) == 0 && daemon_send(fd, request, -1, error) == 0)
         reply = daemon_receive(fd, error);
     close(fd);
     return reply;
@@ -52,7 +52,8 @@ Heapprofd__ControlReply *session_server_ask(const struct session_server *server,
                                             const Heapprofd__ControlRequest *request,
                                             struct error *error)
 {
-    return ask(server, 0, request, error);
+    pid_t pid;
+    return ask(server, 0, request, &pid, error);
 }
 
 static bool is_known(const struct session_list *list, pid_t pid)
@@ -76,14 +77,18 @@ static bool append(struct session_list *list, struct session_server *server)
 {
     Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
     request.has_status = request.status = true;
-    server->reply = ask(server, STATUS_PATIENCE_S, &request, &server->error);
+    pid_t peer = server->pid;
+    server->reply = ask(server, STATUS_PATIENCE_S, &request, &peer, &server->error);
+    /* One that does not answer. */
+    if (server->pid == 0)
+        server->pid = peer;
     const Heapprofd__ControlStatus *status = session_server_status(server);
     if (status == NULL && is_absent(server->error.code))
         return false;
     if (status != NULL) {
         server->is_daemon = !status->own_session_alone;
         /* A socket that the next process of its number listens at, or another's place. */
-        bool is_other = server->pid != 0 && status->pid != server->pid;
+        bool is_other = server->owner != (uid_t)-1 && status->pid != server->pid;
         server->pid = status->pid;
         if (is_other || is_known(list, server->pid)) {
             heapprofd__control_reply__free_unpacked(server->reply, NULL);

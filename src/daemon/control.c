@@ -17,6 +17,9 @@
 
 #define PROGRESS_PERIOD_MS 250
 
+/* More would fill the socket before the peer reads, and what follows would be lost. */
+#define REFUSED_MAX 32
+
 __attribute__((format(printf, 2, 3))) static void tell(const struct control *control,
                                                        const char *format, ...)
 {
@@ -55,7 +58,9 @@ static void end_session(struct control *control, struct control_connection *conn
     reply.session_id = session->id;
     connection->session = NULL;
     struct station_outcome outcome;
+    control->in_passage = connection;
     int code = station_finish(&control->station, session, &outcome);
+    control->in_passage = NULL;
     end.profiled = outcome.profiled;
     end.absent = outcome.absent;
     close(connection->trace_fd);
@@ -100,9 +105,10 @@ static void handle_refused(void *context, struct session *session, const struct 
     struct control *control = context;
     struct control_connection *connection = find_connection(control, session);
     if (connection == NULL)
-        connection = control->starting;
-    if (connection == NULL)
+        connection = control->in_passage;
+    if (connection == NULL || connection->refused == REFUSED_MAX)
         return;
+    connection->refused++;
     Heapprofd__ControlReply__Refused refused = HEAPPROFD__CONTROL_REPLY__REFUSED__INIT;
     Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
     refused.has_pid = true;
@@ -168,11 +174,12 @@ static void start_session(struct control *control, struct control_connection *co
             heap_config_clear(&config);
     }
     struct session *session = NULL;
-    control->starting = connection;
+    connection->refused = 0;
+    control->in_passage = connection;
     if (code == 0)
         session = station_start(&control->station, &config, start->follow_children,
                                 &connection->requester, trace_fd, &error);
-    control->starting = NULL;
+    control->in_passage = NULL;
     if (session == NULL) {
         if (trace_fd >= 0)
             close(trace_fd);

@@ -35,8 +35,10 @@ struct control {
         int trace_fd;            /* of the session */
         bool wants_progress;
         uint64_t progress_ms; /* when it is due again; CLOCK_MONOTONIC */
+        unsigned refused;     /* processes that it has been told of */
     } connections[CONTROL_CONNECTIONS_MAX];
-    struct control_connection *starting; /* its session is about to begin; NULL: none is */
+    /* Its session is just beginning or ending; NULL: none is. */
+    struct control_connection *in_passage;
     size_t connection_count;
 };
 

@@ -615,15 +615,29 @@ static const char *explain_entry(const struct reach_entry *entry)
     }
 }
 
+/* It waited to join, and is gone. Where something was profiled, that may have been this process. */
+static void explain_gone(struct session *session, const struct reach_entry *entry)
+{
+    struct process_info info = {.pid = entry->pid};
+    memcpy(info.comm, entry->comm, sizeof(info.comm));
+    if (entry->state == REACH_AWAITED && session->profiled == 0)
+        session_note_absent(session, &info,
+                            "It has the profiling library preloaded, and ended before it joined: "
+                            "it allocated nothing meanwhile.");
+}
+
 void reach_explain(struct session *session)
 {
     for (size_t i = 0; i < session->reach.count; i++) {
         const struct reach_entry *entry = &session->reach.entries[i];
         const char *remark = explain_entry(entry);
         struct process_info info;
-        if (remark == NULL || session_profiles(session, entry->pid) ||
-            process_info_read(&info, entry->pid) < 0)
+        if (remark == NULL || session_profiles(session, entry->pid))
             continue;
+        if (process_info_read(&info, entry->pid) < 0) {
+            explain_gone(session, entry);
+            continue;
+        }
         session_note_absent(session, &info, remark);
         process_info_clear(&info);
     }

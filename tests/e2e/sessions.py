@@ -291,6 +291,12 @@ def reached_without_a_daemon():
         outcome = tool("stop", *number)
         check(outcome.status == 1 and b"no such session" in outcome.stderr, f"{number}: {outcome}")
     check(sleeper.poll() is None, "stop ended the process")
+    server.send_signal(signal.SIGSTOP)
+    for verb, *said in (("stop", str(server.pid), "does not answer"), ("status", f"process {server.pid}", "does not answer")):
+        outcome = tool(verb, *(said[:1] if verb == "stop" else ()))
+        words = (outcome.stdout + outcome.stderr).decode()
+        check(all(text in words for text in said) and words.count("answer") == 1, f"stopped profiler: {words}")
+    server.send_signal(signal.SIGCONT)
     check(tool("stop", str(server.pid)).stdout == b"ended 1 session\n", "stop by number")
     wait_for("its profiles", lambda: len(profile_files("host")) == 5)
     check(run(["redis-cli", "-p", str(port), "ping"]).stdout == b"PONG\n", "stop ended the command")
@@ -360,6 +366,7 @@ def ends_with_its_processes():
             name = what.split()[0] + "-ends"
             session = begin(TOOL, "-p", f"{first.pid},{second.pid}", "-o", at(name))
             check(b"Profiling" in session.stderr.readline(), "-p did not begin")
+            wait_for("samples of both", lambda: [s for s in status() if all(p["samples"] > 5 for p in s["processes"])])
             first.kill()
             first.wait()
             time.sleep(0.3)
@@ -375,7 +382,8 @@ def ends_with_its_processes():
             check(session.poll() is None, f"{what}: did not wait for a process that may join")
             asleep.kill()
             asleep.wait()
-            end_of(session, f"{what}, asleep", 1)
+            _, err = end_of(session, f"{what}, asleep", 1)
+            check("ended before it joined" in err, f"{what}, asleep: {err!r}")
 
 
 def refusals_at_once():
