@@ -23,6 +23,10 @@ static int take_signals(sigset_t *before)
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
         sigaddset(&ours, ends[i]);
     sigaddset(&ours, SIGUSR1);
+    /* nohup(1): blocked, it would come all the same. */
+    struct sigaction hangup;
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN)
+        sigdelset(&ours, SIGHUP);
     sigprocmask(SIG_BLOCK, &ours, before);
     return signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
 }

@@ -123,7 +123,7 @@ sys.exit(7)
 
 def counting(name, count, *signals, options=(), **more):
     """A python3 under host that says which signals it got, and ends after so many."""
-    command = ["python3", "-c", COUNTING, str(count), *signals]
+    command = [sys.executable, "-c", COUNTING, str(count), *signals]
     process = host(name, *command, options=options, **more)
     check(process.stdout.readline() == b"ready\n", "the command did not begin")
     return process
@@ -145,7 +145,7 @@ def signals_are_the_commands():
         check(not os.path.exists(f"/proc/{child}"), f"signal {number} left the command")
         check(os.path.exists(at(f"{name}/raw-trace")), f"signal {number}: no profile")
     # As a script does it.
-    script = f"{TOOL} host -q -o {at('script')} -- python3 -m http.server {free_port()} & sleep 1; kill $!; wait $!; echo $?"
+    script = f"{TOOL} host -q -o {at('script')} -- {sys.executable} -m http.server {free_port()} & sleep 1; kill $!; wait $!; echo $?"
     out, _ = end_of(begin("sh", "-c", script), "a script", 0)
     check(out.endswith(b"143\n") and profile_files("script"), f"a script: {out!r}")
 
@@ -173,7 +173,7 @@ def signals_come_once():
     process.terminate()
     end_of(process, "the one process", 7)
     # timeout(1) sends to its child, and then to the group.
-    command = [TOOL, "host", "-q", "-o", at("timeout"), "--", "python3", "-c", COUNTING, "9", "SIGINT"]
+    command = [TOOL, "host", "-q", "-o", at("timeout"), "--", sys.executable, "-c", COUNTING, "9", "SIGINT"]
     out = run(["timeout", "-s", "INT", "-k", "3", "1", *command], env=ENVIRONMENT).stdout
     check(out.count(b"got") == 1, f"timeout -s INT: {out!r}")
     # The command sends to its group, which is ours.
@@ -197,7 +197,7 @@ IGNORING = "import signal, time; signal.signal(signal.SIGTSTP, signal.SIG_IGN); 
 def job_control():
     """Ctrl-C and Ctrl-Z on a terminal: the command acts on them, and we as it does."""
     for what, command, line in (
-        ("default", "sleep", "sleep 9"), ("ignoring", "python3", f'python3 -uc "{IGNORING}"'),
+        ("default", "sleep", "sleep 9"), ("ignoring", "python3", f'{sys.executable} -uc "{IGNORING}"'),
     ):
         shell = terminal.Terminal(["bash", "--norc", "-i"], env={**ENVIRONMENT, "PS1": "# "})
         shell.send(f"{TOOL} host -q -o {at(what)} -- {line}\r")
@@ -216,7 +216,8 @@ def job_control():
             wait_for("both go on", lambda: state_of(pid) != "T" and state_of(child) != "T")
         shell.send("\x03")
         wait_for("the end of both", lambda: not os.path.exists(f"/proc/{pid}"))
-        check(not os.path.exists(f"/proc/{child}") and profile_files(what), f"{what}: Ctrl-C")
+        is_whole = os.path.exists(at(f"{what}/raw-trace")) and tool("report", at(what)).status == 0
+        check(not os.path.exists(f"/proc/{child}") and is_whole, f"{what}: Ctrl-C")
         shell.send("echo status $?\r")
         check(shell.wait(lambda screen: any("status 130" in row for row in screen.text())), "status")
         shell.close()
@@ -250,10 +251,13 @@ def dump_by_signal():
         if name == "with":
             daemon = begin(os.path.join(harness.BUILD, "heapprofd"))
             wait_for("the daemon", lambda: b"heapprofd" in tool("status").stdout)
-        session = begin(TOOL, "-p", str(sleeper.pid), "-o", at(name))
+        session = begin("nohup", TOOL, "-p", str(sleeper.pid), "-o", at(name))
         check(b"Profiling" in session.stderr.readline(), "-p did not begin")
         session.send_signal(signal.SIGUSR1)
         time.sleep(0.3)
+        session.send_signal(signal.SIGHUP)  # as nohup(1) has it ignored
+        time.sleep(0.1)
+        check(session.poll() is None, f"{name} a daemon: an ignored SIGHUP ended it")
         session.send_signal(signal.SIGINT)
         end_of(session, f"{name} a daemon", 0)
         check(len(profile_files(name)) == 2, f"{name} a daemon: {profile_files(name)}")
