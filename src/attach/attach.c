@@ -90,8 +90,8 @@ static void note_refused(struct attach_outcome *outcome, const char *name, const
 {
     size_t used = strlen(outcome->refused);
     outcome->functions_refused++;
-    snprintf(outcome->refused + used, sizeof(outcome->refused) - used, "%s%s: %s",
-             used > 0 ? "; " : "", name, why);
+    snprintf(outcome->refused + used, sizeof(outcome->refused) - used, "%s%s (%s)",
+             used > 0 ? ", " : "", name, why);
 }
 
 static int make_trampolines(struct attach *attach, const struct located *located,
@@ -129,8 +129,8 @@ static int make_trampolines(struct attach *attach, const struct located *located
         return 0;
     outcome->refusal = ATTACH_UNSUPPORTED;
     return error_set(error, -ENOTSUP,
-                     "the allocator of process %d (%s) cannot be patched (%s): start it under "
-                     "heap_profile",
+                     "the allocator of process %d (%s) cannot be patched: %s; start it under "
+                     "heap_profile host",
                      (int)attach->pid, located->allocator, outcome->refused);
 }
 
@@ -352,7 +352,7 @@ static int leave(struct presence *presence, struct tracee *tracee, struct attach
             return code < 0 ? code : restored;
         if (stays) {
             snprintf(outcome->left, sizeof(outcome->left),
-                     "the client's memory stays mapped, unused: %.180s", forbidden.message);
+                     "the profiler's memory stays mapped, unused: %.180s", forbidden.message);
             return -EBUSY;
         }
         if (deserted)
@@ -386,7 +386,8 @@ static int take_out_orphan(const struct process *process, struct tracee *tracee,
     outcome->stopped_us = 0;
     if (code < 0 && outcome->left[0] != 0) {
         outcome->refusal = ATTACH_SECCOMP;
-        return error_set(error, -EPERM, "of an earlier heapprofd, %s", outcome->left);
+        return error_set(error, -EPERM, "process %d is as an earlier heapprofd left it: %s",
+                         (int)process->pid, outcome->left);
     }
     if (code < 0)
         return error_set(error, -EAGAIN,
@@ -535,10 +536,10 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
     if (code == -EBUSY && outcome->code_restored) {
         outcome->left_mapped = true;
         if (outcome->left[0] == 0)
-            snprintf(
-                outcome->left, sizeof(outcome->left),
-                "a thread is still inside of the client: its memory stays mapped until somebody "
-                "attaches again");
+            snprintf(outcome->left, sizeof(outcome->left),
+                     "a thread still runs code of the profiler, so its memory stays mapped until "
+                     "the next "
+                     "session attaches");
         code = 0;
     }
     outcome->total_us = now_us() - began;

@@ -64,7 +64,7 @@ static bool move_branch(struct trampoline *trampoline, const struct instruction 
     static const uint8_t jump[] = {0xe9};
     const ZydisDecodedInstruction *decoded = &instruction->decoded;
     uint64_t target = branch_target(instruction, from);
-    *why = "a branch at its entry leads too far";
+    *why = "its first instructions jump too far to be moved";
     if (decoded->meta.category == ZYDIS_CATEGORY_UNCOND_BR)
         return put_relative(trampoline, jump, sizeof(jump), to, target);
     if (decoded->meta.category == ZYDIS_CATEGORY_COND_BR) {
@@ -77,7 +77,7 @@ static bool move_branch(struct trampoline *trampoline, const struct instruction 
         if (has_condition)
             return put_relative(trampoline, conditional, sizeof(conditional), to, target);
     }
-    *why = "it calls or loops at its very entry";
+    *why = "it begins with a loop, which cannot be moved";
     return false;
 }
 
@@ -85,7 +85,7 @@ static bool move_plain(struct trampoline *trampoline, const struct instruction *
                        const uint8_t *code, uint64_t from, uint64_t to, const char **why)
 {
     const ZydisDecodedInstruction *decoded = &instruction->decoded;
-    *why = "it calls another at its very entry";
+    *why = "it begins with a call, which cannot be moved";
     if (decoded->meta.category == ZYDIS_CATEGORY_CALL) /* it would return into the trampoline */
         return false;
     if (trampoline->code_bytes + decoded->length > sizeof(trampoline->code))
@@ -99,7 +99,7 @@ static bool move_plain(struct trampoline *trampoline, const struct instruction *
         /* What it reads lies as far from its old place. */
         int64_t distance = decoded->raw.disp.value + (int64_t)(from - to);
         if (distance != (int32_t)distance || decoded->raw.disp.size != 32) {
-            *why = "data that its entry reads lies too far away";
+            *why = "its first instructions read data that they could not reach once moved";
             return false;
         }
         int32_t narrow = (int32_t)distance;
@@ -158,7 +158,7 @@ int trampoline_make(struct trampoline *trampoline, uint64_t function, const uint
         struct instruction instruction;
         const uint8_t *here = code + skipped + taken;
         uint64_t from = start + taken, to = at + trampoline->code_bytes;
-        *why = "its entry is no code that can be read";
+        *why = "its first instructions cannot be decoded";
         if (trampoline->instruction_count == TRAMPOLINE_INSTRUCTIONS_MAX ||
             !decode(&decoder, here, length - skipped - taken, &instruction))
             return -ENOTSUP;
@@ -175,16 +175,16 @@ int trampoline_make(struct trampoline *trampoline, uint64_t function, const uint
     }
     if (taken < TRAMPOLINE_JUMP_BYTES) {
         size_t missing = TRAMPOLINE_JUMP_BYTES - taken;
-        *why = "it is too short";
+        *why = "it is shorter than a jump";
         if (length - skipped < TRAMPOLINE_JUMP_BYTES ||
             !is_padding(code + skipped + taken, missing))
             return -ENOTSUP;
         taken = TRAMPOLINE_JUMP_BYTES;
     }
-    *why = "a loop of its own leads back to its entry";
+    *why = "it jumps back into its first instructions";
     if (jumps_into_entry(&decoder, function, code, length, start, start + taken))
         return -ENOTSUP;
-    *why = "there is no room near it";
+    *why = "there is no free memory within 2 GiB of it";
     if (!ended &&
         !put_relative(trampoline, jump, sizeof(jump), at + trampoline->code_bytes, start + taken))
         return -ENOTSUP;

@@ -92,14 +92,16 @@ struct report_figure report_total_of(const struct profile_dump *dump, enum repor
 const char *report_loss_name(size_t loss)
 {
     static const char *const names[] = {
-        [RING_LOST_OVERRUN] = "samples after the ring overran",
-        [RING_LOST_REENTRANT] = "samples in signal handlers while the ring was full",
-        [RING_LOST_NO_SCRATCH] = "stacks (all buffers for them were in use)",
+        [RING_LOST_OVERRUN] =
+            "samples after the process allocated faster than the profiler could read",
+        [RING_LOST_REENTRANT] = "samples in signal handlers, which do not wait for the profiler",
+        [RING_LOST_NO_SCRATCH] = "stacks: more threads sampled at once than there are buffers",
         [RING_LOST_NO_THREAD_SLOT] = "calls of threads beyond the 16,384th",
-        [RING_LOST_LIVE_SET] = "frees (no memory to remember the allocation)",
+        [RING_LOST_LIVE_SET] = "frees: there was no memory to remember their allocations",
         [RING_LOST_UNWIND] = "stacks that end before the outermost frame",
-        [RING_LOST_ABANDONED] = "records that a signal handler jumped out of",
-        [RING_LOST_FREE] = "frees in signal handlers while the ring was full",
+        [RING_LOST_ABANDONED] =
+            "samples that a signal handler left by longjmp, or that came too late",
+        [RING_LOST_FREE] = "frees in signal handlers, which do not wait for the profiler",
     };
     return loss < sizeof(names) / sizeof(names[0]) ? names[loss] : NULL;
 }

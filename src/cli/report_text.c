@@ -31,18 +31,25 @@ static void print_losses(const struct printer *printer)
         fprintf(printer->out, "  lost          %s of records unfinished at the process's death\n",
                 words_of_bytes((double)status->unsent_bytes_of_ring).bytes);
     if (status->blocked_us > 0)
-        fprintf(printer->out, "  slowed down   waited %.1f ms for the profiler in all\n",
-                (double)status->blocked_us / 1000);
+        fprintf(
+            printer->out,
+            "  slowed down   its threads waited %s for the profiler, added up over all of them; "
+            "a larger --shmem-size or -i makes it less\n",
+            words_of_time((double)status->blocked_us / 1e6).bytes);
     if (status->buffer_overran)
-        fprintf(printer->out, "  ended early   the ring overran; use --block-client, a larger "
-                              "--shmem-size or a larger --interval\n");
+        fprintf(printer->out,
+                "  ended early   the process allocated faster than the profiler could read; use "
+                "--block-client, a larger --shmem-size or a larger --interval\n");
     if (status->buffer_corrupted)
-        fprintf(printer->out, "  ended early   the process damaged the ring\n");
+        fprintf(printer->out,
+                "  ended early   the process overwrote the memory that it shares with the "
+                "profiler\n");
     if (status->client_error == 1)
-        fprintf(printer->out, "  ended early   --block-client-timeout passed while the ring was "
-                              "full; use a larger --shmem-size or --interval\n");
+        fprintf(printer->out, "  ended early   a thread waited for the profiler longer than "
+                              "--block-client-timeout; use a larger --shmem-size or --interval\n");
     if (status->hit_guardrail)
-        fprintf(printer->out, "  ended early   a limit of the daemon was reached\n");
+        fprintf(printer->out,
+                "  ended early   the profiler reached its limit of memory or CPU time\n");
     if (status->rejected_concurrent)
         fprintf(printer->out, "  no profile    another session was profiling this process\n");
 }

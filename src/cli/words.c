@@ -36,6 +36,31 @@ struct words words_of_count(double count)
     return text;
 }
 
+struct words words_of_time(double seconds)
+{
+    static const char *const units[] = {"us", "ms", "s"};
+    struct words text;
+    double value = seconds * 1e6;
+    unsigned unit = 0;
+    while (value >= 999.5 && unit < 2) {
+        value /= 1000;
+        unit++;
+    }
+    double whole = round(seconds), minutes = floor(whole / 60);
+    if (minutes >= 60)
+        snprintf(text.bytes, sizeof(text.bytes), "%.0f h %.0f min", floor(minutes / 60),
+                 fmod(minutes, 60));
+    else if (minutes >= 1)
+        snprintf(text.bytes, sizeof(text.bytes), "%.0f min %.0f s", minutes, fmod(whole, 60));
+    else
+        snprintf(text.bytes, sizeof(text.bytes), "%.*f %s",
+                 unit == 0 || value >= 99.95 ? 0
+                 : value >= 9.995            ? 1
+                                             : 2,
+                 value, units[unit]);
+    return text;
+}
+
 static struct words words_of_amount(double amount, bool counts)
 {
     return counts ? words_of_count(amount) : words_of_bytes(amount);

@@ -24,6 +24,9 @@ struct words words_of_signed(double amount, bool counts);
  * rounds to 0. A value beyond its upper limit has "at most 69.6 kB". */
 struct words words_of_margin(double value, double low, double high, bool counts);
 
+/* "950 us", "1.72 ms", "3.40 s", "28 min 39 s", "5 h 2 min". */
+struct words words_of_time(double seconds);
+
 /* Text from a trace, cut to a width in bytes; what could command a terminal becomes '?'. */
 void words_print(FILE *out, const char *text, size_t width);
 

@@ -204,7 +204,7 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
     if (facts->attached)
         explain_attaching(facts, text, size);
     if (facts->attach_remark != NULL && facts->attach_remark[0] != 0)
-        say(text, size, "Attaching: %s.", facts->attach_remark);
+        say(text, size, "%s", facts->attach_remark);
     if (facts->forked && facts->samples > 0)
         say(text, size,
             "The process began as a copy of its parent: what it inherited is not part of this "

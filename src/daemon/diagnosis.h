@@ -39,7 +39,7 @@ struct diagnosis_facts {
      * long it was known in all; 0: not such a one. Not told of its start: at the most. */
     uint64_t attach_missed_us, known_us;
     bool told_of_start;
-    const char *attach_remark; /* what did not go as it should; "": nothing */
+    const char *attach_remark; /* what did not go as it should, in sentences; "": nothing */
     bool forked;               /* its profile began with a fork */
     bool running;              /* when the session ended */
     bool interrupted;          /* the session was ended by a signal to us */

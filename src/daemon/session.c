@@ -343,9 +343,12 @@ static bool attach_instead(struct session *session, const struct process_info *i
     if (program->allocator[0] == 0 || !heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC))
         return false;
     if (origin == HANDSHAKE_FORK)
-        error_set(failure, -ENOTSUP, "it is a forked child, to which patches are passed on");
+        error_set(failure, -ENOTSUP,
+                  "it is a forked child of a process that the profiler attached to");
     else if (heap_rules_want_others(session->config))
-        error_set(failure, -ENOTSUP, "other heaps were asked for, which are seen by preloading");
+        error_set(failure, -ENOTSUP,
+                  "other heaps than malloc's were asked for, and only programs that start with the "
+                  "profiling library have them");
     else
         return attach_target(session, info->pid, true, &pidfd, failure) == 0;
     return false;

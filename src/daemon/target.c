@@ -292,7 +292,13 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
     memcpy(target->allocator, outcome.allocator, sizeof(target->allocator));
     learn_libraries(target);
     if (outcome.functions_refused > 0)
-        snprintf(target->attach_remark, sizeof(target->attach_remark), "%s", outcome.refused);
+        snprintf(target->attach_remark, sizeof(target->attach_remark),
+                 "These functions could not be patched, so their calls are not seen: %s.%s",
+                 outcome.refused,
+                 strstr(outcome.refused, "dlclose") == NULL
+                     ? ""
+                     : " Code of libraries that were unloaded may have the names of what came "
+                       "after.");
     return 0;
 }
 
@@ -306,9 +312,10 @@ static void detach(struct target *target)
     target->attach = NULL;
     target->detach_stopped_us = outcome.stopped_us;
     const char *what = code < 0 ? error.message : outcome.left;
+    size_t used = strlen(target->attach_remark);
     if (what[0] != 0)
-        snprintf(target->attach_remark, sizeof(target->attach_remark), "%.*s",
-                 (int)sizeof(target->attach_remark) - 1, what);
+        snprintf(target->attach_remark + used, sizeof(target->attach_remark) - used,
+                 "%sWhen the profiler left it: %.200s.", used > 0 ? " " : "", what);
 }
 
 bool target_is_attached(const struct target *target)

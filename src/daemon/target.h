@@ -46,7 +46,7 @@ struct target {
     uint64_t began_us, attached_us;
     bool told_of_start;
     uint32_t restrictions;                 /* of its system calls, when it was attached to */
-    char attach_remark[ATTACH_LEFT_BYTES]; /* what did not go as it should; "": nothing */
+    char attach_remark[3 * ATTACH_LEFT_BYTES]; /* what did not go as it should, in sentences */
     char allocator[64];
     /* Why the client does not see all that the process allocates, in a sentence, and which
      * allocator it does not see; "": it sees all, as far as the program's file tells. */

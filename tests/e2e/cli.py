@@ -18,6 +18,7 @@ import time
 
 from harness import BUILD, ROOT, TOOL, check, find_descendant, finish, limit_core_dumps, need, run, skip
 from memory_infra_made import Made
+from perfetto_bytes import field
 from trace import fields
 
 TRACECONV = os.path.join(BUILD, "traceconv")
@@ -373,6 +374,23 @@ def many_processes():
     check("processes, the largest first" not in tool("report", "--pid", "110", trace).stdout.decode(), "of one process")
     file = json.loads(tool("report", "--json", trace).stdout)
     check([heap["pid"] for heap in file["heaps"]][:3] == [100, 101, 102], "JSON keeps the order of the file")
+
+
+def plain_words():
+    """What slowed a process down, or ended its profile, in units and words for people."""
+    for status, said in (
+        (field(5, field(6, 1719054900)), "slowed down   its threads waited 28 min 39 s for the profiler, added up over all of them"),
+        (field(7, 1), "ended early   the process allocated faster than the profiler could read"),
+        (field(8, 1), "ended early   the process overwrote the memory that it shares with the profiler"),
+        (field(10, 1), "ended early   the profiler reached its limit of memory or CPU time"),
+    ):
+        made = Made()
+        made.status = status
+        made.process(7, "p")
+        made.dump(2000, {(7, "libc.malloc"): [made.sample(made.stack("main"), 10, 1)]})
+        text = tool("report", made.write(at("status"))).stdout.decode()
+        check(said in text, f"{said!r} is not in {text!r}")
+        check(" ring" not in text, f"words of the implementation: {text!r}")
 
 
 def one_line_a_stack():
@@ -872,7 +890,7 @@ def completion_values():
 
 
 CASES = [
-    truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, intervals, branches, many_processes,
+    truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, intervals, branches, many_processes, plain_words,
     one_line_a_stack, same_table_once, doctor_of_linked, names_of_processes, hints, top, remarks,
     children, print_config, bad_usage, limits, output_directory, latest_of_each_user, traceconv,
     quiet_and_dumps, duration, interrupted,

@@ -19,6 +19,7 @@ class Made:
         self.names, self.paths, self.build_ids, self.tags = {}, {}, {}, {}
         self.mappings, self.frames, self.stacks, self.contexts = {}, {}, {}, {}
         self.symbols, self.processes, self.threads, self.dumps = [], [], [], []
+        self.status = b""  # fields that every heap has beside those of its dump
 
     @staticmethod
     def number(table, key):
@@ -74,7 +75,7 @@ class Made:
         packets += [packet(tables, timestamp=1, flags=1, **SEQUENCE), packet(field(12, tags), timestamp=1, flags=2, **SEQUENCE)]
         packets += self.symbols
         for index, (time, heaps, ended, final) in enumerate(self.dumps):
-            bodies = [heap_samples(pid, samples, time, heap, field(12, 4096) + field(6, pid in ended)
+            bodies = [heap_samples(pid, samples, time, heap, self.status + field(12, 4096) + field(6, pid in ended)
                                    + field(5010, pid in ended or pid in final)) for (pid, heap), samples in heaps.items()]
             packets.append(packet(profile_packet(bodies, index), timestamp=9, **SEQUENCE))
         with open(path, "wb") as out:

@@ -46,11 +46,30 @@ static void nothing_has_no_sign(void **state)
     assert_string_equal(words_of_bytes(-0.4).bytes, "0 B");
 }
 
+static void times_have_units_for_people(void **state)
+{
+    (void)state;
+    static const struct {
+        double seconds;
+        const char *words;
+    } cases[] = {
+        {0, "0 us"},          {0.00095, "950 us"},
+        {0.00172, "1.72 ms"}, {0.0999, "99.9 ms"},
+        {3.4, "3.40 s"},      {59.4, "59.4 s"},
+        {60, "1 min 0 s"},    {1719.0549, "28 min 39 s"},
+        {59.6, "1 min 0 s"},  {3599.7, "1 h 0 min"},
+        {18123, "5 h 2 min"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_string_equal(words_of_time(cases[i].seconds).bytes, cases[i].words);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_stand_beside_their_value),
         cmocka_unit_test(nothing_has_no_sign),
+        cmocka_unit_test(times_have_units_for_people),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
