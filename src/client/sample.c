@@ -150,23 +150,34 @@ uint32_t sample_time_ms(void)
     return now > client.start_ms ? (uint32_t)(now - client.start_ms) : 0;
 }
 
-/* Tells the daemon that addresses may have come to mean other modules. */
-static void announce_generation(struct ring_thread *thread)
+/*
+ * Tell the daemon that the address space changed: modules were loaded or unloaded. Return whether
+ * it has been told of `*generation`, the present one; else no stack of it may be sent, because the
+ * daemon will forget all that it has when it is told.
+ *
+ * Only what stands in the ring counts as told. Whoever comes between the two, another thread or a
+ * signal handler, tells it, too, before stacks of its own.
+ */
+static bool announce_generation(struct ring_thread *thread, uint32_t *generation)
 {
     uint32_t now_ms = sample_time_ms();
     uint32_t checked = load_relaxed(&client.live->modules_checked_ms);
     if (now_ms - checked >= MODULES_CHECK_MS &&
         cas_relaxed(&client.live->modules_checked_ms, &checked, now_ms))
         module_check_unloaded();
-    uint32_t generation = module_generation();
-    uint32_t announced = load_relaxed(&client.live->announced_generation);
-    if (likely(announced == generation) ||
-        !cas_relaxed(&client.live->announced_generation, &announced, generation))
-        return;
-    void *record = ring_writer_reserve(thread, sizeof(union record_header));
-    /* Without it this generation cannot be told from the last: all is sent anew in another. */
-    if (record == NULL || !ring_writer_commit(thread, record, RECORD_MODULES_RESET))
-        module_begin_generation();
+    *generation = module_generation();
+    uint32_t announced = load_acquire(&client.live->announced_generation);
+    if (likely(announced == *generation))
+        return true;
+    struct record_modules_reset *record = ring_writer_reserve(thread, sizeof(*record));
+    if (record == NULL)
+        return false;
+    record->generation = *generation;
+    if (!ring_writer_commit(thread, record, RECORD_MODULES_RESET))
+        return false;
+    /* Unless another thread has told of a newer one meanwhile. */
+    cas_acq_rel(&client.live->announced_generation, &announced, *generation);
+    return true;
 }
 
 /* Walks the stack and sees to it that the daemon has it. Its hash, or, with RECORD_ALLOC_WALK in
@@ -183,8 +194,11 @@ static uint64_t record_stack(struct ring_thread *thread, const struct unwind_reg
     uint32_t generation;
     scratch->rest.ask = stack_sender_ask;
     do {
-        announce_generation(thread);
-        generation = module_generation();
+        if (unlikely(!announce_generation(thread, &generation))) {
+            sample_lose(RING_LOST_UNWIND);
+            scratch_give(scratch);
+            return 0;
+        }
         walk = unwind_callstack_until(caller, thread_slot_bounds(thread), &scratch->memory,
                                       scratch->frames, UNWIND_FRAMES_MAX, &scratch->rest);
     } while (unlikely(generation != module_generation()));
@@ -196,6 +210,8 @@ static uint64_t record_stack(struct ring_thread *thread, const struct unwind_reg
         walk.hash =
             stack_sender_send_walk(thread, &walk, scratch->frames, &scratch->rest, generation);
         *flags |= RECORD_ALLOC_WALK;
+        if (unlikely(walk.hash == 0))
+            sample_lose(RING_LOST_UNWIND);
         scratch_give(scratch);
         return walk.hash;
     }

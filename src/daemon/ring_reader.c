@@ -60,6 +60,7 @@ int ring_reader_open(struct ring_reader *reader, uint64_t data_bytes, int *memfd
     reader->cut = NULL;
     reader->consumed = reader->busy_bytes = reader->records = 0;
     reader->stuck_at = UINT64_MAX;
+    reader->generation = 0;
     reader->process = 0;
 
     int code = 0;
@@ -286,8 +287,16 @@ static int take_other(struct drain *drain, union record_header header, const uin
             return -EBADMSG;
         return drain->visitor->unmap(drain->context, header.heap, header.thread, unmap);
     }
-    case RECORD_MODULES_RESET:
+    case RECORD_MODULES_RESET: {
+        const struct record_modules_reset *reset = record;
+        struct ring_reader *reader = drain->reader;
+        if (header.length < sizeof(*reset))
+            return -EBADMSG;
+        if ((int32_t)(reset->generation - reader->generation) <= 0)
+            return 0; /* told of by another thread */
+        reader->generation = reset->generation;
         return drain->visitor->modules_reset(drain->context);
+    }
     case RECORD_THREAD: {
         const struct record_thread *thread = record;
         if (header.length < sizeof(*thread) || thread->tid == 0 ||

@@ -63,6 +63,7 @@ struct ring_reader {
     uint64_t records;
     uint64_t stuck_at; /* what `consumed` was when an unfinished record was first met there */
     uint64_t stuck_since_ms;
+    uint32_t generation; /* of modules, as the client counts them; 0: the first */
     pid_t process; /* whose threads they are, by our numbers; 0: not known, or by other numbers */
 };
 

@@ -8,7 +8,9 @@
  * with its index, a NAME and a CONTEXT before the first TAGGED_ALLOC that names them, a WALK before
  * the one ALLOC that names it. After
  * MODULES_RESET all modules and stacks are forgotten and sent anew (a library was unloaded, its
- * addresses may come to mean another).
+ * addresses may come to mean another). It says which generation of modules begins, and comes before
+ * the first STACK and MODULE of that generation. Several threads may announce the same generation,
+ * or an older one late: the daemon ignores all but the first of the newest.
  */
 #ifndef HEAPPROFD_WIRE_RECORD_H
 #define HEAPPROFD_WIRE_RECORD_H
@@ -23,7 +25,7 @@ enum record_type {
     RECORD_UNFREE = 4,
     RECORD_STACK = 5,
     RECORD_MODULE = 6,
-    RECORD_MODULES_RESET = 7, /* header only */
+    RECORD_MODULES_RESET = 7,
     RECORD_THREAD = 8,
     RECORD_HEAP = 9,
     RECORD_INTERVAL = 10,
@@ -54,6 +56,12 @@ enum record_alloc_flag {
     RECORD_ALLOC_RANGE = 4,     /* the memory [address, address + size): what stood there is gone,
                                    and UNMAPs will say what becomes of it. At interval 1 */
     RECORD_ALLOC_WALK = 8,      /* stack: the token of a WALK that the same thread has sent */
+};
+
+struct record_modules_reset {
+    union record_header header;
+    uint32_t generation; /* counts from 1 up, and may wrap; a session begins in 0 */
+    uint32_t pad;
 };
 
 /* A sampled allocation, sent after the allocator returned it. An address that

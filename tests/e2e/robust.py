@@ -154,6 +154,20 @@ def stepped_frees():
     check(live == 0, f"{live} blocks are live, {lost} lost")
 
 
+def stepped_unloads():
+    """Whatever another thread interrupts of the first sample after a library was unloaded, later
+    samples keep their stacks."""
+    if platform.machine() != "x86_64":
+        sys.exit(77)  # no single steps
+    ours, profile = harness.profile(
+        [program("stepped_unloads"), os.path.join(harness.PROGRAMS, "libplugin_a.so")], 1
+    )
+    check(ours.status == 0, f"status {ours.status} {ours.stderr}")
+    if check(profile is not None, "no profile"):
+        check_truth(profile, ours.stdout, "stepped_unloads")
+        check(profile.lost() == {}, f"lost {profile.lost()}")
+
+
 def dying_threads():
     """Threads that end in the middle of an allocation take nothing with them that others need."""
     if platform.machine() != "x86_64":
@@ -353,6 +367,7 @@ CASES = {
     "signals_altstack": simple("signals_altstack"),
     "signal_storm": signal_storm,
     "stepped_frees": stepped_frees,
+    "stepped_unloads": stepped_unloads,
     "dying_threads": dying_threads,
     "signal_totals": signal_totals,
     "signals_at_first": signals_at_first,

@@ -22,7 +22,9 @@ static volatile sig_atomic_t escapes, signals, may_escape, want_escape, want_qui
 
 static CALLSITE void *allocate_in_handler(size_t size)
 {
-    return kept(malloc(size));
+    void *block = malloc(size);
+    require(block); /* the allocator's room has an end */
+    return kept(block);
 }
 
 /* From further in than what is freed: where the stack stands says nothing of a free that was

@@ -223,7 +223,11 @@ static void test_takes_each_kind_of_record(void **state)
     assert_int_equal(2, seen.frames);
     assert_string_equal("/lib", seen.text);
 
-    put(8, RECORD_MODULES_RESET);
+    /* The second thread to announce a generation, and one that is late, change nothing. */
+    for (int i = 0; i < 4; i++) {
+        struct record_modules_reset *reset = (void *)put(sizeof(*reset), RECORD_MODULES_RESET);
+        reset->generation = i < 2 ? 3 : 2;
+    }
     struct record_thread *thread = (void *)put(sizeof(*thread), RECORD_THREAD);
     thread->tid = 5;
     strcpy(thread->name, "worker");
