@@ -52,6 +52,11 @@ void check_finding(const struct budget_result *result, char *buffer, size_t size
 {
     struct words value = check_amount(result, result->value);
     int used = 0;
+    if (result->unprofiled != NULL) {
+        snprintf(buffer, size, "it ran and was not profiled (--only-profiled leaves it out): %s",
+                 result->reason);
+        return;
+    }
     if (result->unknown) {
         snprintf(buffer, size, "%s", result->reason);
         return;

@@ -460,8 +460,7 @@ static int check_unprofiled(const struct budget *budget, const struct budget_sub
             result = add_result(report, budget, NULL);
             if (result == NULL)
                 return -ENOMEM;
-            set_unknown(result, "it ran and was not profiled: --follow-children profiles what the "
-                                "command starts, --only-profiled leaves the rest out");
+            set_unknown(result, subject->profile->unprofiled[i].reason);
             result->unprofiled = &subject->profile->unprofiled[i];
         }
         result->unprofiled_count++;

@@ -219,6 +219,11 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
             ") is not part of this profile.",
             facts->replaced, facts->replaced_samples);
     explain_end(facts, text, size);
+    if (facts->totals.silent_children > 0)
+        say(text, size,
+            "Children that it forked and that allocate (%" PRIu32 ") are not in this profile: an "
+            "attached process's patches are its own; heap_profile -p attaches to a child, too.",
+            facts->totals.silent_children);
     if (facts->totals.restricted)
         say(text, size,
             "The process restricted its own system calls (seccomp), and the profiler's library has "

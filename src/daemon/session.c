@@ -362,6 +362,13 @@ static void read_program(struct program *program, pid_t pid)
         *program = (struct program){0};
 }
 
+static void note_heard_child(struct session *session, const struct process_info *info)
+{
+    struct target *parent = session_find(session, info->parent_pid);
+    if (parent != NULL && parent->beside_client)
+        parent->children_heard++;
+}
+
 int session_hello(struct session *session, struct process_info *info, uid_t uid,
                   const struct handshake_hello *hello, struct handshake_reply *reply, int *memfd)
 {
@@ -383,6 +390,8 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
         fill_reply(session, NULL, reply);
         return 0;
     }
+    if (hello->origin == HANDSHAKE_FORK)
+        note_heard_child(session, info);
     enum unprofiled_reason reason = has_names(session) ? UNPROFILED_NAME : UNPROFILED_CHILD;
     if (!session_wants(session, info, (enum handshake_origin)hello->origin)) {
         if (session->of_command)
@@ -506,6 +515,20 @@ static void notice_silent_exec(struct target *target, const char *hint)
     note_exec(target, comm, hint);
 }
 
+/* Children whose hello was heard are known already. */
+static void list_silent_children(struct session *session, const struct target *target)
+{
+    const struct ring_totals *totals = &target->totals;
+    char name[96];
+    if (!session->of_command || totals->silent_children <= target->children_heard)
+        return;
+    uint32_t count = totals->silent_children - target->children_heard;
+    snprintf(name, sizeof(name), count > 1 ? "%.24s (%u forked children)" : "%.24s",
+             process_info_name(&target->info), count);
+    unprofiled_add(&session->unprofiled, (pid_t)totals->silent_child_pid, target->info.pid, name,
+                   UNPROFILED_FORKED);
+}
+
 static void end_target(struct session *session, struct target *target, const struct target_end *end)
 {
     bool dead = !end->running;
@@ -515,6 +538,7 @@ static void end_target(struct session *session, struct target *target, const str
                                        ? "the list of what was not profiled says why"
                                        : "it ended too soon to be looked at");
     target_name_code(target, dead, drain_all, session);
+    list_silent_children(session, target);
     target_write_dump(target, session->writer, session->files, end, session->config->dump_at_max);
     remove_target(session, target);
 }

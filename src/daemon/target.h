@@ -39,7 +39,8 @@ struct target {
     enum handshake_origin origin;
     struct attach *attach; /* NULL: the process joined by itself */
     bool was_attached;
-    bool beside_client; /* when it said hello, for it has an allocator of its own */
+    uint32_t children_heard; /* forked ones, where beside_client */
+    bool beside_client;      /* when it said hello, for it has an allocator of its own */
     uint64_t attach_stopped_us, detach_stopped_us; /* how long all its threads stood */
     /* Of a newcomer; CLOCK_MONOTONIC. When it was attached to, and when it had begun: at its exec,
      * if the kernel told of that, else no earlier than this; 0: unknown. */

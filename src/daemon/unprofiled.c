@@ -54,6 +54,9 @@ static const char *reason_words(enum unprofiled_reason reason)
     case UNPROFILED_CHILD:
         return "started by the command, which alone is profiled; -n with its name profiles it, "
                "--follow-children everything that the command starts";
+    case UNPROFILED_FORKED:
+        return "forked by a process that was attached to, whose patches are its own; heap_profile "
+               "-p attaches to such a child";
     case UNPROFILED_NAME:
         return "not one of the names after -n";
     case UNPROFILED_TOO_MANY:

@@ -12,6 +12,7 @@
 
 enum unprofiled_reason {
     UNPROFILED_CHILD,   /* not the command itself */
+    UNPROFILED_FORKED,  /* from an attached process */
     UNPROFILED_NAME,    /* not one of the names that were asked for */
     UNPROFILED_TOO_MANY /* profiled at once, or no memory for one more */
 };

@@ -138,6 +138,11 @@ struct ring_control {
 
     /* Written by the daemon: enum ring_unwinding by the client's numbers of modules. */
     uint32_t unwinding[RING_MODULES_MAX / RING_UNWINDING_PER_WORD];
+
+    /* Written by forked children of an attached process, each once, at its first allocation: they
+     * are not profiled, and cannot say hello. Their number, and the pid of the last, in its own
+     * namespace. */
+    uint32_t silent_children, silent_child_pid;
 };
 
 /*

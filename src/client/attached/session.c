@@ -71,9 +71,20 @@ static void start_session(const struct attached_params *params)
     store_release(&client.control->client_state, RING_CLIENT_RUNNING);
 }
 
+/* Nobody else would ever hear of a child. A child of a child has no ring of its parent's. */
+static void tell_parents_daemon(const struct attached_params *params)
+{
+    struct ring_control *control = (struct ring_control *)params->ring;
+    if (control == NULL)
+        return;
+    store_relaxed(&control->silent_child_pid, (uint32_t)client.pid);
+    add_relaxed(&control->silent_children, 1);
+}
+
 /* In a child: a private arena in place of the parent's ring. */
 static enum client_state leave_parents_session(struct attached_params *params)
 {
+    tell_parents_daemon(params);
     /* The filter of the parent's is the child's, too. */
     if (system_calls_are_forbidden())
         return CLIENT_CONNECTING;
