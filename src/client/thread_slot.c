@@ -166,12 +166,13 @@ struct unwind_stack_bounds *thread_slot_bounds(const struct ring_thread *thread)
     return &bounds[thread - client.threads];
 }
 
-/* Adds a gone thread's totals to the process's. */
+/* Adds a gone thread's totals to the process's. Ordered after the claim and before the slot is
+ * empty: the daemon, which may be adding up the slots, sees that it has to begin anew. */
 static void retire_totals(struct ring_thread *thread)
 {
     uint64_t bytes = thread->bytes_before + thread->bytes_loaded - thread->bytes_left;
-    add_relaxed(&client.control->retired_bytes, bytes);
-    add_relaxed(&client.control->retired_calls, thread->calls);
+    add_ordered(&client.control->retired_bytes, bytes);
+    add_ordered(&client.control->retired_calls, thread->calls);
     sample_lose_left(&client.pending[thread - client.threads], UINT64_MAX);
     thread->bytes_before = thread->bytes_loaded = thread->bytes_left = thread->calls = 0;
 }

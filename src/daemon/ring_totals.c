@@ -18,6 +18,9 @@
 /* How often a line is read again that changes meanwhile. */
 #define ACCOUNT_TRIES 8
 
+/* How often all are read again where threads come and go meanwhile. */
+#define SUM_TRIES 32
+
 /* How many lines one cut looks through for those of events, for a program may have many of both.
  * Some 20 ms. */
 #define LINES_SEEN_MAX (UINT32_C(1) << 24)
@@ -65,21 +68,42 @@ static uint32_t line_count(const struct ring_reader *reader)
     return lines < RING_HEAP_LINES_MAX ? lines : RING_HEAP_LINES_MAX;
 }
 
-/* ordinals: NULL, or where to put how far each thread has come. */
-static void sum_threads(const struct ring_reader *reader, uint32_t threads,
-                        struct ring_totals *totals, uint32_t *ordinals)
+/*
+ * Sums up what the process's threads have counted. False: a slot changed hands meanwhile, and its
+ * last thread's account may be in the sum twice, or not at all: a newcomer marks the slot as
+ * claimed, adds the account to those of threads that are gone, and only then empties the slot.
+ */
+static bool sum_accounts(const struct ring_reader *reader, uint32_t threads,
+                         struct ring_totals *totals, uint32_t *ordinals)
 {
     const struct ring_control *control = reader->control;
+    bool settled = true;
     memset(totals, 0, sizeof(*totals));
-    totals->calls = load_relaxed(&control->retired_calls);
-    totals->bytes = load_relaxed(&control->retired_bytes);
+    uint64_t retired_calls = load_acquire(&control->retired_calls);
+    uint64_t retired_bytes = load_acquire(&control->retired_bytes);
+    totals->calls = retired_calls;
+    totals->bytes = retired_bytes;
     for (uint32_t i = 0; i < threads; i++) {
+        settled = settled && load_acquire(&reader->threads[i].tid) != RING_THREAD_CLAIMED;
         struct account account = read_account(&reader->threads[i], &reader->pending[i]);
         totals->calls += account.calls;
         totals->bytes += account.bytes;
         totals->samples += load_relaxed(&reader->threads[i].samples);
         if (ordinals != NULL)
             ordinals[i] = (uint32_t)account.calls;
+    }
+    return settled && load_relaxed(&control->retired_calls) == retired_calls &&
+           load_relaxed(&control->retired_bytes) == retired_bytes;
+}
+
+/* ordinals: NULL, or where to put how far each thread has come. */
+static void sum_threads(const struct ring_reader *reader, uint32_t threads,
+                        struct ring_totals *totals, uint32_t *ordinals)
+{
+    const struct ring_control *control = reader->control;
+    for (int i = 0; i < SUM_TRIES; i++) {
+        if (sum_accounts(reader, threads, totals, ordinals))
+            break;
     }
     totals->blocked_us = load_relaxed(&control->blocked_us);
     for (unsigned i = 0; i < RING_LOSS_COUNT; i++)
