@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -58,6 +59,8 @@ int ring_reader_open(struct ring_reader *reader, uint64_t data_bytes, int *memfd
         return -EINVAL;
     reader->control = NULL;
     reader->cut = NULL;
+    reader->taken = NULL;
+    reader->taken_count = 0;
     reader->consumed = reader->busy_bytes = reader->records = 0;
     reader->stuck_at = UINT64_MAX;
     reader->generation = 0;
@@ -88,6 +91,9 @@ int ring_reader_open(struct ring_reader *reader, uint64_t data_bytes, int *memfd
 
 void ring_reader_close(struct ring_reader *reader)
 {
+    free(reader->taken);
+    reader->taken = NULL;
+    reader->taken_count = 0;
     if (reader->control == NULL)
         return;
     ring_reader_end_cut(reader);
@@ -302,6 +308,7 @@ static int take_other(struct drain *drain, union record_header header, const uin
         if (header.length < sizeof(*thread) || thread->tid == 0 ||
             memchr(thread->name, 0, sizeof(thread->name)) == NULL)
             return -EBADMSG;
+        ring_reader_forget(drain->reader, header.thread);
         return drain->visitor->thread(drain->context, header.thread, thread->tid, thread->name);
     }
     case RECORD_HEAP: {

@@ -56,6 +56,9 @@ struct ring_reader {
     struct ring_thread *heap_lines;
     struct ring_pending *pending; /* of threads, then of heaps' lines */
     struct ring_cut *cut;         /* NULL: none */
+    /* By slot: ordinal of the last sample of malloc's that was taken; 0: none. */
+    uint32_t *taken;
+    size_t taken_count;
     uint8_t *data; /* mapped twice in a row */
     uint64_t data_bytes;
     uint64_t consumed;   /* our own; the shared word is only written */
@@ -145,9 +148,11 @@ void ring_reader_stop(struct ring_reader *reader);
 int ring_reader_cut(struct ring_reader *reader);
 void ring_reader_end_cut(struct ring_reader *reader);
 
-/* For the drain: where it is to stop, and an event that it has taken. */
+/* For the drain: where it is to stop, an allocation that it has taken, and a slot that may be
+ * another thread's from here on. */
 uint64_t ring_reader_end(const struct ring_reader *reader);
 void ring_reader_note(struct ring_reader *reader, const struct heap_event *event);
+void ring_reader_forget(struct ring_reader *reader, uint16_t slot);
 
 void ring_reader_totals(const struct ring_reader *reader, struct ring_totals *totals);
 

@@ -38,9 +38,11 @@ struct account {
     uint64_t calls, bytes;
 };
 
-/* Of a line that its thread may be changing. */
+/* Of a line that its thread may be changing. Its thread may have stopped, or died, between its
+ * record's end and the word that says so: taken is the ordinal of its last sample that was taken,
+ * 0 if that is not known. */
 static struct account read_account(const struct ring_thread *line,
-                                   const struct ring_pending *pending)
+                                   const struct ring_pending *pending, uint32_t taken)
 {
     struct account account = {0};
     for (int i = 0; i < ACCOUNT_TRIES; i++) {
@@ -48,8 +50,9 @@ static struct account read_account(const struct ring_thread *line,
         uint64_t pending_calls = load_acquire(&pending->calls);
         uint64_t bytes = load_acquire(&line->bytes_before) + load_acquire(&line->bytes_loaded) -
                          load_acquire(&line->bytes_left);
-        account.bytes = bytes - load_acquire(&pending->bytes);
-        account.calls = calls - pending_calls;
+        bool is_taken = pending_calls == 1 && taken != 0 && taken == (uint32_t)calls;
+        account.bytes = bytes - (is_taken ? 0 : load_acquire(&pending->bytes));
+        account.calls = calls - (is_taken ? 0 : pending_calls);
         if (load_acquire(&line->calls) == calls && load_relaxed(&pending->calls) == pending_calls)
             break;
     }
@@ -85,7 +88,8 @@ static bool sum_accounts(const struct ring_reader *reader, uint32_t threads,
     totals->bytes = retired_bytes;
     for (uint32_t i = 0; i < threads; i++) {
         settled = settled && load_acquire(&reader->threads[i].tid) != RING_THREAD_CLAIMED;
-        struct account account = read_account(&reader->threads[i], &reader->pending[i]);
+        struct account account = read_account(&reader->threads[i], &reader->pending[i],
+                                              i < reader->taken_count ? reader->taken[i] : 0);
         totals->calls += account.calls;
         totals->bytes += account.bytes;
         totals->samples += load_relaxed(&reader->threads[i].samples);
@@ -121,7 +125,7 @@ static void sum_lines(const struct ring_reader *reader, uint32_t lines,
     for (uint32_t i = 0; i < lines; i++) {
         uint32_t heap = load_acquire(&reader->heap_lines[i].tid);
         struct account account =
-            read_account(&reader->heap_lines[i], &reader->pending[RING_THREADS_MAX + i]);
+            read_account(&reader->heap_lines[i], &reader->pending[RING_THREADS_MAX + i], 0);
         if (ordinals != NULL)
             ordinals[i] = (uint32_t)account.calls;
         if (heap == 0 || heap >= RING_HEAPS_MAX)
@@ -197,9 +201,34 @@ static bool find_counted(const struct ring_reader *reader, uint8_t heap, uint16_
     return true;
 }
 
+/* Without memory it is not known. */
+static void note_taken(struct ring_reader *reader, uint16_t slot, uint32_t ordinal)
+{
+    if (unlikely(slot >= reader->taken_count)) {
+        size_t count = reader->taken_count > 0 ? reader->taken_count : 16;
+        while (count <= slot)
+            count *= 2;
+        uint32_t *taken = realloc(reader->taken, count * sizeof(*taken));
+        if (taken == NULL)
+            return;
+        memset(taken + reader->taken_count, 0, (count - reader->taken_count) * sizeof(*taken));
+        reader->taken = taken;
+        reader->taken_count = count;
+    }
+    reader->taken[slot] = ordinal;
+}
+
+void ring_reader_forget(struct ring_reader *reader, uint16_t slot)
+{
+    if (slot < reader->taken_count)
+        reader->taken[slot] = 0;
+}
+
 void ring_reader_note(struct ring_reader *reader, const struct heap_event *event)
 {
     uint32_t counted;
+    if (event->heap == 0)
+        note_taken(reader, event->thread, event->ordinal);
     if (reader->cut == NULL || (event->flags & RECORD_ALLOC_WEIGHED) != 0 ||
         !find_counted(reader, event->heap, event->thread, &counted) ||
         (int32_t)(event->ordinal - counted) <= 0)

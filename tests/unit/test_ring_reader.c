@@ -779,6 +779,21 @@ static void test_sample_that_is_pending_is_not_in_the_totals(void **state)
     assert_int_equal(1, seen.events);
 }
 
+/* A thread was killed after its record was there, and before it said so. */
+static void test_record_that_was_taken_is_not_pending(void **state)
+{
+    (void)state;
+    reader.control->threads_used = 1;
+    put_counted_alloc(0, 100);
+    put_counted_alloc(0, 2000000);
+    reader.pending[0] = (struct ring_pending){.bytes = 2000000, .calls = 1};
+    expect_totals(1, 100);
+    drain(true);
+    expect_totals(2, 2000100);
+    assert_int_equal(0, ring_reader_cut(&reader));
+    expect_totals(2, 2000100);
+}
+
 /* Between the reading of the totals and that of the ring's end a thread has written its record. */
 static void test_record_before_the_cut_that_was_not_counted_is_added(void **state)
 {
@@ -858,6 +873,7 @@ int main(void)
         RING_TEST(test_totals_add_up_over_slots),
         RING_TEST(test_cut_leaves_what_comes_later),
         RING_TEST(test_sample_that_is_pending_is_not_in_the_totals),
+        RING_TEST(test_record_that_was_taken_is_not_pending),
         RING_TEST(test_record_before_the_cut_that_was_not_counted_is_added),
         RING_TEST(test_cut_of_another_heap),
         RING_TEST(test_types_and_contexts),
