@@ -106,8 +106,8 @@ static void visit(void *context, pid_t pid, uid_t owner, const char *link)
 {
     struct session_list *list = context;
     struct session_server server = {.pid = pid, .owner = owner};
-    int printed = snprintf(server.path, sizeof(server.path), "%s", link);
-    if (printed < 0 || printed >= (int)sizeof(server.path) || is_known(list, pid))
+    /* Where it leads fits an address, the link itself may be too long for one. */
+    if (is_known(list, pid) || readlink(link, server.path, sizeof(server.path) - 1) <= 0)
         return;
     if (!append(list, &server) && owner == geteuid())
         unlink(link);

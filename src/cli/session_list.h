@@ -14,7 +14,7 @@
 
 struct session_list {
     struct session_server {
-        char path[160];                 /* of its socket, or of a link to it */
+        char path[160];                 /* of its socket */
         bool is_daemon;                 /* else it has one session of its own */
         pid_t pid;                      /* 0: unknown */
         uid_t owner;                    /* who must be at the other end; -1: anybody */

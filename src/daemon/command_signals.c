@@ -74,7 +74,8 @@ static void change_name(void)
         field = strchr(field + 1, ' ');
     unsigned long begin = field != NULL ? strtoul(field, &rest, 10) : 0;
     unsigned long end = begin != 0 ? strtoul(rest, NULL, 10) : 0;
-    if (end > begin)
+    /* The kernel gives 0 or 1 where it does not tell. */
+    if (begin > 1 && end > begin)
         memset((char *)begin, 0, end - begin);
     prctl(PR_SET_NAME, "signal-watcher");
     close(fd);
