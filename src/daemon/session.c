@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/clock.h"
@@ -354,12 +355,29 @@ static bool attach_instead(struct session *session, const struct process_info *i
     return false;
 }
 
-static void read_program(struct program *program, pid_t pid)
+/* Read the file of a process's program, which takes 20 ms where it has 100,000 symbols, while the
+ * process waits: of the programs that a build starts by the thousand, once each. */
+static void read_program(struct session *session, struct program *program, pid_t pid)
 {
     char path[64];
+    struct stat file;
+    struct known_program *known = session->programs;
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    *program = (struct program){0};
+    if (stat(path, &file) < 0)
+        return;
+    for (size_t i = 0; i < SESSION_PROGRAMS_KNOWN; i++) {
+        if (known[i].inode == file.st_ino && known[i].device == file.st_dev &&
+            known[i].bytes == file.st_size &&
+            memcmp(&known[i].changed, &file.st_ctim, sizeof(file.st_ctim)) == 0) {
+            *program = known[i].program;
+            return;
+        }
+    }
     if (program_read(program, path) < 0)
         *program = (struct program){0};
+    known[session->next_program++ % SESSION_PROGRAMS_KNOWN] =
+        (struct known_program){file.st_dev, file.st_ino, file.st_size, file.st_ctim, *program};
 }
 
 static void note_heard_child(struct session *session, const struct process_info *info)
@@ -404,7 +422,7 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
     }
     struct program program;
     struct error failure = {0};
-    read_program(&program, pid);
+    read_program(session, &program, pid);
     if (attach_instead(session, info, (enum handshake_origin)hello->origin, &program, &failure)) {
         session_find(session, pid)->origin = (enum handshake_origin)hello->origin;
         unprofiled_remove(&session->unprofiled, pid);

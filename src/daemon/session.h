@@ -22,10 +22,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "daemon/absent.h"
 #include "daemon/access.h"
 #include "daemon/dump.h"
+#include "daemon/program.h"
 #include "daemon/target.h"
 #include "daemon/unprofiled.h"
 #include "trace/trace_config.h"
@@ -70,6 +72,17 @@ enum session_end {
     SESSION_OVER_ENDED,   /* none of its processes is left */
 };
 
+#define SESSION_PROGRAMS_KNOWN 16
+
+/* A program's file as it was when it was read. */
+struct known_program {
+    dev_t device;
+    ino_t inode; /* 0: none */
+    off_t bytes;
+    struct timespec changed;
+    struct program program;
+};
+
 struct session {
     uint64_t id;
     const struct heap_config *config;
@@ -99,6 +112,8 @@ struct session {
     struct unprofiled_list unprofiled;
     struct absent_list absent;
     struct reach_list reach;
+    struct known_program programs[SESSION_PROGRAMS_KNOWN]; /* those that said hello last */
+    unsigned next_program;
     unsigned profiled; /* targets with a profile, gone ones too */
     bool command_said_hello;
     uint64_t samples_of_gone, lost_of_gone;
