@@ -201,12 +201,24 @@ static void judge(struct budget_result *result, const struct profile_heap *heap,
     }
 }
 
+/* Bytes that no sample is of, at the most: by chance, and by the heap's exact total. */
+static double unseen_bytes_most(const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    double most = profile_floor_bytes(heap->interval_bytes), total = rollup_most(heap, dump, false);
+    const struct rollup_values values = {.figures = dump->total};
+    struct profile_estimate allocated = diff_estimate_of(&values, DIFF_ALLOCATED);
+    if (total > 0)
+        most = fmin(most, fmax(total - profile_interval_of_bytes(&allocated).low, 0));
+    return most;
+}
+
 static void set_estimate(struct budget_result *result, const struct sum *sum,
                          const struct profile_heap *heap, const struct profile_dump *dump)
 {
     struct profile_interval interval = profile_interval_of_bytes(&sum->all);
-    if (!(sum->all.bytes > 0))
-        interval.high = profile_floor_bytes(heap->interval_bytes);
+    /* None of the samples is of a size that may be missed: smaller ones may all have been. */
+    if (!(interval.high > interval.low))
+        interval.high += unseen_bytes_most(heap, dump);
     interval = profile_interval_cut(interval, rollup_most(heap, result->dump, false));
     result->value = sum->all.bytes;
     result->low = interval.low;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/agreement.h"
 #include "profile/id_map.h"
 #include "trace/intern.h"
 #include "wire/ring.h"
@@ -25,6 +26,10 @@ double rollup_most(const struct profile_heap *heap, const struct profile_dump *d
     /* Totals lack what the program sampled by itself, and threads without a slot. */
     if (heap->status.weighed_samples > 0 || heap->status.lost[RING_LOST_NO_THREAD_SLOT] > 0)
         return 0;
+    struct profile_agreement agreement = profile_agreement_of(heap, dump);
+    const struct profile_gap *gap = counts ? &agreement.calls : &agreement.bytes;
+    if (agreement.known && gap->missing < 0 && profile_gap_is_real(gap))
+        return 0; /* samples say that the total is too low */
     return counts ? (double)dump->exact_calls : (double)dump->exact_bytes;
 }
 

@@ -192,6 +192,13 @@ def undecided(directory):
         check(status == wanted, f"{choice}: {status}")
     status, _ = judge("--undecided", "pass", "--max-leak", "not_there=1k", "--max-live", "1", sampled)
     check(status == 1, f"one fails: {status}")
+    # 65,536 bytes that are always sampled do not vouch for 100 that hardly ever are.
+    small = os.path.join(directory, "small")
+    run(harness.host_command([program("commanded")], small, 4096), stdin=b"hold 1 65536\nhold 1 100\n")
+    found, result = state("--max-live", "65600", small)
+    check(found != "holds", f"65,636 bytes are live: {result}")
+    found, result = state("--max-live", "70000", small)
+    check(found == "holds" or result["value"] > 65600, f"all calls together are below 70,000 bytes: {result}")
 
 
 def suppressions(directory):
