@@ -77,6 +77,7 @@ struct builder {
         bool has_line;                    /* the trace says it, even if it is 0 */
     } * symbol_lines;
     size_t symbol_line_count, symbol_line_capacity;
+    size_t kept_line_capacity; /* of profile.symbol_lines */
     size_t symbol_count, symbol_capacity;
 
     struct builder_deobfuscation *deobfuscation; /* NULL: nothing is said of it */

@@ -229,6 +229,8 @@ static uint32_t package_of_process(const struct builder *builder, uint32_t index
     uint32_t package = id_map_find(&builder->packages, (uint32_t)process->uid % USERS_UIDS);
     if (process->uid > 0 && package != ID_MAP_NONE)
         return package;
+    if (builder->owner->as_in_trace)
+        return NONE; /* the trace processor guesses no further */
     return find_string(builder, java_package_of_command(process->name, strlen(process->name)));
 }
 
@@ -358,6 +360,70 @@ static bool name_frame(struct builder *builder, size_t index, uint32_t package,
     return builder_find_naming(builder, key, frame->line, naming);
 }
 
+/* The same for tables as the trace processor has them: it looks in the maps of the frame's package,
+ * for code from the JIT's memory in all, and in no map without a package. A map of ours without one
+ * holds for what they do not know. */
+static bool name_frame_in_trace(struct builder *builder, size_t index, uint32_t package,
+                                struct naming *naming)
+{
+    struct builder_deobfuscation *all = builder->deobfuscation;
+    const struct profile *profile = builder->profile;
+    const struct profile_frame *frame = &profile->frames[index];
+    const char *name = builder->strings[builder->frame_names[index]];
+    struct java_text class_name, method;
+    bool has_line = false, found = false;
+    uint32_t line = 0;
+    if (all->steps > NAMING_STEPS_MAX ||
+        !java_frame_split(name, strlen(name), &class_name, &method))
+        return false;
+    for (uint32_t i = 0; i < frame->symbol_count && !has_line; i++) {
+        has_line = profile->symbol_lines[frame->symbol_first + i].has_line;
+        line = profile->symbol_lines[frame->symbol_first + i].line;
+    }
+    uint32_t key[3] = {package, find_string(builder, class_name), find_string(builder, method)};
+    if (key[1] == NONE || key[2] == NONE)
+        return false;
+    bool is_jit = frame->mapping != PROFILE_NONE &&
+                  java_path_is_jit(profile->mappings[frame->mapping].path);
+    for (size_t i = all->package_count; is_jit && !found && i-- > 0 &&
+                                        all->steps <= NAMING_STEPS_MAX;
+         all->steps++) {
+        key[0] = all->packages[i];
+        found = builder_find_naming_in_trace(builder, key, has_line, line, naming);
+    }
+    if (!is_jit && package < WITHOUT_MAP)
+        found = builder_find_naming_in_trace(builder, key, has_line, line, naming);
+    key[0] = 0;
+    return found || builder_find_naming_in_trace(builder, key, has_line, line, naming);
+}
+
+/* The lines that were chosen become the symbols of the frame, behind those of the trace. */
+static void put_lines_in_trace(struct builder *builder, struct profile_frame *frame,
+                               const struct naming *naming)
+{
+    struct profile *profile = builder->profile;
+    size_t set = profile->symbol_line_count;
+    if (set + naming->count >= PROFILE_NONE)
+        return;
+    if (array_reserve(&profile->symbol_lines, &builder->kept_line_capacity, set, naming->count,
+                      sizeof(*profile->symbol_lines)) < 0) {
+        builder_fail(builder);
+        return;
+    }
+    for (uint32_t i = 0; i < naming->count; i++)
+        profile->symbol_lines[profile->symbol_line_count++] = (struct profile_symbol_line){
+            .name = builder->strings[naming->calls[i].name],
+            .source_file = "",
+            .line = naming->calls[i].line,
+            .has_line = naming->calls[i].has_line,
+            .set = (uint32_t)set,
+            .has_inlined = true,
+            .inlined = i + 1 < naming->count,
+        };
+    frame->symbol_first = (uint32_t)set;
+    frame->symbol_count = naming->count;
+}
+
 /* The frame becomes the innermost call; the others are copies of it, around it. */
 static void apply_naming(struct builder *builder, size_t index, const struct naming *naming,
                          struct builder_around *around)
@@ -367,6 +433,8 @@ static void apply_naming(struct builder *builder, size_t index, const struct nam
         struct profile_frame *frame = &builder->profile->frames[index];
         frame->name = builder->strings[naming->calls[naming->count - 1].name];
         frame->obfuscated_name = obfuscated;
+        if (naming->by_line)
+            put_lines_in_trace(builder, frame, naming);
         return;
     }
     size_t first = builder_copy_frame(builder, index, naming->count - 1);
@@ -397,7 +465,9 @@ void builder_apply_deobfuscation(struct builder *builder)
         goto out;
     }
     for (size_t i = 0; i < frames && builder->error == 0; i++) {
-        if (!name_frame(builder, i, packages[i], naming))
+        if (!(builder->owner->as_in_trace
+                  ? name_frame_in_trace(builder, i, packages[i], naming)
+                  : name_frame(builder, i, packages[i], naming)))
             continue;
         apply_naming(builder, i, naming, &around[i]);
         expanded |= around[i].count > 0;

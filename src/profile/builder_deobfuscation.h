@@ -44,11 +44,16 @@ struct builder_deobfuscation {
 struct naming {
     struct builder_line calls[NAMING_CALLS_MAX]; /* innermost first; the files are not known */
     uint32_t count;
+    bool by_line; /* as_in_trace: the frame's line chose them */
 };
 
 /* What a method was called, or where the map has its class alone, that. key: package, class and
  * method, as strings. False: nothing is known. */
 bool builder_find_naming(struct builder *builder, const uint32_t key[3], uint32_t line,
                          struct naming *naming);
+
+/* The same by the rules of Perfetto's trace processor. */
+bool builder_find_naming_in_trace(struct builder *builder, const uint32_t key[3], bool has_line,
+                                  uint32_t line, struct naming *naming);
 
 #endif

@@ -179,6 +179,42 @@ static void name_without_line(struct builder *builder, struct method *method, st
     naming->calls[0] = (struct builder_line){.name = method->name, .line = method->line};
 }
 
+/* As the trace processor does it: entries without lines hold for any line; without a line, or where
+ * none holds, all names that the method has, the inlined ones, too. */
+bool builder_find_naming_in_trace(struct builder *builder, const uint32_t key[3], bool has_line,
+                                  uint32_t line, struct naming *naming)
+{
+    struct builder_deobfuscation *all = builder->deobfuscation;
+    uint32_t names[CANDIDATES_MAX], count = 0;
+    uint64_t id = intern_find(&all->method_ids, key, 3 * sizeof(*key));
+    naming->count = 0;
+    naming->by_line = false;
+    if (id == 0)
+        return false;
+    uint32_t first = all->methods[id - 1].first;
+    for (uint32_t i = first; i != NONE && has_line; i = all->originals[i].next) {
+        const struct original *original = &all->originals[i];
+        all->steps++;
+        if ((original->has_lines && !covers(original, line)) || naming->count == NAMING_CALLS_MAX)
+            continue;
+        naming->calls[naming->count++] = (struct builder_line){
+            .name = qualify_original(builder, i),
+            .line = original->has_source ? source_line(original, line) : 0,
+            .has_line = original->has_source,
+        };
+    }
+    naming->by_line = naming->count > 0;
+    if (naming->by_line)
+        return naming->calls[naming->count - 1].name != 0;
+    for (uint32_t i = first; i != NONE; i = all->originals[i].next) {
+        all->steps++;
+        add_candidate(builder, names, &count, qualify_original(builder, i));
+    }
+    naming->count = 1;
+    naming->calls[0] = (struct builder_line){.name = join(builder, names, count)};
+    return naming->calls[0].name != 0;
+}
+
 bool builder_find_naming(struct builder *builder, const uint32_t key[3], uint32_t line,
                          struct naming *naming)
 {

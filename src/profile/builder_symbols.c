@@ -277,6 +277,7 @@ static void keep_symbols(struct builder *builder)
         builder_fail(builder);
         goto out;
     }
+    builder->kept_line_capacity = count + 1;
     keep_own_lines(profile);
     for (size_t i = 0; i < builder->symbol_count; i++) {
         size_t set = profile->symbol_line_count;

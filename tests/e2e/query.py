@@ -504,6 +504,63 @@ def deobfuscated():
     check(got[1][0] == "fsd.other", f"deobfuscated: {got}")
 
 
+def deobfuscated_lines():
+    """Lines choose inlined calls, names that stay undecided are joined, packages come from the process."""
+    app, apk = "com.example.app", ["data", "app", "com.example.app-abc123", "base.apk"]
+
+    def member(obfuscated, name, lines=None, source=None):
+        out = text(1, obfuscated) + text(2, name)
+        out += field(3, lines[0]) + field(4, lines[1]) if lines else b""
+        return field(4, out + (field(5, source[0]) + (field(6, source[1]) if source[1:] else b"") if source else b""))
+
+    def maps(package, *classes):
+        body = text(1, package)
+        for obfuscated, name, members in classes:
+            body += field(3, text(1, obfuscated) + text(2, name) + b"".join(members))
+        return packet(field(64, body))
+
+    def trace_of(path, function_names, *more, uid=10001):
+        data = interned(names=names(*function_names), paths=names(*path), build_ids={1: b"abc"},
+                        mappings=[(1, 1, 0x1000, 0x9000, range(1, len(path) + 1))],
+                        frames=[(i + 1, 1, 0x1000 * (i + 1), i + 1) for i in range(len(function_names))],
+                        stacks={i + 1: [i + 1] for i in range(len(function_names))})
+        listed = field(47, field(1, text(1, app) + field(2, 10001)))
+        return write(
+            clocks(10, 20), process_tree([(1, 0, ["init"], 0), (100, 1, ["some.process"], uid)]), packet(listed),
+            packet(data, timestamp=100, sequence=1, flags=1),
+            packet(profile_packet([heap_samples(100, [sample(i + 1, 1000, 0, 1, 0) for i in range(len(function_names))], 30)], 0),
+                   timestamp=100, sequence=1), *more)
+
+    def symbols(lines):
+        return module_symbols("/" + "/".join(apk), b"abc", {address: [("a.a", "Main.java", line)] for address, line in lines.items()})
+
+    chain = [member("a", "foo", (1, 1), [54]), member("a", "test", (1, 1), [50]), member("a", "bar", (2, 2), [59]),
+             member("a", "foo", (2, 2), [55]), member("a", "test", (2, 2), [50]), member("a", "ranged", (10, 20), [100, 110])]
+    trace = trace_of(apk, ["a.a", "a.a", "a.a", "a.a"], symbols({0x1000: 1, 0x2000: 2, 0x3000: 13}),
+                     maps(app, ("a", "com.example.Main", chain)))
+    main = "com.example.Main."
+    expect(trace, "select f.rel_pc, f.deobfuscated_name, s.name, s.line_number, s.inlined from stack_profile_frame f "
+           "left join stack_profile_symbol s using (symbol_set_id) order by f.id, s.id", [
+               (0x1000, main + "test", main + "foo", 54, 1), (0x1000, main + "test", main + "test", 50, 0),
+               (0x2000, main + "test", main + "bar", 59, 1), (0x2000, main + "test", main + "foo", 55, 1),
+               (0x2000, main + "test", main + "test", 50, 0), (0x3000, main + "ranged", main + "ranged", 103, 0),
+               (0x4000, " | ".join(main + each for each in ("bar", "foo", "ranged", "test")), None, None, None)])
+    # The symbols of the trace stay, before what was chosen.
+    expect(trace, "select count(*), min(name) from stack_profile_symbol where inlined is null", [(3, "a.a")])
+    merged = [member("c", "foo"), member("b", "com.example.B.bar"), member("a", "com.example.B.baz", (1, 1), [51]),
+              member("a", "baz", (2, 2), [51])]
+    # Nothing in the path tells the package: the process has it, by its user id.
+    path = ["system", "priv-app", "Prebuilt", "Prebuilt.apk"]
+    for uid, known in ((10001, True), (110001, True), (10002, False)):
+        trace = trace_of(path, ["a.a", "a.b", "a.c", "a.d"], maps(app, ("a", "com.example.A", merged)), uid=uid)
+        expect(trace, "select name, deobfuscated_name from stack_profile_frame", [
+            ("a.a", "com.example.A.baz | com.example.B.baz" if known else None), ("a.b", "com.example.B.bar" if known else None),
+            ("a.c", "com.example.A.foo" if known else None), ("a.d", None)])
+    # Code in the JIT's memory may be any package's.
+    trace = trace_of(["memfd:jit-cache"], ["a.f1"], maps("com.other", ("a", "Bar", [member("f1", "function1")])))
+    expect(trace, "select deobfuscated_name from stack_profile_frame", [("Bar.function1",)])
+
+
 def smaps_rows():
     trace = write(process_tree([(1, 0, ["init"], 0), (2, 1, ["system_server"], 1000)]), smaps(
         2, 10, [("/system/lib64/libc.so", 20, 4, 4), ("[anon: libc_malloc]", 30, 10, 10)]))
@@ -810,7 +867,7 @@ def perfettos_recorder():
 CASES = [tables, finding_rows, finding_dumps, seed_queries, android_10, clock_snapshots, packet_clocks, windows,
          intervals, frame_kinds, timelines, continued, several_heaps, dump_at_max,
          resting_callsites, malformed, java_heap, empty_stack, compressed, several_sequences, lost_packets,
-         symbols_anywhere, deobfuscated, smaps_rows, streamed, looks, stats_rows, several_traces, exported, perfettos_recorder,
+         symbols_anywhere, deobfuscated, deobfuscated_lines, smaps_rows, streamed, looks, stats_rows, several_traces, exported, perfettos_recorder,
          refused, errors_point, formats, statements_from, sums_agree]
 
 for case in CASES:
