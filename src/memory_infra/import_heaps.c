@@ -94,6 +94,7 @@ static uint32_t make_process(struct importing *importing, const struct import_pr
     made->command = note->command != NULL ? note->command : made->command;
     made->parent_pid = note->parent_pid;
     made->uid = note->uid;
+    made->has_uid = true;
     return index;
 }
 

@@ -70,6 +70,7 @@ static void free_all_but_profile(struct builder *builder)
     free(builder->parts);
     builder_deobfuscation_free(builder->deobfuscation);
     builder_clocks_free(&builder->clocks);
+    builder_meetings_free(&builder->meetings);
     id_map_free(&builder->packages);
     free(builder);
 }

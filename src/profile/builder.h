@@ -83,6 +83,17 @@ struct builder {
     struct builder_deobfuscation *deobfuscation; /* NULL: nothing is said of it */
     struct id_map packages;                      /* Android user id: the string of its package */
 
+    /* See builder_meet(). */
+    struct builder_meetings {
+        struct dated_meeting {
+            struct profile_meeting who;
+            uint64_t time_ns, clock, order;
+        } * items;
+        size_t count, capacity;
+        struct id_map ids;
+        uint64_t latest_ns; /* of any packet by the trace's clock */
+    } meetings;
+
     struct builder_sequence *sequences;
     size_t sequence_count, sequence_capacity;
     struct id_map sequence_ids;
@@ -166,6 +177,8 @@ uint32_t builder_frame(struct builder *builder, uint32_t mapping, uint64_t rel_p
                        uint32_t source_file, uint32_t line);
 uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t frame);
 uint32_t builder_process(struct builder *builder, int32_t pid);
+/* A packet of Perfetto's, of this time, names a process, or a thread of it (tid != 0). */
+void builder_meet(struct builder *builder, int32_t pid, int32_t tid, uint64_t packet_ns);
 /* What was just added has the time of the packet: it becomes trace time in the end. */
 void builder_date(struct builder *builder, enum dated_kind kind, uint32_t owner, size_t index);
 

@@ -111,6 +111,8 @@ uint64_t builder_packet_time(struct builder *builder, uint64_t timestamp, uint64
 {
     struct builder_clocks *clocks = &builder->clocks;
     clocks->packet_clock = clock_id == 0 ? 0 : clock_key(clock_id, sequence);
+    if (clock_id == 0 && timestamp > builder->meetings.latest_ns)
+        builder->meetings.latest_ns = timestamp;
     uint32_t known = clock_id == 0 || clocks->kind_count == 0
                          ? ID_MAP_NONE
                          : id_map_find(&clocks->kind_ids, clocks->packet_clock);
@@ -198,6 +200,72 @@ static bool convert(const struct builder_clocks *clocks, uint64_t clock, uint64_
     return true;
 }
 
+/* --- who is met when --- */
+
+void builder_meetings_free(struct builder_meetings *meetings)
+{
+    free(meetings->items);
+    id_map_free(&meetings->ids);
+}
+
+/* The first meeting counts, by time. A packet without a time has the latest one's before it. */
+void builder_meet(struct builder *builder, int32_t pid, int32_t tid, uint64_t packet_ns)
+{
+    struct builder_meetings *meetings = &builder->meetings;
+    uint64_t key = (uint64_t)(uint32_t)pid << 32 | (uint32_t)tid;
+    struct dated_meeting meeting = {
+        .who = {.pid = pid, .tid = tid, .is_thread = tid != 0},
+        .time_ns = packet_ns != 0 ? packet_ns : meetings->latest_ns,
+        .clock = packet_ns != 0 ? builder->clocks.packet_clock : 0,
+        .order = meetings->count,
+    };
+    if (!builder->owner->as_in_trace)
+        return;
+    uint32_t known = id_map_find(&meetings->ids, key);
+    if (known != ID_MAP_NONE) {
+        struct dated_meeting *first = &meetings->items[known];
+        if (first->clock == meeting.clock && meeting.time_ns < first->time_ns)
+            *first = meeting;
+        return;
+    }
+    if (meetings->count >= PROFILE_NONE - 1 ||
+        array_reserve(&meetings->items, &meetings->capacity, meetings->count, 1, sizeof(meeting)) <
+            0 ||
+        id_map_set(&meetings->ids, key, (uint32_t)meetings->count) < 0) {
+        builder_fail(builder);
+        return;
+    }
+    meetings->items[meetings->count++] = meeting;
+}
+
+static int compare_meetings(const void *left_pointer, const void *right_pointer)
+{
+    const struct dated_meeting *left = left_pointer, *right = right_pointer;
+    if (left->time_ns != right->time_ns)
+        return (int64_t)left->time_ns < (int64_t)right->time_ns ? -1 : 1;
+    return left->order < right->order ? -1 : left->order > right->order;
+}
+
+static void order_meetings(struct builder *builder)
+{
+    struct builder_meetings *meetings = &builder->meetings;
+    struct profile *profile = builder->profile;
+    if (meetings->count == 0)
+        return;
+    profile->meetings = calloc(meetings->count, sizeof(*profile->meetings));
+    if (profile->meetings == NULL) {
+        builder_fail(builder);
+        return;
+    }
+    for (size_t i = 0; i < meetings->count; i++)
+        convert(&builder->clocks, meetings->items[i].clock, &meetings->items[i].time_ns);
+    qsort(meetings->items, meetings->count, sizeof(*meetings->items), compare_meetings);
+    for (size_t i = 0; i < meetings->count; i++)
+        profile->meetings[profile->meeting_count++] = meetings->items[i].who;
+}
+
+/* --- all times --- */
+
 static uint64_t *dated_time(struct profile *profile, const struct dated *dated)
 {
     switch (dated->kind) {
@@ -261,5 +329,8 @@ void builder_apply_clocks(struct builder *builder)
         convert(clocks, clocks->late[i].clock, dated_time(profile, &clocks->late[i]));
     for (size_t i = 0; i < builder->heap_count; i++)
         date_heap(clocks, &profile->heaps[i]);
+    for (size_t i = 0; i < profile->process_count; i++)
+        convert(clocks, CLOCK_BOOTTIME_ID, &profile->processes[i].start_boottime_ns);
     find_realtime(clocks, profile);
+    order_meetings(builder);
 }

@@ -383,11 +383,10 @@ static bool name_frame_in_trace(struct builder *builder, size_t index, uint32_t 
     uint32_t key[3] = {package, find_string(builder, class_name), find_string(builder, method)};
     if (key[1] == NONE || key[2] == NONE)
         return false;
-    bool is_jit = frame->mapping != PROFILE_NONE &&
-                  java_path_is_jit(profile->mappings[frame->mapping].path);
-    for (size_t i = all->package_count; is_jit && !found && i-- > 0 &&
-                                        all->steps <= NAMING_STEPS_MAX;
-         all->steps++) {
+    bool is_jit =
+        frame->mapping != PROFILE_NONE && java_path_is_jit(profile->mappings[frame->mapping].path);
+    for (size_t i = all->package_count;
+         is_jit && !found && i-- > 0 && all->steps <= NAMING_STEPS_MAX; all->steps++) {
         key[0] = all->packages[i];
         found = builder_find_naming_in_trace(builder, key, has_line, line, naming);
     }
@@ -465,9 +464,8 @@ void builder_apply_deobfuscation(struct builder *builder)
         goto out;
     }
     for (size_t i = 0; i < frames && builder->error == 0; i++) {
-        if (!(builder->owner->as_in_trace
-                  ? name_frame_in_trace(builder, i, packages[i], naming)
-                  : name_frame(builder, i, packages[i], naming)))
+        if (!(builder->owner->as_in_trace ? name_frame_in_trace(builder, i, packages[i], naming)
+                                          : name_frame(builder, i, packages[i], naming)))
             continue;
         apply_naming(builder, i, naming, &around[i]);
         expanded |= around[i].count > 0;

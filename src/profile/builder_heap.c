@@ -528,6 +528,7 @@ static struct pending_dump *find_pending(struct builder *builder, struct builder
     of->start_timestamp_ns = status->start_timestamp_ns;
     of->final |= status->final;
     builder->profile->heaps[heap].packet_boottime_ns = packet_ns;
+    builder_meet(builder, status->pid, 0, packet_ns);
     builder_date(builder, DATED_HEAP, heap, 0);
     for (size_t i = 0; i < sequence->pending_count; i++) {
         if (sequence->pending[i].heap == heap &&

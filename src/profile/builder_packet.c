@@ -128,13 +128,15 @@ static struct proto_span called(struct proto_span argument)
     return proto_length(word) > 0 ? word : base_name(argument);
 }
 
-static int take_process(struct builder *builder, struct proto_span entry)
+static int take_process(struct builder *builder, struct proto_span entry, uint64_t packet_ns)
 {
     char command[COMMAND_BYTES_MAX], arguments[COMMAND_BYTES_MAX];
     size_t command_length = 0, arguments_length = 0;
     struct proto_span first = {0};
     struct proto_field field;
     int32_t pid = 0, parent_pid = 0, uid = 0;
+    bool has_uid = false, has_start = false, are_comm = false, is_alone = false;
+    uint64_t start_ns = 0;
     int status;
     while ((status = proto_next(&entry, &field)) > 0) {
         switch (field.number) {
@@ -146,9 +148,18 @@ static int take_process(struct builder *builder, struct proto_span entry)
             break;
         case PB_PROCESS_TREE_PROCESS_UID:
             uid = (int32_t)field.value;
+            has_uid = true;
+            break;
+        case PB_PROCESS_TREE_PROCESS_CMDLINE_IS_COMM:
+            are_comm = field.value != 0;
+            break;
+        case PB_PROCESS_TREE_PROCESS_PROCESS_START_FROM_BOOT:
+            start_ns = field.value;
+            has_start = true;
             break;
         case PB_PROCESS_TREE_PROCESS_CMDLINE:
-            if (first.at == NULL)
+            is_alone = first.at == NULL;
+            if (is_alone)
                 first = field.span;
             append_plain(arguments, &arguments_length, field.span);
             append_argument(command, &command_length, field.span);
@@ -157,6 +168,10 @@ static int take_process(struct builder *builder, struct proto_span entry)
     }
     if (status < 0)
         return -EBADMSG;
+    if (first.at != NULL) {
+        builder_meet(builder, parent_pid, 0, packet_ns);
+        builder_meet(builder, pid, 0, packet_ns);
+    }
     uint32_t text = builder_string(builder, command, command_length);
     uint32_t index = builder_process(builder, pid);
     if (builder->error < 0)
@@ -170,16 +185,23 @@ static int take_process(struct builder *builder, struct proto_span entry)
     struct profile_process *process = &builder->profile->processes[index];
     process->parent_pid = parent_pid;
     process->uid = uid;
+    process->has_uid = has_uid;
+    process->has_start = has_start;
+    process->start_boottime_ns = start_ns;
+    process->arguments_are_comm = are_comm;
     if (command_length > 0) {
         process->command = builder->strings[text];
         process->name = builder_text_of_span(builder, called(first));
         process->first_argument = builder_text_of_span(builder, first);
+        const uint8_t *blank = is_alone ? memchr(first.at, ' ', proto_length(first)) : NULL;
+        process->title = builder_text(
+            builder, first.at, blank != NULL ? (size_t)(blank - first.at) : proto_length(first));
         process->arguments = builder_text(builder, arguments, arguments_length);
     }
     return builder->error;
 }
 
-static int take_thread(struct builder *builder, struct proto_span entry)
+static int take_thread(struct builder *builder, struct proto_span entry, uint64_t packet_ns)
 {
     struct profile *profile = builder->profile;
     struct profile_thread thread = {.name = ""};
@@ -195,6 +217,8 @@ static int take_thread(struct builder *builder, struct proto_span entry)
     }
     if (status < 0)
         return -EBADMSG;
+    builder_meet(builder, thread.pid, 0, packet_ns);
+    builder_meet(builder, thread.pid, thread.tid, packet_ns);
     uint64_t key = (uint64_t)(uint32_t)thread.pid << 32 | (uint32_t)thread.tid;
     uint32_t known = id_map_find(&builder->threads, key);
     if (known != ID_MAP_NONE) {
@@ -210,7 +234,7 @@ static int take_thread(struct builder *builder, struct proto_span entry)
     return builder->error;
 }
 
-static int take_tree(struct builder *builder, struct proto_span tree)
+static int take_tree(struct builder *builder, struct proto_span tree, uint64_t packet_ns)
 {
     struct proto_field field;
     int status, code = 0;
@@ -218,9 +242,9 @@ static int take_tree(struct builder *builder, struct proto_span tree)
         if (status < 0)
             return -EBADMSG;
         if (field.number == PB_PROCESS_TREE_PROCESSES)
-            code = take_process(builder, field.span);
+            code = take_process(builder, field.span, packet_ns);
         else if (field.number == PB_PROCESS_TREE_THREADS)
-            code = take_thread(builder, field.span);
+            code = take_thread(builder, field.span, packet_ns);
     }
     return code;
 }
@@ -311,6 +335,8 @@ static int take_memory_point(struct builder *builder, struct proto_span entry, u
     }
     if (status < 0)
         return -EBADMSG;
+    if ((point.rss_bytes | point.rss_anon_bytes | point.vm_bytes) != 0)
+        builder_meet(builder, pid, 0, packet_ns);
     if (size->pid != 0 && size->pid == pid) {
         point.heap_bytes = size->live_bytes;
         size->pid = 0;
@@ -468,7 +494,7 @@ static int take_parts(struct builder *builder, const struct packet_parts *parts)
         }
     }
     if (code == 0 && parts->tree.at != NULL)
-        code = take_tree(builder, parts->tree);
+        code = take_tree(builder, parts->tree, parts->timestamp_ns);
     if (code == 0 && (parts->stats.at != NULL || parts->heap_size.at != NULL))
         code = take_timeline(builder, parts->stats, parts->heap_size, parts->timestamp_ns);
     if (code == 0 && parts->clocks.at != NULL)

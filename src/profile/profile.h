@@ -140,12 +140,23 @@ struct profile_memory_point {
 
 struct profile_process {
     int32_t pid, parent_pid, uid;
+    bool has_uid, has_start;
+    bool arguments_are_comm;    /* the name of the main thread stands in their place */
+    uint64_t start_boottime_ns; /* where has_start */
     const char *name;           /* base name of the program */
     const char *command;        /* command line, arguments quoted as a shell needs it */
     const char *first_argument; /* as the program was called; NULL: the trace does not say */
     const char *arguments;      /* all, with a blank between; NULL: the trace does not say */
+    /* As the trace processor calls it: a first argument that stands alone ends at a blank. */
+    const char *title; /* NULL: the first argument */
     struct profile_memory_point *timeline;
     size_t timeline_count;
+};
+
+/* A process or a thread that a packet of Perfetto's names, in the order of time. */
+struct profile_meeting {
+    int32_t pid, tid;
+    bool is_thread;
 };
 
 struct profile_thread {
@@ -208,6 +219,8 @@ struct profile {
     size_t process_count;
     struct profile_thread *threads;
     size_t thread_count;
+    struct profile_meeting *meetings; /* where as_in_trace was asked for */
+    size_t meeting_count;
     struct profile_heap *heaps;
     size_t heap_count;
     struct profile_unprofiled *unprofiled;

@@ -9,86 +9,102 @@
 
 /* --- processes and threads --- */
 
-static uint32_t add_process(struct query_trace *trace, struct id_map *rows, int32_t pid)
+/* What is being filled, and the rows that are there. */
+struct filling {
+    struct query_trace *trace;
+    struct id_map processes; /* pid: row */
+    struct id_map threads;   /* pid and tid: row */
+};
+
+static void add_thread(struct filling *filling, uint32_t process, int32_t tid)
 {
-    uint32_t row = (uint32_t)trace->process_count;
+    struct query_trace *trace = filling->trace;
+    uint64_t key = (uint64_t)(uint32_t)trace->processes[process].pid << 32 | (uint32_t)tid;
+    if (id_map_find(&filling->threads, key) != ID_MAP_NONE)
+        return;
+    if (id_map_set(&filling->threads, key, (uint32_t)trace->thread_count) < 0)
+        trace->error = -ENOMEM;
+    trace->threads[trace->thread_count++] =
+        (struct query_thread){.tid = tid, .name = "", .process = process};
+}
+
+/* A process takes its row when it is met first, and so does its main thread. */
+static uint32_t meet_process(struct filling *filling, int32_t pid)
+{
+    struct query_trace *trace = filling->trace;
+    uint32_t row = id_map_find(&filling->processes, (uint32_t)pid);
+    if (row != ID_MAP_NONE)
+        return row;
+    row = (uint32_t)trace->process_count;
     trace->processes[trace->process_count++] =
         (struct query_process){.pid = pid, .process = PROFILE_NONE, .parent = PROFILE_NONE};
-    if (id_map_set(rows, (uint32_t)pid, row) < 0)
+    if (id_map_set(&filling->processes, (uint32_t)pid, row) < 0)
         trace->error = -ENOMEM;
+    add_thread(filling, row, pid);
     return row;
 }
 
-/* A process takes its row when it or a child of it is met first, and its parent's comes before it.
- * Row 0 is pid 0. */
-static void fill_processes(struct query_trace *trace, struct id_map *rows)
+/* What is said of a process last counts, after an exec, too; but its first parent stays. */
+static void describe_process(struct filling *filling, uint32_t index)
 {
-    const struct profile *profile = trace->profile;
-    add_process(trace, rows, 0);
-    for (size_t i = 0; i < profile->process_count; i++) {
-        const struct profile_process *process = &profile->processes[i];
-        uint32_t parent = PROFILE_NONE;
-        if (process->first_argument != NULL) {
-            parent = id_map_find(rows, (uint32_t)process->parent_pid);
-            if (parent == ID_MAP_NONE)
-                parent = add_process(trace, rows, process->parent_pid);
-        }
-        uint32_t row = id_map_find(rows, (uint32_t)process->pid);
-        /* The same pid once more is another program, after an exec. */
-        if (row == ID_MAP_NONE || trace->processes[row].process != PROFILE_NONE)
-            row = add_process(trace, rows, process->pid);
-        trace->processes[row].process = (uint32_t)i;
-        trace->processes[row].parent_pid = process->parent_pid;
-        trace->processes[row].parent = parent;
-        trace->process_rows[i] = row;
+    struct query_trace *trace = filling->trace;
+    const struct profile_process *process = &trace->profile->processes[index];
+    bool is_told = process->first_argument != NULL;
+    uint32_t parent = is_told ? meet_process(filling, process->parent_pid) : PROFILE_NONE;
+    uint32_t row = meet_process(filling, process->pid);
+    struct query_process *of = &trace->processes[row];
+    if (of->process == PROFILE_NONE || is_told)
+        of->process = index;
+    if (of->parent == PROFILE_NONE && is_told) {
+        of->parent_pid = process->parent_pid;
+        of->parent = parent;
     }
-    for (size_t i = 0; i < profile->thread_count; i++) {
-        if (id_map_find(rows, (uint32_t)profile->threads[i].pid) == ID_MAP_NONE)
-            add_process(trace, rows, profile->threads[i].pid);
-    }
+    if (process->arguments_are_comm && is_told)
+        trace
+            ->threads[id_map_find(&filling->threads,
+                                  (uint64_t)(uint32_t)process->pid << 32 | (uint32_t)process->pid)]
+            .name = process->arguments;
+    trace->process_rows[index] = row;
 }
 
-/* Each process has its main thread, the others follow. */
-static void fill_threads(struct query_trace *trace, const struct id_map *rows)
+/* In the order in which Perfetto's packets name them; what only ours name follows. Row 0 is pid 0.
+ */
+static void fill_processes(struct filling *filling)
 {
-    const struct profile *profile = trace->profile;
-    for (size_t i = 0; i < trace->process_count; i++) {
-        const struct query_process *process = &trace->processes[i];
-        const char *name = "";
-        if (process->process != PROFILE_NONE &&
-            profile->processes[process->process].first_argument != NULL)
-            name = profile->processes[process->process].first_argument;
-        trace->threads[trace->thread_count++] =
-            (struct query_thread){.tid = process->pid, .name = name, .process = (uint32_t)i};
+    const struct profile *profile = filling->trace->profile;
+    meet_process(filling, 0);
+    for (size_t i = 0; i < profile->meeting_count && filling->trace->error == 0; i++) {
+        const struct profile_meeting *meeting = &profile->meetings[i];
+        uint32_t row = meet_process(filling, meeting->pid);
+        if (meeting->is_thread)
+            add_thread(filling, row, meeting->tid);
     }
-    for (size_t i = 0; i < profile->thread_count; i++) {
+    for (size_t i = 0; i < profile->process_count && filling->trace->error == 0; i++)
+        describe_process(filling, (uint32_t)i);
+    for (size_t i = 0; i < profile->thread_count && filling->trace->error == 0; i++) {
         const struct profile_thread *thread = &profile->threads[i];
-        uint32_t row = id_map_find(rows, (uint32_t)thread->pid);
-        if (row == ID_MAP_NONE)
-            continue;
-        if (thread->tid == thread->pid) {
-            if (*thread->name != '\0')
-                trace->threads[row].name = thread->name;
-            continue;
-        }
-        trace->threads[trace->thread_count++] =
-            (struct query_thread){.tid = thread->tid, .name = thread->name, .process = row};
+        add_thread(filling, meet_process(filling, thread->pid), thread->tid);
+        uint64_t key = (uint64_t)(uint32_t)thread->pid << 32 | (uint32_t)thread->tid;
+        uint32_t row = id_map_find(&filling->threads, key);
+        if (row != ID_MAP_NONE && *thread->name != '\0')
+            filling->trace->threads[row].name = thread->name;
     }
 }
 
 static int make_processes(struct query_trace *trace)
 {
     const struct profile *profile = trace->profile;
-    struct id_map rows = {0};
-    size_t most = 1 + 2 * profile->process_count + profile->thread_count;
+    struct filling filling = {.trace = trace};
+    size_t most = 1 + 2 * profile->process_count + profile->thread_count + profile->meeting_count;
     trace->processes = calloc(most, sizeof(*trace->processes));
     trace->process_rows = calloc(profile->process_count + 1, sizeof(*trace->process_rows));
-    trace->threads = calloc(most + profile->thread_count, sizeof(*trace->threads));
+    trace->threads =
+        calloc(most + profile->thread_count + profile->meeting_count, sizeof(*trace->threads));
     if (trace->processes == NULL || trace->process_rows == NULL || trace->threads == NULL)
         return -ENOMEM;
-    fill_processes(trace, &rows);
-    fill_threads(trace, &rows);
-    id_map_free(&rows);
+    fill_processes(&filling);
+    id_map_free(&filling.processes);
+    id_map_free(&filling.threads);
     return trace->error;
 }
 

@@ -18,7 +18,7 @@ static const struct query_column process_columns[] = {
     {"name", "TEXT", "its first argument; NULL if the trace does not say", QUERY_BY_LOOKING},
     {"cmdline", "TEXT", "all its arguments", QUERY_BY_LOOKING},
     {"uid", INT, "user id", QUERY_BY_LOOKING},
-    {"start_ts", INT, "when it began; NULL: not in traces of heapprofd", QUERY_BY_LOOKING},
+    {"start_ts", INT, "when it began, in ns; NULL: the trace does not say", QUERY_BY_LOOKING},
     {"parent_upid", INT, "its parent", QUERY_INDEXED},
 };
 
@@ -38,13 +38,15 @@ static struct query_value process_value(struct query_trace *trace, size_t row, u
     case 2:
         return query_integer(process->pid);
     case 3:
-        return told == NULL ? query_null() : query_text(told->first_argument);
+        return told == NULL ? query_null()
+                            : query_text(told->title != NULL ? told->title : told->first_argument);
     case 4:
         return told == NULL ? query_null() : query_text(told->arguments);
     case 5:
-        return told == NULL ? query_null() : query_integer(told->uid);
+        return told == NULL || !told->has_uid ? query_null() : query_integer((uint32_t)told->uid);
     case 6:
-        return query_null();
+        return told == NULL || !told->has_start ? query_null()
+                                                : query_integer((int64_t)told->start_boottime_ns);
     case 7:
         return query_id(trace->bases.process, process->parent);
     default:

@@ -93,7 +93,7 @@ def tables():
         (2, 2, 7, "/bin/prog", "/bin/prog a b", 5, None, 1),
     ])
     expect(trace, "select * from thread", [
-        (0, 0, 0, None, 0), (1, 1, 3, None, 1), (2, 2, 7, "/bin/prog", 2), (3, 3, 8, "worker", 2),
+        (0, 0, 0, None, 0), (1, 1, 3, None, 1), (2, 2, 7, None, 2), (3, 3, 8, "worker", 2),
     ])
     expect(trace, "select * from stack_profile_mapping",
            [(0, "dead", 0x10, 0x20, 0x1000, 0x2000, 0x30, "/lib/libc.so")])
@@ -113,6 +113,40 @@ def tables():
         ("heapprofd_missing_packet", None, 0), ("heapprofd_non_finalized_profile", None, 0),
         ("hp_damaged_packet", None, 0),
     ])
+
+
+def upids():
+    """Processes and threads are numbered as they are met, by time: in trees, dumps, smaps and counters."""
+    def tree(timestamp, processes, threads=()):
+        body = b"".join(field(1, entry) for entry in processes)
+        return packet(field(2, body + b"".join(field(2, field(1, t) + field(3, p) + text(2, n)) for t, p, n in threads)),
+                      timestamp=timestamp)
+
+    def process(pid, parent, *arguments, extra=b""):
+        return field(1, pid) + field(2, parent) + b"".join(text(3, a) for a in arguments) + extra
+
+    ask_all = "select pid, name, cmdline, uid, start_ts, parent_upid from process"
+    dump = packet(usual(), timestamp=50, sequence=1, flags=1) + packet(
+        profile_packet([heap_samples(7, [sample(1, 1, 0, 1, 0)], 60)], 0), timestamp=60, sequence=1)
+    named = tree(70, [process(7, 3, "/bin/prog arg", extra=field(5, 4294967295) + field(7, 33))],
+                 [(9, 7, "worker"), (7, 7, "prog")])
+    trace = write(snapshot({4: 0, 6: 1}), dump, named)
+    expect(trace, ask_all, [(0, None, None, None, None, None), (7, "/bin/prog", "/bin/prog arg", 4294967295, 33, 2),
+                            (3, None, None, None, None, None)])
+    expect(trace, "select * from thread", [(0, 0, 0, None, 0), (1, 1, 7, "prog", 1), (2, 2, 3, None, 2), (3, 3, 9, "worker", 1)])
+    # By time, wherever it stands in the file; what has no command line is not met, nor what only our packets name.
+    ours = packet(field(5002, field(1, 99) + field(2, 1)), timestamp=1)
+    early = tree(40, [process(6, 5, "first"), process(8, 1)])
+    counter = packet(field(9, field(1, field(1, 12) + field(3, 40))), timestamp=45)
+    trace = write(snapshot({4: 0, 6: 1}), ours, dump, smaps(11, 55, [("/x", 1, 1, 1)]), named, counter, early)
+    got = [row[0] for row in rows(trace, "select pid from process")]
+    check(got[:8] == [0, 5, 6, 12, 11, 7, 3, 99] and set(got[8:]) == {8}, f"pids {got}")
+    # A program that another one became keeps its row, its first parent, and has the last name.
+    trace = write(snapshot({4: 0, 6: 1}), tree(10, [process(7, 3, "sh")]), dump, tree(80, [process(7, 4, "/bin/jq", "-r")]))
+    expect(trace, ask_all, [(0, None, None, None, None, None), (3, None, None, None, None, None),
+                            (7, "/bin/jq", "/bin/jq -r", None, None, 1), (4, None, None, None, None, None)])
+    comm = process(7, 2, "kworker", extra=field(9, 1))
+    expect(write(tree(10, [comm])), "select name from thread where tid = 7", [("kworker",)])
 
 
 def finding_rows():
@@ -864,7 +898,7 @@ def perfettos_recorder():
     check(heap["peak_live_bytes"] == 70000 and heap["total"]["max"]["low95"] < 70000, f"{heap['total']}")
 
 
-CASES = [tables, finding_rows, finding_dumps, seed_queries, android_10, clock_snapshots, packet_clocks, windows,
+CASES = [tables, upids, finding_rows, finding_dumps, seed_queries, android_10, clock_snapshots, packet_clocks, windows,
          intervals, frame_kinds, timelines, continued, several_heaps, dump_at_max,
          resting_callsites, malformed, java_heap, empty_stack, compressed, several_sequences, lost_packets,
          symbols_anywhere, deobfuscated, deobfuscated_lines, smaps_rows, streamed, looks, stats_rows, several_traces, exported, perfettos_recorder,
