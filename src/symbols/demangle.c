@@ -102,8 +102,8 @@ static const char *behind_bracket(const char *at, char opening, char closing)
 static size_t operator_length(const char *begin, const char *at)
 {
     static const char word[] = "operator";
-    static const char *const signs[] = {"<=>", "<<=", ">>=", "->*", "<<", ">>",
-                                        "<=",  ">=",  "->",  "<",   ">"};
+    static const char *const signs[] = {"()", "<=>", "<<=", ">>=", "->*", "<<",
+                                        ">>", "<=",  ">=",  "->",  "<",   ">"};
     if (strncmp(at, word, strlen(word)) != 0 || (at > begin && is_identifier(at[-1])))
         return 0;
     for (size_t i = 0; i < sizeof(signs) / sizeof(*signs); i++) {
@@ -177,7 +177,12 @@ char *demangle_name_as(const char *name, enum demangle_mode mode)
         else if (result != NULL && mode == DEMANGLE_SIMPLE)
             drop_arguments(result);
     }
-    return result != NULL ? result : strdup(name);
+    if (result == NULL)
+        result = strdup(name);
+    /* Names from debug information may have arguments though they are not mangled. */
+    if (result != NULL && mode == DEMANGLE_SIMPLE && strcmp(result, name) == 0)
+        drop_arguments(result);
+    return result;
 }
 
 char *demangle_name(const char *name)
