@@ -8,6 +8,7 @@
 #include "import/readers.h"
 #include "memory_infra/import.h"
 #include "memory_infra/read.h"
+#include "profile/filter.h"
 #include "trace/proto_cursor.h"
 #include "trace/trace_source.h"
 
@@ -121,6 +122,19 @@ static int fill_as_in_trace(struct profile *profile)
     return 0;
 }
 
+/* Takes out of it what the options ask for. NULL: there was none, or no memory. */
+static struct profile *filter_profile(struct profile *profile, const char *name,
+                                      const struct profile_read_options *options,
+                                      struct error *error)
+{
+    if (profile == NULL || options->filter == NULL ||
+        profile_filter_apply(options->filter, profile) == 0)
+        return profile;
+    profile_free(profile);
+    error_set(error, -ENOMEM, "%.300s: no memory to filter it", name);
+    return NULL;
+}
+
 /* Closes the source. */
 static struct profile *read_source(struct trace_source *source, const char *name,
                                    const struct profile_read_options *options, struct error *error)
@@ -145,7 +159,8 @@ static struct profile *read_source(struct trace_source *source, const char *name
     }
     enum import_kind kind = import_kind_of(first, length, length < PEEK_BYTES);
     if (kind == IMPORT_TRACE)
-        return profile_read_source(source, name, options, error);
+        return filter_profile(profile_read_source(source, name, options, error), name, options,
+                              error);
     trace_source_tell(source, options->tell, options->tell_context);
     struct profile *profile = readers[kind](source, options, &problem);
     if (profile != NULL && options->as_in_trace && fill_as_in_trace(profile) < 0) {
@@ -156,7 +171,7 @@ static struct profile *read_source(struct trace_source *source, const char *name
     if (profile == NULL)
         error_set(error, problem.code, "%.300s: %s", name, problem.message);
     trace_source_close(source);
-    return profile;
+    return filter_profile(profile, name, options, error);
 }
 
 struct profile *import_profile(const char *path, const struct profile_read_options *options,

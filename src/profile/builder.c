@@ -31,6 +31,7 @@ struct builder *builder_new(void)
     }
     builder->profile = &builder->owner->profile;
     builder->profile->warning = "";
+    builder->profile->filter = "";
     builder_string(builder, "", 0);
     if (builder->error < 0) {
         builder_abandon(builder);

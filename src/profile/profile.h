@@ -87,6 +87,12 @@ struct profile_sample {
     bool tagged; /* a part has a type or a context */
 };
 
+/* What a filter took out of a dump (profile/filter.h). */
+struct profile_left_out {
+    struct profile_sample sum; /* of no callsite, without parts */
+    size_t callsites;
+};
+
 struct profile_dump {
     uint64_t boottime_ns; /* trace time */
     uint64_t start_boottime_ns; /* of what it tells: the dump before, as a rule; or the same */
@@ -96,8 +102,9 @@ struct profile_dump {
     /* What a dump has as the one before it had it, is as a rule the same sample of both. */
     const struct profile_sample **samples;
     size_t sample_count;
-    size_t part_count;          /* of all of them */
-    struct trace_figures total; /* sum over samples */
+    size_t part_count; /* of all of them */
+    struct profile_left_out left_out;
+    struct trace_figures total; /* sum over samples and what is left out */
     uint64_t exact_bytes, exact_calls;
     uint64_t order; /* among the dumps of all heaps, as the trace has them */
 };
@@ -239,6 +246,7 @@ struct profile {
     int64_t boottime_to_realtime_ns;
     /* What was wrong with the input and could be passed over, in words; "" if nothing. */
     const char *warning;
+    const char *filter; /* what was left out of it and why, as options: "--focus 'x'"; "" */
 };
 
 /*
@@ -248,12 +256,14 @@ struct profile {
  */
 struct profile *profile_read(const char *path, struct error *error);
 
+struct profile_filter;
 struct profile_read_options {
     enum demangle_mode demangling; /* of profile_frame.name */
     /* Frames, mappings and callsites are the trace's own, one by one: names are as they stand there
      * (frame.name is what a map gave back where obfuscated_name is set), and what was inlined
      * stands in symbol_lines and is no callsite. */
     bool as_in_trace;
+    const struct profile_filter *filter; /* of import_profile(); NULL: all is kept */
     /* Told time and again how many bytes, unpacked, have been read; NULL: nobody asks. */
     void (*tell)(void *context, uint64_t bytes);
     void *tell_context;

@@ -102,9 +102,8 @@ static uint32_t *row_of_frames(const struct profile *profile, enum rollup_key ke
         uint64_t parts[3] = {0};
         bool added;
         parts[0] = intern_bytes(&names, path, strlen(path), &added);
-        if (key == ROLLUP_FUNCTION && *frame->linkage_name != '\0')
-            parts[1] =
-                intern_bytes(&names, frame->linkage_name, strlen(frame->linkage_name), &added);
+        if (key == ROLLUP_FUNCTION && *frame->name != '\0')
+            parts[1] = intern_bytes(&names, frame->name, strlen(frame->name), &added);
         else if (key == ROLLUP_FUNCTION)
             parts[2] = frame->rel_pc;
         uint64_t id = intern_bytes(&table, parts, sizeof(parts), &added);

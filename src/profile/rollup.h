@@ -51,7 +51,7 @@ struct rollup_size rollup_size_of(const struct profile_dump *dump);
 int rollup_size_compare(const struct rollup_size *left, const struct rollup_size *right);
 
 enum rollup_key {
-    ROLLUP_FUNCTION, /* same linkage name in the same mapping path; nameless: same pc */
+    ROLLUP_FUNCTION, /* same name in the same mapping path; nameless: same pc */
     ROLLUP_MAPPING,  /* same path */
     ROLLUP_THREAD,   /* self only; figures only, no peak */
 };

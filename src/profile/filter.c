@@ -1,0 +1,505 @@
+/*
+ * See filter.h. Each distinct frame is matched once; what a callsite is follows from its frame and
+ * its parent, which comes before it.
+ */
+#include "profile/filter.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/id_map.h"
+#include "profile/profile_owner.h"
+#include "profile/rollup.h"
+#include "symbols/demangle.h"
+
+#define WARNING_BYTES_MAX 2048
+
+const char *const profile_filter_names[PROFILE_FILTER_KINDS] = {
+    [PROFILE_FOCUS] = "focus",
+    [PROFILE_IGNORE] = "ignore",
+    [PROFILE_HIDE] = "hide",
+    [PROFILE_SHOW_FROM] = "show-from",
+};
+
+/* --- patterns --- */
+
+/* Whether the first bytes of a pattern are one by themselves; with `closes`, after as many ")" as
+ * they need. */
+static bool is_pattern(const char *text, size_t length, bool closes)
+{
+    char prefix[1024];
+    size_t open = 0;
+    if (length * 2 >= sizeof(prefix))
+        return false;
+    memcpy(prefix, text, length);
+    for (size_t i = 0; i < length && closes; i++)
+        open += text[i] == '(';
+    for (size_t closed = 0; closed <= open; closed++) {
+        regex_t regex;
+        memset(prefix + length, ')', closed);
+        prefix[length + closed] = '\0';
+        if (regcomp(&regex, prefix, REG_EXTENDED | REG_NOSUB) == 0) {
+            regfree(&regex);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* regcomp() does not say where a pattern is wrong: after the longest part of it that is right. */
+static size_t find_fault(const char *text, int reason)
+{
+    size_t length = strlen(text);
+    while (length > 0 && !is_pattern(text, length, reason != REG_EPAREN))
+        length--;
+    return length + 1;
+}
+
+int profile_filter_add(struct profile_filter *filter, enum profile_filter_kind kind,
+                       const char *text, struct error *error)
+{
+    const char *name = profile_filter_names[kind];
+    if (*text == '\0')
+        return error_set(error, -EINVAL, "--%s: the pattern is empty, which matches every frame",
+                         name);
+    struct profile_filter_pattern *grown =
+        reallocarray(filter->patterns, filter->count + 1, sizeof(*grown));
+    if (grown == NULL)
+        return error_set(error, -ENOMEM, "--%s: no memory", name);
+    filter->patterns = grown;
+    struct profile_filter_pattern *pattern = &grown[filter->count];
+    int reason = regcomp(&pattern->regex, text, REG_EXTENDED | REG_NOSUB);
+    if (reason != 0) {
+        char words[128];
+        regerror(reason, &pattern->regex, words, sizeof(words));
+        return error_set(error, reason == REG_ESPACE ? -ENOMEM : -EINVAL,
+                         "--%s '%.200s': character %zu: %s; patterns are POSIX extended regular "
+                         "expressions, in which a backslash makes a sign an ordinary one",
+                         name, text, find_fault(text, reason), words);
+    }
+    pattern->kind = kind;
+    pattern->text = strdup(text);
+    if (pattern->text == NULL) {
+        regfree(&pattern->regex);
+        return error_set(error, -ENOMEM, "--%s: no memory", name);
+    }
+    filter->count++;
+    return 0;
+}
+
+void profile_filter_clear(struct profile_filter *filter)
+{
+    for (size_t i = 0; i < filter->count; i++) {
+        regfree(&filter->patterns[i].regex);
+        free(filter->patterns[i].text);
+    }
+    free(filter->patterns);
+    *filter = (struct profile_filter){0};
+}
+
+/* --- frames --- */
+
+/* Bits of a callsite beyond those of the kinds. */
+enum {
+    BEGUN = 1 << PROFILE_FILTER_KINDS,        /* at or inside what show-from asks for */
+    SHOWN = 1 << (PROFILE_FILTER_KINDS + 1),  /* a frame of its stack stays */
+    NEEDED = 1 << (PROFILE_FILTER_KINDS + 2), /* a sample that stays has it on its stack */
+};
+
+struct filtering {
+    const struct profile_filter *filter;
+    struct profile *profile;
+    uint32_t kinds;             /* bits of those that there are patterns of */
+    bool *matched;              /* by pattern */
+    struct id_map names, paths; /* by text's address: the bits of what matches it */
+    uint8_t *frames, *callsites;
+    uint32_t *now; /* by callsite: what it has become */
+};
+
+static uint32_t match_text(struct filtering *at, const char *text)
+{
+    uint32_t bits = 0;
+    for (size_t i = 0; i < at->filter->count && *text != '\0'; i++) {
+        if (regexec(&at->filter->patterns[i].regex, text, 0, NULL, 0) != 0)
+            continue;
+        bits |= 1u << at->filter->patterns[i].kind;
+        at->matched[i] = true;
+    }
+    return bits;
+}
+
+/* Bits of a name in all its forms. ID_MAP_NONE: no memory. */
+static uint32_t match_name(struct filtering *at, const struct profile_frame *frame)
+{
+    bool renamed = *frame->obfuscated_name != '\0';
+    const char *linkage_name = renamed ? frame->name : frame->linkage_name;
+    uint64_t key = (uint64_t)(uintptr_t)linkage_name;
+    uint32_t bits = id_map_find(&at->names, key);
+    if (bits != ID_MAP_NONE)
+        return bits;
+    bits = match_text(at, frame->name);
+    for (enum demangle_mode mode = DEMANGLE_FULL; mode <= DEMANGLE_SIMPLE; mode++) {
+        char *name = *linkage_name == '\0' ? NULL : demangle_name_as(linkage_name, mode);
+        if (name != NULL)
+            bits |= match_text(at, name);
+        free(name);
+    }
+    return id_map_set(&at->names, key, bits) < 0 ? ID_MAP_NONE : bits;
+}
+
+static uint32_t match_path(struct filtering *at, const char *path)
+{
+    uint64_t key = (uint64_t)(uintptr_t)path;
+    uint32_t bits = id_map_find(&at->paths, key);
+    if (bits != ID_MAP_NONE)
+        return bits;
+    bits = match_text(at, path);
+    return id_map_set(&at->paths, key, bits) < 0 ? ID_MAP_NONE : bits;
+}
+
+static int match_frames(struct filtering *at)
+{
+    const struct profile *profile = at->profile;
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        const struct profile_frame *frame = &profile->frames[i];
+        uint32_t name = match_name(at, frame), source = match_path(at, frame->source_file);
+        uint32_t module = frame->mapping == PROFILE_NONE
+                              ? 0
+                              : match_path(at, profile->mappings[frame->mapping].path);
+        if (name == ID_MAP_NONE || source == ID_MAP_NONE || module == ID_MAP_NONE)
+            return -ENOMEM;
+        at->frames[i] = (uint8_t)(name | source | module);
+    }
+    return 0;
+}
+
+/* --- callsites --- */
+
+static bool has(uint32_t bits, enum profile_filter_kind kind)
+{
+    return (bits >> kind & 1) != 0;
+}
+
+static bool is_kept(const struct filtering *at, uint32_t callsite)
+{
+    uint32_t bits = at->callsites[callsite];
+    return (has(bits, PROFILE_FOCUS) || !has(at->kinds, PROFILE_FOCUS)) &&
+           !has(bits, PROFILE_IGNORE) && (bits & SHOWN) != 0;
+}
+
+/* Whether the callsite's own frame stays on stacks that stay. */
+static bool shows_frame(const struct filtering *at, uint32_t callsite)
+{
+    uint32_t frame = at->frames[at->profile->callsites[callsite].frame];
+    return !has(frame, PROFILE_HIDE) && (at->callsites[callsite] & BEGUN) != 0;
+}
+
+static void judge_callsites(struct filtering *at)
+{
+    const struct profile *profile = at->profile;
+    const uint32_t inherited = 1u << PROFILE_FOCUS | 1u << PROFILE_IGNORE | BEGUN | SHOWN;
+    for (size_t i = 0; i < profile->callsite_count; i++) {
+        uint32_t parent = profile->callsites[i].parent;
+        uint32_t bits = at->frames[profile->callsites[i].frame];
+        uint32_t outer = parent == PROFILE_NONE ? 0 : at->callsites[parent] & inherited;
+        bool begins = !has(at->kinds, PROFILE_SHOW_FROM) ||
+                      (has(bits, PROFILE_SHOW_FROM) && !has(bits, PROFILE_HIDE));
+        at->callsites[i] = (uint8_t)(bits | outer | (begins ? BEGUN : 0));
+        at->callsites[i] |= shows_frame(at, (uint32_t)i) ? SHOWN : 0;
+    }
+}
+
+static void mark_needed(struct filtering *at)
+{
+    const struct profile_owner *owner = (const struct profile_owner *)at->profile;
+    for (const struct profile_sample_block *block = owner->samples; block != NULL;
+         block = block->next) {
+        for (size_t i = 0; i < block->count; i++) {
+            uint32_t callsite = block->samples[i].callsite;
+            if (callsite == PROFILE_NONE || !is_kept(at, callsite))
+                continue;
+            while (callsite != PROFILE_NONE && (at->callsites[callsite] & NEEDED) == 0) {
+                at->callsites[callsite] |= NEEDED;
+                callsite = at->profile->callsites[callsite].parent;
+            }
+        }
+    }
+}
+
+/* Puts together those that are needed; without their removed frames, several may be one. */
+static int make_callsites(struct filtering *at)
+{
+    struct profile *profile = at->profile;
+    struct profile_callsite *made = malloc((profile->callsite_count + 1) * sizeof(*made));
+    struct id_map ids = {0};
+    uint32_t count = 0;
+    int code = made == NULL ? -ENOMEM : 0;
+    for (uint32_t i = 0; code == 0 && i < profile->callsite_count; i++) {
+        const struct profile_callsite *callsite = &profile->callsites[i];
+        uint32_t parent =
+            callsite->parent == PROFILE_NONE ? PROFILE_NONE : at->now[callsite->parent];
+        at->now[i] = parent;
+        if ((at->callsites[i] & NEEDED) == 0 || !shows_frame(at, i))
+            continue;
+        uint64_t key = (uint64_t)parent << 32 | callsite->frame;
+        at->now[i] = id_map_find(&ids, key);
+        if (at->now[i] != ID_MAP_NONE)
+            continue;
+        uint32_t depth = parent == PROFILE_NONE ? 0 : made[parent].depth + 1;
+        made[count] = (struct profile_callsite){parent, callsite->frame, depth};
+        code = id_map_set(&ids, key, count);
+        at->now[i] = count++;
+    }
+    id_map_free(&ids);
+    if (code < 0) {
+        free(made);
+        return code;
+    }
+    free(profile->callsites);
+    profile->callsites = made;
+    profile->callsite_count = count;
+    return 0;
+}
+
+/* --- samples --- */
+
+/* Samples that are dropped get no callsite. */
+static void remap_samples(struct filtering *at)
+{
+    const struct profile_owner *owner = (const struct profile_owner *)at->profile;
+    for (const struct profile_sample_block *block = owner->samples; block != NULL;
+         block = block->next) {
+        for (size_t i = 0; i < block->count; i++) {
+            uint32_t *callsite = &block->samples[i].callsite;
+            if (*callsite != PROFILE_NONE)
+                *callsite = is_kept(at, *callsite) ? at->now[*callsite] : PROFILE_NONE;
+        }
+    }
+}
+
+/* The samples of one callsite in a dump, by callsite. */
+struct gathered {
+    size_t dump;  /* number of the dump that the rest is of, from 1 */
+    size_t first; /* index of its first sample, which stays */
+    uint32_t count, parts;
+    bool tagged;
+    uint64_t members, merged_members;    /* mixed addresses of the samples */
+    const struct profile_sample *merged; /* of the last dump that had several */
+};
+
+/* malloc'd memory that is the profile's. */
+static void *take_memory(struct profile *profile, size_t count, size_t size)
+{
+    struct profile_owner *owner = (struct profile_owner *)profile;
+    struct profile_memory *node = malloc(sizeof(*node));
+    void *memory = calloc(count, size);
+    if (node == NULL || memory == NULL) {
+        free(node);
+        free(memory);
+        return NULL;
+    }
+    *node = (struct profile_memory){owner->memory, memory};
+    owner->memory = node;
+    return memory;
+}
+
+static void add_figures(struct profile_sample *sum, const struct profile_sample *more)
+{
+    rollup_figures_add(&sum->figures, &more->figures);
+    sum->peak_bytes += more->peak_bytes;
+    sum->peak_count += more->peak_count;
+    sum->peak_bytes_variance += more->peak_bytes_variance;
+    sum->peak_count_variance += more->peak_count_variance;
+    sum->peak_samples += more->peak_samples;
+}
+
+/* Appends a sample's parts; without a type or context, its peak is in none of them. */
+static uint32_t add_parts(struct profile_part *parts, const struct profile_sample *sample,
+                          bool tagged)
+{
+    struct profile_part whole = {.type = "", .context = "", .figures = sample->figures};
+    uint32_t count = sample->part_count;
+    if (count > 0)
+        memcpy(parts, sample->parts, count * sizeof(*parts));
+    else if (tagged)
+        parts[count++] = whole;
+    if (tagged && !sample->tagged) {
+        parts->peak_bytes = sample->peak_bytes;
+        parts->peak_count = sample->peak_count;
+        parts->peak_bytes_variance = sample->peak_bytes_variance;
+        parts->peak_count_variance = sample->peak_count_variance;
+        parts->peak_samples = sample->peak_samples;
+    }
+    return count;
+}
+
+/* One sample made of all that have its callsite. NULL: no memory. */
+static const struct profile_sample *
+merge_samples(struct profile *profile, const struct profile_dump *dump, const struct gathered *of)
+{
+    struct profile_sample *sum = take_memory(profile, 1, sizeof(*sum));
+    struct profile_part *parts =
+        take_memory(profile, (size_t)of->parts + of->count, sizeof(*parts));
+    uint32_t left = of->count;
+    if (sum == NULL || parts == NULL)
+        return NULL;
+    *sum = (struct profile_sample){
+        .callsite = dump->samples[of->first]->callsite, .parts = parts, .tagged = of->tagged};
+    for (size_t i = of->first; left > 0; i++) {
+        const struct profile_sample *sample = dump->samples[i];
+        if (sample->callsite != sum->callsite)
+            continue;
+        add_figures(sum, sample);
+        sum->part_count += add_parts(parts + sum->part_count, sample, of->tagged);
+        left--;
+    }
+    return sum;
+}
+
+static void leave_out(struct profile_left_out *left_out, const struct profile_sample *sample)
+{
+    add_figures(&left_out->sum, sample);
+    left_out->callsites++;
+}
+
+static void gather(struct gathered *all, const struct profile_dump *dump, size_t number)
+{
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        const struct profile_sample *sample = dump->samples[i];
+        struct gathered *of = &all[sample->callsite];
+        if (of->dump != number)
+            *of = (struct gathered){.dump = number,
+                                    .first = i,
+                                    .merged_members = of->merged_members,
+                                    .merged = of->merged};
+        of->count++;
+        of->parts += sample->part_count;
+        of->tagged |= sample->tagged;
+        of->members = (of->members ^ (uint64_t)(uintptr_t)sample) * UINT64_C(0x9e3779b97f4a7c15);
+    }
+}
+
+/* Makes samples of one callsite one; dumps of the same samples have the same sum. */
+static int merge_dump(struct profile *profile, struct gathered *all, struct profile_dump *dump,
+                      size_t number)
+{
+    gather(all, dump, number);
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        struct gathered *of = &all[dump->samples[i]->callsite];
+        if (of->count == 1 || of->first != i)
+            continue;
+        if (of->merged == NULL || of->merged_members != of->members)
+            of->merged = merge_samples(profile, dump, of);
+        of->merged_members = of->members;
+        if (of->merged == NULL)
+            return -ENOMEM;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        const struct profile_sample *sample = dump->samples[i];
+        const struct gathered *of = &all[sample->callsite];
+        if (of->first == i)
+            dump->samples[kept++] = of->count > 1 ? of->merged : sample;
+    }
+    dump->sample_count = kept;
+    return 0;
+}
+
+static int filter_dump(struct filtering *at, struct gathered *all, struct profile_dump *dump,
+                       size_t number)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        if (dump->samples[i]->callsite == PROFILE_NONE)
+            leave_out(&dump->left_out, dump->samples[i]);
+        else
+            dump->samples[kept++] = dump->samples[i];
+    }
+    dump->sample_count = kept;
+    int code = 0;
+    if (has(at->kinds, PROFILE_HIDE) || has(at->kinds, PROFILE_SHOW_FROM))
+        code = merge_dump(at->profile, all, dump, number);
+    dump->part_count = 0;
+    for (size_t i = 0; i < dump->sample_count; i++)
+        dump->part_count += dump->samples[i]->part_count;
+    return code;
+}
+
+static int filter_dumps(struct filtering *at)
+{
+    struct profile *profile = at->profile;
+    struct gathered *all = calloc(profile->callsite_count + 1, sizeof(*all));
+    size_t number = 0;
+    int code = all == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < profile->heap_count; i++)
+        for (size_t j = 0; j < profile->heaps[i].dump_count && code == 0; j++)
+            code = filter_dump(at, all, &profile->heaps[i].dumps[j], ++number);
+    free(all);
+    return code;
+}
+
+/* --- all of it --- */
+
+/* The patterns in words, and a warning of those that matched nothing. */
+static int describe(struct filtering *at)
+{
+    const struct profile_filter *filter = at->filter;
+    struct profile *profile = at->profile;
+    size_t length = 1, used = 0;
+    for (size_t i = 0; i < filter->count; i++)
+        length += strlen(filter->patterns[i].text) + sizeof(" --show-from ''");
+    char *words = take_memory(profile, length, 1);
+    char *warning = take_memory(profile, WARNING_BYTES_MAX, 1);
+    if (words == NULL || warning == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < filter->count; i++)
+        used += (size_t)snprintf(words + used, length - used, "%s--%s '%s'", i > 0 ? " " : "",
+                                 profile_filter_names[filter->patterns[i].kind],
+                                 filter->patterns[i].text);
+    profile->filter = words;
+    used = (size_t)snprintf(warning, WARNING_BYTES_MAX, "%.1000s", profile->warning);
+    for (size_t i = 0; i < filter->count && used < WARNING_BYTES_MAX; i++)
+        if (!at->matched[i])
+            used += (size_t)snprintf(warning + used, WARNING_BYTES_MAX - used,
+                                     "%s--%s '%.200s' matches no frame", used > 0 ? "; " : "",
+                                     profile_filter_names[filter->patterns[i].kind],
+                                     filter->patterns[i].text);
+    profile->warning = warning;
+    return 0;
+}
+
+int profile_filter_apply(const struct profile_filter *filter, struct profile *profile)
+{
+    struct filtering at = {.filter = filter, .profile = profile};
+    if (filter->count == 0)
+        return 0;
+    for (size_t i = 0; i < filter->count; i++)
+        at.kinds |= 1u << filter->patterns[i].kind;
+    at.matched = calloc(filter->count, sizeof(*at.matched));
+    at.frames = calloc(profile->frame_count + 1, sizeof(*at.frames));
+    at.callsites = calloc(profile->callsite_count + 1, sizeof(*at.callsites));
+    at.now = calloc(profile->callsite_count + 1, sizeof(*at.now));
+    int code = -ENOMEM;
+    if (at.matched != NULL && at.frames != NULL && at.callsites != NULL && at.now != NULL)
+        code = match_frames(&at);
+    if (code == 0) {
+        judge_callsites(&at);
+        mark_needed(&at);
+        code = make_callsites(&at);
+    }
+    if (code == 0) {
+        remap_samples(&at);
+        code = filter_dumps(&at);
+    }
+    if (code == 0)
+        code = describe(&at);
+    id_map_free(&at.names);
+    id_map_free(&at.paths);
+    free(at.matched);
+    free(at.frames);
+    free(at.callsites);
+    free(at.now);
+    return code;
+}

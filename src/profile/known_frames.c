@@ -1,0 +1,257 @@
+/*
+ * See known_frames.h. The table: one line a group, with the modules whose code belongs to it and
+ * the functions that do wherever they stand. A pattern that ends in '*' is the beginning of a name;
+ * any other is all of it. Names are simple ones: no parameters, no arguments of templates.
+ */
+#include "profile/known_frames.h"
+
+#include <string.h>
+
+struct group {
+    struct known_frames known;
+    const char *const *modules, *const *names; /* NULL ends them; names NULL: none */
+    const char
+        *program; /* the names are looked for in modules that begin like this; NULL: in all */
+};
+
+#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define NONE ((const char *const[]){NULL})
+
+/* The first that fits is taken. */
+static const struct group groups[] = {
+    {{"the allocator", true},
+     LIST("libjemalloc.so*", "libtcmalloc*", "libmimalloc*", "libheapprofd_*", "libasan.so*",
+          "liblsan.so*", "libhwasan.so*"),
+     LIST("malloc", "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc",
+          "posix_memalign", "valloc", "pvalloc", "operator new*", "__libc_malloc", "__libc_calloc",
+          "__libc_realloc", "__libc_memalign", "__libc_valloc", "_mid_memalign", "_int_malloc",
+          "_int_realloc", "_int_memalign", "malloc_consolidate", "sysmalloc", "tcache_init",
+          /* jemalloc, tcmalloc, mimalloc */
+          "je_*", "tc_malloc*", "tc_calloc", "tc_realloc", "tc_new*", "tc_memalign",
+          "tc_posix_memalign", "tcmalloc::*", "mi_malloc*", "mi_calloc*", "mi_realloc*", "mi_new*",
+          "mi_heap_*", "_mi_*", "rallocx", "mallocx",
+          /* as many programs and libiberty, gnulib, git and bash call them */
+          "xmalloc*", "xcalloc*", "xzalloc*", "xrealloc*", "xstrdup*", "xstrndup*", "xmemdup*",
+          "xnmalloc*", "xnrealloc*", "x2realloc*", "x2nrealloc*", "xcharalloc", "xpalloc",
+          "ximalloc*", "xicalloc*", "xirealloc*", "xireallocarray", "xreallocarray", "imalloc",
+          "icalloc", "irealloc", "ireallocarray", "do_xmalloc*", "do_xmallocz*", "sh_xmalloc",
+          "sh_xrealloc", "mem_pool_alloc*", "mem_pool_calloc", "safe_malloc*", "safe_calloc",
+          "safe_realloc", "emalloc", "ecalloc", "erealloc", "checked_malloc", "safemalloc*",
+          "_obstack_*", "_objalloc_alloc", "objalloc_create", "bfd_malloc*", "bfd_zmalloc*",
+          "bfd_realloc*", "bfd_alloc*", "bfd_zalloc*", "ggc_internal_*", "ggc_alloc*",
+          "__gmp_default_*", "__gmp_tmp_reentrant_alloc", "lmalloc", "lrealloc",
+          /* redis */
+          "zmalloc*", "zcalloc*", "zrealloc*", "ztrymalloc*", "ztrycalloc*", "ztryrealloc*",
+          "zstrdup", "valkey_malloc*",
+          /* glib */
+          "g_malloc*", "g_try_malloc*", "g_realloc*", "g_try_realloc*", "g_slice_alloc*",
+          "g_slice_copy", "g_memdup*", "g_strdup", "g_strndup", "g_aligned_alloc*",
+          "g_rc_box_alloc*", "g_atomic_rc_box_alloc*", "g_rc_box_acquire",
+          "slab_allocator_alloc_chunk", "allocator_add_slab", "allocator_memalign",
+          "thread_memory_magazine*", "magazine_cache_*", "standard_malloc", "standard_calloc",
+          "standard_realloc",
+          /* SQLite */
+          "sqlite3Mem*", "sqlite3Malloc*", "sqlite3_malloc*", "sqlite3DbMalloc*",
+          "sqlite3DbRealloc*", "sqlite3DbStrDup", "sqlite3DbStrNDup", "sqlite3Realloc*",
+          "sqlite3_realloc*", "sqlite3PageMalloc", "pcache1Alloc*", "pcache1InitBulk",
+          "mallocWithAlarm", "dbMallocRawFinish", "dbReallocFinish",
+          /* other libraries */
+          "CRYPTO_malloc*", "CRYPTO_zalloc", "CRYPTO_calloc", "CRYPTO_realloc*",
+          "CRYPTO_clear_realloc", "CRYPTO_strdup", "CRYPTO_strndup", "CRYPTO_memdup",
+          "CRYPTO_aligned_alloc", "OPENSSL_malloc*", "OPENSSL_zalloc*", "OPENSSL_realloc*",
+          "PORT_Alloc*", "PORT_ZAlloc*", "PORT_ArenaAlloc*", "PR_Malloc", "PR_Calloc",
+          "apr_palloc*", "apr_pcalloc*", "apr_pstrdup", "apr_pstrndup", "apr_pstrmemdup",
+          "apr_pmemdup", "apr_allocator_alloc", "ngx_alloc", "ngx_calloc", "ngx_palloc*",
+          "ngx_pcalloc", "ngx_pnalloc", "ngx_pmemalign", "ngx_memalign", "ngx_create_pool",
+          "palloc", "palloc0", "palloc_extended", "palloc_aligned", "repalloc*", "pstrdup",
+          "pnstrdup", "MemoryContextAlloc*", "MemoryContextStrdup", "AllocSetAlloc*",
+          "AllocSetRealloc", "SlabAlloc*", "GenerationAlloc*", "pg_malloc*", "pg_realloc*",
+          "pg_strdup", "talloc_*", "_talloc_*", "xmlMemMalloc", "xmlMallocLoc",
+          "xmlMallocAtomicLoc", "xmlReallocLoc", "xmlMemRealloc", "xmlMemStrdup*", "av_malloc*",
+          "av_mallocz*", "av_realloc*", "av_calloc", "av_strdup", "av_fast_malloc*",
+          "av_fast_realloc", "jv_mem_*", "uv__malloc", "uv__calloc", "uv__realloc*", "uv__strdup",
+          "nettle_xalloc", "_gcry_malloc*", "_gcry_xmalloc*", "_gcry_xcalloc*", "_gcry_xrealloc*",
+          "_gcry_calloc*", "_gcry_private_malloc*", "gcry_malloc*", "gcry_xmalloc*", "gcry_calloc*",
+          "gpgrt_malloc", "gpgrt_realloc", "_gpgrt_malloc", "_gpgrt_realloc", "greedy_realloc*",
+          "malloc_multiply", "cairo_malloc*", "_cairo_malloc*", "FT_Alloc*", "ft_mem_*", "ft_alloc",
+          "ft_realloc", "png_malloc*", "BrotliAllocate", "ZSTD_customMalloc", "ZSTD_customCalloc",
+          "kmalloc", "kcalloc", "krealloc",
+          /* C++ libraries */
+          "llvm::safe_malloc", "llvm::safe_calloc", "llvm::safe_realloc", "llvm::allocate_buffer",
+          "llvm::BumpPtrAllocatorImpl::*", "llvm::SpecificBumpPtrAllocator::*",
+          "llvm::MallocAllocator::*", "node::Malloc", "node::Calloc", "node::Realloc",
+          "node::UncheckedMalloc", "node::UncheckedCalloc", "node::UncheckedRealloc",
+          "qMallocAligned", "qReallocAligned", "WTF::fastMalloc*",
+          /* languages: what is left of their interpreters stands below */
+          "PyMem_*", "_PyMem_*", "PyObject_Malloc", "PyObject_Calloc", "PyObject_Realloc",
+          "_PyObject_Malloc", "_PyObject_Calloc", "_PyObject_Realloc", "_PyObject_Arena*",
+          "_PyObject_GC_*", "PyObject_GC_*", "_PyObject_New*", "_PyType_AllocNoTrack",
+          "PyType_GenericAlloc", "PyType_GenericNew", "_PyArena_Malloc", "PyArena_Malloc",
+          "pymalloc_alloc", "pymalloc_realloc", "allocate_from_new_pool", "arena_map_*",
+          "Perl_safesys*", "Perl_more_sv", "Perl_more_bodies", "S_more_sv", "S_new_SV",
+          "objspace_xmalloc*", "objspace_xcalloc*", "objspace_xrealloc*", "ruby_xmalloc*",
+          "ruby_xcalloc*", "ruby_xrealloc*", "rb_xmalloc*", "rb_gc_impl_malloc",
+          "rb_gc_impl_calloc", "rb_gc_impl_realloc", "_emalloc*", "_ecalloc*", "_erealloc*",
+          "_estrdup*", "_estrndup*", "_safe_emalloc", "_safe_erealloc", "__zend_malloc",
+          "__zend_calloc", "__zend_realloc", "zend_mm_*", "l_alloc", "luaM_*", "GC_*",
+          "caml_stat_*", "caml_alloc*", "stgMallocBytes", "stgCallocBytes", "stgReallocBytes",
+          "erts_alloc*", "erts_sys_alloc", "erts_sys_realloc", "erts_alcu_*", "swift_slowAlloc*",
+          "swift_allocObject*", "_swift_allocObject_*", "__rust_alloc*", "__rust_realloc",
+          "__rdl_*", "__rg_*", "__rustc::*", "os::malloc", "os::realloc", "AllocateHeap",
+          "ReallocateHeap", "ChunkPool::*", "Arena::grow", "Arena::Amalloc*",
+          "Arena::AmallocWords"),
+     NULL},
+    {{"the allocator", true},
+     NONE,
+     LIST("new_arena", "block_alloc", "block_new", "gc_alloc"),
+     "libpython"},
+    {{"the allocator", true},
+     NONE,
+     LIST("new_arena", "block_alloc", "block_new", "gc_alloc"),
+     "python"},
+    {{"the allocator", true}, NONE, LIST("alloc", "alloc_clear", "lalloc*", "mem_realloc"), "vim"},
+    {{"libc++", false},
+     LIST("libc++.so*", "libc++abi.so*"),
+     LIST("std::__1::*", "std::__ndk1::*"),
+     NULL},
+    {{"libstdc++", false},
+     LIST("libstdc++.so*"),
+     LIST("std::*", "__gnu_cxx::*", "__cxxabiv1::*", "__cxa_*"),
+     NULL},
+    {{"LLVM's containers", false},
+     NONE,
+     LIST("llvm::SmallVectorBase::*", "llvm::SmallVectorTemplate*", "llvm::SmallVectorImpl::*",
+          "llvm::SmallVector::*", "llvm::DenseMap*", "llvm::detail::DenseMap*",
+          "llvm::SmallDenseMap::*", "llvm::StringMap*", "llvm::FoldingSetBase::*",
+          "llvm::SmallPtrSet*", "llvm::function_ref::*", "llvm::any_*"),
+     NULL},
+    {{"Qt's containers", false},
+     NONE,
+     LIST("QArrayData::*", "QTypedArrayData::*", "QListData::*", "QHashData::*", "QMapData*",
+          "QVector::*", "QList::*", "QHash::*", "QMap::*", "QByteArray::reallocData",
+          "QString::reallocData", "QHashPrivate::*", "QtPrivate::*"),
+     NULL},
+    {{"the Java VM", false}, LIST("libjvm.so"), NULL, NULL},
+    {{"V8", false}, NONE, LIST("v8::*"), NULL},
+    {{".NET's run time", false}, LIST("libcoreclr.so", "libclrjit.so", "libmono*"), NULL, NULL},
+    {{"Go's run time", false},
+     LIST("libgo.so*"),
+     LIST("runtime.*", "_cgo_*", "x_cgo_*", "_cgoexp_*", "crosscall*", "main._Cfunc_*"),
+     NULL},
+    {{"Swift's run time", false}, LIST("libswiftCore.so"), NULL, NULL},
+    {{"libgfortran", false}, LIST("libgfortran.so*"), NULL, NULL},
+    {{"Python's interpreter", false},
+     NONE,
+     LIST("_PyEval_*", "PyEval_*", "_PyFunction_Vectorcall*", "PyObject_Call*", "_PyObject_Call*",
+          "PyObject_Vectorcall*", "_PyObject_Vectorcall*", "_PyObject_FastCall*",
+          "_PyObject_MakeTpCall", "PyVectorcall_*", "_PyVectorcall_*", "method_vectorcall*",
+          "cfunction_vectorcall*", "cfunction_call*", "vectorcall_*", "slot_tp_*", "type_call",
+          "object_vacall", "function_code_fastcall", "call_function", "do_call_core",
+          "_PyObject_Call_Prepend"),
+     NULL},
+    {{"Perl's interpreter", false}, NONE, LIST("Perl_runops_*", "Perl_pp_entersub"), NULL},
+    {{"Ruby's interpreter", false},
+     NONE,
+     LIST("vm_exec*", "vm_call_*", "rb_vm_exec", "vm_sendish", "rb_ec_exec_node"),
+     NULL},
+    {{"the C library", false},
+     LIST("libc.so*", "libc-2.*", "libc.musl-*", "libm.so*", "libm-2.*", "libmvec*", "libpthread*",
+          "libdl.so*", "libdl-2.*", "librt.so*", "librt-2.*", "libresolv*", "libnss_*",
+          "libanl.so*", "ld-linux*", "ld-musl-*", "ld-2.*", "ld.so*", "ld64.so*", "libgcc_s.so*",
+          "libunwind.so*", "libffi.so*", "linux-vdso*", "[vdso]"),
+     LIST("_start", "__libc_start_main*", "__libc_start_call_main", "__libc_csu_init", "strdup",
+          "strndup", "__strdup", "__strndup", "asprintf", "vasprintf"),
+     NULL},
+};
+
+static const struct known_frames rust_library = {"Rust's standard library", false};
+
+static bool is_like(const char *text, const char *pattern)
+{
+    size_t length = strlen(pattern);
+    if (*text != *pattern)
+        return false;
+    if (pattern[length - 1] == '*')
+        return strncmp(text, pattern, length - 1) == 0;
+    return strcmp(text, pattern) == 0;
+}
+
+/* Classes may have an operator new of their own. */
+static bool is_operator_new(const char *name)
+{
+    const char *found = strstr(name, "operator new");
+    return found != NULL && (found == name || found[-1] == ':') &&
+           strspn(found + strlen("operator new"), "[]") == strlen(found + strlen("operator new"));
+}
+
+static bool is_any(const char *text, const char *const *patterns)
+{
+    for (; *text != '\0' && patterns != NULL && *patterns != NULL; patterns++)
+        if (is_like(text, *patterns))
+            return true;
+    return false;
+}
+
+/* Whether a path of Rust begins in one of the crates that come with the compiler. */
+static bool is_rust_crate(const char *path)
+{
+    static const char *const crates[] = {"std::*",
+                                         "core::*",
+                                         "alloc::*",
+                                         "hashbrown::*",
+                                         "rustc_std_workspace*",
+                                         "proc_macro::*",
+                                         "test::*",
+                                         "std_detect::*",
+                                         NULL};
+    return is_any(path, crates);
+}
+
+/*
+ * "core::ops::f", "<alloc::vec::Vec as ...>::f"; of what is defined for any type, as in "<T as
+ * alloc::...>::f", the trait tells. A type without a path is built in, or stands for any.
+ */
+static bool is_rust_library(const char *name)
+{
+    if (*name != '<')
+        return is_rust_crate(name);
+    name++;
+    name += strspn(name, "&*[(");
+    if (strncmp(name, "mut ", 4) == 0 || strncmp(name, "dyn ", 4) == 0)
+        name += 4;
+    if (is_rust_crate(name))
+        return true;
+    const char *trait = strstr(name, " as "), *end = strchr(name, '>');
+    const char *colons = strstr(name, "::");
+    if (trait == NULL || (end != NULL && end < trait))
+        return end != NULL && (colons == NULL || end < colons);
+    return (colons == NULL || colons > trait) && is_rust_crate(trait + strlen(" as "));
+}
+
+/* Debug information may have no more of a function's name than its last part. */
+static const struct known_frames *find_source(const char *source_file)
+{
+    static const struct known_frames cxx = {"libstdc++", false}, llvm_cxx = {"libc++", false};
+    if (strncmp(source_file, "/rustc/", strlen("/rustc/")) == 0)
+        return &rust_library;
+    if (strstr(source_file, "/include/c++/v1/") != NULL)
+        return &llvm_cxx;
+    return strstr(source_file, "/include/c++/") != NULL ? &cxx : NULL;
+}
+
+const struct known_frames *known_frames_find(const char *module, const char *name, bool is_rust,
+                                             const char *source_file)
+{
+    if (is_rust && is_rust_library(name))
+        return &rust_library;
+    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+        const struct group *group = &groups[i];
+        if (is_any(module, group->modules))
+            return &group->known;
+        if (group->program != NULL && strncmp(module, group->program, strlen(group->program)) != 0)
+            continue;
+        if (is_any(name, group->names) || (i == 0 && is_operator_new(name)))
+            return &group->known;
+    }
+    return find_source(source_file);
+}
