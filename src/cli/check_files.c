@@ -115,13 +115,14 @@ static void print_file(const char *path, unsigned line, FILE *out)
 }
 
 /* A line of the heaviest callsite: one that there is a file of, if any. */
-static const struct profile_frame *source_of(const struct profile *profile,
+static const struct profile_frame *source_of(const struct check_page *page,
                                              const struct budget_result *result)
 {
+    const struct profile *profile = page->profile;
     const struct profile_frame *found = NULL;
     uint32_t at = result->culprits[0];
     if (at != PROFILE_NONE)
-        at = check_place(profile, at);
+        at = folding_charge(&page->folding, profile, at);
     for (; at != PROFILE_NONE; at = profile->callsites[at].parent) {
         const struct profile_frame *frame = &profile->frames[profile->callsites[at].frame];
         if (*frame->source_file == '\0')
@@ -137,7 +138,7 @@ static void print_annotation(const struct check_page *page, const struct budget_
                              FILE *out)
 {
     char text[TEXT_BYTES];
-    const struct profile_frame *frame = source_of(page->profile, result);
+    const struct profile_frame *frame = source_of(page, result);
     fputs(result->state == BUDGET_FAILS ? "::error " : "::warning ", out);
     if (frame != NULL)
         print_file(frame->source_file, frame->line, out);

@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "cli/check_words.h"
-#include "cli/report.h"
+#include "cli/stack_words.h"
 #include "util/json.h"
 
 #define NAME_WIDTH 255
 #define REASON_WIDTH 500
 #define STATE_WIDTH 12
+#define FIGURE_COLUMNS 13 /* of bytes, before a callsite */
 
 size_t check_report_count(const struct budget_report *report, enum budget_state state)
 {
@@ -98,33 +99,6 @@ void check_subject(const struct profile *profile, const struct budget_result *re
     snprintf(buffer, size, "%s %d, %s", process->name, process->pid, result->heap->name);
 }
 
-uint32_t check_place(const struct profile *profile, uint32_t callsite)
-{
-    while (profile->callsites[callsite].parent != PROFILE_NONE &&
-           report_is_allocator_frame(profile->frames[profile->callsites[callsite].frame].name))
-        callsite = profile->callsites[callsite].parent;
-    return callsite;
-}
-
-static void print_place(const struct profile *profile, uint32_t callsite, FILE *out)
-{
-    char buffer[EXPORT_LABEL_BYTES];
-    for (int i = 0; i < 3 && callsite != PROFILE_NONE; i++) {
-        const struct profile_frame *frame = &profile->frames[profile->callsites[callsite].frame];
-        if (i > 0)
-            fputs(" < ", out);
-        words_print(out, export_frame_label(profile, frame, buffer), 60);
-        if (*frame->source_file != '\0') {
-            const char *slash = strrchr(frame->source_file, '/');
-            fputs(" (", out);
-            words_print(out, slash != NULL ? slash + 1 : frame->source_file, NAME_WIDTH);
-            fprintf(out, ":%u)", frame->line);
-        }
-        callsite = profile->callsites[callsite].parent;
-    }
-    fputs(callsite != PROFILE_NONE ? " < ...\n" : "\n", out);
-}
-
 static bool has_culprits(const struct budget_result *result)
 {
     return result->state != BUDGET_HOLDS && result->budget->kind != BUDGET_TEMPORARY &&
@@ -135,6 +109,13 @@ static void print_result(const struct check_page *page, const struct budget_resu
                          FILE *out)
 {
     char text[1024];
+    const struct stack_words words = {
+        .profile = page->profile,
+        .folding = &page->folding,
+        .lines = true,
+        .simple = true,
+        .columns = stack_words_room(stack_words_columns(out), STATE_WIDTH + FIGURE_COLUMNS),
+    };
     fprintf(out, "%-*s ", STATE_WIDTH,
             result->state == BUDGET_FAILS ? "FAILS" : check_state_name(result->state));
     check_title(result, text, sizeof(text));
@@ -150,7 +131,8 @@ static void print_result(const struct check_page *page, const struct budget_resu
         if (result->culprits[i] == PROFILE_NONE)
             break;
         fprintf(out, "%*s %10s  ", STATE_WIDTH, "", words_of_bytes(result->culprit_bytes[i]).bytes);
-        print_place(page->profile, check_place(page->profile, result->culprits[i]), out);
+        stack_words_print_row(&words, result->culprits[i], out);
+        fputc('\n', out);
     }
 }
 

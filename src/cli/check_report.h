@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "compare/budgets.h"
+#include "profile/folding.h"
 
 struct check_page {
     const struct profile *profile;
@@ -12,6 +13,7 @@ struct check_page {
     const struct budget_report *report;
     const char *budgets_path; /* NULL: there is no file of them */
     bool undecided_passes;
+    struct folding folding;
 };
 
 void check_report_text(const struct check_page *page, FILE *out);

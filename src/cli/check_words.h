@@ -15,7 +15,4 @@ void check_finding(const struct budget_result *result, char *buffer, size_t size
 /* "example 4711, libc.malloc" */
 void check_subject(const struct profile *profile, const struct budget_result *result, char *buffer,
                    size_t size);
-/* The callsite behind the allocator's own entrances. */
-uint32_t check_place(const struct profile *profile, uint32_t callsite);
-
 #endif

@@ -340,13 +340,19 @@ static int check(struct request *request, const char *trace)
                                          request->only_profiled || request->choice.pid != 0};
         struct budget_subject before = {baseline.profile, baseline.dumps, baseline.dump_count,
                                         false};
-        const struct check_page page = {source.profile, &request->budgets, &report,
-                                        request->budgets_path,
-                                        request->undecided == UNDECIDED_PASS};
-        if (budgets_check(&request->budgets, &subject, &before, &report) == 0)
+        struct check_page page = {
+            .profile = source.profile,
+            .budgets = &request->budgets,
+            .report = &report,
+            .budgets_path = request->budgets_path,
+            .undecided_passes = request->undecided == UNDECIDED_PASS,
+        };
+        if (folding_make(&page.folding, source.profile) == 0 &&
+            budgets_check(&request->budgets, &subject, &before, &report) == 0)
             code = print(request, &page);
         else
             fputs("heap_profile: no memory\n", stderr);
+        folding_clear(&page.folding);
     }
     budget_report_clear(&report);
     close_source(&source);

@@ -8,6 +8,8 @@
 
 #include "cli/cmd.h"
 #include "cli/compare.h"
+#include "cli/compare_words.h"
+#include "cli/filter_options.h"
 #include "cli/parse.h"
 #include "cli/suggest.h"
 #include "compare/diff_pprof.h"
@@ -28,8 +30,11 @@ static const char help[] =
     "  --lines         callsites with their source lines, which tell them apart, too\n"
     "  --stacks        whole stacks\n"
     "  --top N         lines of a table (20; 0: all)\n"
-    "  --pid PID[,PID], --heap NAME   only this process (before, and after), only this heap\n"
-    "  --demangle full|simple|none   functions' names\n"
+    "  --pid PID[,PID], --heap NAME   only this process (before, and after), only this "
+    "heap\n" FILTER_HELP
+    "  --frames all    frames of allocators, language run times and standard libraries, too,\n"
+    "                  which are folded otherwise (own)\n"
+    "  --demangle full|simple|none   functions' names (simple; with --json full)\n"
     "  --json          everything, for scripts (docs/diff.md)\n"
     "  --pprof FILE    the difference as a pprof file, too (gzipped: FILE.gz); what shrank is\n"
     "                  below zero in it\n"
@@ -57,6 +62,7 @@ enum {
     OPTION_DEMANGLE,
     OPTION_JSON,
     OPTION_PPROF,
+    OPTION_FRAMES,
 };
 
 static const struct option options[] = {
@@ -68,6 +74,8 @@ static const struct option options[] = {
     {"pid", required_argument, NULL, OPTION_PID},
     {"heap", required_argument, NULL, OPTION_HEAP},
     {"demangle", required_argument, NULL, OPTION_DEMANGLE},
+    FILTER_OPTIONS,
+    {"frames", required_argument, NULL, OPTION_FRAMES},
     {"json", no_argument, NULL, OPTION_JSON},
     {"pprof", required_argument, NULL, OPTION_PPROF},
     {"help", no_argument, NULL, 'h'},
@@ -78,8 +86,9 @@ struct request {
     struct compare_options compare;
     struct compare_choice choices[2];
     struct profile_read_options reading;
+    struct profile_filter filter;
     const char *pprof;
-    bool json;
+    bool json, names_chosen, all_frames;
     uint64_t *pids;
     size_t pid_count;
 };
@@ -135,7 +144,10 @@ static bool take_option(int option, struct request *request)
         request->choices[0].heap = request->choices[1].heap = optarg;
         return true;
     case OPTION_DEMANGLE:
+        request->names_chosen = true;
         return parse_demangling(optarg, &request->reading.demangling);
+    case OPTION_FRAMES:
+        return parse_frames(optarg, &request->all_frames);
     case OPTION_JSON:
         request->json = true;
         return true;
@@ -143,7 +155,7 @@ static bool take_option(int option, struct request *request)
         request->pprof = optarg;
         return true;
     default:
-        return false;
+        return filter_options_has(option) && filter_options_take(option, optarg, &request->filter);
     }
 }
 
@@ -171,6 +183,9 @@ static int parse_options(int argc, char **argv, struct request *request)
         fputs("heap_profile: --pid takes a process, or one before and one after\n", stderr);
         return 2;
     }
+    if (!request->names_chosen && !request->json)
+        request->reading.demangling = DEMANGLE_SIMPLE;
+    request->reading.filter = &request->filter;
     for (size_t i = 0; i < 2 && request->pid_count > 0; i++)
         request->choices[i].pid = (int32_t)request->pids[i < request->pid_count ? i : 0];
     return -1;
@@ -250,12 +265,28 @@ static int print(const struct request *request, const struct compare_source sour
     struct diff_side after = {sources[1].profile, sources[1].dumps, sources[1].dump_count};
     if (request->pprof != NULL && write_pprof(request->pprof, sources, &before, &after) < 0)
         return 1;
-    struct diff *diff = diff_new(&before, &after, &request->compare.diff);
-    int code = -ENOMEM;
-    if (diff != NULL)
-        code = request->json ? compare_print_json(diff, sources, &request->compare, stdout)
-                             : compare_print_text(diff, sources, &request->compare, stdout);
+    struct compare_options compare = request->compare;
+    struct compare_stacks stacks = {
+        .profiles = {before.profile, after.profile},
+        .all_frames = request->all_frames,
+        .lines = compare.diff.lines,
+        .columns = stack_words_columns(stdout),
+    };
+    struct diff *diff = NULL;
+    int code = compare_stacks_make(&stacks);
+    if (!request->json) {
+        compare.shown = &stacks;
+        compare.diff.as_shown = !compare.diff.lines && !compare.stacks;
+        for (int i = 0; i < 2 && !request->all_frames; i++)
+            compare.diff.foldings[i] = &stacks.foldings[i];
+    }
+    if (code == 0)
+        diff = diff_new(&before, &after, &compare.diff);
+    code = diff == NULL    ? -ENOMEM
+           : request->json ? compare_print_json(diff, sources, &compare, stdout)
+                           : compare_print_text(diff, sources, &compare, stdout);
     diff_free(diff);
+    compare_stacks_clear(&stacks);
     if (code < 0)
         fprintf(stderr, "heap_profile: %s\n", strerror(-code));
     if (fflush(stdout) != 0 || ferror(stdout)) {
@@ -287,6 +318,7 @@ int cmd_diff(int argc, char **argv)
             fprintf(stderr, "heap_profile: %s: %s\n", sources[i].argument,
                     sources[i].profile->warning);
     compare_sources_close(sources);
+    profile_filter_clear(&request.filter);
     free(request.pids);
     return code;
 }

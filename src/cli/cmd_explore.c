@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
+#include "cli/filter_options.h"
 #include "cli/parse.h"
 #include "cli/progress.h"
 #include "cli/suggest.h"
@@ -27,7 +28,7 @@ static const char help[] =
     "  --view VIEW     what is shown first: space (bytes live, default), objects, alloc_space,\n"
     "                  alloc_objects (ever allocated), max (live when the heap was largest)\n"
     "  --mode MODE     tree (default), heavy, bottom-up\n"
-    "  --pid PID, --heap NAME   only this process, only this heap\n"
+    "  --pid PID, --heap NAME   only this process, only this heap\n" FILTER_HELP
     "  --demangle full|simple|none   functions' names; m changes between simple and this\n"
     "\n"
     "Examples:\n"
@@ -42,6 +43,7 @@ static const struct option options[] = {
     {"mode", required_argument, NULL, OPTION_MODE},
     {"pid", required_argument, NULL, OPTION_PID},
     {"heap", required_argument, NULL, OPTION_HEAP},
+    FILTER_OPTIONS,
     {"demangle", required_argument, NULL, OPTION_DEMANGLE},
     {"help", no_argument, NULL, 'h'},
     {0},
@@ -50,6 +52,7 @@ static const struct option options[] = {
 struct request {
     struct screen_request screen;
     struct profile_read_options reading;
+    struct profile_filter filter;
     /* What was named; and the traces among these, each once, which own the profiles. */
     struct compare_source columns[SITES_COLUMNS], traces[SITES_COLUMNS];
 };
@@ -103,7 +106,7 @@ static bool take_option(int option, struct request *request)
         request->screen.full_names = true;
         return parse_demangling(optarg, &request->reading.demangling);
     default:
-        return false;
+        return filter_options_has(option) && filter_options_take(option, optarg, &request->filter);
     }
 }
 
@@ -220,6 +223,10 @@ int cmd_explore(int argc, char **argv)
 {
     struct request request = {0};
     setlocale(LC_CTYPE, "");
+    request.reading.filter = &request.filter;
     int code = parse_options(argc, argv, &request);
-    return code >= 0 ? code : explore(&request, argv + optind, argc - optind);
+    if (code < 0)
+        code = explore(&request, argv + optind, argc - optind);
+    profile_filter_clear(&request.filter);
+    return code;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
+#include "cli/filter_options.h"
 #include "cli/leaks.h"
 #include "cli/parse.h"
 #include "cli/progress.h"
@@ -31,8 +32,11 @@ static const char help[] =
     "  --match-by-labels   pair processes by name and command line, not by pid\n"
     "  --filter-by-name NAME, --filter-by-labels TEXT   only processes of that name; only those\n"
     "                  whose command line has TEXT in it\n"
-    "  --pid PID[,PID], --heap NAME   only this process (in A, and in B), only this heap\n"
-    "  --demangle full|simple|none   functions' names\n"
+    "  --pid PID[,PID], --heap NAME   only this process (in A, and in B), only this "
+    "heap\n" FILTER_HELP
+    "  --frames all    frames of allocators, language run times and standard libraries, too,\n"
+    "                  which are folded otherwise (own)\n"
+    "  --demangle full|simple|none   functions' names (simple; with --json or --output full)\n"
     "  --output DIR    DIR/process_PID_HEAP-leaks.json, for scripts that read Chrome's\n"
     "  --flame-graph   with --output: DIR/graph/index.html, a flame graph for a browser, and the\n"
     "                  same as JSON\n"
@@ -62,6 +66,7 @@ enum {
     OPTION_OUTPUT,
     OPTION_FLAME_GRAPH,
     OPTION_JSON,
+    OPTION_FRAMES,
 };
 
 static const struct option options[] = {
@@ -79,6 +84,8 @@ static const struct option options[] = {
     {"demangle", required_argument, NULL, OPTION_DEMANGLE},
     {"output", required_argument, NULL, OPTION_OUTPUT},
     {"flame-graph", no_argument, NULL, OPTION_FLAME_GRAPH},
+    FILTER_OPTIONS,
+    {"frames", required_argument, NULL, OPTION_FRAMES},
     {"json", no_argument, NULL, OPTION_JSON},
     {"help", no_argument, NULL, 'h'},
     {0},
@@ -88,8 +95,9 @@ struct request {
     struct leaks_options leaks;
     struct compare_choice choices[2];
     struct profile_read_options reading;
+    struct profile_filter filter;
     const char *directory;
-    bool json, flame_graph;
+    bool json, flame_graph, names_chosen;
     uint64_t *pids;
     size_t pid_count;
 };
@@ -142,7 +150,10 @@ static bool take_option(int option, struct request *request)
         choices[0].heap = choices[1].heap = optarg;
         return true;
     case OPTION_DEMANGLE:
+        request->names_chosen = true;
         return parse_demangling(optarg, &request->reading.demangling);
+    case OPTION_FRAMES:
+        return parse_frames(optarg, &request->leaks.all_frames);
     case OPTION_OUTPUT:
         request->directory = optarg;
         return true;
@@ -151,7 +162,7 @@ static bool take_option(int option, struct request *request)
     case OPTION_JSON:
         return request->json = true;
     default:
-        return false;
+        return filter_options_has(option) && filter_options_take(option, optarg, &request->filter);
     }
 }
 
@@ -185,6 +196,9 @@ static int parse_options(int argc, char **argv, struct request *request)
         fputs("heap_profile: --pid takes a process, or one before and one after\n", stderr);
         return 2;
     }
+    if (!request->names_chosen && !request->json && request->directory == NULL)
+        request->reading.demangling = DEMANGLE_SIMPLE;
+    request->reading.filter = &request->filter;
     for (size_t i = 0; i < 2 && request->pid_count > 0; i++)
         request->choices[i].pid = (int32_t)request->pids[i < request->pid_count ? i : 0];
     return -1;
@@ -218,8 +232,8 @@ static int print(const struct request *request, const struct leaks *leaks, struc
         return code;
     if (request->json)
         leaks_print_json(leaks, stdout);
-    else
-        leaks_print_text(leaks, stdout);
+    else if (leaks_print_text(leaks, stdout) < 0)
+        return error_set(error, -ENOMEM, "no memory to print the list");
     if (fflush(stdout) != 0 || ferror(stdout))
         return error_set(error, -errno, "cannot write the list: %s", strerror(errno));
     if (request->directory != NULL && written.removed > 0)
@@ -279,6 +293,7 @@ int cmd_leaks(int argc, char **argv)
                 warn(&sources[i]);
     }
     compare_sources_close(sources);
+    profile_filter_clear(&request.filter);
     free(request.pids);
     return code;
 }

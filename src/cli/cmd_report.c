@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
+#include "cli/filter_options.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/report_rss.h"
+#include "cli/stack_words.h"
 #include "cli/suggest.h"
 #include "cli/words.h"
 
@@ -43,9 +45,11 @@ static const char help[] =
     "  --top N         lines of a table (20; 0: all)\n"
     "  --pid PID, --heap NAME, --dump N   only these (dumps count from 1; 'final', the last, is "
     "shown\n"
-    "                 without it)\n"
-    "  --demangle full|simple|none   functions' names with all that is in them (default),\n"
-    "                  without parameters and template arguments, or mangled\n"
+    "                 without it)\n" FILTER_HELP
+    "  --frames all    frames of allocators, language run times and standard libraries, too,\n"
+    "                  which are folded otherwise (own)\n"
+    "  --demangle full|simple|none   functions' names with all that is in them, without\n"
+    "                  parameters and template arguments (default; of --json full), or mangled\n"
     "  --json          everything, for scripts (docs/report.md)\n"
     "\n"
     "Examples:\n"
@@ -70,7 +74,8 @@ enum {
     OPTION_BY,
     OPTION_DEMANGLE,
     OPTION_ADDRESSES,
-    OPTION_RSS
+    OPTION_RSS,
+    OPTION_FRAMES,
 };
 
 static const struct option options[] = {
@@ -85,6 +90,8 @@ static const struct option options[] = {
     {"addresses", no_argument, NULL, OPTION_ADDRESSES},
     {"thread", no_argument, NULL, 'T'},
     {"stacks", no_argument, NULL, 's'},
+    FILTER_OPTIONS,
+    {"frames", required_argument, NULL, OPTION_FRAMES},
     {"rss", no_argument, NULL, OPTION_RSS},
     {"json", no_argument, NULL, 'j'},
     {"demangle", required_argument, NULL, OPTION_DEMANGLE},
@@ -94,9 +101,10 @@ static const struct option options[] = {
 
 /* -1: go on; else the exit code. */
 static int parse_options(int argc, char **argv, struct report_options *report, bool *json,
-                         struct profile_read_options *reading)
+                         struct profile_read_options *reading, struct profile_filter *filter)
 {
     int option;
+    bool names_chosen = false;
     uint64_t number = 0;
     opterr = 0;
     while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
@@ -145,6 +153,11 @@ static int parse_options(int argc, char **argv, struct report_options *report, b
         case OPTION_DEMANGLE:
             if (!parse_demangling(optarg, &reading->demangling))
                 return 2;
+            names_chosen = true;
+            break;
+        case OPTION_FRAMES:
+            if (!parse_frames(optarg, &report->all_frames))
+                return 2;
             break;
         case 'c':
             report->cumulative = true;
@@ -168,10 +181,23 @@ static int parse_options(int argc, char **argv, struct report_options *report, b
             fputs(help, stdout);
             return 0;
         default:
+            if (filter_options_has(option)) {
+                if (!filter_options_take(option, optarg, filter))
+                    return 2;
+                break;
+            }
             suggest_option("heap_profile report", argv, option, options);
             return 2;
         }
     }
+    if (report->rss && filter->count > 0) {
+        fputs("heap_profile: --rss is about all that the process has: it takes no --focus, "
+              "--ignore, --hide or --show-from\n",
+              stderr);
+        return 2;
+    }
+    if (!names_chosen && !*json)
+        reading->demangling = DEMANGLE_SIMPLE;
     return -1;
 }
 
@@ -203,34 +229,22 @@ static void explain_nothing(const struct profile *profile, const char *path)
         fprintf(stderr, "  and %zu more\n", profile->heap_count - HEAPS_NAMED);
 }
 
-int cmd_report(int argc, char **argv)
+/* The exit code. */
+static int print_report(const char *argument, const struct report_options *report, bool json,
+                        const struct profile_read_options *reading)
 {
-    struct report_options report = {
-        .view = REPORT_SPACE,
-        .top = 20,
-        .colours = isatty(STDOUT_FILENO) && getenv("NO_COLOR") == NULL,
-    };
-    bool json = false;
-    struct profile_read_options reading = {0};
-    int code = parse_options(argc, argv, &report, &json, &reading);
-    if (code >= 0)
-        return code;
-    if (argc - optind > 1) {
-        fprintf(stderr, "heap_profile: one profile at a time, not also '%s'\n", argv[optind + 1]);
-        return 2;
-    }
     char path[PATH_MAX];
     struct error error = {0};
     struct profile *profile = NULL;
-    if (output_find_trace(argv[optind], path, &error) == 0)
-        profile = progress_import(path, &reading, &error);
+    if (output_find_trace(argument, path, &error) == 0)
+        profile = progress_import(path, reading, &error);
     if (profile == NULL) {
         fprintf(stderr, "heap_profile: %s\n", error.message);
         return 1;
     }
-    int result = report.rss ? report_print_rss(profile, &report, json, stdout)
-                 : json     ? report_print_json(profile, &report, stdout)
-                            : report_print_text(profile, &report, stdout);
+    int result = report->rss ? report_print_rss(profile, report, json, stdout)
+                 : json      ? report_print_json(profile, report, stdout)
+                             : report_print_text(profile, report, stdout);
     if (result == -ENOENT)
         explain_nothing(profile, path);
     else if (result != 0)
@@ -241,4 +255,26 @@ int cmd_report(int argc, char **argv)
         return 1;
     }
     return result != 0 ? 1 : 0;
+}
+
+int cmd_report(int argc, char **argv)
+{
+    struct report_options report = {
+        .view = REPORT_SPACE,
+        .top = 20,
+        .colours = isatty(STDOUT_FILENO) && getenv("NO_COLOR") == NULL,
+        .columns = stack_words_columns(stdout),
+    };
+    bool json = false;
+    struct profile_filter filter = {0};
+    struct profile_read_options reading = {.filter = &filter};
+    int code = parse_options(argc, argv, &report, &json, &reading, &filter);
+    if (code < 0 && argc - optind > 1) {
+        fprintf(stderr, "heap_profile: one profile at a time, not also '%s'\n", argv[optind + 1]);
+        code = 2;
+    }
+    if (code < 0)
+        code = print_report(argv[optind], &report, json, &reading);
+    profile_filter_clear(&filter);
+    return code;
 }

@@ -6,11 +6,14 @@
 
 #include "cli/compare_source.h"
 
+struct compare_stacks;
+
 struct compare_options {
     struct diff_options diff;
     enum export_view view;
     uint64_t top; /* lines of a table; 0: all */
     bool stacks;  /* whole stacks under each callsite */
+    const struct compare_stacks *shown; /* of the text: how stacks are shown */
     bool colours;
 };
 
@@ -26,5 +29,7 @@ int compare_print_json(const struct diff *diff, const struct compare_source sour
 /* "untold":[...], the views that the file of either side does not tell: their figures mean nothing.
  */
 void compare_print_untold(FILE *out, const struct diff_pair *pair);
+/* ,"left_out":{"before":{...},"after":{...}}, in each view; nothing where there is no filter. */
+void compare_print_left_out(FILE *out, const char *filter, const struct diff_pair *pair);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cli/compare.h"
+#include "cli/compare_words.h"
 #include "util/json.h"
 
 static void print_key(FILE *out, const char *key)
@@ -122,6 +123,24 @@ void compare_print_untold(FILE *out, const struct diff_pair *pair)
     fputc(']', out);
 }
 
+void compare_print_left_out(FILE *out, const char *filter, const struct diff_pair *pair)
+{
+    if (*filter == '\0')
+        return;
+    for (int side = 0; side < 2; side++) {
+        fputs(side == 0 ? ",\"left_out\":{\"before\":{" : "},\"after\":{", out);
+        for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
+            double part, whole;
+            compare_left_out(side == 0 ? pair->before : pair->after,
+                             side == 0 ? pair->before_count : pair->after_count, view, &part,
+                             &whole);
+            fprintf(out, "%s\"%s\":", view > 0 ? "," : "", export_view_words[view].name);
+            json_print_number(out, part);
+        }
+    }
+    fputs("}}", out);
+}
+
 static int print_pair(FILE *out, const struct diff_pair *pair,
                       const struct compare_source sources[2], const struct compare_options *options)
 {
@@ -135,6 +154,7 @@ static int print_pair(FILE *out, const struct diff_pair *pair,
     print_dumps(out, sources[1].profile, pair->after, pair->after_count);
     fputs("],", out);
     compare_print_untold(out, pair);
+    compare_print_left_out(out, sources[1].profile->filter, pair);
     fprintf(out, ",\"same_process\":%s,\"exact\":%s,\"total\":{",
             pair->same_process ? "true" : "false", pair->exact ? "true" : "false");
     print_views(out, pair, &pair->total);
@@ -152,8 +172,10 @@ int compare_print_json(const struct diff *diff, const struct compare_source sour
                        const struct compare_options *options, FILE *out)
 {
     int code = 0;
-    fprintf(out, "{\"version\":1,\"by\":\"%s\",\"view\":\"%s\",\"heaps\":[",
+    fprintf(out, "{\"version\":1,\"by\":\"%s\",\"view\":\"%s\",\"filter\":",
             compare_by_names[options->diff.by], export_view_words[options->view].name);
+    json_print_string(out, sources[1].profile->filter);
+    fputs(",\"heaps\":[", out);
     for (size_t i = 0; i < diff->pair_count && code == 0; i++) {
         if (i > 0)
             fputc(',', out);

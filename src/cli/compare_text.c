@@ -10,6 +10,7 @@
 
 #define NAME_WIDTH 255
 #define COMMAND_WIDTH 4096
+#define FIGURES_COLUMNS 72 /* of a row, before its text */
 
 #define BOLD "\033[1m"
 #define PLAIN "\033[0m"
@@ -26,12 +27,6 @@ static bool counts_calls(enum export_view view)
 }
 
 /* --- what a row is --- */
-
-static void print_frame(const struct page *page, const struct profile *profile, uint32_t index,
-                        size_t width)
-{
-    compare_print_frame(page->out, profile, index, width, true, page->options->diff.lines);
-}
 
 static void print_module(const struct page *page, const struct diff_row *row)
 {
@@ -51,11 +46,14 @@ static void print_name(const struct page *page, const struct diff_row *row)
     static const char *const nothing[] = {
         [DIFF_THREAD] = "[no name]", [DIFF_TYPE] = "[no type]", [DIFF_CONTEXT] = "[no context]"};
     enum diff_by by = page->options->diff.by;
+    struct stack_words words;
+    if (by == DIFF_CALLSITE || by == DIFF_FUNCTION)
+        words = compare_stacks_words(page->options->shown, row->profile, FIGURES_COLUMNS);
     if (by == DIFF_CALLSITE) {
-        compare_print_callsite(page->out, row->profile, row->callsite, page->options->diff.lines,
-                               page->options->stacks);
+        compare_print_stack(&words, row->callsite, page->options->stacks, page->out);
+        return;
     } else if (by == DIFF_FUNCTION) {
-        print_frame(page, row->profile, row->frame, 80);
+        stack_words_print_frame(&words, row->frame, words.columns, words.lines, true, page->out);
     } else if (by == DIFF_MODULE) {
         print_module(page, row);
     } else {
@@ -204,6 +202,7 @@ static void print_head(const struct page *page, const struct compare_source sour
     print_side(page, "after", &sources[1], pair->after, pair->after_count);
     if (pair->same_process)
         fputs("  same      one process: samples that live in both dumps cancel\n", page->out);
+    compare_print_filter(page->out, profile->filter, pair, page->options->view);
     for (size_t i = 0; i < sizeof(views) / sizeof(views[0]) && differs(pair); i++) {
         enum export_view view = views[i];
         const struct change *change = &pair->total.changes[view];

@@ -4,11 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/report.h"
+#include "cli/filter_options.h"
 #include "export/view.h"
 
-#define NAME_WIDTH 255
-#define CALLERS 4 /* shown beside a callsite's function */
+#define FILTER_WIDTH 4096
+#define STACK_INDENT "              "
 
 struct words compare_amount(double value, bool counts)
 {
@@ -37,48 +37,77 @@ int compare_margin_width(const struct words *margin, int columns)
     return strncmp(margin->bytes, "±", strlen("±")) == 0 ? columns + 1 : columns;
 }
 
-void compare_print_frame(FILE *out, const struct profile *profile, uint32_t index, size_t width,
-                         bool module, bool lines)
+void compare_left_out(const struct export_dump *dumps, size_t count, enum export_view view,
+                      double *part, double *whole)
 {
-    char buffer[EXPORT_LABEL_BYTES];
-    const struct profile_frame *frame = &profile->frames[index];
-    words_print(out, export_frame_label(profile, frame, buffer), width);
-    if (lines && *frame->source_file != '\0') {
-        const char *slash = strrchr(frame->source_file, '/');
-        fputc(' ', out);
-        words_print(out, slash != NULL ? slash + 1 : frame->source_file, NAME_WIDTH);
-        fprintf(out, ":%u", frame->line);
+    bool counts = !export_view_words[view].counts_bytes;
+    *part = *whole = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct rollup_values left = rollup_values_of(&dumps[i].dump->left_out.sum);
+        struct profile_estimate one = diff_estimate_of(&left, diff_figure_of(view));
+        *part += counts ? one.count : one.bytes;
+        for (size_t j = 0; j < dumps[i].dump->sample_count; j++) {
+            struct rollup_values kept = rollup_values_of(dumps[i].dump->samples[j]);
+            one = diff_estimate_of(&kept, diff_figure_of(view));
+            *whole += counts ? one.count : one.bytes;
+        }
     }
-    if (!module || frame->mapping == PROFILE_NONE || *frame->name == '\0')
-        return;
-    const char *path = profile->mappings[frame->mapping].path, *slash = strrchr(path, '/');
-    fputs(" [", out);
-    words_print(out, slash != NULL ? slash + 1 : path, NAME_WIDTH);
-    fputc(']', out);
+    *whole += *part;
 }
 
-void compare_print_callsite(FILE *out, const struct profile *profile, uint32_t callsite, bool lines,
-                            bool stacks)
+void compare_print_filter(FILE *out, const char *filter, const struct diff_pair *pair,
+                          enum export_view view)
 {
-    const struct profile_callsite *callsites = profile->callsites;
-    uint32_t at = callsite;
-    while (report_is_allocator_frame(profile->frames[callsites[at].frame].name) &&
-           callsites[at].parent != PROFILE_NONE)
-        at = callsites[at].parent;
-    compare_print_frame(out, profile, callsites[at].frame, 60, true, lines);
-    if (stacks) {
-        for (at = callsite; at != PROFILE_NONE; at = callsites[at].parent) {
-            fputs("\n              ", out);
-            compare_print_frame(out, profile, callsites[at].frame, 200, true, lines);
-        }
+    bool counts = !export_view_words[view].counts_bytes;
+    double part, whole;
+    if (*filter == '\0')
         return;
-    }
-    at = callsites[at].parent;
-    for (int i = 0; i < CALLERS && at != PROFILE_NONE; i++) {
-        fputs(" < ", out);
-        compare_print_frame(out, profile, callsites[at].frame, 40, false, lines);
-        at = callsites[at].parent;
-    }
-    if (at != PROFILE_NONE)
-        fputs(" < ...", out);
+    fputs("  filter    ", out);
+    words_print(out, filter, FILTER_WIDTH);
+    fputs(" leaves out ", out);
+    compare_left_out(pair->before, pair->before_count, view, &part, &whole);
+    if (pair->before_count > 0)
+        fprintf(out, "%s before%s", filter_options_share(part, whole, counts).bytes,
+                pair->after_count > 0 ? ", " : "");
+    compare_left_out(pair->after, pair->after_count, view, &part, &whole);
+    if (pair->after_count > 0)
+        fprintf(out, "%s%s", filter_options_share(part, whole, counts).bytes,
+                pair->before_count > 0 ? " after" : "");
+    fputc('\n', out);
+}
+
+int compare_stacks_make(struct compare_stacks *stacks)
+{
+    int code = 0;
+    for (int i = 0; i < 2 && code == 0 && !stacks->all_frames; i++)
+        if (stacks->profiles[i] != NULL)
+            code = folding_make(&stacks->foldings[i], stacks->profiles[i]);
+    return code;
+}
+
+void compare_stacks_clear(struct compare_stacks *stacks)
+{
+    folding_clear(&stacks->foldings[0]);
+    folding_clear(&stacks->foldings[1]);
+}
+
+struct stack_words compare_stacks_words(const struct compare_stacks *stacks,
+                                        const struct profile *profile, size_t figures)
+{
+    int side = profile == stacks->profiles[0] ? 0 : 1;
+    return (struct stack_words){
+        .profile = profile,
+        .folding = stacks->all_frames ? NULL : &stacks->foldings[side],
+        .lines = stacks->lines,
+        .columns = stack_words_room(stacks->columns, figures),
+        .line_columns = stacks->columns,
+    };
+}
+
+void compare_print_stack(const struct stack_words *words, uint32_t callsite, bool whole, FILE *out)
+{
+    stack_words_print_row(words, callsite, out);
+    fputc('\n', out);
+    if (whole)
+        stack_words_print_stack(words, callsite, 0, STACK_INDENT, out);
 }

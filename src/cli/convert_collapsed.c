@@ -1,5 +1,6 @@
 /* Collapsed stacks, for flamegraph.pl, inferno and Speedscope: one view of each heap's dump. */
 #include "cli/conversions.h"
+#include "cli/filter_options.h"
 #include "cli/stack_conversion.h"
 #include "export/collapsed.h"
 
@@ -19,7 +20,8 @@ static const char help[] =
     "                  alloc_objects  the same, counted in allocations\n"
     "                  max            bytes live when the heap was largest\n"
     "  --pid PID, --heap NAME   only these\n"
-    "  --dump N      the N-th dump of each heap, from 1, or 'final', the last (default)\n"
+    "  --dump N      the N-th dump of each heap, from 1, or 'final', the last "
+    "(default)\n" FILTER_HELP
     "  --demangle full|simple|none   functions' names with all that is in them (default),\n"
     "                without parameters and template arguments, or mangled\n"
     "      --help, --version\n";

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/conversions.h"
+#include "cli/filter_options.h"
 #include "cli/stack_conversion.h"
 #include "compare/diff.h"
 #include "export/flame_page.h"
@@ -18,7 +19,8 @@ static const char help[] =
     "  OUT: '-' or none: standard output.\n"
     "\n"
     "  --pid PID, --heap NAME   only these\n"
-    "  --dump N      the N-th dump of each heap, from 1, or 'final', the last (default)\n"
+    "  --dump N      the N-th dump of each heap, from 1, or 'final', the last "
+    "(default)\n" FILTER_HELP
     "  --demangle full|simple|none   functions' names with all that is in them (default),\n"
     "                without parameters and template arguments, or mangled\n"
     "      --help, --version\n"

@@ -9,6 +9,7 @@
 
 #include "cli/conversion_io.h"
 #include "cli/conversions.h"
+#include "cli/filter_options.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/progress.h"
@@ -26,7 +27,7 @@ static const char help[] =
     "  --no-annotations     functions without [jit], [interp] and the like behind their names\n"
     "  -o, --output DIR     the directory, made if it is not there; files of the same names\n"
     "                       in it are replaced (default: a new one in TMPDIR or /tmp)\n"
-    "  --gzip               gzipped files\n"
+    "  --gzip               gzipped files\n" FILTER_HELP
     "  --demangle full|simple|none   functions' names with all that is in them (default),\n"
     "                       without parameters and template arguments, or mangled\n"
     "      --help, --version\n"
@@ -42,6 +43,7 @@ static const struct option options[] = {
     {"no-annotations", no_argument, NULL, OPTION_NO_ANNOTATIONS},
     {"gzip", no_argument, NULL, OPTION_GZIP},
     {"demangle", required_argument, NULL, OPTION_DEMANGLE},
+    FILTER_OPTIONS,
     {"output", required_argument, NULL, 'o'},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'v'},
@@ -52,6 +54,7 @@ struct request {
     const char *argument, *directory;
     struct output_pprof choice;
     struct profile_read_options reading;
+    struct profile_filter filter;
     uint64_t *pids, *timestamps;
 };
 
@@ -111,6 +114,24 @@ static void warn_of_all(const struct profile *profile, const struct output_pprof
     free(ends);
     if (profile->warning[0] != '\0')
         conversion_warn("%s", profile->warning);
+}
+
+/* The sums in what is written are not those of the heaps: each file's comments say it, too. */
+static void warn_of_filter(const struct profile *profile, const struct output_pprof *choice)
+{
+    double part = 0, whole = 0;
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        for (size_t j = 0; j < heap->dump_count; j++) {
+            if (!output_has_pprof(profile, heap, &heap->dumps[j], choice))
+                continue;
+            part += heap->dumps[j].left_out.sum.figures.allocated_bytes;
+            whole += heap->dumps[j].total.allocated_bytes;
+        }
+    }
+    if (*profile->filter != '\0')
+        conversion_warn("%.300s leaves out %s: bytes ever allocated", profile->filter,
+                        filter_options_share(part, whole, false).bytes);
 }
 
 /* --- what was asked for and is not there --- */
@@ -210,8 +231,10 @@ static int write_files(struct request *request)
     if (files == 0)
         files = output_write_pprof(directory, profile, &request->choice, &error);
     progress_end(&shown);
-    if (files >= 0)
+    if (files >= 0) {
         warn_of_all(profile, &request->choice);
+        warn_of_filter(profile, &request->choice);
+    }
     profile_free(profile);
     if (files < 0)
         return conversion_fail(&error);
@@ -253,6 +276,11 @@ static int parse_options(int argc, char **argv, struct request *request)
             request->directory = optarg;
             break;
         default:
+            if (filter_options_has(option)) {
+                if (!filter_options_take(option, optarg, &request->filter))
+                    return 2;
+                break;
+            }
             return conversion_other_option(argv, option, options, help);
         }
     }
@@ -262,6 +290,7 @@ static int parse_options(int argc, char **argv, struct request *request)
 int convert_profile(int argc, char **argv)
 {
     struct request request = {.choice.options.annotated = true};
+    request.reading.filter = &request.filter;
     int code = parse_options(argc, argv, &request);
     if (code < 0 && !conversion_takes(argc, argv, 1))
         code = 2;
@@ -270,6 +299,7 @@ int convert_profile(int argc, char **argv)
     request.choice.timestamps = request.timestamps;
     if (code < 0)
         code = write_files(&request);
+    profile_filter_clear(&request.filter);
     free(request.pids);
     free(request.timestamps);
     return code;

@@ -1,5 +1,6 @@
 /* Speedscope's file: every view of each heap's last dump. */
 #include "cli/conversions.h"
+#include "cli/filter_options.h"
 #include "cli/stack_conversion.h"
 #include "export/speedscope.h"
 
@@ -12,7 +13,8 @@ static const char help[] =
     "  it is not a terminal: standard input. OUT: '-' or none: standard output.\n"
     "\n"
     "  --pid PID, --heap NAME   only these\n"
-    "  --dump N      the N-th dump of each heap, from 1, or 'final', the last (default)\n"
+    "  --dump N      the N-th dump of each heap, from 1, or 'final', the last "
+    "(default)\n" FILTER_HELP
     "  --demangle full|simple|none   functions' names with all that is in them (default),\n"
     "                without parameters and template arguments, or mangled\n"
     "      --help, --version\n";

@@ -9,6 +9,7 @@
 #include "cli/finish_names.h"
 #include "cli/memory_infra_file.h"
 #include "cli/report.h"
+#include "cli/stack_words.h"
 #include "cli/unnamed.h"
 
 #define UNNAMED_LINES 3
@@ -37,6 +38,8 @@ static void print_summary(const struct finished *finished)
         .view = REPORT_MAX,
         .brief = true,
         .colours = isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL,
+        .columns = stack_words_columns(stderr),
+        .simple_names = true,
     };
     report_print_text(finished->profile, &report, stderr);
     print_unnamed(finished, &report);

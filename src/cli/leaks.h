@@ -15,6 +15,7 @@ struct leaks_options {
     enum diff_pairing pairing;
     bool shrunk; /* what shrank, too */
     bool lines, stacks, colours;
+    bool all_frames; /* those of allocators, run times and standard libraries, too */
     uint64_t top; /* entries of a heap that are printed; 0: all */
 };
 
@@ -45,7 +46,8 @@ void leaks_clear(struct leaks *leaks);
 /* Whether this heap is the first of its process. */
 bool leaks_is_first_of_process(const struct leaks *leaks, size_t index);
 
-void leaks_print_text(const struct leaks *leaks, FILE *out);
+/* 0 or -ENOMEM. */
+int leaks_print_text(const struct leaks *leaks, FILE *out);
 void leaks_print_json(const struct leaks *leaks, FILE *out);
 
 /* A heap's entries as the list of a -leaks.json file. */

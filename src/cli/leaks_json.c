@@ -123,6 +123,7 @@ static void print_heap(FILE *out, const struct leaks *leaks, const struct leaks_
     json_print_number(out, total->changes[EXPORT_OBJECTS].value);
     fputc(',', out);
     compare_print_untold(out, heap->pair);
+    compare_print_left_out(out, leaks->after->profile->filter, heap->pair);
     print_list(out, leaks, heap, "leaks", &heap->grown);
     if (leaks->options->shrunk)
         print_list(out, leaks, heap, "shrunk", &heap->shrunk);
@@ -153,6 +154,8 @@ void leaks_print_json(const struct leaks *leaks, FILE *out)
         fputs("null", out);
     fputs(",\"after\":", out);
     json_print_string(out, leaks->after->argument);
+    fputs(",\"filter\":", out);
+    json_print_string(out, leaks->after->profile->filter);
     fputs(",\"threshold\":", out);
     if (growth->has_count_threshold)
         json_print_number(out, growth->count_threshold);

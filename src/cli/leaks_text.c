@@ -8,6 +8,7 @@
 #define LABELS_WIDTH 4096
 #define TYPE_WIDTH 80
 #define TYPES_SHOWN 6
+#define FIGURES_COLUMNS 69 /* of a row, before its text */
 
 #define BOLD "\033[1m"
 #define PLAIN "\033[0m"
@@ -16,6 +17,7 @@ struct page {
     const struct leaks *leaks;
     const struct leaks_heap *heap;
     FILE *out;
+    struct compare_stacks stacks;
 };
 
 static bool is_difference(const struct page *page)
@@ -88,8 +90,8 @@ static void print_entry(const struct page *page, const struct growth_entry *entr
             size_words(page, count->value, true).bytes,
             is_difference(page) && row->marks[EXPORT_OBJECTS] ? '*' : ' ',
             compare_margin_width(&count_margin, 17), count_margin.bytes);
-    compare_print_callsite(page->out, row->profile, row->callsite, options->lines, options->stacks);
-    fputc('\n', page->out);
+    struct stack_words words = compare_stacks_words(&page->stacks, row->profile, FIGURES_COLUMNS);
+    compare_print_stack(&words, row->callsite, options->stacks, page->out);
     print_types(page, row);
 }
 
@@ -169,6 +171,7 @@ static void print_heap(const struct page *page)
         return;
     }
     fprintf(page->out, ": %zu potential leaks found.\n", heap->grown.count);
+    compare_print_filter(page->out, heap->profile->filter, heap->pair, EXPORT_SPACE);
     print_list(page, &heap->grown, false);
     if (page->leaks->options->shrunk)
         print_list(page, &heap->shrunk, true);
@@ -211,10 +214,20 @@ static void print_unpaired(const struct leaks *leaks, FILE *out)
     }
 }
 
-void leaks_print_text(const struct leaks *leaks, FILE *out)
+int leaks_print_text(const struct leaks *leaks, FILE *out)
 {
-    for (size_t i = 0; i < leaks->heap_count; i++) {
-        struct page page = {leaks, &leaks->heaps[i], out};
+    struct page page = {
+        .leaks = leaks,
+        .out = out,
+        .stacks = {.profiles = {leaks->before == NULL ? NULL : leaks->before->profile,
+                                leaks->after->profile},
+                   .all_frames = leaks->options->all_frames,
+                   .lines = leaks->options->lines,
+                   .columns = stack_words_columns(out)},
+    };
+    int code = compare_stacks_make(&page.stacks);
+    for (size_t i = 0; i < leaks->heap_count && code == 0; i++) {
+        page.heap = &leaks->heaps[i];
         if (leaks_is_first_of_process(leaks, i)) {
             print_process(&page);
             print_other_name(&page);
@@ -225,4 +238,6 @@ void leaks_print_text(const struct leaks *leaks, FILE *out)
     if (has_marks(leaks))
         fputs("\n* beyond what sampling alone does (99 % for all call stacks of a heap, by Holm)\n",
               out);
+    compare_stacks_clear(&page.stacks);
+    return code;
 }

@@ -148,3 +148,13 @@ bool parse_demangling(const char *text, enum demangle_mode *mode)
             program_invocation_short_name, text);
     return false;
 }
+
+bool parse_frames(const char *text, bool *all)
+{
+    *all = strcmp(text, "all") == 0;
+    if (*all || strcmp(text, "own") == 0)
+        return true;
+    fprintf(stderr, "%s: --frames takes own or all, not '%s'\n", program_invocation_short_name,
+            text);
+    return false;
+}

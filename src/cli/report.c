@@ -81,7 +81,7 @@ double report_rank(const struct report_figure *figure, enum report_view view)
 
 struct report_figure report_total_of(const struct profile_dump *dump, enum report_view view)
 {
-    struct rollup_values sum = {0};
+    struct rollup_values sum = rollup_values_of(&dump->left_out.sum);
     for (size_t i = 0; i < dump->sample_count; i++) {
         struct rollup_values one = rollup_values_of(dump->samples[i]);
         rollup_values_add(&sum, &one);
@@ -104,16 +104,6 @@ const char *report_loss_name(size_t loss)
         [RING_LOST_FREE] = "frees in signal handlers, which do not wait for the profiler",
     };
     return loss < sizeof(names) / sizeof(names[0]) ? names[loss] : NULL;
-}
-
-bool report_is_allocator_frame(const char *name)
-{
-    static const char *const names[] = {"operator new", "std::allocator",
-                                        "__gnu_cxx::new_allocator", "std::__new_allocator"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strncmp(name, names[i], strlen(names[i])) == 0)
-            return true;
-    return false;
 }
 
 double report_peak_bytes(const struct profile_heap *heap, const struct profile_dump *dump)

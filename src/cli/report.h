@@ -31,8 +31,11 @@ struct report_options {
     bool addresses; /* of the tree: a line for each place of a call, not each function */
     bool brief;  /* head and one short table: what host prints at its end */
     bool stacks; /* whole stacks under each callsite */
+    bool all_frames; /* those of allocators, run times and standard libraries, too */
     bool rss;    /* what the process has in memory, in place of all that */
     bool colours;
+    size_t columns;    /* of a line of text; 0: any */
+    bool simple_names; /* without parameters, though those of the profile have them */
     enum grouping_key by[2]; /* by[0] GROUPING_NONE: the ordinary report */
 };
 
@@ -83,11 +86,8 @@ double report_rank(const struct report_figure *figure, enum report_view view);
 /* Name of a loss (enum ring_loss) in words; NULL: no such loss. */
 const char *report_loss_name(size_t loss);
 
-/* The sum over a dump in a view. */
+/* The sum over a dump in a view, with what a filter left out. */
 struct report_figure report_total_of(const struct profile_dump *dump, enum report_view view);
-
-/* A frame that belongs to the allocator's own entrances (operator new, ...). */
-bool report_is_allocator_frame(const char *name);
 
 /* Bytes of the heap when it was largest before this dump. */
 double report_peak_bytes(const struct profile_heap *heap, const struct profile_dump *dump);

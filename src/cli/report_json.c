@@ -306,7 +306,8 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
             ",\"weighed_samples\":%" PRIu64 ",\"other_types\":%" PRIu64
             ",\"other_contexts\":%" PRIu64,
             status->weighed_samples, status->other_types, status->other_contexts);
-    struct rollup_values total = {.figures = dump->total};
+    struct rollup_values left = rollup_values_of(&dump->left_out.sum), total = left;
+    total.figures = dump->total;
     for (size_t i = 0; i < dump->sample_count; i++) {
         total.peak_bytes += dump->samples[i]->peak_bytes;
         total.peak_count += dump->samples[i]->peak_count;
@@ -317,6 +318,11 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
     fputs(",\"total\":{", out);
     print_figures(out, &total, heap, dump, true);
     fputc('}', out);
+    if (*profile->filter != '\0') {
+        fprintf(out, ",\"left_out\":{\"callsites\":%zu,", dump->left_out.callsites);
+        print_figures(out, &left, heap, dump, true);
+        fputc('}', out);
+    }
     print_threads(out, profile, heap, dump);
     if (options->by[0] != GROUPING_NONE)
         print_groups(out, frames, heap, dump, options->by);
@@ -376,6 +382,8 @@ int report_print_json(const struct profile *profile, const struct report_options
     }
     fputs("{\"version\":1,\"warning\":", out);
     json_print_string(out, profile->warning);
+    fputs(",\"filter\":", out);
+    json_print_string(out, profile->filter);
     fputs(",\"heaps\":[", out);
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_dump *dump = report_dump_of(profile, &profile->heaps[i], options);

@@ -11,7 +11,9 @@
 
 #include "wire/ring.h"
 
-#define STACK_FRAMES 4 /* callers shown beside a callsite's function */
+#define STACK_INDENT "              "
+#define TOP_STACKS 3       /* rows whose stacks are shown whole */
+#define TOP_STACK_LINES 40 /* of one of these */
 
 #define BOLD "\033[1m"
 #define PLAIN "\033[0m"
@@ -82,41 +84,32 @@ void printer_title(const struct printer *printer, const char *title)
     fputs(printer->options->colours ? PLAIN "\n" : "\n", printer->out);
 }
 
-static const char *base_name(const char *path)
+void printer_frame(const struct printer *printer, uint32_t index, size_t used)
 {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
-void printer_frame(const struct printer *printer, uint32_t index, size_t width)
-{
-    const struct profile_frame *frame = &printer->profile->frames[index];
-    const char *module = frame->mapping != PROFILE_NONE
-                             ? base_name(printer->profile->mappings[frame->mapping].path)
-                             : "unknown code";
-    if (frame->name[0] == '\0') {
-        fprintf(printer->out, "0x%" PRIx64 " @ ", frame->rel_pc);
-        words_print(printer->out, module, PRINTER_MODULE_WIDTH);
-    } else {
-        words_print(printer->out, frame->name, width);
-    }
-}
-
-void printer_module(const struct printer *printer, uint32_t index)
-{
-    const struct profile_frame *frame = &printer->profile->frames[index];
-    if (frame->mapping == PROFILE_NONE || frame->name[0] == '\0')
-        return;
-    const char *kind = profile_frame_kind(frame);
-    const char *module = base_name(printer->profile->mappings[frame->mapping].path);
-    if (*kind != '\0')
-        module = kind;
-    fputs(" [", printer->out);
-    words_print(printer->out, module, PRINTER_MODULE_WIDTH);
-    fputc(']', printer->out);
+    size_t columns = printer->words.columns;
+    stack_words_print_frame(&printer->words, index, stack_words_room(columns, used), false, true,
+                            printer->out);
 }
 
 /* --- tables --- */
+
+#define FIGURES_COLUMNS 60u /* before a row's text; without the last two figures: */
+#define FEW_FIGURES_COLUMNS 39u
+#define TEXT_LEAST 48u /* where it has less, it gets the room of two figures */
+
+void printer_set_words(struct printer *printer, const struct folding *folding)
+{
+    size_t columns = printer->options->columns;
+    printer->is_narrow = columns > 0 && columns < FIGURES_COLUMNS + TEXT_LEAST;
+    printer->words = (struct stack_words){
+        .profile = printer->profile,
+        .folding = folding,
+        .simple = printer->options->simple_names,
+        .columns =
+            stack_words_room(columns, printer->is_narrow ? FEW_FIGURES_COLUMNS : FIGURES_COLUMNS),
+        .line_columns = columns,
+    };
+}
 
 static int compare_lines(const void *a, const void *b)
 {
@@ -139,56 +132,41 @@ void printer_figures(const struct printer *printer, const struct report_figure *
         other = (struct words){"?"};
     /* The ± sign is two bytes wide and one column. */
     int margin_width = strncmp(margin.bytes, "±", strlen("±")) == 0 ? 20 : 19;
-    fprintf(printer->out, "%10s %5.1f%% %-*s %10s %9s  ", value.bytes,
-            total > 0 ? 100 * rank / total : 0, margin_width, margin.bytes, other.bytes,
-            counts_untold          ? "?"
-            : figure->count >= 0.5 ? words_of_bytes(figure->bytes / figure->count).bytes
-                                   : "-");
+    fprintf(printer->out, "%10s %5.1f%% %-*s ", value.bytes, total > 0 ? 100 * rank / total : 0,
+            margin_width, margin.bytes);
+    if (!printer->is_narrow)
+        fprintf(printer->out, "%10s %9s ", other.bytes,
+                counts_untold          ? "?"
+                : figure->count >= 0.5 ? words_of_bytes(figure->bytes / figure->count).bytes
+                                       : "-");
+    fputc(' ', printer->out);
 }
 
 void printer_columns(const struct printer *printer, enum report_view view, const char *what)
 {
     bool counts = view_counts(view);
-    fprintf(printer->out, "%10s %6s %-19s %10s %9s  %s\n", counts ? "count" : "bytes", "share",
-            "95 %", counts ? "bytes" : "count", "mean", what);
+    fprintf(printer->out, "%10s %6s %-19s ", counts ? "count" : "bytes", "share", "95 %");
+    if (!printer->is_narrow)
+        fprintf(printer->out, "%10s %9s ", counts ? "bytes" : "count", "mean");
+    fprintf(printer->out, " %s\n", what);
 }
 
-/* The function that a callsite is charged to, behind the allocator's own entrances,
- * and the callers behind it. */
+/* The function that a callsite is charged to, and its callers. */
 static void print_callsite(const struct printer *printer, uint32_t callsite)
 {
-    const struct profile *profile = printer->profile;
-    uint32_t at = callsite;
-    while (report_is_allocator_frame(profile->frames[profile->callsites[at].frame].name) &&
-           profile->callsites[at].parent != PROFILE_NONE)
-        at = profile->callsites[at].parent;
-    printer_frame(printer, profile->callsites[at].frame, 60);
-    printer_module(printer, profile->callsites[at].frame);
-    if (printer->options->stacks) {
-        fputc('\n', printer->out);
-        for (at = callsite; at != PROFILE_NONE; at = profile->callsites[at].parent) {
-            fputs("              ", printer->out);
-            printer_frame(printer, profile->callsites[at].frame, 200);
-            printer_module(printer, profile->callsites[at].frame);
-            fputc('\n', printer->out);
-        }
-        return;
-    }
-    at = profile->callsites[at].parent;
-    for (int i = 0; i < STACK_FRAMES && at != PROFILE_NONE; i++) {
-        fputs(" < ", printer->out);
-        printer_frame(printer, profile->callsites[at].frame, 40);
-        at = profile->callsites[at].parent;
-    }
-    fputs(at != PROFILE_NONE ? " < ...\n" : "\n", printer->out);
+    stack_words_print_row(&printer->words, callsite, printer->out);
+    fputc('\n', printer->out);
+    if (printer->options->stacks)
+        stack_words_print_stack(&printer->words, callsite, 0, STACK_INDENT, printer->out);
 }
 
 /* What stands in a line of a table of callsites. */
 struct callsite_line {
     XXH128_hash_t text; /* of the stack as it is printed */
-    uint32_t callsite;
+    uint32_t callsite;  /* of the stack that ranks highest among those of the line */
     struct rollup_values values;
-    double rank;
+    double rank, highest; /* of all stacks of the line, of that one */
+    size_t stacks;
     size_t order; /* of equal ones */
 };
 
@@ -226,10 +204,17 @@ static size_t merge_lines(struct callsite_line *lines, size_t count)
     size_t kept = 0;
     qsort(lines, count, sizeof(*lines), compare_texts);
     for (size_t i = 0; i < count; i++) {
-        if (kept > 0 && XXH128_isEqual(lines[kept - 1].text, lines[i].text))
-            rollup_values_add(&lines[kept - 1].values, &lines[i].values);
-        else
+        struct callsite_line *last = kept > 0 ? &lines[kept - 1] : NULL;
+        if (last == NULL || !XXH128_isEqual(last->text, lines[i].text)) {
             lines[kept++] = lines[i];
+            continue;
+        }
+        rollup_values_add(&last->values, &lines[i].values);
+        last->stacks++;
+        if (lines[i].highest > last->highest) {
+            last->highest = lines[i].highest;
+            last->callsite = lines[i].callsite;
+        }
     }
     return kept;
 }
@@ -251,8 +236,10 @@ static struct callsite_line *rank_callsites(const struct printer *printer, int b
         lines = NULL;
     }
     for (size_t i = 0; lines != NULL && i < dump->sample_count; i++) {
-        struct callsite_line line = {.values = rollup_values_of(dump->samples[i]), .order = i};
-        if (!(rank_of(&line.values, by) > 0))
+        struct callsite_line line = {
+            .values = rollup_values_of(dump->samples[i]), .stacks = 1, .order = i};
+        line.highest = rank_of(&line.values, by);
+        if (!(line.highest > 0))
             continue;
         line.callsite = dump->samples[i]->callsite;
         rewind(to_text.out);
@@ -291,8 +278,31 @@ static void print_callsites(const struct printer *printer, const struct callsite
                 words_of_count((double)(count - shown)).bytes);
 }
 
+/* The stacks of the first rows, each with the row's share and, of several, what is its own. */
+static void print_top_stacks(const struct printer *printer, const struct callsite_line *lines,
+                             size_t count, double total, enum report_view view)
+{
+    bool counts = view_counts(view);
+    count = count < TOP_STACKS ? count : TOP_STACKS;
+    printer_title(printer, count == 1 ? "Its stack" : "Stacks of the first rows");
+    for (size_t i = 0; i < count; i++) {
+        const struct callsite_line *line = &lines[i];
+        struct words all = counts ? words_of_count(line->rank) : words_of_bytes(line->rank);
+        struct words own = counts ? words_of_count(line->highest) : words_of_bytes(line->highest);
+        fprintf(printer->out, "%10s %5.1f%%  ", all.bytes,
+                total > 0 ? 100 * line->rank / total : 0);
+        if (line->stacks > 1)
+            fprintf(printer->out, "in %s stacks; the largest has %s\n",
+                    words_of_count((double)line->stacks).bytes, own.bytes);
+        else
+            fputs("in one stack\n", printer->out);
+        stack_words_print_stack(&printer->words, line->callsite, TOP_STACK_LINES, STACK_INDENT,
+                                printer->out);
+    }
+}
+
 void printer_callsites(const struct printer *printer, enum report_view view, size_t top,
-                       const char *title)
+                       const char *title, bool with_stacks)
 {
     size_t count = 0;
     struct callsite_line *lines = rank_callsites(printer, (int)view, &count);
@@ -304,6 +314,8 @@ void printer_callsites(const struct printer *printer, enum report_view view, siz
         fputs("  nothing\n", printer->out);
     else
         print_callsites(printer, lines, count, report_rank(&total, view), view, top);
+    if (count > 0 && with_stacks && !printer->options->stacks)
+        print_top_stacks(printer, lines, count, report_rank(&total, view), view);
     free(lines);
 }
 
@@ -341,13 +353,16 @@ void printer_rollup(const struct printer *printer, enum rollup_key key, const ch
         rollup_free(rollup);
         return;
     }
-    size_t count = 0;
+    size_t count = 0, folded = 0;
     for (size_t i = 0; i < rollup->row_count; i++) {
         const struct rollup_row *row = &rollup->rows[i];
         struct report_figure figure =
             report_figure_of(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
         double rank = report_rank(&figure, view);
-        if (rank >= 0.5)
+        bool is_folded =
+            key != ROLLUP_THREAD && folding_of(printer->words.folding, row->frame) != NULL;
+        folded += is_folded && rank >= 0.5;
+        if (rank >= 0.5 && !is_folded)
             lines[count++] = (struct line){(uint32_t)i, rank};
     }
     qsort(lines, count, sizeof(*lines), compare_lines);
@@ -374,14 +389,17 @@ void printer_rollup(const struct printer *printer, enum rollup_key key, const ch
                         PRINTER_MODULE_WIDTH);
             fputc('\n', printer->out);
         } else {
-            printer_frame(printer, row->frame, 80);
-            printer_module(printer, row->frame);
+            printer_frame(printer, row->frame, 0);
             fputc('\n', printer->out);
         }
     }
     if (top != 0 && count > top)
         fprintf(printer->out, "%10s        (%s more; --top 0 shows all)\n", "...",
                 words_of_count((double)(count - top)).bytes);
+    if (folded > 0)
+        fprintf(printer->out,
+                "%10s        (%s functions of libraries and allocators; --frames all shows them)\n",
+                "...", words_of_count((double)folded).bytes);
     free(lines);
     rollup_free(rollup);
 }

@@ -6,6 +6,7 @@
 #define HEAPPROFD_CLI_REPORT_TABLES_H
 
 #include "cli/report.h"
+#include "cli/stack_words.h"
 #include "cli/words.h"
 
 #define PRINTER_COMMAND_WIDTH 4096 /* as much as the profile keeps */
@@ -19,6 +20,8 @@ struct printer {
     const struct report_options *options;
     const struct profile_heap *heap;
     const struct profile_dump *dump;
+    struct stack_words words;
+    bool is_narrow; /* no room for all figures */
     FILE *out;
 };
 
@@ -43,13 +46,14 @@ void printer_columns(const struct printer *printer, enum report_view view, const
 /* A line's figures, up to where its last column begins. */
 void printer_figures(const struct printer *printer, const struct report_figure *figure,
                      double total, enum report_view view);
-/* A frame's name cut to a width in bytes, or its address in its module. */
-void printer_frame(const struct printer *printer, uint32_t index, size_t width);
-/* " [libc.so.6]", of a frame with a name. */
-void printer_module(const struct printer *printer, uint32_t index);
+/* A frame's function and module, or its address, behind `used` columns of a row's text. */
+void printer_frame(const struct printer *printer, uint32_t index, size_t used);
 
+/* with_stacks: and the whole stacks of its first rows. */
 void printer_callsites(const struct printer *printer, enum report_view view, size_t top,
-                       const char *title);
+                       const char *title, bool with_stacks);
+/* Chooses the columns of the tables by those of the output; folding NULL: nothing is folded. */
+void printer_set_words(struct printer *printer, const struct folding *folding);
 void printer_temporary(const struct printer *printer);
 void printer_rollup(const struct printer *printer, enum rollup_key key, const char *title);
 void printer_groups(const struct printer *printer);

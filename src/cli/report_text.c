@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/filter_options.h"
 #include "cli/report_gaps.h"
 #include "cli/report_summary.h"
 #include "cli/report_tables.h"
@@ -154,6 +155,23 @@ const char *report_process_title(const struct profile_process *process)
     return process->name[0] != '\0' ? process->name : "(a process without a name)";
 }
 
+/* The figures above are the whole heap's. */
+static void print_filter(const struct printer *printer)
+{
+    enum report_view view = printer->options->view;
+    if (*printer->profile->filter == '\0')
+        return;
+    struct rollup_values left = rollup_values_of(&printer->dump->left_out.sum);
+    const struct report_figure part = report_figure_of(&left, view);
+    const struct report_figure whole = report_total_of(printer->dump, view);
+    bool counts = view == REPORT_OBJECTS || view == REPORT_ALLOC_OBJECTS;
+    fputs("  filter        ", printer->out);
+    words_print(printer->out, printer->profile->filter, PRINTER_COMMAND_WIDTH);
+    fprintf(
+        printer->out, " leaves out %s\n",
+        filter_options_share(report_rank(&part, view), report_rank(&whole, view), counts).bytes);
+}
+
 static void print_head(const struct printer *printer)
 {
     const struct profile_heap *heap = printer->heap;
@@ -200,6 +218,7 @@ static void print_head(const struct printer *printer)
                 words_of_count((double)dump->total.samples).bytes,
                 words_of_count((double)heap->interval_bytes).bytes,
                 words_of_bytes(profile_floor_bytes(heap->interval_bytes)).bytes);
+    print_filter(printer);
     print_losses(printer);
     print_disagreement(printer);
     report_gaps_print_text(printer->profile, dump, out);
@@ -253,7 +272,8 @@ static void print_body(const struct printer *printer)
         printer_title(printer, printer_view_title(options->view));
         fputs("  not told by the file\n", printer->out);
         if (!report_is_untold(printer->heap, REPORT_MAX))
-            printer_callsites(printer, REPORT_MAX, options->top, printer_view_title(REPORT_MAX));
+            printer_callsites(printer, REPORT_MAX, options->top, printer_view_title(REPORT_MAX),
+                              true);
         return;
     }
     if (options->tree)
@@ -266,10 +286,11 @@ static void print_body(const struct printer *printer)
         printer_groups(printer);
     if (options->tree || options->cumulative || options->thread || options->by[0] != GROUPING_NONE)
         return;
-    printer_callsites(printer, options->view, options->top, printer_view_title(options->view));
+    printer_callsites(printer, options->view, options->top, printer_view_title(options->view),
+                      true);
     if (options->view != REPORT_SPACE && printer->dump->final)
         printer_callsites(printer, REPORT_SPACE, PRINTER_SECTION_LINES,
-                          title_of_rest(&printer->heap->status));
+                          title_of_rest(&printer->heap->status), false);
     printer_temporary(printer);
 }
 
@@ -301,10 +322,11 @@ static void print_brief(const struct printer *printer)
     bool peak_is_end = is_peak(printer);
     printer_callsites(printer, REPORT_MAX, BRIEF_LINES,
                       peak_is_end ? title_of_peak_at_end(&printer->heap->status)
-                                  : printer_view_title(REPORT_MAX));
+                                  : printer_view_title(REPORT_MAX),
+                      false);
     if (live.bytes >= 0.5 && !peak_is_end)
-        printer_callsites(printer, REPORT_SPACE, BRIEF_LINES,
-                          title_of_rest(&printer->heap->status));
+        printer_callsites(printer, REPORT_SPACE, BRIEF_LINES, title_of_rest(&printer->heap->status),
+                          false);
 }
 
 static void print_unprofiled(const struct profile *profile, FILE *out)
@@ -364,7 +386,7 @@ static void print_heap(const struct printer *printer)
     print_head(printer);
     if (printer->options->brief)
         print_brief(printer);
-    else if (printer->dump->sample_count > 0)
+    else if (printer->dump->sample_count + printer->dump->left_out.callsites > 0)
         print_body(printer);
 }
 
@@ -372,27 +394,32 @@ int report_print_text(const struct profile *profile, const struct report_options
                       FILE *out)
 {
     struct report_sections sections;
+    struct folding folding = {0};
     int code = report_sections_make(&sections, profile, options);
     if (code == 0 && sections.count == 0)
         code = -ENOENT;
+    if (code == 0)
+        code = folding_make(&folding, profile);
     if (code < 0) {
         report_sections_clear(&sections);
         return code;
     }
     report_summary_print(&sections, profile, options, out);
     for (size_t i = 0; i < sections.count; i++) {
-        const struct printer printer = {
+        struct printer printer = {
             .profile = profile,
             .options = options,
             .heap = sections.items[i].heap,
             .dump = sections.items[i].dump,
             .out = out,
         };
+        printer_set_words(&printer, options->all_frames ? NULL : &folding);
         if (!sections.items[i].hidden)
             print_heap(&printer);
     }
     report_summary_print_hidden(&sections, options, out);
     report_sections_clear(&sections);
+    folding_clear(&folding);
     print_streams(profile, options, out);
     print_unprofiled(profile, out);
     print_unnamed(profile, options, out);

@@ -114,8 +114,7 @@ static void print_node(const struct tree_printer *at, uint32_t node, const char 
     uint32_t frame = printer->profile->callsites[node].frame;
     printer_figures(printer, &figure, at->total, printer->options->view);
     fprintf(printer->out, "%s%s", at->prefix, mark);
-    printer_frame(printer, frame, 80);
-    printer_module(printer, frame);
+    printer_frame(printer, frame, strlen(at->prefix) + strlen(mark));
     print_place(at, node);
     fputc('\n', printer->out);
 }
@@ -127,9 +126,9 @@ static void print_small(const struct tree_printer *at, const struct level *level
     struct words value =
         counts ? words_of_count(level->small_rank) : words_of_bytes(level->small_rank);
     fprintf(at->printer->out,
-            "%10s %5.1f%% %19s %10s %9s  %s%s(%zu smaller ones, below 1 %% each)\n", value.bytes,
-            at->total > 0 ? 100 * level->small_rank / at->total : 0, "", "", "", at->prefix, mark,
-            level->small);
+            "%10s %5.1f%% %*s  %s%s(%zu smaller ones, below 1 %% each)\n", value.bytes,
+            at->total > 0 ? 100 * level->small_rank / at->total : 0,
+            at->printer->is_narrow ? 19 : 40, "", at->prefix, mark, level->small);
 }
 
 static void print_level(struct tree_printer *at, uint32_t first, unsigned branches);

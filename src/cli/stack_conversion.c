@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/conversion_io.h"
+#include "cli/filter_options.h"
 #include "cli/parse.h"
 #include "cli/progress.h"
 #include "cli/report.h"
@@ -19,6 +20,7 @@ struct choice {
     uint64_t dump;    /* number of the dump, from 1; 0: the last */
     enum export_view view;
     struct profile_read_options reading;
+    struct profile_filter filter;
 };
 
 /* --- which dumps --- */
@@ -106,6 +108,24 @@ static int64_t take_dumps(const struct profile *profile, const struct choice *ch
 
 /* --- the conversion --- */
 
+/* The sums in what is written are not those of the heaps. */
+static void warn_of_filter(const struct profile *profile, const struct export_dump *dumps,
+                           size_t count, enum export_view view)
+{
+    double part = 0, whole = 0;
+    if (*profile->filter == '\0')
+        return;
+    for (size_t i = 0; i < count; i++) {
+        part += export_view_value(&dumps[i].dump->left_out.sum, view);
+        for (size_t j = 0; j < dumps[i].dump->sample_count; j++)
+            whole += export_view_value(dumps[i].dump->samples[j], view);
+    }
+    conversion_warn(
+        "%.300s leaves out %s: %s", profile->filter,
+        filter_options_share(part, part + whole, !export_view_words[view].counts_bytes).bytes,
+        export_view_words[view].title);
+}
+
 static int64_t write_dumps(const struct stack_conversion *conversion, const struct profile *profile,
                            const struct choice *choice, const char *path, const char *out_path,
                            struct error *error)
@@ -118,9 +138,12 @@ static int64_t write_dumps(const struct stack_conversion *conversion, const stru
     if (count > 0 && (fd < 0 || (out = fdopen(fd, "w")) == NULL))
         count = fd < 0 ? fd : error_set(error, -errno, "no memory to write: %s", strerror(errno));
     if (count > 0) {
+        char name[PATH_MAX + 256];
+        snprintf(name, sizeof(name), "%s%s%.250s", strcmp(path, "-") == 0 ? "heap profile" : path,
+                 *profile->filter != '\0' ? " " : "", profile->filter);
         errno = 0;
-        written = conversion->write(profile, dumps, (size_t)count, choice->view,
-                                    strcmp(path, "-") == 0 ? "heap profile" : path, out);
+        written = conversion->write(profile, dumps, (size_t)count, choice->view, name, out);
+        warn_of_filter(profile, dumps, (size_t)count, choice->view);
         if (written < 0)
             count = error_set(error, (int)written, "no memory to write the stacks");
         /* What was written before may have failed without a trace in the last piece. */
@@ -168,6 +191,7 @@ static const struct option options[] = {
     {"heap", required_argument, NULL, OPTION_HEAP},
     {"dump", required_argument, NULL, OPTION_DUMP},
     {"demangle", required_argument, NULL, OPTION_DEMANGLE},
+    FILTER_OPTIONS,
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'v'},
     {"view", required_argument, NULL, OPTION_VIEW},
@@ -189,6 +213,8 @@ static bool parse_view(const char *text, enum export_view *view)
 static bool parse_option(int option, const char *text, struct choice *choice)
 {
     uint64_t number;
+    if (filter_options_has(option))
+        return filter_options_take(option, text, &choice->filter);
     switch (option) {
     case OPTION_VIEW:
         return parse_view(text, &choice->view);
@@ -222,16 +248,24 @@ int stack_conversion_run(int argc, char **argv, const struct stack_conversion *c
     struct choice choice = {.view = EXPORT_SPACE};
     struct option copy[sizeof(options) / sizeof(options[0])];
     const struct option *known = options_of(conversion, copy);
-    int option;
+    int option, code = -1;
+    choice.reading.filter = &choice.filter;
     opterr = 0;
     while ((option = getopt_long(argc, argv, ":h", known, NULL)) != -1) {
-        if (option < OPTION_VIEW)
-            return conversion_other_option(argv, option, known, conversion->help);
-        if (!parse_option(option, optarg, &choice))
-            return 2;
+        if (option < OPTION_VIEW) {
+            code = conversion_other_option(argv, option, known, conversion->help);
+            break;
+        }
+        if (!parse_option(option, optarg, &choice)) {
+            code = 2;
+            break;
+        }
     }
-    if (!conversion_takes(argc, argv, 2))
-        return 2;
-    return convert(conversion, &choice, argv[optind],
-                   argv[optind] == NULL ? NULL : argv[optind + 1]);
+    if (code < 0 && !conversion_takes(argc, argv, 2))
+        code = 2;
+    if (code < 0)
+        code = convert(conversion, &choice, argv[optind],
+                       argv[optind] == NULL ? NULL : argv[optind + 1]);
+    profile_filter_clear(&choice.filter);
+    return code;
 }

@@ -225,6 +225,29 @@ static struct diff_row *row_of(struct work *work, const void *key, size_t length
     return &pair->rows[id - 1];
 }
 
+/* The row of all stacks that a table's line shows the same of. */
+static struct diff_row *row_as_shown(struct work *work, const struct atom *atom,
+                                     const struct diff_row *fresh)
+{
+    const struct matching_side *side = &work->matching->sides[atom->side];
+    const struct profile *profile = atom->profile;
+    const struct folding *folding = work->options->foldings[atom->side];
+    uint64_t key[FOLDING_CALLERS + 4] = {0};
+    uint32_t head = folding_head(folding, profile, atom->callsite);
+    uint32_t at = folding_charge(folding, profile, atom->callsite);
+    size_t used = 0;
+    key[used++] = side->modules[profile->callsites[head].frame];
+    key[used++] = side->functions[profile->callsites[head].frame];
+    if (head == at)
+        at = folding_caller(folding, profile, at);
+    for (int i = 0; i < FOLDING_CALLERS && at != PROFILE_NONE; i++) {
+        key[used++] = side->functions[profile->callsites[at].frame];
+        at = folding_caller(folding, profile, at);
+    }
+    key[used] = at != PROFILE_NONE;
+    return row_of(work, key, sizeof(key), fresh);
+}
+
 static int add_by_frames(struct work *work, const struct atom *atom, uint64_t atom_number)
 {
     const struct matching_side *side = &work->matching->sides[atom->side];
@@ -338,7 +361,8 @@ static int add_atom(struct work *work, const struct atom *atom, uint64_t number)
     struct diff_row fresh = {
         .profile = atom->profile, .callsite = atom->callsite, .frame = PROFILE_NONE};
     const uint64_t *key = &work->matching->sides[atom->side].callsites[atom->callsite];
-    struct diff_row *row = row_of(work, key, sizeof(*key), &fresh);
+    struct diff_row *row = work->options->as_shown ? row_as_shown(work, atom, &fresh)
+                                                   : row_of(work, key, sizeof(*key), &fresh);
     if (row == NULL)
         return -ENOMEM;
     add_to_row(work, row, atom);

@@ -12,6 +12,7 @@
 
 #include "compare/change.h"
 #include "export/view.h"
+#include "profile/folding.h"
 #include "profile/rollup.h"
 
 enum diff_by {
@@ -48,6 +49,10 @@ struct diff_options {
     enum diff_pairing pairing;
     unsigned views; /* that are judged, each the bit 1 << enum export_view; 0: all */
     bool types;     /* by callsite: what is live of each type, too */
+    /* Callsites are told apart by what a table's line shows of them: by folding_head() and its next
+     * callers. foldings: of both sides; NULL: nothing is folded. */
+    bool as_shown;
+    const struct folding *foldings[2];
 };
 
 /* What a row has of one type, live. */

@@ -123,6 +123,7 @@ static void describe(struct joined *joined, const struct diff *diff, const struc
     joined->heap.dumps = &joined->dump;
     joined->heap.dump_count = 1;
     joined->profile.warning = "";
+    joined->profile.filter = after->profile->filter;
     joined->profile.processes = &joined->process;
     joined->profile.process_count = 1;
     joined->profile.heaps = &joined->heap;

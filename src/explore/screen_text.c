@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/filter_options.h"
 #include "cli/words.h"
 #include "explore/screen_state.h"
 #include "util/utf8.h"
@@ -97,6 +98,23 @@ static int short_path(const char *path, const char **end)
     return slash - before < NAME_BYTES ? (int)(slash - before) : NAME_BYTES;
 }
 
+/* The sums on the screen are not those of the heaps. */
+static void put_filter(const struct screen *screen, char buffer[SCREEN_TEXT_BYTES], size_t used)
+{
+    const char *filter = screen->column_count > 0 ? screen->columns[0].profile->filter : "";
+    double part = 0, whole = 0;
+    for (size_t i = 0; i < screen->column_count; i++) {
+        for (size_t j = 0; j < screen->columns[i].dump_count; j++) {
+            const struct profile_dump *dump = screen->columns[i].dumps[j].dump;
+            part += rollup_live_bytes(&dump->left_out.sum.figures);
+            whole += rollup_live_bytes(&dump->total);
+        }
+    }
+    if (*filter != '\0' && used < SCREEN_TEXT_BYTES)
+        snprintf(buffer + used, SCREEN_TEXT_BYTES - used, " %.200s leaves out %s live", filter,
+                 filter_options_share(part, whole, false).bytes);
+}
+
 void screen_title(const struct screen *screen, char buffer[SCREEN_TEXT_BYTES])
 {
     size_t used = 0;
@@ -113,6 +131,7 @@ void screen_title(const struct screen *screen, char buffer[SCREEN_TEXT_BYTES])
         used += (size_t)snprintf(buffer + used, SCREEN_TEXT_BYTES - used, "%s%s%.*s%s",
                                  i > 0 ? ", " : "", number, one && i > 0 ? 0 : length, path, dump);
     }
+    put_filter(screen, buffer, used);
 }
 
 /* --- figures --- */

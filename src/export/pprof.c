@@ -528,6 +528,12 @@ static void put_comments(struct pprof *pprof, const struct profile_dump *dump)
                     status->buffer_overran ? "overran" : "was corrupted");
     if (status->remark != NULL)
         put_comment(pprof, "%s", status->remark);
+    if (*pprof->profile->filter != '\0')
+        put_comment(pprof, "filter: %s", pprof->profile->filter);
+    if (dump->left_out.callsites > 0)
+        put_comment(pprof, "left out: %.0f of %.0f bytes live, %.0f of %.0f bytes ever allocated",
+                    rollup_live_bytes(&dump->left_out.sum.figures), rollup_live_bytes(&dump->total),
+                    dump->left_out.sum.figures.allocated_bytes, dump->total.allocated_bytes);
     if (*pprof->profile->warning != '\0')
         put_comment(pprof, "trace: %s", pprof->profile->warning);
 }

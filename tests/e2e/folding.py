@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Tables show the program's own functions, in the columns that there are: folding.py CASE."""
+
+import json
+import os
+import re
+import sys
+import tempfile
+
+import harness
+from filter import ok, same, write_stacks
+from harness import BUILD, TOOL, check, program, run
+from terminal import Terminal
+
+# A stack, outermost first: the row that it is in.
+ROWS = {
+    "main;load;xmalloc": "load < main",
+    "main;load;xstrdup;xmalloc;malloc": "load < main",
+    "main;run;std::vector<int>::push_back;std::_Vector_base<int>::_M_allocate;operator new(unsigned long)": "run < main",
+    "main;run;step;std::__cxx11::basic_string::_M_create": "step < run < main",
+    "main;std::for_each;visit;__gnu_cxx::new_allocator::allocate": "visit < main",
+    "main;Thing::make;Thing::operator new": "Thing::make < main",
+    "main;builtin_list;_PyObject_GC_New;_PyObject_Malloc;_PyMem_RawMalloc": "builtin_list < main",
+    "Py_Main;list_extend;_PyEval_EvalFrameDefault;_PyFunction_Vectorcall;list_resize;PyMem_Realloc":
+        "list_resize < list_extend < Py_Main",
+    "main;dictAdd;zmalloc;ztrymalloc_usable": "dictAdd < main",
+    "main;hashInit;sqlite3DbMallocRawNN;sqlite3Malloc;sqlite3MemMalloc": "hashInit < main",
+    "main;BN_new;CRYPTO_zalloc;CRYPTO_malloc": "BN_new < main",
+    "main;gtk_init;g_slice_alloc;g_malloc": "gtk_init < main",
+    "main;open_pool;apr_palloc": "open_pool < main",
+    "main;parse;jv_mem_alloc": "parse < main",
+    "_start;__libc_start_main;main": "main",
+    # All of it is a library's: the innermost that does more than allocate, or the outermost.
+    "_start;__libc_start_main;std::locale::global;operator new(unsigned long)": "std::locale::global",
+    "start_routine_of_nobody;xmalloc_inner": "start_routine_of_nobody",
+    "xcalloc;malloc": "xcalloc",
+    # Beginnings of names are not names.
+    "main;malloced": "malloced < main",
+    "main;stdlib_thing": "stdlib_thing < main",
+}
+
+
+def report(*options, columns=None, path=None):
+    environment = {"COLUMNS": str(columns)} if columns else {}
+    outcome = run([TOOL, "report", *options, path], env=environment)
+    check(outcome.status == 0, f"{options}: {outcome.stderr}")
+    return outcome.stdout.decode()
+
+
+def table(text):
+    """(bytes as printed, text of the row) of the first table."""
+    body = text.split("function < its callers\n", 1)[1].split("\n\n")[0]
+    return [re.match(r" *(.+?B) +[\d.]+% .*?  (\S.*)", line).groups() for line in body.splitlines()
+            if not line.lstrip().startswith("...")]
+
+
+def known(directory):
+    """The first function that is the program's own, and its callers that are."""
+    for number, (stack, row) in enumerate(ROWS.items()):
+        path = write_stacks(directory, {stack: 1000 + number}, "one")
+        ((_, shown),) = table(report("--top", "0", path=path))
+        same(re.split(r"  +", shown)[-1], row, stack)
+        inner = stack.split(";")[-1].replace("<int>", "")
+        ((_, shown),) = table(report("--frames", "all", path=path))
+        check(re.split(r"  +", shown)[-1].startswith(inner), f"all frames of {stack}: {shown}")
+    # Rows of equal words are one, with the sum; the largest of its stacks is shown.
+    path = write_stacks(directory, {stack: 1000 for stack in ROWS})
+    text = report("--top", "0", path=path)
+    rows = [re.split(r"  +", shown)[-1] for _, shown in table(text)]
+    same(sorted(rows), sorted(set(ROWS.values())), "each row once")
+    check(text.count("2.00 kB") == 2, f"two stacks of load are one row, and one section: {text}")
+    check("in 2 stacks; the largest has 1.00 kB" in text, text)
+    check(re.search(r"\n +\.\.\. [12] frames? of the allocator\n +load\n +main\n", text), text)
+    for words in (["--frames", "some"], ["--frames"]):
+        refused = run([TOOL, "report", *words, path])
+        check(refused.status == 2 and b"--frames" in refused.stderr, f"{words}: {refused.stderr}")
+
+
+def profile_of_containers(directory, interval="64"):
+    kept = os.path.join(directory, "kept" + interval)
+    ended = run([TOOL, "host", "-i", interval, "-o", kept, "--", program("containers")])
+    check(ended.status == 0, f"{ended.status}: {ended.stderr}")
+    return kept, ended.stderr.decode()
+
+
+def containers(directory):
+    """Templates of the standard library stand in the program's own module, and are folded there."""
+    path, summary = profile_of_containers(directory)
+    text = report(path=path)
+    wanted = {"shop::fill_lists", "shop::fill_names", "shop::basket::fill"}
+    top = [re.split(r"  +", row)[-1].split(" ")[0] for _, row in table(text)[:3]]
+    same(set(top), wanted, "the first rows")
+    check("std::" not in text.split("Stacks of the first rows")[0], text)
+    check(all(name in summary for name in wanted), f"the summary of host: {summary}")
+    check(re.search(r"\.\.\. \d+ frames of the allocator and libstdc\+\+\n +shop::fill_lists containers\.cc:\d+ "
+                    r"\[containers\]\n +main containers\.cc:\d+ \[containers\]\n +\.\.\. \d+ frames? of the C library\n",
+                    text), text)
+    check("shop::basket<long>::fill(int)" in report("--demangle", "full", path=path), "names in full")
+    # The figures of a row are the sums of its stacks, and so are the variances.
+    (heap,) = json.loads(report("--json", path=path))["heaps"]
+    for name in wanted:
+        mine = [site["space"] for site in heap["callsites"]
+                if any(frame["name"].replace("<long>", "").split("(")[0].endswith(name) for frame in site["frames"])]
+        total = sum(figure["estimate"] for figure in mine)
+        (printed,) = [size for size, row in table(text) if name in row]
+        number, unit = printed.split()[-2:]
+        value = float(number) * {"B": 1, "kB": 1e3, "MB": 1e6}[unit]
+        check(abs(value - total) <= 0.006 * total and len(mine) >= 1, f"{name}: {printed}, its stacks {total}")
+    (row,) = [line for line in text.splitlines() if "basket" in line and "%" in line]
+    margin = float(re.search(r"± ([\d.]+) kB", row)[1])
+    widths = [(site["space"]["high95"] - site["space"]["low95"]) / 2 for site in heap["callsites"]
+              if any("basket" in frame["name"] for frame in site["frames"])]
+    root = sum(width**2 for width in widths) ** 0.5 / 1e3
+    check(0.8 * root <= margin <= 1.3 * root, f"± {margin} kB of stacks with {widths}")
+    functions = report("--cumulative", path=path)
+    check("std::" not in functions and re.search(r"\(\d+ functions of libraries and allocators", functions), functions)
+    check("std::" in report("--cumulative", "--frames", "all", "--top", "0", path=path), "all functions")
+    # A difference's rows, and a list of leaks', are charged alike.
+    other, _ = profile_of_containers(directory, "128")
+    changed = ok(TOOL, "diff", path, other).stdout.decode()
+    names = re.findall(r"  (shop::\S+|main|std::\S+) \[", changed)
+    check(names and len(names) == len(set(names)) and not any(name.startswith("std::") for name in names), changed)
+    held = ok(TOOL, "leaks", path).stdout.decode()
+    check("shop::fill_lists [containers] < main" in held and "\n  std::" not in held, held)
+    failed = run([TOOL, "check", "--max-live", "1k", path])
+    check(failed.status == 1 and re.search(rb"shop::fill_lists \S*containers\.cc:\d+", failed.stdout), failed.stdout)
+
+
+def width(directory):
+    """Lines are as wide as COLUMNS or the terminal says; a file's are not cut."""
+    long_name = "shop::" + "very_long_name::" * 4 + "the_function_itself"
+    arguments = "ns::holder<std::map<std::string, std::vector<ns::element<int, long>>>>::insert"
+    path = write_stacks(directory, {
+        f"main;start;serve;{arguments};{long_name}": 5000,
+        f"main;start;{long_name};{arguments}": 3000,
+        "main;start;serve;a_function_whose_own_name_is_much_longer_than_all_that_a_narrow_terminal_has": 2000,
+    })
+    full = report("--demangle", "full", path=path)
+    check(all(name in full for name in (long_name, arguments)), full)
+    for columns in (80, 100, 132, 200):
+        for options in ((), ("--stacks",), ("--cumulative",), ("--tree",)):
+            text = report("--demangle", "full", *options, columns=columns, path=path)
+            body = text.split("Bytes live", 1)[1]
+            for line in body.splitlines():
+                check(len(line) <= columns or "own_name_is_much_longer" in line, f"{columns}, {options}: {line}")
+            check("the_function_itself" in body and "own_name_is_much_longer_than_all_that_a_narrow_terminal_has" in body,
+                  f"own names stay whole: {body}")
+            check(re.search(r"insert( |\n)", body), f"own names stay whole: {body}")
+    wide = report("--demangle", "full", columns=120, path=path)
+    check("ns::holder<...>::insert" in wide, f"arguments go first: {wide}")
+    check("mean" in wide and "mean" not in report(columns=80, path=path), "a narrow table has fewer figures")
+    for verb in (["diff", path, write_stacks(directory, {"main;f": 1}, "other")], ["leaks", path]):
+        narrow = run([TOOL, *verb], env={"COLUMNS": "110"}).stdout.decode()
+        rows = [line for line in narrow.splitlines() if "::" in line]
+        check(rows and all(len(line) <= 110 for line in rows), narrow)
+    terminal = Terminal([TOOL, "report", path], columns=90, lines=40)
+    while terminal.process.poll() is None or terminal.read(0.1):
+        terminal.read(0.1)
+    shown = terminal.output.decode().split("Bytes live", 1)[1]
+    check("the_function_itself" in shown, shown)
+    for line in shown.splitlines():
+        check(len(line) <= 90 or "own_name_is_much_longer" in line, f"terminal of 90 columns: {line}")
+
+
+CASES = {f.__name__: f for f in (known, containers, width)}
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as made_directory:
+        CASES[sys.argv[1]](made_directory)
+    harness.finish()
