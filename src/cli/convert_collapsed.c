@@ -35,6 +35,7 @@ static int64_t write_stacks(const struct profile *profile, const struct export_d
 
 int convert_collapsed(int argc, char **argv)
 {
-    static const struct stack_conversion conversion = {help, true, write_stacks};
+    static const struct stack_conversion conversion = {
+        .help = help, .has_view = true, .write = write_stacks};
     return stack_conversion_run(argc, argv, &conversion);
 }

@@ -70,34 +70,6 @@ static int add_dump(struct flame_page *page, const struct profile *profile,
     return flame_page_add(page, &graph);
 }
 
-struct ranked_dump {
-    const struct export_dump *dump;
-    struct rollup_size size;
-};
-
-static int compare_sizes(const void *left_pointer, const void *right_pointer)
-{
-    const struct ranked_dump *left = left_pointer, *right = right_pointer;
-    int order = rollup_size_compare(&left->size, &right->size);
-    return order != 0 ? order : left->dump < right->dump ? -1 : left->dump > right->dump;
-}
-
-/* The page opens on the first one: the largest heap. */
-static int add_dumps(struct flame_page *page, const struct profile *profile,
-                     const struct export_dump *dumps, size_t count)
-{
-    struct ranked_dump *ranked = calloc(count + 1, sizeof(*ranked));
-    int code = ranked == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < count && code == 0; i++)
-        ranked[i] = (struct ranked_dump){&dumps[i], rollup_size_of(dumps[i].dump)};
-    if (code == 0 && count > 1)
-        qsort(ranked, count, sizeof(*ranked), compare_sizes);
-    for (size_t i = 0; i < count && code == 0; i++)
-        code = add_dump(page, profile, ranked[i].dump);
-    free(ranked);
-    return code;
-}
-
 static int64_t write_page(const struct profile *profile, const struct export_dump *dumps,
                           size_t count, enum export_view view, const char *name, FILE *out)
 {
@@ -105,12 +77,16 @@ static int64_t write_page(const struct profile *profile, const struct export_dum
     struct flame_page *page = flame_page_new(out, name);
     if (page == NULL)
         return -ENOMEM;
-    int code = flame_page_end(page, add_dumps(page, profile, dumps, count));
+    int code = 0;
+    for (size_t i = 0; i < count && code == 0; i++)
+        code = add_dump(page, profile, &dumps[i]);
+    code = flame_page_end(page, code);
     return code < 0 ? code : (int64_t)count;
 }
 
 int convert_flamegraph(int argc, char **argv)
 {
-    static const struct stack_conversion conversion = {help, false, write_page};
+    static const struct stack_conversion conversion = {
+        .help = help, .largest_first = true, .write = write_page};
     return stack_conversion_run(argc, argv, &conversion);
 }

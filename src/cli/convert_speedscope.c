@@ -28,6 +28,7 @@ static int64_t write_stacks(const struct profile *profile, const struct export_d
 
 int convert_speedscope(int argc, char **argv)
 {
-    static const struct stack_conversion conversion = {help, false, write_stacks};
+    static const struct stack_conversion conversion = {
+        .help = help, .largest_first = true, .write = write_stacks};
     return stack_conversion_run(argc, argv, &conversion);
 }

@@ -57,10 +57,35 @@ static int add_heap(struct flame_page *page, const struct leaks *leaks,
     return flame_page_add(page, &graph);
 }
 
+/* What has grown most first. */
+static int compare_growth(const void *left_pointer, const void *right_pointer)
+{
+    const struct leaks_heap *left = *(const struct leaks_heap *const *)left_pointer;
+    const struct leaks_heap *right = *(const struct leaks_heap *const *)right_pointer;
+    if (left->grown.size_sum != right->grown.size_sum)
+        return left->grown.size_sum > right->grown.size_sum ? -1 : 1;
+    return left < right ? -1 : left > right;
+}
+
+/* The page opens on the first heap. */
+static int add_heaps(struct flame_page *page, const struct leaks *leaks)
+{
+    const struct leaks_heap **heaps = calloc(leaks->heap_count + 1, sizeof(*heaps));
+    int code = heaps == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < leaks->heap_count && code == 0; i++)
+        heaps[i] = &leaks->heaps[i];
+    if (code == 0 && leaks->heap_count > 1)
+        qsort(heaps, leaks->heap_count, sizeof(*heaps), compare_growth);
+    for (size_t i = 0; i < leaks->heap_count && code == 0; i++)
+        if (heaps[i]->grown.count > 0)
+            code = add_heap(page, leaks, heaps[i]);
+    free(heaps);
+    return code;
+}
+
 static int write_page(const struct leaks *leaks, FILE *out)
 {
     char title[512];
-    int code = 0;
     if (leaks->before != NULL)
         snprintf(title, sizeof(title), "Growth from %.200s to %.200s", leaks->before->argument,
                  leaks->after->argument);
@@ -69,10 +94,7 @@ static int write_page(const struct leaks *leaks, FILE *out)
     struct flame_page *page = flame_page_new(out, title);
     if (page == NULL)
         return -ENOMEM;
-    for (size_t i = 0; i < leaks->heap_count && code == 0; i++)
-        if (leaks->heaps[i].grown.count > 0)
-            code = add_heap(page, leaks, &leaks->heaps[i]);
-    return flame_page_end(page, code);
+    return flame_page_end(page, add_heaps(page, leaks));
 }
 
 /* --- the nested objects --- */

@@ -106,6 +106,35 @@ static int64_t take_dumps(const struct profile *profile, const struct choice *ch
     return count > 0 ? count : explain_none(profile, choice, path, error);
 }
 
+struct ranked_dump {
+    struct export_dump dump;
+    struct rollup_size size;
+    size_t index;
+};
+
+static int compare_sizes(const void *left_pointer, const void *right_pointer)
+{
+    const struct ranked_dump *left = left_pointer, *right = right_pointer;
+    int order = rollup_size_compare(&left->size, &right->size);
+    return order != 0 ? order : left->index < right->index ? -1 : left->index > right->index;
+}
+
+/* 0 or -ENOMEM. */
+static int order_by_size(struct export_dump *dumps, size_t count)
+{
+    struct ranked_dump *ranked = calloc(count + 1, sizeof(*ranked));
+    if (ranked == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        ranked[i] = (struct ranked_dump){dumps[i], rollup_size_of(dumps[i].dump), i};
+    if (count > 1)
+        qsort(ranked, count, sizeof(*ranked), compare_sizes);
+    for (size_t i = 0; i < count; i++)
+        dumps[i] = ranked[i].dump;
+    free(ranked);
+    return 0;
+}
+
 /* --- the conversion --- */
 
 /* The sums in what is written are not those of the heaps. */
@@ -134,6 +163,8 @@ static int64_t write_dumps(const struct stack_conversion *conversion, const stru
     FILE *out = NULL;
     int64_t written = 0;
     int64_t count = take_dumps(profile, choice, path, &dumps, error);
+    if (count > 0 && conversion->largest_first && order_by_size(dumps, (size_t)count) < 0)
+        count = error_set(error, -ENOMEM, "no memory for a list of dumps");
     int fd = count < 0 ? -1 : conversion_open_output(out_path, path, true, error);
     if (count > 0 && (fd < 0 || (out = fdopen(fd, "w")) == NULL))
         count = fd < 0 ? fd : error_set(error, -errno, "no memory to write: %s", strerror(errno));

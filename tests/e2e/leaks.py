@@ -493,6 +493,12 @@ def page_opens(directory):
     document = page_of(flamegraph(directory, made.write(directory, "t")))
     same([graph["pid"] for graph in document["graphs"]], [8, 9, 7], "the largest first")
     same({graph["opens"] for graph in document["graphs"]}, {"space"}, "the view")
+    done = run([os.path.join(BUILD, "traceconv"), "speedscope", os.path.join(directory, "t")])
+    speedscope = json.loads(done.stdout)
+    check("8" in speedscope["profiles"][speedscope["activeProfileIndex"]]["name"], f"{speedscope['profiles'][0]['name']}")
+    leaks("--output", os.path.join(directory, "grown"), "--flame-graph", os.path.join(directory, "t"))
+    grown = page_of(os.path.join(directory, "grown", "graph", "index.html"))
+    same([graph["pid"] for graph in grown["graphs"]], [8, 9, 7], "what leaks most first")
     done = run([TOOL, "host", "--quiet", "-i", "1", "-o", os.path.join(directory, "gone"), "--", "sh", "-c", "true"])
     check(done.status == 0, f"{done.stderr!r}")
     (graph,) = page_of(flamegraph(directory, os.path.join(directory, "gone")))["graphs"]
