@@ -11,6 +11,7 @@ const FlameInterval = (() => {
   const NONE_MISSED = 0.025, WHOLE_ONE_SIDE = 0.96, WHOLE_TWO_SIDES = 0.975;
   const COUNTED = 50, STEPS = 100000, SLACK = 0.4;
   const SMALLEST_BYTES = 24, UNSEEN = 3, SEVERAL = 0.7;
+  const SEEN_ROUNDING_BYTES = 0.01, SEEN_ROUNDING = 1e-10;
 
   function gammaQuantile(mean, variance, deviations) {
     const scale = variance / mean, shape = mean / scale;
@@ -91,6 +92,14 @@ const FlameInterval = (() => {
     return around(count, Math.floor(samples + low), samples + high);
   }
 
+  /* Bytes that were sampled, at the least: seen_bytes_least() in profile/interval.c. */
+  function seenBytesLeast([bytes, count, variance, , samples], missed) {
+    const squares = missed.per * missed.count;
+    const shares = Math.min((samples * missed.count) / count,
+                            missed.count - squares / (1 + Math.sqrt(squares)));
+    return Math.ceil(bytes - Math.sqrt(variance * Math.max(shares, 0)) - SEEN_ROUNDING_BYTES - SEEN_ROUNDING * bytes);
+  }
+
   function ofBytes(sums) {
     const [bytes, , variance] = sums;
     const all = ofSum(bytes, variance), missed = missedOf(sums);
@@ -99,10 +108,11 @@ const FlameInterval = (() => {
     const missedBytes = Math.min(size * missed.count, bytes), seen = bytes - missedBytes;
     let high = seen + gammaQuantile(missedBytes + HIGH * size * e, variance + HIGH * size * size * e * (1 + e),
                                     missed.mayBeNone ? ONE_SIDE : TWO_SIDES);
-    if (!missed.mayBeNone) return around(bytes, all.low, high);
+    const least = seenBytesLeast(sums, missed);
+    if (!missed.mayBeNone) return around(bytes, Math.max(all.low, least), high);
     const whole = wholeQuantile(missed.count + HIGH * e, missed.variance + HIGH * e * (1 + e), WHOLE_ONE_SIDE);
     high = whole > 0 ? Math.max(high, seen + size * (whole + SLACK)) : bytes;
-    return around(bytes, bytes - Math.sqrt(variance * missed.count), high);
+    return around(bytes, least, high);
   }
 
   return { ofBytes, ofCount };
