@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/program.h"
 #include "wire/handshake.h"
 
 extern char **environ;
@@ -54,20 +53,9 @@ static bool is_replaced(const struct environment *environment, const char *entry
     return false;
 }
 
-/* musl's loader ends a program whose preloaded library was built for glibc, and glibc's would
- * only complain: a program that cannot be profiled must run all the same. */
-static bool refuses_library(const char *command)
-{
-    char path[PATH_MAX];
-    struct program program;
-    program_find(command, path, sizeof(path));
-    return path[0] != 0 && program_read(&program, path) == 0 && program.is_musl;
-}
-
 static int environment_make(struct environment *environment, const struct launch *launch)
 {
     size_t count = 0, used = 0;
-    bool as_it_is = refuses_library(launch->command[0]);
     while (environ[count] != NULL)
         count++;
     environment->entries = calloc(count + ADDED_ENTRIES + 1, sizeof(*environment->entries));
@@ -83,10 +71,10 @@ static int environment_make(struct environment *environment, const struct launch
         return -ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        if (as_it_is || !is_replaced(environment, environ[i]))
+        if (!is_replaced(environment, environ[i]))
             environment->entries[used++] = environ[i];
     }
-    for (size_t i = 0; i < ADDED_ENTRIES && !as_it_is; i++)
+    for (size_t i = 0; i < ADDED_ENTRIES; i++)
         environment->entries[used++] = environment->added[i];
     return 0;
 }
