@@ -30,7 +30,7 @@ enum attach_refusal {
     ATTACH_TRACED,     /* a debugger has it already */
     ATTACH_HAS_CLIENT, /* the preload library is in it: use its handshake instead */
     ATTACH_ATTACHED,   /* another session is attached to it */
-    ATTACH_UNSUPPORTED, /* 32 bit, another processor, musl, no allocator that we can find */
+    ATTACH_UNSUPPORTED, /* 32 bit, another processor, no allocator that we can find */
     ATTACH_SECCOMP,     /* its system call filter forbids what we need */
     ATTACH_BUSY,        /* a thread could not be stopped in time: later may work */
 };

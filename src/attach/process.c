@@ -257,13 +257,6 @@ static int check_regions(const struct process *process, struct attach_outcome *o
                              "itself and is not attached to",
                              (int)process->pid);
         }
-        if (process_region_is(region, "ld-musl-")) {
-            refuse(outcome, ATTACH_UNSUPPORTED, -ENOTSUP);
-            return error_set(error, -ENOTSUP,
-                             "pid %d uses musl libc, which is not supported yet; only glibc and "
-                             "static programs are",
-                             (int)process->pid);
-        }
     }
     return 0;
 }

@@ -334,7 +334,7 @@ def static_program():
                 heap = heap_of(session.report(), process.pid)
                 check_figure(heap, "hold_block", "space", 10000)
             else:
-                check("linked statically" in session.stderr, session.stderr)
+                check("linked statically" in session.stderr and "stripping" in session.stderr, session.stderr)
             check(process.end() == 0, "its own end")
 
 
@@ -373,6 +373,40 @@ def jemalloc():
         heap = report_of(output)["heaps"][0]
         check_figure(heap, "malloc_block", "alloc_space", 205000)
         check_figure(heap, "malloc_block", "space", 5000)
+
+
+def musl():
+    """A process that runs on musl, to the byte and the call; twice, for what was left of the first."""
+    loader = "/lib/ld-musl-x86_64.so.1"
+    if not os.path.exists(loader):
+        harness.skip("no musl")
+    with scene() as (daemon, directory):
+        # As Alpine has it: the loader is the library, and no link to it.
+        own_loader, path = os.path.join(directory, "ld-musl-x86_64.so.1"), os.path.join(directory, "on_musl")
+        shutil.copy(os.path.realpath(loader), own_loader)
+        source = os.path.join(harness.ROOT, "tests", "programs", "commanded.c")
+        built = run(["gcc", "-O2", "-g", "-U_FORTIFY_SOURCE", "-o", path, source, f"-Wl,--dynamic-linker={own_loader}"])
+        check(built.status == 0, repr(built.stderr[-400:]))
+        process = Bare.__new__(Bare)
+        process.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        process.pid = process.process.pid
+        process.tell("hold 1 1")
+        doctor = run([TOOL, "doctor", "-p", str(process.pid)])
+        check(doctor.status == 0 and b"NO" not in doctor.stdout, f"doctor: {doctor.stdout[-900:]!r}")
+        maps, code = maps_of(process.pid), code_of(process.pid)
+        for turn in range(2):
+            session = Session(daemon, os.path.join(directory, f"o{turn}"), "-p", str(process.pid), "--no-symbols")
+            attached(daemon, process)
+            process.tell("hold 1000 100")
+            process.tell("churn 5000 64")
+            check(session.end() == 0, session.stderr)
+            heap = heap_of(session.report(), process.pid)
+            check_figure(heap, "hold_block", "space", 100000)
+            check_figure(heap, "churn_block", "alloc_space", 320000)
+            check_figure(heap, "churn_block", "space", 0)
+            check((heap["exact_bytes"], heap["exact_calls"]) == (420000, 6000), "exact totals")
+            check((maps_of(process.pid), code_of(process.pid)) == (maps, code), "all is as it was")
+        check(process.end() == 0, "its own end")
 
 
 def namespaces():
