@@ -205,7 +205,7 @@ static void check_command(const char *command)
     program_find(command, path, sizeof(path));
     printf("\n%s%s%s\n", command, path[0] != 0 ? ", that is " : "", path);
     if (path[0] == 0)
-        say(IMPOSSIBLE, "there is no such program in PATH");
+        say(IMPOSSIBLE, "%s", program_why_not_found(command));
     else
         check_program(path, command, true);
 }

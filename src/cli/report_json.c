@@ -399,6 +399,8 @@ int report_print_json(const struct profile *profile, const struct report_options
         fprintf(out, "%s{\"pid\":%d,\"parent_pid\":%d,\"name\":", i > 0 ? "," : "", process->pid,
                 process->parent_pid);
         json_print_string(out, process->name);
+        fprintf(out, ",\"count\":%" PRIu64 ",\"kind\":", process->count);
+        json_print_string(out, process->kind);
         fputs(",\"reason\":", out);
         json_print_string(out, process->reason);
         fputc('}', out);

@@ -336,6 +336,9 @@ static void print_unprofiled(const struct profile *profile, FILE *out)
         size_t width = strlen(process->name);
         fputs(i == 0 ? "\nNot profiled\n  " : "  ", out);
         words_print(out, process->name, PRINTER_MODULE_WIDTH);
+        if (process->count > 1)
+            width += (size_t)fprintf(out, " (%s processes)",
+                                     words_of_count((double)process->count).bytes);
         fprintf(out, "%*s ", width < NAME_COLUMN ? (int)(NAME_COLUMN - width) : 0, "");
         words_print(out, process->reason, REMARK_WIDTH);
         fputc('\n', out);

@@ -457,7 +457,9 @@ static struct budget_result *add_result(struct budget_report *report, const stru
 static bool counts(const struct budget_subject *subject, size_t index)
 {
     /* Who names the processes to be profiled says that others do not matter. */
-    return !subject->only_profiled && !subject->profile->unprofiled[index].by_choice;
+    const struct profile_unprofiled *process = &subject->profile->unprofiled[index];
+    /* Nor does a program that could load the library and never allocated. */
+    return !subject->only_profiled && !process->by_choice && strcmp(process->kind, "quiet") != 0;
 }
 
 /* What ran and was not profiled may be beyond any limit. */
@@ -475,7 +477,9 @@ static int check_unprofiled(const struct budget *budget, const struct budget_sub
             set_unknown(result, subject->profile->unprofiled[i].reason);
             result->unprofiled = &subject->profile->unprofiled[i];
         }
-        result->unprofiled_count++;
+        /* Of some nobody knows how many there were. */
+        uint64_t count = subject->profile->unprofiled[i].count;
+        result->unprofiled_count += count > 0 ? (size_t)count : 1;
     }
     return 0;
 }

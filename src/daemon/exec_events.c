@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/clock.h"
@@ -49,6 +50,7 @@ static bool describe(uint32_t what, const struct event_body *body, struct exec_e
     case EVENT_FORK:
         event->kind = EXEC_EVENT_FORKED;
         event->pid = body->pids[3];
+        event->parent = body->pids[1];
         return body->pids[2] == body->pids[3];
     case EVENT_EXEC:
         event->kind = EXEC_EVENT_BEGAN;
@@ -68,7 +70,7 @@ static void parse_event(const uint8_t *bytes, size_t length, exec_event_handler 
 {
     struct event_head head;
     struct event_body body = {{0}};
-    struct exec_event event;
+    struct exec_event event = {0};
     if (length < sizeof(head))
         return;
     memcpy(&head, bytes, sizeof(head));
@@ -180,8 +182,26 @@ static int await_answer(int fd)
     }
 }
 
+/* The kernel answers nobody elsewhere, and the wait for that takes time. The numbers of the initial
+ * namespaces are part of the kernel's interface (PROC_PID_INIT_INO, PROC_USER_INIT_INO). */
+static bool is_in_initial_namespaces(void)
+{
+    static const struct {
+        const char *path;
+        ino_t inode;
+    } initial[] = {{"/proc/self/ns/pid", 0xeffffffc}, {"/proc/self/ns/user", 0xeffffffd}};
+    struct stat status;
+    for (size_t i = 0; i < sizeof(initial) / sizeof(initial[0]); i++) {
+        if (stat(initial[i].path, &status) == 0 && status.st_ino != initial[i].inode)
+            return false;
+    }
+    return true;
+}
+
 int exec_events_open(struct error *error)
 {
+    if (!is_in_initial_namespaces())
+        return error_set(error, -ECONNREFUSED, "this is a container");
     int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_CONNECTOR);
     if (fd < 0)
         return error_set(error, -errno, "the kernel has no connector (CONFIG_CONNECTOR): %s",
@@ -215,6 +235,12 @@ void exec_events_close(int fd)
     /* Older kernels count the listeners by what these say. */
     ask(fd, PROC_CN_MCAST_IGNORE);
     close(fd);
+}
+
+bool exec_events_pending(int fd)
+{
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    return poll(&readable, 1, 0) == 1;
 }
 
 int exec_events_read(int fd, exec_event_handler *handler, void *context)

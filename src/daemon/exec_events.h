@@ -9,6 +9,7 @@
 #ifndef HEAPPROFD_DAEMON_EXEC_EVENTS_H
 #define HEAPPROFD_DAEMON_EXEC_EVENTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -24,6 +25,7 @@ enum exec_event_kind {
 struct exec_event {
     enum exec_event_kind kind;
     pid_t pid;
+    pid_t parent; /* of a fork */
     uint64_t time_us; /* CLOCK_MONOTONIC */
 };
 
@@ -36,6 +38,9 @@ void exec_events_close(int fd);
 /* What has happened since, up to some hundreds of events: the descriptor stays readable while there
  * are more. 0; -ENOBUFS: some were lost. */
 int exec_events_read(int fd, exec_event_handler *handler, void *context);
+
+/* Whether there is something to read. */
+bool exec_events_pending(int fd);
 
 /* Of one datagram, which need not be sound. */
 void exec_events_parse(const void *bytes, size_t length, exec_event_handler *handler,

@@ -18,6 +18,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/command_signals.h"
+#include "daemon/descendants.h"
 #include "daemon/launcher.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -34,6 +35,7 @@ struct host {
     struct session session;
     struct server server;
     struct session_requests requests;
+    struct descendants descendants;
     int signals, command_pidfd;
     struct command_signals_before before;
 
@@ -56,6 +58,9 @@ static int start_command(struct host *host, struct error *error)
         .child = host->before.child,
     };
     int code = 0;
+    descendants_open(&host->descendants, &host->session, launch.library, launch.socket);
+    if (host->descendants.events >= 0)
+        server_watch(&host->server, host->descendants.events);
     pid_t pid = launcher_start(&launch, &host->result->exec_errno, error);
     if (pid < 0)
         return pid;
@@ -65,6 +70,7 @@ static int start_command(struct host *host, struct error *error)
     host->result->pid = pid;
     host->session.command_pid = pid;
     command_signals_pass_to(pid);
+    descendants_begin(&host->descendants, pid);
     host->command_pidfd = pidfd_open(pid, 0);
     if (host->command_pidfd < 0 || (code = server_watch(&host->server, host->command_pidfd)) < 0) {
         code = code < 0 ? code : -errno;
@@ -87,6 +93,7 @@ static void handle_signals(struct host *host)
 static void tell_progress(void *context, struct session *session, uint64_t now_ms)
 {
     struct host *host = context;
+    descendants_look(&host->descendants);
     if (host->options->progress == NULL)
         return;
     struct host_progress progress = {
@@ -107,6 +114,8 @@ static void handle_readable(void *context, int fd)
         handle_signals(host);
     else if (fd == host->command_pidfd)
         host->command_ended = true;
+    else if (fd == host->descendants.events)
+        descendants_read(&host->descendants);
 }
 
 static void handle_request(void *context, int fd, const void *bytes, size_t length, int passed_fd)
@@ -145,7 +154,7 @@ static void wait_for_command(struct host_result *result)
 static bool is_listed(const struct unprofiled_list *list, pid_t pid)
 {
     for (size_t i = 0; i < list->count; i++) {
-        if (list->records[i].pid == pid)
+        if (list->records[i].pid == pid && list->records[i].reason != UNPROFILED_QUIET)
             return true;
     }
     return false;
@@ -209,6 +218,7 @@ static void handle_command_end(struct host *host)
     host->command_ended = false;
     host->command_gone = true;
     host->command_status = peek_wait_status(result->pid);
+    descendants_command_ended(&host->descendants);
     session_process_ended(&host->session, result->pid, host->command_status);
     wait_for_command(result);
     close(host->command_pidfd);
@@ -230,14 +240,16 @@ static void end_session(struct host *host)
 {
     struct host_result *result = host->result;
     struct session *session = &host->session;
+    descendants_take_rest(&host->descendants);
     /* It may have ended while we were busy. Those who wait for an answer are told by the closing
      * socket that there will be none. */
     result->interrupted = host->asked_to_end;
     session_end_targets(session, result->interrupted);
+    descendants_finish(&host->descendants);
     session_explain_command(session, host->options->command[0], host->options->preload_library,
                             host->command_status, !host->command_gone);
     result->profiled = session->profiled;
-    result->unprofiled = (unsigned)(session->unprofiled.count + session->unprofiled.beyond);
+    result->unprofiled = (unsigned)unprofiled_count(&session->unprofiled);
     tell_progress(host, session, clock_read_ms(CLOCK_MONOTONIC));
 }
 
@@ -259,6 +271,7 @@ int host_run(const struct host_options *options, struct host_result *result, str
         return code;
     struct host host = {.options = options,
                         .result = result,
+                        .descendants = {.events = -1},
                         .signals = -1,
                         .command_pidfd = -1,
                         .command_status = -1};
@@ -287,6 +300,7 @@ int host_run(const struct host_options *options, struct host_result *result, str
         end_session(&host);
     }
     server_close(&host.server);
+    descendants_close(&host.descendants);
     if (host.command_pidfd >= 0)
         close(host.command_pidfd);
     /* A command that goes on has its signals passed on until host_wait. */

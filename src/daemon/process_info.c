@@ -37,8 +37,13 @@ static ssize_t read_proc_file(pid_t pid, const char *file, char *buffer, size_t 
     return (ssize_t)length;
 }
 
-/* Fields 4 (parent) and 22 (start time) of /proc/PID/stat. */
-static bool read_stat(pid_t pid, pid_t *parent, uint64_t *start_ns)
+struct stat_fields {
+    pid_t parent;
+    uint64_t children_faults; /* of all children that it has waited for, and theirs */
+    uint64_t start_ns;
+};
+
+static bool read_stat(pid_t pid, struct stat_fields *fields)
 {
     char text[2048];
     if (read_proc_file(pid, "stat", text, sizeof(text)) <= 0)
@@ -52,10 +57,12 @@ static bool read_stat(pid_t pid, pid_t *parent, uint64_t *start_ns)
         while (*field == ' ')
             field++;
         if (number == 4)
-            *parent = (pid_t)strtol(field, NULL, 10);
+            fields->parent = (pid_t)strtol(field, NULL, 10);
+        if (number == 11)
+            fields->children_faults = strtoull(field, NULL, 10);
         if (number == 22) {
             uint64_t ticks = strtoull(field, NULL, 10);
-            *start_ns = ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
+            fields->start_ns = ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
         }
         while (*field != 0 && *field != ' ')
             field++;
@@ -110,11 +117,13 @@ bool process_info_comm(pid_t pid, char comm[16])
 
 int process_info_read(struct process_info *info, pid_t pid)
 {
+    struct stat_fields fields = {0};
     memset(info, 0, sizeof(*info));
     info->pid = pid;
-    if (!process_info_comm(pid, info->comm) ||
-        !read_stat(pid, &info->parent_pid, &info->start_boottime_ns))
+    if (!process_info_comm(pid, info->comm) || !read_stat(pid, &fields))
         return -ESRCH;
+    info->parent_pid = fields.parent;
+    info->start_boottime_ns = fields.start_ns;
     char path[64];
     struct stat status;
     snprintf(path, sizeof(path), "/proc/%d", (int)pid);
@@ -269,9 +278,15 @@ uint32_t process_info_restrictions(pid_t pid)
 
 pid_t process_info_parent(pid_t pid)
 {
-    pid_t parent = 0;
-    uint64_t start_ns;
-    return read_stat(pid, &parent, &start_ns) ? parent : 0;
+    struct stat_fields fields = {0};
+    return read_stat(pid, &fields) ? fields.parent : 0;
+}
+
+/* No program starts without a page fault. */
+bool process_info_waited(pid_t pid)
+{
+    struct stat_fields fields = {0};
+    return read_stat(pid, &fields) && fields.children_faults > 0;
 }
 
 bool process_info_descends(pid_t pid, pid_t ancestor)

@@ -65,6 +65,9 @@ bool process_info_comm(pid_t pid, char comm[16]);
 /* The parent, 0 if unknown. */
 pid_t process_info_parent(pid_t pid);
 
+/* Whether it has waited for a child that ran a program; a zombie still says so. */
+bool process_info_waited(pid_t pid);
+
 /* Whether `ancestor` is the process itself or one of its ancestors. */
 bool process_info_descends(pid_t pid, pid_t ancestor);
 

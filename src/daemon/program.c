@@ -75,6 +75,24 @@ void program_find(const char *command, char *path, size_t size)
         ;
 }
 
+const char *program_why_not_found(const char *command)
+{
+    struct stat status;
+    if (strchr(command, '/') == NULL)
+        return "there is no such program in PATH";
+    if (stat(command, &status) < 0)
+        return errno == EACCES ? "a directory on its way may not be entered"
+                               : "there is no such file";
+    if (S_ISDIR(status.st_mode))
+        return "it is a directory";
+    if (!S_ISREG(status.st_mode))
+        return "it is no file that can be run";
+    if (access(command, X_OK) != 0)
+        return "it may not be executed: it lacks the permission (chmod +x), or its file system is "
+               "mounted noexec";
+    return "it is a script whose interpreter, named in its first line, is not there";
+}
+
 /* --- reading it --- */
 
 static bool is_our_machine(const GElf_Ehdr *header)
@@ -208,6 +226,7 @@ static void read_sections(Elf *elf, struct program *program)
         program->has_debug_link |= strcmp(name, ".gnu_debuglink") == 0;
         if (header.sh_type == SHT_NOTE)
             read_build_id(section, program);
+        program->is_go |= strcmp(name, ".go.buildinfo") == 0;
     }
     name_allocator(&own, program);
 }
@@ -275,6 +294,13 @@ enum program_way program_way(const struct program *program, const char *name, ch
         snprintf(reason, size,
                  "%s is a program for another kind of machine (32-bit, or another processor), "
                  "into which the profiling library cannot be loaded: use a build for this machine.",
+                 name);
+        return PROGRAM_BY_NEITHER;
+    }
+    if (program->is_elf && !program->has_interpreter && program->is_go && !has_allocator) {
+        snprintf(reason, size,
+                 "%s is a static Go program, and Go does not allocate with malloc: its own "
+                 "profiler (runtime/pprof) has its heap, and heap_profile report opens that file.",
                  name);
         return PROGRAM_BY_NEITHER;
     }

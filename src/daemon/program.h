@@ -15,6 +15,7 @@ struct program {
     bool other_machine;
     bool has_interpreter; /* else it is linked statically */
     bool is_musl;
+    bool is_go;
     char allocator[24]; /* its own malloc, as in "je_malloc"; "": it has none that symbols tell */
     bool allocator_is_exported; /* as malloc: what its libraries allocate comes from it, too */
     const char *sanitizer;      /* whose run time, and so whose allocator, is in it; NULL: none */
@@ -29,6 +30,9 @@ struct program {
 /* Finds what execvp() would run, following scripts to their interpreter. The path, or "" if there
  * is none. */
 void program_find(const char *command, char *path, size_t size);
+
+/* Why there is none, in words that follow the command's name. */
+const char *program_why_not_found(const char *command);
 
 /* 0; -ENOEXEC: no ELF file; or why it cannot be read. */
 int program_read(struct program *program, const char *path);

@@ -15,6 +15,7 @@
 #include "daemon/diagnosis.h"
 #include "daemon/heap_rules.h"
 #include "daemon/program.h"
+#include "util/array.h"
 
 static uint64_t ring_bytes_of(const struct heap_config *config)
 {
@@ -87,6 +88,18 @@ struct target *session_find(const struct session *session, pid_t pid)
     return NULL;
 }
 
+static void keep_threads(struct session *session, const struct target *target)
+{
+    size_t count;
+    const struct ledger_thread *threads = ledger_threads(target->ledger, &count);
+    if (!session->of_command ||
+        array_reserve(&session->threads_of_gone, &session->threads_of_gone_capacity,
+                      session->threads_of_gone_count, count, sizeof(pid_t)) < 0)
+        return;
+    for (size_t i = 0; i < count; i++)
+        session->threads_of_gone[session->threads_of_gone_count++] = (pid_t)threads[i].tid;
+}
+
 static void remove_target(struct session *session, struct target *target)
 {
     for (size_t i = 0; i < session->target_count; i++) {
@@ -94,6 +107,7 @@ static void remove_target(struct session *session, struct target *target)
             continue;
         session->samples_of_gone += ledger_counts(target->ledger).allocs;
         session->lost_of_gone += target_lost(target);
+        keep_threads(session, target);
         session->targets[i] = session->targets[--session->target_count];
         target_close(target);
         return;
@@ -442,7 +456,8 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
     snprintf(target->attach_failure, sizeof(target->attach_failure), "%.*s",
              (int)sizeof(target->attach_failure) - 1, failure.message);
     target_learn_program(target, &program);
-    unprofiled_remove(&session->unprofiled, pid);
+    if (session->of_command)
+        unprofiled_note_profiled(&session->unprofiled, pid);
     if (old != NULL)
         replace_image(session, old, &target->info, target);
     fill_reply(session, target, reply);
@@ -716,6 +731,7 @@ int session_close(struct session *session)
     unprofiled_clear(&session->unprofiled);
     absent_clear(&session->absent);
     free(session->reach.entries);
+    free(session->threads_of_gone);
     dump_files_close(session->files);
     int code = trace_writer_close(session->writer);
     session->writer = NULL;

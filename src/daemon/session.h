@@ -117,6 +117,8 @@ struct session {
     unsigned profiled; /* targets with a profile, gone ones too */
     bool command_said_hello;
     uint64_t samples_of_gone, lost_of_gone;
+    pid_t *threads_of_gone; /* of a command's targets; a number may stand there twice */
+    size_t threads_of_gone_count, threads_of_gone_capacity;
     uint64_t command_rss_bytes;
 };
 

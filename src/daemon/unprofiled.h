@@ -5,16 +5,23 @@
 #ifndef HEAPPROFD_DAEMON_UNPROFILED_H
 #define HEAPPROFD_DAEMON_UNPROFILED_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/silence.h"
 #include "trace/trace_writer.h"
 
 enum unprofiled_reason {
-    UNPROFILED_CHILD,   /* not the command itself */
-    UNPROFILED_FORKED,  /* from an attached process */
-    UNPROFILED_NAME,    /* not one of the names that were asked for */
-    UNPROFILED_TOO_MANY /* profiled at once, or no memory for one more */
+    UNPROFILED_CHILD,    /* not the command itself */
+    UNPROFILED_FORKED,   /* from an attached process */
+    UNPROFILED_NAME,     /* not one of the names that were asked for */
+    UNPROFILED_TOO_MANY, /* profiled at once, or no memory for one more */
+    UNPROFILED_QUIET,    /* wanted, could load the library, and never reported */
+    UNPROFILED_GONE,     /* ended before it could be looked at, and never reported */
+    UNPROFILED_SILENT,   /* cannot load the library: and one more for each kind of silence */
+    UNPROFILED_REASONS = UNPROFILED_SILENT + SILENCE_KINDS,
 };
 
 /* More are only counted. */
@@ -23,11 +30,14 @@ enum unprofiled_reason {
 struct unprofiled_list {
     struct unprofiled_record {
         pid_t pid, parent_pid;
+        bool profiled; /* after all; stays, so that what is heard late of it is known to be old */
         enum unprofiled_reason reason;
+        uint64_t noted_us; /* CLOCK_MONOTONIC */
         char name[48];
     } * records;
     size_t count, capacity;
-    size_t beyond; /* seen after the list was full */
+    size_t beyond;            /* seen after the list was full */
+    const char *may_lack_why; /* why processes may be missing in it; NULL: none is */
 };
 
 /* A pid that is in the list already has become another program: its record changes. */
@@ -35,7 +45,13 @@ void unprofiled_add(struct unprofiled_list *list, pid_t pid, pid_t parent_pid, c
                     enum unprofiled_reason reason);
 
 /* The process is profiled after all. */
-void unprofiled_remove(struct unprofiled_list *list, pid_t pid);
+void unprofiled_note_profiled(struct unprofiled_list *list, pid_t pid);
+
+/* The record of that process, if it is one of the latest; NULL: there is none. */
+const struct unprofiled_record *unprofiled_find(struct unprofiled_list *list, pid_t pid);
+
+/* Number of processes that were not profiled. */
+size_t unprofiled_count(const struct unprofiled_list *list);
 
 /* Writes one entry for all processes of a name and reason; sorts the list. */
 int unprofiled_write(struct unprofiled_list *list, struct trace_writer *writer);

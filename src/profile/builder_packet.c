@@ -252,7 +252,7 @@ static int take_tree(struct builder *builder, struct proto_span tree, uint64_t p
 static int take_unprofiled(struct builder *builder, struct proto_span entry)
 {
     struct profile *profile = builder->profile;
-    struct profile_unprofiled process = {.name = "", .reason = ""};
+    struct profile_unprofiled process = {.name = "", .reason = "", .kind = "", .count = 1};
     struct proto_field field;
     int status;
     while ((status = proto_next(&entry, &field)) > 0) {
@@ -266,6 +266,10 @@ static int take_unprofiled(struct builder *builder, struct proto_span entry)
             process.reason = builder_text_of_span(builder, field.span);
         else if (field.number == PB_UNPROFILED_PROCESS_BY_CHOICE)
             process.by_choice = field.value != 0;
+        else if (field.number == PB_UNPROFILED_PROCESS_COUNT)
+            process.count = field.value;
+        else if (field.number == PB_UNPROFILED_PROCESS_KIND)
+            process.kind = builder_text_of_span(builder, field.span);
     }
     if (status < 0)
         return -EBADMSG;

@@ -209,10 +209,13 @@ struct profile_memory_look {
     uint64_t order; /* dumps with this order or a higher one come behind it */
 };
 
+/* Processes of one name that ran and were not profiled. */
 struct profile_unprofiled {
-    int32_t pid, parent_pid;
+    int32_t pid, parent_pid; /* the first one's */
+    uint64_t count;          /* 0: perhaps there were some that nobody saw */
     const char *name, *reason;
     bool by_choice; /* the user named other processes */
+    const char *kind; /* the reason in one word (docs/report.md); "": not told */
 };
 
 struct profile {

@@ -203,5 +203,8 @@ int trace_writer_unprofiled(struct trace_writer *writer, const struct trace_unpr
     entry.name = (char *)process->name;
     entry.reason = (char *)process->reason;
     entry.has_by_choice = entry.by_choice = process->by_choice;
+    entry.has_count = true;
+    entry.count = process->count;
+    entry.kind = (char *)process->kind;
     return packet_write_message(writer, PB_TRACE_PACKET_UNPROFILED_PROCESS, &entry.base);
 }

@@ -209,9 +209,11 @@ int trace_writer_stream_free(struct trace_writer *writer, const struct trace_str
 int trace_writer_stream_undone(struct trace_writer *writer, const struct trace_stream_event *event);
 int trace_writer_stream_flush(struct trace_writer *writer);
 
-/* A process that the session saw but did not profile; own packet. */
+/* Processes of one name that the session saw but did not profile; own packet. */
 struct trace_unprofiled {
-    int32_t pid, parent_pid;
+    int32_t pid, parent_pid; /* the first one's */
+    uint64_t count;          /* 0: perhaps some, nobody knows */
+    const char *kind;        /* the reason in one word, for scripts */
     const char *name;   /* comm */
     const char *reason; /* in words for people, with what to do */
     bool by_choice;     /* the user named other processes */

@@ -514,13 +514,18 @@ def remarks():
             check(word in outcome.stderr.decode(), f"{what}: host does not say {word!r}")
             check(word in later, f"{what}: report does not say {word!r}")
 
-    says("static", [static], "statically linked", "heap_profile -n NAME")
+    stripped = at("stripped")
+    run(["strip", "-o", stripped, static])
+    says("static", [static], "statically linked", "heap_profile -n NAME attaches to it")
+    says("stripped", [stripped], "statically linked", "without stripping")
+    run(["objcopy", "--add-section", ".go.buildinfo=/dev/null", stripped, at("go")])
+    says("Go", [at("go")], "Go program", "runtime/pprof")
     says("too little", [dynamic], "Nothing was sampled of what it allocated", "-i 1", options=["-i", "1G"])
     says("nothing allocated", ["true"], "allocated nothing")
     says("exec", ["sh", "-c", f"exec {dynamic}"], "Before its exec this process was sh", options=["-i", "1"])
     if os.path.exists("/lib/ld-musl-x86_64.so.1"):
         musl = compile_c("musl", SMALL, "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1")
-        says("musl", [musl], "musl", "glibc")
+        says("musl", [musl], "musl", "heap_profile -n NAME attaches to it")
     if os.getuid() == 0:
         shutil.copy(dynamic, at("setuid"))
         os.chown(at("setuid"), 65534, 65534)
@@ -542,16 +547,67 @@ def children():
 
     profiled, others, outcome = read("alone")
     check(profiled == ["sh"], f"alone: {profiled} profiled")
-    reason = others.get("worker (2 processes)", "")
+    reason = others.get("worker", "")
+    check(b"worker (2 processes)" in outcome.stderr, f"alone: {outcome.stderr[-900:]!r}")
     check("--follow-children" in reason and "-n" in reason, f"alone: {others}")
     check(b"Not profiled" in outcome.stderr, "host does not list what it did not profile")
     profiled, others, _ = read("named", "-n", "worker")
     check(profiled == ["worker", "worker"] and "sh" in others, f"-n: {profiled}, not {others}")
     profiled, others, _ = read("followed", "--follow-children")
+    others.pop("(perhaps others)", None)
     check(profiled == ["sh", "worker", "worker"] and not others, f"followed: {profiled}, not {others}")
     profiled, others, outcome = read("nobody", "-n", "absent")
     check(profiled == [], f"-n absent: {profiled}")
     check(b"No process named absent was seen" in outcome.stderr, "-n absent: does not say so")
+
+
+def silent_children():
+    """Children that cannot load the library are listed, each with its reason, and run as ever."""
+    slow = "#include <stdio.h>\n#include <unistd.h>\nint main(void) { usleep(250000); return !puts(\"ran\"); }"
+    programs = {"still": compile_c("still", slow, "-static"), "cleaned": compile_c("cleaned", slow)}
+    wanted = {"still": "stripped", "cleaned": "environment"}
+    shutil.copy(programs["still"], at("symbols"))
+    run(["strip", programs["still"]])
+    script = [f"{programs['still']} & {programs['still']} & {at('symbols')}", f"env -i {programs['cleaned']}"]
+    wanted["symbols"] = "static"
+    if os.path.exists("/lib/ld-musl-x86_64.so.1"):
+        script.append(compile_c("foreign", slow, "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1"))
+        wanted["foreign"] = "musl"
+    if os.getuid() == 0:
+        shutil.copy(programs["cleaned"], at("raised"))
+        os.chown(at("raised"), 65534, 65534)
+        os.chmod(at("raised"), 0o4755)
+        script.append(at("raised"))
+        wanted["raised"] = "rights"
+    told = run([TOOL, "doctor"]).stdout.find(b"the kernel tells") >= 0
+    command = ["sh", "-c", " & ".join(script) + " & wait"]
+    for number, options in enumerate(([], ["--follow-children"], ["-n", ",".join(wanted)])):
+        for wrapper in ([], ["unshare", "-n"]) if os.getuid() == 0 and number == 0 else ([],):
+            what = f"silent-{number}-{len(wrapper)}"
+            outcome = run([*wrapper, TOOL, "host", "-o", at(what), "--no-symbols", *options, "--", *command])
+            check(outcome.stdout == b"ran\n" * (len(wanted) + 1), f"{what}: they ran: {outcome.stdout}, {outcome.stderr}")
+            found = json.loads(tool("report", "--json", at(what)).stdout)["unprofiled"]
+            kinds = {entry["name"]: (entry["kind"], entry["count"]) for entry in found}
+            for name, kind in wanted.items():
+                count = 2 if name == "still" else 1
+                check(kinds.get(name) == (kind, count), f"{what}: {name} is {kinds.get(name)}, not {kind}, {count}")
+            check(b"still (2 processes)" in outcome.stderr, f"{what}: {outcome.stderr[-900:]!r}")
+            # Where the kernel tells of nothing, what was too short may be missing, and that is said.
+            check(("incomplete" in [e["kind"] for e in found]) != (told and not wrapper), f"{what}: {kinds}")
+    alone = json.loads(tool("report", "--json", at("silent-0-0")).stdout)
+    check(alone["heaps"], "the command itself is profiled")
+
+
+def not_to_be_run():
+    """The doctor says what is wrong with a command that is there and cannot be run."""
+    for name, mode, words in (("locked", 0o644, b"chmod +x"), ("absent", None, b"no such file")):
+        if mode:
+            shutil.copy(shutil.which("true"), at(name))
+            os.chmod(at(name), mode)
+        outcome = run([TOOL, "doctor", "--", at(name)])
+        check(outcome.status == 1 and words in outcome.stdout, f"{name}: {outcome.stdout[-200:]!r}")
+    outcome = run([TOOL, "doctor", "--", "no-such-program-anywhere"])
+    check(b"no such program in PATH" in outcome.stdout, repr(outcome.stdout[-200:]))
 
 
 def print_config():
@@ -892,7 +948,7 @@ def completion_values():
 CASES = [
     truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, intervals, branches, many_processes, plain_words,
     one_line_a_stack, same_table_once, doctor_of_linked, names_of_processes, hints, top, remarks,
-    children, print_config, bad_usage, limits, output_directory, latest_of_each_user, traceconv,
+    children, silent_children, not_to_be_run, print_config, bad_usage, limits, output_directory, latest_of_each_user, traceconv,
     quiet_and_dumps, duration, interrupted,
     endings, streams, hostile_names, completion, completion_values,
 ]

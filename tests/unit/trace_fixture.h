@@ -132,7 +132,7 @@ static inline struct fixture_trace fixture_full_trace(void)
     trace_writer_dump_sample(writer, &one);
     trace_writer_dump_end(writer);
     struct trace_unprofiled other = {
-        .pid = 9, .parent_pid = FIXTURE_PID, .name = "child", .reason = "it is static"};
+        .pid = 9, .parent_pid = FIXTURE_PID, .name = "child", .reason = "it is static", .kind = "static", .count = 1};
     trace_writer_unprofiled(writer, &other);
     trace_writer_close(writer);
     return fixture_take(fd);

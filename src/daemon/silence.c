@@ -1,0 +1,127 @@
+/* See silence.h. */
+#include "daemon/silence.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct {
+    const char *name, *words;
+    struct program example; /* where program_way has the words */
+} kinds[SILENCE_KINDS] = {
+    [SILENCE_NONE] = {"none", "", {0}},
+    [SILENCE_STATIC] = {"static", NULL, {.is_elf = true, .allocator = "malloc"}},
+    [SILENCE_STRIPPED] = {"stripped", NULL, {.is_elf = true}},
+    [SILENCE_GO] = {"go", NULL, {.is_elf = true, .is_go = true}},
+    [SILENCE_MUSL] = {"musl", NULL, {.is_elf = true, .has_interpreter = true, .is_musl = true}},
+    [SILENCE_MACHINE] = {"machine", NULL, {.is_elf = true, .other_machine = true}},
+    [SILENCE_RIGHTS] =
+        {"rights", NULL, {.is_elf = true, .has_interpreter = true, .gains_rights = true}},
+    [SILENCE_ALLOCATOR] =
+        {"allocator",
+         "it has an allocator of its own, which the preloaded library does not see: heap_profile "
+         "-n NAME or -p PID attaches to it as it runs, and sees it.",
+         {0}},
+    [SILENCE_ENVIRONMENT] =
+        {"environment",
+         "it was started without LD_PRELOAD in its environment (as env -i and sudo do): keep "
+         "LD_PRELOAD and HEAPPROFD_SOCKET there, or attach to it as it runs: heap_profile -n NAME "
+         "or -p PID.",
+         {0}},
+    [SILENCE_PLACE] =
+        {"place",
+         "the library's file cannot be seen where it runs (chroot, a container): heap_profile -n "
+         "NAME or -p PID attaches to it as it runs.",
+         {0}},
+};
+
+const char *silence_name(enum silence silence)
+{
+    return kinds[silence].name;
+}
+
+void silence_explain(enum silence silence, char *text, size_t size)
+{
+    if (kinds[silence].words != NULL)
+        snprintf(text, size, "%s", kinds[silence].words);
+    else
+        program_way(&kinds[silence].example, "it", text, size);
+}
+
+static enum silence silence_of_program(const struct program *program)
+{
+    bool has_allocator = program->allocator[0] != 0;
+    if (!program->is_elf)
+        return SILENCE_NONE;
+    if (program->other_machine)
+        return SILENCE_MACHINE;
+    if (!program->has_interpreter)
+        return has_allocator ? SILENCE_STATIC : program->is_go ? SILENCE_GO : SILENCE_STRIPPED;
+    if (program->is_musl)
+        return SILENCE_MUSL;
+    return has_allocator ? SILENCE_ALLOCATOR : SILENCE_NONE;
+}
+
+/* What the file says, but for its rights: what a process gained is seen in the process. */
+static enum silence silence_of_file(struct silence_cache *cache, const char *path)
+{
+    struct stat status;
+    struct program program;
+    if (stat(path, &status) < 0)
+        return SILENCE_NONE;
+    int64_t changed_ns = status.st_mtim.tv_sec * INT64_C(1000000000) + status.st_mtim.tv_nsec;
+    const size_t room = sizeof(cache->files) / sizeof(cache->files[0]);
+    for (size_t i = 0; i < room; i++) {
+        const struct silence_file *known = &cache->files[i];
+        if (known->inode == status.st_ino && known->device == status.st_dev &&
+            known->changed_ns == changed_ns)
+            return known->silence;
+    }
+    if (program_read(&program, path) < 0)
+        return SILENCE_NONE;
+    enum silence silence = silence_of_program(&program);
+    cache->files[cache->next++ % room] =
+        (struct silence_file){status.st_dev, status.st_ino, changed_ns, silence};
+    return silence;
+}
+
+/* As the kernel told its loader. */
+static bool has_gained_rights(pid_t pid)
+{
+    char path[64];
+    Elf64_auxv_t entries[64] = {0};
+    snprintf(path, sizeof(path), "/proc/%d/auxv", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        /* It exists, and we may not look: it is somebody else's now. */
+        return errno == EACCES || errno == EPERM;
+    ssize_t got = read(fd, entries, sizeof(entries));
+    close(fd);
+    for (size_t i = 0; got > 0 && i < (size_t)got / sizeof(entries[0]); i++) {
+        if (entries[i].a_type == AT_SECURE)
+            return entries[i].a_un.a_val != 0;
+    }
+    return false;
+}
+
+enum silence silence_of_process(struct silence_cache *cache, const struct process_info *info,
+                                const char *library)
+{
+    char path[64 + 4096];
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)info->pid);
+    enum silence silence = silence_of_file(cache, path);
+    if (silence != SILENCE_NONE && silence != SILENCE_ALLOCATOR)
+        return silence;
+    if (has_gained_rights(info->pid))
+        return SILENCE_RIGHTS;
+    const char *name = strrchr(library, '/');
+    if (!process_info_mentions(info->pid, "environ", name != NULL ? name + 1 : library))
+        return SILENCE_ENVIRONMENT;
+    snprintf(path, sizeof(path), "/proc/%d/root%.4000s", (int)info->pid, library);
+    return access(path, R_OK) != 0 && errno == ENOENT ? SILENCE_PLACE : silence;
+}
