@@ -87,6 +87,25 @@ static void drop_title_padding(struct process_info *info)
     }
 }
 
+static void cut_comm(struct process_info *info)
+{
+    size_t length = strcspn(info->comm, " :\n\t");
+    memcpy(info->comm_word, info->comm, sizeof(info->comm_word));
+    if (length > 0)
+        info->comm_word[length] = 0;
+}
+
+static void split_arguments(struct process_info *info)
+{
+    const char *at = info->argument_bytes, *end = at + info->argument_length;
+    info->argument_count = 0;
+    while (at < end && info->argument_count < PROCESS_ARGUMENTS_MAX) {
+        info->arguments[info->argument_count++] = at;
+        at += strlen(at) + 1;
+    }
+    drop_title_padding(info);
+}
+
 static int read_arguments(struct process_info *info)
 {
     info->argument_bytes = malloc(PROCESS_ARGUMENTS_BYTES_MAX);
@@ -95,13 +114,28 @@ static int read_arguments(struct process_info *info)
         return -ENOMEM;
     ssize_t length =
         read_proc_file(info->pid, "cmdline", info->argument_bytes, PROCESS_ARGUMENTS_BYTES_MAX);
-    const char *at = info->argument_bytes, *end = at + (length > 0 ? length : 0);
-    while (at < end && info->argument_count < PROCESS_ARGUMENTS_MAX) {
-        info->arguments[info->argument_count++] = at;
-        at += strlen(at) + 1;
-    }
-    drop_title_padding(info);
+    info->argument_length = length > 0 ? (size_t)length : 0;
+    split_arguments(info);
     return 0;
+}
+
+bool process_info_refresh(struct process_info *info, int image_fd)
+{
+    char comm[16], arguments[PROCESS_ARGUMENTS_BYTES_MAX];
+    ssize_t length = read_proc_file(info->pid, "cmdline", arguments, sizeof(arguments));
+    /* One that ends has neither. */
+    if (length <= 0 || info->argument_bytes == NULL || !process_info_comm(info->pid, comm) ||
+        (image_fd >= 0 && process_image_is_gone(image_fd)))
+        return false;
+    if ((size_t)length == info->argument_length && strcmp(comm, info->comm) == 0 &&
+        memcmp(arguments, info->argument_bytes, (size_t)length) == 0)
+        return false;
+    memcpy(info->comm, comm, sizeof(comm));
+    cut_comm(info);
+    memcpy(info->argument_bytes, arguments, (size_t)length + 1);
+    info->argument_length = (size_t)length;
+    split_arguments(info);
+    return true;
 }
 
 bool process_info_comm(pid_t pid, char comm[16])
@@ -122,6 +156,7 @@ int process_info_read(struct process_info *info, pid_t pid)
     info->pid = pid;
     if (!process_info_comm(pid, info->comm) || !read_stat(pid, &fields))
         return -ESRCH;
+    cut_comm(info);
     info->parent_pid = fields.parent;
     info->start_boottime_ns = fields.start_ns;
     char path[64];
@@ -165,8 +200,25 @@ static const char *name_beside_title(const struct process_info *info)
         path = title[i] == '/' ? i + 1 : path;
     if (length > 0 && strncmp(executable, info->comm, length) != 0 &&
         strncmp(title + path, info->comm, length) == 0)
-        return info->comm;
+        return info->comm_word;
     return executable;
+}
+
+/* Whether what stands in place of argument 0 is more than a name: a title ("redis-server *:6379"),
+ * or all arguments in one ("/usr/lib/chromium/chromium --type=..."). A path may have blanks, too.
+ */
+static bool has_title(const struct process_info *info)
+{
+    const char *argument = info->argument_count > 0 ? info->arguments[0] : "";
+    size_t length = strlen(info->executable);
+    if (strpbrk(argument, " :\n\t") == NULL)
+        return false;
+    if (argument[0] != '/')
+        return true;
+    bool begins_with_path = length > 0 && strncmp(argument, info->executable, length) == 0;
+    if (begins_with_path)
+        return argument[length] != 0;
+    return strstr(argument, " -") != NULL || strstr(argument, ": ") != NULL;
 }
 
 const char *process_info_name(const struct process_info *info)
@@ -179,8 +231,9 @@ const char *process_info_name(const struct process_info *info)
     }
     /* As it was called: "sh", not "dash"; unless argument 0 is no such thing (a
      * title that the process gave itself, the dash of a login shell). */
-    const char *name = info->argument_count > 0 ? base_name(info->arguments[0]) : "";
-    if (name[0] == 0 || name[0] == '-' || strpbrk(name, " :\n\t") != NULL)
+    bool is_called = info->argument_count > 0 && !has_title(info);
+    const char *name = is_called ? base_name(info->arguments[0]) : "";
+    if (name[0] == 0 || name[0] == '-')
         name = name_beside_title(info);
     return name[0] != 0 ? name : info->comm;
 }
@@ -210,7 +263,9 @@ bool process_info_matches(const struct process_info *info, const char *name)
 {
     return names_match(info->executable, name) || names_match(info->comm, name) ||
            names_match(process_info_name(info), name) ||
-           (info->argument_count > 0 && names_match(info->arguments[0], name));
+           (info->argument_count > 0 &&
+            !(has_title(info) && strchr(info->arguments[0], '/') != NULL) &&
+            names_match(info->arguments[0], name));
 }
 
 bool process_info_shares_pids(pid_t pid)

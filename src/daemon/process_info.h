@@ -19,10 +19,12 @@ struct process_info {
     uid_t uid;
     uint64_t start_boottime_ns;
     char comm[16];
+    char comm_word[16];    /* its first word */
     char executable[4096]; /* path, "" if it cannot be seen */
     char *argument_bytes;  /* what arguments[] points into */
     const char **arguments;
     size_t argument_count;
+    size_t argument_length; /* of argument_bytes */
 };
 
 struct process_memory {
@@ -32,6 +34,10 @@ struct process_memory {
 /* 0, -ESRCH if there is no such process, or -ENOMEM. */
 int process_info_read(struct process_info *info, pid_t pid);
 void process_info_clear(struct process_info *info);
+
+/* Takes in what the process calls itself by now, if it still runs the program of that image
+ * (process_image_open; -1: not looked at). Whether anything has changed. */
+bool process_info_refresh(struct process_info *info, int image_fd);
 
 /* The name by which people know it: of the script that is run, else the base name
  * of argument 0, else of the executable. */

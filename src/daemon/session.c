@@ -258,6 +258,7 @@ static struct target *add_target(struct session *session, struct process_info *i
         target->reader.process = target->info.pid;
     if (session->config->stream_allocations)
         target_stream(target, session->writer);
+    target->image = ++session->images;
     session->targets[session->target_count++] = target;
     session->profiled++;
     return target;
@@ -492,15 +493,7 @@ static void write_absent(struct session *session, const struct process_info *inf
     if (!absent_note(&session->absent, info->pid, info->start_boottime_ns))
         return;
     const char *comm = info->comm;
-    struct trace_process process = {
-        .pid = info->pid,
-        .parent_pid = info->parent_pid,
-        .uid = (int32_t)info->uid,
-        .arguments = info->argument_count > 0 ? info->arguments : &comm,
-        .argument_count = info->argument_count > 0 ? info->argument_count : 1,
-        .arguments_are_comm = info->argument_count == 0,
-        .start_boottime_ns = info->start_boottime_ns,
-    };
+    struct trace_process process = target_trace_process(info, &comm, ++session->images);
     absent_write(session->writer, session->config, &process, rejected, -1, remark);
     if (session->refused != NULL)
         session->refused(session->refused_context, session, info, remark);

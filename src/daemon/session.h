@@ -115,6 +115,7 @@ struct session {
     struct known_program programs[SESSION_PROGRAMS_KNOWN]; /* those that said hello last */
     unsigned next_program;
     unsigned profiled; /* targets with a profile, gone ones too */
+    uint64_t images;   /* programs that the trace has told of */
     bool command_said_hello;
     uint64_t samples_of_gone, lost_of_gone;
     pid_t *threads_of_gone; /* of a command's targets; a number may stand there twice */

@@ -339,24 +339,40 @@ uint64_t target_lost(const struct target *target)
     return lost;
 }
 
+struct trace_process target_trace_process(const struct process_info *info, const char *const *comm,
+                                          uint64_t image)
+{
+    bool has_arguments = info->argument_count > 0;
+    return (struct trace_process){
+        .pid = info->pid,
+        .parent_pid = info->parent_pid,
+        .uid = (int32_t)info->uid,
+        .arguments = has_arguments ? info->arguments : comm,
+        .argument_count = has_arguments ? info->argument_count : 1,
+        .arguments_are_comm = !has_arguments,
+        .start_boottime_ns = info->start_boottime_ns,
+        .name = process_info_name(info),
+        .image = image,
+    };
+}
+
 static int announce(struct target *target, struct trace_writer *writer)
 {
     if (target->announced)
         return 0;
     target->announced = true;
     trace_writer_stream_flush(writer);
-    const struct process_info *info = &target->info;
-    const char *comm = info->comm;
-    struct trace_process process = {
-        .pid = info->pid,
-        .parent_pid = info->parent_pid,
-        .uid = (int32_t)info->uid,
-        .arguments = info->argument_count > 0 ? info->arguments : &comm,
-        .argument_count = info->argument_count > 0 ? info->argument_count : 1,
-        .arguments_are_comm = info->argument_count == 0,
-        .start_boottime_ns = info->start_boottime_ns,
-    };
+    const char *comm = target->info.comm;
+    struct trace_process process = target_trace_process(&target->info, &comm, target->image);
     return trace_writer_process_tree(writer, &process, 1, NULL, 0);
+}
+
+/* A server's child is a copy of its parent first, and says afterwards which it is. */
+static void look_at_title(struct target *target)
+{
+    if (!target->image_gone && !target->superseded &&
+        process_info_refresh(&target->info, target->image_fd))
+        target->title_changed = true;
 }
 
 /* A call that the process forbids itself while it is profiled may kill it. */
@@ -375,6 +391,7 @@ int target_write_memory_point(struct target *target, struct trace_writer *writer
     if (target->image_gone || target->statm_fd < 0 ||
         !process_memory_read(target->statm_fd, &memory))
         return 0;
+    look_at_title(target);
     memory_watch_tick(&target->memory, target->info.pid, target->ledger, target->allocator);
     *rss_bytes = memory.rss_bytes;
     struct trace_memory_point point = {
@@ -516,6 +533,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
 {
     if (target->has_ring)
         look_at_moment(target, files);
+    look_at_title(target);
     char remark[DIAGNOSIS_BYTES_MAX] = "";
     if (end->final)
         diagnose(target, end, remark);
@@ -577,6 +595,8 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
     if (end->running && target->has_ring)
         look_at_memory(target);
 
+    if (target->title_changed)
+        target->title_changed = target->announced = false;
     int code = announce(target, writer);
     if (code == 0)
         code = memory_watch_write(&target->memory, writer);

@@ -55,6 +55,8 @@ struct target {
     char attach_failure[ATTACH_LEFT_BYTES]; /* why it was not attached to instead; "" */
     bool has_ring;                          /* false once nothing more can come */
     bool announced;                         /* the trace has its process */
+    bool title_changed;                     /* since then: the next dump writes it once more */
+    uint64_t image;                         /* which program, in the trace */
     bool corrupted, out_of_memory, hit_guardrail;
     bool image_gone;         /* the process became another program, which is not a target */
     bool superseded;         /* it became another program, which is a target of its own */
@@ -117,6 +119,10 @@ int target_write_memory_point(struct target *target, struct trace_writer *writer
 
 int target_write_dump(struct target *target, struct trace_writer *writer, struct dump_files *files,
                       const struct target_end *end, bool dump_at_max);
+
+/* A process as the trace has it; `comm` is to outlive what is returned. */
+struct trace_process target_trace_process(const struct process_info *info, const char *const *comm,
+                                          uint64_t image);
 
 /* Whether the process has ended, whoever waits for it. */
 bool target_is_dead(const struct target *target);

@@ -112,13 +112,24 @@ static bool has_heaps(const struct profile *profile, uint32_t process)
     return false;
 }
 
+/* A command line that was rewritten as one argument, up to its first option; a path may have
+ * blanks, too. */
+static struct proto_span up_to_options(struct proto_span argument)
+{
+    for (const uint8_t *at = argument.at; at + 1 < argument.end; at++) {
+        if ((at[0] == ' ' && at[1] == '-') || (at[0] == ':' && at[1] == ' '))
+            argument.end = at;
+    }
+    return argument;
+}
+
 /* What a process is called by its argument 0: a path, or a title that it gave itself ("redis-server
  * *:6379", "-bash"), whose first word it is. */
 static struct proto_span called(struct proto_span argument)
 {
     struct proto_span word = argument;
     if (proto_length(argument) == 0 || argument.at[0] == '/')
-        return base_name(argument);
+        return base_name(up_to_options(argument));
     word.at += word.at[0] == '-';
     const uint8_t *end = word.at;
     while (end < word.end && strchr(" \t\n:", *end) == NULL)
@@ -128,15 +139,26 @@ static struct proto_span called(struct proto_span argument)
     return proto_length(word) > 0 ? word : base_name(argument);
 }
 
+/* Whether this is another program than the one that is known of its pid. A trace that does not say
+ * has another command line then; else a process may have given itself another title. */
+static bool is_another_program(const struct profile_process *known, const char *command,
+                               uint64_t image)
+{
+    if (image != 0 && known->image != 0)
+        return image != known->image;
+    return *known->command != '\0' && strcmp(known->command, command) != 0;
+}
+
 static int take_process(struct builder *builder, struct proto_span entry, uint64_t packet_ns)
 {
     char command[COMMAND_BYTES_MAX], arguments[COMMAND_BYTES_MAX];
     size_t command_length = 0, arguments_length = 0;
-    struct proto_span first = {0};
+    struct proto_span first = {0}, name = {0};
     struct proto_field field;
     int32_t pid = 0, parent_pid = 0, uid = 0;
     bool has_uid = false, has_start = false, are_comm = false, is_alone = false;
     uint64_t start_ns = 0;
+    uint64_t image = 0;
     int status;
     while ((status = proto_next(&entry, &field)) > 0) {
         switch (field.number) {
@@ -157,6 +179,12 @@ static int take_process(struct builder *builder, struct proto_span entry, uint64
             start_ns = field.value;
             has_start = true;
             break;
+        case PB_PROCESS_TREE_PROCESS_IMAGE:
+            image = field.value;
+            break;
+        case PB_PROCESS_TREE_PROCESS_NAME:
+            name = field.span;
+            break;
         case PB_PROCESS_TREE_PROCESS_CMDLINE:
             is_alone = first.at == NULL;
             if (is_alone)
@@ -176,10 +204,8 @@ static int take_process(struct builder *builder, struct proto_span entry, uint64
     uint32_t index = builder_process(builder, pid);
     if (builder->error < 0)
         return builder->error;
-    /* The same pid with another command line has called exec: what was measured before is
-     * another program's. */
-    const char *known = builder->profile->processes[index].command;
-    if (*known != '\0' && strcmp(known, builder->strings[text]) != 0 &&
+    /* It has called exec: what was measured before is another program's. */
+    if (is_another_program(&builder->profile->processes[index], builder->strings[text], image) &&
         has_heaps(builder->profile, index) && (index = add_process(builder, pid)) == PROFILE_NONE)
         return builder->error;
     struct profile_process *process = &builder->profile->processes[index];
@@ -189,9 +215,11 @@ static int take_process(struct builder *builder, struct proto_span entry, uint64
     process->has_start = has_start;
     process->start_boottime_ns = start_ns;
     process->arguments_are_comm = are_comm;
+    process->image = image;
     if (command_length > 0) {
         process->command = builder->strings[text];
-        process->name = builder_text_of_span(builder, called(first));
+        process->name =
+            builder_text_of_span(builder, proto_length(name) > 0 ? name : called(first));
         process->first_argument = builder_text_of_span(builder, first);
         const uint8_t *blank = is_alone ? memchr(first.at, ' ', proto_length(first)) : NULL;
         process->title = builder_text(

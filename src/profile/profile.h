@@ -156,6 +156,7 @@ struct profile_process {
     const char *arguments;      /* all, with a blank between; NULL: the trace does not say */
     /* As the trace processor calls it: a first argument that stands alone ends at a blank. */
     const char *title; /* NULL: the first argument */
+    uint64_t image;             /* which program of this pid; 0: the trace does not say */
     struct profile_memory_point *timeline;
     size_t timeline_count;
 };

@@ -115,6 +115,8 @@ static void put_process(struct proto_buffer *tree, const struct trace_process *p
     head.cmdline_is_comm = process->arguments_are_comm;
     head.has_process_start_from_boot = process->start_boottime_ns != 0;
     head.process_start_from_boot = process->start_boottime_ns;
+    head.has_image = process->image != 0;
+    head.image = process->image;
     entry->length = 0;
     uint8_t *at = proto_buffer_reserve(entry, PACKET_OVERHEAD_BYTES);
     if (at != NULL)
@@ -122,6 +124,9 @@ static void put_process(struct proto_buffer *tree, const struct trace_process *p
     for (size_t i = 0; i < process->argument_count && i < ARGUMENTS_MAX; i++)
         proto_put_bytes(entry, PB_PROCESS_TREE_PROCESS_CMDLINE, process->arguments[i],
                         strnlen(process->arguments[i], ARGUMENT_BYTES_MAX));
+    if (process->name != NULL)
+        proto_put_bytes(entry, PB_PROCESS_TREE_PROCESS_NAME, process->name,
+                        strnlen(process->name, ARGUMENT_BYTES_MAX));
     proto_put_bytes(tree, PB_PROCESS_TREE_PROCESSES, entry->bytes, entry->length);
 }
 

@@ -41,6 +41,9 @@ struct trace_process {
     size_t argument_count;
     bool arguments_are_comm;
     uint64_t start_boottime_ns; /* process_start_from_boot */
+    const char *name;           /* of the program; NULL: not told; own field */
+    uint64_t image; /* the same for what one program of the process does, and another number for
+                     * the next program that it becomes; 0: not told; own field */
 };
 struct trace_thread {
     int32_t tid, pid;
@@ -214,9 +217,9 @@ struct trace_unprofiled {
     int32_t pid, parent_pid; /* the first one's */
     uint64_t count;          /* 0: perhaps some, nobody knows */
     const char *kind;        /* the reason in one word, for scripts */
-    const char *name;   /* comm */
-    const char *reason; /* in words for people, with what to do */
-    bool by_choice;     /* the user named other processes */
+    const char *name;        /* comm */
+    const char *reason;      /* in words for people, with what to do */
+    bool by_choice;          /* the user named other processes */
 };
 int trace_writer_unprofiled(struct trace_writer *writer, const struct trace_unprofiled *process);
 

@@ -445,6 +445,8 @@ def names_of_processes():
         ("-called", "called", "called"),
         ("called", "called", "called"),
         ("/a path/of an odd $name (1)", "called", "of an odd $name (1)"),
+        # As chromium's children write all their arguments into one.
+        ("/usr/lib/called --type=renderer --user-data-dir=/tmp/other", "called", "called"),
     ):
         directory = at("named")
         outcome = tool("host", "-i", "1", "-o", directory, "--quiet", "--", "bash", "-c",
@@ -458,6 +460,28 @@ def names_of_processes():
         for file in files:
             check(re.fullmatch(r"[A-Za-z0-9._][A-Za-z0-9._-]*", file), f"a file {file!r}")
         shutil.rmtree(directory)
+
+
+def titles():
+    """Processes that give themselves titles after their fork have these, and not their parent's."""
+    need("perl")
+    script = """
+        $0 = "acorns: master /etc/acorns";
+        my @children = map { my $n = $_; my $pid = fork();
+            if (!$pid) { $0 = "acorns: worker $n /var/run/x"; my @held = map { "x" x 500 } 1 .. 300;
+                         select(undef, undef, undef, 0.3); exit 0 }
+            $pid } 1 .. 3;
+        waitpid($_, 0) for @children;
+    """
+    outcome = profile_of("titles", "perl", "-e", script, options=["--follow-children", "-i", "1"])
+    check(outcome.status == 0, f"{outcome.stderr!r}")
+    heaps = json.loads(tool("report", "--json", at("titles")).stdout)["heaps"]
+    found = sorted(heap["command"] for heap in heaps)
+    wanted = ["'acorns: master /etc/acorns'"] + [f"'acorns: worker {n} /var/run/x'" for n in (1, 2, 3)]
+    check(found == wanted, f"titles: {found}")
+    check({heap["name"] for heap in heaps} == {"acorns"}, f"names: {[heap['name'] for heap in heaps]}")
+    files = [name for name in os.listdir(at("titles")) if name.endswith(".pb.gz")]
+    check(len(files) == 4 and all(name.startswith("acorns.") for name in files), f"files: {files}")
 
 
 def hints():
@@ -947,7 +971,7 @@ def completion_values():
 
 CASES = [
     truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, intervals, branches, many_processes, plain_words,
-    one_line_a_stack, same_table_once, doctor_of_linked, names_of_processes, hints, top, remarks,
+    one_line_a_stack, same_table_once, doctor_of_linked, names_of_processes, titles, hints, top, remarks,
     children, silent_children, not_to_be_run, print_config, bad_usage, limits, output_directory, latest_of_each_user, traceconv,
     quiet_and_dumps, duration, interrupted,
     endings, streams, hostile_names, completion, completion_values,
