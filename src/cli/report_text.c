@@ -240,20 +240,70 @@ static void print_head(const struct printer *printer)
     }
 }
 
-/* There are no figures, and zeros would look like some. */
-static void print_unseen(const struct printer *printer)
+/* Whether two remarks say the same, perhaps with other numbers: of processes, of milliseconds. */
+static bool say_the_same(const char *left, const char *right)
 {
-    const struct profile_heap *heap = printer->heap;
-    const struct profile_process *process = &printer->profile->processes[heap->process];
+    static const char digits[] = "0123456789";
+    while (*left != '\0' || *right != '\0') {
+        size_t left_digits = strspn(left, digits), right_digits = strspn(right, digits);
+        if ((left_digits > 0) != (right_digits > 0) || (left_digits == 0 && *left != *right))
+            return false;
+        left += left_digits > 0 ? left_digits : 1;
+        right += right_digits > 0 ? right_digits : 1;
+    }
+    return true;
+}
+
+static bool was_never_joined(const struct profile_heap *heap)
+{
+    return heap->status.timestamp_ns == heap->status.start_timestamp_ns;
+}
+
+/* Whether both are of programs of one name that were not profiled for one reason. */
+static bool are_unseen_alike(const struct profile *profile, const struct report_section *left,
+                             const struct report_section *right)
+{
+    const struct profile_process *processes = profile->processes;
+    return left->unseen && right->unseen &&
+           was_never_joined(left->heap) == was_never_joined(right->heap) &&
+           strcmp(processes[left->heap->process].name, processes[right->heap->process].name) == 0 &&
+           say_the_same(profile_heap_why_unseen(left->heap), profile_heap_why_unseen(right->heap));
+}
+
+/* There are no figures, and zeros would look like some. Processes that are alike are told of with
+ * the first of them. */
+static void print_unseen(const struct printer *printer, const struct report_sections *sections,
+                         size_t index)
+{
+    const struct profile *profile = printer->profile;
+    const struct report_section *own = &sections->items[index];
+    const struct profile_process *process = &profile->processes[own->heap->process];
+    size_t count = 0;
+    uint64_t rss_bytes = 0;
+    for (size_t i = 0; i < sections->count; i++) {
+        const struct report_section *other = &sections->items[i];
+        if (other != own && !are_unseen_alike(profile, own, other))
+            continue;
+        if (i < index)
+            return;
+        uint64_t peak = report_peak_rss(&profile->processes[other->heap->process]);
+        rss_bytes = peak > rss_bytes ? peak : rss_bytes;
+        count++;
+    }
     printer_title(printer, report_process_title(process));
-    fprintf(printer->out, "  process       %d, not profiled", process->pid);
-    if (heap->status.timestamp_ns != heap->status.start_timestamp_ns)
-        fputs(": no call of its allocator was seen, what it allocated is unknown", printer->out);
-    if (report_peak_rss(process) > 0)
-        fprintf(printer->out, "; resident memory at most %s",
-                words_of_bytes((double)report_peak_rss(process)).bytes);
+    if (count > 1)
+        fprintf(printer->out, "  processes     %d and %s more of this name, not profiled",
+                process->pid, words_of_count((double)(count - 1)).bytes);
+    else
+        fprintf(printer->out, "  process       %d, not profiled", process->pid);
+    if (!was_never_joined(own->heap))
+        fprintf(printer->out, ": no call of %s allocator was seen, what %s allocated is unknown",
+                count > 1 ? "their" : "its", count > 1 ? "they" : "it");
+    if (rss_bytes > 0)
+        fprintf(printer->out, "; resident memory at most %s%s",
+                words_of_bytes((double)rss_bytes).bytes, count > 1 ? " each" : "");
     fputs("\n  note          ", printer->out);
-    words_print(printer->out, profile_heap_why_unseen(heap), REMARK_WIDTH);
+    words_print(printer->out, profile_heap_why_unseen(own->heap), REMARK_WIDTH);
     fputc('\n', printer->out);
 }
 
@@ -382,10 +432,6 @@ static void print_unnamed(const struct profile *profile, const struct report_opt
 
 static void print_heap(const struct printer *printer)
 {
-    if (printer->heap->unseen) {
-        print_unseen(printer);
-        return;
-    }
     print_head(printer);
     if (printer->options->brief)
         print_brief(printer);
@@ -417,7 +463,11 @@ int report_print_text(const struct profile *profile, const struct report_options
             .out = out,
         };
         printer_set_words(&printer, options->all_frames ? NULL : &folding);
-        if (!sections.items[i].hidden)
+        if (sections.items[i].hidden)
+            continue;
+        if (sections.items[i].unseen)
+            print_unseen(&printer, &sections, i);
+        else
             print_heap(&printer);
     }
     report_summary_print_hidden(&sections, options, out);

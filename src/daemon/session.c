@@ -440,7 +440,8 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
     read_program(session, &program, pid);
     if (attach_instead(session, info, (enum handshake_origin)hello->origin, &program, &failure)) {
         session_find(session, pid)->origin = (enum handshake_origin)hello->origin;
-        unprofiled_remove(&session->unprofiled, pid);
+        if (session->of_command)
+            unprofiled_note_profiled(&session->unprofiled, pid);
         fill_reply(session, NULL, reply);
         return 2;
     }

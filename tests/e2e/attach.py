@@ -497,6 +497,29 @@ def exec_by_number():
         check(process.end() == 0, "its own end")
 
 
+def alike():
+    """Processes of one name that are refused for one reason are one entry of the report, with their number."""
+    with scene() as (daemon, directory):
+        stripped = os.path.join(directory, "stripped")
+        if not os.path.exists(program("commanded_static")):
+            harness.skip("no static C library")
+        run(["strip", "-o", stripped, program("commanded_static")])
+        several = [subprocess.Popen([stripped], stdin=subprocess.PIPE) for _ in range(5)]
+        process = Bare(daemon)
+        pids = ",".join(str(p.pid) for p in [process, *several])
+        output = os.path.join(directory, "o")
+        run([TOOL, "-p", pids, "-d", "300", "-o", output, "--no-symbols"], env=daemon.environment)
+        text = run([TOOL, "report", output]).stdout.decode()
+        check(text.count("linked statically") == 1, f"one entry: {text}")
+        check("and 4 more of this name, not profiled" in text, text)
+        absent = [h for h in report_of(output)["heaps"] if h["name"] == "stripped"]
+        check({h["pid"] for h in absent} == {p.pid for p in several}, "each of them for scripts")
+        for each in several:
+            each.stdin.close()
+            each.wait()
+        check(process.end() == 0, "its own end")
+
+
 def exec_by_name():
     """A session of names says where a process became a program of another name, and what then helps."""
     with scene() as (daemon, directory):

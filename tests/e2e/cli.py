@@ -540,8 +540,8 @@ def remarks():
 
     stripped = at("stripped")
     run(["strip", "-o", stripped, static])
-    says("static", [static], "statically linked", "heap_profile -n NAME attaches to it")
-    says("stripped", [stripped], "statically linked", "without stripping")
+    says("static", [static], "statically linked", "heap_profile -n NAME or -p PID attaches to it")
+    says("stripped", [stripped], "statically linked", "do not strip it")
     run(["objcopy", "--add-section", ".go.buildinfo=/dev/null", stripped, at("go")])
     says("Go", [at("go")], "Go program", "runtime/pprof")
     says("too little", [dynamic], "Nothing was sampled of what it allocated", "-i 1", options=["-i", "1G"])
@@ -549,7 +549,7 @@ def remarks():
     says("exec", ["sh", "-c", f"exec {dynamic}"], "Before its exec this process was sh", options=["-i", "1"])
     if os.path.exists("/lib/ld-musl-x86_64.so.1"):
         musl = compile_c("musl", SMALL, "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1")
-        says("musl", [musl], "musl", "heap_profile -n NAME attaches to it")
+        says("musl", [musl], "musl", "heap_profile -n NAME or -p PID attaches to it")
     if os.getuid() == 0:
         shutil.copy(dynamic, at("setuid"))
         os.chown(at("setuid"), 65534, 65534)
