@@ -8,14 +8,18 @@
 #include "profile/id_map.h"
 #include "symbols/demangle.h"
 
-/* Whether a mangled name is Rust's: those of the older scheme are C++ names that end in a hash. */
+/* Whether a mangled name is Rust's: those of the older scheme are C++ names that end in a hash, as
+ * in "17h0123456789abcdefE"; a compiler may have put something after it. */
 static bool is_rust_name(const char *name)
 {
-    size_t length = strlen(name);
     if (strncmp(name, "_R", 2) == 0)
         return true;
-    return strncmp(name, "_ZN", 3) == 0 && length > 23 &&
-           strncmp(name + length - 20, "17h", 3) == 0 && name[length - 1] == 'E';
+    if (strncmp(name, "_ZN", 3) != 0)
+        return false;
+    for (const char *hash = strstr(name, "17h"); hash != NULL; hash = strstr(hash + 1, "17h"))
+        if (strspn(hash + 3, "0123456789abcdef") == 16 && hash[19] == 'E')
+            return true;
+    return false;
 }
 
 static const struct known_frames *find(const char *module, const struct profile_frame *frame)

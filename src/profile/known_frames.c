@@ -79,9 +79,9 @@ static const struct group groups[] = {
           /* C++ libraries */
           "llvm::safe_malloc", "llvm::safe_calloc", "llvm::safe_realloc", "llvm::allocate_buffer",
           "llvm::BumpPtrAllocatorImpl::*", "llvm::SpecificBumpPtrAllocator::*",
-          "llvm::MallocAllocator::*", "node::Malloc", "node::Calloc", "node::Realloc",
-          "node::UncheckedMalloc", "node::UncheckedCalloc", "node::UncheckedRealloc",
-          "qMallocAligned", "qReallocAligned", "WTF::fastMalloc*",
+          "llvm::MallocAllocator::*", "node::NodeArrayBufferAllocator::*", "node::Malloc",
+          "node::Calloc", "node::Realloc", "node::UncheckedMalloc", "node::UncheckedCalloc",
+          "node::UncheckedRealloc", "qMallocAligned", "qReallocAligned", "WTF::fastMalloc*",
           /* languages: what is left of their interpreters stands below */
           "PyMem_*", "_PyMem_*", "PyObject_Malloc", "PyObject_Calloc", "PyObject_Realloc",
           "_PyObject_Malloc", "_PyObject_Calloc", "_PyObject_Realloc", "_PyObject_Arena*",
@@ -132,7 +132,7 @@ static const struct group groups[] = {
           "QString::reallocData", "QHashPrivate::*", "QtPrivate::*"),
      NULL},
     {{"the Java VM", false}, LIST("libjvm.so"), NULL, NULL},
-    {{"V8", false}, NONE, LIST("v8::*"), NULL},
+    {{"V8", false}, NONE, LIST("v8::*", "Builtins_*"), NULL},
     {{".NET's run time", false}, LIST("libcoreclr.so", "libclrjit.so", "libmono*"), NULL, NULL},
     {{"Go's run time", false},
      LIST("libgo.so*"),

@@ -11,6 +11,7 @@ import tempfile
 
 import harness
 from harness import BUILD, TOOL, check, need, profile, run
+from terminal import Terminal
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 STACKS = {
@@ -155,6 +156,17 @@ def patterns(directory):
     check(refused.status == 2 and b"--rss" in refused.stderr, f"--rss: {refused.stderr}")
 
 
+def explored(directory):
+    """The screen has what stays, and says what is left out."""
+    terminal = Terminal([TOOL, "explore", "--focus", "serve", write_stacks(directory)], columns=150)
+    check(terminal.wait(lambda screen: any(" main" in line for line in screen.text()), 10), terminal.screen.text())
+    text = "\n".join(terminal.screen.text())
+    check("--focus 'serve' leaves out 157 B of 217 B (72.4 %) live" in text and "60 B" in text, text)
+    check("other" not in text, text)
+    terminal.send("q")
+    terminal.process.wait(10)
+
+
 def programs(directory):
     """Real stacks: what stays and what is left out are the whole; C++ names match with and without arguments."""
     need("sqlite3")
@@ -183,7 +195,7 @@ def programs(directory):
     check(any("sqlite3_step" in names and names[-1] != "sqlite3_step" for names in stacks), "which has callers")
 
 
-CASES = {f.__name__: f for f in (verbs, sides, pprof, patterns, programs)}
+CASES = {f.__name__: f for f in (verbs, sides, pprof, patterns, explored, programs)}
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made_directory:

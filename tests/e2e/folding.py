@@ -40,6 +40,23 @@ ROWS = {
 }
 
 
+
+def rust(*parts):
+    """A name of the older scheme."""
+    return "_ZN" + "".join(f"{len(part)}{part}" for part in parts) + "17h0123456789abcdefE"
+
+
+FILL = "main;" + rust("shop", "fill")
+RUST = {
+    f"{FILL};{rust('hashbrown', 'raw', 'RawTable$LT$T$C$A$GT$', 'reserve_rehash')}.llvm.12;__rust_alloc": "shop::fill < main",
+    f"{FILL};{rust('_$LT$T$u20$as$u20$core..convert..Into$LT$U$GT$$GT$', 'into')}": "shop::fill < main",
+    f"{FILL};{rust('_$LT$alloc..string..String$u20$as$u20$core..clone..Clone$GT$', 'clone')}": "shop::fill < main",
+    f"{FILL};{rust('_$LT$shop..Item$u20$as$u20$core..clone..Clone$GT$', 'clone')}":
+        "<shop::Item as core::clone::Clone>::clone < shop::fill < main",
+    "main;_RNvNtCs1234_4shop4list4push;_RNvMNtCs5678_5alloc3vecINtB2_3VecpE4push": "shop::list::push < main",
+}
+
+
 def report(*options, columns=None, path=None):
     environment = {"COLUMNS": str(columns)} if columns else {}
     outcome = run([TOOL, "report", *options, path], env=environment)
@@ -63,6 +80,9 @@ def known(directory):
         inner = stack.split(";")[-1].replace("<int>", "")
         ((_, shown),) = table(report("--frames", "all", path=path))
         check(re.split(r"  +", shown)[-1].startswith(inner), f"all frames of {stack}: {shown}")
+    for stack, row in RUST.items():
+        ((_, shown),) = table(report(path=write_stacks(directory, {stack: 1000}, "one")))
+        same(re.split(r"  +", shown)[-1], row, stack)
     # Rows of equal words are one, with the sum; the largest of its stacks is shown.
     path = write_stacks(directory, {stack: 1000 for stack in ROWS})
     text = report("--top", "0", path=path)
