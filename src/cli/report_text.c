@@ -25,8 +25,9 @@ static void print_losses(const struct printer *printer)
             fprintf(printer->out, "  lost          %s %s\n",
                     words_of_count((double)status->lost[i]).bytes, report_loss_name(i));
     if (status->lost[RING_LOST_CALLS] > 0)
-        fprintf(printer->out, "  lost          %s allocations of %s whose sample did not arrive\n",
+        fprintf(printer->out, "  lost          %s allocation%s of %s in all: no sample arrived\n",
                 words_of_count((double)status->lost[RING_LOST_CALLS]).bytes,
+                status->lost[RING_LOST_CALLS] == 1 ? "" : "s",
                 words_of_bytes((double)status->lost[RING_LOST_BYTES]).bytes);
     if (status->unsent_bytes_of_ring > 0)
         fprintf(printer->out, "  lost          %s of records unfinished at the process's death\n",
@@ -127,12 +128,12 @@ static void print_gap(const struct printer *printer, const struct profile_gap *g
     struct words (*amount)(double) = counts ? words_of_count : words_of_bytes;
     if (!profile_gap_is_real(gap))
         return;
-    fprintf(printer->out, "  figures       disagree: exact %s, estimate %s", amount(exact).bytes,
-            amount(counts ? estimate->count : estimate->bytes).bytes);
+    const char *unit = counts ? " calls" : "";
+    fprintf(printer->out, "  figures       disagree: exact %s%s, estimate %s", amount(exact).bytes,
+            unit, amount(counts ? estimate->count : estimate->bytes).bytes);
     if (printer->heap->interval_bytes > 1)
         fprintf(printer->out, " %s", printer_margin(printer, estimate, counts).bytes);
-    fprintf(printer->out, "%s: %s are %s\n", counts ? " calls" : "",
-            amount(fabs(gap->missing)).bytes,
+    fprintf(printer->out, ": %s%s are %s\n", amount(fabs(gap->missing)).bytes, unit,
             gap->missing > 0 ? "in no sample" : "in samples and not in the exact total");
 }
 
