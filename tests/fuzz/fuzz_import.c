@@ -41,7 +41,8 @@ static void check_dump(const struct profile *profile, const struct profile_heap 
     }
     for (enum rollup_key key = ROLLUP_FUNCTION; key <= ROLLUP_THREAD; key++)
         rollup_free(rollup_new(profile, dump, key));
-    rollup_tree_free(rollup_tree_new(profile, dump));
+    rollup_tree_free(rollup_tree_new(profile, dump, false));
+    rollup_tree_free(rollup_tree_new(profile, dump, true));
     int fd = memfd_create("pprof", MFD_CLOEXEC);
     check(pprof_write(profile, heap, dump, &(struct pprof_options){.gzip = false}, fd, NULL) == 0);
     size_t length = (size_t)lseek(fd, 0, SEEK_END);

@@ -46,7 +46,8 @@ static void check_dump(const struct profile *profile, const struct profile_heap 
     }
     for (enum rollup_key key = ROLLUP_FUNCTION; key <= ROLLUP_THREAD; key++)
         rollup_free(rollup_new(profile, dump, key));
-    rollup_tree_free(rollup_tree_new(profile, dump));
+    rollup_tree_free(rollup_tree_new(profile, dump, false));
+    rollup_tree_free(rollup_tree_new(profile, dump, true));
     for (enum grouping_key key = GROUPING_TYPE; key <= GROUPING_BACKTRACE; key++)
         grouping_free(grouping_new(dump, key, key % GROUPING_BACKTRACE + 1));
     pprof_file_name(profile, heap, dump, name, sizeof(name));
