@@ -134,8 +134,10 @@ def began_before_the_run_directory():
     check("heapprofd prepare" in heaps["libc.malloc"]["remark"], heaps["libc.malloc"]["remark"])
     heaps = heaps_of_session("after", "--all-heaps")
     check("pool" in heaps, f"{list(heaps)}")
-    text = tool("-p", str(os.getpid()), "--heaps", "libc.mmap", "-d", "100").stderr.decode()
-    check("not profiled" in text and "malloc alone is seen" in text, text)
+    outcome = tool("-p", str(os.getpid()), "--heaps", "libc.mmap", "-d", "100")
+    text = outcome.stderr.decode()
+    check(outcome.status == 1, f"ended with {outcome.status}: {text}")
+    check(f"process {os.getpid()}" in text and "malloc alone is seen" in text, text)
 
 
 def wrong_options():
