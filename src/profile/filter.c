@@ -243,7 +243,8 @@ static int make_callsites(struct filtering *at)
         at->now[i] = parent;
         if ((at->callsites[i] & NEEDED) == 0 || !shows_frame(at, i))
             continue;
-        uint64_t key = (uint64_t)parent << 32 | callsite->frame;
+        /* Mixed, one to one: the map tells ids apart by their lower bits. */
+        uint64_t key = (uint64_t)parent << 32 | (callsite->frame ^ parent);
         at->now[i] = id_map_find(&ids, key);
         if (at->now[i] != ID_MAP_NONE)
             continue;

@@ -28,8 +28,8 @@ static const struct group groups[] = {
           "_int_realloc", "_int_memalign", "malloc_consolidate", "sysmalloc", "tcache_init",
           /* jemalloc, tcmalloc, mimalloc */
           "je_*", "tc_malloc*", "tc_calloc", "tc_realloc", "tc_new*", "tc_memalign",
-          "tc_posix_memalign", "tcmalloc::*", "mi_malloc*", "mi_calloc*", "mi_realloc*", "mi_new*",
-          "mi_heap_*", "_mi_*", "rallocx", "mallocx",
+          "tc_posix_memalign", "tcmalloc::*", "_rjem_*", "mi_malloc*", "mi_calloc*", "mi_realloc*",
+          "mi_new*", "mi_heap_*", "_mi_*", "rallocx", "mallocx",
           /* as many programs and libiberty, gnulib, git and bash call them */
           "xmalloc*", "xcalloc*", "xzalloc*", "xrealloc*", "xstrdup*", "xstrndup*", "xmemdup*",
           "xnmalloc*", "xnrealloc*", "x2realloc*", "x2nrealloc*", "xcharalloc", "xpalloc",
