@@ -1,6 +1,7 @@
 /*
  * Any bytes as a file of another profiler: what comes out must hold together, be summed up and
- * written as pprof, and what was written must be read again.
+ * written as pprof, and what was written must be read again. What a filter leaves of it must hold
+ * together, too, and be no more and no less than all, with what is left out.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,6 +10,8 @@
 
 #include "export/pprof.h"
 #include "import/import.h"
+#include "profile/filter.h"
+#include "profile/folding.h"
 #include "profile/rollup.h"
 
 static void check(bool good)
@@ -55,6 +58,41 @@ static void check_dump(const struct profile *profile, const struct profile_heap 
     munmap(bytes, length);
 }
 
+static uint64_t count_samples(const struct profile *profile)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        for (size_t j = 0; j < profile->heaps[i].dump_count; j++) {
+            const struct profile_dump *dump = &profile->heaps[i].dumps[j];
+            count += dump->left_out.sum.figures.samples;
+            for (size_t k = 0; k < dump->sample_count; k++)
+                count += dump->samples[k]->figures.samples;
+        }
+    }
+    return count;
+}
+
+/* What has a letter in its name, or is in a library. */
+static void check_filter(struct profile *profile, enum profile_filter_kind kind, uint8_t letter)
+{
+    const char text[] = {(char)('a' + letter % 26), '|', 's', 'o', '\0'};
+    struct profile_filter filter = {0};
+    struct folding folding;
+    uint64_t samples = count_samples(profile);
+    check(profile_filter_add(&filter, kind, text, NULL) == 0);
+    check(profile_filter_apply(&filter, profile) == 0);
+    check(count_samples(profile) == samples);
+    check_profile(profile);
+    for (size_t i = 0; i < profile->heap_count; i++)
+        for (size_t j = 0; j < profile->heaps[i].dump_count; j++)
+            check_dump(profile, &profile->heaps[i], &profile->heaps[i].dumps[j]);
+    check(folding_make(&folding, profile) == 0);
+    for (uint32_t i = 0; i < profile->callsite_count; i++)
+        check(folding_head(&folding, profile, i) < profile->callsite_count);
+    folding_clear(&folding);
+    profile_filter_clear(&filter);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
@@ -72,6 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     for (size_t i = 0; i < profile->heap_count; i++)
         for (size_t j = 0; j < profile->heaps[i].dump_count; j++)
             check_dump(profile, &profile->heaps[i], &profile->heaps[i].dumps[j]);
+    check_filter(profile, bytes[length - 1] % PROFILE_FILTER_KINDS, bytes[length / 2]);
     profile_free(profile);
     return 0;
 }
