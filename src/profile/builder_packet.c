@@ -116,7 +116,8 @@ static bool has_heaps(const struct profile *profile, uint32_t process)
  * blanks, too. */
 static struct proto_span up_to_options(struct proto_span argument)
 {
-    for (const uint8_t *at = argument.at; at + 1 < argument.end; at++) {
+    for (size_t i = 0; i + 1 < proto_length(argument); i++) {
+        const uint8_t *at = argument.at + i;
         if ((at[0] == ' ' && at[1] == '-') || (at[0] == ':' && at[1] == ' '))
             argument.end = at;
     }
@@ -221,7 +222,8 @@ static int take_process(struct builder *builder, struct proto_span entry, uint64
         process->name =
             builder_text_of_span(builder, proto_length(name) > 0 ? name : called(first));
         process->first_argument = builder_text_of_span(builder, first);
-        const uint8_t *blank = is_alone ? memchr(first.at, ' ', proto_length(first)) : NULL;
+        const uint8_t *blank =
+            is_alone && first.at != NULL ? memchr(first.at, ' ', proto_length(first)) : NULL;
         process->title = builder_text(
             builder, first.at, blank != NULL ? (size_t)(blank - first.at) : proto_length(first));
         process->arguments = builder_text(builder, arguments, arguments_length);

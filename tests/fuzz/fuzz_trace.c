@@ -80,6 +80,24 @@ static void check_stacks(const struct profile *profile)
     free(text);
 }
 
+/* The same as SQL has it. */
+static void check_in_trace(const uint8_t *bytes, size_t length)
+{
+    static const struct profile_read_options options = {.demangling = DEMANGLE_NONE,
+                                                        .as_in_trace = true};
+    struct error error = {0};
+    struct profile *profile = profile_read_bytes_as(bytes, length, &options, &error);
+    if (profile == NULL)
+        return;
+    for (size_t i = 0; i < profile->frame_count; i++)
+        check(profile->frames[i].symbol_count == 0 ||
+              (size_t)profile->frames[i].symbol_first + profile->frames[i].symbol_count <=
+                  profile->symbol_line_count);
+    for (size_t i = 0; i < profile->symbol_line_count; i++)
+        check(profile->symbol_lines[i].set <= i && profile->symbol_lines[i].name != NULL);
+    profile_free(profile);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
@@ -98,5 +116,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     }
     check_stacks(profile);
     profile_free(profile);
+    check_in_trace(bytes, length);
     return 0;
 }
