@@ -66,6 +66,17 @@ struct profile_interval report_interval_of(const struct report_figure *figure, b
     return profile_interval_cut(interval, rollup_most(heap, dump, counts));
 }
 
+struct profile_interval report_total_interval_of(const struct report_figure *figure, bool counts,
+                                                 const struct profile_heap *heap,
+                                                 const struct profile_dump *dump)
+{
+    struct profile_interval interval = report_interval_of(figure, counts, heap, dump);
+    if (heap->interval_bytes > 1)
+        interval.high = fmax(interval.high, (counts ? figure->count : figure->bytes) +
+                                                rollup_unseen_most(heap, dump, counts));
+    return profile_interval_cut(interval, rollup_most(heap, dump, counts));
+}
+
 _Static_assert((int)REPORT_VIEWS == (int)EXPORT_VIEWS && (int)REPORT_MAX == (int)EXPORT_MAX,
                "the views are the same");
 

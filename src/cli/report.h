@@ -76,6 +76,10 @@ struct report_figure report_figure_of(const struct rollup_values *values, enum r
 struct profile_interval report_interval_of(const struct report_figure *figure, bool counts,
                                            const struct profile_heap *heap,
                                            const struct profile_dump *dump);
+/* The same of a sum over the whole heap, which also covers what no sample is of. */
+struct profile_interval report_total_interval_of(const struct report_figure *figure, bool counts,
+                                                 const struct profile_heap *heap,
+                                                 const struct profile_dump *dump);
 
 /* Whether the heap's file does not tell what this view shows. */
 bool report_is_untold(const struct profile_heap *heap, enum report_view view);

@@ -39,8 +39,12 @@ static void print_or_null(FILE *out, bool is_untold, double value)
 
 static void print_figures(FILE *out, const struct rollup_values *values,
                           const struct profile_heap *heap, const struct profile_dump *dump,
-                          bool peak_is_known)
+                          bool peak_is_known, bool is_total)
 {
+    struct profile_interval (*interval_of)(const struct report_figure *, bool,
+                                           const struct profile_heap *,
+                                           const struct profile_dump *) =
+        is_total ? report_total_interval_of : report_interval_of;
     static const struct {
         enum report_view view;
         const char *bytes, *count;
@@ -55,10 +59,10 @@ static void print_figures(FILE *out, const struct rollup_values *values,
             fputc(',', out);
         bool is_untold = report_is_untold(heap, views[i].view);
         print_figure(out, views[i].bytes, is_untold, figure.bytes,
-                     report_interval_of(&figure, false, heap, dump));
+                     interval_of(&figure, false, heap, dump));
         fputc(',', out);
         print_figure(out, views[i].count, is_untold || (heap->untold & PROFILE_UNTOLD_COUNTS) != 0,
-                     figure.count, report_interval_of(&figure, true, heap, dump));
+                     figure.count, interval_of(&figure, true, heap, dump));
     }
     fprintf(out, ",\"samples\":%" PRIu64 ",\"freed_samples\":%" PRIu64, values->figures.samples,
             values->figures.freed_samples);
@@ -158,7 +162,7 @@ static void print_threads(FILE *out, const struct profile *profile, const struct
         json_print_string(
             out, profile_thread_name(profile, profile->processes[heap->process].pid, row->tid));
         fputc(',', out);
-        print_figures(out, &row->self, heap, dump, false);
+        print_figures(out, &row->self, heap, dump, false, false);
         fputc('}', out);
     }
     fputc(']', out);
@@ -177,7 +181,7 @@ static void print_group(FILE *out, struct frame_texts *frames, const struct prof
         json_print_string(out, row->label);
     }
     fputc(',', out);
-    print_figures(out, &row->values, heap, dump, true);
+    print_figures(out, &row->values, heap, dump, true, false);
 }
 
 static void print_groups(FILE *out, struct frame_texts *frames, const struct profile_heap *heap,
@@ -283,11 +287,12 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
     fprintf(out,
             ",\"interval_bytes\":%" PRIu64 ",\"floor_bytes\":%.17g,\"duration_ns\":%" PRIu64
             ",\"dump\":%zu,\"dumps\":%zu,\"heap_samples\":%" PRIu64 ",\"unwinding_errors\":%" PRIu64
-            ",\"peak_rss_bytes\":%" PRIu64 ",\"blocked_us\":%" PRIu64 ",\"peak_live_bytes\":",
+            ",\"peak_rss_bytes\":",
             heap->interval_bytes, profile_floor_bytes(heap->interval_bytes),
             dump->boottime_ns - heap->start_boottime_ns, (size_t)(dump - heap->dumps) + 1,
-            heap->dump_count, status->heap_samples, status->unwinding_errors,
-            report_peak_rss(process), status->blocked_us);
+            heap->dump_count, status->heap_samples, status->unwinding_errors);
+    print_or_null(out, report_peak_rss(process) == 0, (double)report_peak_rss(process));
+    fprintf(out, ",\"blocked_us\":%" PRIu64 ",\"peak_live_bytes\":", status->blocked_us);
     print_or_null(out, report_is_untold(heap, REPORT_MAX), report_peak_bytes(heap, dump));
     fprintf(out,
             ",\"incomplete\":%s,\"buffer_overran\":%s,\"buffer_corrupted\":%s,\"disconnected\":%s,"
@@ -316,11 +321,11 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
         total.peak_samples += dump->samples[i]->peak_samples;
     }
     fputs(",\"total\":{", out);
-    print_figures(out, &total, heap, dump, true);
+    print_figures(out, &total, heap, dump, true, true);
     fputc('}', out);
     if (*profile->filter != '\0') {
         fprintf(out, ",\"left_out\":{\"callsites\":%zu,", dump->left_out.callsites);
-        print_figures(out, &left, heap, dump, true);
+        print_figures(out, &left, heap, dump, true, false);
         fputc('}', out);
     }
     print_threads(out, profile, heap, dump);
@@ -330,7 +335,7 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
     for (size_t i = 0; i < dump->sample_count; i++) {
         struct rollup_values values = rollup_values_of(dump->samples[i]);
         fputs(i > 0 ? ",\n{" : "\n{", out);
-        print_figures(out, &values, heap, dump, true);
+        print_figures(out, &values, heap, dump, true, false);
         fputc(',', out);
         print_stack(out, frames, dump->samples[i]->callsite);
         fputc('}', out);

@@ -34,29 +34,44 @@ bool printer_is_exact(const struct printer *printer)
            !printer_is_partial(printer);
 }
 
-struct words printer_margin(const struct printer *printer, const struct report_figure *figure,
-                            bool counts)
+/* The margin in words where the file or the interval decides it; empty: by the limits. */
+static struct words margin_of_heap(const struct printer *printer)
 {
-    struct words text;
+    struct words text = {""};
     const struct trace_heap_dump *status = &printer->heap->status;
     bool all_weighed = status->weighed_samples == status->heap_samples;
     /* How well the program sampled is not for us to say. */
     if (status->weighed_samples > 0 && !printer_is_partial(printer) &&
-        (all_weighed || printer->heap->interval_bytes == 1)) {
+        (all_weighed || printer->heap->interval_bytes == 1))
         snprintf(text.bytes, sizeof(text.bytes), "as reported");
-        return text;
-    }
-    if (printer->heap->interval_bytes == 1) {
+    else if (printer->heap->interval_bytes == 1)
         snprintf(text.bytes, sizeof(text.bytes), printer_is_exact(printer) ? "exact" : "partial");
-        return text;
-    }
-    if (printer->heap->interval_bytes == 0) {
+    else if (printer->heap->interval_bytes == 0)
         snprintf(text.bytes, sizeof(text.bytes), "± unknown");
+    return text;
+}
+
+struct words printer_margin(const struct printer *printer, const struct report_figure *figure,
+                            bool counts)
+{
+    struct words text = margin_of_heap(printer);
+    if (text.bytes[0] != '\0')
         return text;
-    }
     struct profile_interval interval =
         report_interval_of(figure, counts, printer->heap, printer->dump);
     return words_of_margin(counts ? figure->count : figure->bytes, interval.low, interval.high,
+                           counts);
+}
+
+struct words printer_total_margin(const struct printer *printer, const struct report_figure *total,
+                                  bool counts)
+{
+    struct words text = margin_of_heap(printer);
+    if (text.bytes[0] != '\0')
+        return text;
+    struct profile_interval interval =
+        report_total_interval_of(total, counts, printer->heap, printer->dump);
+    return words_of_margin(counts ? total->count : total->bytes, interval.low, interval.high,
                            counts);
 }
 

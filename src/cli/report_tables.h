@@ -33,6 +33,9 @@ bool printer_is_exact(const struct printer *printer);
  * samples; or "exact": at interval 1 what was recorded has no error, but is not all. */
 struct words printer_margin(const struct printer *printer, const struct report_figure *figure,
                             bool counts);
+/* The same of a sum over the whole heap. */
+struct words printer_total_margin(const struct printer *printer, const struct report_figure *total,
+                                  bool counts);
 
 /* The command line; the program's name where it is empty, as a kernel thread's is, and that of a
  * program that has overwritten its arguments. */

@@ -85,13 +85,27 @@ static void print_allocated(const struct printer *printer)
     }
     const struct report_figure all = report_total_of(dump, REPORT_ALLOC_SPACE);
     fprintf(printer->out, "\n  allocated     %s %s", words_of_bytes(all.bytes).bytes,
-            printer_margin(printer, &all, false).bytes);
+            printer_total_margin(printer, &all, false).bytes);
     if (report_is_untold(printer->heap, REPORT_ALLOC_OBJECTS))
         fprintf(printer->out,
                 " by %s samples; the trace counts samples, not allocations\n",
                 words_of_count((double)dump->total.samples).bytes);
     else
         fprintf(printer->out, " in %s allocations\n", words_of_count(all.count).bytes);
+}
+
+/* A total and its margin. An estimate above what the heap gave in all is no number of its own. */
+static void print_total(const struct printer *printer, double value,
+                        const struct report_figure *figure, bool counts)
+{
+    struct words margin = printer_total_margin(printer, figure, counts);
+    struct words amount = counts ? words_of_count(value) : words_of_bytes(value);
+    bool one = strcmp(amount.bytes, "1") == 0;
+    const char *unit = !counts ? "" : one ? " allocation" : " allocations";
+    if (strncmp(margin.bytes, "at most", strlen("at most")) == 0)
+        fprintf(printer->out, "%s%s", margin.bytes, unit);
+    else
+        fprintf(printer->out, "%s%s %s", amount.bytes, unit, margin.bytes);
 }
 
 static void print_live(const struct printer *printer)
@@ -102,23 +116,24 @@ static void print_live(const struct printer *printer)
         fputs("  live          not told by the file\n", out);
         return;
     }
-    fprintf(out, "  live          %s %s", words_of_bytes(live.bytes).bytes,
-            printer_margin(printer, &live, false).bytes);
-    if (!report_is_untold(printer->heap, REPORT_OBJECTS))
-        fprintf(out, " in %s allocations %s", words_of_count(live.count).bytes,
-                printer_margin(printer, &live, true).bytes);
+    fputs("  live          ", out);
+    print_total(printer, live.bytes, &live, false);
+    if (!report_is_untold(printer->heap, REPORT_OBJECTS)) {
+        fputs(" in ", out);
+        print_total(printer, live.count, &live, true);
+    }
     fputc('\n', out);
 }
 
 static void print_peak(const struct printer *printer)
 {
     const struct report_figure peak = report_total_of(printer->dump, REPORT_MAX);
-    if (report_is_untold(printer->heap, REPORT_MAX))
+    if (report_is_untold(printer->heap, REPORT_MAX)) {
         fputs("  peak          not told by the file", printer->out);
-    else
-        fprintf(printer->out, "  peak          %s %s",
-                words_of_bytes(report_peak_bytes(printer->heap, printer->dump)).bytes,
-                printer_margin(printer, &peak, false).bytes);
+        return;
+    }
+    fputs("  peak          ", printer->out);
+    print_total(printer, report_peak_bytes(printer->heap, printer->dump), &peak, false);
 }
 
 /* One line of figures that disagree; `amount` puts them into words. */

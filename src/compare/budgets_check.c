@@ -201,24 +201,12 @@ static void judge(struct budget_result *result, const struct profile_heap *heap,
     }
 }
 
-/* Bytes that no sample is of, at the most: by chance, and by the heap's exact total. */
-static double unseen_bytes_most(const struct profile_heap *heap, const struct profile_dump *dump)
-{
-    double most = profile_floor_bytes(heap->interval_bytes), total = rollup_most(heap, dump, false);
-    const struct rollup_values values = {.figures = dump->total};
-    struct profile_estimate allocated = diff_estimate_of(&values, DIFF_ALLOCATED);
-    if (total > 0)
-        most = fmin(most, fmax(total - profile_interval_of_bytes(&allocated).low, 0));
-    return most;
-}
-
 static void set_estimate(struct budget_result *result, const struct sum *sum,
                          const struct profile_heap *heap, const struct profile_dump *dump)
 {
     struct profile_interval interval = profile_interval_of_bytes(&sum->all);
-    /* None of the samples is of a size that may be missed: smaller ones may all have been. */
-    if (!(interval.high > interval.low))
-        interval.high += unseen_bytes_most(heap, dump);
+    /* Samples of sizes that are hardly ever missed do not tell of smaller ones. */
+    interval.high = fmax(interval.high, sum->all.bytes + rollup_unseen_most(heap, dump, false));
     interval = profile_interval_cut(interval, rollup_most(heap, result->dump, false));
     result->value = sum->all.bytes;
     result->low = interval.low;
@@ -373,8 +361,8 @@ static void sum_side(const struct budgets *budgets, const struct budget_subject 
     }
     side->interval = profile_interval_of_bytes(&side->sum.all);
     uint64_t interval_bytes = side->worst->heap->interval_bytes;
-    if (interval_bytes != 1 && !(side->sum.all.bytes > 0))
-        side->interval.high = profile_floor_bytes(interval_bytes);
+    side->interval.high =
+        fmax(side->interval.high, side->sum.all.bytes + profile_floor_bytes(interval_bytes));
     if (interval_bytes == 1)
         side->interval.low = side->interval.high = side->sum.all.bytes;
 }

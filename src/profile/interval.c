@@ -26,7 +26,6 @@
  * may be, beyond their number. */
 #define SIZE_SLACK 0.4
 
-#define SIZE_MIN_BYTES 24.0
 /* Sizes of which none was seen with a probability of 5 % had this many samples expected. */
 #define SAMPLES_UNSEEN_MAX 3.0
 /* Samples whose sizes spread by this (natural logarithm; a factor of 2) are of several sizes. */
@@ -165,7 +164,7 @@ static double unseen_count(const struct profile_estimate *estimate, double inter
         return 0;
     double per_factor = count / spread; /* calls for each factor of e in size */
     double smallest = interval_bytes * -expm1(-spread) * count / (spread * weights_squared);
-    double factors_most = log(smallest / SIZE_MIN_BYTES);
+    double factors_most = log(smallest / PROFILE_CALL_BYTES_MIN);
     if (!(factors_most > 0))
         return 0;
     double share = SAMPLES_UNSEEN_MAX * interval_bytes / (per_factor * smallest);

@@ -31,6 +31,9 @@
 
 #include <stdint.h>
 
+/* Of a call: malloc's smallest block. */
+#define PROFILE_CALL_BYTES_MIN 24.0
+
 /* Sums over the same samples. */
 struct profile_estimate {
     double bytes, count;                   /* of s/p and of 1/p */

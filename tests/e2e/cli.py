@@ -341,6 +341,26 @@ def intervals():
     check(not re.search(r"[-+]0( [kMG]?B)?( |$)", words, re.M), f"a zero with a sign: {words}")
 
 
+def unseen_rest():
+    """The limits of a heap's totals cover what no sample is of; a number beyond the exact total is not printed."""
+    commands = b"hold 1 16000\nhold 60 16\n"
+    command = ["--", os.path.join(BUILD, "tests/programs/commanded")]
+    run([TOOL, "host", "--quiet", "-i", "1", "-o", at("rest"), *command], stdin=commands)
+    (truth,) = json.loads(tool("report", "--json", at("rest")).stdout)["heaps"]
+    for number in range(5):
+        run([TOOL, "host", "--quiet", "-o", at(f"rest-{number}"), *command], stdin=commands)
+        (heap,) = json.loads(tool("report", "--json", at(f"rest-{number}")).stdout)["heaps"]
+        for view in (*VIEWS, "max_objects"):
+            low, high = heap["total"][view]["low95"], heap["total"][view]["high95"]
+            true = truth["total"][view]["estimate"]
+            check(low <= true <= high, f"{view}: {true} is not in {low} to {high}")
+        text = tool("report", at(f"rest-{number}")).stdout.decode()
+        check(not re.search(r"^  (live|peak) .*[0-9] (allocations )?at most", text, re.M), f"two numbers: {text}")
+        limit = int(truth["total"]["space"]["estimate"]) - 100
+        done = tool("check", "--max-live", str(limit), at(f"rest-{number}"))
+        check(done.status == 2, f"{limit}, which is exceeded, holds: {done.status} {done.stdout!r}")
+
+
 def many_processes():
     """A table of processes comes first, the largest on top, and sections of the largest only, in that order."""
     made = Made()
@@ -970,7 +990,7 @@ def completion_values():
 
 
 CASES = [
-    truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, intervals, branches, many_processes, plain_words,
+    truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, intervals, unseen_rest, branches, many_processes, plain_words,
     one_line_a_stack, same_table_once, doctor_of_linked, names_of_processes, titles, hints, top, remarks,
     children, silent_children, not_to_be_run, print_config, bad_usage, limits, output_directory, latest_of_each_user, traceconv,
     quiet_and_dumps, duration, interrupted,

@@ -28,6 +28,7 @@ static void limits_stand_beside_their_value(void **state)
         {2.4, 2, 2.4, true, "± 0"},
         {72000, 69648, 70000, false, "at most 70.0 kB"},
         {70000.3, 69648, 70000, false, "-352 B"},
+        {807126400, 807115000, 807126219, false, "-11.4 kB"}, /* both are 807 MB */
         {3.4, 2, 3, true, "-1"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
