@@ -41,10 +41,9 @@ static void print_figures(FILE *out, const struct rollup_values *values,
                           const struct profile_heap *heap, const struct profile_dump *dump,
                           bool peak_is_known, bool is_total)
 {
-    struct profile_interval (*interval_of)(const struct report_figure *, bool,
-                                           const struct profile_heap *,
-                                           const struct profile_dump *) =
-        is_total ? report_total_interval_of : report_interval_of;
+    struct profile_interval (*interval_of)(
+        const struct report_figure *, bool, const struct profile_heap *,
+        const struct profile_dump *) = is_total ? report_total_interval_of : report_interval_of;
     static const struct {
         enum report_view view;
         const char *bytes, *count;

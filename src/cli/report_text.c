@@ -210,7 +210,7 @@ static void print_head(const struct printer *printer)
     print_live(printer);
     print_peak(printer);
     if (report_peak_rss(process) > 0)
-        fprintf(out, "; resident memory at most %s",
+        fprintf(out, "; resident memory reached %s",
                 words_of_bytes((double)report_peak_rss(process)).bytes);
     if (heap->status.weighed_samples > 0 &&
         heap->status.weighed_samples == heap->status.heap_samples)
@@ -316,7 +316,7 @@ static void print_unseen(const struct printer *printer, const struct report_sect
         fprintf(printer->out, ": no call of %s allocator was seen, what %s allocated is unknown",
                 count > 1 ? "their" : "its", count > 1 ? "they" : "it");
     if (rss_bytes > 0)
-        fprintf(printer->out, "; resident memory at most %s%s",
+        fprintf(printer->out, "; resident memory reached %s%s",
                 words_of_bytes((double)rss_bytes).bytes, count > 1 ? " each" : "");
     fputs("\n  note          ", printer->out);
     words_print(printer->out, profile_heap_why_unseen(own->heap), REMARK_WIDTH);

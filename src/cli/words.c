@@ -81,7 +81,8 @@ struct words words_of_signed(double amount, bool counts)
 
 struct words words_of_margin(double value, double low, double high, bool counts)
 {
-    struct words text, most = words_of_amount(high, counts), printed = words_of_amount(value, counts);
+    struct words text, most = words_of_amount(high, counts),
+                       printed = words_of_amount(value, counts);
     double shown = counts ? round(value) : value; /* what the limits are added to by who reads */
     double below = shown - low, above = high - shown;
     if (value > high && strcmp(printed.bytes, most.bytes) != 0) {

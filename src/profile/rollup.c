@@ -39,10 +39,11 @@ double rollup_unseen_most(const struct profile_heap *heap, const struct profile_
                           bool counts)
 {
     const struct trace_figures *all = &dump->total;
-    const struct profile_estimate allocated = {
-        all->allocated_bytes, all->allocated_count, all->allocated_bytes_variance,
-        all->allocated_count_variance, (double)all->samples};
-    double most = profile_floor_bytes(heap->interval_bytes), total = rollup_most(heap, dump, counts);
+    const struct profile_estimate allocated = {all->allocated_bytes, all->allocated_count,
+                                               all->allocated_bytes_variance,
+                                               all->allocated_count_variance, (double)all->samples};
+    double most = profile_floor_bytes(heap->interval_bytes),
+           total = rollup_most(heap, dump, counts);
     if (counts)
         most = floor(most / PROFILE_CALL_BYTES_MIN);
     if (total > 0) {

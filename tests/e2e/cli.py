@@ -356,6 +356,8 @@ def unseen_rest():
             check(low <= true <= high, f"{view}: {true} is not in {low} to {high}")
         text = tool("report", at(f"rest-{number}")).stdout.decode()
         check(not re.search(r"^  (live|peak) .*[0-9] (allocations )?at most", text, re.M), f"two numbers: {text}")
+        resident = heap["peak_rss_bytes"]  # mostly over before anybody looked
+        check(resident != 0 and ("resident memory reached" in text) == (resident is not None), f"{resident}: {text}")
         limit = int(truth["total"]["space"]["estimate"]) - 100
         done = tool("check", "--max-live", str(limit), at(f"rest-{number}"))
         check(done.status == 2, f"{limit}, which is exceeded, holds: {done.status} {done.stdout!r}")
