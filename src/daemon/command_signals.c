@@ -47,6 +47,7 @@ static struct {
     struct sigaction before_of[SIGNALS_MAX];
     sigset_t handled;
     bool handles;
+    bool is_to_stop; /* SIGTSTP was sent to us, and the command has not stopped yet */
 } state = {.event = -1, .watched = -1};
 
 static _Atomic pid_t command; /* 0: none */
@@ -177,8 +178,19 @@ static int stopped_by(pid_t pid)
     return is_stopped ? info.si_status : 0;
 }
 
+/* Whether we are in the foreground of a terminal, whose shell waits for us to stop or to end. */
+static bool is_in_foreground(void)
+{
+    int fd = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool is_ours = tcgetpgrp(fd) == getpgrp();
+    close(fd);
+    return is_ours;
+}
+
 /* Stop as the command has, if a terminal or a shell would have stopped us both. Who stops the
- * command alone (SIGSTOP) will continue it alone. */
+ * command alone will continue it alone, and then nobody would continue us. */
 static void stop_with(pid_t pid, bool at_any_signal)
 {
     sigset_t pending;
@@ -186,8 +198,11 @@ static void stop_with(pid_t pid, bool at_any_signal)
     /* Somebody continues us already. */
     if (sigpending(&pending) == 0 && sigismember(&pending, SIGCONT) == 1)
         return;
-    if (number == SIGTSTP || (at_any_signal && number != 0))
-        raise(SIGSTOP);
+    bool stops = at_any_signal ? number != 0 : number == SIGTSTP && is_in_foreground();
+    if (!stops)
+        return;
+    state.is_to_stop = false;
+    raise(SIGSTOP);
 }
 
 static void pass_on(pid_t pid, const siginfo_t *info)
@@ -199,8 +214,16 @@ static void pass_on(pid_t pid, const siginfo_t *info)
         sigqueue(pid, number, info->si_value);
     else if (!has_it)
         kill(pid, number);
-    if (number == SIGTSTP)
+    if (number == SIGTSTP) {
+        state.is_to_stop = true;
         stop_with(pid, true);
+    }
+}
+
+/* nohup and a shell's & have us ignore signals. */
+static bool is_ignored(int number)
+{
+    return state.before_of[number].sa_handler == SIG_IGN;
 }
 
 static void handle(int number, siginfo_t *info, void *context)
@@ -215,11 +238,14 @@ static void handle(int number, siginfo_t *info, void *context)
     } else if (number == SIGUSR1) {
         ask(COMMAND_SIGNALS_DUMP);
     } else if (pid == 0) {
-        if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT)
+        bool ends =
+            number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
+        if (ends && !is_ignored(number))
             ask(COMMAND_SIGNALS_END);
     } else if (number == SIGCHLD) {
-        stop_with(pid, false);
+        stop_with(pid, state.is_to_stop);
     } else if (number == SIGCONT) {
+        state.is_to_stop = false;
         if (stopped_by(pid) != 0)
             kill(pid, SIGCONT);
     } else {
@@ -248,6 +274,7 @@ int command_signals_open(struct command_signals_before *before)
     if (state.event < 0)
         return -errno;
     state.process = getpid();
+    state.is_to_stop = false;
     memset(state.watched_ms, 0, sizeof(state.watched_ms));
     atomic_store(&command, 0);
     atomic_store(&asked, 0);

@@ -221,15 +221,25 @@ def job_control():
         shell.send("echo status $?\r")
         check(shell.wait(lambda screen: any("status 130" in row for row in screen.text())), "status")
         shell.close()
-    # Who stops and continues the command alone does not stop us.
-    process = host("stopped", "sleep", "1")
+    # Who stops and continues the command alone does not stop us. (A group of our session, for in an
+    # orphaned one SIGTSTP stops nobody.)
+    for what in ("SIGSTOP", "SIGTSTP"):
+        process = host(what, "sleep", "1", start_new_session=False, process_group=0)
+        child = command_of(process.pid, "sleep")
+        os.kill(child, getattr(signal, what))
+        wait_for(f"{what} to stop the command", lambda: state_of(child) == "T")
+        time.sleep(0.1)
+        check(state_of(process.pid) != "T", f"{what} of the command stopped the profiler")
+        os.kill(child, signal.SIGCONT)
+        end_of(process, f"{what} and SIGCONT", 0)
+    # Who stops us stops both.
+    process = host("both", "sleep", "1", start_new_session=False, process_group=0)
     child = command_of(process.pid, "sleep")
-    os.kill(child, signal.SIGSTOP)
-    time.sleep(0.1)
-    check(state_of(process.pid) != "T", "SIGSTOP of the command stopped the profiler")
+    process.send_signal(signal.SIGTSTP)
+    wait_for("both to stop", lambda: state_of(process.pid) == state_of(child) == "T")
     process.send_signal(signal.SIGCONT)
     wait_for("the command to go on", lambda: state_of(child) != "T")
-    end_of(process, "stopped and continued", 0)
+    end_of(process, "both stopped and continued", 0)
 
 
 def dump_by_signal():
@@ -430,16 +440,22 @@ def refusals_at_once():
     end_of(server, "the command's", -signal.SIGTERM)
 
 
-def daemonized(name, *options):
+def daemonized(name, *options, **more):
     """redis-server under host that leaves its work to a child; its port."""
     need("redis-server", "redis-cli")
     port = free_port()
     server = host(
         name, "redis-server", "--port", str(port), "--save", "", "--dir", WORK, "--daemonize", "yes",
-        "--logfile", at(name + ".log"), options=options,
+        "--logfile", at(name + ".log"), options=options, **more,
     )
     wait_for("redis", lambda: run(["redis-cli", "-p", str(port), "ping"]).stdout == b"PONG\n")
     return server, port
+
+
+def ignore_hangup():
+    """As nohup and a shell's & do."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def outlives_its_command():
@@ -460,8 +476,13 @@ def outlives_its_command():
         ("terminated", lambda server: server.terminate()),
         ("stopped", lambda server: tool("stop", str(server.pid))),
     ):
-        server, port = daemonized(what, "--follow-children")
+        server, port = daemonized(what, "--follow-children", preexec_fn=ignore_hangup)
         server.stderr.readline()
+        server.send_signal(signal.SIGHUP)
+        server.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+        is_listed = str(server.pid).encode() in tool("status").stdout
+        check(is_listed, f"{what}: an ignored signal ended the session")
         end(server)
         _, err = end_of(server, what, 0)
         check("Profile in " in err and len(profile_files(what)) == 2, f"{what}: {err[-300:]}")
