@@ -46,6 +46,7 @@ static struct {
     struct command_signals_before before;
     struct sigaction before_of[SIGNALS_MAX];
     sigset_t handled;
+    sigset_t missed; /* as in the header, until each is passed on */
     bool handles;
     bool is_to_stop; /* SIGTSTP was sent to us, and the command has not stopped yet */
 } state = {.event = -1, .watched = -1};
@@ -208,8 +209,10 @@ static void stop_with(pid_t pid, bool at_any_signal)
 static void pass_on(pid_t pid, const siginfo_t *info)
 {
     int number = info->si_signo;
-    bool has_it = info->si_code == SI_KERNEL || info->si_pid == pid || info->si_pid == getpid() ||
-                  was_sent_to_group(number);
+    bool missed_it = sigismember(&state.missed, number) == 1;
+    bool has_it = !missed_it && (info->si_code == SI_KERNEL || info->si_pid == pid ||
+                                 info->si_pid == getpid() || was_sent_to_group(number));
+    sigdelset(&state.missed, number);
     if (!has_it && info->si_code == SI_QUEUE)
         sigqueue(pid, number, info->si_value);
     else if (!has_it)
@@ -287,10 +290,11 @@ int command_signals_open(struct command_signals_before *before)
     return state.event;
 }
 
-void command_signals_pass_to(pid_t pid)
+void command_signals_pass_to(pid_t pid, const sigset_t *missed)
 {
     struct sigaction action = {
         .sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_RESTART, .sa_mask = state.handled};
+    state.missed = *missed;
     atomic_store(&command, pid);
     for (int number = 1; number < SIGNALS_MAX; number++) {
         if (sigismember(&state.handled, number) == 1)

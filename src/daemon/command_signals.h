@@ -39,8 +39,9 @@ struct command_signals_before {
  */
 int command_signals_open(struct command_signals_before *before);
 
-/* The command runs: what has come and what comes is passed on to it. */
-void command_signals_pass_to(pid_t command);
+/* The command runs: what has come and what comes is passed on to it. `missed` are the signals that
+ * were pending before it existed, so that it has none of them, whomever they were sent to. */
+void command_signals_pass_to(pid_t command, const sigset_t *missed);
 
 /* The command has ended, and is not waited for yet: from here on its number may be another's. */
 void command_signals_command_ended(void);

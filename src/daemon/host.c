@@ -50,12 +50,14 @@ struct host {
 
 static int start_command(struct host *host, struct error *error)
 {
+    sigset_t missed;
     struct launch launch = {
         .command = host->options->command,
         .library = host->options->preload_library,
         .socket = host->server.rendezvous.path,
         .signal_mask = host->before.mask,
         .child = host->before.child,
+        .missed = &missed,
     };
     int code = 0;
     descendants_open(&host->descendants, &host->session, launch.library, launch.socket);
@@ -69,7 +71,7 @@ static int start_command(struct host *host, struct error *error)
         return 0;
     host->result->pid = pid;
     host->session.command_pid = pid;
-    command_signals_pass_to(pid);
+    command_signals_pass_to(pid, &missed);
     descendants_begin(&host->descendants, pid);
     host->command_pidfd = pidfd_open(pid, 0);
     if (host->command_pidfd < 0 || (code = server_watch(&host->server, host->command_pidfd)) < 0) {

@@ -101,6 +101,8 @@ pid_t launcher_start(const struct launch *launch, int *exec_errno, struct error 
         return error_set(error, -ENOMEM, "cannot start %s: no memory", launch->command[0]);
     int code = pipe2(report, O_CLOEXEC) < 0 ? -errno : 0;
     if (code == 0) {
+        /* What is sent to our group from here on, the kernel gives to both. */
+        sigpending(launch->missed);
         pid = fork();
         if (pid == 0)
             become_command(launch, environment.entries, report[1]);

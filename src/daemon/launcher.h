@@ -25,6 +25,7 @@ struct launch {
     const char *socket;     /* for HEAPPROFD_SOCKET */
     sigset_t signal_mask;   /* of the command */
     struct sigaction child; /* its disposition of SIGCHLD */
+    sigset_t *missed;       /* where to put which signals were pending before it existed */
 };
 
 /* The command's pid; *exec_errno is 0 once it runs, else why it does not (it has

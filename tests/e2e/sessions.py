@@ -8,6 +8,7 @@ them, and when they end. On programs that nobody here wrote.
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -180,6 +181,32 @@ def signals_come_once():
     script = "trap 'echo term; exit 4' TERM; kill -TERM 0; sleep 5"
     out, _ = end_of(host("own", "sh", "-c", script), "kill 0", 4)
     check(out == b"term\n", f"kill 0: {out!r}")
+
+
+def has_begun(pid):
+    """Whether the profiler holds signals back, and has its watcher."""
+    with open(f"/proc/{pid}/status") as status:
+        held = int(re.search(r"SigBlk:\s*(\w+)", status.read())[1], 16)
+    return held >> (signal.SIGTERM - 1) & 1 and children_of(pid)
+
+
+def signals_before_the_command():
+    """What is sent to the group when we have begun, and the command has not, ends it all the same."""
+    for i in range(10):
+        process = host(f"early{i}", "sleep", "9", options=["-q"])
+        while True:
+            # Step by step, for it is a matter of microseconds.
+            process.send_signal(signal.SIGSTOP)
+            while state_of(process.pid) not in "TZ":
+                pass
+            if has_begun(process.pid):
+                break
+            process.send_signal(signal.SIGCONT)
+        time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGTERM)
+        time.sleep(0.01)
+        process.send_signal(signal.SIGCONT)
+        end_of(process, f"terminated early, time {i}", -signal.SIGTERM)
 
 
 def signals_after_the_session():
@@ -509,7 +536,8 @@ CASES = [
     outlives_its_command,
     ends_with_its_processes, refusals_at_once,
     reached_without_a_daemon, reached_by_nobody_else,
-    signals_are_the_commands, signals_come_once, signals_after_the_session, job_control, dump_by_signal,
+    signals_are_the_commands, signals_come_once, signals_before_the_command, signals_after_the_session,
+    job_control, dump_by_signal,
 ]
 
 if __name__ == "__main__":
