@@ -12,6 +12,8 @@
 #define BRIEF_PROCESSES 3u /* with sections of their own */
 #define BRIEF_HEAPS 8u     /* of a process: the one with its note, and the largest */
 #define LONG_PROCESSES 10u /* of a report that is not brief */
+/* A wrapper's heap, before its exec, has a brief section if it is this share of the largest. */
+#define WRAPPER_SHARE_MIN 0.1
 #define TITLE_WIDTH 80u
 
 /* --- which sections, and their order --- */
@@ -72,14 +74,26 @@ static int order_sections(struct report_sections *sections, const struct profile
     return code;
 }
 
+/* Whether the section is of a wrapper (a shell, env) that became the program with the largest heap
+ * by exec, and is small beside it. */
+static bool is_small_wrapper(const struct report_section *section,
+                             const struct report_section *largest)
+{
+    return section->heap->process != largest->heap->process &&
+           section->dump->boottime_ns < largest->dump->boottime_ns &&
+           section->rank < largest->rank * WRAPPER_SHARE_MIN;
+}
+
 static void hide_sections(struct report_sections *sections, const struct report_options *options)
 {
     size_t most = options->brief ? BRIEF_PROCESSES : options->top == 0 ? SIZE_MAX : LONG_PROCESSES;
-    size_t heaps = 0, last = SIZE_MAX;
+    const struct report_section *largest = NULL;
+    size_t heaps = 0;
     for (size_t i = 0; i < sections->count; i++) {
         struct report_section *section = &sections->items[i];
-        bool begins = section->process != last;
-        last = section->process;
+        bool begins = largest == NULL || section->process != largest->process;
+        if (begins)
+            largest = section;
         heaps = begins ? 1 : heaps + 1;
         if (section->unseen)
             continue;
@@ -89,6 +103,9 @@ static void hide_sections(struct report_sections *sections, const struct report_
         } else if (options->brief && heaps > (has_note(section) ? 2 : 1) * BRIEF_HEAPS) {
             section->hidden = true;
             sections->hidden_heaps++;
+        } else if (options->brief && is_small_wrapper(section, largest)) {
+            section->hidden = true;
+            sections->hidden_wrappers++;
         }
     }
 }
@@ -227,6 +244,12 @@ void report_summary_print_hidden(const struct report_sections *sections,
     if (sections->hidden_heaps > 0)
         fprintf(out, "\n%zu more heaps, smaller: heap_profile report shows them\n",
                 sections->hidden_heaps);
+    if (sections->hidden_wrappers > 0)
+        fprintf(out,
+                "\n%zu smaller heap%s of programs that a process ran before its exec: "
+                "heap_profile report shows %s\n",
+                sections->hidden_wrappers, sections->hidden_wrappers == 1 ? "" : "s",
+                sections->hidden_wrappers == 1 ? "it" : "them");
     if (sections->hidden_processes > 0)
         fprintf(out, "\n%zu more processes, smaller: %s\n", sections->hidden_processes,
                 options->brief ? "heap_profile report --pid PID shows one"

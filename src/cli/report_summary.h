@@ -21,6 +21,7 @@ struct report_sections {
     struct report_section *items;
     size_t count, process_count;           /* of processes: those that were profiled */
     size_t hidden_heaps, hidden_processes; /* heaps: of processes that are shown */
+    size_t hidden_wrappers;                /* heaps from before an exec, likewise */
 };
 
 /* All sections that the options ask for. 0 or -ENOMEM. */

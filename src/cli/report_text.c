@@ -13,7 +13,7 @@
 
 #define BRIEF_LINES 5
 #define REMARK_WIDTH 2000
-#define NAME_COLUMN 16u /* of processes that were not profiled */
+#define UNPROFILED_NAMES 20u /* with one reason */
 
 /* --- the head --- */
 
@@ -395,18 +395,37 @@ static void print_brief(const struct printer *printer)
                           false);
 }
 
+/* Print the names of processes that share one reason. Return the first index after them. */
+static size_t print_unprofiled_names(const struct profile *profile, size_t first, FILE *out)
+{
+    const struct profile_unprofiled *processes = profile->unprofiled;
+    size_t i = first;
+    fputs("  ", out);
+    for (; i < profile->unprofiled_count && i - first < UNPROFILED_NAMES &&
+           strcmp(processes[i].reason, processes[first].reason) == 0;
+         i++) {
+        fputs(i > first ? ", " : "", out);
+        words_print(out, processes[i].name, PRINTER_MODULE_WIDTH);
+        if (processes[i].count > 1)
+            fprintf(out, " (%s processes)", words_of_count((double)processes[i].count).bytes);
+    }
+    size_t after = i;
+    while (after < profile->unprofiled_count &&
+           strcmp(processes[after].reason, processes[first].reason) == 0)
+        after++;
+    if (after > i)
+        fprintf(out, ", and %zu more names: report --json lists them", after - i);
+    return after;
+}
+
 static void print_unprofiled(const struct profile *profile, FILE *out)
 {
-    for (size_t i = 0; i < profile->unprofiled_count; i++) {
-        const struct profile_unprofiled *process = &profile->unprofiled[i];
-        size_t width = strlen(process->name);
-        fputs(i == 0 ? "\nNot profiled\n  " : "  ", out);
-        words_print(out, process->name, PRINTER_MODULE_WIDTH);
-        if (process->count > 1)
-            width += (size_t)fprintf(out, " (%s processes)",
-                                     words_of_count((double)process->count).bytes);
-        fprintf(out, "%*s ", width < NAME_COLUMN ? (int)(NAME_COLUMN - width) : 0, "");
-        words_print(out, process->reason, REMARK_WIDTH);
+    for (size_t i = 0, next; i < profile->unprofiled_count; i = next) {
+        if (i == 0)
+            fputs("\nNot profiled\n", out);
+        next = print_unprofiled_names(profile, i, out);
+        fputs("\n      ", out);
+        words_print(out, profile->unprofiled[i].reason, REMARK_WIDTH);
         fputc('\n', out);
     }
 }

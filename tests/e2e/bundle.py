@@ -221,7 +221,10 @@ def interrupted(place):
         with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
             for pid in file.read().split():
                 try:
-                    if os.readlink(f"/proc/{pid}/exe") == os.readlink(f"/proc/{process.pid}/exe"):
+                    with open(f"/proc/{pid}/comm") as comm:
+                        is_watcher = comm.read() == "signal-watcher\n"
+                    same = os.readlink(f"/proc/{pid}/exe") == os.readlink(f"/proc/{process.pid}/exe")
+                    if same and not is_watcher:
                         child = int(pid)
                 except OSError:
                     pass

@@ -569,6 +569,11 @@ def remarks():
     says("too little", [dynamic], "Nothing was sampled of what it allocated", "-i 1", options=["-i", "1G"])
     says("nothing allocated", ["true"], "allocated nothing")
     says("exec", ["sh", "-c", f"exec {dynamic}"], "Before its exec this process was sh", options=["-i", "1"])
+    outcome = profile_of("wrapped", "bash", "-c", "exec jq -n '[range(100000)]|length'", options=["-i", "1"])
+    told = outcome.stderr.decode()
+    check(told.count("  process  ") == 1 and "1 smaller heap of programs that a process ran before its exec" in told,
+          f"a small wrapper has no section of its own: {told}")
+    check("(bash, before exec)" in tool("report", at("wrapped")).stdout.decode(), "the report has the wrapper's heap")
     if os.path.exists("/lib/ld-musl-x86_64.so.1"):
         musl = compile_c("musl", SMALL, "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1")
         says("musl", [musl], "musl", "heap_profile -n NAME or -p PID attaches to it")

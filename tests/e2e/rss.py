@@ -40,9 +40,14 @@ def smaps_of(pid):
 
 
 def child_of(pid):
+    """The program that host runs: its other child watches for signals."""
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         children = file.read().split()
-    return int(children[0]) if children else None
+    for child in children:
+        with open(f"/proc/{child}/comm") as file:
+            if file.read() != "signal-watcher\n":
+                return int(child)
+    return None
 
 
 class Table:

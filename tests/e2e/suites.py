@@ -102,7 +102,7 @@ def stress(name):
                 padded = "'' ''" in heap["command"]  # behind the title that stress-ng gives itself
                 check(not padded, f"{name} {what}: command {heap['command']}")
                 check(remark == "" or remark.startswith(CALM_REMARKS), f"{name} {what}: {remark}")
-            allocated = sum(heap["exact_bytes"] for heap in heaps)
+            allocated = sum(heap["exact_bytes"] or 0 for heap in heaps)  # None: nothing was seen of it
             check(allocated >= stressor.bytes, f"{name} {what}: {allocated} bytes allocated")
             samples = sum(heap["heap_samples"] for heap in heaps)
             print(f"{name} {what}: {len(heaps)} processes, {samples} samples, {allocated} bytes")
