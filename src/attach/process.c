@@ -58,6 +58,14 @@ static const char *status_field(const char *status, const char *name)
     return at + strspn(at, " \t");
 }
 
+/* Whether we run under a filter of system calls, as containers do. */
+static bool are_filtered(void)
+{
+    char status[4096];
+    return read_file(getpid(), "status", status, sizeof(status)) > 0 &&
+           strtol(status_field(status, "\nSeccomp:"), NULL, 10) != 0;
+}
+
 int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct error *error)
 {
     char text[64] = "";
@@ -81,7 +89,8 @@ int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct
     if (scope == 3)
         return error_set(error, -EPERM,
                          "the kernel forbids attaching to any process until it is booted anew "
-                         "(kernel.yama.ptrace_scope is 3); start the program under heap_profile");
+                         "(kernel.yama.ptrace_scope is 3); a program without an allocator of its "
+                         "own can be profiled from its start (heap_profile host)");
     if (scope > 0)
         return error_set(error, -EPERM,
                          "the kernel forbids attaching to pid %d (kernel.yama.ptrace_scope is %d); "
@@ -89,9 +98,10 @@ int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct
                          "kernel.yama.ptrace_scope=0",
                          (int)pid, scope);
     return error_set(error, -EPERM,
-                     "the kernel forbids attaching to pid %d (it has more privileges than we, or "
-                     "is not dumpable); attach as root or with CAP_SYS_PTRACE",
-                     (int)pid);
+                     "the kernel forbids attaching to pid %d (%sit has more privileges than we, or "
+                     "is not dumpable); attach as root or with CAP_SYS_PTRACE%s",
+                     (int)pid, are_filtered() ? "a seccomp filter of ours forbids ptrace, or " : "",
+                     are_filtered() ? " (containers: --cap-add SYS_PTRACE)" : "");
 }
 
 static int check_status(struct process *process, struct attach_outcome *outcome,

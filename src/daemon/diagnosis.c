@@ -1,6 +1,7 @@
 /* See diagnosis.h. */
 #include "daemon/diagnosis.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -101,6 +102,12 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
             "The process was still running", facts->interrupted ? " on a signal" : "");
 }
 
+/* Whether the file could be looked through. One that has gone since was there then. */
+static bool is_readable(const char *path)
+{
+    return is_said(path) && (access(path, R_OK) == 0 || errno != EACCES);
+}
+
 /* Nothing may be concluded of what it holds. */
 static void explain_no_calls(const struct diagnosis_facts *facts, char *text, size_t size)
 {
@@ -114,7 +121,11 @@ static void explain_no_calls(const struct diagnosis_facts *facts, char *text, si
     else
         say(text, size,
             "No call of malloc or its kin was seen: the process allocated nothing, or has an "
-            "allocator of its own that its file does not name.");
+            "allocator of its own%s.",
+            is_readable(facts->executable)
+                ? " that its file does not name"
+                : " (the profiler may not read its file: run it as root, or make the file "
+                  "readable)");
 }
 
 static void explain_amount(const struct diagnosis_facts *facts, char *text, size_t size)

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """Programs whose allocations the preloaded library meets late, or not at all: unseen.py CASE."""
 
+import ctypes
 import json
 import os
 import shutil
+import struct
 import sys
 import tempfile
 
@@ -120,6 +122,42 @@ BUDGETS = ["--json", "--heap", "libc.malloc", "--max-live", "1G", "--max-peak", 
            "--max-allocations", "1G"]
 
 
+def forbid_ptrace():
+    """As a container does: ptrace is refused to this process and its children (seccomp)."""
+    number = {"x86_64": 101, "aarch64": 117}[os.uname().machine]
+    # Load the number; refuse that one with EPERM, allow the others.
+    code = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000)]
+    filters = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in code))
+    program = ctypes.create_string_buffer(struct.pack("@HP", len(code), ctypes.addressof(filters)))
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    if prctl(38, 1, 0, 0, 0) != 0 or prctl(22, 2, ctypes.c_void_p(ctypes.addressof(program)), 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "cannot restrict system calls")
+
+
+def own_allocator_out_of_reach(path, directory):
+    """The program runs all the same, and the report says what stood in the way."""
+    hidden = os.path.join(directory, "unreadable")
+    os.chmod(directory, 0o711)
+    shutil.copy(path, hidden)
+    os.chmod(hidden, 0o711)
+    nobody = ["setpriv", "--reuid=65534", "--clear-groups"]
+    for name, command, options, said in [
+        ("forbidden", [path], {"preexec_fn": forbid_ptrace}, "seccomp filter of ours forbids ptrace"),
+        ("unreadable", [hidden], {}, "may not read its file"),
+    ]:
+        output = tempfile.mkdtemp(dir=directory)
+        wrapper = [] if name == "forbidden" else nobody
+        if wrapper:
+            # The build may stand where others cannot come.
+            if os.geteuid() != 0 or run([*wrapper, "test", "-x", TOOL]).status != 0:
+                continue
+            os.chown(output, 65534, 65534)
+        done = run([*wrapper, *harness.host_command([*command, str(LEAKED)], output, 1)], **options)
+        check(done.status == 0, f"{name}: {done.status}: {done.stderr!r}")
+        heap = report(output)["heaps"][0]
+        check(heap["unseen"] and said in heap["remark"], f"{name}: {heap['remark']!r}")
+
+
 def own_allocator(directory):
     """An allocator in the executable: attached to at its start; where that is not possible, what was
     not seen is unknown in every verb, and holds no budget."""
@@ -149,6 +187,7 @@ def own_allocator(directory):
                     check_unseen(name, output, heap)
         done = run([TOOL, "doctor", "--", path])
         check(done.status == 0 and b"attaches to it at its start" in done.stdout, f"{name}: doctor: {done.stdout!r}")
+    own_allocator_out_of_reach(programs[0], directory)
     # The children of a program that was attached to cannot say hello, and are listed all the same.
     path = build(directory, "forking", JEMALLOC, "-lstdc++", "-lm", "-lpthread", source="children.c")
     if path is not None:
