@@ -251,6 +251,18 @@ EXPORT int dlclose(void *handle)
     return result;
 }
 
+/* Of a library that is bound apart the first malloc in its scope is libc's, and its calls do not
+ * come here: whoever reads the totals must know. dlopen looks at its caller (namespace, RUNPATH,
+ * $ORIGIN), which a jump leaves as it was. */
+EXPORT void *dlopen(const char *file, int flags)
+{
+    real_resolve();
+    if ((flags & RTLD_DEEPBIND) != 0 && file != NULL)
+        session_note_bound_apart();
+    void *(*open)(const char *, int) = real.dlopen != NULL ? real.dlopen : real_next("dlopen");
+    return open(file, flags);
+}
+
 /* --- where nobody calls us --- */
 
 /* Calls end in the executable's own malloc: no first allocation will come here to say hello, and

@@ -107,6 +107,7 @@ void real_resolve(void)
     real.free_sized = next_function("free_sized");
     real.free_aligned_sized = next_function("free_aligned_sized");
     real.dlclose = next_function("dlclose");
+    real.dlopen = next_function("dlopen");
     real.free = found_free;
     if (real.cfree == NULL)
         real.cfree = found_free;

@@ -54,6 +54,7 @@ struct real_functions {
     void (*free_sized)(void *, size_t);
     void (*free_aligned_sized)(void *, size_t, size_t);
     int (*dlclose)(void *);
+    void *(*dlopen)(const char *, int);
     void *cxx[CXX_FUNCTIONS]; /* NULL: not looked for yet, or not loaded yet */
     /* operator new and malloc are of one object (jemalloc, tcmalloc, mimalloc):
      * new does not end in malloc and is an allocation of its own. Otherwise

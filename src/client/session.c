@@ -37,6 +37,7 @@ __thread uintptr_t client_cell_distance;
 
 static struct sampler_rule rule;
 static bool is_set_up;             /* stays true in a forked child */
+static uint32_t bound_apart;       /* stays 1 in a forked child, which has those libraries, too */
 static const char *session_socket; /* of the daemon that has, or had, this process's session */
 
 const struct sampler_rule *session_rule(void)
@@ -115,13 +116,28 @@ static enum client_state begin(bool forked)
     return fall_asleep();
 }
 
-/* Ordered before the look at the heaps: one that is registered at this moment looks at the state
- * then. */
+/* Not into a ring that is a forked child's parent's. */
+static void tell_bound_apart(void)
+{
+    if (load_ordered(&client.live->state) == CLIENT_ACTIVE && load_relaxed(&bound_apart) != 0)
+        store_relaxed(&client.control->bound_apart, 1);
+}
+
+void session_note_bound_apart(void)
+{
+    store_ordered(&bound_apart, 1);
+    tell_bound_apart();
+}
+
+/* Ordered before the look at the heaps, and at bound_apart: who registers one at this moment, or
+ * opens a library, looks at the state then. */
 static void publish(enum client_state state)
 {
     store_ordered(&client.live->state, (uint32_t)state);
-    if (state == CLIENT_ACTIVE)
+    if (state == CLIENT_ACTIVE) {
         heaps_begin();
+        tell_bound_apart();
+    }
 }
 
 static void join(void)

@@ -235,6 +235,11 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
             "Children that it forked and that allocate (%" PRIu32 ") are not in this profile: an "
             "attached process's patches are its own; heap_profile -p attaches to a child, too.",
             facts->totals.silent_children);
+    if (facts->totals.bound_apart)
+        say(text, size,
+            "It opened a library with RTLD_DEEPBIND (as PHP opens its extensions): what such "
+            "libraries allocate does not come to the preloaded library and is missing. "
+            "heap_profile -n NAME or -p PID attaches to the process and sees it.");
     if (facts->totals.restricted)
         say(text, size,
             "The process restricted its own system calls (seccomp), and the profiler's library has "

@@ -77,7 +77,8 @@ struct ring_totals {
     uint64_t blocked_us;
     uint64_t lost[RING_LOSS_COUNT];
     enum ring_client_state client_state;
-    bool restricted; /* the process restricted its system calls meanwhile */
+    bool restricted;  /* the process restricted its system calls meanwhile */
+    bool bound_apart; /* it opened libraries whose calls of malloc the client does not see */
     /* Forked children of an attached process that allocate and are not profiled, and the last one's
      * pid in its own namespace. */
     uint32_t silent_children, silent_child_pid;

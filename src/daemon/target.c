@@ -553,6 +553,8 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
              (int)target->info.pid, target->execs + 1);
 
     const struct ring_totals *totals = &target->totals;
+    if (totals->bound_apart && target->unseen_allocator[0] == 0)
+        snprintf(target->unseen_allocator, sizeof(target->unseen_allocator), "malloc of libraries");
     uint64_t walks_failed = ledger_counts(target->ledger).walks_failed;
     struct dump_request request = {
         .start_ms = target->start_ms,

@@ -32,7 +32,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC UINT32_C(0x48505244) /* "HPRD" */
-#define RING_VERSION 5
+#define RING_VERSION 6
 
 #define RING_DATA_BYTES_MIN 8192u
 #define RING_DATA_BYTES_MAX (512u << 20)
@@ -143,6 +143,10 @@ struct ring_control {
      * are not profiled, and cannot say hello. Their number, and the pid of the last, in its own
      * namespace. */
     uint32_t silent_children, silent_child_pid;
+
+    /* Written by a preloaded client. 1: the process opened a library with RTLD_DEEPBIND, whose
+     * calls of malloc go to libc's without coming to the client. */
+    uint32_t bound_apart;
 };
 
 /*

@@ -227,10 +227,52 @@ def unprofiled_children(directory):
     check(b"::warning" in done.stderr and b"--only-profiled" in done.stderr, f"github: {done.stderr!r}")
 
 
+BOUND_APART = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#ifdef LIBRARY
+void *kept[1000];
+void allocate(void) { for (int i = 0; i < 1000; i++) kept[i] = malloc(1000); }
+#else
+int main(int count, char **arguments)
+{
+    void *library = dlopen("libapart.so", RTLD_NOW | (count > 1 ? RTLD_DEEPBIND : 0)); /* by our RUNPATH */
+    void (*allocate)(void) = library != NULL ? (void (*)(void))dlsym(library, "allocate") : NULL;
+    if (allocate == NULL)
+        return 9;
+    allocate();
+    return 3;
+}
+#endif
+"""
+
+
+def bound_apart(directory):
+    """A library that is opened with RTLD_DEEPBIND calls libc's malloc: totals are partial, budgets undecidable."""
+    harness.need("gcc")
+    source, path = os.path.join(directory, "apart.c"), os.path.join(directory, "apart")
+    with open(source, "w") as file:
+        file.write(BOUND_APART)
+    for command in (["-DLIBRARY", "-fno-builtin", "-shared", "-fPIC", "-o", os.path.join(directory, "libapart.so"), source],
+                    ["-o", path, source, "-ldl", "-Wl,--enable-new-dtags,-rpath,$ORIGIN"]):
+        check(run(["gcc", *command]).status == 0, f"gcc {command}")
+    for arguments, status, words in [([], 1, b"FAILS"), (["deep"], 2, b"undecidable")]:
+        output = os.path.join(directory, f"bound-{status}")
+        # dlopen looks at its caller: the program, whose RUNPATH has the library, and not the profiler.
+        done = run(harness.host_command([path, *arguments], output, 1))
+        check(done.status == 3, f"{arguments}: {done.status}, {done.stderr!r}")
+        done = run([TOOL, "check", "--max-live", "100k", output])
+        check(done.status == status and words in done.stdout, f"{arguments}: {done.status}, {done.stdout!r}")
+        text = run([TOOL, "report", output]).stdout.decode()
+        check(("calls, partial" in text) == ("RTLD_DEEPBIND" in text) == bool(arguments), f"{arguments}: {text}")
+
+
 CASES = {
     "sanitizers": sanitizers,
     "own_allocator": own_allocator,
     "unprofiled_children": unprofiled_children,
+    "bound_apart": bound_apart,
 }
 
 
