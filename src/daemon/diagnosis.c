@@ -141,7 +141,9 @@ static void explain_amount(const struct diagnosis_facts *facts, char *text, size
     if (facts->totals.client_state == RING_CLIENT_AWAITED && !facts->attached)
         say(text, size,
             "Nothing of it is in this profile: it did not wait for the profiler's answer longer "
-            "than %d s (the machine was overloaded, or the profiler stopped), or ended before.",
+            "than %d s (the machine was overloaded, or the profiler stopped), or ended before, or "
+            "is "
+            "linked to the client library of another version of heapprofd: link it anew then.",
             HANDSHAKE_TIMEOUT_MS / 1000);
     else if (facts->interval_bytes == 0 && facts->heaps_heard == 0)
         say(text, size,
