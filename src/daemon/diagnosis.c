@@ -226,6 +226,10 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
         say(text, size,
             "Before its exec this process was %s; what that allocated stands in a heap of its own.",
             facts->replaced);
+    else if (facts->replaced != NULL && facts->replaced_samples == 0)
+        say(text, size,
+            "Before its exec this process was %s; nothing of what that allocated was sampled.",
+            facts->replaced);
     else if (facts->replaced != NULL)
         say(text, size,
             "Before its exec this process was %s; what that allocated (samples: %" PRIu64

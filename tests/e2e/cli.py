@@ -363,6 +363,21 @@ def unseen_rest():
         check(done.status == 2, f"{limit}, which is exceeded, holds: {done.status} {done.stdout!r}")
 
 
+def gaps():
+    """What to do about a stack's end: code that is generated is not built with an option."""
+    made = Made()
+    made.process(7, "p")
+    end = made.frame("[no unwind information]")
+    stacks = [made.stack(end, made.frame("", made.mapping(path, 0x1000 * at, 0x1000 * at + 0x1000), 0x10), made.frame("leaf"))
+              for at, path in enumerate(("[jit:7]", "/lib/old.so"), 1)]
+    made.dump(2000, {(7, "libc.malloc"): [made.sample(stack, 1_000_000, 10) for stack in stacks]})
+    (heap,) = json.loads(tool("report", "--json", made.write(at("gaps"))).stdout)["heaps"]
+    remedies = {gap["mapping"].strip("/"): gap["remedy"] for gap in heap["unwind_gaps"]}
+    check(sorted(remedies) == ["[jit:7]", "lib/old.so"], f"{remedies}")
+    check("frame pointers (java" in remedies["[jit:7]"] and "build it" not in remedies["[jit:7]"], f"{remedies}")
+    check("build it with" in remedies["lib/old.so"], f"{remedies}")
+
+
 def many_processes():
     """A table of processes comes first, the largest on top, and sections of the largest only, in that order."""
     made = Made()
@@ -997,7 +1012,7 @@ def completion_values():
 
 
 CASES = [
-    truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, intervals, unseen_rest, branches, many_processes, plain_words,
+    truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, intervals, unseen_rest, gaps, branches, many_processes, plain_words,
     one_line_a_stack, same_table_once, doctor_of_linked, names_of_processes, titles, hints, top, remarks,
     children, silent_children, not_to_be_run, print_config, bad_usage, limits, output_directory, latest_of_each_user, traceconv,
     quiet_and_dumps, duration, interrupted,

@@ -9,7 +9,7 @@ SEQUENCE = {"sequence": 1}
 
 
 def figures(number, size, count):
-    return field(number, double(1, size) + double(2, 0) + double(3, count) + double(4, 0))
+    return field(number, double(1, size) + double(2, 0) + double(3, count) + double(4, 0) + field(9, round(count)))
 
 
 class Made:
