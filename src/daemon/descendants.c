@@ -117,14 +117,16 @@ static void look_at(struct descendants *descendants, pid_t pid, uint64_t began_u
     process_info_clear(&info);
 }
 
-/* The child of a program that cannot report is one more of it, until it begins another. */
-static void copy_reason(struct session *session, pid_t parent, pid_t child)
+/* The child of a program that cannot report is one more of it, until it begins another, which it may
+ * have done, and reported, since forked_us (CLOCK_MONOTONIC). */
+static void copy_reason(struct session *session, pid_t parent, pid_t child, uint64_t forked_us)
 {
+    const struct unprofiled_record *of_child = unprofiled_find(&session->unprofiled, child);
     const struct unprofiled_record *of_parent = unprofiled_find(&session->unprofiled, parent);
-    if (of_parent == NULL || of_parent->profiled || of_parent->reason < UNPROFILED_SILENT)
+    if (of_parent == NULL || of_parent->profiled || of_parent->reason < UNPROFILED_SILENT ||
+        (of_child != NULL && of_child->noted_us > forked_us))
         return;
-    const struct unprofiled_record copy = *of_parent;
-    unprofiled_add(&session->unprofiled, child, parent, copy.name, copy.reason);
+    unprofiled_add_copy(&session->unprofiled, child, of_parent, forked_us);
 }
 
 /* --- what the kernel tells --- */
@@ -137,7 +139,7 @@ static void handle_event(void *context, const struct exec_event *event)
     case EXEC_EVENT_FORKED:
         if (find(descendants, event->parent) != NULL) {
             add(descendants, event->pid);
-            copy_reason(descendants->session, event->parent, event->pid);
+            copy_reason(descendants->session, event->parent, event->pid, event->time_us);
         } else if (known != NULL && event->pid != descendants->session->command_pid) {
             /* The number is another process's now. */
             forget(descendants, known);
@@ -155,6 +157,15 @@ static void handle_event(void *context, const struct exec_event *event)
 void descendants_read(struct descendants *descendants)
 {
     descendants->lost |= exec_events_read(descendants->events, handle_event, descendants) < 0;
+}
+
+bool descendants_tell(void *context, pid_t pid)
+{
+    struct descendants *descendants = context;
+    if (descendants->events < 0)
+        return false; /* the number of one that is known may be another process's by now */
+    descendants_read(descendants);
+    return find(descendants, pid) != NULL;
 }
 
 /* --- a look through /proc --- */

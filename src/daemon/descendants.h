@@ -48,6 +48,10 @@ void descendants_begin(struct descendants *descendants, pid_t command);
 /* The descriptor is readable. */
 void descendants_read(struct descendants *descendants);
 
+/* Whether that process is the command or descends from it, as the kernel told: false where it tells
+ * of nothing. `descendants` is a struct descendants. */
+bool descendants_tell(void *descendants, pid_t pid);
+
 /* To be called ten times a second. */
 void descendants_look(struct descendants *descendants);
 

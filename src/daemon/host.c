@@ -61,6 +61,8 @@ static int start_command(struct host *host, struct error *error)
     };
     int code = 0;
     descendants_open(&host->descendants, &host->session, launch.library, launch.socket);
+    host->session.descends = descendants_tell;
+    host->session.descends_context = &host->descendants;
     if (host->descendants.events >= 0)
         server_watch(&host->server, host->descendants.events);
     pid_t pid = launcher_start(&launch, &host->result->exec_errno, error);

@@ -181,7 +181,9 @@ static bool may_speak(const struct session *session, const struct process_info *
     if (!session->of_command)
         return session_may_profile(session, info, NULL) == 0;
     return uid == geteuid() || uid == getuid() ||
-           process_info_descends(info->pid, session->command_pid);
+           process_info_descends(info->pid, session->command_pid) ||
+           /* A server that gives up its rights and then daemonizes is an orphan of another user. */
+           (session->descends != NULL && session->descends(session->descends_context, info->pid));
 }
 
 bool session_profiles(const struct session *session, pid_t pid)
@@ -678,13 +680,27 @@ static void join_names(const struct session *session, char *text, size_t size)
     }
 }
 
+/* The command, which never reported, is not one of the names that were asked for. */
+static bool is_left_out(const struct session *session, const char *command, const char *path)
+{
+    struct process_info info = {.arguments = &command, .argument_count = 1};
+    snprintf(info.executable, sizeof(info.executable), "%s", path);
+    return has_names(session) && !is_named(session, &info);
+}
+
 void session_explain_command(struct session *session, const char *command, const char *library,
                              int exit_status, bool running)
 {
-    if (session->profiled > 0)
+    if (session->profiled > 0 && session->command_said_hello)
         return;
     char path[4096], names[256], refused[512];
     program_find(command, path, sizeof(path));
+    if (session->profiled > 0 && is_left_out(session, command, path)) {
+        const char *slash = strrchr(command, '/');
+        unprofiled_add(&session->unprofiled, session->command_pid, getpid(),
+                       slash != NULL ? slash + 1 : command, UNPROFILED_NAME);
+        return;
+    }
     struct diagnosis_facts facts = {
         .name = command,
         .executable = path,

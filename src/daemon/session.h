@@ -103,6 +103,10 @@ struct session {
     /* Takes in what the rings of all sessions hold, this one's too; set by the server. */
     void (*drain_all)(void *context);
     void *drain_context;
+    /* Whether the kernel has told that the process descends from the command, whoever is its parent
+     * now. NULL: it tells of nothing. */
+    bool (*descends)(void *context, pid_t pid);
+    void *descends_context;
     /* Told at once of a process that is wanted and has no profile; set by the server. */
     void (*refused)(void *context, struct session *session, const struct process_info *info,
                     const char *remark);

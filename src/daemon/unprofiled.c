@@ -48,6 +48,16 @@ void unprofiled_add(struct unprofiled_list *list, pid_t pid, pid_t parent_pid, c
     snprintf(record->name, sizeof(record->name), "%s", name);
 }
 
+void unprofiled_add_copy(struct unprofiled_list *list, pid_t pid,
+                         const struct unprofiled_record *of_parent, uint64_t forked_us)
+{
+    const struct unprofiled_record copy = *of_parent; /* the list may move */
+    unprofiled_add(list, pid, copy.pid, copy.name, copy.reason);
+    struct unprofiled_record *record = find_recent(list, pid);
+    if (record != NULL)
+        record->noted_us = forked_us;
+}
+
 void unprofiled_note_profiled(struct unprofiled_list *list, pid_t pid)
 {
     struct unprofiled_record *record = find_or_add(list, pid);

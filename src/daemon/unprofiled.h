@@ -44,6 +44,11 @@ struct unprofiled_list {
 void unprofiled_add(struct unprofiled_list *list, pid_t pid, pid_t parent_pid, const char *name,
                     enum unprofiled_reason reason);
 
+/* The child of a process that is in the list was forked at forked_us (CLOCK_MONOTONIC): the same
+ * holds for it. */
+void unprofiled_add_copy(struct unprofiled_list *list, pid_t pid,
+                         const struct unprofiled_record *of_parent, uint64_t forked_us);
+
 /* The process is profiled after all. */
 void unprofiled_note_profiled(struct unprofiled_list *list, pid_t pid);
 

@@ -662,6 +662,48 @@ def silent_children():
             check(("incomplete" in [e["kind"] for e in found]) != (told and not wrapper), f"{what}: {kinds}")
     alone = json.loads(tool("report", "--json", at("silent-0-0")).stdout)
     check(alone["heaps"], "the command itself is profiled")
+    if told:
+        silent_command(programs["cleaned"])
+
+
+def silent_command(cleaned):
+    """A command that cannot load the library is listed beside those that can; what its children become
+    is listed by its own name, however soon after the fork."""
+    forks = """
+    #include <stdlib.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+    int main(int argc, char **argv) {
+        char *nothing[] = {NULL};
+        for (int i = 0; i < 20; i++) {
+            if (fork() == 0) {
+                if (i == 0)
+                    execl("/bin/ls", "ls", "/", NULL);
+                execle(argv[argc - 1], argv[argc - 1], NULL, nothing);
+            }
+        }
+        while (wait(NULL) > 0)
+            ;
+        return 0;
+    }"""
+    forking = compile_c("forking", forks, "-static")
+    run(["strip", forking])
+    for what, options, kind, command in (
+        ("forking-followed", ["--follow-children"], "environment", [forking, cleaned]),
+        ("forking-named", ["-n", "ls"], "name", [forking, cleaned]),
+        ("forking-child", ["--follow-children"], "environment", ["sh", "-c", f"{forking} {cleaned}; true"]),
+    ):
+        outcome = profile_of(what, *command, options=options)
+        check(outcome.stdout.count(b"ran\n") == 19, f"{what}: {outcome.stdout}, {outcome.stderr}")
+        found = json.loads(tool("report", "--json", at(what)).stdout)
+        kinds = sorted((entry["name"], entry["kind"], entry["count"]) for entry in found["unprofiled"])
+        wanted = [("cleaned", kind, 19)]
+        wanted += {"forking-named": [("forking", "name", 1)], "forking-child": [("forking", "stripped", 1)]}.get(what, [])
+        check(kinds == wanted, f"{what}: {kinds}, not {wanted}")
+        heaps = {heap["name"]: heap["remark"] for heap in found["heaps"]}
+        check("ls" in heaps, f"{what}: {heaps}")
+        if what == "forking-followed":
+            check("statically linked" in heaps.get("forking", ""), f"{what}: the command: {heaps}")
 
 
 def not_to_be_run():
