@@ -117,8 +117,8 @@ static void look_at(struct descendants *descendants, pid_t pid, uint64_t began_u
     process_info_clear(&info);
 }
 
-/* The child of a program that cannot report is one more of it, until it begins another, which it may
- * have done, and reported, since forked_us (CLOCK_MONOTONIC). */
+/* The child of a program that cannot report is one more of it, until it begins another, which it
+ * may have done, and reported, since forked_us (CLOCK_MONOTONIC). */
 static void copy_reason(struct session *session, pid_t parent, pid_t child, uint64_t forked_us)
 {
     const struct unprofiled_record *of_child = unprofiled_find(&session->unprofiled, child);

@@ -13,6 +13,10 @@
 #include "daemon/clock.h"
 #include "daemon/diagnosis.h"
 
+/* After a fork, for how long a title is looked for at each look: memory points, which look for it
+ * later, are 100 ms apart. */
+#define EARLY_TITLE_MS 200u
+
 struct target *target_open(struct process_info *info, int pidfd, uint64_t data_bytes,
                            const struct heap_config *config, int *memfd)
 {
@@ -121,11 +125,30 @@ void target_name_code(struct target *target, bool dead, void (*pause)(void *cont
         unlisted_code_name(target->unlisted, ledger_callsites(target->ledger), end, pause, context);
 }
 
+/* A server's child is a copy of its parent first, and says afterwards which it is. */
+static void look_at_title(struct target *target)
+{
+    if (!target->image_gone && !target->superseded &&
+        process_info_refresh(&target->info, target->image_fd))
+        target->title_changed = true;
+}
+
+/* One that lives for less than a memory point's period has given itself a title, if at all, soon
+ * after its fork. */
+static void look_at_early_title(struct target *target, uint64_t now_ms)
+{
+    if (target->origin == HANDSHAKE_FORK && !target->title_changed &&
+        now_ms < target->start_ms + EARLY_TITLE_MS)
+        look_at_title(target);
+}
+
 uint64_t target_look(struct target *target, bool dead)
 {
     if (!target->has_ring)
         return 0;
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    if (!dead)
+        look_at_early_title(target, now_ms);
     ring_reader_beat(&target->reader, now_ms);
     ssize_t bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
     if (bytes == 0 && !dead && ring_reader_unstick(&target->reader, now_ms))
@@ -365,14 +388,6 @@ static int announce(struct target *target, struct trace_writer *writer)
     const char *comm = target->info.comm;
     struct trace_process process = target_trace_process(&target->info, &comm, target->image);
     return trace_writer_process_tree(writer, &process, 1, NULL, 0);
-}
-
-/* A server's child is a copy of its parent first, and says afterwards which it is. */
-static void look_at_title(struct target *target)
-{
-    if (!target->image_gone && !target->superseded &&
-        process_info_refresh(&target->info, target->image_fd))
-        target->title_changed = true;
 }
 
 /* A call that the process forbids itself while it is profiled may kill it. */
