@@ -175,6 +175,9 @@ static void check_program(const char *path, const char *name, bool will_start)
         say(IMPOSSIBLE, "%s", reason);
         break;
     }
+    if (program.is_go && program.has_interpreter)
+        say(LACKING, "a Go program: only its C code allocates with malloc; Go's own heap is in the "
+                     "profiles of runtime/pprof, which heap_profile report opens");
     if (program.has_client)
         say(FINE, "it is linked to the client library: heaps that it describes are profiled where "
                   "--heaps or --all-heaps asks for them, without preloading or attaching");

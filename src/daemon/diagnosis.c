@@ -241,6 +241,12 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
             "Children that it forked and that allocate (%" PRIu32 ") are not in this profile: an "
             "attached process's patches are its own; heap_profile -p attaches to a child, too.",
             facts->totals.silent_children);
+    if (facts->is_go)
+        say(text, size,
+            "%s is a Go program: what Go code allocates is in a heap of Go's own and not in this "
+            "profile. Go's own profiler (runtime/pprof) has it, and heap_profile report opens that "
+            "file.",
+            facts->name);
     if (facts->totals.bound_apart)
         say(text, size,
             "It opened a library with RTLD_DEEPBIND (as PHP opens its extensions): what such "

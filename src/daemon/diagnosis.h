@@ -52,6 +52,7 @@ struct diagnosis_facts {
     uint64_t replaced_samples; /* else: what is thereby not shown */
     uint64_t busy_bytes;       /* of records that were begun and never finished */
     uint64_t unknown_stacks, lost_frees;
+    bool is_go;              /* a Go program: Go keeps a heap of its own */
     const char *code_remark; /* what names of generated code are missing, in sentences; NULL, "" */
 };
 

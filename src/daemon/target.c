@@ -275,8 +275,10 @@ static void learn_libraries(struct target *target)
     struct program program;
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)target->info.pid);
-    if (program_read(&program, path) < 0 || program.allocator[0] == 0 ||
-        program.allocator_is_exported || !program.has_interpreter)
+    if (program_read(&program, path) < 0)
+        return;
+    target->is_go = program.is_go;
+    if (program.allocator[0] == 0 || program.allocator_is_exported || !program.has_interpreter)
         return;
     snprintf(target->unseen_allocator, sizeof(target->unseen_allocator), "malloc of libraries");
     snprintf(target->unseen_reason, sizeof(target->unseen_reason),
@@ -526,12 +528,14 @@ static void diagnose(const struct target *target, const struct target_end *end, 
         .unknown_stacks = counts.unknown_stacks,
         .lost_frees = counts.lost_frees,
         .code_remark = code_remark,
+        .is_go = target->is_go,
     };
     diagnosis_write(&facts, remark, DIAGNOSIS_BYTES_MAX);
 }
 
 void target_learn_program(struct target *target, const struct program *program)
 {
+    target->is_go = program->is_go;
     if (program->allocator[0] == 0)
         return;
     memcpy(target->unseen_allocator, program->allocator, sizeof(target->unseen_allocator));

@@ -52,6 +52,7 @@ struct target {
     /* Why the client does not see all that the process allocates, in a sentence, and which
      * allocator it does not see; "": it sees all, as far as the program's file tells. */
     char unseen_reason[PROGRAM_REASON_BYTES], unseen_allocator[24];
+    bool is_go; /* a Go program, whose own heap nobody sees */
     char attach_failure[ATTACH_LEFT_BYTES]; /* why it was not attached to instead; "" */
     bool has_ring;                          /* false once nothing more can come */
     bool announced;                         /* the trace has its process */

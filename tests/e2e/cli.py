@@ -582,6 +582,8 @@ def remarks():
     says("stripped", [stripped], "statically linked", "do not strip it")
     run(["objcopy", "--add-section", ".go.buildinfo=/dev/null", stripped, at("go")])
     says("Go", [at("go")], "Go program", "runtime/pprof")
+    if shutil.which("go"):
+        says("Go with a loader", ["go", "version"], "a heap of Go's own and not in this profile")
     says("too little", [dynamic], "Nothing was sampled of what it allocated", "-i 1", options=["-i", "1G"])
     says("nothing allocated", ["true"], "allocated nothing")
     says("exec", ["sh", "-c", f"exec {dynamic}"], "Before its exec this process was sh", options=["-i", "1"])

@@ -89,6 +89,14 @@ static void test_says_what_of_a_newcomer_was_missed(void **state)
     expect(&facts, "up to 87 ms after it began, of up to 250 ms");
 }
 
+static void test_names_the_heap_of_go(void **state)
+{
+    (void)state;
+    struct diagnosis_facts facts = whole();
+    facts.is_go = true;
+    expect(&facts, "a heap of Go's own and not in this profile");
+}
+
 static void test_says_how_the_session_ended(void **state)
 {
     (void)state;
@@ -258,6 +266,7 @@ int main(void)
         cmocka_unit_test(test_says_why_there_are_no_samples),
         cmocka_unit_test(test_says_which_heaps_were_not_heard_of),
         cmocka_unit_test(test_says_what_of_a_newcomer_was_missed),
+        cmocka_unit_test(test_names_the_heap_of_go),
         cmocka_unit_test(test_says_how_the_session_ended),
         cmocka_unit_test(test_says_what_exec_did),
         cmocka_unit_test(test_all_remarks_at_once_stay_in_bounds),
