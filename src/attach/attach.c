@@ -386,7 +386,7 @@ static int take_out_orphan(const struct process *process, struct tracee *tracee,
     outcome->stopped_us = 0;
     if (code < 0 && outcome->left[0] != 0) {
         outcome->refusal = ATTACH_SECCOMP;
-        return error_set(error, -EPERM, "process %d is as an earlier heapprofd left it: %s",
+        return error_set(error, -EPERM, "process %d still has parts of an earlier heapprofd: %s",
                          (int)process->pid, outcome->left);
     }
     if (code < 0)

@@ -40,8 +40,8 @@ static const char help[] =
     "  --suppress 'leak:PATTERN # reason'      leave these out of what is live at the end\n"
     "  --undecided pass|fail     what becomes of undecidable ones (exit code 2)\n"
     "  --pid PID, --heap NAME    only this process, only this heap\n"
-    "  --only-profiled           leave out processes that ran and were not profiled, which are\n"
-    "                            undecidable else\n"
+    "  --only-profiled           ignore processes that ran and were not profiled; otherwise their\n"
+    "                            budgets are undecidable\n"
     "  --json                    the results, for scripts\n"
     "  --junit FILE              the results for CI systems\n"
     "  --github                  annotations of the sources, for GitHub's\n"
@@ -309,7 +309,7 @@ static int print(const struct request *request, const struct check_page *page)
     return exit_code_of(request, page->report);
 }
 
-/* Leave out what nothing was seen of, unless that is all there is. */
+/* Leave out heaps of which nothing was seen, unless there are no others. */
 static void leave_out_unseen(struct compare_source *source)
 {
     size_t kept = 0;

@@ -32,8 +32,8 @@ static const char help[] =
     "  --top N         lines of a table (20; 0: all)\n"
     "  --pid PID[,PID], --heap NAME   only this process (before, and after), only this "
     "heap\n" FILTER_HELP
-    "  --frames all    frames of allocators, language run times and standard libraries, too,\n"
-    "                  which are folded otherwise (own)\n"
+    "  --frames all    show frames of allocators, language run times and standard libraries,\n"
+    "                  too; the default (own) folds them\n"
     "  --demangle full|simple|none   functions' names (simple; with --json full)\n"
     "  --json          everything, for scripts (docs/diff.md)\n"
     "  --pprof FILE    the difference as a pprof file, too (gzipped: FILE.gz); what shrank is\n"

@@ -84,7 +84,7 @@ static void check_ptrace(const struct access_requester *self)
             scope);
 }
 
-/* Whether the kernel lets us trace what we have started. */
+/* Whether the kernel lets us trace our own children. */
 static bool may_trace_children(void)
 {
     int scope = read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
@@ -116,12 +116,12 @@ static void check_newcomers(void)
     struct error error = {0};
     int fd = exec_events_open(&error);
     if (fd >= 0)
-        say(FINE, "new processes (-n): the kernel tells of programs that begin, so that they are "
-                  "attached to within milliseconds");
+        say(FINE, "new processes (-n): the kernel reports programs that begin, and the profiler "
+                  "attaches within milliseconds");
     else
         say(LACKING,
-            "new processes (-n) are found by a look through /proc ten times a second, and their "
-            "first 0.1 s is missed, unless the library is preloaded: %s",
+            "new processes (-n) are found by scanning /proc ten times a second, so their first "
+            "0.1 s is missed unless the library is preloaded: %s",
             error.message);
     exec_events_close(fd);
 }

@@ -34,8 +34,8 @@ static const char help[] =
     "                  whose command line has TEXT in it\n"
     "  --pid PID[,PID], --heap NAME   only this process (in A, and in B), only this "
     "heap\n" FILTER_HELP
-    "  --frames all    frames of allocators, language run times and standard libraries, too,\n"
-    "                  which are folded otherwise (own)\n"
+    "  --frames all    show frames of allocators, language run times and standard libraries,\n"
+    "                  too; the default (own) folds them\n"
     "  --demangle full|simple|none   functions' names (simple; with --json or --output full)\n"
     "  --output DIR    DIR/process_PID_HEAP-leaks.json, for scripts that read Chrome's\n"
     "  --flame-graph   with --output: DIR/graph/index.html, a flame graph for a browser, and the\n"

@@ -26,11 +26,11 @@ static const char help[] =
     "      --no-symbols       names as the programs' own files have them; no files and lines\n"
     "      --quiet            say nothing but errors\n"
     "\n"
-    "Ends as the configuration says, by Ctrl-C or heap_profile stop, or where it wants only\n"
-    "processes that run already, with the last of them.\n"
+    "The session ends as the configuration says, or by Ctrl-C or heap_profile stop. If the\n"
+    "configuration asks for running processes only, it ends with the last of them.\n"
     "\n"
-    "Exit code: 0, 1 if the session failed or no process of its numbers can be profiled, 2 for a\n"
-    "wrong configuration, 3 if no process was profiled.\n";
+    "Exit code: 0, 1 if the session failed or none of its pids can be profiled, 2 for a wrong\n"
+    "configuration, 3 if no process was profiled.\n";
 
 static const struct option options[] = {
     {"config", required_argument, NULL, 'c'}, {"txt", no_argument, NULL, 't'},

@@ -29,7 +29,7 @@ static const char help[] =
 
 static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {0}};
 
-/* Sets the variable to `first` and `second` with a colon between; either may be missing. */
+/* Set the variable to `first` and `second` with a colon between; either may be missing. */
 static int set_joined(const char *name, const char *first, const char *second, struct error *error)
 {
     char value[2 * PATH_MAX];

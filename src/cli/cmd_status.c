@@ -1,4 +1,4 @@
-/* heap_profile status: what the running daemon does, and every profiler without one. */
+/* heap_profile status: the sessions of the running daemon, and of profilers without one. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -13,11 +13,14 @@
 static const char help[] =
     "usage: heap_profile status [--json]\n"
     "\n"
-    "Prints the sessions of the running heapprofd, and those of every heap_profile of yours (root:\n"
-    "of all) that runs without it, by the number that snapshot and stop take; of your own the\n"
-    "processes, with samples and losses; and what memory and CPU time the profilers have used.\n"
+    "Prints the sessions of the running heapprofd, and of each of your heap_profile commands that\n"
+    "run without it (root: of all users'). Each session has the number that snapshot and stop "
+    "take.\n"
+    "Your own sessions have their processes, with samples and losses. The profilers' memory and "
+    "CPU\n"
+    "time are printed, too.\n"
     "\n"
-    "Exit code: 0, 1 if there is neither heapprofd nor session.\n";
+    "Exit code: 0, 1 if no heapprofd and no session runs.\n";
 
 static const struct option options[] = {
     {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
@@ -47,11 +50,9 @@ static void print_daemon(const Heapprofd__ControlStatus *status)
                  (double)status->elapsed_ms / 1e3, (double)status->rss_bytes / 1e6,
                  (double)status->cpu_us / 1e6);
     if (status->has_told_of_newcomers && status->told_of_newcomers)
-        puts("programs that begin: told of by the kernel");
+        puts("new programs: the kernel reports them");
     else if (status->has_told_of_newcomers)
-        words_printf(stdout,
-                     "programs that begin: found by a look through /proc, ten times a second "
-                     "(%s)\n",
+        words_printf(stdout, "new programs: found by scanning /proc ten times a second (%s)\n",
                      status->not_told_because);
     if (status->n_sessions == 0)
         puts("no sessions");
@@ -118,7 +119,7 @@ static void print_daemon_json(const Heapprofd__ControlStatus *status)
            (unsigned long long)status->cpu_us);
 }
 
-/* What is said of the daemon is missing where none runs. */
+/* Print the JSON members of the daemon; if none runs, they are missing. */
 static void print_json(const struct session_list *list)
 {
     const struct session_server *daemon = session_list_daemon(list);

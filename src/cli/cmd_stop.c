@@ -1,4 +1,4 @@
-/* heap_profile snapshot, heap_profile stop: what running sessions are to do now. */
+/* heap_profile snapshot and heap_profile stop: requests to running sessions. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -13,12 +13,14 @@
 static const char snapshot_help[] =
     "usage: heap_profile snapshot [ID | PID]\n"
     "\n"
-    "Takes a dump of what is profiled for you (root: for all), now: by the running heapprofd, and\n"
-    "by every heap_profile that has a session of its own. It becomes a profile of its own in the\n"
-    "session's output. With a number, only of the session that heap_profile status shows by it, or\n"
-    "that profiles that process. So does kill -USR1 of heap_profile or heapprofd.\n"
+    "Takes a dump of each of your sessions now (root: of all users'): those of the running "
+    "heapprofd\n"
+    "and those of heap_profile commands without it. The dump becomes a separate profile in the\n"
+    "session's output. A number selects one session: by its number in heap_profile status, or by "
+    "a\n"
+    "process that it profiles. kill -USR1 of heap_profile or heapprofd takes a dump, too.\n"
     "\n"
-    "      --session ID       a session alone, no process\n"
+    "      --session ID       the number is that of a session, not of a process\n"
     "\n"
     "Exit code: 0, 1 if there is no such session.\n";
 
@@ -26,10 +28,11 @@ static const char stop_help[] =
     "usage: heap_profile stop [ID | PID]\n"
     "\n"
     "Ends your sessions (root: all), with all data written. A command that heap_profile host runs\n"
-    "goes on. With a number, only the session that heap_profile status shows by it, or that\n"
-    "profiles that process.\n"
+    "continues. A number selects one session: by its number in heap_profile status, or by a "
+    "process\n"
+    "that it profiles.\n"
     "\n"
-    "      --session ID       a session alone, no process\n"
+    "      --session ID       the number is that of a session, not of a process\n"
     "\n"
     "Exit code: 0, 1 if there is no such session.\n";
 
@@ -58,8 +61,8 @@ static bool matches(const Heapprofd__ControlSession *session, const struct choic
     return by_process ? has_process(session, choice->number) : session->id == choice->number;
 }
 
-/* Ask a server, of one session or, with NULL, of all. The number of sessions that it reached, or a
- * negative errno, with the error printed. */
+/* Send the request to a server, for one session or, with NULL, for all. Return the number of
+ * sessions that it reached, or a negative errno after printing the error. */
 static int ask_server(const struct session_server *server, const uint64_t *id, bool stop)
 {
     Heapprofd__ControlRequest__Session session = HEAPPROFD__CONTROL_REQUEST__SESSION__INIT;

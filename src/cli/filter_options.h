@@ -6,7 +6,7 @@
 #include "cli/words.h"
 #include "profile/filter.h"
 
-/* For getopt_long(); a verb's own options end below. */
+/* Values for getopt_long(). A verb's own options must be below them. */
 #define FILTER_OPTION_FIRST 1000
 #define FILTER_OPTIONS                                                                             \
     {"focus", required_argument, NULL, FILTER_OPTION_FIRST + PROFILE_FOCUS},                       \
@@ -17,13 +17,13 @@
     }
 
 #define FILTER_HELP                                                                                \
-    "  --focus REGEX, --ignore REGEX   only stacks with a function, file or module like that;\n"   \
-    "                  no such stacks\n"                                                           \
-    "  --hide REGEX, --show-from REGEX   stacks without such frames; without the callers of the\n" \
-    "                  outermost such frame\n"
+    "  --focus REGEX, --ignore REGEX   keep only stacks in which a function, file or module\n"     \
+    "                  matches; drop these stacks\n"                                               \
+    "  --hide REGEX, --show-from REGEX   remove frames that match; remove the callers of the\n"    \
+    "                  outermost frame that matches\n"
 
 bool filter_options_has(int option);
-/* False, with a message. */
+/* Return false after printing a message if the value is wrong. */
 bool filter_options_take(int option, const char *text, struct profile_filter *filter);
 
 /* "3.20 MB of 12.0 MB (26.7 %)". */

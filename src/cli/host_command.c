@@ -36,12 +36,11 @@ static void show_progress(void *context, const struct host_progress *progress)
 
 static void tell_outlived(unsigned processes)
 {
-    fprintf(
-        stderr,
-        "heap_profile: the command has ended; %u process%s that it started %s profiled on, until "
-        "%s, or Ctrl-C or heap_profile stop\n",
-        processes, processes == 1 ? "" : "es", processes == 1 ? "is" : "are",
-        processes == 1 ? "it ends" : "they end");
+    fprintf(stderr,
+            "heap_profile: the command has ended; %u process%s that it started %s still profiled, "
+            "until %s, or Ctrl-C or heap_profile stop\n",
+            processes, processes == 1 ? "" : "es", processes == 1 ? "is" : "are",
+            processes == 1 ? "it ends" : "they end");
 }
 
 /* --- the run --- */

@@ -42,8 +42,8 @@ static void link_latest(const char *directory)
         return;
     if (symlink(directory, fresh) != 0 || rename(fresh, latest) != 0) {
         fprintf(stderr,
-                "heap_profile: warning: %s cannot be made to name this profile: %s; report %s "
-                "shows it\n",
+                "heap_profile: warning: cannot make the link %s to this profile: %s; use "
+                "heap_profile report %s\n",
                 latest, strerror(errno), directory);
         unlink(fresh);
     }

@@ -25,7 +25,8 @@ static void print_losses(const struct printer *printer)
             fprintf(printer->out, "  lost          %s %s\n",
                     words_of_count((double)status->lost[i]).bytes, report_loss_name(i));
     if (status->lost[RING_LOST_CALLS] > 0)
-        fprintf(printer->out, "  lost          %s allocation%s of %s in all: no sample arrived\n",
+        fprintf(printer->out,
+                "  lost          %s allocation%s (%s in all) whose samples never came\n",
                 words_of_count((double)status->lost[RING_LOST_CALLS]).bytes,
                 status->lost[RING_LOST_CALLS] == 1 ? "" : "s",
                 words_of_bytes((double)status->lost[RING_LOST_BYTES]).bytes);
@@ -36,7 +37,7 @@ static void print_losses(const struct printer *printer)
         fprintf(
             printer->out,
             "  slowed down   its threads waited %s for the profiler, added up over all of them; "
-            "a larger --shmem-size or -i makes it less\n",
+            "use a larger --shmem-size or -i\n",
             words_of_time((double)status->blocked_us / 1e6).bytes);
     if (status->buffer_overran)
         fprintf(printer->out,

@@ -20,13 +20,13 @@ const Heapprofd__ControlStatus *session_server_status(const struct session_serve
     return server->reply != NULL ? server->reply->status : NULL;
 }
 
-/* See who listens: in a user's directory it must be that user, for root looks into all. */
+/* Check who listens. In a user's directory it must be that user, because root searches all. */
 static int check_peer(int fd, uid_t owner, pid_t *pid, struct error *error)
 {
     struct ucred peer;
     socklen_t length = sizeof(peer);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
-        return error_set(error, -errno, "who listens there cannot be seen: %s", strerror(errno));
+        return error_set(error, -errno, "cannot find out who listens there: %s", strerror(errno));
     *pid = peer.pid;
     if (owner != (uid_t)-1 && peer.uid != owner)
         return error_set(error, -EPERM, "user %u listens in a directory of user %u",

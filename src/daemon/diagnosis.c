@@ -227,8 +227,7 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
             "Before its exec this process was %s; what that allocated stands in a heap of its own.",
             facts->replaced);
     else if (facts->replaced != NULL && facts->replaced_samples == 0)
-        say(text, size,
-            "Before its exec this process was %s; nothing of what that allocated was sampled.",
+        say(text, size, "Before its exec this process was %s; none of its allocations was sampled.",
             facts->replaced);
     else if (facts->replaced != NULL)
         say(text, size,
@@ -238,8 +237,8 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
     explain_end(facts, text, size);
     if (facts->totals.silent_children > 0)
         say(text, size,
-            "Children that it forked and that allocate (%" PRIu32 ") are not in this profile: an "
-            "attached process's patches are its own; heap_profile -p attaches to a child, too.",
+            "Its forked children that allocate (%" PRIu32 ") are not in this profile: the "
+            "profiler attached to this process only; heap_profile -p attaches to a child.",
             facts->totals.silent_children);
     if (facts->is_go)
         say(text, size,
@@ -249,8 +248,8 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
             facts->name);
     if (facts->totals.bound_apart)
         say(text, size,
-            "It opened a library with RTLD_DEEPBIND (as PHP opens its extensions): what such "
-            "libraries allocate does not come to the preloaded library and is missing. "
+            "It opened a library with RTLD_DEEPBIND (as PHP opens its extensions): the preloaded "
+            "library does not see what such libraries allocate, so that is missing. "
             "heap_profile -n NAME or -p PID attaches to the process and sees it.");
     if (facts->totals.restricted)
         say(text, size,

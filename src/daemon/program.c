@@ -274,13 +274,13 @@ out_close:
 
 /* --- which way sees it --- */
 
-/* Of a program that the library can be loaded into, and that has an allocator of its own. */
+/* Explain a program that loads the library and has an allocator of its own. */
 static void explain_own_allocator(const struct program *program, const char *name, char *reason,
                                   size_t size)
 {
     snprintf(reason, size,
              "%s has %s%s of its own (%s), which the preloaded library does not see: the profiler "
-             "attaches to it at its start, where the kernel allows that (ptrace).",
+             "attaches to it at its start, if the kernel allows that (ptrace).",
              name, program->sanitizer != NULL ? program->sanitizer : "an allocator",
              program->sanitizer != NULL ? " and so an allocator" : "", program->allocator);
 }
@@ -299,19 +299,19 @@ enum program_way program_way(const struct program *program, const char *name, ch
     }
     if (program->is_elf && !program->has_interpreter && program->is_go && !has_allocator) {
         snprintf(reason, size,
-                 "%s is a static Go program, and Go does not allocate with malloc: its own "
-                 "profiler (runtime/pprof) has its heap, and heap_profile report opens that file.",
+                 "%s is a static Go program, and Go does not allocate with malloc: use Go's own "
+                 "profiler (runtime/pprof), whose files heap_profile report opens.",
                  name);
         return PROGRAM_BY_NEITHER;
     }
     if (program->is_elf && !program->has_interpreter) {
         snprintf(reason, size,
                  has_allocator
-                     ? "%s is statically linked, so that the profiling library cannot be loaded "
-                       "into it: heap_profile -n NAME or -p PID attaches to it as it runs."
-                     : "%s is statically linked and has no symbols, so that the profiling library "
-                       "cannot be loaded into it, nor its malloc be found: build it with symbols "
-                       "(do not strip it), or link it dynamically.",
+                     ? "%s is statically linked, so the profiling library cannot be loaded into "
+                       "it: heap_profile -n NAME or -p PID attaches to it as it runs."
+                     : "%s is statically linked and has no symbols, so the profiling library "
+                       "cannot be loaded into it, and its malloc cannot be found: build it with "
+                       "symbols (do not strip it), or link it dynamically.",
                  name);
         return has_allocator ? PROGRAM_BY_ATTACHING : PROGRAM_BY_NEITHER;
     }
@@ -325,8 +325,8 @@ enum program_way program_way(const struct program *program, const char *name, ch
     if (program->gains_rights) {
         snprintf(reason, size,
                  "%s gains rights when it starts (set-user-id, set-group-id or file "
-                 "capabilities), for which the dynamic loader ignores LD_PRELOAD: run it as the "
-                 "user that it becomes, or a copy without these rights; root attaches to it by "
+                 "capabilities), so the dynamic loader ignores LD_PRELOAD: run it as the user that "
+                 "it becomes, or run a copy without these rights; or attach to it as root, with "
                  "heap_profile -n NAME or -p PID.",
                  name);
         return PROGRAM_BY_ATTACHING;

@@ -20,22 +20,23 @@ static const struct {
     [SILENCE_GO] = {"go", NULL, {.is_elf = true, .is_go = true}},
     [SILENCE_MUSL] = {"musl", NULL, {.is_elf = true, .has_interpreter = true, .is_musl = true}},
     [SILENCE_MACHINE] = {"machine", NULL, {.is_elf = true, .other_machine = true}},
-    [SILENCE_RIGHTS] =
-        {"rights", NULL, {.is_elf = true, .has_interpreter = true, .gains_rights = true}},
+    [SILENCE_RIGHTS] = {"rights",
+                        NULL,
+                        {.is_elf = true, .has_interpreter = true, .gains_rights = true}},
     [SILENCE_ALLOCATOR] =
         {"allocator",
          "it has an allocator of its own, which the preloaded library does not see: heap_profile "
-         "-n NAME or -p PID attaches to it as it runs, and sees it.",
+         "-n NAME or -p PID attaches to it as it runs.",
          {0}},
     [SILENCE_ENVIRONMENT] =
         {"environment",
          "it was started without LD_PRELOAD in its environment (as env -i and sudo do): keep "
-         "LD_PRELOAD and HEAPPROFD_SOCKET there, or attach to it as it runs: heap_profile -n NAME "
-         "or -p PID.",
+         "LD_PRELOAD and HEAPPROFD_SOCKET there, or attach to it as it runs, with heap_profile "
+         "-n NAME or -p PID.",
          {0}},
     [SILENCE_PLACE] =
         {"place",
-         "the library's file cannot be seen where it runs (chroot, a container): heap_profile -n "
+         "the library's file is not visible where it runs (chroot, a container): heap_profile -n "
          "NAME or -p PID attaches to it as it runs.",
          {0}},
 };

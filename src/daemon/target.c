@@ -269,7 +269,7 @@ static void renew_image(struct target *target)
     }
 }
 
-/* Of a program that keeps its allocator to itself, what its libraries allocate is another's. */
+/* Note if the program does not export its allocator: its libraries then allocate from another. */
 static void learn_libraries(struct target *target)
 {
     struct program program;
@@ -282,7 +282,7 @@ static void learn_libraries(struct target *target)
         return;
     snprintf(target->unseen_allocator, sizeof(target->unseen_allocator), "malloc of libraries");
     snprintf(target->unseen_reason, sizeof(target->unseen_reason),
-             "%s keeps its allocator (%s) to itself: what its libraries took from the shared "
+             "%s does not export its allocator (%s): what its libraries allocated with the shared "
              "malloc is missing.",
              process_info_name(&target->info), program.allocator);
 }

@@ -85,18 +85,18 @@ size_t unprofiled_count(const struct unprofiled_list *list)
 static const struct {
     const char *name, *words;
 } reasons[] = {
-    [UNPROFILED_CHILD] = {"child", "started by the command, which alone is profiled; -n with its "
-                                   "name profiles it, --follow-children everything that the "
-                                   "command starts"},
-    [UNPROFILED_FORKED] = {"forked", "forked by a process that was attached to, whose patches are "
-                                     "its own; heap_profile -p attaches to such a child"},
+    [UNPROFILED_CHILD] = {"child", "started by the command, and only the command itself is "
+                                   "profiled; use -n with its name, or --follow-children for "
+                                   "everything that the command starts"},
+    [UNPROFILED_FORKED] = {"forked", "forked by a process that was attached to, and only the "
+                                     "parent is patched; heap_profile -p attaches to such a child"},
     [UNPROFILED_NAME] = {"name", "not one of the names after -n"},
     [UNPROFILED_TOO_MANY] = {"too_many", "too many processes were being profiled at once; name "
                                          "those that matter with -n"},
     [UNPROFILED_QUIET] = {"quiet", "it could load the library and did not report: it allocated "
                                    "nothing, or ended before it could"},
-    [UNPROFILED_GONE] = {"gone", "it ended before it could be looked at, and did not report; what "
-                                 "it allocated is not known"},
+    [UNPROFILED_GONE] = {"gone", "it ended before the profiler looked at it, and did not report; "
+                                 "what it allocated is unknown"},
 };
 
 static const char *reason_name(enum unprofiled_reason reason)
@@ -114,7 +114,7 @@ static void explain(enum unprofiled_reason reason, char *text, size_t size)
         snprintf(text, size, "%s", reasons[reason].words);
 }
 
-/* Those that are profiled last. */
+/* Order records by name and reason; profiled ones come last. */
 static int compare_records(const void *left_pointer, const void *right_pointer)
 {
     const struct unprofiled_record *left = left_pointer, *right = right_pointer;

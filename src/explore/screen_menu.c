@@ -230,8 +230,8 @@ void screen_help(struct screen *screen)
         "q               end",
         "",
         "The tree goes from the outermost frame inwards, and its rows add up.",
-        "The heavy view counts a frame anywhere on a stack, and a stack once.",
-        "Bottom-up begins with what functions allocate themselves; into one are its callers.",
+        "The heavy view counts a frame anywhere on a stack, and each stack once.",
+        "Bottom-up begins with the functions that allocate; inside a function are its callers.",
         "<self> is what a function allocated itself.",
     };
     size_t count = sizeof(lines) / sizeof(lines[0]);

@@ -76,7 +76,7 @@ int profile_filter_add(struct profile_filter *filter, enum profile_filter_kind k
         regerror(reason, &pattern->regex, words, sizeof(words));
         return error_set(error, reason == REG_ESPACE ? -ENOMEM : -EINVAL,
                          "--%s '%.200s': character %zu: %s; patterns are POSIX extended regular "
-                         "expressions, in which a backslash makes a sign an ordinary one",
+                         "expressions: put a backslash before a character to match it as it is",
                          name, text, find_fault(text, reason), words);
     }
     pattern->kind = kind;
