@@ -1,6 +1,6 @@
 /*
- * Names of allocators that are linked into executables: a prefix before malloc's own names. One
- * with a prefix is there because the program uses it, so it comes before the plain names.
+ * Names of allocators that are linked into executables: a prefix before malloc's own names. If a
+ * name with a prefix exists, the program uses it; so prefixed names come before the plain ones.
  */
 #ifndef HEAPPROFD_ATTACH_ALLOCATOR_NAMES_H
 #define HEAPPROFD_ATTACH_ALLOCATOR_NAMES_H

@@ -116,7 +116,7 @@ static void check_newcomers(void)
     struct error error = {0};
     int fd = exec_events_open(&error);
     if (fd >= 0)
-        say(FINE, "new processes (-n): the kernel reports programs that begin, and the profiler "
+        say(FINE, "new processes (-n): the kernel tells of programs that begin, and the profiler "
                   "attaches within milliseconds");
     else
         say(LACKING,

@@ -20,26 +20,27 @@ struct words compare_margin(const struct change *change, bool counts, bool exact
 /* In how many bytes it takes up so many columns: "±" is two bytes wide. */
 int compare_margin_width(const struct words *margin, int columns);
 
-/* What a filter left out of the dumps of one side, in a view; and of what. */
+/* Compute what a filter left out of one side's dumps in a view, and the whole that it left it out
+ * of. */
 void compare_left_out(const struct export_dump *dumps, size_t count, enum export_view view,
                       double *part, double *whole);
-/* How the stacks of both sides are shown. */
+/* Settings for showing the stacks of both sides. */
 struct compare_stacks {
     const struct profile *profiles[2]; /* the first may be NULL */
     struct folding foldings[2];
     bool all_frames, lines;
     size_t columns; /* of a line; 0: any */
 };
-/* Of what all_frames and profiles say. 0 or -ENOMEM. */
+/* Set up the rest from all_frames and profiles. Return 0 or -ENOMEM. */
 int compare_stacks_make(struct compare_stacks *stacks);
 void compare_stacks_clear(struct compare_stacks *stacks);
-/* In a row of that profile's, behind so many columns of figures. */
+/* Print a stack in a row of that profile, after the given number of columns for figures. */
 struct stack_words compare_stacks_words(const struct compare_stacks *stacks,
                                         const struct profile *profile, size_t figures);
-/* A row, and with `whole` its stack below it. */
+/* Print a row, and with `whole` its stack below it. */
 void compare_print_stack(const struct stack_words *words, uint32_t callsite, bool whole, FILE *out);
 
-/* A line that says it of both sides; nothing where there is no filter. */
+/* Print a line with what was left out of both sides. Without a filter print nothing. */
 void compare_print_filter(FILE *out, const char *filter, const struct diff_pair *pair,
                           enum export_view view);
 

@@ -14,8 +14,8 @@
  * daemon/run_directory.h); -ENOENT: none runs; else a negative errno with a message. */
 int daemon_connect(struct error *error);
 
-/* A connection to the socket at that path, or a negative errno with a message. Nothing that is done
- * with it takes longer than patience_s; 0: for ever. */
+/* Return a connection to the socket at that path, or a negative errno with a message. No read or
+ * write on it takes longer than patience_s; 0: no limit. */
 int daemon_connect_to(const char *path, unsigned patience_s, struct error *error);
 
 /* Sends a request and a descriptor with it (-1: none). 0 or a negative errno with a message. */

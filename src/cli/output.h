@@ -26,7 +26,7 @@ int output_create(struct output *output, const char *wanted, struct error *error
 /* Makes TMPDIR/heap_profile-XXXXXX and writes its name to path. 0 or a negative errno. */
 int output_make_temporary(char path[PATH_MAX], struct error *error);
 
-/* There is a profile: points the user's symlink TMPDIR/heap_profile-latest-UID at it. */
+/* Point the user's symlink TMPDIR/heap_profile-latest-UID at a new profile. */
 void output_publish(const struct output *output);
 
 /* There is none: leaves nothing behind. */

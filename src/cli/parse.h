@@ -15,7 +15,7 @@
 bool parse_bytes(const char *option, const char *text, uint64_t *value);
 /* The value of --demangle. False, with a message. */
 bool parse_demangling(const char *text, enum demangle_mode *mode);
-/* The value of --frames, own or all. False, with a message. */
+/* Parse the value of --frames, own or all. Return false after printing a message if it is wrong. */
 bool parse_frames(const char *text, bool *all);
 /* The size of a ring; says so where it will be cut to the largest that there is. */
 bool parse_ring_bytes(const char *text, uint64_t *value);

@@ -28,7 +28,7 @@ struct report_options {
     const char *heap; /* NULL: all */
     bool cumulative, tree,
         thread;  /* what a line is: function inclusive, tree, thread; else callsite */
-    bool addresses; /* of the tree: a line for each place of a call, not each function */
+    bool addresses; /* in the tree: a line for each call site, not for each function */
     bool brief;  /* head and one short table: what host prints at its end */
     bool stacks; /* whole stacks under each callsite */
     bool all_frames; /* those of allocators, run times and standard libraries, too */
@@ -76,7 +76,7 @@ struct report_figure report_figure_of(const struct rollup_values *values, enum r
 struct profile_interval report_interval_of(const struct report_figure *figure, bool counts,
                                            const struct profile_heap *heap,
                                            const struct profile_dump *dump);
-/* The same of a sum over the whole heap, which also covers what no sample is of. */
+/* The same for a sum over the whole heap, which also covers sizes that have no sample. */
 struct profile_interval report_total_interval_of(const struct report_figure *figure, bool counts,
                                                  const struct profile_heap *heap,
                                                  const struct profile_dump *dump);
@@ -90,7 +90,7 @@ double report_rank(const struct report_figure *figure, enum report_view view);
 /* Name of a loss (enum ring_loss) in words; NULL: no such loss. */
 const char *report_loss_name(size_t loss);
 
-/* The sum over a dump in a view, with what a filter left out. */
+/* Return the sum over a dump in a view, including what a filter left out. */
 struct report_figure report_total_of(const struct profile_dump *dump, enum report_view view);
 
 /* Bytes of the heap when it was largest before this dump. */

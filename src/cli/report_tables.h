@@ -33,7 +33,7 @@ bool printer_is_exact(const struct printer *printer);
  * samples; or "exact": at interval 1 what was recorded has no error, but is not all. */
 struct words printer_margin(const struct printer *printer, const struct report_figure *figure,
                             bool counts);
-/* The same of a sum over the whole heap. */
+/* The same for a sum over the whole heap. */
 struct words printer_total_margin(const struct printer *printer, const struct report_figure *total,
                                   bool counts);
 
@@ -44,18 +44,18 @@ const char *report_process_title(const struct profile_process *process);
 const char *printer_view_title(enum report_view view);
 void printer_title(const struct printer *printer, const char *title);
 
-/* The head of a table of the figures below; `what`: its last column. */
+/* Print the head of a table of the figures below. `what` is its last column. */
 void printer_columns(const struct printer *printer, enum report_view view, const char *what);
-/* A line's figures, up to where its last column begins. */
+/* Print a line's figures, up to where its last column begins. */
 void printer_figures(const struct printer *printer, const struct report_figure *figure,
                      double total, enum report_view view);
-/* A frame's function and module, or its address, behind `used` columns of a row's text. */
+/* Print a frame's function and module, or its address, after `used` columns of a row's text. */
 void printer_frame(const struct printer *printer, uint32_t index, size_t used);
 
-/* with_stacks: and the whole stacks of its first rows. */
+/* Print the table. with_stacks: also print the whole stacks of its first rows. */
 void printer_callsites(const struct printer *printer, enum report_view view, size_t top,
                        const char *title, bool with_stacks);
-/* Chooses the columns of the tables by those of the output; folding NULL: nothing is folded. */
+/* Choose the columns of tables by the width of the output. folding NULL: fold nothing. */
 void printer_set_words(struct printer *printer, const struct folding *folding);
 void printer_temporary(const struct printer *printer);
 void printer_rollup(const struct printer *printer, enum rollup_key key, const char *title);

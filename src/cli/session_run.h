@@ -26,7 +26,7 @@ struct session_run_options {
     void (*progress)(const struct session_progress *progress);
     /* Once, when all is set up; `in_daemon`: a running daemon does it. NULL: not wanted. */
     void (*started)(bool in_daemon);
-    /* Of each process that is wanted and gets no profile, as soon as that is known. */
+    /* Called for each wanted process that gets no profile, as soon as that is known. */
     void (*refused)(int32_t pid, const char *name, const char *reason);
 };
 
@@ -35,12 +35,12 @@ struct session_run_result {
     unsigned absent;   /* that were wanted and have none; the trace says why */
     bool hit_guardrail;
     bool daemon_ended;    /* the daemon was told to end */
-    bool processes_ended; /* only what ran already was wanted, and none of that is left */
+    bool processes_ended; /* only running processes were wanted, and all of them have ended */
 };
 
-/* Returns when the duration has passed, on SIGINT, SIGTERM or SIGHUP, when somebody stops the
- * session, or when only processes that ran already were wanted and none is left. 0, or a negative
- * errno with a message. */
+/* Run until the duration has passed; until SIGINT, SIGTERM or SIGHUP; until somebody stops the
+ * session; or, if only running processes were wanted, until all of them have ended. Return 0, or a
+ * negative errno with a message. */
 int session_run(const struct session_run_options *options, struct session_run_result *result,
                 struct error *error);
 

@@ -1,6 +1,6 @@
 /*
- * Call stacks in the tables that people read: a row's function with some of its callers, in as many
- * columns as there are, and whole stacks. Frames that are not the program's own are folded.
+ * Call stacks in tables for people: rows (a function with some of its callers, fitted to the width)
+ * and whole stacks. Frames that are not the program's own are folded.
  */
 #ifndef HEAPPROFD_CLI_STACK_WORDS_H
 #define HEAPPROFD_CLI_STACK_WORDS_H
@@ -18,26 +18,26 @@ struct stack_words {
     size_t line_columns;           /* of a whole line; 0: as many as it takes */
 };
 
-/* Columns of a line that is written there: what COLUMNS says, or how wide the terminal is; 0: it is
- * no terminal, and lines may be as long as they are. */
+/* Return the width of lines written to `out`: COLUMNS, or the width of the terminal. Return 0 if it
+ * is not a terminal: lines may then have any length. */
 size_t stack_words_columns(FILE *out);
 
-/* What is left of a line's columns for a row's text, behind its figures. */
+/* Return the columns that a line has left for a row's text, after its figures. */
 size_t stack_words_room(size_t columns, size_t figures);
 
-/* A function's name in so many columns (0: any): first the arguments of templates and the
- * parameters become "...", then what it is qualified with; its own name always stands whole. */
+/* Shorten a function's name to a number of columns (0: any). First template arguments and
+ * parameters become "...", then qualifiers. The function's own name is never shortened. */
 void stack_words_print_name(FILE *out, const char *name, size_t columns);
 
-/* A frame's function or address; with its line, and its module, where asked for. */
+/* Print a frame's function or address, with its line and module if asked for. */
 void stack_words_print_frame(const struct stack_words *words, uint32_t frame, size_t columns,
                              bool lines, bool module, FILE *out);
 
-/* "function [module] < caller < caller < ...". */
+/* Print "function [module] < caller < caller < ...". */
 void stack_words_print_row(const struct stack_words *words, uint32_t callsite, FILE *out);
 
-/* All frames, one a line, with their source lines; what is folded is counted in a line. Of a stack
- * of more than `most` lines (0: any), those in the middle are counted in one. */
+/* Print all frames, one a line, with their source lines. One line counts a group of folded frames.
+ * If a stack has more than `most` lines (0: no limit), one line counts those in the middle. */
 void stack_words_print_stack(const struct stack_words *words, uint32_t callsite, size_t most,
                              const char *indent, FILE *out);
 

@@ -17,11 +17,11 @@ struct words words_of_bytes(double bytes);
 /* 1234567 as "1,234,567". */
 struct words words_of_count(double count);
 
-/* The same with "+" or "-", unless it rounds to 0; of bytes or of a count. */
+/* The same with "+" or "-" (unless it rounds to 0), for bytes or a count. */
 struct words words_of_signed(double amount, bool counts);
 
-/* A value's interval as it stands beside the value: "± 4.10 kB", or "-1 +3", without a side that
- * rounds to 0. A value beyond its upper limit has "at most 69.6 kB". */
+/* Return a value's interval as printed beside it: "± 4.10 kB", or "-1 +3". A side that rounds to 0
+ * is left out. If the value exceeds its upper limit, return "at most 69.6 kB". */
 struct words words_of_margin(double value, double low, double high, bool counts);
 
 /* "950 us", "1.72 ms", "3.40 s", "28 min 39 s", "5 h 2 min". */
