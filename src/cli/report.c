@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "export/view.h"
+#include "profile/unseen.h"
 #include "wire/ring.h"
 
 const char *const report_view_names[REPORT_VIEWS] = {
@@ -71,9 +72,10 @@ struct profile_interval report_total_interval_of(const struct report_figure *fig
                                                  const struct profile_dump *dump)
 {
     struct profile_interval interval = report_interval_of(figure, counts, heap, dump);
-    if (heap->interval_bytes > 1)
-        interval.high = fmax(interval.high, (counts ? figure->count : figure->bytes) +
-                                                rollup_unseen_most(heap, dump, counts));
+    if (heap->interval_bytes == 0)
+        return interval;
+    interval = unseen_raise(interval, counts ? figure->count : figure->bytes,
+                            unseen_of(heap, dump, counts));
     return profile_interval_cut(interval, rollup_most(heap, dump, counts));
 }
 

@@ -68,6 +68,17 @@ static void print_others(const struct printer *printer)
                 words_of_count((double)status->other_contexts).bytes);
 }
 
+/* A total and its margin. */
+static void print_total(const struct printer *printer, double value,
+                        const struct report_figure *figure, bool counts)
+{
+    struct words margin = printer_total_margin(printer, figure, counts);
+    struct words amount = counts ? words_of_count(value) : words_of_bytes(value);
+    bool one = strcmp(amount.bytes, "1") == 0;
+    const char *unit = !counts ? "" : one ? " allocation" : " allocations";
+    words_print_amount(printer->out, value, amount.bytes, unit, &margin);
+}
+
 /* Exact, unless the program sampled by itself. */
 static void print_allocated(const struct printer *printer)
 {
@@ -85,28 +96,14 @@ static void print_allocated(const struct printer *printer)
         return;
     }
     const struct report_figure all = report_total_of(dump, REPORT_ALLOC_SPACE);
-    fprintf(printer->out, "\n  allocated     %s %s", words_of_bytes(all.bytes).bytes,
-            printer_total_margin(printer, &all, false).bytes);
+    fputs("\n  allocated     ", printer->out);
+    print_total(printer, all.bytes, &all, false);
     if (report_is_untold(printer->heap, REPORT_ALLOC_OBJECTS))
         fprintf(printer->out,
                 " by %s samples; the trace counts samples, not allocations\n",
                 words_of_count((double)dump->total.samples).bytes);
     else
         fprintf(printer->out, " in %s allocations\n", words_of_count(all.count).bytes);
-}
-
-/* A total and its margin. An estimate above what the heap gave in all is no number of its own. */
-static void print_total(const struct printer *printer, double value,
-                        const struct report_figure *figure, bool counts)
-{
-    struct words margin = printer_total_margin(printer, figure, counts);
-    struct words amount = counts ? words_of_count(value) : words_of_bytes(value);
-    bool one = strcmp(amount.bytes, "1") == 0;
-    const char *unit = !counts ? "" : one ? " allocation" : " allocations";
-    if (strncmp(margin.bytes, "at most", strlen("at most")) == 0)
-        fprintf(printer->out, "%s%s", margin.bytes, unit);
-    else
-        fprintf(printer->out, "%s%s %s", amount.bytes, unit, margin.bytes);
 }
 
 static void print_live(const struct printer *printer)

@@ -85,7 +85,8 @@ struct words words_of_margin(double value, double low, double high, bool counts)
                        printed = words_of_amount(value, counts);
     double shown = counts ? round(value) : value; /* what the limits are added to by who reads */
     double below = shown - low, above = high - shown;
-    if (value > high && strcmp(printed.bytes, most.bytes) != 0) {
+    bool is_nothing = rounds_to_0(value) && rounds_to_0(below) && high >= 0.5;
+    if (is_nothing || (value > high && strcmp(printed.bytes, most.bytes) != 0)) {
         snprintf(text.bytes, sizeof(text.bytes), "at most %.23s", most.bytes);
         return text;
     }
@@ -100,6 +101,16 @@ struct words words_of_margin(double value, double low, double high, bool counts)
                  below > 0 && above > 0 ? " " : "", above > 0 ? "+" : "",
                  above > 0 ? words_of_amount(above, counts).bytes : "");
     return text;
+}
+
+void words_print_amount(FILE *out, double value, const char *amount, const char *unit,
+                        const struct words *margin)
+{
+    bool is_limit = strncmp(margin->bytes, "at most", strlen("at most")) == 0;
+    if (is_limit && !rounds_to_0(value))
+        fprintf(out, "%s%s", margin->bytes, unit);
+    else
+        fprintf(out, "%s%s%s %s", amount, unit, is_limit ? "," : "", margin->bytes);
 }
 
 void words_print(FILE *out, const char *text, size_t width)

@@ -21,8 +21,14 @@ struct words words_of_count(double count);
 struct words words_of_signed(double amount, bool counts);
 
 /* Return a value's interval as printed beside it: "± 4.10 kB", or "-1 +3". A side that rounds to 0
- * is left out. If the value exceeds its upper limit, return "at most 69.6 kB". */
+ * is left out. For nothing, or a value that exceeds its upper limit, return "at most 69.6 kB". */
 struct words words_of_margin(double value, double low, double high, bool counts);
+
+/* Print a sum and its margin in a sentence: "69.6 kB ± 4.10 kB", "0 B, at most 12.3 kB". Of a sum
+ * that exceeds its limit, print the limit alone: "at most 69.6 kB". `unit` follows the amount:
+ * " allocations". */
+void words_print_amount(FILE *out, double value, const char *amount, const char *unit,
+                        const struct words *margin);
 
 /* "950 us", "1.72 ms", "3.40 s", "28 min 39 s", "5 h 2 min". */
 struct words words_of_time(double seconds);

@@ -1,12 +1,14 @@
 /* Words on the screen, and how they get there. See screen_state.h. */
 #define NCURSES_WIDECHAR 1
 #include <curses.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/filter_options.h"
 #include "cli/words.h"
 #include "explore/screen_state.h"
+#include "profile/unseen.h"
 #include "util/utf8.h"
 
 /* Of the end of a path, in the title. */
@@ -115,6 +117,24 @@ static void put_filter(const struct screen *screen, char buffer[SCREEN_TEXT_BYTE
                  filter_options_share(part, whole, false).bytes);
 }
 
+/* What the sums on the screen may lack: of the column that may lack most. */
+static void put_unseen(const struct screen *screen, char buffer[SCREEN_TEXT_BYTES], size_t used)
+{
+    double most = 0;
+    for (size_t i = 0; i < screen->column_count; i++) {
+        struct unseen unseen = {0};
+        for (size_t j = 0; j < screen->columns[i].dump_count; j++) {
+            const struct export_dump *dump = &screen->columns[i].dumps[j];
+            if (!dump->heap->unseen)
+                unseen = unseen_add(unseen, unseen_of(dump->heap, dump->dump, false));
+        }
+        most = fmax(most, unseen_most(unseen));
+    }
+    if (most >= 0.5 && used < SCREEN_TEXT_BYTES)
+        snprintf(buffer + used, SCREEN_TEXT_BYTES - used, " (at most %s more in no sample)",
+                 words_of_bytes(most).bytes);
+}
+
 void screen_title(const struct screen *screen, char buffer[SCREEN_TEXT_BYTES])
 {
     size_t used = 0;
@@ -132,6 +152,7 @@ void screen_title(const struct screen *screen, char buffer[SCREEN_TEXT_BYTES])
                                  i > 0 ? ", " : "", number, one && i > 0 ? 0 : length, path, dump);
     }
     put_filter(screen, buffer, used);
+    put_unseen(screen, buffer, strlen(buffer));
 }
 
 /* --- figures --- */

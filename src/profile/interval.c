@@ -228,6 +228,17 @@ struct profile_interval profile_interval_of_bytes(const struct profile_estimate 
     return interval_around(bytes, least, high);
 }
 
+double profile_interval_seen_bytes(const struct profile_estimate *estimate)
+{
+    struct missed missed;
+    double least = estimate->bytes;
+    if (!(estimate->samples > 0))
+        return estimate->bytes_variance > 0 ? 0 : fmax(estimate->bytes, 0);
+    if (missed_of(estimate, &missed))
+        least = fmin(seen_bytes_least(estimate, &missed), least);
+    return fmax(least, 0);
+}
+
 struct profile_interval profile_interval_cut(struct profile_interval interval, double most)
 {
     if (most > 0)

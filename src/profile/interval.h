@@ -21,6 +21,8 @@
  * samples of them would be expected (none is seen with probability 5 %), and not below 24 bytes,
  * malloc's smallest block. A callsite whose samples are of one size is believed to have one.
  *
+ * Sizes that no sample is like are not in these limits: unseen.h has sums over a heap.
+ *
  * Where the heap's calls were counted, no limit is above that total (profile_interval_cut): what is
  * live, or was at the peak, was allocated once.
  *
@@ -52,6 +54,9 @@ struct profile_interval profile_interval_of_bytes(const struct profile_estimate 
  * number and not below it. */
 struct profile_interval profile_interval_of_count(const struct profile_estimate *estimate,
                                                   uint64_t interval_bytes);
+/* Bytes that were sampled, at the least: exact where the samples are certain, or those that are not
+ * are of one size. 0: unknown. */
+double profile_interval_seen_bytes(const struct profile_estimate *estimate);
 /* Cut both limits to `most`, which is certain; 0: unknown. The estimate may be beyond it. */
 struct profile_interval profile_interval_cut(struct profile_interval interval, double most);
 

@@ -225,8 +225,12 @@ static void total_grow(struct trace_figures *total, const struct trace_figures *
     total->freed_count += sign * now->freed_count;
     total->allocated_bytes_variance += sign * now->allocated_bytes_variance;
     total->freed_bytes_variance += sign * now->freed_bytes_variance;
+    total->allocated_count_variance += sign * now->allocated_count_variance;
+    total->freed_count_variance += sign * now->freed_count_variance;
     total->temporary_bytes += sign * now->temporary_bytes;
     total->temporary_count += sign * now->temporary_count;
+    total->samples += sign > 0 ? now->samples : -now->samples;
+    total->freed_samples += sign > 0 ? now->freed_samples : -now->freed_samples;
 }
 
 static void take_total(struct walk *walk, size_t dump, const struct profile_sample *sample,

@@ -6,6 +6,7 @@
 
 #include "profile/interval.h"
 #include "profile/rollup.h"
+#include "profile/unseen.h"
 #include "query/query_table.h"
 
 #define INT "INTEGER"
@@ -328,7 +329,27 @@ static const struct query_column total_columns[] = {
     {"temporary_size", REAL, "bytes freed by their thread before it allocated again",
      QUERY_BY_LOOKING},
     {"temporary_count", REAL, "allocations of that kind", QUERY_BY_LOOKING},
+    {"live_size_low", REAL, "lower end of the 95 % interval of live_size", QUERY_BY_LOOKING},
+    {"live_size_high", REAL, "upper end, with what no sample shows", QUERY_BY_LOOKING},
+    {"live_count_low", REAL, "lower end of the 95 % interval of live_count", QUERY_BY_LOOKING},
+    {"live_count_high", REAL, "upper end, with what no sample shows", QUERY_BY_LOOKING},
 };
+
+/* Limits of a dump's live bytes or count; NULL: the file does not tell the interval of sampling. */
+static struct query_value total_limit(const struct profile_heap *heap,
+                                      const struct profile_dump *dump,
+                                      const struct trace_figures *total, bool counts, bool high)
+{
+    struct profile_estimate live = live_estimate(total);
+    const struct place place = {.heap = heap, .dump = dump};
+    if (heap->interval_bytes == 0)
+        return query_null();
+    struct profile_interval limits =
+        unseen_raise(live_interval(&place, &live, counts), counts ? live.count : live.bytes,
+                     unseen_of(heap, dump, counts));
+    limits = profile_interval_cut(limits, rollup_most(heap, dump, counts));
+    return query_real(high ? limits.high : limits.low);
+}
 
 static size_t total_count(struct query_trace *trace)
 {
@@ -380,8 +401,10 @@ static struct query_value total_value(struct query_trace *trace, size_t row, uns
         return query_real(rollup_live_bytes_variance(total));
     case 14:
         return query_real(total->temporary_bytes);
-    default:
+    case 15:
         return query_real(total->temporary_count);
+    default:
+        return total_limit(heap, dump, total, column >= 18, column % 2 == 1);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "profile/interval.h"
+#include "profile/unseen.h"
 
 #define INTERVAL_BYTES 65536
 
@@ -127,6 +128,72 @@ static void no_limit_is_above_what_is_certain(void **state)
     assert_true(cut.low == 5 && cut.high == 5);
     cut = profile_interval_cut((struct profile_interval){10, 30}, 0);
     assert_true(cut.low == 10 && cut.high == 30);
+}
+
+/* A heap of which `calls` blocks of `size` were counted, beside the samples of `sampled`. */
+static struct unseen unseen_beside(const struct profile_estimate *sampled, double samples_bytes,
+                                   double calls, double size, bool counts)
+{
+    struct profile_heap heap = {.interval_bytes = INTERVAL_BYTES,
+                                .first_interval_bytes = INTERVAL_BYTES};
+    struct profile_dump dump = {
+        .exact_bytes = (uint64_t)(samples_bytes + calls * size),
+        .exact_calls = (uint64_t)(sampled->samples + calls),
+        .total = {.allocated_bytes = sampled->bytes,
+                  .allocated_count = sampled->count,
+                  .allocated_bytes_variance = sampled->bytes_variance,
+                  .allocated_count_variance = sampled->count_variance,
+                  .samples = (uint64_t)sampled->samples},
+    };
+    return unseen_of(&heap, &dump, counts);
+}
+
+static void what_no_sample_shows_is_in_the_limits_of_a_heap(void **state)
+{
+    (void)state;
+    const double floor_bytes = INTERVAL_BYTES * log(20);
+    struct profile_estimate certain = equal_samples(2, 1 << 20, 1), none = {0};
+    struct profile_interval point = profile_interval_of_bytes(&certain);
+    /* The rule of three, or what the totals leave. */
+    struct unseen unseen = unseen_beside(&certain, 2 << 20, 1e6, 100, false);
+    assert_true(fabs(unseen_most(unseen) - floor_bytes) < 1 && unseen.left == 1e8);
+    assert_true(unseen_raise(point, certain.bytes, unseen).high > certain.bytes + floor_bytes - 1);
+    unseen = unseen_beside(&certain, 2 << 20, 40, 100, false);
+    assert_true(unseen_raise(point, certain.bytes, unseen).high == certain.bytes + 4000);
+    assert_true(unseen_most(unseen_beside(&certain, 2 << 20, 40, 100, true)) == 40);
+    /* Every call was sampled. */
+    for (int counts = 0; counts < 2; counts++)
+        assert_true(unseen_most(unseen_beside(&certain, 2 << 20, 0, 0, counts)) == 0);
+    /* Calls of 24 bytes, or as small as they are in the mean. */
+    unseen = unseen_beside(&none, 0, 1e7, 100, true);
+    assert_true(fabs(unseen_most(unseen) - floor_bytes / 24) < 1);
+    unseen = unseen_beside(&none, 0, 1e7, 3, true);
+    assert_true(fabs(unseen_most(unseen) - floor_bytes / 3) < 1);
+    /* An estimate above the truth by chance leaves what was not sampled, not what it says. */
+    struct profile_estimate much = equal_samples(40, 100, probability_of(100));
+    unseen = unseen_beside(&much, 4000, 20000, 100, false);
+    assert_true(much.bytes > 2004000 && unseen_most(unseen) > floor_bytes - 1);
+    /* Room that a wide interval has already is not added. */
+    point = profile_interval_of_bytes(&much);
+    assert_true(unseen_raise(point, much.bytes, unseen).high == point.high);
+    /* Nothing was allocated. */
+    assert_true(unseen_most(unseen_beside(&none, 0, 0, 0, false)) == 0);
+}
+
+static void of_all_calls_none_is_unseen_at_interval_1(void **state)
+{
+    (void)state;
+    struct profile_heap heap = {.interval_bytes = 1, .first_interval_bytes = 1};
+    struct profile_dump dump = {.exact_bytes = 1000, .exact_calls = 10};
+    assert_true(unseen_most(unseen_of(&heap, &dump, false)) == 0);
+    assert_true(unseen_most(unseen_of(&heap, &dump, true)) == 0);
+    /* A file without exact totals. */
+    heap = (struct profile_heap){.interval_bytes = 4096, .untold = PROFILE_UNTOLD_TEMPORARY};
+    dump = (struct profile_dump){0};
+    assert_true(fabs(unseen_most(unseen_of(&heap, &dump, false)) - 4096 * log(20)) < 1);
+    /* How well a program samples by itself, it alone knows. */
+    heap.status.weighed_samples = heap.status.heap_samples = 5;
+    assert_true(unseen_most(unseen_of(&heap, &dump, false)) == 0);
 }
 
 static void only_differing_sizes_raise_the_limit_of_a_count(void **state)
@@ -273,6 +340,8 @@ int main(void)
         cmocka_unit_test(what_was_seen_is_the_lower_limit_where_all_may_have_been),
         cmocka_unit_test(what_was_seen_is_exact_beside_certain_samples),
         cmocka_unit_test(no_limit_is_above_what_is_certain),
+        cmocka_unit_test(what_no_sample_shows_is_in_the_limits_of_a_heap),
+        cmocka_unit_test(of_all_calls_none_is_unseen_at_interval_1),
         cmocka_unit_test(only_differing_sizes_raise_the_limit_of_a_count),
         cmocka_unit_test(estimates_of_unknown_samples_have_intervals),
         cmocka_unit_test(holds_the_estimate_whatever_the_sums),

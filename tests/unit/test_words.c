@@ -21,6 +21,11 @@ static void limits_stand_beside_their_value(void **state)
         {1000, 1000, 1000, false, "± 0 B"},
         {1000, 1000, 1400, false, "+400 B"},
         {1000, 600, 1000, false, "-400 B"},
+        /* Nothing, as far as was seen. */
+        {0, 0, 12271, false, "at most 12.3 kB"},
+        {0, 0, 511, true, "at most 511"},
+        {0, -12271, 12271, false, "± 12.3 kB"},
+        {0, 0, 0.4, false, "± 0 B"},
         /* Limits are added to the number that is printed. */
         {2.4, 2, 5, true, "+3"},
         {2.6, 2, 5, true, "-1 +2"},

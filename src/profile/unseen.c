@@ -1,0 +1,99 @@
+/* See unseen.h. */
+#include "profile/unseen.h"
+
+#include <math.h>
+
+#include "profile/rollup.h"
+
+/* What was counted, and what was sampled of it. */
+struct counted {
+    double bytes, calls; /* INFINITY: unknown */
+    struct profile_estimate sampled;
+};
+
+/* No call was seen, and none was counted. */
+static bool is_empty(const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    return dump->exact_calls == 0 && dump->total.samples == 0 && heap->untold == 0 &&
+           !heap->is_perfettos;
+}
+
+static struct counted counted_of(const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    const struct trace_figures *total = &dump->total;
+    double bytes = rollup_most(heap, dump, false), calls = rollup_most(heap, dump, true);
+    bool empty = is_empty(heap, dump);
+    return (struct counted){
+        .bytes = bytes > 0 || empty ? bytes : INFINITY,
+        .calls = calls > 0 || empty ? calls : INFINITY,
+        .sampled = {total->allocated_bytes, total->allocated_count, total->allocated_bytes_variance,
+                    total->allocated_count_variance, (double)total->samples},
+    };
+}
+
+/* The program drew all samples itself: how, it alone knows. */
+static bool is_as_reported(const struct profile_heap *heap)
+{
+    return heap->status.weighed_samples > 0 &&
+           heap->status.weighed_samples == heap->status.heap_samples;
+}
+
+static struct unseen unseen_of_counted(const struct profile_heap *heap,
+                                       const struct counted *counted, bool counts)
+{
+    if (is_as_reported(heap))
+        return (struct unseen){0, 0};
+    struct unseen bytes = {
+        .chance = profile_floor_bytes(heap->interval_bytes),
+        .left = fmax(counted->bytes - profile_interval_seen_bytes(&counted->sampled), 0),
+    };
+    if (!counts)
+        return bytes;
+    double calls = fmax(counted->calls - counted->sampled.samples, 0),
+           size = PROFILE_CALL_BYTES_MIN;
+    if (isfinite(bytes.left) && isfinite(calls) && calls > 0)
+        size = fmax(fmin(size, bytes.left / calls), 1);
+    return (struct unseen){unseen_most(bytes) / size, calls};
+}
+
+struct unseen unseen_of(const struct profile_heap *heap, const struct profile_dump *dump,
+                        bool counts)
+{
+    struct counted counted = counted_of(heap, dump);
+    return unseen_of_counted(heap, &counted, counts);
+}
+
+struct unseen unseen_between(const struct profile_heap *heap, const struct profile_dump *earlier,
+                             const struct profile_dump *later, bool counts)
+{
+    struct counted before = counted_of(heap, earlier), counted = counted_of(heap, later);
+    /* Of a total that is unknown, none of the parts is known. */
+    if (isfinite(counted.bytes))
+        counted.bytes -= isfinite(before.bytes) ? before.bytes : 0;
+    if (isfinite(counted.calls))
+        counted.calls -= isfinite(before.calls) ? before.calls : 0;
+    struct profile_estimate *sampled = &counted.sampled;
+    sampled->bytes = fmax(sampled->bytes - before.sampled.bytes, 0);
+    sampled->count = fmax(sampled->count - before.sampled.count, 0);
+    sampled->bytes_variance = fmax(sampled->bytes_variance - before.sampled.bytes_variance, 0);
+    sampled->count_variance = fmax(sampled->count_variance - before.sampled.count_variance, 0);
+    sampled->samples = fmax(sampled->samples - before.sampled.samples, 0);
+    return unseen_of_counted(heap, &counted, counts);
+}
+
+struct unseen unseen_add(struct unseen one, struct unseen other)
+{
+    return (struct unseen){fmax(one.chance, other.chance), one.left + other.left};
+}
+
+double unseen_most(struct unseen unseen)
+{
+    return fmin(unseen.chance, unseen.left);
+}
+
+struct profile_interval unseen_raise(struct profile_interval interval, double estimate,
+                                     struct unseen unseen)
+{
+    interval.high = fmax(interval.high, estimate + unseen_most(unseen));
+    return interval;
+}
