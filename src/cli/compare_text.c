@@ -175,9 +175,18 @@ static void print_side(const struct page *page, const char *name,
     }
 }
 
+/* Whether there may be a difference that no sample shows. */
+static bool has_margin(const struct change *change)
+{
+    return change->interval.high >= 0.5 || change->interval.low <= -0.5;
+}
+
 /* In any view, of any row. */
 static bool differs(const struct diff_pair *pair)
 {
+    for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
+        if (!diff_is_untold(pair, view) && has_margin(&pair->total.changes[view]))
+            return true;
     for (size_t i = 0; i < pair->row_count; i++)
         for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
             if (!diff_is_untold(pair, view) && pair->rows[i].changes[view].value != 0)
@@ -212,9 +221,12 @@ static void print_head(const struct page *page, const struct compare_source sour
                     export_view_words[view].title, "?");
             continue;
         }
+        struct words margin = {""};
+        if (change->value != 0 || has_margin(change))
+            margin = compare_margin(change, counts, page->pair->exact);
         fprintf(page->out, "  %c %-38s %11s %s\n", pair->total.marks[view] ? '*' : ' ',
                 export_view_words[view].title, compare_signed_amount(change->value, counts).bytes,
-                change->value != 0 ? compare_margin(change, counts, page->pair->exact).bytes : "");
+                margin.bytes);
     }
 }
 

@@ -119,8 +119,10 @@ static void print_heap(FILE *out, const struct leaks *leaks, const struct leaks_
     fprintf(out, ",\"exact\":%s,\"same_process\":%s,\"total_size\":",
             heap->pair->exact ? "true" : "false", heap->pair->same_process ? "true" : "false");
     json_print_number(out, total->changes[EXPORT_SPACE].value);
+    print_limits(out, "total_size", &total->changes[EXPORT_SPACE]);
     fputs(",\"total_count\":", out);
     json_print_number(out, total->changes[EXPORT_OBJECTS].value);
+    print_limits(out, "total_count", &total->changes[EXPORT_OBJECTS]);
     fputc(',', out);
     compare_print_untold(out, heap->pair);
     compare_print_left_out(out, leaks->after->profile->filter, heap->pair);

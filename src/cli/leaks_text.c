@@ -149,6 +149,19 @@ static void print_other_name(const struct page *page)
     fputc('\n', page->out);
 }
 
+/* Where samples may not show all: how much it is together. */
+static void print_total(const struct page *page)
+{
+    const struct diff_pair *pair = page->heap->pair;
+    const struct change *total = &pair->total.changes[EXPORT_SPACE];
+    struct words margin = compare_margin(total, false, pair->exact);
+    if (pair->exact)
+        return;
+    fputs("; in all ", page->out);
+    words_print_amount(page->out, total->value, size_words(page, total->value, false).bytes, "",
+                       &margin);
+}
+
 static void print_heap(const struct page *page)
 {
     const struct leaks_heap *heap = page->heap;
@@ -170,7 +183,9 @@ static void print_heap(const struct page *page)
                 is_difference(page) ? "s" : "");
         return;
     }
-    fprintf(page->out, ": %zu potential leaks found.\n", heap->grown.count);
+    fprintf(page->out, ": %zu potential leaks found", heap->grown.count);
+    print_total(page);
+    fputs(".\n", page->out);
     compare_print_filter(page->out, heap->profile->filter, heap->pair, EXPORT_SPACE);
     print_list(page, &heap->grown, false);
     if (page->leaks->options->shrunk)

@@ -10,10 +10,9 @@
 #include "profile/agreement.h"
 #include "profile/interval.h"
 #include "profile/rollup.h"
+#include "profile/unseen.h"
 #include "util/array.h"
 
-/* malloc's smallest block: what a floor of bytes can be in calls. */
-#define SIZE_MIN_BYTES 24.0
 /* Standard normal quantile of 97.5 %. */
 #define DEVIATIONS 1.959964
 /* Sums of doubles that are no whole numbers are not exact beyond this. */
@@ -206,7 +205,7 @@ static void set_estimate(struct budget_result *result, const struct sum *sum,
 {
     struct profile_interval interval = profile_interval_of_bytes(&sum->all);
     /* Samples of sizes that are hardly ever missed do not tell of smaller ones. */
-    interval.high = fmax(interval.high, sum->all.bytes + rollup_unseen_most(heap, dump, false));
+    interval = unseen_raise(interval, sum->all.bytes, unseen_of(heap, dump, false));
     interval = profile_interval_cut(interval, rollup_most(heap, result->dump, false));
     result->value = sum->all.bytes;
     result->low = interval.low;
@@ -310,7 +309,8 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
                 profile_interval_of_count(&sum.all, result->heap->interval_bytes);
             result->value = sum.all.count;
             result->low = interval.low;
-            result->high = sum.all.count > 0 ? interval.high : result->high / SIZE_MIN_BYTES;
+            result->high =
+                unseen_raise(interval, sum.all.count, unseen_of(result->heap, dump, true)).high;
         } else if (has_totals(dump)) {
             set_exact(result, budget->kind == BUDGET_ALLOCATIONS ? (double)dump->exact_calls
                                                                  : (double)dump->exact_bytes);
@@ -343,27 +343,33 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
 struct side_sum {
     struct sum sum;
     struct profile_interval interval;
+    struct unseen unseen;
+    double most;                     /* of the exact totals; 0: unknown */
     const struct export_dump *worst; /* one that is partial, or else of the coarsest sampling */
 };
 
 static void sum_side(const struct budgets *budgets, const struct budget_subject *subject,
                      struct side_sum *side)
 {
+    *side = (struct side_sum){.worst = &subject->dumps[0]};
+    bool most_is_known = true;
     sum_begin(&side->sum);
-    side->worst = &subject->dumps[0];
     for (size_t i = 0; i < subject->dump_count; i++) {
         const struct export_dump *dump = &subject->dumps[i];
+        double most = rollup_most(dump->heap, dump->dump, false);
         sum_live(budgets, subject->profile, dump->dump, NULL, &side->sum);
+        side->unseen = unseen_add(side->unseen, unseen_of(dump->heap, dump->dump, false));
+        side->most += most;
+        most_is_known &= most > 0;
         if (!profile_dump_is_partial(side->worst->heap, side->worst->dump) &&
             (profile_dump_is_partial(dump->heap, dump->dump) ||
              dump->heap->interval_bytes > side->worst->heap->interval_bytes))
             side->worst = dump;
     }
     side->interval = profile_interval_of_bytes(&side->sum.all);
-    uint64_t interval_bytes = side->worst->heap->interval_bytes;
-    side->interval.high =
-        fmax(side->interval.high, side->sum.all.bytes + profile_floor_bytes(interval_bytes));
-    if (interval_bytes == 1)
+    side->interval = unseen_raise(side->interval, side->sum.all.bytes, side->unseen);
+    side->interval = profile_interval_cut(side->interval, most_is_known ? side->most : 0);
+    if (side->worst->heap->interval_bytes == 1)
         side->interval.low = side->interval.high = side->sum.all.bytes;
 }
 
@@ -403,10 +409,12 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
     double old = before.sum.all.bytes, new = after.sum.all.bytes, scale = 1 + factor;
     result->limit = budget->share ? budget->limit * old : budget->limit;
     result->value = new - old;
-    result->low =
-        result->value - hypot(new - after.interval.low, scale * (before.interval.high - old));
-    result->high =
-        result->value + hypot(after.interval.high - new, scale * (old - before.interval.low));
+    /* Scaled by the share, but around the growth itself. */
+    struct profile_interval down = {old - scale * (old - before.interval.low),
+                                    old + scale * (before.interval.high - old)};
+    struct profile_interval interval = change_interval(new, after.interval, old, down);
+    result->low = interval.low;
+    result->high = interval.high;
     result->exact = all_is_recorded(after.worst->heap) && all_is_recorded(before.worst->heap);
     memcpy(result->culprits, after.sum.culprits, sizeof(result->culprits));
     memcpy(result->culprit_bytes, after.sum.culprit_bytes, sizeof(result->culprit_bytes));

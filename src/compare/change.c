@@ -11,6 +11,8 @@
  * a million terms 1e-13 and less. Variances go into roots, and are not shown. */
 #define ROUNDING 1e-12
 #define VARIANCE_ROUNDING 1e-9
+/* Of unseen.chance bytes, by its definition. */
+#define UNSEEN_PROBABILITY 0.05
 /* Expected samples that one side has alone. Less than that comes from rounding: the largest
  * allocation that can be missed is, with a probability of 1 %. */
 #define SAMPLES_APART_MIN 1e-6
@@ -141,8 +143,40 @@ static bool lacks_variance(const struct profile_estimate *estimate, uint64_t int
            (!(estimate->samples > 0) || interval_bytes == 0) && !(estimate->bytes_variance > 0);
 }
 
+struct profile_interval change_interval(double gained, struct profile_interval up, double lost,
+                                        struct profile_interval down)
+{
+    gained = fmin(gained, up.high);
+    lost = fmin(lost, down.high);
+    return (struct profile_interval){
+        gained - lost - hypot(gained - up.low, down.high - lost),
+        gained - lost + hypot(up.high - gained, lost - down.low),
+    };
+}
+
+/* Of as much or more that no sample of the other side shows. */
+static double unseen_probability(double value, const struct unseen *unseen)
+{
+    if (!(unseen->chance > 0) || value > unseen->left)
+        return 0;
+    return pow(UNSEEN_PROBABILITY, value / unseen->chance);
+}
+
+static void leave_room(struct change *change, struct profile_interval *up,
+                       struct profile_interval *down, double gained, double lost,
+                       const struct change_bounds *bounds)
+{
+    *up = unseen_raise(*up, gained, bounds->gained_unseen);
+    *down = unseen_raise(*down, lost, bounds->lost_unseen);
+    const struct unseen *other = change->value > 0 ? &bounds->lost_unseen : &bounds->gained_unseen;
+    if (change->value != 0)
+        change->probability =
+            fmax(change->probability, unseen_probability(fabs(change->value), other));
+}
+
 struct change change_of(const struct change_parts *parts, bool counts,
-                        const struct change_sampling *sampling)
+                        const struct change_sampling *sampling, const struct change_bounds *bounds,
+                        bool of_heap)
 {
     double gained = counts ? parts->gained.count : parts->gained.bytes;
     double lost = counts ? parts->lost.count : parts->lost.bytes;
@@ -152,9 +186,16 @@ struct change change_of(const struct change_parts *parts, bool counts,
     struct profile_interval up =
         interval_of(&parts->gained, counts, sampling->gained_interval_bytes);
     struct profile_interval down = interval_of(&parts->lost, counts, sampling->lost_interval_bytes);
-    change.interval.low = change.value - hypot(gained - up.low, down.high - lost);
-    change.interval.high = change.value + hypot(up.high - gained, lost - down.low);
     set_probabilities(&change, parts, counts);
+    if (bounds != NULL && of_heap)
+        leave_room(&change, &up, &down, gained, lost, bounds);
+    if (bounds != NULL) {
+        up = profile_interval_cut(up, bounds->gained_most);
+        down = profile_interval_cut(down, bounds->lost_most);
+    }
+    change.interval = change_interval(gained, up, lost, down);
+    if (bounds != NULL && of_heap && bounds->same && change.value == 0)
+        change.interval = (struct profile_interval){0, 0};
     change.uncertain = lacks_variance(&parts->gained, sampling->gained_interval_bytes) ||
                        lacks_variance(&parts->lost, sampling->lost_interval_bytes);
     return change;

@@ -28,6 +28,10 @@
  * MOVER (2008): the distance of each limit is the root of the sum of squares of the distances that
  * add up in it.
  *
+ * Neither is above what the exact totals leave for it. Of a sum over a heap both leave room for
+ * what no sample shows (profile/unseen.h), and a change of b bytes may be that with probability
+ * exp(-b/T).
+ *
  * The probability. If nothing has changed, each sample that is not in both is as likely in one as
  * in the other. Samples of one weight w then make a difference whose number of samples is the
  * difference of two equal Poisson numbers (Skellam, 1946) of together m = variance / w^2; for small
@@ -52,6 +56,7 @@
 
 #include "profile/interval.h"
 #include "profile/profile.h"
+#include "profile/unseen.h"
 
 /* Samples that one of both has. */
 struct change_parts {
@@ -71,8 +76,23 @@ struct change {
     bool uncertain;           /* how exact it is, is not known: no variance stands in the file */
 };
 
+/* What the exact totals say of each part, in bytes or calls. */
+struct change_bounds {
+    double gained_most, lost_most;            /* 0: unknown */
+    struct unseen gained_unseen, lost_unseen; /* of sums over a heap */
+    bool same;                                /* both sides are of one moment: nothing differs */
+};
+
+/* bounds: NULL: none are known. of_heap: the parts are sums over a heap, with what no sample shows.
+ */
 struct change change_of(const struct change_parts *parts, bool counts,
-                        const struct change_sampling *sampling);
+                        const struct change_sampling *sampling, const struct change_bounds *bounds,
+                        bool of_heap);
+
+/* The interval of gained less lost, each with its own. One that is beyond what is certain of it
+ * counts as just that. */
+struct profile_interval change_interval(double gained, struct profile_interval up, double lost,
+                                        struct profile_interval down);
 
 void change_estimate_add(struct profile_estimate *sum, const struct profile_estimate *more);
 

@@ -369,18 +369,79 @@ static int add_atom(struct work *work, const struct atom *atom, uint64_t number)
     return work->options->types && !atom->peak_only ? add_type(work, row, atom) : 0;
 }
 
+static bool counts_calls(enum export_view view)
+{
+    return !export_view_words[view].counts_bytes;
+}
+
 static bool is_judged(const struct diff_options *options, enum export_view view)
 {
     return options->views == 0 || (options->views >> view & 1) != 0;
 }
+
+/* --- what the exact totals leave --- */
+
+/* A side of several processes has all of theirs. */
+static void bound_side(const struct export_dump *dumps, size_t count, bool counts, double *most,
+                       struct unseen *unseen)
+{
+    bool known = true;
+    *most = 0;
+    *unseen = (struct unseen){0};
+    for (size_t i = 0; i < count; i++) {
+        double one = rollup_most(dumps[i].heap, dumps[i].dump, counts);
+        *unseen = unseen_add(*unseen, unseen_of(dumps[i].heap, dumps[i].dump, counts));
+        *most += one;
+        known &= one > 0;
+    }
+    if (!known)
+        *most = 0;
+}
+
+/* Of one process: what the later dump alone has, was allocated after the earlier one. */
+static void bound_later(const struct export_dump *earlier, const struct export_dump *later,
+                        bool counts, double *most, struct unseen *unseen)
+{
+    double before = rollup_most(earlier->heap, earlier->dump, counts);
+    *most = before > 0 && *most > before ? *most - before : 0;
+    *unseen = unseen_between(later->heap, earlier->dump, later->dump, counts);
+}
+
+static struct change_bounds bounds_of(const struct diff_pair *pair, enum diff_figure figure,
+                                      bool counts)
+{
+    struct change_bounds bounds = {.same = false};
+    bound_side(pair->before, pair->before_count, counts, &bounds.lost_most, &bounds.lost_unseen);
+    bound_side(pair->after, pair->after_count, counts, &bounds.gained_most, &bounds.gained_unseen);
+    if (!pair->same_process)
+        return bounds;
+    const struct profile_dump *before = pair->before->dump, *after = pair->after->dump;
+    bounds.same = before->boottime_ns == after->boottime_ns;
+    bool forward = after->boottime_ns >= before->boottime_ns;
+    struct unseen *early = forward ? &bounds.lost_unseen : &bounds.gained_unseen;
+    if (figure == DIFF_PEAK)
+        bounds.same |= same_estimates(&pair->total.before[figure], &pair->total.after[figure]);
+    else if (forward)
+        bound_later(pair->before, pair->after, counts, &bounds.gained_most, &bounds.gained_unseen);
+    else
+        bound_later(pair->after, pair->before, counts, &bounds.lost_most, &bounds.lost_unseen);
+    if (figure == DIFF_ALLOCATED)
+        *early = (struct unseen){0};
+    if (bounds.same)
+        bounds.lost_unseen = bounds.gained_unseen = (struct unseen){0};
+    return bounds;
+}
+
+/* --- judging --- */
 
 static void judge_row(const struct diff_options *options, const struct diff_pair *pair,
                       struct diff_row *row)
 {
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
         if (is_judged(options, view))
-            row->changes[view] = change_of(&row->parts[diff_figure_of(view)],
-                                           !export_view_words[view].counts_bytes, &pair->sampling);
+            row->changes[view] = change_of(
+                &row->parts[diff_figure_of(view)], counts_calls(view), &pair->sampling,
+                &pair->bounds[diff_figure_of(view)][counts_calls(view)], row == &pair->total);
 }
 
 static int judge_rows(const struct diff_options *options, struct diff_pair *pair)
@@ -388,6 +449,9 @@ static int judge_rows(const struct diff_options *options, struct diff_pair *pair
     struct change *changes = calloc(pair->row_count + 1, sizeof(*changes));
     bool *marks = calloc(pair->row_count + 1, sizeof(*marks));
     int code = changes == NULL || marks == NULL ? -ENOMEM : 0;
+    for (enum diff_figure figure = 0; figure < DIFF_FIGURES; figure++)
+        for (int counts = 0; counts < 2; counts++)
+            pair->bounds[figure][counts] = bounds_of(pair, figure, counts != 0);
     judge_row(options, pair, &pair->total);
     for (size_t i = 0; i < pair->row_count; i++)
         judge_row(options, pair, &pair->rows[i]);

@@ -1,13 +1,11 @@
 /* See rollup.h. */
 #include "profile/rollup.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "profile/agreement.h"
 #include "profile/id_map.h"
-#include "profile/interval.h"
 #include "trace/intern.h"
 #include "wire/ring.h"
 
@@ -33,26 +31,6 @@ double rollup_most(const struct profile_heap *heap, const struct profile_dump *d
     if (agreement.known && gap->missing < 0 && profile_gap_is_real(gap))
         return 0; /* samples say that the total is too low */
     return counts ? (double)dump->exact_calls : (double)dump->exact_bytes;
-}
-
-double rollup_unseen_most(const struct profile_heap *heap, const struct profile_dump *dump,
-                          bool counts)
-{
-    const struct trace_figures *all = &dump->total;
-    const struct profile_estimate allocated = {all->allocated_bytes, all->allocated_count,
-                                               all->allocated_bytes_variance,
-                                               all->allocated_count_variance, (double)all->samples};
-    double most = profile_floor_bytes(heap->interval_bytes),
-           total = rollup_most(heap, dump, counts);
-    if (counts)
-        most = floor(most / PROFILE_CALL_BYTES_MIN);
-    if (total > 0) {
-        struct profile_interval seen =
-            counts ? profile_interval_of_count(&allocated, heap->interval_bytes)
-                   : profile_interval_of_bytes(&allocated);
-        most = fmin(most, fmax(total - seen.low, 0));
-    }
-    return most;
 }
 
 void rollup_figures_add(struct trace_figures *sum, const struct trace_figures *more)

@@ -36,11 +36,6 @@ double rollup_live_count_variance(const struct trace_figures *figures);
 /* The most bytes, or calls, that a figure of the dump can be: the heap's exact total; 0: unknown.
  */
 double rollup_most(const struct profile_heap *heap, const struct profile_dump *dump, bool counts);
-/* The most bytes, or calls, of the heap that no sample is of (95 %): what chance hides, and what
- * the exact total leaves. A sum over callsites may be so much above its estimate, whatever its
- * samples. */
-double rollup_unseen_most(const struct profile_heap *heap, const struct profile_dump *dump,
-                          bool counts);
 
 void rollup_values_add(struct rollup_values *sum, const struct rollup_values *more);
 void rollup_figures_add(struct trace_figures *sum, const struct trace_figures *more);

@@ -255,7 +255,7 @@ static void probability_is_that_of_two_poisson_numbers(void **state)
                 n * size / p, n / p, n * size * size * (1 - p) / (p * p), n * (1 - p) / (p * p), n};
         }
         struct change_sampling sampling = {INTERVAL_BYTES, INTERVAL_BYTES};
-        struct change change = change_of(&parts, false, &sampling);
+        struct change change = change_of(&parts, false, &sampling, NULL, false);
         unsigned difference = samples[i][0] - samples[i][1];
         double exact = exact_tail(difference, samples[i][0] + samples[i][1]);
         /* The middle is a little off, where nothing depends on it. */
@@ -320,13 +320,13 @@ static void whole_numbers_differ_by_the_byte(void **state)
     const struct profile_estimate after = {0x1p40 + 1, 1000, 0, 0, 1000}, nothing = {0};
     const struct change_sampling sampling = {1, 1};
     struct change_parts parts = {.gained = after, .lost = before};
-    assert_true(change_of(&parts, false, &sampling).value == 1);
+    assert_true(change_of(&parts, false, &sampling, NULL, false).value == 1);
     parts = change_parts_of_common(&before, &after, &nothing);
-    assert_true(change_of(&parts, false, &sampling).value == 1);
+    assert_true(change_of(&parts, false, &sampling, NULL, false).value == 1);
     parts = change_parts_of_common(&before, &after, &before);
     assert_true(parts.gained.bytes == 1 && parts.lost.bytes == 0);
     parts = (struct change_parts){.gained = {.bytes = 0.1 + 0.2}, .lost = {.bytes = 0.3}};
-    assert_true(change_of(&parts, false, &sampling).value == 0);
+    assert_true(change_of(&parts, false, &sampling, NULL, false).value == 0);
 }
 
 /* --- marks --- */
