@@ -18,8 +18,8 @@ struct elf_found {
  */
 struct elf_found elf_lookup_next(const char *name, int startup);
 
-/* Whether an object that stands before this library in link order defines name: calls of it never
- * come here. At start-up, before there are threads. */
+/* Whether an object before this library in link order defines name, so that calls of it never come
+ * here. Call it at start-up, before there are threads. */
 int elf_lookup_is_shadowed(const char *name);
 
 /* A function of the vdso, or NULL. */

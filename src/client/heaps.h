@@ -76,7 +76,7 @@ static inline struct ring_thread *heap_line_known(uint32_t id)
     return likely(number != 0) ? &client.heap_lines[number - 1] : NULL;
 }
 
-/* What of a line's samples is pending. */
+/* Return the pending samples of a line. */
 static inline struct ring_pending *heap_pending(const struct ring_thread *line)
 {
     return &client.pending[RING_THREADS_MAX + (uint32_t)(line - client.heap_lines)];

@@ -43,8 +43,8 @@ bool ring_writer_commit(struct ring_thread *thread, void *record, enum record_ty
 bool ring_writer_commit_of_heap(struct ring_thread *thread, void *record, enum record_type type,
                                 uint8_t heap);
 
-/* The same in two steps: what must be done at once after the record is there comes between them,
- * for a signal handler may leave the second one. */
+/* The same in two steps. Work that must follow the record at once goes between them, because a
+ * signal handler may leave the second step by a jump. */
 bool ring_writer_publish(struct ring_thread *thread, void *record, enum record_type type,
                          uint8_t heap);
 void ring_writer_wake(const void *record, uint32_t length);

@@ -33,13 +33,13 @@ struct sample {
     struct ring_pending *pending; /* where it was counted as pending; NULL: drawn by the program */
 };
 
-/* Records it with its stack, by a thread that is inside, and settles it. False: it is lost, and
- * counted so. */
+/* Record the sample with its stack, and settle it. The thread is inside. Return false if the sample
+ * is lost, after counting it as lost. */
 bool sample_record(struct ring_thread *thread, const struct sample *sample,
                    const struct unwind_registers *caller);
 
-/* Counts as lost what else is pending than the sample of that size which the thread has just begun,
- * and is in no other: a jump has left it. Of a thread that is gone, all: UINT64_MAX. */
+/* Count pending samples as lost, except the one of that size which the thread has just begun: the
+ * others were left by a jump. For a thread that is gone, pass UINT64_MAX: all are lost. */
 void sample_lose_left(struct ring_pending *pending, uint64_t size);
 
 /* When a record is sent: milliseconds since the session's start. */

@@ -18,14 +18,14 @@ struct sampler_rule {
 /* Seeds a thread's sampler and draws its first gap. */
 void sampler_start(struct ring_thread *thread, uint64_t seed, const struct sampler_rule *rule);
 
-/* Accounts one allocation of size bytes that the hot path did not; whether it is sampled, and
- * pending from then on. `rule` is the one by which the thread's gap was drawn, `next` the one for
- * the gap that follows a sample. */
+/* Count one allocation of size bytes that the hot path did not count. Return whether it is sampled;
+ * it is then pending. The thread's gap was drawn by `rule`; `next` is the rule for the gap after a
+ * sample. */
 bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uint64_t size,
                    const struct sampler_rule *rule, const struct sampler_rule *next);
 
-/* Takes calls of so many bytes back from what is pending: their samples are in the ring, or counted
- * as lost. */
+/* Subtract calls and their bytes from what is pending: their samples are in the ring, or counted as
+ * lost. */
 void sampler_settle(struct ring_pending *pending, uint64_t calls, uint64_t bytes);
 
 /* Counts on without sampling, up to the next tick: there is no session. */

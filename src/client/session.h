@@ -27,8 +27,9 @@ void session_tick(void);
 /* Either of them, whichever is due, by a thread that is not inside yet. */
 void session_look(void);
 
-/* To be called before a library is opened whose calls of malloc do not come here: tells the daemon,
- * in this session and in later ones. No system call, no lock. */
+/* Tell the daemon, in this session and later ones, that a library is opened whose calls of malloc
+ * do not come here. Call it before opening the library. It makes no system call and takes no lock.
+ */
 void session_note_bound_apart(void);
 
 /* The sampling rule in force. */

@@ -5,9 +5,8 @@
  * is beyond it, and is undecidable else; a smaller sampling interval would tell. Exact figures
  * (at interval 1, and the totals of bytes and calls at any) have no interval. Where nothing was
  * sampled, up to 3 intervals of bytes may be all the same (profile_floor_bytes). Where samples were
- * lost, a limit cannot hold for sure. What was not seen is undecidable: a process whose allocator
- * the profiler did not sit in, and, in a result of its own, processes that ran and were not
- * profiled.
+ * lost, a limit cannot hold for sure. Budgets are undecidable for a process whose allocator was not
+ * hooked and, in a separate result, for processes that ran and were not profiled.
  */
 #ifndef HEAPPROFD_COMPARE_BUDGETS_H
 #define HEAPPROFD_COMPARE_BUDGETS_H
@@ -75,10 +74,10 @@ enum budget_state { BUDGET_HOLDS, BUDGET_FAILS, BUDGET_UNDECIDABLE };
 
 struct budget_result {
     const struct budget *budget;
-    const struct profile_heap *heap; /* NULL: of all (growth), or of what was not profiled */
+    const struct profile_heap *heap; /* NULL: all heaps (growth), or unprofiled processes */
     const struct profile_dump *dump;
-    /* Of processes that ran and were not profiled: the first, and how many entries there are. */
-    const struct profile_unprofiled *unprofiled; /* NULL: it is not of those */
+    /* Processes that ran and were not profiled: the first entry, and the number of entries. */
+    const struct profile_unprofiled *unprofiled; /* NULL: the result is about a heap */
     size_t unprofiled_count;
     enum budget_state state;
     double value, low, high; /* in units of the limit */

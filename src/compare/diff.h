@@ -49,8 +49,8 @@ struct diff_options {
     enum diff_pairing pairing;
     unsigned views; /* that are judged, each the bit 1 << enum export_view; 0: all */
     bool types;     /* by callsite: what is live of each type, too */
-    /* Callsites are told apart by what a table's line shows of them: by folding_head() and its next
-     * callers. foldings: of both sides; NULL: nothing is folded. */
+    /* Two callsites are the same if a table's line shows the same for them: folding_head() and its
+     * next callers. foldings: of both sides; NULL: nothing is folded. */
     bool as_shown;
     const struct folding *foldings[2];
 };
@@ -70,7 +70,7 @@ struct diff_row {
     uint32_t frame;    /* by function or module; else PROFILE_NONE */
     const char *label; /* by thread, type or context; else NULL */
     int32_t tid;       /* by thread of one process; else 0 */
-    /* By thread: traces do not tell threads apart at the peak. Its figures there are all 0. */
+    /* By thread: traces have no figures of single threads at the peak; these figures are all 0. */
     bool peak_is_unknown;
     struct profile_estimate before[DIFF_FIGURES], after[DIFF_FIGURES];
     struct change_parts parts[DIFF_FIGURES];

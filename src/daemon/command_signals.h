@@ -1,19 +1,18 @@
 /*
- * Signals that are sent to the profiler of a command and meant for the command: each is passed on
- * to it, once.
+ * Passes on to a command the signals that are sent to its profiler, each once.
  *
- * A terminal sends to all processes of its foreground, and who sends to a process group sends to
- * all of it: the command has such a signal already. The kernel marks what a terminal sends, but
- * not what is sent to a group. So a watcher, a child in our group that does nothing else, tells
- * which signals it got.
+ * A terminal signals all processes of its foreground, and a signal to a process group reaches all
+ * of the group. The command has already received such a signal. The kernel marks signals of a
+ * terminal, but not those to a group. So a watcher, a child in our group that does nothing else,
+ * reports which signals it got.
  *
- * Ctrl-Z, too, is the command's to act on: if it stops, we stop, so that a shell sees a stopped
- * job; when we are continued, so is the command.
+ * The command decides on Ctrl-Z, too. If it stops, we stop, so that a shell sees a stopped job.
+ * When we are continued, we continue the command.
  *
  * SIGUSR1 is not passed on: it asks for a dump. Once the command has ended, SIGINT, SIGTERM,
  * SIGHUP and SIGQUIT ask for the end of the session.
  *
- * Signals are a process's: there is one command at a time.
+ * Signal dispositions belong to the process, so there is one command at a time.
  */
 #ifndef HEAPPROFD_DAEMON_COMMAND_SIGNALS_H
 #define HEAPPROFD_DAEMON_COMMAND_SIGNALS_H
@@ -21,32 +20,33 @@
 #include <signal.h>
 #include <sys/types.h>
 
-/* What signals have asked of us. */
+/* Requests that came as signals. */
 enum {
     COMMAND_SIGNALS_DUMP = 1,
     COMMAND_SIGNALS_END = 2,
 };
 
-/* Dispositions and mask as they were before: the command's. */
+/* Dispositions and mask as they were before; the command gets them. */
 struct command_signals_before {
     sigset_t mask;
     struct sigaction child;
 };
 
 /*
- * Hold back signals until there is a command. A descriptor that is readable when something is
- * asked of us, or a negative errno.
+ * Hold back signals until there is a command. Return a descriptor that is readable when a signal
+ * asks something of us, or a negative errno.
  */
 int command_signals_open(struct command_signals_before *before);
 
-/* The command runs: what has come and what comes is passed on to it. `missed` are the signals that
- * were pending before it existed, so that it has none of them, whomever they were sent to. */
+/* Begin to pass signals on to the command, those that came before included. `missed` are the
+ * signals that were pending before the command existed: it received none of them. */
 void command_signals_pass_to(pid_t command, const sigset_t *missed);
 
-/* The command has ended, and is not waited for yet: from here on its number may be another's. */
+/* Stop passing signals on: the command has ended. Call it before waiting for the command, because
+ * its pid may then be given to another process. */
 void command_signals_command_ended(void);
 
-/* Return what has been asked since the last call. */
+/* Return the requests since the last call. */
 unsigned command_signals_take(void);
 
 /* Give all signals back their dispositions. Idempotent. */

@@ -1,4 +1,4 @@
-/* The form of requests and replies, and what a profiler says of itself and its sessions. */
+/* Encode and decode requests and replies, and fill in the status of a profiler and its sessions. */
 #ifndef HEAPPROFD_DAEMON_CONTROL_STATUS_H
 #define HEAPPROFD_DAEMON_CONTROL_STATUS_H
 
@@ -12,10 +12,11 @@ void control_send_reply(int fd, const Heapprofd__ControlReply *reply);
 
 void control_send_error(int fd, int code, const char *message);
 
-/* The number of sessions that a request reached. */
+/* Send the number of sessions that a request reached. */
 void control_send_count(int fd, unsigned sessions);
 
-/* A request, to be freed with heapprofd__control_request__free_unpacked; NULL: it is none. */
+/* Decode a request. The caller frees it with heapprofd__control_request__free_unpacked. Return NULL
+ * if the bytes are not a request. */
 Heapprofd__ControlRequest *control_read_request(const void *bytes, size_t length);
 
 /* A session without its processes; nothing in it need be freed. */

@@ -1,10 +1,10 @@
 /*
- * The processes that a command starts, as they are seen from outside. Those that load the library
- * report by themselves; of the others this is all that is known. Each program that cannot report,
- * or did not, comes into the session's list of what was not profiled, with the reason.
+ * Observes the processes that a command starts from outside. Programs that load the library report
+ * by themselves. Each program that cannot report, or did not, is added to the session's list of
+ * unprofiled processes, with the reason.
  *
- * Learns of them from the kernel's process events (exec_events.h), where it misses none. Elsewhere
- * it looks through /proc ten times a second: what ends sooner is not seen, and the list says so.
+ * The kernel's process events (exec_events.h) report all of them. Where these are not available, it
+ * scans /proc ten times a second. That misses processes that end sooner, and the list says so.
  */
 #ifndef HEAPPROFD_DAEMON_DESCENDANTS_H
 #define HEAPPROFD_DAEMON_DESCENDANTS_H
@@ -19,13 +19,13 @@
 
 struct descendants {
     struct session *session;
-    const char *library, *socket; /* what the command has in its environment */
-    int events;                   /* readable when something has happened; -1: none are told */
+    const char *library, *socket; /* as in the command's environment */
+    int events;                   /* readable when there are events; -1: the kernel sends none */
     struct error why_not_told;
-    bool lost; /* events, because there were too many at once */
+    bool lost; /* events were lost, because there were too many at once */
     bool any;  /* the command has started a process */
 
-    /* The command and what descends from it, by pid; ended ones, too. */
+    /* The command and its descendants by pid, ended ones included. */
     struct descendant {
         pid_t pid;
         char comm[16]; /* at the last look through /proc */
@@ -36,33 +36,32 @@ struct descendants {
     struct silence_cache files;
 };
 
-/* Begins to listen; to be called before the command starts. `library` and `socket` are to outlive
- * it. */
+/* Begin to listen. Call it before the command starts. `library` and `socket` must outlive it. */
 void descendants_open(struct descendants *descendants, struct session *session, const char *library,
                       const char *socket);
 void descendants_close(struct descendants *descendants);
 
-/* The command runs. */
+/* Note the pid of the command, which runs now. */
 void descendants_begin(struct descendants *descendants, pid_t command);
 
-/* The descriptor is readable. */
+/* Read events. Call it when the descriptor is readable. */
 void descendants_read(struct descendants *descendants);
 
 /* Whether that process is the command or descends from it, as the kernel told: false where it tells
  * of nothing. `descendants` is a struct descendants. */
 bool descendants_tell(void *descendants, pid_t pid);
 
-/* To be called ten times a second. */
+/* Scan /proc if needed. Call it ten times a second. */
 void descendants_look(struct descendants *descendants);
 
-/* The command has ended, and is a zombie still. */
+/* Note that the command has ended. Call it while the command is still a zombie. */
 void descendants_command_ended(struct descendants *descendants);
 
-/* To be called once the command is over, while its processes are still targets: takes in what has
- * happened last. */
+/* Take in the last events. Call it after the command's end, while its processes are still targets.
+ */
 void descendants_take_rest(struct descendants *descendants);
 
-/* To be called once no process is a target any more: says in the list what it may lack. */
+/* Add to the list why it may be incomplete. Call it when no process is a target any more. */
 void descendants_finish(struct descendants *descendants);
 
 #endif

@@ -39,7 +39,7 @@ void exec_events_close(int fd);
  * are more. 0; -ENOBUFS: some were lost. */
 int exec_events_read(int fd, exec_event_handler *handler, void *context);
 
-/* Whether there is something to read. */
+/* Whether there are events to read. */
 bool exec_events_pending(int fd);
 
 /* Of one datagram, which need not be sound. */

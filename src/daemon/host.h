@@ -48,17 +48,16 @@ struct host_result {
 
 /*
  * Which processes are profiled, and what becomes of them at exec, session.h says.
- * Runs until the command and all processes that are profiled have ended, or until the command
- * has, with end_with_command: then what it left running is dumped as it stands. Or until
- * config->duration_ms passed: then the session ends while the command goes on, and host_wait waits
- * for it. Signals to us are passed on to the command (command_signals.h), and end the session once
- * the command has ended; SIGUSR1 takes a dump.
- * 0 or a negative errno with a message.
+ * Runs until the command and all profiled processes have ended. With end_with_command it runs until
+ * the command has ended, and dumps the processes that still run. After config->duration_ms the
+ * session ends while the command goes on; host_wait waits for the command. Signals to us are passed
+ * on to the command (command_signals.h); after the command's end they end the session. SIGUSR1
+ * takes a dump. 0 or a negative errno with a message.
  */
 int host_run(const struct host_options *options, struct host_result *result, struct error *error);
 
-/* Wait for a command that outlives its session; signals to us are passed on to it meanwhile. Sets
- * wait_status, -1 if that cannot be had. */
+/* Wait for a command that outlives its session, and pass signals on to it meanwhile. Set
+ * wait_status, or -1 if it is unknown. */
 void host_wait(struct host_result *result);
 
 #endif

@@ -12,9 +12,9 @@
 #include "util/error.h"
 
 /*
- * AddressSanitizer's shared run time ends a program at its start where another library stands
- * before it. It does so for fear of calls that never reach it; ours reach it, as the next malloc in
- * link order. This option, added to those that are there, has it go on.
+ * AddressSanitizer's shared run time ends a program at its start if another library precedes it in
+ * link order, because calls might not reach it. Our calls reach it, as the next malloc in link
+ * order. This option, added to the existing ones, tells it to go on.
  */
 #define LAUNCHER_ASAN_ENV "ASAN_OPTIONS"
 #define LAUNCHER_ASAN_OPTION "verify_asan_link_order=0"
@@ -25,7 +25,7 @@ struct launch {
     const char *socket;     /* for HEAPPROFD_SOCKET */
     sigset_t signal_mask;   /* of the command */
     struct sigaction child; /* its disposition of SIGCHLD */
-    sigset_t *missed;       /* where to put which signals were pending before it existed */
+    sigset_t *missed;       /* filled with the signals that were pending before it existed */
 };
 
 /* The command's pid; *exec_errno is 0 once it runs, else why it does not (it has

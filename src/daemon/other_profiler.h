@@ -1,6 +1,6 @@
 /*
- * Who profiles a process already. A process can be in one session at a time, and asking for a
- * second one must not look like a process that never comes.
+ * Finds the profiler that already profiles a process. A process can be in one session at a time, so
+ * the user of a second session must learn why it gets no profile.
  */
 #ifndef HEAPPROFD_DAEMON_OTHER_PROFILER_H
 #define HEAPPROFD_DAEMON_OTHER_PROFILER_H
@@ -10,8 +10,9 @@
 #define OTHER_PROFILER_UNSEEN ((pid_t)-1)
 
 /*
- * The pid of the profiler that serves a ring of this process; 0: nobody does, or what the process
- * maps cannot be read; OTHER_PROFILER_UNSEEN: somebody whose maps we may not read.
+ * Return the pid of the profiler that serves a ring of this process. Return 0 if there is no such
+ * profiler or the process's maps cannot be read, and OTHER_PROFILER_UNSEEN if a profiler serves it
+ * whose maps we may not read.
  */
 pid_t other_profiler_of(pid_t pid);
 

@@ -35,8 +35,8 @@ struct process_memory {
 int process_info_read(struct process_info *info, pid_t pid);
 void process_info_clear(struct process_info *info);
 
-/* Takes in what the process calls itself by now, if it still runs the program of that image
- * (process_image_open; -1: not looked at). Whether anything has changed. */
+/* Update the title of the process, if it still runs the program of that image (process_image_open;
+ * -1: do not check). Return whether anything has changed. */
 bool process_info_refresh(struct process_info *info, int image_fd);
 
 /* The name by which people know it: of the script that is run, else the base name
@@ -58,8 +58,8 @@ bool process_info_shares_pids(pid_t pid);
  */
 uint32_t process_info_restrictions(pid_t pid);
 
-/* Whether a file of the process's in /proc ("maps", "environ") contains that text, of less than 128
- * bytes. False, too, where the file cannot be read. */
+/* Whether a file of the process in /proc ("maps", "environ") contains a text of less than 128
+ * bytes. Return false if the file cannot be read. */
 bool process_info_mentions(pid_t pid, const char *file, const char *text);
 
 /* Anonymous memory, in core and swapped out, in KiB; 0 if it cannot be known. */
@@ -71,19 +71,19 @@ bool process_info_comm(pid_t pid, char comm[16]);
 /* The parent, 0 if unknown. */
 pid_t process_info_parent(pid_t pid);
 
-/* Whether it has waited for a child that ran a program; a zombie still says so. */
+/* Whether it has waited for a child that ran a program. It may be a zombie. */
 bool process_info_waited(pid_t pid);
 
 /* Whether `ancestor` is the process itself or one of its ancestors. */
 bool process_info_descends(pid_t pid, pid_t ancestor);
 
-/* A descriptor that belongs to the program that the process runs now, or a negative errno. */
+/* Return a descriptor of the program that the process runs now, or a negative errno. */
 int process_image_open(pid_t pid);
 
-/* Whether that program's memory is gone: its process has ended, or runs another program. */
+/* Whether that program's memory is gone: the process has ended, or runs another program. */
 bool process_image_is_gone(int fd);
 
-/* Whether the process runs a program: one that ends, or has ended, runs none. */
+/* Whether the process runs a program. False if it is ending or has ended. */
 bool process_has_image(pid_t pid);
 
 /* An open /proc/PID/statm, to be read again and again; or a negative errno. */

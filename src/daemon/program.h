@@ -16,11 +16,11 @@ struct program {
     bool has_interpreter; /* else it is linked statically */
     bool is_musl;
     bool is_go;
-    char allocator[24]; /* its own malloc, as in "je_malloc"; "": it has none that symbols tell */
-    bool allocator_is_exported; /* as malloc: what its libraries allocate comes from it, too */
-    const char *sanitizer;      /* whose run time, and so whose allocator, is in it; NULL: none */
+    char allocator[24]; /* its own malloc, as in "je_malloc"; "": symbols show no such function */
+    bool allocator_is_exported; /* as malloc, so its libraries allocate from it, too */
+    const char *sanitizer;      /* that is linked in with its allocator; NULL: none */
     bool has_client;            /* the client library is linked to it, or in it */
-    bool has_noop;              /* likewise the one whose functions do nothing */
+    bool has_noop;              /* so is the library whose functions do nothing */
     bool gains_rights;          /* by exec: AT_SECURE, the loader drops LD_PRELOAD */
     bool has_unwind_tables;
     bool has_symbols, has_debug_info, has_debug_link;
@@ -39,7 +39,7 @@ int program_read(struct program *program, const char *path);
 
 #define PROGRAM_REASON_BYTES 512
 
-/* Which way of profiling sees what a program allocates. */
+/* The ways of profiling that see a program's allocations. */
 enum program_way {
     PROGRAM_BY_PRELOADING, /* heap_profile host and shell; attaching, too */
     /* Has an allocator of its own: the preloaded library says hello from it and the profiler
@@ -50,9 +50,9 @@ enum program_way {
 };
 
 /*
- * Find out by its file which way sees the program that is called `name`. Unless preloading does,
- * `reason` gets a sentence for people: why it does not, and what does. Host, check and doctor all
- * ask here. Facts of the machine (rights, ptrace_scope) are not looked at.
+ * Decide from its file how to profile the program called `name`. Unless preloading works, write a
+ * sentence for people to `reason`: why it does not, and what does. Host, check and doctor use this.
+ * Facts of the machine (rights, ptrace_scope) are not considered.
  */
 enum program_way program_way(const struct program *program, const char *name, char *reason,
                              size_t size);

@@ -34,15 +34,15 @@ bool reach_serve(struct server *server, int fd);
 /* Looks for what has started since; to be called ten times a second (server's clock does). */
 void reach_new(struct server *server, struct session *session);
 
-/* Ends the profiles of programs that their processes have replaced by exec, and looks whether what
- * they run now is to be profiled; to be called ten times a second. */
+/* End the profiles of programs that their processes have replaced by exec, and profile the new
+ * programs if wanted. Call it ten times a second. */
 void reach_follow_execs(struct server *server, struct session *session);
 
 /* Tries again what was not possible yet and is due; when there is more to do (CLOCK_MONOTONIC),
  * UINT64_MAX: never. */
 uint64_t reach_retry(struct server *server, struct session *session, uint64_t now_ms);
 
-/* Whether the session wants only processes that ran when it began, and none of them is left. */
+/* Whether the session wants only processes that ran when it began, and all of them have ended. */
 bool reach_is_spent(const struct session *session);
 
 /* At the session's end: says of what was wanted and never came why. */

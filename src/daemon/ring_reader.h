@@ -45,7 +45,7 @@ struct ring_visitor {
     uint64_t (*walked)(void *context, uint16_t slot, uint64_t token);
 };
 
-/* Name of the file of a ring, as /proc has it. */
+/* The name of a ring's file in /proc. */
 #define RING_MEMFD_NAME "heapprofd-ring"
 
 struct ring_cut;
@@ -56,7 +56,7 @@ struct ring_reader {
     struct ring_thread *heap_lines;
     struct ring_pending *pending; /* of threads, then of heaps' lines */
     struct ring_cut *cut;         /* NULL: none */
-    /* By slot: ordinal of the last sample of malloc's that was taken; 0: none. */
+    /* By slot: ordinal of the last sample of malloc that was taken; 0: none. */
     uint32_t *taken;
     size_t taken_count;
     uint8_t *data; /* mapped twice in a row */
@@ -70,8 +70,8 @@ struct ring_reader {
     pid_t process; /* whose threads they are, by our numbers; 0: not known, or by other numbers */
 };
 
-/* The sums over a process's threads: exact, whatever was sampled. A call whose sample is not in the
- * ring yet is not in them: it has not returned. */
+/* Sums over a process's threads, which are exact at any interval. They leave out a call whose
+ * sample is not in the ring yet: the call has not returned. */
 struct ring_totals {
     uint64_t calls, bytes, samples;
     uint64_t blocked_us;
@@ -120,7 +120,7 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
 /* Whether the client has not taken up the ring. */
 bool ring_reader_is_awaited(const struct ring_reader *reader);
 
-/* Whether all that was reserved, up to the cut, has been taken. */
+/* Whether everything reserved up to the cut has been taken. */
 bool ring_reader_is_empty(const struct ring_reader *reader);
 
 /*
@@ -141,16 +141,17 @@ void ring_reader_restrict(struct ring_reader *reader);
 void ring_reader_stop(struct ring_reader *reader);
 
 /*
- * Totals and samples of one moment, while the process goes on. A cut takes the totals, and notes
- * how far the ring is reserved; until the cut ends, drains stop there. Once the ring is empty up to
- * the cut, ring_reader_totals() gives the totals that belong to what was taken. Without a cut it
- * gives those of now, which belong to the samples of a dead process alone. 0, or -ENOMEM: no cut.
+ * Begin a cut: totals and samples of one moment, while the process goes on. The cut reads the
+ * totals and notes how far the ring is reserved. Until the cut ends, drains stop there. Once the
+ * ring is empty up to the cut, ring_reader_totals() returns the totals that match the samples
+ * taken. Without a cut it returns the present totals, which match the samples only if the process
+ * is dead. Return 0, or -ENOMEM without a cut.
  */
 int ring_reader_cut(struct ring_reader *reader);
 void ring_reader_end_cut(struct ring_reader *reader);
 
-/* For the drain: where it is to stop, an allocation that it has taken, and a slot that may be
- * another thread's from here on. */
+/* For the drain: return where it must stop; note an allocation that it has taken; note a slot that
+ * another thread may own from here on. */
 uint64_t ring_reader_end(const struct ring_reader *reader);
 void ring_reader_note(struct ring_reader *reader, const struct heap_event *event);
 void ring_reader_forget(struct ring_reader *reader, uint16_t slot);

@@ -27,7 +27,7 @@ struct server_user {
     void (*session_over)(void *context, struct session *session);
     /* About ten times a second, for each session. */
     void (*progress)(void *context, struct session *session, uint64_t now_ms);
-    /* A session wants a process that gets no profile, for the reason that the remark says. */
+    /* Called for a process that a session wants and that gets no profile; the remark says why. */
     void (*refused)(void *context, struct session *session, const struct process_info *info,
                     const char *remark);
     /* Somebody has sent what is no hello; as rendezvous_request. */

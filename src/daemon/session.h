@@ -69,7 +69,7 @@ enum session_end {
     SESSION_OVER_DURATION,
     SESSION_OVER_GUARDRAIL,
     SESSION_OVER_STOPPED, /* somebody asked for it */
-    SESSION_OVER_ENDED,   /* none of its processes is left */
+    SESSION_OVER_ENDED,   /* all of its processes have ended */
 };
 
 #define SESSION_PROGRAMS_KNOWN 16
@@ -107,7 +107,7 @@ struct session {
      * now. NULL: it tells of nothing. */
     bool (*descends)(void *context, pid_t pid);
     void *descends_context;
-    /* Told at once of a process that is wanted and has no profile; set by the server. */
+    /* Called at once for a process that is wanted and gets no profile; set by the server. */
     void (*refused)(void *context, struct session *session, const struct process_info *info,
                     const char *remark);
     void *refused_context;
@@ -119,10 +119,10 @@ struct session {
     struct known_program programs[SESSION_PROGRAMS_KNOWN]; /* those that said hello last */
     unsigned next_program;
     unsigned profiled; /* targets with a profile, gone ones too */
-    uint64_t images;   /* programs that the trace has told of */
+    uint64_t images;   /* programs in the trace so far */
     bool command_said_hello;
     uint64_t samples_of_gone, lost_of_gone;
-    pid_t *threads_of_gone; /* of a command's targets; a number may stand there twice */
+    pid_t *threads_of_gone; /* tids of a command's gone targets; a tid may occur twice */
     size_t threads_of_gone_count, threads_of_gone_capacity;
     uint64_t command_rss_bytes;
 };
@@ -133,9 +133,11 @@ int session_open(struct session *session, const struct heap_config *config, bool
                  int trace_fd);
 
 /*
- * Answers a process that says hello. 1: a target, with its ring in *memfd, to be
- * sent and closed, and info taken over; 2: a target that was attached to, and is answered that it
- * is none; 0: not a target; negative errno: no answer is due.
+ * Answer a process that says hello. Return
+ *   1  it is a target: the caller sends and closes its ring, *memfd, and no longer owns info;
+ *   2  it is a target that was attached to: the reply says that it is no target;
+ *   0  it is not a target;
+ *   a negative errno: do not reply.
  */
 int session_hello(struct session *session, struct process_info *info, uid_t uid,
                   const struct handshake_hello *hello, struct handshake_reply *reply, int *memfd);
@@ -148,7 +150,7 @@ bool session_wants(const struct session *session, const struct process_info *inf
 int session_may_profile(const struct session *session, const struct process_info *info,
                         struct error *error);
 
-/* Whether what the process runs now is profiled here. */
+/* Whether the session profiles the program that the process runs now. */
 bool session_profiles(const struct session *session, pid_t pid);
 
 /*
@@ -160,13 +162,13 @@ int session_attach(struct session *session, pid_t pid, int *pidfd, struct error 
 /* What was attached to is gone: its process has begun another program. */
 void session_lose_image(struct session *session, const struct process_info *info);
 
-/* Ends the profile of each program that its process has replaced by exec since the last call;
- * `found`, which may be NULL, is told of each and may add targets. */
+/* End the profile of each program that its process has replaced by exec since the last call.
+ * `found` (may be NULL) is called for each and may add targets. */
 void session_look_for_execs(struct session *session, void (*found)(void *context, pid_t pid),
                             void *context);
 
-/* The process belongs to another session: says so in the trace if this one wants it too. `whose`
- * tells which session. */
+/* Note in the trace that a process belongs to another session, if this one wants it too. `whose`
+ * names the other session. */
 void session_reject(struct session *session, pid_t pid, enum handshake_origin origin,
                     const char *whose);
 
@@ -204,7 +206,7 @@ void session_explain_command(struct session *session, const char *command, const
                              int exit_status, bool running);
 
 #define SESSION_NAME_BYTES 64
-/* How others are told of it: its number, and the profiler's. */
+/* Print the name of the session for other users: its number, and the profiler's pid. */
 void session_print_name(const struct session *session, char name[SESSION_NAME_BYTES]);
 
 /* Closes the trace; the first error of writing it. */

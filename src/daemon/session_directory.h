@@ -1,7 +1,6 @@
 /*
- * Where the sessions of a user are found that no daemon has: a directory of the user's own, which
- * nobody else can look into or change, with a symbolic link for each profiler, of its pid, to the
- * socket that it listens at.
+ * A directory in which the user's profilers without a daemon are found. No other user can read or
+ * change it. It has a symbolic link for each profiler, named by its pid, to the profiler's socket.
  */
 #ifndef HEAPPROFD_DAEMON_SESSION_DIRECTORY_H
 #define HEAPPROFD_DAEMON_SESSION_DIRECTORY_H
@@ -11,13 +10,13 @@
 
 #define SESSION_LINK_MAX 128
 
-/* Link this process's socket. Writes the link's path, "" if there is no place for one. */
+/* Link this process's socket. Write the link's path, or "" if no directory can be used. */
 void session_directory_add(const char *socket, char link[SESSION_LINK_MAX]);
 void session_directory_remove(char link[SESSION_LINK_MAX]);
 
 /*
- * Call `visit` with the link of each profiler: of this user's, and for root of all users'. Links to
- * sockets that are gone are the caller's to remove.
+ * Call `visit` with the link of each of this user's profilers, and for root of all users'. The
+ * caller removes links to sockets that are gone.
  */
 void session_directory_visit(void (*visit)(void *context, pid_t pid, uid_t owner, const char *link),
                              void *context);

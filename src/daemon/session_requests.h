@@ -1,7 +1,7 @@
 /*
- * Serves those who ask something of a profiler that has a session of its own (heap_profile host,
- * -n and -p without a daemon): status, snapshot and stop, of the same user or root, who find it by
- * session_directory.h. A request a connection.
+ * Serves requests to a profiler that has its own session (heap_profile host, -n and -p without a
+ * daemon): status, snapshot and stop. They come from the same user or root, who find the profiler
+ * by session_directory.h. A connection carries one request.
  */
 #ifndef HEAPPROFD_DAEMON_SESSION_REQUESTS_H
 #define HEAPPROFD_DAEMON_SESSION_REQUESTS_H
@@ -12,7 +12,7 @@
 #include "daemon/server.h"
 #include "daemon/session_directory.h"
 
-/* Who waits for the session's end beyond these is not told of it. */
+/* Clients that can wait for the session's end; others are not notified. */
 #define SESSION_REQUESTS_WAITING_MAX 16
 
 struct session_requests {
@@ -23,14 +23,14 @@ struct session_requests {
     unsigned waiting_count;
 };
 
-/* Let others find the server's sessions, which are known by the number of this process. */
+/* Publish the server's sessions under this process's pid. */
 void session_requests_open(struct session_requests *requests, struct server *server);
 
-/* Serve a request; as rendezvous_request. A session that is stopped is SESSION_OVER_STOPPED. */
+/* Serve a request, as rendezvous_request does. A stopped session becomes SESSION_OVER_STOPPED. */
 void session_requests_serve(struct session_requests *requests, int fd, const void *bytes,
                             size_t length, int passed_fd);
 
-/* Tell those who wait that the session has ended and its trace is whole. */
+/* Notify waiting clients that the session has ended and its trace is complete. */
 void session_requests_close(struct session_requests *requests);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Why a program does not load the preload library: from its file, and of a process from its
- * environment and place, too. Such a program says nothing by itself, so that all that is known of
- * it is seen from outside.
+ * Finds out why a program does not load the preload library: from its file and, for a process, from
+ * its environment and root directory. Such a program does not report, so it is observed from
+ * outside.
  */
 #ifndef HEAPPROFD_DAEMON_SILENCE_H
 #define HEAPPROFD_DAEMON_SILENCE_H
@@ -14,7 +14,7 @@
 #include "daemon/program.h"
 
 enum silence {
-    SILENCE_NONE,        /* it loads the library, as far as can be seen */
+    SILENCE_NONE,        /* nothing keeps it from loading the library */
     SILENCE_STATIC,      /* linked statically, with a malloc that has a symbol */
     SILENCE_STRIPPED,    /* linked statically, without one */
     SILENCE_GO,          /* a static Go program */
@@ -23,18 +23,17 @@ enum silence {
     SILENCE_RIGHTS,      /* it gains rights when it starts */
     SILENCE_ALLOCATOR,   /* it loads the library, and has an allocator of its own */
     SILENCE_ENVIRONMENT, /* its environment has no LD_PRELOAD of ours */
-    SILENCE_PLACE,       /* the library's file is not to be seen where it runs */
+    SILENCE_PLACE,       /* the library's file is not visible where it runs */
     SILENCE_KINDS,
 };
 
-/* One word for scripts. */
+/* Return one word for scripts. */
 const char *silence_name(enum silence silence);
 
-/* Sentences for people: why, and what helps. They begin with "it". */
+/* Write the reason and the remedy for people. The sentence begins with "it". */
 void silence_explain(enum silence silence, char *text, size_t size);
 
-/* Files that were read already, by their identity: a build starts the same programs again and
- * again. */
+/* Cache of program files by identity: a build starts the same programs again and again. */
 struct silence_cache {
     struct silence_file {
         dev_t device;
@@ -45,7 +44,7 @@ struct silence_cache {
     size_t next;
 };
 
-/* `library`: the path that LD_PRELOAD has. */
+/* `library` is its path in LD_PRELOAD. */
 enum silence silence_of_process(struct silence_cache *cache, const struct process_info *info,
                                 const char *library);
 

@@ -47,25 +47,25 @@ struct target {
     uint64_t began_us, attached_us;
     bool told_of_start;
     uint32_t restrictions;                 /* of its system calls, when it was attached to */
-    char attach_remark[3 * ATTACH_LEFT_BYTES]; /* what did not go as it should, in sentences */
+    char attach_remark[3 * ATTACH_LEFT_BYTES]; /* problems of the attachment, in sentences */
     char allocator[64];
     /* Why the client does not see all that the process allocates, in a sentence, and which
      * allocator it does not see; "": it sees all, as far as the program's file tells. */
     char unseen_reason[PROGRAM_REASON_BYTES], unseen_allocator[24];
     bool is_go; /* a Go program, whose own heap nobody sees */
-    char attach_failure[ATTACH_LEFT_BYTES]; /* why it was not attached to instead; "" */
-    bool has_ring;                          /* false once nothing more can come */
+    char attach_failure[ATTACH_LEFT_BYTES]; /* why attaching failed; "" */
+    bool has_ring;                          /* false once no more records can come */
     bool announced;                         /* the trace has its process */
-    bool title_changed;                     /* since then: the next dump writes it once more */
-    uint64_t image;                         /* which program, in the trace */
+    bool title_changed;                     /* since then: the next dump writes it again */
+    uint64_t image;                         /* number of the program in the trace */
     bool corrupted, out_of_memory, hit_guardrail;
     bool image_gone;         /* the process became another program, which is not a target */
     bool superseded;         /* it became another program, which is a target of its own */
     char became[64];         /* that program's name */
     uint64_t became_ms;      /* when, CLOCK_MONOTONIC_COARSE */
-    const char *became_hint; /* why that is not profiled, or where this is said */
-    char replaced[64];       /* name of the program that it was before, if that was a target */
-    bool replaced_kept;      /* and its profile stands in a heap of its own */
+    const char *became_hint; /* why that program is not profiled, or where the reason is printed */
+    char replaced[64];       /* name of the program before the exec, if it was a target */
+    bool replaced_kept;      /* that program's profile is a separate heap */
     uint64_t replaced_samples;
     unsigned execs;            /* from target to target, before this one */
     struct ring_totals totals; /* as of the last look */
@@ -98,7 +98,7 @@ void target_close(struct target *target);
 int target_attach(struct target *target, int ring_fd, const struct handshake_reply *reply,
                   bool beside_client, struct error *error);
 
-/* Notes what the program's file says of its allocator. */
+/* Note what the program's file says about its allocator. */
 void target_learn_program(struct target *target, const struct program *program);
 
 /* Takes in what the ring holds; the number of bytes. `dead`: no one writes any more. */
@@ -121,14 +121,14 @@ int target_write_memory_point(struct target *target, struct trace_writer *writer
 int target_write_dump(struct target *target, struct trace_writer *writer, struct dump_files *files,
                       const struct target_end *end, bool dump_at_max);
 
-/* A process as the trace has it; `comm` is to outlive what is returned. */
+/* Return the process in the trace's form. `comm` must outlive it. */
 struct trace_process target_trace_process(const struct process_info *info, const char *const *comm,
                                           uint64_t image);
 
 /* Whether the process has ended, whoever waits for it. */
 bool target_is_dead(const struct target *target);
 
-/* Whether its process runs another program than the one that is profiled. */
+/* Whether the process runs another program than the profiled one. */
 bool target_has_exec(const struct target *target);
 
 /* Whether the client came into it by attaching. */

@@ -19,7 +19,7 @@ enum unprofiled_reason {
     UNPROFILED_NAME,     /* not one of the names that were asked for */
     UNPROFILED_TOO_MANY, /* profiled at once, or no memory for one more */
     UNPROFILED_QUIET,    /* wanted, could load the library, and never reported */
-    UNPROFILED_GONE,     /* ended before it could be looked at, and never reported */
+    UNPROFILED_GONE,     /* ended before the profiler looked at it, and never reported */
     UNPROFILED_SILENT,   /* cannot load the library: and one more for each kind of silence */
     UNPROFILED_REASONS = UNPROFILED_SILENT + SILENCE_KINDS,
 };
@@ -30,32 +30,31 @@ enum unprofiled_reason {
 struct unprofiled_list {
     struct unprofiled_record {
         pid_t pid, parent_pid;
-        bool profiled; /* after all; stays, so that what is heard late of it is known to be old */
+        bool profiled; /* after all; the record stays, to recognize late events as old */
         enum unprofiled_reason reason;
         uint64_t noted_us; /* CLOCK_MONOTONIC */
         char name[48];
     } * records;
     size_t count, capacity;
     size_t beyond;            /* seen after the list was full */
-    const char *may_lack_why; /* why processes may be missing in it; NULL: none is */
+    const char *may_lack_why; /* why the list may be incomplete; NULL: it is complete */
 };
 
 /* A pid that is in the list already has become another program: its record changes. */
 void unprofiled_add(struct unprofiled_list *list, pid_t pid, pid_t parent_pid, const char *name,
                     enum unprofiled_reason reason);
 
-/* The child of a process that is in the list was forked at forked_us (CLOCK_MONOTONIC): the same
- * holds for it. */
+/* Add the child of a listed process, forked at forked_us (CLOCK_MONOTONIC), for the same reason. */
 void unprofiled_add_copy(struct unprofiled_list *list, pid_t pid,
                          const struct unprofiled_record *of_parent, uint64_t forked_us);
 
 /* The process is profiled after all. */
 void unprofiled_note_profiled(struct unprofiled_list *list, pid_t pid);
 
-/* The record of that process, if it is one of the latest; NULL: there is none. */
+/* Return the record of that process if it is one of the latest, else NULL. */
 const struct unprofiled_record *unprofiled_find(struct unprofiled_list *list, pid_t pid);
 
-/* Number of processes that were not profiled. */
+/* Return the number of processes that were not profiled. */
 size_t unprofiled_count(const struct unprofiled_list *list);
 
 /* Writes one entry for all processes of a name and reason; sorts the list. */

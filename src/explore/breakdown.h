@@ -7,13 +7,13 @@
  *   tree       from the outermost frame inwards: rows add up to their path
  *   heavy      the same, from any frame: a path is any part of a stack, counted once for a stack
  *              that has it more than once
- *   bottom-up  from the function that allocates outwards: the first rows have what each function
- *              allocated itself, and those of a path are its callers
- * From above, every stack ends with the frame <self>, which has what its caller allocated itself.
- * From the bottom up, rows add up to their path, but for stacks whose outermost frame it has.
+ *   bottom-up  from the function that allocates outwards: the first rows are functions with what
+ *              each allocated itself; the rows inside a path are its callers
+ * In the tree and the heavy mode every stack ends with a frame <self>: what its caller allocated
+ * itself. In the bottom-up mode rows add up to their path, less the stacks that end there.
  *
- * A row of a module has what was allocated in it (its code is innermost); in the heavy mode what
- * was allocated while its code was on the stack.
+ * A row of a module counts allocations whose innermost frame is in the module; in the heavy mode,
+ * allocations with any frame in it.
  *
  * Nothing is made before it is asked for: a step in looks at the sites of its path, a step out at
  * none.

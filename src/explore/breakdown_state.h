@@ -42,7 +42,7 @@ static inline struct breakdown_walk breakdown_walk_begin(const struct breakdown 
     return (struct breakdown_walk){
         .stack = &sites->frames[stack->first],
         .length = stack->length,
-        /* From the bottom up a path begins where memory is allocated, above <self>. */
+        /* In the bottom-up mode a path begins at the function that allocates, above <self>. */
         .at = breakdown->mode == BREAKDOWN_BOTTOM_UP && stack->length > 1 ? stack->length - 2 : 0,
     };
 }

@@ -23,7 +23,7 @@ struct screen_request {
     struct compare_choice choice;
     enum diff_figure figure;
     enum breakdown_mode mode;
-    bool figure_chosen; /* or another may stand in for it, if there is nothing of it */
+    bool figure_chosen; /* false: another figure may replace it if it is 0 everywhere */
     bool sort_by_count, full_names, colours;
     FILE *in, *out; /* the terminal */
 };

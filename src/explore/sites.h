@@ -25,7 +25,7 @@ enum sites_dimension {
     SITES_DIMENSIONS,
 };
 
-/* The type of allocations that the program gave none. */
+/* The name of the type of allocations without one. */
 #define SITES_NO_TYPE "[no type]"
 
 /* The frame that every stack ends with: what a function allocated itself. */

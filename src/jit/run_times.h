@@ -1,5 +1,5 @@
-/* Which run time a process runs, by the files whose code it has mapped, and how that run time names
- * the code that it generates. */
+/* Recognizes a process's language run time by the files whose code it has mapped, and says how to
+ * make that run time name the code that it generates. */
 #ifndef HEAPPROFD_JIT_RUN_TIMES_H
 #define HEAPPROFD_JIT_RUN_TIMES_H
 
@@ -10,7 +10,7 @@ struct run_time {
     const char *remedy; /* "start it with --perf-basic-prof" */
 };
 
-/* NULL: none that is known. */
+/* Return the run time, or NULL if no known one is mapped. */
 const struct run_time *run_time_find(const struct code_ranges *ranges);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Names of frames as they stand in the JSON. diff_heap_profiler writes them between quotes into
- * JSON of its own and escapes nothing. So a name with a quote, a backslash or a control character
- * stands there escaped once more, and the name itself beside it as `heapprofd_name`, which readers
- * elsewhere pass over.
+ * Names of frames in the JSON. diff_heap_profiler writes them between quotes into its own JSON
+ * without escaping them. So a name with a quote, a backslash or a control character is escaped
+ * twice, and the member `heapprofd_name` beside it has the name itself. Other readers ignore that
+ * member.
  */
 #ifndef HEAPPROFD_MEMORY_INFRA_FRAME_NAME_H
 #define HEAPPROFD_MEMORY_INFRA_FRAME_NAME_H
@@ -12,10 +12,10 @@
 
 #define FRAME_NAME_MEMBER "heapprofd_name"
 
-/* Whether a name stands for itself in a script's JSON. */
+/* Whether a name needs no second escaping. */
 bool frame_name_is_plain(const char *name);
 
-/* Print the member `key` of a string or frame, and `heapprofd_name` where the name needs it. */
+/* Print the member `key` of a string or frame, and `heapprofd_name` if the name needs it. */
 void frame_name_write(FILE *out, const char *key, const char *name);
 
 #endif

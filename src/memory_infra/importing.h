@@ -102,7 +102,7 @@ struct importing {
     uint64_t problems;
 };
 
-/* Of a file's microseconds; 0 where they are no time. */
+/* Convert a file's microseconds to ns. Return 0 if they are not a time. */
 static inline uint64_t import_nanoseconds(double us)
 {
     return us > 0 && us < 0x1p53 ? (uint64_t)(us * 1000) : 0;

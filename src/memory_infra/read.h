@@ -36,8 +36,8 @@ struct memory_infra_range {
 
 #define MEMORY_INFRA_NONE UINT64_MAX /* of an id: not there */
 
-/* Regions of which only the file and the sizes are known stand from this address on: no address of
- * a process is there, and readers ask for one. */
+/* First address of regions of which only the file and the sizes are known. No process has memory
+ * there, and readers require an address. */
 #define MEMORY_INFRA_NOWHERE (UINT64_C(1) << 63)
 
 enum memory_infra_level {

@@ -61,7 +61,7 @@ enum field {
     FIELD_ARGUMENT_NAME,
     FIELD_ARGUMENT_LABELS,
     FIELD_STRING,
-    FIELD_REAL_NAME, /* of a string or frame, where what else it is called is escaped */
+    FIELD_REAL_NAME, /* of a string or frame whose other name is escaped twice */
     FIELD_REGION_FILE,
     FIELD_REGION_BUILD_ID,
     FIELD_REGION_DEBUG_PATH,

@@ -93,7 +93,7 @@ void written_names_free(struct document *document);
 /* allocators, and heaps or heaps_v2, of an event. */
 int write_heaps(struct document *document, const struct written_event *event);
 int write_v1(struct document *document, const struct written_event *event);
-/* A string of the sites, as the name of a frame: a member of its object. */
+/* Print a string of the sites as the name of a frame, a member of its object. */
 void write_frame_name(struct document *document, const char *key, uint32_t string);
 /* A string of the sites. */
 void write_text(struct document *document, uint32_t string);

@@ -29,12 +29,12 @@
 
 #include "profile/profile.h"
 
-/* Probability that the figures of a whole profile without a fault are said to disagree. */
+/* Probability that a profile without a fault is reported as disagreeing. */
 #define PROFILE_AGREEMENT_PROBABILITY 1e-9
 
 struct profile_gap {
-    double missing; /* exact total less estimate: below 0, samples stand for too much */
-    double chance;  /* the most that chance explains on the side that `missing` is on */
+    double missing; /* exact total less estimate; negative if the estimate is too high */
+    double chance;  /* the largest difference of this sign that chance explains */
 };
 
 struct profile_agreement {
@@ -48,7 +48,7 @@ struct profile_agreement profile_agreement_of(const struct profile_heap *heap,
 /* Whether the gap is larger than chance explains. */
 bool profile_gap_is_real(const struct profile_gap *gap);
 
-/* Whether bytes or calls disagree; false where nothing is known. */
+/* Whether bytes or calls disagree; false if nothing is known. */
 bool profile_disagrees(const struct profile_heap *heap, const struct profile_dump *dump);
 
 #endif

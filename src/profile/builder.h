@@ -177,9 +177,9 @@ uint32_t builder_frame(struct builder *builder, uint32_t mapping, uint64_t rel_p
                        uint32_t source_file, uint32_t line);
 uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t frame);
 uint32_t builder_process(struct builder *builder, int32_t pid);
-/* A packet of Perfetto's, of this time, names a process, or a thread of it (tid != 0). */
+/* Note that a Perfetto packet of this time names a process, or its thread if tid is not 0. */
 void builder_meet(struct builder *builder, int32_t pid, int32_t tid, uint64_t packet_ns);
-/* What was just added has the time of the packet: it becomes trace time in the end. */
+/* Note that the item just added has the packet's time, which later becomes trace time. */
 void builder_date(struct builder *builder, enum dated_kind kind, uint32_t owner, size_t index);
 
 /* Memory that lives as long as the profile, for anything; and for a sample. NULL after an error. */
@@ -302,7 +302,7 @@ enum interned_kind {
 };
 int builder_intern(struct builder *builder, struct builder_sequence *sequence,
                    enum interned_kind kind, struct proto_span entry);
-/* What the tables of a ProfilePacket hold, in the trace processor's order. */
+/* Add the entries of a ProfilePacket's tables, in the trace processor's order. */
 void builder_resolve_tables(struct builder *builder, struct builder_sequence *sequence,
                             struct proto_span packet);
 /* The callsite of a callstack; one without known frames has a frame that says so. */

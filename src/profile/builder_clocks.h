@@ -1,5 +1,5 @@
 /*
- * See builder.h: what builder_clocks.c keeps of clocks while a trace is read.
+ * See builder.h: the clocks that builder_clocks.c stores while it reads a trace.
  */
 #ifndef HEAPPROFD_PROFILE_BUILDER_CLOCKS_H
 #define HEAPPROFD_PROFILE_BUILDER_CLOCKS_H
@@ -8,16 +8,16 @@
 
 void builder_clocks_free(struct builder_clocks *clocks);
 
-/* ClockSnapshot of a packet of this sequence. -EBADMSG: malformed. */
+/* Read the ClockSnapshot of a packet of this sequence. Return -EBADMSG if it is malformed. */
 int builder_clock_snapshot(struct builder *builder, uint32_t sequence, struct proto_span snapshot);
 
-/* A packet begins whose timestamp is by this clock, in ns of it; clock 0: the trace's own. */
+/* Begin a packet and return its timestamp in ns of its clock. Clock 0 is the trace's own. */
 uint64_t builder_packet_time(struct builder *builder, uint64_t timestamp, uint64_t clock_id,
                              uint32_t sequence);
 
 void builder_meetings_free(struct builder_meetings *meetings);
 
-/* Turns times into trace time. Once, when all has been read. */
+/* Convert all times to trace time. Call it once, after the whole trace was read. */
 void builder_apply_clocks(struct builder *builder);
 
 #endif

@@ -44,7 +44,7 @@ struct builder_deobfuscation {
 struct naming {
     struct builder_line calls[NAMING_CALLS_MAX]; /* innermost first; the files are not known */
     uint32_t count;
-    bool by_line; /* as_in_trace: the frame's line chose them */
+    bool by_line; /* as_in_trace: the names were chosen by the frame's line */
 };
 
 /* What a method was called, or where the map has its class alone, that. key: package, class and

@@ -1,18 +1,18 @@
 /*
- * Leaves out of a profile what a person does not want to see, as pprof does it. Patterns are POSIX
- * extended regular expressions, which are searched for in the name of a frame's function (in full,
- * and without parameters and template arguments), in the path of its source file, and in the path
- * of its module.
+ * Leaves stacks and frames out of a profile by patterns, as pprof does. A pattern is a POSIX
+ * extended regular expression. It may match anywhere in the name of a frame's function (in full, or
+ * without parameters and template arguments), in the path of its source file, or in the path of its
+ * module.
  *
  *   focus       keeps the stacks that have a frame which matches
  *   ignore      drops the stacks that have one
- *   hide        removes the frames that match; a stack of nothing else is dropped
- *   show-from   removes the callers of the outermost frame that matches; a stack without such a
- *               frame is dropped
+ *   hide        removes the frames that match; drops a stack if all its frames match
+ *   show-from   removes the callers of the outermost frame that matches; drops a stack without such
+ *               a frame
  *
- * focus and ignore look at whole stacks, before any frame is removed. Several patterns of one kind
- * match what one of them matches. What a heap's dump lost that way is added up beside it, so that
- * no total changes.
+ * focus and ignore see whole stacks, before any frame is removed. Several patterns of one kind
+ * match if one of them does. Each dump keeps the sum of what was left out, so that no total
+ * changes.
  */
 #ifndef HEAPPROFD_PROFILE_FILTER_H
 #define HEAPPROFD_PROFILE_FILTER_H
@@ -41,15 +41,15 @@ struct profile_filter {
     size_t count;
 };
 
-/* 0 or a negative errno; where the pattern is wrong, the message says why and at which character.
- */
+/* Add a pattern. Return 0 or a negative errno. If the pattern is wrong, the message says why and at
+ * which character. */
 int profile_filter_add(struct profile_filter *filter, enum profile_filter_kind kind,
                        const char *text, struct error *error);
 void profile_filter_clear(struct profile_filter *filter);
 
-/* Changes the profile's callsites and the samples of its dumps, sets their left_out and
- * profile.filter, and adds patterns that match no frame to profile.warning. 0 or -ENOMEM, after
- * which the profile is fit for profile_free() alone. */
+/* Change the profile's callsites and its dumps' samples, set their left_out and profile.filter, and
+ * name patterns that match no frame in profile.warning. Return 0 or -ENOMEM; after that only
+ * profile_free() may be called. */
 int profile_filter_apply(const struct profile_filter *filter, struct profile *profile);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Which frames of a profile's stacks are folded: those that known_frames.h knows. What a JIT
- * compiler or an interpreter tells of is always the program's own.
+ * Decides which frames of a profile's stacks are folded: those in known_frames.h. Functions named
+ * by a JIT compiler or an interpreter always belong to the program.
  */
 #ifndef HEAPPROFD_PROFILE_FOLDING_H
 #define HEAPPROFD_PROFILE_FOLDING_H
@@ -16,29 +16,30 @@ struct folding {
 int folding_make(struct folding *folding, const struct profile *profile);
 void folding_clear(struct folding *folding);
 
-/* What the frame is folded as; NULL: it is the program's own, or nothing is folded (folding NULL).
- */
+/* Return the group that the frame is folded into. Return NULL if it is the program's own, or if
+ * folding is NULL: then nothing is folded. */
 static inline const struct known_frames *folding_of(const struct folding *folding, uint32_t frame)
 {
     return folding == NULL ? NULL : folding->frames[frame];
 }
 
 /*
- * The callsite that a stack is charged to: of the innermost frame that is the program's own. Where
- * none is, of the innermost that does more than allocate; else of the outermost.
+ * Return the callsite that a stack is charged to: that of the program's innermost own frame. If the
+ * program has no frame on it, use the innermost frame that does more than allocate, or else the
+ * outermost frame.
  */
 uint32_t folding_charge(const struct folding *folding, const struct profile *profile,
                         uint32_t callsite);
 
-/* What a row shows of a stack first: the callsite that it is charged to, or, where that has no
- * name, the function of a library that it called. */
+/* Return the callsite that a row shows first: the one that the stack is charged to or, if that has
+ * no name, the library function that it called. */
 uint32_t folding_head(const struct folding *folding, const struct profile *profile,
                       uint32_t callsite);
 
-/* Callers that a row shows. */
+/* Number of callers that a row shows. */
 #define FOLDING_CALLERS 4
 
-/* The next callsite outwards whose frame is the program's own; PROFILE_NONE: there is none. */
+/* Return the next callsite outwards whose frame is the program's own, or PROFILE_NONE. */
 uint32_t folding_caller(const struct folding *folding, const struct profile *profile,
                         uint32_t callsite);
 

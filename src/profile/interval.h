@@ -23,8 +23,8 @@
  *
  * Sizes that no sample is like are not in these limits: unseen.h has sums over a heap.
  *
- * Where the heap's calls were counted, no limit is above that total (profile_interval_cut): what is
- * live, or was at the peak, was allocated once.
+ * If the heap's calls were counted, no limit is above that total (profile_interval_cut): everything
+ * that is live, or was at the peak, was allocated once.
  *
  * docs/report.md has what the intervals hold, measured, and where they cannot.
  */
@@ -33,7 +33,7 @@
 
 #include <stdint.h>
 
-/* Of a call: malloc's smallest block. */
+/* The least bytes of a call: malloc's smallest block. */
 #define PROFILE_CALL_BYTES_MIN 24.0
 
 /* Sums over the same samples. */
@@ -47,17 +47,17 @@ struct profile_interval {
     double low, high;
 };
 
-/* The estimate is always inside. Without variance the interval is a point. `low` is not below what
- * was sampled. */
+/* The estimate is always inside the interval. Without variance the interval is a point. `low` is
+ * not below the bytes or calls that were sampled. */
 struct profile_interval profile_interval_of_bytes(const struct profile_estimate *estimate);
 /* interval_bytes: T, of the sampling. Where the number of samples is known, `low` is a whole
  * number and not below it. */
 struct profile_interval profile_interval_of_count(const struct profile_estimate *estimate,
                                                   uint64_t interval_bytes);
-/* Bytes that were sampled, at the least: exact where the samples are certain, or those that are not
- * are of one size. 0: unknown. */
+/* Return a lower bound of the bytes that were sampled. It is exact if the samples are certain, or if
+ * those that are not certain are of one size. 0: unknown. */
 double profile_interval_seen_bytes(const struct profile_estimate *estimate);
-/* Cut both limits to `most`, which is certain; 0: unknown. The estimate may be beyond it. */
+/* Cut both limits to `most`, a certain upper limit; 0: unknown. The estimate may exceed it. */
 struct profile_interval profile_interval_cut(struct profile_interval interval, double most);
 
 #endif

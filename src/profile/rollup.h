@@ -41,13 +41,13 @@ void rollup_values_add(struct rollup_values *sum, const struct rollup_values *mo
 void rollup_figures_add(struct trace_figures *sum, const struct trace_figures *more);
 struct rollup_values rollup_values_of(const struct profile_sample *sample);
 
-/* How large a heap is: the most bytes that it held, as far as the profile tells, and what was ever
- * allocated in it. */
+/* Return the size of a heap: the most bytes that it is known to have held, and the bytes that were
+ * ever allocated in it. */
 struct rollup_size {
     double held, allocated;
 };
 struct rollup_size rollup_size_of(const struct profile_dump *dump);
-/* As of qsort: the larger one first. */
+/* Compare for qsort, the larger one first. */
 int rollup_size_compare(const struct rollup_size *left, const struct rollup_size *right);
 
 enum rollup_key {

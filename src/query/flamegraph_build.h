@@ -13,7 +13,7 @@ struct flame_figures {
 struct flame_node {
     const char *name, *map_name;
     bool is_unnamed; /* name is "" then, and no empty name */
-    /* Of the first callsite that is part of it. */
+    /* From the first of its callsites. */
     const char *source_file; /* "" if unknown */
     uint32_t line;
     bool has_line;

@@ -55,7 +55,7 @@ struct query_summary_node {
     int64_t self_size, cumulative_size, self_alloc_size, cumulative_alloc_size;
 };
 
-/* What a dump tells of; see intervals.c. */
+/* The interval that a dump covers; see intervals.c. */
 struct query_interval {
     int64_t id, start_ns, end_ns, retained, allocated, delta;
     uint32_t process; /* row of struct query_process */

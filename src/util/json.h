@@ -10,9 +10,9 @@ void json_print_string(FILE *out, const char *text);
 /* The same with < > & escaped, too: it may stand in a <script> of a page. */
 void json_print_string_in_html(FILE *out, const char *text);
 
-/* The same in ASCII alone: other characters are \uXXXX, in pairs where they need two. */
+/* The same in ASCII only: other characters are \uXXXX, or a pair of these. */
 void json_print_ascii_string(FILE *out, const char *text);
-/* One character of such a string. Returns its bytes in the text, at least 1. */
+/* Print one character of such a string. Return the number of bytes that it takes, at least 1. */
 size_t json_print_ascii_character(FILE *out, const char *at);
 
 /* A number that reads back as the same double; null if it is not finite. */
