@@ -130,7 +130,7 @@ static void print_table(const struct page *page, const struct diff_row **rows, s
 
 /* --- the head --- */
 
-/* Whether what a side has cannot be known, for want of one of its processes. */
+/* Whether a side's figures are unknown, because one of its processes is missing. */
 static bool is_unseen(const struct export_dump *dumps, size_t count)
 {
     for (size_t i = 0; i < count; i++)

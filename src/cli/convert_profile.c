@@ -116,7 +116,7 @@ static void warn_of_all(const struct profile *profile, const struct output_pprof
         conversion_warn("%s", profile->warning);
 }
 
-/* The sums in what is written are not those of the heaps: each file's comments say it, too. */
+/* Warn that the sums written are not those of the heaps. Each file's comments say so, too. */
 static void warn_of_filter(const struct profile *profile, const struct output_pprof *choice)
 {
     double part = 0, whole = 0;

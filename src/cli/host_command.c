@@ -107,7 +107,7 @@ int host_command_exit_code(struct host_result *result, const char *command)
         fprintf(stderr, "heap_profile: cannot run %s: %s\n", command, strerror(result->exec_errno));
         return result->exec_errno == ENOENT ? HOST_NOT_FOUND : HOST_NOT_EXECUTABLE;
     }
-    /* Where the profile is over and the command is not. */
+    /* The profile is over and the command is not. */
     host_wait(result);
     return result->wait_status == -1 ? HOST_PROFILER_FAILED : end_like(result->wait_status);
 }

@@ -57,7 +57,7 @@ static int add_heap(struct flame_page *page, const struct leaks *leaks,
     return flame_page_add(page, &graph);
 }
 
-/* What has grown most first. */
+/* Order by growth, the largest first. */
 static int compare_growth(const void *left_pointer, const void *right_pointer)
 {
     const struct leaks_heap *left = *(const struct leaks_heap *const *)left_pointer;

@@ -26,7 +26,7 @@ static void tell_started(bool in_daemon)
                 in_daemon ? " through the running heapprofd" : "");
 }
 
-/* What was asked for by number is an error; of a name there may be any number of processes. */
+/* A process asked for by its number is an error; a name may match any number of processes. */
 static void tell_refused(int32_t pid, const char *name, const char *reason)
 {
     refused++;

@@ -24,7 +24,7 @@ static const char *temporary_directory(void)
     return directory != NULL && directory[0] == '/' ? directory : "/tmp";
 }
 
-/* Print the path of the user's own symlink: those of all users stand side by side in /tmp. */
+/* Print the path of the user's own symlink. /tmp has one for each user. */
 static bool print_latest(char path[PATH_MAX])
 {
     int printed =
@@ -32,8 +32,8 @@ static bool print_latest(char path[PATH_MAX])
     return printed > 0 && printed < PATH_MAX;
 }
 
-/* Point the symlink at the new directory, by rename: readers see the old or the new. It is made in
- * that directory, where nobody else can have put something of its name. */
+/* Point the symlink at the new directory, by rename, so that readers see the old one or the new
+ * one. Create it in the new directory, where no other user can have created a file of that name. */
 static void link_latest(const char *directory)
 {
     char latest[PATH_MAX], fresh[PATH_MAX];
@@ -252,8 +252,8 @@ static int find_in(const char *directory, char path[PATH_MAX], struct error *err
     return -errno;
 }
 
-/* Find the directory that the user's symlink names. What another user put in its place, or in the
- * directory's since, is not taken for the user's own profile. */
+/* Find the directory that the user's symlink names. Refuse a symlink or a directory that another
+ * user put there since. */
 static int find_latest(char directory[PATH_MAX], struct error *error)
 {
     char latest[PATH_MAX];

@@ -114,7 +114,7 @@ void report_gaps_clear(struct report_gaps *gaps)
 
 const char *report_gap_remedy(const struct report_gap *gap)
 {
-    /* Code that a compiler has generated, in no file or in one that only names it. */
+    /* Generated code: in no file, or in a file that only names it. */
     bool is_generated = gap->module[0] == '\0' || strncmp(gap->module, "[jit:", 5) == 0 ||
                         strncmp(gap->module, "/[jit:", 6) == 0;
     return !is_generated

@@ -228,7 +228,8 @@ static void print_gap(FILE *out, const char *what, const struct profile_gap *gap
     json_print_number(out, gap->chance);
 }
 
-/* Whether the samples agree with the exact totals, as far as chance goes; null: there are none. */
+/* Print whether samples and exact totals differ by more than chance explains; null without totals.
+ */
 static void print_agreement(FILE *out, const struct profile_heap *heap,
                             const struct profile_dump *dump)
 {

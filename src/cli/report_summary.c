@@ -43,13 +43,13 @@ static int compare_by_process(const void *left_pointer, const void *right_pointe
     return compare_figures(left, right);
 }
 
-/* What is said of a process stands with one heap of it. */
+/* Return whether the section has its process's note: one heap of each process has it. */
 static bool has_note(const struct report_section *section)
 {
     return section->heap->status.remark != NULL;
 }
 
-/* Order processes by their largest heap. What one pid ran after the other (exec) is one process. */
+/* Order processes by their largest heap. The programs that one pid ran (exec) are one process. */
 static int order_sections(struct report_sections *sections, const struct profile *profile)
 {
     struct id_map places = {0}; /* by pid */
@@ -74,8 +74,8 @@ static int order_sections(struct report_sections *sections, const struct profile
     return code;
 }
 
-/* Whether the section is of a wrapper (a shell, env) that became the program with the largest heap
- * by exec, and is small beside it. */
+/* Whether the section is of a wrapper (a shell, env) that by exec became the program with the
+ * largest heap, and is much smaller than that heap. */
 static bool is_small_wrapper(const struct report_section *section,
                              const struct report_section *largest)
 {

@@ -13,7 +13,7 @@
 
 #define STACK_INDENT "              "
 #define TOP_STACKS 3       /* rows whose stacks are shown whole */
-#define TOP_STACK_LINES 40 /* of one of these */
+#define TOP_STACK_LINES 40 /* at most, for each of these stacks */
 
 #define BOLD "\033[1m"
 #define PLAIN "\033[0m"
@@ -166,7 +166,7 @@ void printer_columns(const struct printer *printer, enum report_view view, const
     fprintf(printer->out, " %s\n", what);
 }
 
-/* The function that a callsite is charged to, and its callers. */
+/* Print the function that a callsite is charged to, and its callers. */
 static void print_callsite(const struct printer *printer, uint32_t callsite)
 {
     stack_words_print_row(&printer->words, callsite, printer->out);
@@ -293,7 +293,8 @@ static void print_callsites(const struct printer *printer, const struct callsite
                 words_of_count((double)(count - shown)).bytes);
 }
 
-/* The stacks of the first rows, each with the row's share and, of several, what is its own. */
+/* Print the stacks of the first rows with the row's share. If a row has several stacks, print the
+ * largest stack's own share, too. */
 static void print_top_stacks(const struct printer *printer, const struct callsite_line *lines,
                              size_t count, double total, enum report_view view)
 {

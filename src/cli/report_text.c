@@ -134,7 +134,7 @@ static void print_peak(const struct printer *printer)
     print_total(printer, report_peak_bytes(printer->heap, printer->dump), &peak, false);
 }
 
-/* One line of figures that disagree; `amount` puts them into words. */
+/* Print one line of figures that disagree; `amount` formats them. */
 static void print_gap(const struct printer *printer, const struct profile_gap *gap, double exact,
                       const struct report_figure *estimate, bool counts)
 {
@@ -150,7 +150,7 @@ static void print_gap(const struct printer *printer, const struct profile_gap *g
             gap->missing > 0 ? "in no sample" : "in samples and not in the exact total");
 }
 
-/* Chance does not explain it: samples are missing, and nobody may take the rest for the whole. */
+/* Warn if chance does not explain the difference: samples are missing, so stacks lack memory. */
 static void print_disagreement(const struct printer *printer)
 {
     const struct profile_dump *dump = printer->dump;
@@ -169,7 +169,7 @@ const char *report_process_title(const struct profile_process *process)
     return process->name[0] != '\0' ? process->name : "(a process without a name)";
 }
 
-/* The figures above are the whole heap's. */
+/* Print what the filter left out. The figures above it are the whole heap's. */
 static void print_filter(const struct printer *printer)
 {
     enum report_view view = printer->options->view;
@@ -284,8 +284,8 @@ static bool are_unseen_alike(const struct profile *profile, const struct report_
            say_the_same(profile_heap_why_unseen(left->heap), profile_heap_why_unseen(right->heap));
 }
 
-/* There are no figures, and zeros would look like some. Processes that are alike are told of with
- * the first of them. */
+/* Print a heap without figures; zeros would look like figures. Its line also stands for the other
+ * processes of the same name and reason. */
 static void print_unseen(const struct printer *printer, const struct report_sections *sections,
                          size_t index)
 {

@@ -1,7 +1,7 @@
 /*
- * The report's tree: callers above callees, joined by branch lines. A function stands in the
- * column of its caller where the caller has no other callee that is shown, so that only branches
- * indent. Calls from different places in a function are one line, unless asked for apart.
+ * The report's tree: callers above callees, joined by branch lines. Only branches indent: a
+ * function is in the column of its caller if the caller has no other shown callee. All calls from
+ * one function are one line, unless --addresses asks for each call site.
  */
 #include <inttypes.h>
 #include <langinfo.h>
@@ -33,7 +33,7 @@ struct tree_printer {
     bool no_memory;
 };
 
-/* The callees that are worth a line, the largest first, and the sum of the others. */
+/* The callees that get a line, the largest first, and the sum of the others. */
 struct level {
     struct tree_line {
         uint32_t node;
@@ -66,7 +66,7 @@ static struct report_figure figure_of(const struct tree_printer *at, uint32_t no
     return report_figure_of(&at->tree->cumulative[node], at->printer->options->view);
 }
 
-/* Collect a list of siblings. level->lines is malloc'd, or NULL: no memory. */
+/* Collect a list of siblings. level->lines is malloc'd, or NULL if there is no memory. */
 static struct level collect_level(const struct tree_printer *at, uint32_t first)
 {
     struct level level = {0};
@@ -91,7 +91,7 @@ static struct level collect_level(const struct tree_printer *at, uint32_t first)
     return level;
 }
 
-/* Where in the function, for lines that are apart by it. */
+/* Print the place in the function, if call sites have separate lines. */
 static void print_place(const struct tree_printer *at, uint32_t node)
 {
     const struct profile *profile = at->printer->profile;
@@ -133,7 +133,7 @@ static void print_small(const struct tree_printer *at, const struct level *level
 
 static void print_level(struct tree_printer *at, uint32_t first, unsigned branches);
 
-/* A callee, and below it in the same column what only it calls, until there is a branch. */
+/* Print a callee and, below it in the same column, its only callees, until there is a branch. */
 static void print_chain(struct tree_printer *at, uint32_t node, const char *mark,
                         const char *beside, unsigned branches)
 {

@@ -65,21 +65,21 @@ static bool is_known(const struct session_list *list, pid_t pid)
     return false;
 }
 
-/* Whether nobody listens at a socket, or who does is just ending. */
+/* Whether nobody listens at a socket, or the listener is just ending. */
 static bool is_absent(int code)
 {
     return code == -ENOENT || code == -ECONNREFUSED || code == -ENOTDIR || code == -EPIPE ||
            code == -ECONNRESET;
 }
 
-/* Ask a server for its status and append it; false: there is none any more. */
+/* Ask a server for its status and append it. Return false if the server has ended. */
 static bool append(struct session_list *list, struct session_server *server)
 {
     Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
     request.has_status = request.status = true;
     pid_t peer = server->pid;
     server->reply = ask(server, STATUS_PATIENCE_S, &request, &peer, &server->error);
-    /* One that does not answer. */
+    /* It does not answer. */
     if (server->pid == 0)
         server->pid = peer;
     const Heapprofd__ControlStatus *status = session_server_status(server);
@@ -87,7 +87,7 @@ static bool append(struct session_list *list, struct session_server *server)
         return false;
     if (status != NULL) {
         server->is_daemon = !status->own_session_alone;
-        /* A socket that the next process of its number listens at, or another's place. */
+        /* Another process with this pid listens there now, or the place is another user's. */
         bool is_other = server->owner != (uid_t)-1 && status->pid != server->pid;
         server->pid = status->pid;
         if (is_other || is_known(list, server->pid)) {
@@ -106,7 +106,7 @@ static void visit(void *context, pid_t pid, uid_t owner, const char *link)
 {
     struct session_list *list = context;
     struct session_server server = {.pid = pid, .owner = owner};
-    /* Where it leads fits an address, the link itself may be too long for one. */
+    /* The link's target fits into an address; the link itself may be too long. */
     if (is_known(list, pid) || readlink(link, server.path, sizeof(server.path) - 1) <= 0)
         return;
     if (!append(list, &server) && owner == geteuid())

@@ -23,7 +23,7 @@ static int take_signals(sigset_t *before)
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
         sigaddset(&ours, ends[i]);
     sigaddset(&ours, SIGUSR1);
-    /* nohup(1): blocked, it would come all the same. */
+    /* nohup(1) ignores SIGHUP. If we blocked the signal, we would still read it. */
     struct sigaction hangup;
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN)
         sigdelset(&ours, SIGHUP);
@@ -36,7 +36,7 @@ static void pass_over(int number)
     (void)number;
 }
 
-/* Who ends the session in the moment in which it ends by itself does not mean the report. */
+/* Discard a late request to end the session: it must not interrupt the report. */
 static void pass_over_next(int number)
 {
     struct sigaction once = {.sa_handler = pass_over, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
@@ -52,14 +52,15 @@ static void give_signals_back(int signals, const sigset_t *before, bool was_aske
         ;
     if (signals >= 0)
         close(signals);
-    /* A dump that is asked for too late is no reason to end without a report. */
+    /* A late request for a dump must not end us without a report. */
     signal(SIGUSR1, SIG_IGN);
     for (size_t i = 0; !was_asked && i < sizeof(ends) / sizeof(ends[0]); i++)
         pass_over_next(ends[i]);
     sigprocmask(SIG_SETMASK, before, NULL);
 }
 
-/* Take all signals that have come; true: one of them asks for the end. *dump: for a dump. */
+/* Take all signals that have come. Return whether one asks for the end; set *dump if one asks for a
+ * dump. */
 static bool read_signals(int signals, bool *dump)
 {
     struct signalfd_siginfo info;
@@ -103,7 +104,7 @@ static bool take_reply(const Heapprofd__ControlReply *reply,
     return true;
 }
 
-/* 0 with the session's number, which is 0 if it is over already; or a negative errno. */
+/* Return 0 with the session's number (0 if it is over already), or a negative errno. */
 static int start_remote(int fd, const struct session_run_options *options, uint64_t *id,
                         struct session_run_result *result, struct error *error)
 {
@@ -120,7 +121,7 @@ static int start_remote(int fd, const struct session_run_options *options, uint6
     free(start.trace_config.data);
     if (code < 0)
         return code;
-    /* Before its number, processes that it cannot have. */
+    /* Processes that the session cannot profile come before its number. */
     *id = 0;
     for (bool over = false; *id == 0 && !over;) {
         Heapprofd__ControlReply *reply = daemon_receive(fd, error);

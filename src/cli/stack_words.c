@@ -11,7 +11,7 @@
 #include "cli/words.h"
 #include "symbols/demangle.h"
 
-#define CALLER_COLUMNS 40u /* of one of them, where columns are counted */
+#define CALLER_COLUMNS 40u /* most columns of one caller, if the width is limited */
 #define MODULE_WIDTH 255
 #define NAME_BYTES 4200u /* as long as the demangler makes them */
 #define COLUMNS_MAX 10000
@@ -53,7 +53,8 @@ static size_t columns_of(const char *text)
     return columns;
 }
 
-/* Bytes of an operator's name that looks like brackets; 0: none is there. */
+/* Return the bytes of an operator's name that looks like brackets; 0 if there is no such operator.
+ */
 static size_t operator_length(const char *name, size_t at)
 {
     static const char *const signs[] = {"()", "<=>", "<<=", ">>=", "->*", "<<",
@@ -73,7 +74,7 @@ static bool is_arrow(const char *name, size_t at)
     return at > 0 && name[at] == '>' && name[at - 1] == '-';
 }
 
-/* Bytes from an opening bracket to behind the one that closes it; 0: none does. */
+/* Return the bytes from an opening bracket to the end of its closing one; 0 if it is not closed. */
 static size_t bracket_length(const char *name, size_t at)
 {
     size_t depth = 0;
@@ -86,14 +87,15 @@ static size_t bracket_length(const char *name, size_t at)
     return 0;
 }
 
-/* Shortens what stands in the widest outer brackets behind a name. False: nothing is left to. */
+/* Shorten the contents of a name's widest outer brackets. Return false if nothing can be shortened.
+ */
 static bool elide_arguments(char *name)
 {
     size_t widest = 0, where = 0;
     for (size_t i = 0; name[i] != '\0';) {
         size_t skipped = operator_length(name, i);
         size_t length = skipped == 0 && strchr("<(", name[i]) != NULL ? bracket_length(name, i) : 0;
-        /* What a name begins with is no argument: "<T as Trait>::f". */
+        /* Brackets at the beginning are not arguments: "<T as Trait>::f". */
         if (i > 0 && length > widest && length > strlen("<...>")) {
             widest = length;
             where = i;
@@ -108,7 +110,8 @@ static bool elide_arguments(char *name)
     return true;
 }
 
-/* The name from one of its qualifiers on, which fits with "..." before it; at least its own. */
+/* Return the name from the first qualifier with which it fits after "..."; at least its own name.
+ */
 static const char *find_tail(const char *name, size_t columns)
 {
     const char *tail = name;
@@ -195,7 +198,7 @@ void stack_words_print_frame(const struct stack_words *words, uint32_t index, si
 
 /* --- rows --- */
 
-/* A piece of a row, made before it is known whether it fits. */
+/* A piece of a row, made before its width is known. */
 struct piece {
     char *text;
     size_t length, columns;
@@ -215,7 +218,7 @@ static struct piece make_piece(const struct stack_words *words, uint32_t callsit
     return piece;
 }
 
-/* Prints a caller if it fits into so many columns. */
+/* Print a caller if it fits into the columns. */
 static bool put_caller(struct piece *piece, size_t columns, size_t *used, FILE *out)
 {
     bool fits = piece->text != NULL && piece->columns <= columns;
@@ -290,7 +293,7 @@ static void print_folded(const struct folded *folded, FILE *out)
                 folded->names[i]);
 }
 
-/* Prints the line that begins at a callsite, if out is not NULL; the next line's callsite. */
+/* Print the line that begins at a callsite, if out is not NULL. Return the next line's callsite. */
 static uint32_t put_line(const struct stack_words *words, uint32_t at, uint32_t charged,
                          size_t columns, FILE *out)
 {

@@ -83,7 +83,7 @@ struct words words_of_margin(double value, double low, double high, bool counts)
 {
     struct words text, most = words_of_amount(high, counts),
                        printed = words_of_amount(value, counts);
-    double shown = counts ? round(value) : value; /* what the limits are added to by who reads */
+    double shown = counts ? round(value) : value; /* a reader adds the limits to this value */
     double below = shown - low, above = high - shown;
     bool is_nothing = rounds_to_0(value) && rounds_to_0(below) && high >= 0.5;
     if (is_nothing || (value > high && strcmp(printed.bytes, most.bytes) != 0)) {

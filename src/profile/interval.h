@@ -54,8 +54,8 @@ struct profile_interval profile_interval_of_bytes(const struct profile_estimate 
  * number and not below it. */
 struct profile_interval profile_interval_of_count(const struct profile_estimate *estimate,
                                                   uint64_t interval_bytes);
-/* Return a lower bound of the bytes that were sampled. It is exact if the samples are certain, or if
- * those that are not certain are of one size. 0: unknown. */
+/* Return a lower bound of the bytes that were sampled. It is exact if the samples are certain, or
+ * if those that are not certain are of one size. 0: unknown. */
 double profile_interval_seen_bytes(const struct profile_estimate *estimate);
 /* Cut both limits to `most`, a certain upper limit; 0: unknown. The estimate may exceed it. */
 struct profile_interval profile_interval_cut(struct profile_interval interval, double most);
