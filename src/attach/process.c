@@ -58,7 +58,7 @@ static const char *status_field(const char *status, const char *name)
     return at + strspn(at, " \t");
 }
 
-/* Whether we run under a filter of system calls, as containers do. */
+/* Whether we run under a filter of system calls, as in a container. */
 static bool are_filtered(void)
 {
     char status[4096];

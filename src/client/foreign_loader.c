@@ -1,11 +1,11 @@
 /*
- * Has the loader of another C library leave the preload library alone.
+ * Makes the loader of another C library ignore the preload library.
  *
  * musl's loader ends a program whose LD_PRELOAD names a library that needs glibc's own symbols. A
  * profiled shell that starts a program of musl's would thereby break it. But musl takes an object
  * that defines both `__libc_start_main` and `stdin` for another C library and passes it over. So we
- * define the two, under a version of our own: what is linked to glibc asks for glibc's version and
- * never finds them. Only who asks for no version (dlsym) may, and gets what glibc has.
+ * define the two, under a version of our own: programs linked to glibc ask for glibc's version and
+ * never find them. Only a request without a version (dlsym) may, and it gets what glibc has.
  */
 #if defined(__x86_64__)
 #define OLDEST_GLIBC "GLIBC_2.2.5"

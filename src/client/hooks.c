@@ -251,9 +251,9 @@ EXPORT int dlclose(void *handle)
     return result;
 }
 
-/* Of a library that is bound apart the first malloc in its scope is libc's, and its calls do not
- * come here: whoever reads the totals must know. dlopen looks at its caller (namespace, RUNPATH,
- * $ORIGIN), which a jump leaves as it was. */
+/* A library opened with RTLD_DEEPBIND binds to libc's malloc, so its calls do not come here. Tell
+ * the daemon, because the totals are then partial. Jump to dlopen: it looks at its caller
+ * (namespace, RUNPATH, $ORIGIN). */
 EXPORT void *dlopen(const char *file, int flags)
 {
     real_resolve();
@@ -265,8 +265,8 @@ EXPORT void *dlopen(const char *file, int flags)
 
 /* --- where nobody calls us --- */
 
-/* Calls end in the executable's own malloc: no first allocation will come here to say hello, and
- * the daemon may attach to the process instead. */
+/* Say hello before main, because calls end in the executable's own malloc: no first allocation will
+ * come here to do so. The daemon may attach to the process instead. */
 __attribute__((constructor(102))) static void join_if_shadowed(void)
 {
     if (elf_lookup_is_shadowed("malloc"))

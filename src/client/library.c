@@ -1,10 +1,10 @@
 /*
- * The memory and string functions that the client calls, for itself alone.
+ * The memory and string functions that the client calls. Nobody else calls them.
  *
- * Those of libc can be interposed. A sanitizer's interceptors jump through pointers that are not set
- * yet when the first allocation brings the client to life, a program's own memcpy may allocate, and
- * a call through an indirect function may come before it is resolved. So the client's calls, and
- * those that the compiler makes of copies and loops, stay in its own object: these are hidden.
+ * Those of libc can be interposed. A sanitizer's interceptors jump through pointers that are not
+ * set yet when the first allocation brings the client to life, a program's own memcpy may allocate,
+ * and a call through an indirect function may come before it is resolved. So the client's calls,
+ * and those that the compiler makes of copies and loops, stay in its own object: these are hidden.
  *
  * Copies here are of records and stacks, some tens to some thousands of bytes.
  */
@@ -13,7 +13,7 @@
 
 #include "client/client.h"
 
-/* Else the compiler finds memcpy in memcpy, and calls it. */
+/* Without it the compiler recognizes memcpy in memcpy, and calls it. */
 #ifndef __clang__
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
 #endif

@@ -151,12 +151,12 @@ uint32_t sample_time_ms(void)
 }
 
 /*
- * Tell the daemon that the address space changed: modules were loaded or unloaded. Return whether
- * it has been told of `*generation`, the present one; else no stack of it may be sent, because the
- * daemon will forget all that it has when it is told.
+ * Tell the daemon that the address space changed: modules were loaded or unloaded. Set
+ * `*generation` to the present one. Return whether its announcement is in the ring. If not, no
+ * stack of this generation may be sent: the daemon drops all stacks when it reads the announcement.
  *
- * Only what stands in the ring counts as told. Whoever comes between the two, another thread or a
- * signal handler, tells it, too, before stacks of its own.
+ * Another thread or a signal handler that comes before the record is in the ring announces the
+ * generation, too, before its own stacks.
  */
 static bool announce_generation(struct ring_thread *thread, uint32_t *generation)
 {
@@ -175,7 +175,7 @@ static bool announce_generation(struct ring_thread *thread, uint32_t *generation
     record->generation = *generation;
     if (!ring_writer_commit(thread, record, RECORD_MODULES_RESET))
         return false;
-    /* Unless another thread has told of a newer one meanwhile. */
+    /* Another thread may have announced a newer one meanwhile. */
     cas_acq_rel(&client.live->announced_generation, &announced, *generation);
     return true;
 }

@@ -116,7 +116,7 @@ static enum client_state begin(bool forked)
     return fall_asleep();
 }
 
-/* Not into a ring that is a forked child's parent's. */
+/* Tell the daemon, unless the ring is that of a forked child's parent. */
 static void tell_bound_apart(void)
 {
     if (load_ordered(&client.live->state) == CLIENT_ACTIVE && load_relaxed(&bound_apart) != 0)
@@ -129,8 +129,8 @@ void session_note_bound_apart(void)
     tell_bound_apart();
 }
 
-/* Ordered before the look at the heaps, and at bound_apart: who registers one at this moment, or
- * opens a library, looks at the state then. */
+/* Ordered before reading the heaps and bound_apart: a thread that registers a heap or opens a
+ * library at this moment reads the state afterwards. */
 static void publish(enum client_state state)
 {
     store_ordered(&client.live->state, (uint32_t)state);

@@ -166,8 +166,8 @@ struct unwind_stack_bounds *thread_slot_bounds(const struct ring_thread *thread)
     return &bounds[thread - client.threads];
 }
 
-/* Adds a gone thread's totals to the process's. Ordered after the claim and before the slot is
- * empty: the daemon, which may be adding up the slots, sees that it has to begin anew. */
+/* Add a gone thread's totals to the process's. Ordered after the claim and before the slot is
+ * empty, so that the daemon, if it is adding up the slots, sees that it must begin again. */
 static void retire_totals(struct ring_thread *thread)
 {
     uint64_t bytes = thread->bytes_before + thread->bytes_loaded - thread->bytes_left;

@@ -452,13 +452,13 @@ static struct budget_result *add_result(struct budget_report *report, const stru
 
 static bool counts(const struct budget_subject *subject, size_t index)
 {
-    /* Who names the processes to be profiled says that others do not matter. */
+    /* A user who names the processes to profile says that others do not matter. */
     const struct profile_unprofiled *process = &subject->profile->unprofiled[index];
     /* Nor does a program that could load the library and never allocated. */
     return !subject->only_profiled && !process->by_choice && strcmp(process->kind, "quiet") != 0;
 }
 
-/* What ran and was not profiled may be beyond any limit. */
+/* Add results for unprofiled processes, which may exceed any limit. */
 static int check_unprofiled(const struct budget *budget, const struct budget_subject *subject,
                             struct budget_report *report)
 {
@@ -473,7 +473,7 @@ static int check_unprofiled(const struct budget *budget, const struct budget_sub
             set_unknown(result, subject->profile->unprofiled[i].reason);
             result->unprofiled = &subject->profile->unprofiled[i];
         }
-        /* Of some nobody knows how many there were. */
+        /* Their number may be unknown. */
         uint64_t count = subject->profile->unprofiled[i].count;
         result->unprofiled_count += count > 0 ? (size_t)count : 1;
     }

@@ -225,7 +225,7 @@ static struct diff_row *row_of(struct work *work, const void *key, size_t length
     return &pair->rows[id - 1];
 }
 
-/* The row of all stacks that a table's line shows the same of. */
+/* Return the row of all stacks that look the same in a table's line. */
 static struct diff_row *row_as_shown(struct work *work, const struct atom *atom,
                                      const struct diff_row *fresh)
 {

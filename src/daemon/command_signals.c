@@ -63,8 +63,8 @@ static uint64_t now_ms(void)
 
 /* --- the watcher --- */
 
-/* Who looks for us by our name or our command line (killall, pidof, pkill -f) means us alone: what
- * is sent to both of us counts as sent to the group. */
+/* Give the watcher another name and command line. killall, pidof and pkill -f then find only us; a
+ * signal to both of us would count as one to the group. */
 static void change_name(void)
 {
     char text[1024] = "", *rest = NULL;
@@ -76,7 +76,7 @@ static void change_name(void)
         field = strchr(field + 1, ' ');
     unsigned long begin = field != NULL ? strtoul(field, &rest, 10) : 0;
     unsigned long end = begin != 0 ? strtoul(rest, NULL, 10) : 0;
-    /* The kernel gives 0 or 1 where it does not tell. */
+    /* The kernel gives 0 or 1 if it does not say. */
     if (begin > 1 && end > begin)
         memset((char *)begin, 0, end - begin);
     prctl(PR_SET_NAME, "signal-watcher");
@@ -89,7 +89,7 @@ static _Noreturn void watch(pid_t parent, int pipe)
     change_name();
     if (getppid() != parent || dup2(pipe, STDIN_FILENO) < 0)
         _exit(0);
-    /* No pipe of the user's is held open by us. */
+    /* Do not hold the user's pipes open. */
     close_range(STDIN_FILENO + 1, ~0U, 0);
     sigset_t all;
     siginfo_t info;
@@ -103,7 +103,7 @@ static _Noreturn void watch(pid_t parent, int pipe)
     }
 }
 
-/* Without a watcher, what is sent to the group is passed on all the same. */
+/* Start the watcher. Without one, signals to the group are passed on, too. */
 static void start_watcher(void)
 {
     int ends[2];
@@ -142,7 +142,7 @@ static bool is_recent(int number, uint64_t since_ms)
     return state.watched_ms[number] + SAME_SIGNAL_MS >= since_ms && state.watched_ms[number] > 0;
 }
 
-/* Whether the watcher has got it, too: then so has the command. */
+/* Whether the watcher received the signal, too: then the command did. */
 static bool was_sent_to_group(int number)
 {
     uint64_t start_ms = now_ms(), left = WATCHER_PATIENCE_MS;
@@ -170,7 +170,7 @@ static void ask(unsigned what)
         return; /* it is readable already */
 }
 
-/* The signal that the command is stopped by; 0: it is not. */
+/* Return the signal that stopped the command, or 0 if it is not stopped. */
 static int stopped_by(pid_t pid)
 {
     siginfo_t info = {0};
@@ -190,13 +190,13 @@ static bool is_in_foreground(void)
     return is_ours;
 }
 
-/* Stop as the command has, if a terminal or a shell would have stopped us both. Who stops the
- * command alone will continue it alone, and then nobody would continue us. */
+/* Stop like the command, if a terminal or a shell would have stopped us both. If somebody stopped
+ * only the command, he will continue only the command, and nobody would continue us. */
 static void stop_with(pid_t pid, bool at_any_signal)
 {
     sigset_t pending;
     int number = stopped_by(pid);
-    /* Somebody continues us already. */
+    /* We are being continued already. */
     if (sigpending(&pending) == 0 && sigismember(&pending, SIGCONT) == 1)
         return;
     bool stops = at_any_signal ? number != 0 : number == SIGTSTP && is_in_foreground();
@@ -223,7 +223,7 @@ static void pass_on(pid_t pid, const siginfo_t *info)
     }
 }
 
-/* nohup and a shell's & have us ignore signals. */
+/* Whether we ignore a signal: nohup and a shell's & start us so. */
 static bool is_ignored(int number)
 {
     return state.before_of[number].sa_handler == SIG_IGN;
@@ -235,7 +235,7 @@ static void handle(int number, siginfo_t *info, void *context)
     int error_before = errno;
     pid_t pid = atomic_load(&command);
     if (getpid() != state.process) {
-        /* A child that we have made for something else. */
+        /* A child that we created for something else. */
         signal(number, SIG_DFL);
         raise(number);
     } else if (number == SIGUSR1) {
@@ -283,7 +283,7 @@ int command_signals_open(struct command_signals_before *before)
     atomic_store(&asked, 0);
     start_watcher();
     sigprocmask(SIG_BLOCK, &state.handled, &state.before.mask);
-    /* Ignored, it would have the kernel throw away how the command ended. */
+    /* If it were ignored, the kernel would discard the command's status. */
     struct sigaction standard = {.sa_handler = SIG_DFL};
     sigaction(SIGCHLD, &standard, &state.before.child);
     *before = state.before;
@@ -319,7 +319,7 @@ unsigned command_signals_take(void)
     return atomic_exchange(&asked, 0);
 }
 
-/* What comes until the end was meant for the session: it goes the same way. */
+/* Restore the dispositions. From here on the command gets no signals from us. */
 void command_signals_close(void)
 {
     if (state.process != getpid())
@@ -329,7 +329,7 @@ void command_signals_close(void)
         if (sigismember(&state.handled, number) == 1)
             sigaction(number, &state.before_of[number], NULL);
     }
-    /* A dump that is asked for too late is no reason to end without a report. */
+    /* A late request for a dump must not end us without a report. */
     if (state.handles && state.before_of[SIGUSR1].sa_handler == SIG_DFL)
         signal(SIGUSR1, SIG_IGN);
     if (!state.handles)

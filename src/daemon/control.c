@@ -17,7 +17,7 @@
 
 #define PROGRESS_PERIOD_MS 250
 
-/* More would fill the socket before the peer reads, and what follows would be lost. */
+/* More messages would fill the socket before the peer reads, and later ones would be lost. */
 #define REFUSED_MAX 32
 
 __attribute__((format(printf, 2, 3))) static void tell(const struct control *control,

@@ -137,18 +137,18 @@ static void fill_self(Heapprofd__ControlStatus *status, uint64_t elapsed_ms)
                      (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/* The directory of the server's socket, into `directory`. */
+/* Copy the directory of the server's socket to `directory`. */
 static void find_directory(const struct server *server, char directory[RUN_DIRECTORY_PATH_MAX])
 {
     const char *path = server->rendezvous.path, *slash = strrchr(path, '/');
     int length = slash != NULL ? (int)(slash - path) : 0;
     struct error error = {0};
-    /* What came from outside has no name here: systemd listens where we would. */
+    /* A socket from systemd has no path here: it is where ours would be. */
     if (length > 0 || run_directory_choose(directory, &error) < 0)
         snprintf(directory, RUN_DIRECTORY_PATH_MAX, "%.*s", length, path);
 }
 
-/* What runs in this process, in the words that it was begun with; malloc'd, NULL: unknown. */
+/* Return this process's command line, malloc'd, or NULL if it is unknown. */
 static char *own_command(void)
 {
     struct process_info self;

@@ -11,7 +11,7 @@
 #include "util/array.h"
 
 #define DESCENDANTS_MAX (1u << 16)
-/* Reads of the events' descriptor that a command's end waits for at the most. */
+/* Most reads of the events' descriptor at a command's end. */
 #define LAST_READS_MAX 64
 
 static const char lack_of_events[] =
@@ -21,7 +21,7 @@ static const char lack_of_some[] = "programs began faster than the profiler coul
 
 /* --- who they are --- */
 
-/* The place of a pid among those known, where it is or would be. */
+/* Return the index of a pid among the known ones, or the index where it would be inserted. */
 static size_t place_of(const struct descendants *descendants, pid_t pid)
 {
     size_t low = 0, high = descendants->count;
@@ -93,14 +93,14 @@ static bool is_profiled(const struct session *session, pid_t pid)
     return target != NULL && !target->image_gone && !target_has_exec(target);
 }
 
-/* A process that runs a program since began_us (CLOCK_MONOTONIC). What reported since then is known
- * already. */
+/* Check a process that runs a program since began_us (CLOCK_MONOTONIC). If it reported since then,
+ * it is known already. */
 static void look_at(struct descendants *descendants, pid_t pid, uint64_t began_us)
 {
     struct session *session = descendants->session;
     const struct unprofiled_record *record = unprofiled_find(&session->unprofiled, pid);
     struct process_info info;
-    /* Why the command itself reported nothing is said in its place. */
+    /* session_explain_command() says why the command itself did not report. */
     if (pid == session->command_pid && !session->command_said_hello)
         return;
     if (is_profiled(session, pid) || (record != NULL && record->noted_us > began_us))
@@ -141,7 +141,7 @@ static void handle_event(void *context, const struct exec_event *event)
             add(descendants, event->pid);
             copy_reason(descendants->session, event->parent, event->pid, event->time_us);
         } else if (known != NULL && event->pid != descendants->session->command_pid) {
-            /* The number is another process's now. */
+            /* Another process has this pid now. */
             forget(descendants, known);
         }
         break;
@@ -176,15 +176,15 @@ static int compare_pids(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* A child of one that is known, or one whose parent nobody saw and whose environment is the
- * command's. */
+/* Whether a process descends from the command: its parent is known, or its parent was not seen and
+ * it has the command's environment. */
 static bool descends(const struct descendants *descendants, pid_t pid)
 {
     return find(descendants, process_info_parent(pid)) != NULL ||
            process_info_mentions(pid, "environ", descendants->socket);
 }
 
-/* One that was there at the last look, or is new; its program may be another one since. */
+/* Check a process of this scan, old or new. It may run another program since the last scan. */
 static void look_at_again(struct descendants *descendants, struct descendant *descendant)
 {
     char comm[16];
@@ -193,7 +193,7 @@ static void look_at_again(struct descendants *descendants, struct descendant *de
         return;
     memcpy(descendant->comm, comm, sizeof(comm));
     const struct unprofiled_record *record = unprofiled_find(&session->unprofiled, descendant->pid);
-    /* It has reported meanwhile. */
+    /* The process has reported meanwhile. */
     if (record != NULL && strncmp(record->name, comm, sizeof(comm) - 1) == 0)
         return;
     look_at(descendants, descendant->pid, UINT64_MAX);
@@ -265,11 +265,11 @@ void descendants_take_rest(struct descendants *descendants)
 void descendants_command_ended(struct descendants *descendants)
 {
     descendants_take_rest(descendants);
-    /* One that waited for no child had none, or none that matters here. */
+    /* A command that waited for no child had none, or none that matters here. */
     descendants->any |= process_info_waited(descendants->session->command_pid);
 }
 
-/* The last number that the kernel gave to a process or thread of our pid namespace; 0: unknown. */
+/* Return the last pid that the kernel gave to a process or thread of our namespace; 0: unknown. */
 static pid_t last_number(void)
 {
     int number = 0;
@@ -282,8 +282,8 @@ static pid_t last_number(void)
     return number;
 }
 
-/* Whether each number that was given away since the command began is that of a process or thread
- * that is known. So it is in a container that has nothing else to do. */
+/* Whether each pid given out since the command began belongs to a known process or thread. That is
+ * so in a container where nothing else runs. */
 static bool all_numbers_are_known(struct descendants *descendants, pid_t last)
 {
     const struct session *session = descendants->session;

@@ -102,7 +102,7 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
             "The process was still running", facts->interrupted ? " on a signal" : "");
 }
 
-/* Whether the file could be looked through. One that has gone since was there then. */
+/* Whether the file could be read. A file that is gone now was readable then. */
 static bool is_readable(const char *path)
 {
     return is_said(path) && (access(path, R_OK) == 0 || errno != EACCES);

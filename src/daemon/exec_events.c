@@ -182,8 +182,9 @@ static int await_answer(int fd)
     }
 }
 
-/* The kernel answers nobody elsewhere, and the wait for that takes time. The numbers of the initial
- * namespaces are part of the kernel's interface (PROC_PID_INIT_INO, PROC_USER_INIT_INO). */
+/* Whether we are in the initial namespaces. Elsewhere the kernel does not answer, and waiting for
+ * it takes time. Their numbers are part of the kernel's interface (PROC_PID_INIT_INO,
+ * PROC_USER_INIT_INO). */
 static bool is_in_initial_namespaces(void)
 {
     static const struct {

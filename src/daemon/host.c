@@ -1,9 +1,9 @@
 /*
  * See host.h: the event loop around one session.
  *
- * Signals to us are the command's (command_signals.h): it decides what they mean. We end when it
- * has ended, and with it all that is profiled of what it started: a server may begin by leaving the
- * work to a child in the background.
+ * The command gets the signals that we receive (command_signals.h), and decides what they mean. We
+ * end when the command and all profiled processes that it started have ended: a server may leave
+ * the work to a child in the background.
  */
 #include "daemon/host.h"
 
@@ -24,8 +24,8 @@
 #include "daemon/session.h"
 #include "daemon/session_requests.h"
 
-/* Time that a process gets to say hello whose parent, the last one that was profiled, has ended: a
- * child says it at its first allocation. */
+/* After the last profiled process has ended, time that its child gets to say hello. A child does so
+ * at its first allocation. */
 #define NEWCOMER_PATIENCE_MS 500
 #define NEWCOMER_LOOK_MS 50
 
@@ -39,8 +39,8 @@ struct host {
     int signals, command_pidfd;
     struct command_signals_before before;
 
-    bool command_ended; /* and it is still to be waited for */
-    bool command_gone;  /* it has been */
+    bool command_ended; /* it is a zombie, not waited for yet */
+    bool command_gone;  /* it was waited for */
     bool asked_to_end, told_outlived;
     int command_status;              /* as waitpid gives it, -1: unknown */
     uint64_t alone_ms, newcomers_ms; /* nobody is profiled since; the next look for newcomers */
@@ -164,7 +164,7 @@ static bool is_listed(const struct unprofiled_list *list, pid_t pid)
     return false;
 }
 
-/* Whether a process runs that has our socket's name from the command, and has not used it yet. */
+/* Whether a process runs that inherited our socket's name and has not used it yet. */
 static bool has_newcomer(const struct host *host)
 {
     DIR *directory = opendir("/proc");
@@ -183,7 +183,7 @@ static bool has_newcomer(const struct host *host)
     return found;
 }
 
-/* Whether, after the command's end, something is profiled, or about to be. */
+/* Whether, after the command's end, a process is still profiled or may be soon. */
 static bool is_followed(struct host *host)
 {
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
@@ -245,8 +245,8 @@ static void end_session(struct host *host)
     struct host_result *result = host->result;
     struct session *session = &host->session;
     descendants_take_rest(&host->descendants);
-    /* It may have ended while we were busy. Those who wait for an answer are told by the closing
-     * socket that there will be none. */
+    /* It may have ended while we were busy. Closing the socket tells waiting processes that no
+     * answer will come. */
     result->interrupted = host->asked_to_end;
     session_end_targets(session, result->interrupted);
     descendants_finish(&host->descendants);
@@ -307,7 +307,7 @@ int host_run(const struct host_options *options, struct host_result *result, str
     descendants_close(&host.descendants);
     if (host.command_pidfd >= 0)
         close(host.command_pidfd);
-    /* A command that goes on has its signals passed on until host_wait. */
+    /* If the command goes on, signals are passed on to it until host_wait. */
     if (!result->started || result->wait_status != -1)
         command_signals_close();
     int closed = session_close(&host.session);

@@ -17,7 +17,7 @@ extern char **environ;
 
 #define PRELOAD_ENV "LD_PRELOAD"
 
-/* The environment of the command: ours, with these entries in place of what was there. */
+/* Return the command's environment: ours, with these entries replaced. */
 struct environment {
     char **entries;
     char *added[3];
@@ -32,7 +32,7 @@ static void environment_free(struct environment *environment)
         free(environment->added[i]);
 }
 
-/* "NAME=a:b", or "NAME=a" where b is missing, or "NAME=b" where a is; NULL: no memory. */
+/* Return "NAME=a:b"; "NAME=a" or "NAME=b" if the other is missing; NULL if there is no memory. */
 static char *make_entry(const char *name, const char *a, const char *b)
 {
     a = a != NULL ? a : "";
@@ -101,7 +101,7 @@ pid_t launcher_start(const struct launch *launch, int *exec_errno, struct error 
         return error_set(error, -ENOMEM, "cannot start %s: no memory", launch->command[0]);
     int code = pipe2(report, O_CLOEXEC) < 0 ? -errno : 0;
     if (code == 0) {
-        /* What is sent to our group from here on, the kernel gives to both. */
+        /* From here on, the kernel delivers signals to our group to both of us. */
         sigpending(launch->missed);
         pid = fork();
         if (pid == 0)

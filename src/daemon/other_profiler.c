@@ -1,5 +1,5 @@
-/* See other_profiler.h. The process and its profiler map one memfd; whoever serves it keeps its
- * heartbeat going. */
+/* See other_profiler.h. The process and its profiler map the same memfd. The profiler that serves
+ * it keeps its heartbeat going. */
 #include "daemon/other_profiler.h"
 
 #include <ctype.h>
@@ -24,12 +24,12 @@
 #define RINGS_MAX 8
 #define LINES_MAX 200000
 
-/* A ring that a process maps: the file, and where its beginning stands. */
+/* A ring that a process maps: its file, and the address of its beginning. */
 struct mapped_ring {
     uint64_t address, inode;
 };
 
-/* Whether a line of maps is of a ring, from its beginning on. */
+/* Whether a line of maps is the beginning of a ring. */
 static bool read_line(const char *line, struct mapped_ring *ring)
 {
     unsigned long long address, offset, inode;
@@ -47,7 +47,7 @@ static FILE *open_maps(pid_t pid)
     return fopen(path, "re");
 }
 
-/* The rings that a process maps; how many. */
+/* Find the rings that a process maps. Return their number. */
 static unsigned read_rings(pid_t pid, struct mapped_ring rings[RINGS_MAX])
 {
     char line[512];
@@ -91,8 +91,8 @@ static bool maps(pid_t pid, uint64_t inode, bool *hidden)
     return found;
 }
 
-/* Profilers are known by their names. Where none maps the ring and all can be seen, the one that
- * served it has just died. */
+/* Find the profiler that maps the ring. Profilers are known by their names. If none maps it and all
+ * maps can be read, its profiler has just died. */
 static pid_t find_profiler(pid_t profiled, uint64_t inode)
 {
     DIR *directory = opendir("/proc");

@@ -39,7 +39,7 @@ static ssize_t read_proc_file(pid_t pid, const char *file, char *buffer, size_t 
 
 struct stat_fields {
     pid_t parent;
-    uint64_t children_faults; /* of all children that it has waited for, and theirs */
+    uint64_t children_faults; /* page faults of all descendants that were waited for */
     uint64_t start_ns;
 };
 
@@ -123,7 +123,7 @@ bool process_info_refresh(struct process_info *info, int image_fd)
 {
     char comm[16], arguments[PROCESS_ARGUMENTS_BYTES_MAX];
     ssize_t length = read_proc_file(info->pid, "cmdline", arguments, sizeof(arguments));
-    /* One that ends has neither. */
+    /* A process that is ending has neither. */
     if (length <= 0 || info->argument_bytes == NULL || !process_info_comm(info->pid, comm) ||
         (image_fd >= 0 && process_image_is_gone(image_fd)))
         return false;
@@ -204,9 +204,8 @@ static const char *name_beside_title(const struct process_info *info)
     return executable;
 }
 
-/* Whether what stands in place of argument 0 is more than a name: a title ("redis-server *:6379"),
- * or all arguments in one ("/usr/lib/chromium/chromium --type=..."). A path may have blanks, too.
- */
+/* Whether argument 0 is more than a name: a title ("redis-server *:6379"), or all arguments in one
+ * ("/usr/lib/chromium/chromium --type=..."). A path may have blanks, too. */
 static bool has_title(const struct process_info *info)
 {
     const char *argument = info->argument_count > 0 ? info->arguments[0] : "";
@@ -285,7 +284,7 @@ bool process_info_mentions(pid_t pid, const char *file, const char *text)
     int fd = length > 0 && length < MENTION_BYTES_MAX ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0)
         return false;
-    /* A text that lies across two reads is found in the second: the end of the first is kept. */
+    /* Keep the end of each read, to find a text that lies across two reads. */
     char buffer[MENTION_BYTES_MAX + 16384];
     bool found = false;
     ssize_t got;
@@ -354,8 +353,8 @@ bool process_info_descends(pid_t pid, pid_t ancestor)
     return false;
 }
 
-/* What is read here is the memory of the program that ran when it was opened, not of the process.
- * Opening mem needs the right to attach, maps the right to look. */
+/* Open the memory of the program that runs now; it does not follow the process to its next program.
+ * Opening mem needs the right to attach, and maps the right to read. */
 int process_image_open(pid_t pid)
 {
     static const char *const files[] = {"mem", "maps"};
@@ -368,8 +367,8 @@ int process_image_open(pid_t pid)
     return fd < 0 ? -errno : fd;
 }
 
-/* Nothing is mapped at address 0, which is an error while there is memory, and an end of file once
- * there is none. */
+/* Read at address 0, where nothing is mapped. That is an error while the memory exists, and an end
+ * of file once it is gone. */
 bool process_image_is_gone(int fd)
 {
     char byte;

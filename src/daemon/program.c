@@ -119,7 +119,7 @@ static void read_interpreter(int fd, const GElf_Phdr *segment, struct program *p
 /* A function that returns 0 and does nothing is smaller than this, the client's larger. */
 #define REAL_BYTES_MIN 32u
 
-/* Which functions of allocators it defines, under each prefix; the plain names come last. */
+/* The allocator functions that it defines under each prefix; the plain names come last. */
 struct own_functions {
     bool malloc[ALLOCATOR_PREFIXES + 1], free[ALLOCATOR_PREFIXES + 1];
 };

@@ -105,7 +105,7 @@ int reach_check(const struct process_info *info, struct error *how)
     return code;
 }
 
-/* Whether another session has the process, of ours or of another profiler; `whose` tells which. */
+/* Whether another session, ours or another profiler's, has the process. `whose` names it. */
 static bool belongs_to_another(const struct server *server, const struct session *session,
                                pid_t pid, char whose[SESSION_NAME_BYTES])
 {
@@ -236,7 +236,7 @@ static enum reach_state attach_or_wait(struct server *server, struct session *se
     return REACH_DONE;
 }
 
-/* Who asks for a process by its number is told of it in any case. */
+/* Report a process in any case if the user asked for it by its number. */
 static void explain_if_numbered(struct session *session, const struct process_info *info,
                                 const char *remark)
 {
@@ -405,7 +405,7 @@ static void scan(struct server *server, struct session *session, bool running)
 
 /* --- what the kernel tells --- */
 
-/* The entry of a process that begins anew, at its place; NULL: there is no room. */
+/* Return a new entry for a process, at its place in the list, or NULL if there is no room. */
 static struct reach_entry *renew_entry(struct reach_list *list, size_t place, pid_t pid)
 {
     if (!is_known_at(list, place, pid)) {
@@ -615,7 +615,8 @@ static const char *explain_entry(const struct reach_entry *entry)
     }
 }
 
-/* It waited to join, and is gone. Where something was profiled, that may have been this process. */
+/* Explain a process that was expected to join and is gone. If anything was profiled, say nothing:
+ * it may have been this process. */
 static void explain_gone(struct session *session, const struct reach_entry *entry)
 {
     struct process_info info = {.pid = entry->pid};

@@ -71,7 +71,7 @@ static void start_session(const struct attached_params *params)
     store_release(&client.control->client_state, RING_CLIENT_RUNNING);
 }
 
-/* Nobody else would ever hear of a child. A child of a child has no ring of its parent's. */
+/* Report a child: nobody else would notice it. A child's child has no ring of its parent. */
 static void tell_parents_daemon(const struct attached_params *params)
 {
     struct ring_control *control = (struct ring_control *)params->ring;
