@@ -1,11 +1,11 @@
 /*
  * The exact totals of a ring, and cuts: totals that agree with the samples that were taken.
  *
- * A thread counts an allocation, then writes its sample; both are read here while it goes on. Each
- * line says how many of its samples are not in the ring yet (struct ring_pending). What it has less
- * these is the sum of calls whose samples stand in the ring, up to an ordinal. Then the end of the
- * ring is read, and all records before it are taken. Between the two reads a thread may have gone
- * on: a record with a later ordinal is added to the totals when it is taken.
+ * A thread counts an allocation, then writes its sample. Both are read here while the thread goes
+ * on. Each line says how many of its samples are not in the ring yet (struct ring_pending). Its
+ * totals less these are the calls whose samples are in the ring, up to an ordinal. Then the end of
+ * the ring is read, and all records before it are taken. A thread may go on between the two reads:
+ * a record with a later ordinal is added to the totals when it is taken.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -183,7 +183,7 @@ uint64_t ring_reader_end(const struct ring_reader *reader)
     return reader->cut != NULL ? reader->cut->position : load_acquire(&reader->control->reserved);
 }
 
-/* Finds the ordinal up to which the totals count what the slot's thread allocated in the heap. A
+/* Find the ordinal up to which the totals count the allocations of the slot's thread in the heap. A
  * thread or line that came later has counted nothing. */
 static bool find_counted(const struct ring_reader *reader, uint8_t heap, uint16_t slot,
                          uint32_t *ordinal)
@@ -202,7 +202,7 @@ static bool find_counted(const struct ring_reader *reader, uint8_t heap, uint16_
     return true;
 }
 
-/* Without memory it is not known. */
+/* Unknown if there was no memory. */
 static void note_taken(struct ring_reader *reader, uint16_t slot, uint32_t ordinal)
 {
     if (unlikely(slot >= reader->taken_count)) {

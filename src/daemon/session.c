@@ -181,7 +181,7 @@ bool session_may_speak(const struct session *session, const struct process_info 
         return session_may_profile(session, info, NULL) == 0;
     return uid == geteuid() || uid == getuid() ||
            process_info_descends(info->pid, session->command_pid) ||
-           /* A server that gives up its rights and then daemonizes is an orphan of another user. */
+           /* A server that gives up its rights and then daemonizes is another user's orphan. */
            (session->descends != NULL && session->descends(session->descends_context, info->pid));
 }
 
@@ -245,7 +245,7 @@ static void notice_silent_exec(struct target *target, const char *hint)
     session_note_exec(target, comm, hint);
 }
 
-/* Children whose hello was heard are known already. */
+/* List forked children that allocated, except those that said hello: they are known already. */
 static void list_silent_children(struct session *session, const struct target *target)
 {
     const struct ring_totals *totals = &target->totals;
@@ -381,7 +381,7 @@ static void join_names(const struct session *session, char *text, size_t size)
     }
 }
 
-/* The command, which never reported, is not one of the names that were asked for. */
+/* Whether the command, which never reported, has none of the names asked for. */
 static bool is_left_out(const struct session *session, const char *command, const char *path)
 {
     struct process_info info = {.arguments = &command, .argument_count = 1};

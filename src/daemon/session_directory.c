@@ -1,7 +1,7 @@
 /*
- * See session_directory.h. $HEAPPROFD_RUN_DIR/sessions where that is a directory of ours; else
- * /tmp/heapprofd-sessions-UID, which is the same whoever looks, or, where somebody else has taken
- * that name, $XDG_RUNTIME_DIR/heapprofd-sessions.
+ * See session_directory.h. The directory is $HEAPPROFD_RUN_DIR/sessions if we own
+ * HEAPPROFD_RUN_DIR. Else it is /tmp/heapprofd-sessions-UID, which root finds, too. If another user
+ * has taken that name, it is $XDG_RUNTIME_DIR/heapprofd-sessions.
  */
 #include "daemon/session_directory.h"
 
@@ -29,7 +29,8 @@ static bool is_of(const char *path, uid_t owner, mode_t forbidden)
            (status.st_mode & forbidden) == 0;
 }
 
-/* The n-th place of this process's user; false: no more. *base is to be made first. */
+/* Compute the n-th candidate directory of this user. Return false after the last one. The caller
+ * creates *base first. */
 static bool print_place(unsigned n, char path[SESSION_LINK_MAX], char base[SESSION_LINK_MAX])
 {
     const char *run = getenv(RUN_DIRECTORY_ENV), *runtime = getenv("XDG_RUNTIME_DIR");
@@ -62,7 +63,7 @@ void session_directory_add(const char *socket, char link[SESSION_LINK_MAX])
             continue;
         int used = snprintf(link, SESSION_LINK_MAX, "%s", path);
         snprintf(link + used, SESSION_LINK_MAX - (size_t)used, "/%d", (int)getpid());
-        /* Of a process that had our number. */
+        /* A link of an earlier process with our pid. */
         unlink(link);
         if (symlink(socket, link) == 0)
             return;
@@ -77,7 +78,7 @@ void session_directory_remove(char link[SESSION_LINK_MAX])
     link[0] = 0;
 }
 
-/* A number in decimal digits alone; -1: it is none. */
+/* Parse a number of decimal digits only. Return -1 if it is not one. */
 static long number_of(const char *name)
 {
     size_t digits = strspn(name, "0123456789");
@@ -104,7 +105,7 @@ static void visit_place(const char *path, uid_t owner, visit_link *visit, void *
         closedir(directory);
 }
 
-/* Other users' directories, for root. */
+/* Visit other users' directories, for root. */
 static void visit_others(visit_link *visit, void *context)
 {
     char path[SESSION_LINK_MAX + 256];
@@ -129,7 +130,7 @@ void session_directory_visit(visit_link *visit, void *context)
     const char *run = getenv(RUN_DIRECTORY_ENV);
     for (unsigned n = 0; print_place(n, path, base); n++)
         visit_place(path, geteuid(), visit, context);
-    /* Who names a run directory means that one alone. */
+    /* If a run directory is named, use only that one. */
     if (geteuid() == 0 && (run == NULL || run[0] == 0))
         visit_others(visit, context);
 }

@@ -47,7 +47,7 @@ static unsigned stop(struct server *server, const Heapprofd__ControlRequest__Ses
     return count;
 }
 
-/* True: the connection is kept, until the session has ended. */
+/* Return true if the connection is kept until the session has ended. */
 static bool answer(struct session_requests *requests, int fd,
                    const Heapprofd__ControlRequest *request)
 {
@@ -76,8 +76,8 @@ void session_requests_serve(struct session_requests *requests, int fd, const voi
     Heapprofd__ControlRequest *request = control_read_request(bytes, length);
     if (passed_fd >= 0)
         close(passed_fd);
-    /* Who wants to begin a session here has taken us for a daemon: no answer says that there is
-     * none. */
+    /* A client that wants to begin a session has mistaken us for a daemon. Without an answer it
+     * knows that there is no daemon. */
     if (request != NULL && answer(requests, fd, request))
         requests->waiting[requests->waiting_count++] = fd;
     else

@@ -68,7 +68,7 @@ static enum silence silence_of_program(const struct program *program)
     return has_allocator ? SILENCE_ALLOCATOR : SILENCE_NONE;
 }
 
-/* What the file says, but for its rights: what a process gained is seen in the process. */
+/* Judge by the file, except for its rights: those that a process gained are seen in the process. */
 static enum silence silence_of_file(struct silence_cache *cache, const char *path)
 {
     struct stat status;
@@ -99,7 +99,7 @@ static bool has_gained_rights(pid_t pid)
     snprintf(path, sizeof(path), "/proc/%d/auxv", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        /* It exists, and we may not look: it is somebody else's now. */
+        /* The file exists and we may not read it: the process has another user now. */
         return errno == EACCES || errno == EPERM;
     ssize_t got = read(fd, entries, sizeof(entries));
     close(fd);

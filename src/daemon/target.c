@@ -125,7 +125,8 @@ void target_name_code(struct target *target, bool dead, void (*pause)(void *cont
         unlisted_code_name(target->unlisted, ledger_callsites(target->ledger), end, pause, context);
 }
 
-/* A server's child is a copy of its parent first, and says afterwards which it is. */
+/* Update the title: a server's child begins as a copy of its parent, and sets its own title later.
+ */
 static void look_at_title(struct target *target)
 {
     if (!target->image_gone && !target->superseded &&
@@ -167,8 +168,8 @@ uint64_t target_look(struct target *target, bool dead)
     return 0;
 }
 
-/* What is taken from here on is of one moment, as the totals are. Without memory for that the
- * totals are of a moment later. */
+/* Begin a cut, so that the samples taken from here on are of the same moment as the totals. Without
+ * memory for it, the totals are of a later moment. */
 static void cut(struct target *target)
 {
     target_look(target, false);
@@ -196,8 +197,8 @@ static void finish_open_records(struct target *target)
     target_look(target, true);
 }
 
-/* Takes samples and totals of one moment, while the process goes on. A record that is not finished
- * stands in the way of those behind it; its thread may wait for a processor. */
+/* Take samples and totals of one moment, while the process goes on. An unfinished record blocks the
+ * records after it; its thread may be waiting for a processor. */
 static void look_at_moment(struct target *target, const struct dump_files *files)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -355,8 +356,8 @@ uint64_t target_lost(const struct target *target)
         ring_reader_totals(&target->reader, &totals);
     uint64_t lost = 0;
     for (unsigned i = 0; i < RING_LOSS_COUNT; i++) {
-        /* Of these the sample is kept (only its stack or its free is not whole), or they count what
-         * others count, too. */
+        /* These losses keep their sample (its stack or its free is incomplete), or are counted
+         * twice. */
         if (i != RING_LOST_UNWIND && i != RING_LOST_LIVE_SET && i != RING_LOST_NO_SCRATCH &&
             i != RING_LOST_FREE && i != RING_LOST_CALLS && i != RING_LOST_BYTES)
             lost += totals.lost[i];

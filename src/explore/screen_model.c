@@ -101,7 +101,7 @@ static enum sites_dimension first_dimension(const struct sites *sites)
                                                 : SITES_FRAME;
 }
 
-/* Of what the whole profile has in the figure that is shown. */
+/* Return the whole profile's value of the figure that is shown. */
 static double bytes_of_all(const struct screen *screen)
 {
     struct breakdown_row total = breakdown_total(screen->breakdown, 0);
@@ -126,7 +126,7 @@ static void show_something(struct screen *screen)
         breakdown_set_figure(screen->breakdown, before);
 }
 
-/* Enter the largest row of a dimension. False: there is only one, or none. */
+/* Enter the largest row of a dimension. Return false if there are fewer than two. */
 static bool enter_largest(struct screen *screen, enum sites_dimension dimension)
 {
     const struct breakdown_order by_size = {0};

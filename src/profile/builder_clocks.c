@@ -1,7 +1,7 @@
 /*
- * See builder.h: times. A ClockSnapshot may follow what it dates, so times stay as the trace has
- * them until all of it was read; then they become trace time, by the latest snapshot at or before
- * them, or by the first.
+ * See builder.h: times. A ClockSnapshot may come after the times that it converts. So times stay as
+ * in the trace until all of it was read. Then they are converted to trace time by the latest
+ * snapshot at or before them, or else by the first.
  */
 #include "profile/builder_clocks.h"
 
@@ -151,7 +151,7 @@ static int compare_readings(const void *left_pointer, const void *right_pointer)
     return left->snapshot < right->snapshot ? -1 : left->snapshot > right->snapshot;
 }
 
-/* Keeps the readings of snapshots that have the trace's clock, too, by clock and time. */
+/* Keep the readings of snapshots that also have the trace's clock, ordered by clock and time. */
 static void order_readings(struct builder_clocks *clocks)
 {
     struct clock_reading *readings = clocks->readings;
@@ -208,7 +208,7 @@ void builder_meetings_free(struct builder_meetings *meetings)
     id_map_free(&meetings->ids);
 }
 
-/* The first meeting counts, by time. A packet without a time has the latest one's before it. */
+/* Keep the first meeting by time. A packet without a time has the time of the latest before it. */
 void builder_meet(struct builder *builder, int32_t pid, int32_t tid, uint64_t packet_ns)
 {
     struct builder_meetings *meetings = &builder->meetings;

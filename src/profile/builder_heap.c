@@ -324,7 +324,7 @@ static int take_sample(struct builder *builder, struct builder_sequence *sequenc
 
 /* --- heads --- */
 
-/* What Perfetto calls a heap that the trace gives no name: malloc's, of Android 10. */
+/* Perfetto's name of a heap that has none in the trace: malloc's, of Android 10. */
 #define UNNAMED_HEAP "unknown"
 
 static int take_lost(struct trace_heap_dump *status, const struct proto_field *field)
@@ -468,8 +468,8 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
     return 0;
 }
 
-/* Whether the dump is one of a heap of the same pid and name. What it tells begins where the dump
- * before ended, or where the heap began; after an exec the same pid starts anew. */
+/* Whether the dump is of a heap of the same pid and name. It covers the time since the dump before,
+ * or since the heap began. After an exec the same pid starts anew. */
 static bool goes_on(const struct builder_heap *heap, const struct trace_heap_dump *status)
 {
     if (status->timestamp_ns == heap->timestamp_ns &&

@@ -1,6 +1,6 @@
 /*
- * See filter.h. Each distinct frame is matched once; what a callsite is follows from its frame and
- * its parent, which comes before it.
+ * See filter.h. Each distinct frame is matched once. The state of a callsite follows from its frame
+ * and from its parent, which comes before it.
  */
 #include "profile/filter.h"
 
@@ -228,7 +228,7 @@ static void mark_needed(struct filtering *at)
     }
 }
 
-/* Puts together those that are needed; without their removed frames, several may be one. */
+/* Collect the needed callsites. Without their removed frames, several may become one. */
 static int make_callsites(struct filtering *at)
 {
     struct profile *profile = at->profile;
@@ -336,7 +336,7 @@ static uint32_t add_parts(struct profile_part *parts, const struct profile_sampl
     return count;
 }
 
-/* One sample made of all that have its callsite. NULL: no memory. */
+/* Return one sample merged from all of its callsite, or NULL if there is no memory. */
 static const struct profile_sample *
 merge_samples(struct profile *profile, const struct profile_dump *dump, const struct gathered *of)
 {
@@ -382,7 +382,7 @@ static void gather(struct gathered *all, const struct profile_dump *dump, size_t
     }
 }
 
-/* Makes samples of one callsite one; dumps of the same samples have the same sum. */
+/* Merge the samples of one callsite. Dumps with the same samples get the same sum. */
 static int merge_dump(struct profile *profile, struct gathered *all, struct profile_dump *dump,
                       size_t number)
 {
@@ -443,7 +443,7 @@ static int filter_dumps(struct filtering *at)
 
 /* --- all of it --- */
 
-/* The patterns in words, and a warning of those that matched nothing. */
+/* Write the patterns in words, and a warning of those that matched no frame. */
 static int describe(struct filtering *at)
 {
     const struct profile_filter *filter = at->filter;

@@ -10,7 +10,7 @@
 #include "trace/trace_reader.h"
 #include "wire/ring.h"
 
-/* The heaps that processes describe themselves are seen whatever comes of them. */
+/* Heaps that processes describe themselves count as seen, even without a call. */
 static void find_unseen(struct profile *profile)
 {
     static const char malloc_heap[] = "libc.malloc";

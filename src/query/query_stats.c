@@ -101,7 +101,7 @@ static bool stat_last_dump(const struct profile_heap *heap, int64_t *value)
     return heap->dump_count > 0;
 }
 
-/* Dumps whose samples and exact totals are further apart than chance explains. */
+/* Count dumps whose samples and exact totals differ by more than chance explains. */
 static bool stat_disagreements(const struct profile_heap *heap, int64_t *value)
 {
     *value = 0;

@@ -9,7 +9,7 @@
 
 /* --- processes and threads --- */
 
-/* What is being filled, and the rows that are there. */
+/* The tables being filled, with an index of their rows. */
 struct filling {
     struct query_trace *trace;
     struct id_map processes; /* pid: row */
@@ -28,7 +28,7 @@ static void add_thread(struct filling *filling, uint32_t process, int32_t tid)
         (struct query_thread){.tid = tid, .name = "", .process = process};
 }
 
-/* A process takes its row when it is met first, and so does its main thread. */
+/* A process and its main thread get their rows when the process is first met. */
 static uint32_t meet_process(struct filling *filling, int32_t pid)
 {
     struct query_trace *trace = filling->trace;
