@@ -31,7 +31,7 @@ struct program {
  * is none. */
 void program_find(const char *command, char *path, size_t size);
 
-/* Why there is none, in words that follow the command's name. */
+/* Say why there is no such program, in words that follow the command's name. */
 const char *program_why_not_found(const char *command);
 
 /* 0; -ENOEXEC: no ELF file; or why it cannot be read. */

@@ -45,7 +45,7 @@ struct making {
 
 /* --- order --- */
 
-/* Times of processes may cross: what is first is told by the process's own. */
+/* Times of processes may cross, so only the process's own times say which event is first. */
 static int compare_looks(const void *left_pointer, const void *right_pointer, void *context)
 {
     const struct import_look *looks = ((const struct making *)context)->importing->looks;

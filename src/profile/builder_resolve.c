@@ -153,7 +153,7 @@ struct stack_walk {
     bool has_lists;
 };
 
-/* 1: *id is the next frame further in; 0: there is none; -EBADMSG. */
+/* Return 1 with the next frame further in as *id, 0 after the last one, or -EBADMSG. */
 static int next_frame(struct stack_walk *walk, uint64_t *id)
 {
     struct proto_field field;

@@ -262,7 +262,7 @@ static void keep_symbols(struct builder *builder)
 {
     struct profile *profile = builder->profile;
     uint32_t *first = calloc(builder->symbol_count + 1, sizeof(*first)); /* + 1; 0: not wanted */
-    size_t count = profile->frame_count; /* at most so many of their own */
+    size_t count = profile->frame_count; /* at most one line for each frame */
     if (first == NULL) {
         builder_fail(builder);
         return;

@@ -272,7 +272,7 @@ def views_agree():
 
 
 def tree_roots(text):
-    """The outermost lines of the tree: those with a branch in its first column, or where there are none, the first."""
+    """The outermost lines of the tree: those with a branch in the first column, or else the first line."""
     found, branches = [], []
     for line in text.split(b"\n\n")[1].decode().splitlines():
         # The last figure column is the mean, and two spaces stand before the outermost names.

@@ -139,7 +139,7 @@ def pprof(directory):
 
 
 def patterns(directory):
-    """A wrong pattern is refused, with the place where it is wrong; one that matches nothing is told."""
+    """A wrong pattern is refused, with the place where it is wrong; a warning names one that matches nothing."""
     path = write_stacks(directory)
     for option, text, place in (("--focus", "a(b", 2), ("--ignore", "ab[c", 3), ("--hide", "a{2,1}", 2),
                                 ("--show-from", "(a)(b[", 6), ("--focus", "a\\", 2), ("--focus", "", None)):

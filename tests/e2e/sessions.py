@@ -123,7 +123,7 @@ sys.exit(7)
 
 
 def counting(name, count, *signals, options=(), **more):
-    """A python3 under host that says which signals it got, and ends after so many."""
+    """A python3 under host that prints the signals that it gets, and ends after a given number."""
     command = [sys.executable, "-c", COUNTING, str(count), *signals]
     process = host(name, *command, options=options, **more)
     check(process.stdout.readline() == b"ready\n", "the command did not begin")
