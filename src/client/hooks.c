@@ -259,7 +259,9 @@ EXPORT void *dlopen(const char *file, int flags)
     real_resolve();
     if ((flags & RTLD_DEEPBIND) != 0 && file != NULL)
         session_note_bound_apart();
-    void *(*open)(const char *, int) = real.dlopen != NULL ? real.dlopen : real_next("dlopen");
+    void *(*open)(const char *, int) = real.dlopen;
+    if (open == NULL)
+        open = real_next("dlopen");
     return open(file, flags);
 }
 
