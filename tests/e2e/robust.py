@@ -118,12 +118,13 @@ def signal_storm():
             check(missing <= escapes + full, f"{what}: {missing} allocations, {escapes} escapes")
             check(lost == {}, f"{what}: lost {lost}")
             # Whatever the exact totals have and no sample has is counted as lost. A jump from between
-            # a record's end and its account may add one that is there.
+            # a record's end and its account may add one that is there: 7 of 499 jumps at most in 49
+            # runs.
             process = profile.process()
             gap = (process.process.exact_calls - round(process.total.alloc_objects),
                    process.process.exact_bytes - round(process.total.alloc_space))
             more = missing - gap[0]
-            check(0 <= more <= 5 and gap[1] <= missing_bytes <= gap[1] + 1000 * more, f"{what}: {gap} not sampled, lost {profile.lost()}")
+            check(0 <= more <= escapes / 20 and gap[1] <= missing_bytes <= gap[1] + 1000 * more, f"{what}: {gap} not sampled, lost {profile.lost()}")
             # Calls that ended are in the profile, one by one; of those that were left, some.
             if full == 0:
                 check_truth(profile, ours.stdout, what)

@@ -156,10 +156,13 @@ static void test_entry_that_jumps(void **state)
     (void)state;
     /* jmp +1; int3; lea rax, [rdi+5]; ret: 32 bits wide, and through memory */
     SAME(0xe9, 1, 0, 0, 0, 0xcc, 0x48, 0x8d, 0x47, 0x05, 0xc3);
-    static uint8_t code[] = {0xff, 0x25, 0x02, 0, 0, 0, 0xcc, 0xcc, /* jmp [rip+2] */
-                             0,    0,    0,    0, 0, 0, 0,    0,    0x48, 0x8d, 0x47, 0x06, 0xc3};
-    uint64_t target = at(FUNCTION_AT) + 16;
-    memcpy(code + 8, &target, sizeof(target));
+    /* The pointer stands before the function: an address among the instructions could decode as a
+     * jump back into them. */
+    static const uint8_t code[] = {0xff, 0x25, 0xf2, 0xff, 0xff,
+                                   0xff, 0xcc, 0xcc, /* jmp [rip-14] */
+                                   0x48, 0x8d, 0x47, 0x06, 0xc3};
+    uint64_t target = at(FUNCTION_AT) + 8;
+    memcpy(area + FUNCTION_AT - sizeof(target), &target, sizeof(target));
     expect_same(code, sizeof(code));
 }
 
