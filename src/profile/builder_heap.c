@@ -422,6 +422,7 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
         break;
     case HEAD(EXACT_CALLS):
         status->exact_calls = value;
+        status->has_exact_calls = true;
         break;
     case HEAD(UNSENT_RING_BYTES):
         status->unsent_bytes_of_ring = value;

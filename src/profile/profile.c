@@ -10,24 +10,28 @@
 #include "trace/trace_reader.h"
 #include "wire/ring.h"
 
-/* Heaps that processes describe themselves count as seen, even without a call. */
+/* A heap without a call and without a sample. Of malloc that means that nobody saw its calls: every
+ * program has some. Other heaps may rest, which the file says by a count of 0. */
 static void find_unseen(struct profile *profile)
 {
     static const char malloc_heap[] = "libc.malloc";
     for (size_t i = 0; i < profile->heap_count; i++) {
         struct profile_heap *heap = &profile->heaps[i];
-        if (heap->dump_count == 0 || strncmp(heap->name, malloc_heap, sizeof(malloc_heap) - 1) != 0)
+        if (heap->dump_count == 0 ||
+            (heap->status.has_exact_calls &&
+             strncmp(heap->name, malloc_heap, sizeof(malloc_heap) - 1) != 0))
             continue;
-        const struct profile_dump *last = &heap->dumps[heap->dump_count - 1];
-        heap->unseen =
-            last->exact_calls == 0 && last->sample_count == 0 && heap->status.heap_samples == 0;
+        bool is_seen = heap->status.heap_samples > 0;
+        for (size_t j = 0; j < heap->dump_count && !is_seen; j++)
+            is_seen = heap->dumps[j].exact_calls > 0 || heap->dumps[j].sample_count > 0;
+        heap->unseen = !is_seen;
         if (heap->unseen)
             heap->untold = PROFILE_UNTOLD_ALL;
     }
 }
 
-/* Perfetto's recorder counts samples, which at interval 1 are the allocations, and tells either what
- * lives and was allocated, or what lived at the peak. */
+/* Perfetto's recorder counts samples, which at interval 1 are the allocations, and tells either
+ * what lives and was allocated, or what lived at the peak. */
 static void find_perfettos(struct profile *profile)
 {
     for (size_t i = 0; i < profile->heap_count; i++) {

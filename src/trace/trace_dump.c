@@ -237,7 +237,9 @@ static void fill_stats(HeapStats *stats, const struct trace_heap_dump *dump)
 static void fill_own(HeapSamples *head, const struct trace_heap_dump *dump)
 {
     SET_UNLESS_ZERO(head, exact_bytes, dump->exact_bytes);
-    SET_UNLESS_ZERO(head, exact_calls, dump->exact_calls);
+    /* A zero is written where nothing was sampled, too: a file without it does not know. */
+    head->has_exact_calls = dump->exact_calls > 0 || dump->heap_samples == 0;
+    head->exact_calls = dump->exact_calls;
     SET_UNLESS_ZERO(head, unsent_ring_bytes, dump->unsent_bytes_of_ring);
     SET_UNLESS_ZERO(head, peak_live_bytes, dump->peak_live_bytes);
     SET_UNLESS_ZERO(head, peak_live_count, dump->peak_live_count);

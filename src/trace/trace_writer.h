@@ -171,6 +171,7 @@ struct trace_heap_dump {
     uint64_t unwinding_errors, heap_samples, map_reparses, unwinding_time_us, blocked_us;
     /* Exact, without stacks; own fields. */
     uint64_t exact_bytes, exact_calls;
+    bool has_exact_calls; /* of a dump that was read: the file has them, if only a zero */
     uint64_t unsent_bytes_of_ring; /* reserved, never committed, at the process's death */
     uint64_t lost[16];             /* indexed by enum ring_loss */
     double peak_live_bytes, peak_live_count;

@@ -890,6 +890,8 @@ def perfettos_recorder():
            [(60000.0, None, None, None, 10), (9000.0, None, None, None, 2)])
     expect(trace, "select alloc_size, alloc_count, live_count, temporary_count from hp_total", [(109000.0, None, None, None)])
     expect(trace, "select count, size from heap_profile_allocation", [(10, 100000), (-4, -40000), (2, 9000)])
+    said = tool("report", of([], "empty"))
+    check("what it allocated is unknown" in said and "exact" not in said, f"a heap without a sample: {said}")
     trace = of([sample(1, maximum=70000, maximum_count=5)], "at the peak")
     said = tool("report", trace)
     check("peak          70.0 kB ±" in said and "live          not told by the file" in said, said)
