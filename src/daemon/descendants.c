@@ -214,10 +214,10 @@ void descendants_look(struct descendants *descendants)
         if (pid <= 0)
             continue;
         struct descendant *known = find(descendants, pid);
-        if (known == NULL &&
-            bsearch(&pid, descendants->strangers, descendants->stranger_count, sizeof(pid),
-                    compare_pids) == NULL &&
-            descends(descendants, pid))
+        bool is_stranger = descendants->stranger_count > 0 &&
+                           bsearch(&pid, descendants->strangers, descendants->stranger_count,
+                                   sizeof(pid), compare_pids) != NULL;
+        if (known == NULL && !is_stranger && descends(descendants, pid))
             known = add(descendants, pid);
         if (known != NULL)
             look_at_again(descendants, known);

@@ -196,6 +196,16 @@ static void explain_ended(struct session *session, const struct reach_entry *ent
     session_note_absent(session, &info, remark);
 }
 
+/* Whether the process may be so young that its loader has not mapped the allocator yet. One that
+ * ran before the session can be, too: a shell starts a program and gives its number to -p. */
+static bool may_be_loading(const struct process_info *info, const struct reach_entry *entry,
+                           uint64_t age_ms)
+{
+    uint64_t now_ns = clock_read_ns(CLOCK_BOOTTIME);
+    bool is_young = info->start_boottime_ns + LOADING_PATIENCE_MS * UINT64_C(1000000) > now_ns;
+    return (!entry->running || is_young) && age_ms < LOADING_PATIENCE_MS;
+}
+
 /* What is done about a process that the session wants and may have. */
 static enum reach_state attach_or_wait(struct server *server, struct session *session,
                                        const struct process_info *info,
@@ -203,7 +213,7 @@ static enum reach_state attach_or_wait(struct server *server, struct session *se
 {
     struct error error = {0};
     uint64_t age_ms = now_ms - entry->seen_ms;
-    bool may_load = !entry->running && age_ms < LOADING_PATIENCE_MS;
+    bool may_load = may_be_loading(info, entry, age_ms);
     if (joins_by_itself(server, session, entry)) {
         /* The preloaded client knows what it may not do; without hooks it would find out. */
         if (process_info_restrictions(info->pid) == 0 || is_preloaded(info->pid))

@@ -257,7 +257,8 @@ def dumps(directory):
     width = step["space"]["high95"] - step["space"]["low95"]
     (other,) = diff_json(f"{path}@2", f"{path}@last")["heaps"]
     (step,) = [row for row in other["rows"] if row["frames"][0]["name"] == "step_block"]
-    check(step["space"]["high95"] - step["space"]["low95"] < width, "the nearer, the surer")
+    # Equal where the machine was so busy that nothing ran between the first two.
+    check(step["space"]["high95"] - step["space"]["low95"] <= width, "the nearer, the surer")
     numbers = [
         diff_json(f"{path}@{name}", path)["heaps"][0]["before"][0]["dump"]
         for name in ("0.01s", "1000s", "max", "final", "2", "1ms")
