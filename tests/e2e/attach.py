@@ -134,7 +134,7 @@ def agreement():
             process.wait()
         for cycle in range(2):
             output = os.path.join(directory, "host" + str(cycle))
-            killed = ["timeout", "-s", "KILL", "0.2", *busy]
+            killed = ["timeout", "-s", "KILL", "1", *busy]
             run([TOOL, "host", "-n", "busy_threads", "-o", output, *options, "--", *killed])
             check_agreement(output, "killed")
         output = os.path.join(directory, "churn")
