@@ -137,7 +137,7 @@ static int order_by_size(struct export_dump *dumps, size_t count)
 
 /* --- the conversion --- */
 
-/* The sums in what is written are not those of the heaps. */
+/* Warn that filters left stacks out, so the sums in the output are smaller than the heaps. */
 static void warn_of_filter(const struct profile *profile, const struct export_dump *dumps,
                            size_t count, enum export_view view)
 {

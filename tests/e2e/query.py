@@ -325,7 +325,7 @@ INTERVALS = ("include perfetto module android.memory.heap_profile.intervals; "
 
 
 def intervals():
-    """The published cases' shapes: windows that are told, and dumps that follow each other."""
+    """Dumps with a start time of their own, and dumps without one, which begin after the dump before."""
     tree = process_tree([(7, 3, ["/bin/prog"])])
     head = snapshot({6: 0, 4: 0}) + tree + packet(usual(), timestamp=60, sequence=1, flags=1)
     dumps = [heap_samples(7, [sample(1, 1000, 0, 4, 0)], 20, heap=""),

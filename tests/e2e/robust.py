@@ -124,7 +124,7 @@ def signal_storm():
             gap = (process.process.exact_calls - round(process.total.alloc_objects),
                    process.process.exact_bytes - round(process.total.alloc_space))
             more = missing - gap[0]
-            check(0 <= more <= escapes / 20 and gap[1] <= missing_bytes <= gap[1] + 1000 * more, f"{what}: {gap} not sampled, lost {profile.lost()}")
+            check(0 <= more <= 10 and gap[1] <= missing_bytes <= gap[1] + 1000 * more, f"{what}: {gap} not sampled, lost {profile.lost()}")
             # Calls that ended are in the profile, one by one; of those that were left, some.
             if full == 0:
                 check_truth(profile, ours.stdout, what)
