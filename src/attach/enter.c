@@ -225,7 +225,8 @@ static void receive_ring(struct entering *entering)
         .header = {.msg_iov = (void *)(at + offsetof(struct remote_message, vector)),
                    .msg_iovlen = 1,
                    .msg_control = (void *)(at + offsetof(struct remote_message, control)),
-                   .msg_controllen = sizeof(message.control)},
+                   /* CMSG_SPACE has room for two descriptors: alignment. */
+                   .msg_controllen = CMSG_LEN(sizeof(int))},
         .vector = {(void *)(at + offsetof(struct remote_message, byte)), 1},
     };
     put_memory(entering, at, &message, sizeof(message));
@@ -234,7 +235,9 @@ static void receive_ring(struct entering *entering)
     get_memory(entering, at, &message, sizeof(message));
     if (entering->code < 0)
         return;
-    if (message.header.msg_controllen < CMSG_LEN(sizeof(int)))
+    if (message.header.msg_controllen < CMSG_LEN(sizeof(int)) ||
+        message.control.header.cmsg_level != SOL_SOCKET ||
+        message.control.header.cmsg_type != SCM_RIGHTS)
         entering->code = error_set(entering->error, -EMFILE,
                                    "the process has no file descriptor left: raise its limit");
     else

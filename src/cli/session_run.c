@@ -203,10 +203,10 @@ static void handle_refused(void *context, struct session *session, const struct 
         local->options->refused(info->pid, process_info_name(info), remark);
 }
 
-static void handle_request(void *context, int fd, const void *bytes, size_t length, int passed_fd)
+static void handle_request(void *context, int fd, const struct peer_message *message)
 {
     struct local *local = context;
-    session_requests_serve(&local->requests, fd, bytes, length, passed_fd);
+    session_requests_serve(&local->requests, fd, message);
 }
 
 static void handle_over(void *context, struct session *session)

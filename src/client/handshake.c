@@ -53,7 +53,7 @@ static int connect_to_daemon(const char *path)
     return fd;
 }
 
-/* Receives the reply and the ring's descriptor (-1: none came). */
+/* Receive the reply and the ring's descriptor (-1: none came). */
 static int receive_reply(int socket, struct handshake_reply *reply, int *ring_fd)
 {
     union {
@@ -64,7 +64,8 @@ static int receive_reply(int socket, struct handshake_reply *reply, int *ring_fd
     struct msghdr message = {.msg_iov = &vector,
                              .msg_iovlen = 1,
                              .msg_control = &control,
-                             .msg_controllen = sizeof(control)};
+                             /* CMSG_SPACE has room for two descriptors: alignment. */
+                             .msg_controllen = CMSG_LEN(sizeof(int))};
     long got;
     do {
         got = system_call(SYS_recvmsg, socket, &message, MSG_CMSG_CLOEXEC);
@@ -74,8 +75,8 @@ static int receive_reply(int socket, struct handshake_reply *reply, int *ring_fd
         memcpy(ring_fd, CMSG_DATA(&control.header), sizeof(int));
     if (got < 0)
         return (int)got;
-    if (got != sizeof(*reply) || reply->magic != HANDSHAKE_MAGIC ||
-        reply->version != HANDSHAKE_VERSION)
+    if (got != sizeof(*reply) || (message.msg_flags & MSG_CTRUNC) != 0 ||
+        reply->magic != HANDSHAKE_MAGIC || reply->version != HANDSHAKE_VERSION)
         return -EPROTO;
     return 0;
 }

@@ -147,6 +147,11 @@ static unsigned sessions_of(const struct control *control, uid_t uid)
 static int check_trace_fd(int fd, struct error *error)
 {
     struct stat status;
+    if (fd == -E2BIG)
+        return error_set(error, -EINVAL,
+                         "one file is taken with a request, the trace, not several");
+    if (fd == -EMFILE)
+        return error_set(error, fd, "the daemon has no file descriptor left for the trace");
     int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
     if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || fstat(fd, &status) < 0 ||
         !S_ISREG(status.st_mode))
@@ -243,16 +248,40 @@ static void handle_stop(struct control *control, const struct control_connection
 
 /* --- connections --- */
 
-static void handle_message(struct control *control, struct control_connection *connection,
-                           const void *bytes, size_t length, int passed_fd)
+/* Take the message from the connection. False: it has descriptors that nobody asked for, and the
+ * connection is to end with them in it. */
+static bool take_message(const struct control_connection *connection,
+                         const struct peer_message *message,
+                         const Heapprofd__ControlRequest *request, int *passed_fd)
 {
-    Heapprofd__ControlRequest *request = control_read_request(bytes, length);
-    if (request == NULL) {
+    *passed_fd = -1;
+    if (request != NULL && request->start != NULL) {
+        *passed_fd = peer_socket_take_descriptor(connection->fd);
+        return true;
+    }
+    if (message->has_descriptors) {
+        control_send_error(connection->fd, -EINVAL,
+                           "a file was passed with a request that takes none");
+        return false;
+    }
+    peer_socket_skip(connection->fd);
+    return true;
+}
+
+/* False: the connection is to end. */
+static bool handle_message(struct control *control, struct control_connection *connection,
+                           const struct peer_message *message)
+{
+    int passed_fd;
+    Heapprofd__ControlRequest *request = control_read_request(message->bytes, message->length);
+    bool goes_on = take_message(connection, message, request, &passed_fd);
+    if (!goes_on) {
+        /* It has its error. */
+    } else if (request == NULL) {
         control_send_error(connection->fd, -EPROTO,
                    "the daemon does not understand this request: is it of another version?");
     } else if (request->start != NULL) {
         start_session(control, connection, request->start, passed_fd);
-        passed_fd = -1;
     } else if (request->snapshot != NULL) {
         handle_snapshot(control, connection, request->snapshot);
     } else if (request->stop != NULL) {
@@ -263,20 +292,19 @@ static void handle_message(struct control *control, struct control_connection *c
     } else {
         control_send_error(connection->fd, -EINVAL, "the daemon was asked for nothing");
     }
-    if (passed_fd >= 0)
-        close(passed_fd);
     heapprofd__control_request__free_unpacked(request, NULL);
+    return goes_on;
 }
 
 static void drop_connection(struct control *control, struct control_connection *connection)
 {
     if (connection->session != NULL)
         end_session(control, connection, HEAPPROFD__CONTROL_REPLY__END__REASON__STOPPED);
-    close(connection->fd);
+    rendezvous_end_connection(&control->station.server.rendezvous, connection->fd);
     *connection = control->connections[--control->connection_count];
 }
 
-static void handle_request(void *context, int fd, const void *bytes, size_t length, int passed_fd)
+static void handle_request(void *context, int fd, const struct peer_message *message)
 {
     struct control *control = context;
     struct control_connection connection = {.fd = fd, .trace_fd = -1};
@@ -284,27 +312,25 @@ static void handle_request(void *context, int fd, const void *bytes, size_t leng
         access_peer(fd, &connection.requester, &connection.pid) < 0 ||
         server_watch(&control->station.server, fd) < 0) {
         control_send_error(fd, -EMFILE, "too many ask something of the daemon at once");
-        if (passed_fd >= 0)
-            close(passed_fd);
-        close(fd);
+        rendezvous_end_connection(&control->station.server.rendezvous, fd);
         return;
     }
-    control->connections[control->connection_count] = connection;
-    handle_message(control, &control->connections[control->connection_count++], bytes, length,
-                   passed_fd);
+    struct control_connection *added = &control->connections[control->connection_count++];
+    *added = connection;
+    if (!handle_message(control, added, message))
+        drop_connection(control, added);
 }
 
-/* False: the peer is gone. */
+/* False: the peer is gone, or has to go. */
 static bool read_connection(struct control *control, struct control_connection *connection)
 {
-    struct rendezvous_message message;
-    ssize_t got = rendezvous_receive(connection->fd, &message);
+    struct peer_message message;
+    ssize_t got = peer_socket_peek(connection->fd, &message);
     if (got < 0)
         return errno == EAGAIN || errno == EINTR;
     if (got == 0)
         return false;
-    handle_message(control, connection, message.bytes, message.length, message.passed_fd);
-    return true;
+    return handle_message(control, connection, &message);
 }
 
 static void handle_readable(void *context, int fd)
@@ -341,7 +367,7 @@ void control_close(struct control *control)
         struct control_connection *connection = &control->connections[i];
         if (connection->session != NULL)
             end_session(control, connection, HEAPPROFD__CONTROL_REPLY__END__REASON__DAEMON_ENDS);
-        close(connection->fd);
+        rendezvous_end_connection(&control->station.server.rendezvous, connection->fd);
     }
     control->connection_count = 0;
     station_close(&control->station);

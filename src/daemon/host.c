@@ -122,10 +122,10 @@ static void handle_readable(void *context, int fd)
         descendants_read(&host->descendants);
 }
 
-static void handle_request(void *context, int fd, const void *bytes, size_t length, int passed_fd)
+static void handle_request(void *context, int fd, const struct peer_message *message)
 {
     struct host *host = context;
-    session_requests_serve(&host->requests, fd, bytes, length, passed_fd);
+    session_requests_serve(&host->requests, fd, message);
 }
 
 /* --- the command's end --- */

@@ -95,7 +95,8 @@ int rendezvous_open(struct rendezvous *rendezvous, int epoll, const char *direct
 void rendezvous_close(struct rendezvous *rendezvous)
 {
     while (rendezvous->peer_count > 0)
-        close(rendezvous->peers[--rendezvous->peer_count].fd);
+        rendezvous_end_connection(rendezvous, rendezvous->peers[--rendezvous->peer_count].fd);
+    peer_sockets_clear(&rendezvous->ending);
     if (rendezvous->listener >= 0)
         close(rendezvous->listener);
     if (rendezvous->spare >= 0)
@@ -108,9 +109,16 @@ void rendezvous_close(struct rendezvous *rendezvous)
     rendezvous->directory[0] = rendezvous->path[0] = 0;
 }
 
+void rendezvous_end_connection(struct rendezvous *rendezvous, int fd)
+{
+    /* It may live on for a while in `ending`, or in a child that forked. */
+    epoll_ctl(rendezvous->epoll, EPOLL_CTL_DEL, fd, NULL);
+    peer_sockets_close(&rendezvous->ending, fd);
+}
+
 static void drop_peer(struct rendezvous *rendezvous, unsigned index)
 {
-    close(rendezvous->peers[index].fd);
+    rendezvous_end_connection(rendezvous, rendezvous->peers[index].fd);
     rendezvous->peers[index] = rendezvous->peers[--rendezvous->peer_count];
 }
 
@@ -134,47 +142,24 @@ static void send_reply(int fd, const struct handshake_reply *reply, int memfd)
     sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-ssize_t rendezvous_receive(int fd, struct rendezvous_message *message)
-{
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec vector = {.iov_base = message->bytes, .iov_len = sizeof(message->bytes)};
-    struct msghdr header = {.msg_iov = &vector,
-                            .msg_iovlen = 1,
-                            .msg_control = &control,
-                            .msg_controllen = sizeof(control)};
-    message->passed_fd = -1;
-    ssize_t got = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (got < 0)
-        return got;
-    if (header.msg_controllen >= CMSG_LEN(sizeof(int)) && control.header.cmsg_level == SOL_SOCKET &&
-        control.header.cmsg_type == SCM_RIGHTS)
-        memcpy(&message->passed_fd, CMSG_DATA(&control.header), sizeof(int));
-    message->length = (header.msg_flags & MSG_TRUNC) != 0 ? 0 : (size_t)got;
-    return got;
-}
-
 enum served { SERVED_WAITS, SERVED_DROP, SERVED_HANDED_ON };
 
 static enum served serve_peer(const struct rendezvous *rendezvous,
                               const struct rendezvous_peer *peer, rendezvous_answer *answer,
                               void *context, rendezvous_request *request, void *request_context)
 {
-    struct rendezvous_message message;
-    if (rendezvous_receive(peer->fd, &message) < 0)
+    struct peer_message message;
+    if (peer_socket_peek(peer->fd, &message) < 0)
         return errno == EAGAIN || errno == EINTR ? SERVED_WAITS : SERVED_DROP;
     if (request != NULL && request_is_one(message.bytes, message.length)) {
         epoll_ctl(rendezvous->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
-        request(request_context, peer->fd, message.bytes, message.length, message.passed_fd);
+        request(request_context, peer->fd, &message);
         return SERVED_HANDED_ON;
     }
-    if (message.passed_fd >= 0)
-        close(message.passed_fd);
     struct handshake_hello hello;
-    if (message.length != sizeof(hello))
+    if (message.length != sizeof(hello) || message.has_descriptors)
         return SERVED_DROP;
+    peer_socket_skip(peer->fd);
     memcpy(&hello, message.bytes, sizeof(hello));
     struct handshake_reply reply;
     int memfd = -1;
@@ -193,7 +178,7 @@ static void turn_away(struct rendezvous *rendezvous)
         close(rendezvous->spare);
     int fd = accept4(rendezvous->listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0)
-        close(fd);
+        rendezvous_end_connection(rendezvous, fd);
     rendezvous->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
@@ -217,7 +202,7 @@ static void accept_peers(struct rendezvous *rendezvous, rendezvous_answer *answe
         struct ucred credentials;
         socklen_t length = sizeof(credentials);
         if (getsockopt(peer.fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0) {
-            close(peer.fd);
+            rendezvous_end_connection(rendezvous, peer.fd);
             continue;
         }
         peer.pid = credentials.pid;
@@ -228,7 +213,7 @@ static void accept_peers(struct rendezvous *rendezvous, rendezvous_answer *answe
         if (served == SERVED_HANDED_ON)
             continue;
         if (served == SERVED_DROP || watch(rendezvous, peer.fd) < 0) {
-            close(peer.fd);
+            rendezvous_end_connection(rendezvous, peer.fd);
             continue;
         }
         rendezvous->peers[rendezvous->peer_count++] = peer;
@@ -258,7 +243,7 @@ bool rendezvous_serve(struct rendezvous *rendezvous, int fd, rendezvous_answer *
 
 uint64_t rendezvous_expire(struct rendezvous *rendezvous, uint64_t now_ms)
 {
-    uint64_t next_ms = UINT64_MAX;
+    uint64_t next_ms = peer_sockets_expire(&rendezvous->ending, now_ms);
     for (unsigned i = 0; i < rendezvous->peer_count;) {
         uint64_t deadline_ms = rendezvous->peers[i].deadline_ms;
         if (deadline_ms <= now_ms) {

@@ -12,9 +12,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/peer_socket.h"
 #include "util/error.h"
 #include "wire/handshake.h"
-#include "wire/request.h"
 
 /* Peers that have connected and not yet said hello. More wait in the backlog. */
 #define RENDEZVOUS_PEERS_MAX 128
@@ -34,6 +34,7 @@ struct rendezvous {
         uint64_t deadline_ms; /* CLOCK_MONOTONIC */
     } peers[RENDEZVOUS_PEERS_MAX];
     unsigned peer_count;
+    struct peer_sockets ending;
 };
 
 /* Answers a hello. 1: with a ring in *memfd; 0: without; negative errno: not at all. */
@@ -41,20 +42,9 @@ typedef int rendezvous_answer(void *context, pid_t pid, uid_t uid,
                               const struct handshake_hello *hello, struct handshake_reply *reply,
                               int *memfd);
 
-struct rendezvous_message {
-    char bytes[REQUEST_BYTES_MAX];
-    size_t length;
-    int passed_fd; /* -1: none */
-};
-
-/* Receives a message and the descriptor that came with it, without waiting; as recv(). What
- * is too long has length 0. */
-ssize_t rendezvous_receive(int fd, struct rendezvous_message *message);
-
-/* Takes over the peer's descriptor, and the one that came with its message (-1: none).
- * `bytes` is the message. */
-typedef void rendezvous_request(void *context, int fd, const void *bytes, size_t length,
-                                int passed_fd);
+/* Take over the connection of a peer whose request is still in it (peer_socket_skip,
+ * peer_socket_take_descriptor). */
+typedef void rendezvous_request(void *context, int fd, const struct peer_message *message);
 
 /* Listens at directory/socket, or, where directory is NULL, in a new directory; or takes over
  * a listener that is there already (-1: none). Has the epoll tell of both the listener and the
@@ -62,6 +52,9 @@ typedef void rendezvous_request(void *context, int fd, const void *bytes, size_t
 int rendezvous_open(struct rendezvous *rendezvous, int epoll, const char *directory, int listener,
                     struct error *error);
 void rendezvous_close(struct rendezvous *rendezvous);
+
+/* Close a connection that came from here, whatever its peer has left in it. */
+void rendezvous_end_connection(struct rendezvous *rendezvous, int fd);
 
 /* Serves the listener or a peer, whichever fd is; false: it is neither. `request` may be
  * NULL: then only hellos are served. */

@@ -70,18 +70,19 @@ static bool answer(struct session_requests *requests, int fd,
     return false;
 }
 
-void session_requests_serve(struct session_requests *requests, int fd, const void *bytes,
-                            size_t length, int passed_fd)
+void session_requests_serve(struct session_requests *requests, int fd,
+                            const struct peer_message *message)
 {
-    Heapprofd__ControlRequest *request = control_read_request(bytes, length);
-    if (passed_fd >= 0)
-        close(passed_fd);
+    Heapprofd__ControlRequest *request = control_read_request(message->bytes, message->length);
     /* A client that wants to begin a session has mistaken us for a daemon. Without an answer it
-     * knows that there is no daemon. */
-    if (request != NULL && answer(requests, fd, request))
+     * knows that there is no daemon. No request that is served here takes a descriptor. */
+    bool is_served = request != NULL && !message->has_descriptors;
+    if (is_served)
+        peer_socket_skip(fd);
+    if (is_served && answer(requests, fd, request))
         requests->waiting[requests->waiting_count++] = fd;
     else
-        close(fd);
+        rendezvous_end_connection(&requests->server->rendezvous, fd);
     heapprofd__control_request__free_unpacked(request, NULL);
 }
 
@@ -91,6 +92,6 @@ void session_requests_close(struct session_requests *requests)
     while (requests->waiting_count > 0) {
         int fd = requests->waiting[--requests->waiting_count];
         control_send_count(fd, 1);
-        close(fd);
+        rendezvous_end_connection(&requests->server->rendezvous, fd);
     }
 }

@@ -27,8 +27,8 @@ struct session_requests {
 void session_requests_open(struct session_requests *requests, struct server *server);
 
 /* Serve a request, as rendezvous_request does. A stopped session becomes SESSION_OVER_STOPPED. */
-void session_requests_serve(struct session_requests *requests, int fd, const void *bytes,
-                            size_t length, int passed_fd);
+void session_requests_serve(struct session_requests *requests, int fd,
+                            const struct peer_message *message);
 
 /* Notify waiting clients that the session has ended and its trace is complete. */
 void session_requests_close(struct session_requests *requests);

@@ -1,5 +1,7 @@
 /* The daemon's socket: hellos and requests as a stranger may send them, one message each on up to
- * four connections that overlap. */
+ * four connections that overlap, with descriptors or without. None of them stays open. */
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,8 @@
 #include "daemon/control.h"
 
 #define CONNECTIONS 4
+#define STEPS_MAX 1000
+#define DESCRIPTORS_MAX 253 /* the kernel's */
 
 static struct control control;
 
@@ -23,6 +27,42 @@ static void open_once(void)
     is_open = true;
     if (control_open(&control, NULL, -1, &error) < 0)
         abort();
+}
+
+static unsigned open_descriptors(void)
+{
+    unsigned count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    if (directory == NULL)
+        abort();
+    while (readdir(directory) != NULL)
+        count++;
+    closedir(directory);
+    return count;
+}
+
+/* Send a message with `count` copies of a descriptor. */
+static void send_with(int fd, const void *data, size_t length, unsigned count)
+{
+    static int null = -1;
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int) * DESCRIPTORS_MAX)];
+    } passed = {0};
+    struct iovec vector = {(void *)data, length};
+    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+    if (null < 0)
+        null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (count > 0) {
+        message.msg_control = &passed;
+        message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+        passed.header.cmsg_level = SOL_SOCKET;
+        passed.header.cmsg_type = SCM_RIGHTS;
+        passed.header.cmsg_len = CMSG_LEN(sizeof(int) * count);
+        for (unsigned i = 0; i < count; i++)
+            memcpy(CMSG_DATA(&passed.header) + i * sizeof(int), &null, sizeof(int));
+    }
+    sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 static int connect_to(const char *path)
@@ -46,11 +86,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static const unsigned descriptors[8] = {0, 1, 2, 3, 0, 17, DESCRIPTORS_MAX, 0};
     int connections[CONNECTIONS] = {-1, -1, -1, -1};
+    static unsigned before;
     open_once();
-    /* A byte for the connection, two for the length, the message. */
+    if (before == 0)
+        before = open_descriptors() + 1; /* send_with's own */
+    /* A byte for the connection and the descriptors, two for the length, the message. */
     while (size >= 3) {
         int *fd = &connections[data[0] % CONNECTIONS];
+        unsigned count = descriptors[data[0] / CONNECTIONS % 8];
         size_t length = data[1] | (size_t)data[2] << 8;
         data += 3;
         size -= 3;
@@ -58,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             length = size;
         if (*fd < 0)
             *fd = connect_to(control.station.server.rendezvous.path);
-        send(*fd, data, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+        send_with(*fd, data, length, count);
         data += length;
         size -= length;
         step();
@@ -68,7 +113,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (connections[i] >= 0)
             close(connections[i]);
     }
-    for (int i = 0; i < 3; i++)
+    /* A step takes one message of each connection, and those that end with descriptors in them wait
+     * for others to do so. */
+    for (int i = 0; open_descriptors() > before + control.station.server.rendezvous.ending.count;
+         i++) {
+        if (i == STEPS_MAX)
+            abort();
         step();
+    }
     return 0;
 }
