@@ -72,6 +72,7 @@ static void free_all_but_profile(struct builder *builder)
     builder_deobfuscation_free(builder->deobfuscation);
     builder_clocks_free(&builder->clocks);
     builder_meetings_free(&builder->meetings);
+    builder_counters_free(&builder->counters);
     id_map_free(&builder->packages);
     free(builder);
 }
@@ -222,6 +223,14 @@ uint32_t builder_hex(struct builder *builder, struct proto_span span)
 uint32_t builder_mapping(struct builder *builder, const struct profile_mapping *mapping,
                          uint32_t path, uint32_t build_id)
 {
+    static const struct builder_mapping_scope shared;
+    return builder_mapping_of(builder, mapping, path, build_id, &shared);
+}
+
+uint32_t builder_mapping_of(struct builder *builder, const struct profile_mapping *mapping,
+                            uint32_t path, uint32_t build_id,
+                            const struct builder_mapping_scope *scope)
+{
     struct profile *profile = builder->profile;
     uint64_t key[] = {path,
                       build_id,
@@ -229,7 +238,9 @@ uint32_t builder_mapping(struct builder *builder, const struct profile_mapping *
                       mapping->end,
                       mapping->exact_offset,
                       mapping->load_bias,
-                      mapping->start_offset};
+                      mapping->start_offset,
+                      scope->process,
+                      scope->item};
     bool added;
     uint64_t id = intern_bytes(&builder->mapping_ids, key, sizeof(key), &added);
     if (id != 0 && !added)

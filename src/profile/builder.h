@@ -13,6 +13,7 @@
  *   builder_resolve.c      what its ids mean, when they are used
  *   builder_heap.c      ProfilePackets: snapshots put together
  *   builder_unchanged.c    samples that stand there as in the dump before
+ *   builder_counters.c     counters of Perfetto's recorder, which begin anew under a new id
  *   builder_dump.c      dumps made of them
  *
  * Everything in a packet is untrusted. Damage inside one spoils that packet and
@@ -126,6 +127,20 @@ struct builder {
             late_capacity;
         uint32_t snapshot_count;
     } clocks;
+    /* See builder_counters_take(). */
+    struct builder_counters {
+        struct intern_table ids; /* of heap, sequence, callstack id and callsite */
+        struct counter_values {
+            double allocated_bytes, freed_bytes, allocated_count, freed_count;
+        } * last;              /* by id, as the trace had them last */
+        struct id_map sums_of; /* heap and callsite */
+        struct counter_sum {
+            struct counter_values sum;
+            struct counter_values unbelieved; /* fell in this dump; only where as_in_trace */
+            uint64_t given;                   /* number of the dump that has the sum */
+        } * sums;
+        size_t last_capacity, sum_count, sum_capacity;
+    } counters;
     uint64_t packets, damaged_packets, missing_packets, missing_frames;
     uint64_t carried_samples;
     uint64_t dumps;         /* made so far, of all heaps */
@@ -163,6 +178,13 @@ const char *builder_text_of_span(struct builder *builder, struct proto_span span
 uint32_t builder_hex(struct builder *builder, struct proto_span span);
 uint32_t builder_mapping(struct builder *builder, const struct profile_mapping *mapping,
                          uint32_t path, uint32_t build_id);
+/* The same, of a process and an interned mapping that share it with no other one. */
+struct builder_mapping_scope {
+    uint64_t process, item; /* 0: shared by all that are equal */
+};
+uint32_t builder_mapping_of(struct builder *builder, const struct profile_mapping *mapping,
+                            uint32_t path, uint32_t build_id,
+                            const struct builder_mapping_scope *scope);
 struct builder_frame_key {
     uint32_t mapping;
     uint64_t rel_pc;
@@ -203,19 +225,22 @@ struct builder_sequence {
         struct profile_mapping mapping;
         size_t first_path;
         uint32_t path_count;
-        uint32_t resolved;
+        uint32_t resolved, round;
+        bool is_shared; /* by all processes: it stands in a ProfilePacket */
     } * mapping_items;
     struct sequence_frame {
         uint64_t name, mapping, source_path, rel_pc;
         uint32_t line, kind, kind_name; /* the last a string */
         bool is_named, has_line, has_kind;
     } * frame_items;
-    uint32_t *frames_resolved; /* by frame item */
+    struct sequence_resolved {
+        uint32_t frame, round;
+    } * frames_resolved; /* by frame item */
     size_t frames_resolved_capacity;
     struct sequence_callstack {
         size_t first_byte; /* of the message, in stack_bytes */
         uint32_t byte_count;
-        uint32_t resolved;
+        uint32_t resolved, round;
     } * callstack_items;
     struct sequence_context {
         size_t first_name;
@@ -225,6 +250,12 @@ struct builder_sequence {
     uint64_t *ids;        /* path components and names of the above */
     uint8_t *stack_bytes; /* callstacks as they stand in the trace, less their ids */
     size_t stack_byte_count, stack_byte_capacity;
+    /* The process that ids are resolved for, and how often it changed: what was resolved in another
+     * round is resolved again. Only where as_in_trace; elsewhere all is round 0. */
+    int32_t pid;
+    uint32_t round;
+    bool has_pid, has_several_pids; /* of its dumps */
+    int32_t first_pid;
     /* The callstack resolved last, from the outermost frame in: successive ones share most of
      * it. */
     struct sequence_step {
@@ -249,6 +280,7 @@ struct builder_sequence {
             /* That of a dump before, with the same bytes; it stands in place of samples[]. */
             const struct profile_sample *known;
             uint32_t kept, generation; /* of sequence->seen: index + 1, or 0 */
+            bool is_counted;           /* its counters are those of Perfetto's recorder */
         } * origins;                   /* by sample */
         struct profile_part *parts;
         struct pending_tag {
@@ -294,6 +326,7 @@ enum interned_kind {
     INTERNED_BUILD_ID,
     INTERNED_ANY_STRING, /* the one string table of Android 10 */
     INTERNED_MAPPING,
+    INTERNED_PROFILE_MAPPING, /* in a ProfilePacket */
     INTERNED_FRAME,
     INTERNED_PROFILE_FRAME, /* in a ProfilePacket */
     INTERNED_CALLSTACK,
@@ -305,6 +338,8 @@ int builder_intern(struct builder *builder, struct builder_sequence *sequence,
 /* Add the entries of a ProfilePacket's tables, in the trace processor's order. */
 void builder_resolve_tables(struct builder *builder, struct builder_sequence *sequence,
                             struct proto_span packet);
+/* Resolve from here on what a process's samples name. */
+void builder_resolve_for(struct builder *builder, struct builder_sequence *sequence, int32_t pid);
 /* The callsite of a callstack; one without known frames has a frame that says so. */
 uint32_t builder_resolve(struct builder *builder, struct builder_sequence *sequence,
                          uint64_t callstack);
@@ -361,10 +396,33 @@ int builder_profile_packet(struct builder *builder, struct builder_sequence *seq
  * -ENOMEM. */
 int builder_put_sample(struct builder *builder, struct pending_dump *dump,
                        const struct pending_origin *origin, const struct profile_sample *sample);
-/* Reads a sample, and its parts into the dump. *sole: the bytes and the names of types and contexts
- * make it what it is, and nothing else. 0 or a negative errno. */
+enum builder_sample_kind {
+    SAMPLE_OF_ITS_BYTES, /* and of the names of types and contexts, and of nothing else */
+    SAMPLE_OF_COUNTERS,  /* of Perfetto's recorder (builder_counters_take()) */
+    SAMPLE_OF_PEAK,      /* or a mixture that no recorder writes */
+};
+/* Read a sample, and its parts into the dump. 0 or a negative errno. */
 int builder_read_sample(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
-                        struct profile_sample *sample, uint64_t *callstack, bool *sole);
+                        struct profile_sample *sample, uint64_t *callstack,
+                        enum builder_sample_kind *kind);
+/* Fill in what Perfetto's recorder does not say, as far as its counters tell. */
+void builder_estimate_figures(struct trace_figures *figures, uint64_t interval_bytes);
+
+/* --- counters of Perfetto's recorder --- */
+
+/* Which counters these are. */
+struct builder_counters_key {
+    uint32_t heap, sequence, callsite;
+    uint64_t callstack; /* id */
+};
+/* Add to the callsite's sum what the counters of a callstack id have grown by. 0 or -ENOMEM. */
+int builder_counters_take(struct builder *builder, const struct builder_counters_key *key,
+                          const struct profile_sample *sample);
+/* Replace the counters of a sample that was taken with its callsite's sum. If the pending dump has
+ * several samples of the callsite, the first one gets the sum and the others get zeros. */
+void builder_counters_give(struct builder *builder, const struct builder_counters_key *key,
+                           struct profile_sample *sample, uint64_t interval_bytes);
+void builder_counters_free(struct builder_counters *counters);
 
 /* --- samples that have not changed --- */
 

@@ -72,6 +72,30 @@ struct sample_place {
     bool first;    /* of a chain */
 };
 
+/* Make sums of counters that begin anew under each callstack id. */
+static int count_samples(struct builder *builder, const struct builder_sequence *sequence,
+                         struct pending_dump *pending, const struct sample_place *places)
+{
+    for (int giving = 0; giving < 2; giving++) {
+        for (size_t i = 0; i < pending->sample_count; i++) {
+            if (!pending->origins[i].is_counted)
+                continue;
+            struct builder_counters_key key = {
+                .heap = pending->heap,
+                .sequence = (uint32_t)(sequence - builder->sequences),
+                .callsite = places[i].callsite,
+                .callstack = pending->origins[i].callstack,
+            };
+            if (giving)
+                builder_counters_give(builder, &key, &pending->samples[i],
+                                      pending->status.interval_bytes);
+            else if (builder_counters_take(builder, &key, &pending->samples[i]) < 0)
+                return builder->error;
+        }
+    }
+    return 0;
+}
+
 /* Names each pending sample's callsite and its parts' types and contexts. */
 static int resolve_samples(struct builder *builder, struct builder_sequence *sequence,
                            struct pending_dump *pending, struct sample_place *places)
@@ -84,6 +108,8 @@ static int resolve_samples(struct builder *builder, struct builder_sequence *seq
         if (builder->error < 0)
             return builder->error;
     }
+    if (count_samples(builder, sequence, pending, places) < 0)
+        return builder->error;
     for (size_t i = 0; i < pending->part_count; i++) {
         struct profile_part *part = &pending->parts[i];
         part->type = builder_resolve_type(builder, sequence, pending->tags[i].type);
@@ -347,6 +373,7 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
         .dump.exact_calls = pending->status.exact_calls,
     };
     struct profile_heap *heap = &builder->profile->heaps[pending->heap];
+    builder_resolve_for(builder, sequence, pending->status.pid);
     making.places = reallocarray(NULL, pending->sample_count + 1, sizeof(*making.places));
     if (making.places == NULL ||
         array_reserve(&heap->dumps, &builder->dump_capacities[pending->heap], heap->dump_count, 1,

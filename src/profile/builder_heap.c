@@ -88,7 +88,7 @@ static uint64_t whole(double count)
     return count < 0x1p63 ? (uint64_t)count : UINT64_C(1) << 63;
 }
 
-static void estimate_figures(struct trace_figures *figures, uint64_t interval)
+void builder_estimate_figures(struct trace_figures *figures, uint64_t interval)
 {
     figures->samples = whole(figures->allocated_count);
     figures->freed_samples = whole(figures->freed_count);
@@ -217,7 +217,8 @@ static void take_whole(struct pending_dump *dump, const struct profile_sample *s
 }
 
 int builder_read_sample(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
-                        struct profile_sample *sample, uint64_t *callstack, bool *sole)
+                        struct profile_sample *sample, uint64_t *callstack,
+                        enum builder_sample_kind *kind)
 {
     struct proto_span estimate = {0};
     struct proto_field field;
@@ -290,7 +291,7 @@ int builder_read_sample(struct builder *builder, struct pending_dump *dump, stru
     }
     if (estimate.at == NULL) {
         builder->profile->heaps[dump->heap].is_perfettos = true;
-        estimate_figures(&sample->figures, dump->status.interval_bytes);
+        builder_estimate_figures(&sample->figures, dump->status.interval_bytes);
         if (at_max)
             sample->peak_bytes_variance = sample->figures.allocated_bytes_variance;
     } else if (take_figures(&sample->figures, estimate) < 0) {
@@ -299,7 +300,11 @@ int builder_read_sample(struct builder *builder, struct pending_dump *dump, stru
     fill_peak_samples(sample->peak_count, sample->peak_count_variance, &sample->peak_samples);
     if (sample->part_count == 1 && !part_has_figures)
         take_whole(dump, sample);
-    *sole = !at_max && estimate.at != NULL;
+    *kind = SAMPLE_OF_PEAK;
+    if (!at_max && estimate.at != NULL)
+        *kind = SAMPLE_OF_ITS_BYTES;
+    else if (!at_max && sample->part_count == 0)
+        *kind = SAMPLE_OF_COUNTERS;
     return 0;
 }
 
@@ -308,17 +313,18 @@ static int take_sample(struct builder *builder, struct builder_sequence *sequenc
 {
     struct pending_origin origin = {0};
     struct profile_sample sample;
-    bool sole;
+    enum builder_sample_kind kind;
     int code = builder_take_unchanged(builder, sequence, dump, entry, &origin);
     if (code != 0)
         return code < 0 ? code : 0;
     uint64_t named = origin.callstack;
     origin.part_first = dump->part_count;
-    code = builder_read_sample(builder, dump, entry, &sample, &origin.callstack, &sole);
+    code = builder_read_sample(builder, dump, entry, &sample, &origin.callstack, &kind);
     if (code < 0)
         return code;
-    if (!sole || origin.callstack != named)
+    if (kind != SAMPLE_OF_ITS_BYTES || origin.callstack != named)
         origin.kept = 0;
+    origin.is_counted = kind == SAMPLE_OF_COUNTERS;
     return builder_put_sample(builder, dump, &origin, &sample);
 }
 
@@ -518,6 +524,19 @@ static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump 
     return (uint32_t)used;
 }
 
+/* Where processes have mappings of their own, the same bytes name other callsites in each. */
+static void note_pid(struct builder *builder, struct builder_sequence *sequence, int32_t pid)
+{
+    if (!sequence->has_pid) {
+        sequence->has_pid = true;
+        sequence->first_pid = pid;
+    } else if (pid != sequence->first_pid && !sequence->has_several_pids) {
+        sequence->has_several_pids = true;
+        if (builder->owner->as_in_trace)
+            builder_forget_unchanged(builder, sequence);
+    }
+}
+
 static struct pending_dump *find_pending(struct builder *builder, struct builder_sequence *sequence,
                                          const struct trace_heap_dump *status, uint64_t packet_ns)
 {
@@ -528,6 +547,7 @@ static struct pending_dump *find_pending(struct builder *builder, struct builder
     of->timestamp_ns = status->timestamp_ns;
     of->start_timestamp_ns = status->start_timestamp_ns;
     of->final |= status->final;
+    note_pid(builder, sequence, status->pid);
     builder->profile->heaps[heap].packet_boottime_ns = packet_ns;
     builder_meet(builder, status->pid, 0, packet_ns);
     builder_date(builder, DATED_HEAP, heap, 0);
@@ -547,8 +567,23 @@ static struct pending_dump *find_pending(struct builder *builder, struct builder
     dump->heap = heap;
     dump->timestamp_ns = status->timestamp_ns;
     dump->status = *status;
-    dump->steady = builder->heaps[heap].steady;
+    dump->steady = of->steady && !(builder->owner->as_in_trace && sequence->has_several_pids);
     return dump;
+}
+
+/* ProcessHeapSamples.ClientError: it waited too long for room in the buffer. */
+#define CLIENT_ERROR_HIT_TIMEOUT 1
+
+static void add_packet(struct profile_packet_sums *sums, const struct trace_heap_dump *status)
+{
+    sums->corrupted += status->buffer_corrupted;
+    sums->hit_guardrail += status->hit_guardrail;
+    sums->overran += status->buffer_overran || status->client_error == CLIENT_ERROR_HIT_TIMEOUT;
+    sums->disconnected += status->disconnected;
+    sums->rejected += status->rejected_concurrent;
+    sums->unwinding_time_us += status->unwinding_time_us;
+    sums->samples += status->heap_samples;
+    sums->blocked_us += status->blocked_us;
 }
 
 static int take_process_dump(struct builder *builder, struct builder_sequence *sequence,
@@ -571,6 +606,7 @@ static int take_process_dump(struct builder *builder, struct builder_sequence *s
     if (dump == NULL)
         return builder->error;
     builder->profile->heaps[dump->heap].unnamed |= unnamed;
+    add_packet(&builder->profile->heaps[dump->heap].packet_sums, &status);
     code = 0;
     while (code == 0 && proto_next(&again, &field) > 0) {
         if (field.number == HEAD(SAMPLES) && field.type == PROTO_BYTES)
@@ -588,7 +624,7 @@ static int take_profile_field(struct builder *builder, struct builder_sequence *
     case PB_PROFILE_PACKET_STRINGS:
         return builder_intern(builder, sequence, INTERNED_ANY_STRING, field->span);
     case PB_PROFILE_PACKET_MAPPINGS:
-        return builder_intern(builder, sequence, INTERNED_MAPPING, field->span);
+        return builder_intern(builder, sequence, INTERNED_PROFILE_MAPPING, field->span);
     case PB_PROFILE_PACKET_FRAMES:
         return builder_intern(builder, sequence, INTERNED_PROFILE_FRAME, field->span);
     case PB_PROFILE_PACKET_CALLSTACKS:

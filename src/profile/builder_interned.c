@@ -127,9 +127,13 @@ static int intern_string(struct builder *builder, struct builder_sequence *seque
 }
 
 static int intern_mapping(struct builder *builder, struct builder_sequence *sequence,
-                          struct proto_span entry)
+                          enum interned_kind kind, struct proto_span entry)
 {
-    struct sequence_mapping item = {.first_path = sequence->id_count, .resolved = PROFILE_NONE};
+    struct sequence_mapping item = {
+        .first_path = sequence->id_count,
+        .resolved = PROFILE_NONE,
+        .is_shared = kind == INTERNED_PROFILE_MAPPING,
+    };
     struct proto_field field;
     uint64_t iid = 0;
     int status, code = 0;
@@ -219,7 +223,8 @@ static int intern_frame(struct builder *builder, struct builder_sequence *sequen
                       sequence->frame_count, 1, sizeof(*sequence->frames_resolved)) < 0 ||
         id_map_set(&sequence->frames, iid, (uint32_t)sequence->frame_count) < 0)
         return builder_fail(builder);
-    sequence->frames_resolved[sequence->frame_count] = PROFILE_NONE;
+    sequence->frames_resolved[sequence->frame_count] =
+        (struct sequence_resolved){.frame = PROFILE_NONE};
     sequence->frame_items[sequence->frame_count++] = item;
     sequence->last_count = 0; /* the id may have meant another frame */
     return 0;
@@ -286,7 +291,8 @@ int builder_intern(struct builder *builder, struct builder_sequence *sequence,
 {
     switch (kind) {
     case INTERNED_MAPPING:
-        return intern_mapping(builder, sequence, entry);
+    case INTERNED_PROFILE_MAPPING:
+        return intern_mapping(builder, sequence, kind, entry);
     case INTERNED_FRAME:
     case INTERNED_PROFILE_FRAME:
         return intern_frame(builder, sequence, kind, entry);

@@ -63,14 +63,24 @@ static uint32_t resolve_mapping(struct builder *builder, struct builder_sequence
     if (index == ID_MAP_NONE)
         return iid == 0 ? dummy_mapping(builder) : PROFILE_NONE;
     struct sequence_mapping *item = &sequence->mapping_items[index];
+    struct builder_mapping_scope scope = {0};
     /* Marker frames stand in a mapping that is nowhere. */
     if (!builder->owner->as_in_trace && item->path_count == 0 && item->mapping.end == 0 &&
         item->build_id == 0)
         return PROFILE_NONE;
-    if (item->resolved == PROFILE_NONE)
-        item->resolved =
-            builder_mapping(builder, &item->mapping, join_path(builder, sequence, item),
-                            string_or_empty(&sequence->build_ids, item->build_id));
+    if (item->resolved != PROFILE_NONE && item->round == sequence->round)
+        return item->resolved;
+    /* The trace processor has a row for each process that a place in memory is of. */
+    if (sequence->round != 0 && !item->is_shared && item->mapping.start < item->mapping.end)
+        scope = (struct builder_mapping_scope){
+            .process = (uint64_t)(uint32_t)sequence->pid << 32 |
+                       (uint32_t)(sequence - builder->sequences + 1),
+            .item = index + 1,
+        };
+    item->round = sequence->round;
+    item->resolved =
+        builder_mapping_of(builder, &item->mapping, join_path(builder, sequence, item),
+                           string_or_empty(&sequence->build_ids, item->build_id), &scope);
     return item->resolved;
 }
 
@@ -122,10 +132,11 @@ static uint32_t resolve_frame(struct builder *builder, struct builder_sequence *
         builder->missing_frames++;
         return marker(builder, NO_FRAME);
     }
-    if (sequence->frames_resolved[index] == PROFILE_NONE)
-        sequence->frames_resolved[index] =
-            make_frame(builder, sequence, &sequence->frame_items[index]);
-    return sequence->frames_resolved[index];
+    struct sequence_resolved *resolved = &sequence->frames_resolved[index];
+    if (resolved->frame == PROFILE_NONE || resolved->round != sequence->round)
+        *resolved = (struct sequence_resolved){
+            make_frame(builder, sequence, &sequence->frame_items[index]), sequence->round};
+    return resolved->frame;
 }
 
 /* How many of the first `limit` bytes are the same. */
@@ -229,6 +240,15 @@ static uint32_t walk_stack(struct builder *builder, struct builder_sequence *seq
     return walk.callsite;
 }
 
+void builder_resolve_for(struct builder *builder, struct builder_sequence *sequence, int32_t pid)
+{
+    if (!builder->owner->as_in_trace || (sequence->round != 0 && sequence->pid == pid))
+        return;
+    sequence->pid = pid;
+    sequence->round++;
+    sequence->last_count = 0;
+}
+
 uint32_t builder_resolve(struct builder *builder, struct builder_sequence *sequence,
                          uint64_t callstack)
 {
@@ -238,8 +258,9 @@ uint32_t builder_resolve(struct builder *builder, struct builder_sequence *seque
         return builder_callsite(builder, PROFILE_NONE, marker(builder, NO_STACK));
     }
     struct sequence_callstack *item = &sequence->callstack_items[index];
-    if (item->resolved == PROFILE_NONE)
+    if (item->resolved == PROFILE_NONE || item->round != sequence->round)
         item->resolved = walk_stack(builder, sequence, item);
+    item->round = sequence->round;
     if (item->resolved == PROFILE_NONE && builder->error == 0)
         item->resolved = builder_callsite(builder, PROFILE_NONE, marker(builder, NO_STACK));
     return item->resolved;

@@ -113,11 +113,11 @@ static void read_after_all(struct builder *builder, const struct builder_sequenc
     const struct sequence_seen *seen = &sequence->seen[origin->kept - 1];
     const uint8_t *bytes = sequence->seen_bytes + seen->first_byte;
     struct proto_span entry = {bytes, bytes + seen->byte_count};
-    bool sole;
+    enum builder_sample_kind kind;
     origin->part_first = dump->part_count;
     origin->known = NULL;
     dump->known_count--;
-    builder_read_sample(builder, dump, entry, &dump->samples[index], &origin->callstack, &sole);
+    builder_read_sample(builder, dump, entry, &dump->samples[index], &origin->callstack, &kind);
 }
 
 void builder_forget_unchanged(struct builder *builder, struct builder_sequence *sequence)

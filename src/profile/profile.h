@@ -127,6 +127,13 @@ struct profile_heap {
     uint64_t interval_bytes, first_interval_bytes;
     /* As of the last dump. Strings inside are owned by the profile. */
     struct trace_heap_dump status;
+    /* What its packets say, added up over all of them as Perfetto's trace processor does. Times and
+     * samples count from the start in each, so with several dumps the sums are more than there
+     * were. */
+    struct profile_packet_sums {
+        uint64_t corrupted, hit_guardrail, overran, disconnected, rejected;
+        uint64_t unwinding_time_us, samples, blocked_us;
+    } packet_sums;
     uint64_t start_boottime_ns;
     uint64_t packet_boottime_ns; /* when its last dump was written */
     bool unnamed;                /* in the trace, which calls it nothing */

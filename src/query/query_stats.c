@@ -1,7 +1,7 @@
 /*
  * See query_trace.h: the rows of `stats`, by the names, severities and in the order that Perfetto's
- * trace processor has for heap profiles, and two of our own. What is counted of a process is as its
- * heaps' last dumps have it, where Perfetto adds up what each packet says since the start.
+ * trace processor has for heap profiles, and two of our own. Like Perfetto's, they add up what each
+ * packet says.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,11 +18,8 @@ static void add_single(struct query_trace *trace, const char *name, const char *
         (struct query_stat){.name = name, .severity = severity, .value = (int64_t)value};
 }
 
-/* ProcessHeapSamples.ClientError. */
-#define CLIENT_ERROR_HIT_TIMEOUT 1
-
 /* How the values of a process's heaps become one. */
-enum combining { ADDED, FLAGGED, LAST, GREATEST };
+enum combining { ADDED, LAST, GREATEST };
 
 struct process_stat {
     const char *name, *severity;
@@ -37,8 +34,6 @@ static int64_t combine(enum combining combining, int64_t sum, int64_t value)
     switch (combining) {
     case ADDED:
         return sum + value;
-    case FLAGGED:
-        return sum + (value != 0);
     case GREATEST:
         return value > sum ? value : sum;
     default:
@@ -46,11 +41,18 @@ static int64_t combine(enum combining combining, int64_t sum, int64_t value)
     }
 }
 
-/* One row a pid that has it, in the order in which the trace tells of them. */
+static int compare_indexes(const void *left, const void *right)
+{
+    const struct query_stat *one = left, *other = right;
+    return (one->index > other->index) - (one->index < other->index);
+}
+
+/* Add one row for each pid that has it, in the order of pids. */
 static int add_by_process(struct query_trace *trace, const struct process_stat *stat)
 {
     const struct profile *profile = trace->profile;
     struct id_map rows = {0};
+    size_t first = trace->stat_count;
     int code = 0;
     for (size_t i = 0; i < profile->heap_count && code == 0; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
@@ -68,26 +70,30 @@ static int add_by_process(struct query_trace *trace, const struct process_stat *
         trace->stats[row].value = combine(stat->combining, trace->stats[row].value, value);
     }
     id_map_free(&rows);
+    qsort(trace->stats + first, trace->stat_count - first, sizeof(*trace->stats), compare_indexes);
     return code;
 }
 
-#define OF_STATUS(name, expression)                                                                \
+#define OF_SUMS(name, member)                                                                      \
     static bool stat_##name(const struct profile_heap *heap, int64_t *value)                       \
     {                                                                                              \
-        const struct trace_heap_dump *status = &heap->status;                                      \
-        *value = (int64_t)(expression);                                                            \
+        *value = (int64_t)heap->packet_sums.member;                                                \
         return true;                                                                               \
     }
-OF_STATUS(corrupted, status->buffer_corrupted)
-OF_STATUS(guardrail, status->hit_guardrail)
-/* A client that waited too long for room in the buffer ended for the same reason. */
-OF_STATUS(overran, status->buffer_overran || status->client_error == CLIENT_ERROR_HIT_TIMEOUT)
-OF_STATUS(client_error, status->client_error)
-OF_STATUS(disconnected, status->disconnected)
-OF_STATUS(rejected, status->rejected_concurrent)
-OF_STATUS(unwinding_time, status->unwinding_time_us)
-OF_STATUS(samples, status->heap_samples)
-OF_STATUS(blocked, status->blocked_us)
+OF_SUMS(corrupted, corrupted)
+OF_SUMS(guardrail, hit_guardrail)
+OF_SUMS(overran, overran)
+OF_SUMS(disconnected, disconnected)
+OF_SUMS(rejected, rejected)
+OF_SUMS(unwinding_time, unwinding_time_us)
+OF_SUMS(samples, samples)
+OF_SUMS(blocked, blocked_us)
+
+static bool stat_client_error(const struct profile_heap *heap, int64_t *value)
+{
+    *value = (int64_t)heap->status.client_error;
+    return true;
+}
 
 static bool stat_interval_adjusted(const struct profile_heap *heap, int64_t *value)
 {
@@ -111,19 +117,19 @@ static bool stat_disagreements(const struct profile_heap *heap, int64_t *value)
 }
 
 static const struct process_stat before_malformed[] = {
-    {"heapprofd_buffer_corrupted", "error", FLAGGED, false, stat_corrupted},
-    {"heapprofd_hit_guardrail", "error", FLAGGED, false, stat_guardrail},
-    {"heapprofd_buffer_overran", "data_loss", FLAGGED, false, stat_overran},
+    {"heapprofd_buffer_corrupted", "error", ADDED, false, stat_corrupted},
+    {"heapprofd_hit_guardrail", "error", ADDED, false, stat_guardrail},
+    {"heapprofd_buffer_overran", "data_loss", ADDED, false, stat_overran},
     {"heapprofd_client_error", "error", LAST, false, stat_client_error},
-    {"heapprofd_client_disconnected", "info", FLAGGED, false, stat_disconnected},
+    {"heapprofd_client_disconnected", "info", ADDED, false, stat_disconnected},
 };
-static const struct process_stat rejected = {"heapprofd_rejected_concurrent", "error", FLAGGED,
-                                             false, stat_rejected};
+static const struct process_stat rejected = {"heapprofd_rejected_concurrent", "error", ADDED, false,
+                                             stat_rejected};
 static const struct process_stat at_the_end[] = {
     {"heapprofd_sampling_interval_adjusted", "info", LAST, true, stat_interval_adjusted},
     {"heapprofd_unwind_time_us", "info", ADDED, true, stat_unwinding_time},
     {"heapprofd_unwind_samples", "info", ADDED, true, stat_samples},
-    {"heapprofd_client_spinlock_blocked", "info", GREATEST, true, stat_blocked},
+    {"heapprofd_client_spinlock_blocked", "info", ADDED, true, stat_blocked},
     {"heapprofd_last_profile_timestamp", "info", GREATEST, true, stat_last_dump},
 };
 static const struct process_stat disagreements = {"hp_figures_disagree", "data_loss", ADDED, false,

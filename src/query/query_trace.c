@@ -25,7 +25,7 @@ static void add_thread(struct filling *filling, uint32_t process, int32_t tid)
     if (id_map_set(&filling->threads, key, (uint32_t)trace->thread_count) < 0)
         trace->error = -ENOMEM;
     trace->threads[trace->thread_count++] =
-        (struct query_thread){.tid = tid, .name = "", .process = process};
+        (struct query_thread){.tid = tid, .name = key == 0 ? "swapper" : "", .process = process};
 }
 
 /* A process and its main thread get their rows when the process is first met. */

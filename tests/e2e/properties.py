@@ -156,11 +156,12 @@ def figures_field(number, figures):
 
 
 class Writer:
-    """A Profile as a trace. Callstacks have two ids each, and what a dump's writer may leave out or do in several
+    """A Profile as a trace. Callstacks have several ids each, and what a dump's writer may leave out or do in several
     ways is drawn."""
 
     def __init__(self, profile):
         self.profile, self.pick = profile, random.Random(profile.seed + 1000)
+        self.last = {}  # (pid, heap, stack): figures that Perfetto's recorder had last, those at its id's start, and the id
 
     def interned(self):
         profile = self.profile
@@ -175,23 +176,33 @@ class Writer:
                        [paths.index(part) + 1 for part in module.path]) for i, module in enumerate(profile.modules)],
             frames=[(i + 1, profile.modules.index(frame.module) + 1, frame.rel_pc,
                      names.index(frame.name) + 1 if frame.name else 0) for i, frame in enumerate(profile.frames)],
-            stacks={i + 1: [number + 1 for number in profile.stacks[i % count]] for i in range(2 * count)},
+            stacks={i + 1: [number + 1 for number in profile.stacks[i % count]] for i in range((2 + profile.dump_count) * count)},
         )
         tags = b"".join(field(5000, field(1, i + 1) + text(2, name))
                         for i, name in enumerate(["Node", "Edge", "load", "parse"]))
         tags += field(5001, field(1, 1) + field(2, 3)) + field(5001, field(1, 2) + field(2, 3) + field(2, 4))
         return packet(body, timestamp=1, sequence=1, flags=1) + packet(field(12, tags), timestamp=1, sequence=1, flags=2)
 
-    def sample(self, stack, parts, second=False):
+    def counters(self, where, stack, second, whole):
+        """Perfetto's recorder: a callstack that came to rest may return under another id, and counts from zero then."""
+        last, start, number = self.last.get((*where, stack), ((0,) * FIGURES, (0,) * FIGURES, int(second)))
+        if last[0] == last[1] and last[2] == last[3] and any(last) and self.pick.random() < 0.7:
+            start, number = last, number + 1
+        self.last[(*where, stack)] = whole, start, number
+        return lesser(whole, start), number
+
+    def sample(self, where, stack, parts, second=False):
         """A HeapSample; parts: {Part: figures}."""
         whole = (0,) * FIGURES
         for figures in parts.values():
             whole = added(whole, figures)
-        allocated, freed, count, free_count = whole
-        body = field(1, stack + 1 + (len(self.profile.stacks) if second else 0))
+        estimated = self.profile.eighths or list(parts) != [NOBODY]
+        figures, number = (whole, int(second)) if estimated else self.counters(where, stack, second, whole)
+        allocated, freed, count, free_count = figures
+        body = field(1, stack + 1 + number * len(self.profile.stacks))
         body += field(2, rounded(allocated)) + field(3, min(rounded(freed), rounded(allocated)))
         body += field(5, rounded(count)) + field(6, min(rounded(free_count), rounded(count)))
-        if self.profile.eighths or list(parts) != [NOBODY]:
+        if estimated:
             body += figures_field(5000, whole)
         for part, figures in parts.items():
             if part == NOBODY:
@@ -202,7 +213,7 @@ class Writer:
             body += field(5005, entry if alone else entry + figures_field(2, figures))
         return body
 
-    def samples(self, now, before):
+    def samples(self, where, now, before):
         """Those of a dump: what rests is mostly left out, and some are in two pieces."""
         stacks = collections.defaultdict(dict)
         for (stack, part), figures in now.items():
@@ -213,10 +224,10 @@ class Writer:
                 continue
             if len(parts) > 1 and self.pick.random() < 0.3:
                 first = dict(list(parts.items())[:1])
-                yield self.sample(stack, first)
-                yield self.sample(stack, {k: v for k, v in parts.items() if k not in first}, second=True)
+                yield self.sample(where, stack, first)
+                yield self.sample(where, stack, {k: v for k, v in parts.items() if k not in first}, second=True)
             else:
-                yield self.sample(stack, parts, second=self.pick.random() < 0.3)
+                yield self.sample(where, stack, parts, second=self.pick.random() < 0.3)
 
     def write(self, name):
         profile, index = self.profile, 0
@@ -231,7 +242,7 @@ class Writer:
         for dump in range(profile.dump_count):
             bodies = []
             for (pid, heap), dumps in profile.heaps.items():
-                samples = list(self.samples(dumps[dump], dumps[dump - 1] if dump else {}))
+                samples = list(self.samples((pid, heap), dumps[dump], dumps[dump - 1] if dump else {}))
                 cut = self.pick.randint(0, len(samples))
                 for chunk in (samples[:cut], samples[cut:]):
                     bodies.append(heap_samples(pid, chunk, 1000 * (dump + 2), heap, field(12, 1)))
