@@ -56,6 +56,7 @@ static void end_session(struct control *control, struct control_connection *conn
     end.reason = reason;
     reply.has_session_id = true;
     reply.session_id = session->id;
+    rendezvous_rest(&control->station.server.rendezvous, connection->fd);
     connection->session = NULL;
     struct station_outcome outcome;
     control->in_passage = connection;
@@ -193,6 +194,7 @@ static void start_session(struct control *control, struct control_connection *co
              (unsigned)connection->requester.uid, (int)connection->pid, error.message);
         return;
     }
+    rendezvous_hold(&control->station.server.rendezvous, connection->fd);
     connection->session = session;
     connection->trace_fd = trace_fd;
     connection->wants_progress = start->progress;
@@ -250,7 +252,7 @@ static void handle_stop(struct control *control, const struct control_connection
 
 /* Take the message from the connection. False: it has descriptors that nobody asked for, and the
  * connection is to end with them in it. */
-static bool take_message(const struct control_connection *connection,
+static bool take_message(struct rendezvous *rendezvous, const struct control_connection *connection,
                          const struct peer_message *message,
                          const Heapprofd__ControlRequest *request, int *passed_fd)
 {
@@ -265,6 +267,8 @@ static bool take_message(const struct control_connection *connection,
         return false;
     }
     peer_socket_skip(connection->fd);
+    if (connection->session == NULL)
+        rendezvous_rest(rendezvous, connection->fd);
     return true;
 }
 
@@ -274,7 +278,8 @@ static bool handle_message(struct control *control, struct control_connection *c
 {
     int passed_fd;
     Heapprofd__ControlRequest *request = control_read_request(message->bytes, message->length);
-    bool goes_on = take_message(connection, message, request, &passed_fd);
+    bool goes_on =
+        take_message(&control->station.server.rendezvous, connection, message, request, &passed_fd);
     if (!goes_on) {
         /* It has its error. */
     } else if (request == NULL) {
@@ -325,6 +330,8 @@ static void handle_request(void *context, int fd, const struct peer_message *mes
 static bool read_connection(struct control *control, struct control_connection *connection)
 {
     struct peer_message message;
+    if (!rendezvous_is_in_turn(&control->station.server.rendezvous, connection->fd))
+        return true;
     ssize_t got = peer_socket_peek(connection->fd, &message);
     if (got < 0)
         return errno == EAGAIN || errno == EINTR;

@@ -16,7 +16,8 @@
 #include "daemon/station.h"
 #include "util/error.h"
 
-#define CONTROL_CONNECTIONS_MAX 256
+/* Never more than there are: the rendezvous shares them out. */
+#define CONTROL_CONNECTIONS_MAX RENDEZVOUS_PLACES
 #define CONTROL_SESSIONS_OF_A_USER_MAX 16
 
 struct control {

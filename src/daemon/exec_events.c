@@ -32,6 +32,9 @@
 /* The kernel answers at once, or, in another namespace, never. */
 #define ANSWER_PATIENCE_MS 50
 
+/* Asking costs more than all else in a status, and in a container that patience. */
+#define ANSWER_HOLDS_MS 60000
+
 /* What all events have, and what those have that are of use here. */
 struct event_head {
     uint32_t what, cpu;
@@ -227,6 +230,20 @@ int exec_events_open(struct error *error)
         return error_set(error, code,
                          "this is a container, or the kernel has no CONFIG_PROC_EVENTS");
     return error_set(error, code, "the kernel's process events: %s", strerror(-code));
+}
+
+bool exec_events_are_there(struct error *why_not)
+{
+    static uint64_t asked_ms;
+    static struct error answer;
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    if (asked_ms == 0 || now_ms > asked_ms + ANSWER_HOLDS_MS) {
+        answer = (struct error){0};
+        exec_events_close(exec_events_open(&answer));
+        asked_ms = now_ms;
+    }
+    *why_not = answer;
+    return answer.code == 0;
 }
 
 void exec_events_close(int fd)

@@ -35,6 +35,10 @@ typedef void exec_event_handler(void *context, const struct exec_event *event);
 int exec_events_open(struct error *error);
 void exec_events_close(int fd);
 
+/* Return whether exec_events_open would succeed, or would have within the last minute; else the
+ * reason. */
+bool exec_events_are_there(struct error *why_not);
+
 /* What has happened since, up to some hundreds of events: the descriptor stays readable while there
  * are more. 0; -ENOBUFS: some were lost. */
 int exec_events_read(int fd, exec_event_handler *handler, void *context);

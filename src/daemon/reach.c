@@ -522,10 +522,7 @@ void reach_listen(struct server *server)
 
 bool reach_is_told(const struct server *server, struct error *why_not)
 {
-    int fd = server->exec_events >= 0 ? server->exec_events : exec_events_open(why_not);
-    if (fd != server->exec_events)
-        exec_events_close(fd);
-    return fd >= 0;
+    return server->exec_events >= 0 || exec_events_are_there(why_not);
 }
 
 /* --- for the server --- */

@@ -3,6 +3,11 @@
  * (wire/handshake.h) with whoever connects. Never waits for a peer: one that is
  * silent for a second is dropped. Whoever says something else than hello, and says it in
  * the form of a request (wire/request.h), is handed on.
+ *
+ * Connections are shared out among users (connection_shares.h), also those that were handed on. A
+ * connection that asks nothing and waits for nothing is ended after RENDEZVOUS_REST_MS. Accepting
+ * one costs little, so that a flood of them keeps nobody long who stands behind it in the backlog.
+ * Then each user is served a few messages in each turn.
  */
 #ifndef HEAPPROFD_DAEMON_RENDEZVOUS_H
 #define HEAPPROFD_DAEMON_RENDEZVOUS_H
@@ -12,14 +17,27 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/connection_shares.h"
 #include "daemon/peer_socket.h"
 #include "util/error.h"
 #include "wire/handshake.h"
 
-/* Peers that have connected and not yet said hello. More wait in the backlog. */
-#define RENDEZVOUS_PEERS_MAX 128
+/* One user may hold a quarter of them, and all may hold half of the descriptors that there can be.
+ */
+#define RENDEZVOUS_CONNECTIONS_MAX CONNECTION_SHARES_MAX
+/* Connections that are being ended by whoever they were handed to count no more, but are there. */
+#define RENDEZVOUS_PLACES (RENDEZVOUS_CONNECTIONS_MAX + RENDEZVOUS_CONNECTIONS_MAX / 4)
 
 #define RENDEZVOUS_PATIENCE_MS 1000
+#define RENDEZVOUS_REST_MS 10000
+
+enum rendezvous_state {
+    RENDEZVOUS_NEW,    /* nobody has looked whether it has said something */
+    RENDEZVOUS_SILENT, /* has said nothing yet */
+    RENDEZVOUS_RESTS,  /* handed on, and waits for nothing */
+    RENDEZVOUS_HELD,   /* handed on, and has a session or waits for an answer */
+    RENDEZVOUS_ENDS    /* handed on, and shut down here: reading it says so */
+};
 
 struct rendezvous {
     char directory[96]; /* "": not ours to remove */
@@ -31,9 +49,12 @@ struct rendezvous {
         int fd;
         pid_t pid;
         uid_t uid;
-        uint64_t deadline_ms; /* CLOCK_MONOTONIC */
-    } peers[RENDEZVOUS_PEERS_MAX];
+        enum rendezvous_state state;
+        uint64_t deadline_ms; /* CLOCK_MONOTONIC; UINT64_MAX: none */
+    } peers[RENDEZVOUS_PLACES];
     unsigned peer_count;
+    unsigned next_peer; /* to be looked at first in the next turn */
+    struct connection_shares shares;
     struct peer_sockets ending;
 };
 
@@ -42,8 +63,8 @@ typedef int rendezvous_answer(void *context, pid_t pid, uid_t uid,
                               const struct handshake_hello *hello, struct handshake_reply *reply,
                               int *memfd);
 
-/* Take over the connection of a peer whose request is still in it (peer_socket_skip,
- * peer_socket_take_descriptor). */
+/* Serve the connection of a peer whose request is still in it (peer_socket_skip,
+ * peer_socket_take_descriptor), from now on until rendezvous_end_connection. It rests. */
 typedef void rendezvous_request(void *context, int fd, const struct peer_message *message);
 
 /* Listens at directory/socket, or, where directory is NULL, in a new directory; or takes over
@@ -53,6 +74,15 @@ int rendezvous_open(struct rendezvous *rendezvous, int epoll, const char *direct
                     struct error *error);
 void rendezvous_close(struct rendezvous *rendezvous);
 
+/* Return whether a message of a connection that was handed on may be served in this turn. */
+bool rendezvous_is_in_turn(struct rendezvous *rendezvous, int fd);
+
+/* Keep a connection that was handed on for as long as it takes. */
+void rendezvous_hold(struct rendezvous *rendezvous, int fd);
+
+/* Let a connection end that asks nothing for RENDEZVOUS_REST_MS from now on. */
+void rendezvous_rest(struct rendezvous *rendezvous, int fd);
+
 /* Close a connection that came from here, whatever its peer has left in it. */
 void rendezvous_end_connection(struct rendezvous *rendezvous, int fd);
 
@@ -61,7 +91,11 @@ void rendezvous_end_connection(struct rendezvous *rendezvous, int fd);
 bool rendezvous_serve(struct rendezvous *rendezvous, int fd, rendezvous_answer *answer,
                       void *context, rendezvous_request *request, void *request_context);
 
-/* Drops peers whose time is over; the time of the next one, UINT64_MAX: none. */
+/* Begin a turn: serve peers that have connected, each user a few. */
+void rendezvous_begin_turn(struct rendezvous *rendezvous, rendezvous_answer *answer, void *context,
+                           rendezvous_request *request, void *request_context);
+
+/* Drop connections whose time is over. Return when something will be due, UINT64_MAX: nothing. */
 uint64_t rendezvous_expire(struct rendezvous *rendezvous, uint64_t now_ms);
 
 #endif

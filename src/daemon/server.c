@@ -263,4 +263,5 @@ void server_step(struct server *server)
             continue;
         user->readable(user->context, fd);
     }
+    rendezvous_begin_turn(&server->rendezvous, answer_hello, server, user->request, user->context);
 }

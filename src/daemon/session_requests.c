@@ -70,6 +70,12 @@ static bool answer(struct session_requests *requests, int fd,
     return false;
 }
 
+static void wait_for_end(struct session_requests *requests, int fd)
+{
+    rendezvous_hold(&requests->server->rendezvous, fd);
+    requests->waiting[requests->waiting_count++] = fd;
+}
+
 void session_requests_serve(struct session_requests *requests, int fd,
                             const struct peer_message *message)
 {
@@ -80,7 +86,7 @@ void session_requests_serve(struct session_requests *requests, int fd,
     if (is_served)
         peer_socket_skip(fd);
     if (is_served && answer(requests, fd, request))
-        requests->waiting[requests->waiting_count++] = fd;
+        wait_for_end(requests, fd);
     else
         rendezvous_end_connection(&requests->server->rendezvous, fd);
     heapprofd__control_request__free_unpacked(request, NULL);

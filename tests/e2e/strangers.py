@@ -6,14 +6,19 @@
 
 import contextlib
 import os
+import signal
 import socket
 import struct
+import subprocess
 import sys
 import time
 
 import harness
-from daemon import Commanded, Session, check_figure, heap_of, joined, scene, wait_for
-from harness import check
+from daemon import (
+    ALICE, BOB, LIBRARY, Commanded, Session, ask_as, as_user, check_figure, heap_of, joined, need_root, reachable,
+    report_of, scene, wait_for,
+)
+from harness import TOOL, check, program, run
 
 REQUEST = struct.pack("<II", 0x48504354, 1)
 STATUS = REQUEST + b"\x10\x01"
@@ -128,6 +133,125 @@ def slow_to_close():
         works(daemon, directory)
         for end in ends:
             end.close()
+
+
+# --- shares ---
+
+
+@contextlib.contextmanager
+def as_another(uid, what):
+    """A process of that user that does something until it is killed; what it writes to its pipe first."""
+    out, back = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            os.close(out)
+            os.setgroups([])
+            os.setgid(uid)
+            os.setuid(uid)
+            what(back)
+        os._exit(1)
+    os.close(back)
+    try:
+        with open(out, "rb", closefd=True) as pipe:
+            yield pipe
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def work_until_answer(uid, daemon):
+    """Seconds of the daemon's CPU until that user has its status: however busy the machine is."""
+    def used():
+        with open(f"/proc/{daemon.process.pid}/schedstat") as file:
+            return int(file.read().split()[0]) / 1e9
+
+    def ask(back):
+        with connect(daemon) as peer:
+            peer.settimeout(20)
+            peer.send(STATUS)
+            os.write(back, peer.recv(65536))
+
+    start = used()
+    with as_another(uid, ask) as pipe:
+        answer = pipe.read()
+    check(daemon.environment["HEAPPROFD_RUN_DIR"].encode() in answer, f"user {uid} has no status: {answer}")
+    return used() - start
+
+
+def served(daemon, directory, name, limit):
+    """Root and Bob have status and sessions at once."""
+    for uid in (BOB, 0):
+        took = sorted(work_until_answer(uid, daemon) for _ in range(7))
+        print(f"{name}: status as {uid} took {took[0] * 1000:.1f} to {took[-1] * 1000:.1f} ms of CPU")
+        check(took[3] < limit, f"{name}: status as {uid} took {took}")
+    outcome = run([TOOL, "status"], env=daemon.environment, **as_user(BOB))
+    check(outcome.status == 0, f"{name}: {outcome.stderr!r}")
+    his = subprocess.Popen(
+        [program("commanded")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env={**daemon.environment, "LD_PRELOAD": LIBRARY}, **as_user(BOB),
+    )
+    his.stdin.write(b"hold 10 1000\nchurn 2000 100\n")
+    his.stdin.flush()
+    outcome, output = ask_as(BOB, daemon, directory, name, "-p", str(his.pid))
+    check(b"cannot" not in outcome.stderr and b"connections" not in outcome.stderr, f"{name}: {outcome.stderr!r}")
+    check(heap_of(report_of(output), his.pid) is not None, f"{name}: no profile: {outcome.stderr!r}")
+    his.stdin.close()
+    his.wait()
+    his.stdout.close()
+
+
+def shares():
+    """Alice holds all that she can; Bob and root are served at once, and she is told."""
+    need_root()
+    with scene() as (daemon, directory), same_descriptors(daemon):
+        reachable(directory)
+
+        def hold(back):
+            peers, refused = [], set()
+            for number in range(1200):
+                peer = connect(daemon)
+                peer.settimeout(10)
+                with contextlib.suppress(OSError):
+                    # Silent ones, and others that have asked something and stay.
+                    if number % 2:
+                        peer.send(STATUS)
+                        answer = peer.recv(65536)
+                        if b"connections" in answer:
+                            refused.add(answer)
+                peers.append(peer)
+            os.write(back, repr(refused).encode() + b"\n")
+            while True:
+                time.sleep(0.01)
+                for index in range(0, len(peers), 2):
+                    peers[index].close()
+                    peers[index] = connect(daemon)
+
+        with as_another(ALICE, hold) as pipe:
+            told = pipe.readline()
+            check(b"you hold 512 connections" in told, f"she is told {told}")
+            served(daemon, directory, "held", 0.05)
+
+
+def floods():
+    """Alice asks and connects without end and reads no answer; Bob and root are served at once."""
+    need_root()
+    with scene() as (daemon, directory), same_descriptors(daemon), contextlib.ExitStack() as stack:
+        reachable(directory)
+
+        def flood(message, each):
+            def go_on(back):
+                os.write(back, b"\n")
+                while True:
+                    with contextlib.suppress(OSError), connect(daemon) as peer:
+                        peer.setblocking(False)
+                        for _ in range(each):
+                            peer.send(message)
+            return go_on
+
+        for message, each in ((STATUS, 1), (STATUS, 100), (HELLO, 1), (b"x", 1)):
+            stack.enter_context(as_another(ALICE, flood(message, each))).readline()
+        served(daemon, directory, "flooded", 0.3)
 
 
 if __name__ == "__main__":

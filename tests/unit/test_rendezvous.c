@@ -1,0 +1,162 @@
+/* Connections of the daemon's socket: how many a user may hold, and for how long. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/clock.h"
+#include "daemon/rendezvous.h"
+
+/* Users that this test does not run as. */
+#define ALICE (geteuid() + 1)
+#define BOB (geteuid() + 2)
+#define OTHERS (geteuid() + 3)
+
+static void nobody_holds_more_than_a_quarter(void **state)
+{
+    static struct connection_shares shares;
+    (void)state;
+    connection_shares_init(&shares, 64);
+    for (unsigned i = 0; i < 16; i++) {
+        assert_int_equal(connection_shares_ask(&shares, ALICE), CONNECTION_SHARE_FREE);
+        connection_shares_take(&shares, ALICE);
+    }
+    assert_int_equal(connection_shares_ask(&shares, ALICE), CONNECTION_SHARE_USED_UP);
+    assert_int_equal(connection_shares_ask(&shares, BOB), CONNECTION_SHARE_FREE);
+    connection_shares_give_back(&shares, ALICE);
+    assert_int_equal(connection_shares_ask(&shares, ALICE), CONNECTION_SHARE_FREE);
+    assert_int_equal(connection_shares_held(&shares, ALICE), 15);
+    assert_int_equal(connection_shares_held(&shares, BOB), 0);
+}
+
+static void an_eighth_is_roots(void **state)
+{
+    static struct connection_shares shares;
+    (void)state;
+    connection_shares_init(&shares, 64);
+    for (unsigned i = 0; i < 56; i++)
+        connection_shares_take(&shares, OTHERS + i % 5);
+    assert_int_equal(connection_shares_ask(&shares, BOB), CONNECTION_SHARE_FULL);
+    for (unsigned i = 0; i < 8; i++) {
+        assert_int_equal(connection_shares_ask(&shares, 0), CONNECTION_SHARE_FREE);
+        connection_shares_take(&shares, 0);
+    }
+    assert_int_equal(connection_shares_ask(&shares, 0), CONNECTION_SHARE_FULL);
+}
+
+static void each_user_has_a_turn(void **state)
+{
+    static struct connection_shares shares;
+    (void)state;
+    connection_shares_init(&shares, 64);
+    connection_shares_take(&shares, ALICE);
+    connection_shares_take(&shares, BOB);
+    for (unsigned i = 0; i < CONNECTION_SHARES_SERVED_MAX; i++)
+        assert_true(connection_shares_serve(&shares, ALICE));
+    assert_false(connection_shares_serve(&shares, ALICE));
+    assert_true(connection_shares_serve(&shares, BOB));
+    connection_shares_begin_turn(&shares);
+    assert_true(connection_shares_serve(&shares, ALICE));
+}
+
+/* --- over a socket --- */
+
+struct served {
+    struct rendezvous rendezvous;
+    int requests[4];
+    unsigned count;
+};
+
+static int answer_hello(void *context, pid_t pid, uid_t uid, const struct handshake_hello *hello,
+                        struct handshake_reply *reply, int *memfd)
+{
+    (void)context, (void)pid, (void)uid, (void)hello, (void)reply, (void)memfd;
+    return -EPERM;
+}
+
+static void take_request(void *context, int fd, const struct peer_message *message)
+{
+    struct served *served = context;
+    assert_true(message->length >= sizeof(struct request_header));
+    peer_socket_skip(fd);
+    served->requests[served->count++] = fd;
+}
+
+static int connect_to(const struct rendezvous *rendezvous)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    strcpy(address.sun_path, rendezvous->path);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+static int connect_and_ask(const struct rendezvous *rendezvous)
+{
+    const struct request_header request = {REQUEST_MAGIC, REQUEST_VERSION};
+    int fd = connect_to(rendezvous);
+    assert_int_equal(send(fd, &request, sizeof(request), 0), sizeof(request));
+    return fd;
+}
+
+static bool is_open(int fd)
+{
+    char byte;
+    ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT);
+    return got < 0 && errno == EAGAIN;
+}
+
+static void idle_connections_end(void **state)
+{
+    static struct served served;
+    struct rendezvous *rendezvous = &served.rendezvous;
+    struct error error = {0};
+    (void)state;
+    rendezvous->listener = rendezvous->spare = -1;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    assert_int_equal(rendezvous_open(rendezvous, epoll, NULL, -1, &error), 0);
+    int silent = connect_to(rendezvous), resting = connect_and_ask(rendezvous),
+        held = connect_and_ask(rendezvous);
+    rendezvous_serve(rendezvous, rendezvous->listener, answer_hello, NULL, take_request, &served);
+    assert_int_equal(rendezvous_expire(rendezvous, 1), 1);
+    rendezvous_begin_turn(rendezvous, answer_hello, NULL, take_request, &served);
+    assert_int_equal(served.count, 2);
+    rendezvous_hold(rendezvous, served.requests[1]);
+
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    rendezvous_expire(rendezvous, now_ms + RENDEZVOUS_PATIENCE_MS / 2);
+    assert_true(is_open(silent) && is_open(resting) && is_open(held));
+    rendezvous_expire(rendezvous, now_ms + RENDEZVOUS_PATIENCE_MS + 1000);
+    assert_true(!is_open(silent) && is_open(resting) && is_open(held));
+    rendezvous_expire(rendezvous, now_ms + RENDEZVOUS_REST_MS + 1000);
+    assert_true(!is_open(resting) && is_open(held));
+    /* Whoever serves it learns so. */
+    assert_false(is_open(served.requests[0]));
+    rendezvous_end_connection(rendezvous, served.requests[0]);
+    assert_int_equal(connection_shares_held(&rendezvous->shares, geteuid()), 1);
+    rendezvous_rest(rendezvous, served.requests[1]);
+    rendezvous_expire(rendezvous, now_ms + 2 * RENDEZVOUS_REST_MS + 2000);
+    assert_false(is_open(held));
+
+    rendezvous_close(rendezvous);
+    close(silent), close(resting), close(held), close(epoll);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_holds_more_than_a_quarter),
+        cmocka_unit_test(an_eighth_is_roots),
+        cmocka_unit_test(each_user_has_a_turn),
+        cmocka_unit_test(idle_connections_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
