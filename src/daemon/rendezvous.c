@@ -261,14 +261,18 @@ static bool make_room(struct rendezvous *rendezvous, uid_t uid, int fd)
 
 void rendezvous_close(struct rendezvous *rendezvous)
 {
-    while (rendezvous->peer_count > 0)
-        remove_peer(rendezvous, rendezvous->peer_count - 1);
+    /* Those that were handed on are ended by whoever has them. */
+    for (unsigned i = rendezvous->peer_count; i-- > 0;) {
+        if (rendezvous->peers[i].state == RENDEZVOUS_NEW ||
+            rendezvous->peers[i].state == RENDEZVOUS_SILENT)
+            remove_peer(rendezvous, i);
+    }
     peer_sockets_clear(&rendezvous->ending);
     if (rendezvous->listener >= 0)
         close(rendezvous->listener);
     if (rendezvous->spare >= 0)
         close(rendezvous->spare);
-    rendezvous->listener = rendezvous->spare = -1;
+    rendezvous->listener = rendezvous->spare = rendezvous->epoll = -1;
     if (rendezvous->path[0] != 0)
         unlink(rendezvous->path);
     if (rendezvous->directory[0] != 0)
