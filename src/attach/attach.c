@@ -23,6 +23,7 @@
 #include "attach/symbols_remote.h"
 #include "attach/tracee.h"
 #include "attach/trampoline.h"
+#include "reader/file_reader.h"
 #include "wire/sampling.h"
 
 /* The process is stopped so often to see whether the client is deserted; in between its own
@@ -492,6 +493,8 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
     attach->start_time = start_time_of(options->pid);
     int code = process_look(&process, options->pid, options->beside_client, outcome, error);
     if (code == 0) {
+        /* Not while the process is stopped. */
+        file_reader_start();
         code = tracee_open(&tracee, options->pid);
         if (code < 0)
             explain_stop(&tracee, code, outcome, error);

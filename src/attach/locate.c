@@ -2,16 +2,16 @@
 #include "attach/locate.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <gelf.h>
-#include <libelf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "attach/allocator_names.h"
 #include "attach/symbols_remote.h"
+#include "reader/allocator_names.h"
+#include "reader/file_reader.h"
+#include "util/regular_file.h"
 
 #define OBJECTS_MAX 4096
 
@@ -128,53 +128,64 @@ static bool locate_in_objects(struct located *located, const struct tracee *trac
 
 /* --- the executable's own symbols --- */
 
+/* Those that have an allocator's name. */
 struct own_symbols {
-    int fd;
-    Elf *elf;
-    Elf_Data *symbols;
-    GElf_Shdr header;
+    struct reader_function *functions;
     size_t count;
+    const char **names; /* that functions[].name counts */
+    char *text;         /* of the names */
     uint64_t base;
 };
+
+/* Write every name that take_own() can make use of, one after the other. Return the number of
+ * bytes; *count: of names. */
+static size_t list_names(char *text, const char **list, size_t *count)
+{
+    size_t used = 0;
+    *count = 0;
+    for (size_t i = 0; i <= ALLOCATOR_PREFIXES; i++) {
+        const char *prefix = i < ALLOCATOR_PREFIXES ? allocator_prefixes[i] : "";
+        int plain = i < ALLOCATOR_PREFIXES ? ATTACHED_DLCLOSE : ATTACHED_FUNCTIONS;
+        int end = plain + (int)(sizeof(jemalloc_names) / sizeof(jemalloc_names[0]));
+        for (int j = 0; j < end; j++) {
+            const char *name = j < plain ? names[j] : jemalloc_names[j - plain].name;
+            list[(*count)++] = text + used;
+            used += (size_t)sprintf(text + used, "%s%s", prefix, name) + 1;
+        }
+    }
+    list[(*count)++] = text + used;
+    return used + (size_t)sprintf(text + used, "_dl_find_object") + 1;
+}
+
+#define OWN_NAMES_MAX ((ALLOCATOR_PREFIXES + 1) * (ATTACHED_FUNCTIONS + 4))
+#define OWN_NAME_BYTES 64
 
 static bool own_symbols_open(struct own_symbols *own, const struct process *process,
                              const struct tracee *tracee)
 {
     char path[64];
+    struct stat status;
     memset(own, 0, sizeof(*own));
+    own->text = calloc(OWN_NAMES_MAX, OWN_NAME_BYTES);
+    own->names = calloc(OWN_NAMES_MAX, sizeof(*own->names));
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)process->pid);
-    own->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (own->fd < 0 || elf_version(EV_CURRENT) == EV_NONE ||
-        !remote_executable_base(process, tracee, &own->base))
-        return false;
-    own->elf = elf_begin(own->fd, ELF_C_READ_MMAP, NULL);
-    Elf_Scn *section = NULL;
-    while (own->elf != NULL && (section = elf_nextscn(own->elf, section)) != NULL) {
-        if (gelf_getshdr(section, &own->header) == NULL || own->header.sh_type != SHT_SYMTAB ||
-            own->header.sh_entsize == 0)
-            continue;
-        own->symbols = elf_getdata(section, NULL);
-        own->count = own->header.sh_size / own->header.sh_entsize;
-        return own->symbols != NULL;
+    int fd = regular_file_open(path, &status), found = 0;
+    if (fd >= 0 && own->text != NULL && own->names != NULL &&
+        remote_executable_base(process, tracee, &own->base)) {
+        size_t count, bytes = list_names(own->text, own->names, &count);
+        found = file_reader_functions(fd, path, own->text, bytes, count, &own->functions);
     }
-    return false;
+    if (fd >= 0)
+        close(fd);
+    own->count = found > 0 ? (size_t)found : 0;
+    return found > 0;
 }
 
 static void own_symbols_close(struct own_symbols *own)
 {
-    if (own->elf != NULL)
-        elf_end(own->elf);
-    if (own->fd >= 0)
-        close(own->fd);
-}
-
-/* The name of a function's symbol, or NULL if the symbol is none. */
-static const char *own_function(const struct own_symbols *own, size_t index, GElf_Sym *symbol)
-{
-    if (gelf_getsym(own->symbols, (int)index, symbol) == NULL || symbol->st_value == 0 ||
-        symbol->st_shndx == SHN_UNDEF || GELF_ST_TYPE(symbol->st_info) != STT_FUNC)
-        return NULL;
-    return elf_strptr(own->elf, own->header.sh_link, symbol->st_name);
+    free(own->functions);
+    free(own->names);
+    free(own->text);
 }
 
 /* The function that a name with the prefix means; ATTACHED_FUNCTIONS: none. */
@@ -200,16 +211,14 @@ static enum attached_function function_of(const char *name, const char *prefix)
 static bool take_own(struct located *located, const struct own_symbols *own, const char *prefix)
 {
     struct located found = {0};
-    GElf_Sym symbol;
     for (size_t i = 0; i < own->count; i++) {
-        const char *name = own_function(own, i, &symbol);
-        if (name == NULL)
-            continue;
+        const struct reader_function *symbol = &own->functions[i];
+        const char *name = own->names[symbol->name];
         enum attached_function function = function_of(name, prefix);
         if (function != ATTACHED_FUNCTIONS)
-            take_function(&found, function, name, own->base + symbol.st_value, symbol.st_size);
+            take_function(&found, function, name, own->base + symbol->value, symbol->size);
         else if (strcmp(name, "_dl_find_object") == 0)
-            found.dl_find_object = own->base + symbol.st_value;
+            found.dl_find_object = own->base + symbol->value;
     }
     if (found.functions[ATTACHED_MALLOC].address == 0 ||
         found.functions[ATTACHED_FREE].address == 0)
@@ -231,17 +240,17 @@ static void complete_own(struct located *located, const struct own_symbols *own)
 {
     struct located found = *located;
     bool is_own = false;
-    GElf_Sym symbol;
     for (size_t i = 0; i < own->count; i++) {
-        const char *name = own_function(own, i, &symbol);
-        enum attached_function function = name != NULL ? function_of(name, "") : ATTACHED_FUNCTIONS;
+        const struct reader_function *symbol = &own->functions[i];
+        const char *name = own->names[symbol->name];
+        enum attached_function function = function_of(name, "");
         if (function >= ATTACHED_DLCLOSE)
             continue;
-        uint64_t address = own->base + symbol.st_value;
+        uint64_t address = own->base + symbol->value;
         if (function == ATTACHED_MALLOC)
             is_own = address == located->functions[ATTACHED_MALLOC].address;
         else if (found.functions[function].address == 0)
-            take_function(&found, function, name, address, symbol.st_size);
+            take_function(&found, function, name, address, symbol->size);
     }
     if (is_own)
         *located = found;
@@ -379,9 +388,7 @@ int locate_functions(struct located *located, const struct process *process,
         found = true;
     if (!found) {
         outcome->refusal = ATTACH_UNSUPPORTED;
-        return error_set(error, -ENOTSUP,
-                         "no allocator was found in pid %d: %s",
-                         (int)process->pid,
+        return error_set(error, -ENOTSUP, "no allocator was found in pid %d: %s", (int)process->pid,
                          count == 0 ? "it is linked statically and has no symbol \"malloc\"; build "
                                       "it without stripping its symbols, or link it dynamically (a "
                                       "Go program has a profiler of its own, runtime/pprof)"

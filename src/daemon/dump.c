@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbols/symbols.h"
 #include "util/array.h"
 
 #define WORK_OF_ROW 30u /* beside its frames and threads */
@@ -38,10 +37,8 @@ void dump_files_close(struct dump_files *files)
 {
     if (files == NULL)
         return;
-    for (size_t i = 0; i < files->count; i++) {
-        symbol_file_close(files->files[i].symbols);
-        free(files->files[i].path);
-    }
+    for (size_t i = 0; i < files->count; i++)
+        dump_file_close(files->files[i]);
     free(files->files);
     free(files);
 }
@@ -291,12 +288,24 @@ static int write_heap(struct dump *dump, const struct trace_heap_dump *filled, c
     return code < 0 ? code : trace_writer_dump_end(dump->writer);
 }
 
+/* The remark of the dump, with what is to be said of files that could not be read. */
+static const char *remark_of(struct dump *dump)
+{
+    const char *remark = dump->request->status.remark;
+    size_t used = strlen(dump->complaint);
+    if (used == 0 || remark == NULL)
+        return used == 0 ? remark : dump->complaint;
+    snprintf(dump->remark, sizeof(dump->remark), "%s %s", remark, dump->complaint);
+    return dump->remark;
+}
+
 static int write_heaps(struct dump *dump)
 {
     const struct ledger_snapshot *snapshot = dump->snapshot;
     struct trace_heap_dump filled = dump->request->status;
     bool any = false;
     int code = 0;
+    filled.remark = remark_of(dump);
     sort_by_heap(dump);
     for (size_t i = 0; i < snapshot->heap_count && code == 0; i++) {
         char name[RING_HEAP_NAME_BYTES + 16];
@@ -322,14 +331,14 @@ static int allocate_ids(struct dump *dump)
 {
     const struct ledger_snapshot *snapshot = dump->snapshot;
     dump->mappings = calloc(snapshot->module_count + 1, sizeof(*dump->mappings));
-    dump->symbols = calloc(snapshot->module_count + 1, sizeof(*dump->symbols));
+    dump->file_of_module = calloc(snapshot->module_count + 1, sizeof(*dump->file_of_module));
     dump->callstacks = calloc(snapshot->node_count, sizeof(*dump->callstacks));
     dump->rows = calloc(snapshot->figures_count + 1, sizeof(*dump->rows));
     dump->next_of_heap = calloc(snapshot->figures_count + 1, sizeof(*dump->next_of_heap));
     const struct tags *tags = ledger_tags(dump->ledger);
     dump->types = calloc(tags->type_count, sizeof(*dump->types));
     dump->contexts = calloc(tags->context_count, sizeof(*dump->contexts));
-    return dump->mappings != NULL && dump->symbols != NULL && dump->callstacks != NULL &&
+    return dump->mappings != NULL && dump->file_of_module != NULL && dump->callstacks != NULL &&
                    dump->rows != NULL && dump->next_of_heap != NULL && dump->types != NULL &&
                    dump->contexts != NULL
                ? 0
@@ -349,8 +358,10 @@ int dump_write(struct trace_writer *writer, struct dump_files *files, struct led
                         .tree = ledger_callsites(ledger),
                         .request = request};
     int code = allocate_ids(&dump);
-    if (code == 0)
+    if (code == 0) {
+        dump_names_find(&dump);
         code = write_heaps(&dump);
+    }
     ledger_snapshot_release(ledger, snapshot);
     dump_stacks_clear(&dump);
     free(dump.next_of_heap);

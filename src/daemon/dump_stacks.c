@@ -1,81 +1,16 @@
-/* See dump_state.h: mappings, frames with the names of their functions, callstacks. */
+/* See dump_state.h: mappings, frames, callstacks. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "daemon/dump_state.h"
-#include "symbols/symbols.h"
-#include "util/array.h"
 
 /* A stack cannot be deeper than its record is long, plus its ending. */
 #define FRAMES_MAX (RING_RECORD_BYTES_MAX / 8)
 
 /* In place of the id of a frame that is left out of stacks. */
 #define FRAME_SKIPPED UINT64_MAX
-
-/* --- names --- */
-
-/* Opens what the client named, if it is an ordinary file: opening a pipe would
- * wait, opening a device may do anything. */
-static int open_regular(const char *path)
-{
-    struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd >= 0 && (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
-static struct symbol_file *open_symbols(const struct callsite_module *module, pid_t root_pid)
-{
-    if (module->path[0] != '/')
-        return NULL;
-    struct symbol_file *symbols = NULL;
-    char path[RECORD_PATH_MAX + 64];
-    /* Through the process's root first: in a container the same path is another file. */
-    for (int attempt = root_pid > 0 ? 0 : 1; attempt < 2 && symbols == NULL; attempt++) {
-        if (attempt == 0)
-            snprintf(path, sizeof(path), "/proc/%d/root%s", (int)root_pid, module->path);
-        else
-            snprintf(path, sizeof(path), "%s", module->path);
-        int fd = open_regular(path);
-        if (fd < 0)
-            continue;
-        symbols = symbol_file_open_fd(fd, module->build_id, module->build_id_length, NULL);
-        close(fd);
-    }
-    return symbols;
-}
-
-static struct symbol_file *symbols_of(struct dump *dump, const struct callsite_module *module)
-{
-    struct dump_files *files = dump->files;
-    for (size_t i = 0; i < files->count; i++) {
-        const struct dump_file *known = &files->files[i];
-        if (known->build_id_length == module->build_id_length &&
-            memcmp(known->build_id, module->build_id, module->build_id_length) == 0 &&
-            strcmp(known->path, module->path) == 0)
-            return known->symbols;
-    }
-    if (array_reserve(&files->files, &files->capacity, files->count, 1, sizeof(*files->files)) < 0)
-        return NULL;
-    char *path = strdup(module->path);
-    if (path == NULL)
-        return NULL;
-    struct dump_file *added = &files->files[files->count++];
-    added->path = path;
-    added->build_id_length = module->build_id_length;
-    memcpy(added->build_id, module->build_id, module->build_id_length);
-    added->symbols = open_symbols(module, dump->request->root_pid);
-    dump->work += WORK_UNTIL_PAUSE;
-    return added->symbols;
-}
 
 /* --- ids --- */
 
@@ -99,7 +34,6 @@ static uint64_t mapping_id(struct dump *dump, uint32_t index)
         return dump->mappings[index];
     const struct callsite_module *module = &dump->tree->modules[index];
     dump->mappings[index] = mapping_of(dump, module);
-    dump->symbols[index] = symbols_of(dump, module);
     dump_breathe(dump, 1);
     return dump->mappings[index];
 }
@@ -147,11 +81,6 @@ static bool is_skipped(const struct dump_files *files, const char *name)
     return false;
 }
 
-static uint64_t address_in_file(const struct callsite_module *module, uint64_t pc)
-{
-    return pc - module->start + module->file_offset + module->load_bias;
-}
-
 /* A frame in code that the client knew no module for. */
 static uint64_t unlisted_frame(struct dump *dump, uint64_t pc)
 {
@@ -164,9 +93,8 @@ static uint64_t unlisted_frame(struct dump *dump, uint64_t pc)
     }
     if (kind == UNLISTED_UNKNOWN)
         return trace_writer_frame(dump->writer, 0, pc, NULL);
-    uint64_t address = address_in_file(module, pc);
-    struct symbol_file *symbols = symbols_of(dump, module);
-    const char *name = symbols != NULL ? symbol_file_lookup(symbols, address) : NULL;
+    uint64_t address = dump_address_in_file(module, pc);
+    const char *name = dump_file_name(dump_file_of_unlisted(dump, module), address);
     return is_skipped(dump->files, name)
                ? FRAME_SKIPPED
                : trace_writer_frame(dump->writer, mapping_of(dump, module), address, name);
@@ -176,9 +104,8 @@ static uint64_t unlisted_frame(struct dump *dump, uint64_t pc)
 static uint64_t listed_frame(struct dump *dump, struct callsite_node node)
 {
     uint64_t mapping = mapping_id(dump, node.module);
-    uint64_t address = address_in_file(&dump->tree->modules[node.module], node.pc);
-    struct symbol_file *symbols = dump->symbols[node.module];
-    const char *name = symbols != NULL ? symbol_file_lookup(symbols, address) : NULL;
+    uint64_t address = dump_address_in_file(&dump->tree->modules[node.module], node.pc);
+    const char *name = dump_file_name(dump_file_of(dump, node.module), address);
     return is_skipped(dump->files, name) ? FRAME_SKIPPED
                                          : trace_writer_frame(dump->writer, mapping, address, name);
 }
@@ -317,7 +244,7 @@ uint64_t dump_callstack_id(struct dump *dump, const struct ledger_figures *figur
 void dump_stacks_clear(struct dump *dump)
 {
     free(dump->mappings);
-    free(dump->symbols);
+    free(dump->file_of_module);
     free(dump->callstacks);
     for (size_t i = 0; i < FRAME_TABLES; i++)
         free(dump->frame_tables[i].frames);

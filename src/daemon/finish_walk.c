@@ -117,14 +117,15 @@ static uint64_t strip(uint64_t address)
 }
 
 /* How to leave the code at pc; NULL: no file says. */
-static Dwarf_Frame *frame_at(struct walk *walk, uint64_t pc)
+static const struct frame_rule *rule_at(struct walk *walk, uint64_t pc)
 {
     uint32_t index = callsite_tree_module_at(walk->tree, pc);
     struct unwind_file *file = file_of(walk->finisher, walk->tree, index);
     if (file == NULL)
         return NULL;
     const struct callsite_module *module = &walk->tree->modules[index];
-    return unwind_file_frame(file, pc - module->start + module->file_offset + module->load_bias);
+    return unwind_file_rule(file, walk->finisher->pid, module,
+                            pc - module->start + module->file_offset + module->load_bias);
 }
 
 static enum stop stop_of(const struct walk *walk, enum frame_result result)
@@ -174,15 +175,15 @@ static enum stop leave_frame(struct walk *walk)
 {
     bool signal = false, was_interrupted = walk->interrupted;
     uint64_t address, sp = walk->machine.registers[FRAME_STACK_POINTER];
-    Dwarf_Frame *frame = frame_at(walk, walk->pc);
-    if (frame == NULL) {
+    const struct frame_rule *rule = rule_at(walk, walk->pc);
+    if (rule == NULL) {
         /* What begins a function and was never called was put there by hand, as makecontext
          * does beneath its first frame. */
-        if (!was_interrupted && frame_at(walk, walk->pc + FRAME_CALL_BYTES) != NULL)
+        if (!was_interrupted && rule_at(walk, walk->pc + FRAME_CALL_BYTES) != NULL)
             return STOP_OUTERMOST;
         return guess(walk);
     }
-    enum frame_result result = frame_step(frame, &walk->machine, &address, &signal);
+    enum frame_result result = frame_step(rule, &walk->machine, &address, &signal);
     if (result != FRAME_FOUND)
         return stop_of(walk, result);
     address = strip(address);

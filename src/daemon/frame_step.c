@@ -59,7 +59,7 @@ static bool push_memory(struct evaluation *evaluation, unsigned bytes)
     return push(evaluation, bytes < 8 ? value & ((UINT64_C(1) << bytes * 8) - 1) : value);
 }
 
-static bool apply_unary(struct evaluation *evaluation, const Dwarf_Op *op)
+static bool apply_unary(struct evaluation *evaluation, const struct frame_operation *op)
 {
     uint64_t *top = &evaluation->values[evaluation->count - 1];
     switch (op->atom) {
@@ -89,7 +89,7 @@ static bool apply_unary(struct evaluation *evaluation, const Dwarf_Op *op)
     }
 }
 
-static bool apply_binary(struct evaluation *evaluation, uint8_t atom)
+static bool apply_binary(struct evaluation *evaluation, uint64_t atom)
 {
     uint64_t b = evaluation->values[--evaluation->count];
     uint64_t *a = &evaluation->values[evaluation->count - 1];
@@ -154,7 +154,7 @@ static bool apply_binary(struct evaluation *evaluation, uint8_t atom)
 }
 
 /* Those that take nothing from the stack; false with *taken unset: it is none of them. */
-static bool apply_push(struct evaluation *evaluation, const Dwarf_Op *op, bool *taken)
+static bool apply_push(struct evaluation *evaluation, const struct frame_operation *op, bool *taken)
 {
     *taken = true;
     if (op->atom >= DW_OP_lit0 && op->atom <= DW_OP_lit31)
@@ -190,7 +190,7 @@ static bool apply_push(struct evaluation *evaluation, const Dwarf_Op *op, bool *
     }
 }
 
-static bool apply(struct evaluation *evaluation, const Dwarf_Op *op)
+static bool apply(struct evaluation *evaluation, const struct frame_operation *op)
 {
     bool taken;
     bool done = apply_push(evaluation, op, &taken);
@@ -213,8 +213,9 @@ static bool apply(struct evaluation *evaluation, const Dwarf_Op *op)
 }
 
 /* What the operations come to; *is_value: it is the value itself, not where it lies. */
-static enum frame_result evaluate(struct frame_machine *machine, const Dwarf_Op *ops, size_t count,
-                                  const uint64_t *cfa, uint64_t *value, bool *is_value)
+static enum frame_result evaluate(struct frame_machine *machine, const struct frame_operation *ops,
+                                  size_t count, const uint64_t *cfa, uint64_t *value,
+                                  bool *is_value)
 {
     struct evaluation evaluation; /* not cleared: 512 bytes, of which most expressions use two */
     evaluation.machine = machine;
@@ -241,22 +242,25 @@ static enum frame_result evaluate(struct frame_machine *machine, const Dwarf_Op 
 }
 
 /* The caller's register; FRAME_UNKNOWN: it is lost. */
-static enum frame_result find_register(Dwarf_Frame *frame, struct frame_machine *machine,
-                                       unsigned number, uint64_t cfa, uint64_t *value)
+static enum frame_result find_register(const struct frame_part *part,
+                                       const struct frame_operation *operations,
+                                       struct frame_machine *machine, unsigned number, uint64_t cfa,
+                                       uint64_t *value)
 {
-    Dwarf_Op room[3], *ops;
-    size_t count;
+    uint64_t result;
     bool is_value;
-    if (dwarf_frame_register(frame, (int)number, room, &ops, &count) != 0)
-        return FRAME_BAD;
-    if (count == 0 && ops == room)
+    switch (part->kind) {
+    case FRAME_PART_LOST:
         return FRAME_UNKNOWN;
-    if (count == 0) { /* it is the same */
+    case FRAME_PART_SAME:
         *value = machine->registers[number];
         return machine->known >> number & 1 ? FRAME_FOUND : FRAME_UNKNOWN;
+    case FRAME_PART_OPERATIONS:
+        break;
+    default:
+        return FRAME_BAD;
     }
-    uint64_t result;
-    enum frame_result found = evaluate(machine, ops, count, &cfa, &result, &is_value);
+    enum frame_result found = evaluate(machine, operations, part->count, &cfa, &result, &is_value);
     if (found != FRAME_FOUND)
         return found;
     if (is_value) {
@@ -266,30 +270,32 @@ static enum frame_result find_register(Dwarf_Frame *frame, struct frame_machine 
     return frame_read(machine, result, value) ? FRAME_FOUND : FRAME_UNREADABLE;
 }
 
-enum frame_result frame_step(Dwarf_Frame *frame, struct frame_machine *machine, uint64_t *address,
-                             bool *signal)
+enum frame_result frame_step(const struct frame_rule *rule, struct frame_machine *machine,
+                             uint64_t *address, bool *signal)
 {
-    Dwarf_Op *ops, room[3];
-    size_t count;
+    const struct frame_operation *operations[FRAME_REGISTERS];
+    const struct frame_operation *next = rule->operations + rule->cfa.count;
+    unsigned back = rule->return_register;
     uint64_t cfa;
     bool is_value;
-    int return_register = dwarf_frame_info(frame, NULL, NULL, signal);
-    if (return_register < 0 || dwarf_frame_cfa(frame, &ops, &count) != 0)
-        return FRAME_BAD;
-    enum frame_result found = evaluate(machine, ops, count, NULL, &cfa, &is_value);
+    for (unsigned i = 0; i < FRAME_REGISTERS; next += rule->registers[i++].count)
+        operations[i] = next;
+    *signal = rule->is_signal != 0;
+    enum frame_result found =
+        evaluate(machine, rule->operations, rule->cfa.count, NULL, &cfa, &is_value);
     if (found != FRAME_FOUND)
         return found;
-    if (dwarf_frame_register(frame, return_register, room, &ops, &count) == 0 && count == 0 &&
-        ops == room)
+    if (rule->registers[back].kind == FRAME_PART_LOST)
         return FRAME_OUTERMOST;
-    found = find_register(frame, machine, (unsigned)return_register, cfa, address);
+    found = find_register(&rule->registers[back], operations[back], machine, back, cfa, address);
     if (found != FRAME_FOUND)
         return found;
 
     struct frame_machine caller = *machine;
     caller.known = 0;
     for (unsigned i = 0; i < FRAME_REGISTERS; i++) {
-        if (find_register(frame, machine, i, cfa, &caller.registers[i]) == FRAME_FOUND)
+        if (find_register(&rule->registers[i], operations[i], machine, i, cfa,
+                          &caller.registers[i]) == FRAME_FOUND)
             caller.known |= UINT64_C(1) << i;
     }
     if (!(caller.known >> FRAME_STACK_POINTER & 1)) {

@@ -23,6 +23,7 @@
 #include "daemon/server.h"
 #include "daemon/session.h"
 #include "daemon/session_requests.h"
+#include "reader/file_reader.h"
 
 /* After the last profiled process has ended, time that its child gets to say hello. A child does so
  * at its first allocation. */
@@ -299,6 +300,8 @@ int host_run(const struct host_options *options, struct host_result *result, str
     if (code == 0)
         code = start_command(&host, error);
     if (code == 0 && result->started) {
+        /* The command's hello will need it. */
+        file_reader_start();
         session_requests_open(&host.requests, &host.server);
         run_loop(&host);
         end_session(&host);
@@ -311,6 +314,7 @@ int host_run(const struct host_options *options, struct host_result *result, str
     if (!result->started || result->wait_status != -1)
         command_signals_close();
     int closed = session_close(&host.session);
+    file_reader_close();
     session_requests_close(&host.requests);
     if (code == 0 && closed < 0)
         code = error_set(error, closed, "cannot write the trace: %s", strerror(-closed));

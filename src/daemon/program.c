@@ -1,10 +1,8 @@
-/* See program.h. Files are untrusted: elfutils checks what it reads. */
+/* See program.h. The file reader parses the files. */
 #include "daemon/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <gelf.h>
-#include <libelf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +10,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "attach/allocator_names.h"
+#include "reader/file_reader.h"
+#include "util/regular_file.h"
 
-#define SEGMENTS_MAX 1024
-#define SYMBOLS_MAX (1u << 20)
 #define INTERPRETERS_MAX 4 /* as the kernel: a script's interpreter may be a script */
 
 /* --- finding the program --- */
@@ -95,179 +92,47 @@ const char *program_why_not_found(const char *command)
 
 /* --- reading it --- */
 
-static bool is_our_machine(const GElf_Ehdr *header)
-{
-#if defined(__x86_64__)
-    return header->e_machine == EM_X86_64 && header->e_ident[EI_CLASS] == ELFCLASS64;
-#elif defined(__aarch64__)
-    return header->e_machine == EM_AARCH64 && header->e_ident[EI_CLASS] == ELFCLASS64;
-#else
-#error "which machine is this?"
-#endif
-}
-
-static void read_interpreter(int fd, const GElf_Phdr *segment, struct program *program)
-{
-    char name[256];
-    size_t length = segment->p_filesz < sizeof(name) ? segment->p_filesz : sizeof(name) - 1;
-    ssize_t got = pread(fd, name, length, (off_t)segment->p_offset);
-    name[got > 0 ? got : 0] = 0;
-    program->has_interpreter = true;
-    program->is_musl = strstr(name, "ld-musl") != NULL;
-}
-
-/* A function that returns 0 and does nothing is smaller than this, the client's larger. */
-#define REAL_BYTES_MIN 32u
-
-/* The allocator functions that it defines under each prefix; the plain names come last. */
-struct own_functions {
-    bool malloc[ALLOCATOR_PREFIXES + 1], free[ALLOCATOR_PREFIXES + 1];
+static const char *const sanitizers[PROGRAM_SANITIZERS] = {
+    [PROGRAM_SANITIZER_ADDRESS] = "AddressSanitizer",
+    [PROGRAM_SANITIZER_THREAD] = "ThreadSanitizer",
+    [PROGRAM_SANITIZER_MEMORY] = "MemorySanitizer",
+    [PROGRAM_SANITIZER_HWADDRESS] = "HWAddressSanitizer",
+    [PROGRAM_SANITIZER_LEAK] = "LeakSanitizer",
 };
 
-static void note_own_function(struct own_functions *own, const char *name)
+static void take_file(struct program *program, const struct program_file *file)
 {
-    for (size_t i = 0; i <= ALLOCATOR_PREFIXES; i++) {
-        const char *prefix = i < ALLOCATOR_PREFIXES ? allocator_prefixes[i] : "";
-        size_t length = strlen(prefix);
-        if (strncmp(name, prefix, length) != 0)
-            continue;
-        own->malloc[i] |= strcmp(name + length, "malloc") == 0;
-        own->free[i] |= strcmp(name + length, "free") == 0;
-    }
-}
-
-static void name_allocator(const struct own_functions *own, struct program *program)
-{
-    for (size_t i = 0; i <= ALLOCATOR_PREFIXES && program->allocator[0] == 0; i++) {
-        if (own->malloc[i] && own->free[i])
-            snprintf(program->allocator, sizeof(program->allocator), "%smalloc",
-                     i < ALLOCATOR_PREFIXES ? allocator_prefixes[i] : "");
-    }
-}
-
-static void note_sanitizer(struct program *program, const char *name)
-{
-    static const struct {
-        const char *symbol, *name;
-    } run_times[] = {
-        {"__asan_init", "AddressSanitizer"}, {"__tsan_init", "ThreadSanitizer"},
-        {"__msan_init", "MemorySanitizer"},  {"__hwasan_init", "HWAddressSanitizer"},
-        {"__lsan_init", "LeakSanitizer"},
-    };
-    for (size_t i = 0; i < sizeof(run_times) / sizeof(run_times[0]); i++) {
-        if (program->sanitizer == NULL && strcmp(name, run_times[i].symbol) == 0)
-            program->sanitizer = run_times[i].name;
-    }
-}
-
-/* Which allocator it has, and whether it can describe heaps (by the client or from inside). */
-static void read_symbols(Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
-                         struct own_functions *own, struct program *program)
-{
-    Elf_Data *data = elf_getdata(section, NULL);
-    size_t count = header->sh_entsize > 0 ? header->sh_size / header->sh_entsize : 0;
-    for (size_t i = 0; data != NULL && i < count && i < SYMBOLS_MAX; i++) {
-        GElf_Sym symbol;
-        if (gelf_getsym(data, (int)i, &symbol) == NULL)
-            continue;
-        const char *name = elf_strptr(elf, header->sh_link, symbol.st_name);
-        if (name == NULL)
-            continue;
-        bool is_defined = symbol.st_shndx != SHN_UNDEF;
-        if (strcmp(name, "AHeapProfile_registerHeap") == 0) {
-            bool does_nothing = is_defined && symbol.st_size < REAL_BYTES_MIN;
-            program->has_noop |= does_nothing;
-            program->has_client |= !does_nothing;
-        }
-        if (!is_defined || GELF_ST_TYPE(symbol.st_info) != STT_FUNC)
-            continue;
-        note_own_function(own, name);
-        program->allocator_is_exported |=
-            header->sh_type == SHT_DYNSYM && strcmp(name, "malloc") == 0;
-        note_sanitizer(program, name);
-    }
-}
-
-static void read_build_id(Elf_Scn *section, struct program *program)
-{
-    Elf_Data *data = elf_getdata(section, NULL);
-    GElf_Nhdr note;
-    size_t name_at, id_at;
-    for (size_t at = 0, next; data != NULL && program->build_id[0] == 0 &&
-                              (next = gelf_getnote(data, at, &note, &name_at, &id_at)) > 0;
-         at = next) {
-        if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 ||
-            note.n_descsz > PROGRAM_BUILD_ID_MAX ||
-            memcmp((const char *)data->d_buf + name_at, "GNU", 4) != 0)
-            continue;
-        for (size_t i = 0; i < note.n_descsz; i++)
-            snprintf(program->build_id + 2 * i, 3, "%02x",
-                     ((const unsigned char *)data->d_buf)[id_at + i]);
-    }
-}
-
-static void read_sections(Elf *elf, struct program *program)
-{
-    size_t names;
-    GElf_Shdr header;
-    struct own_functions own = {0};
-    if (elf_getshdrstrndx(elf, &names) != 0)
-        return;
-    for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section)) != NULL;) {
-        if (gelf_getshdr(section, &header) == NULL)
-            continue;
-        const char *name = elf_strptr(elf, names, header.sh_name);
-        if (name == NULL)
-            continue;
-        if (header.sh_type == SHT_DYNSYM || header.sh_type == SHT_SYMTAB)
-            read_symbols(elf, section, &header, &own, program);
-        program->has_symbols |= header.sh_type == SHT_SYMTAB;
-        program->has_debug_info |= strcmp(name, ".debug_info") == 0;
-        program->has_debug_link |= strcmp(name, ".gnu_debuglink") == 0;
-        if (header.sh_type == SHT_NOTE)
-            read_build_id(section, program);
-        program->is_go |= strcmp(name, ".go.buildinfo") == 0;
-    }
-    name_allocator(&own, program);
+    program->is_elf = true;
+    program->other_machine = file->other_machine != 0;
+    program->has_interpreter = file->has_interpreter != 0;
+    program->is_musl = file->is_musl != 0;
+    program->is_go = file->is_go != 0;
+    program->allocator_is_exported = file->allocator_is_exported != 0;
+    program->has_client = file->has_client != 0;
+    program->has_noop = file->has_noop != 0;
+    program->has_unwind_tables = file->has_unwind_tables != 0;
+    program->has_symbols = file->has_symbols != 0;
+    program->has_debug_info = file->has_debug_info != 0;
+    program->has_debug_link = file->has_debug_link != 0;
+    program->sanitizer = sanitizers[file->sanitizer];
+    memcpy(program->allocator, file->allocator, sizeof(program->allocator));
+    memcpy(program->build_id, file->build_id, sizeof(program->build_id));
 }
 
 int program_read(struct program *program, const char *path)
 {
     struct stat status;
+    struct program_file file;
     *program = (struct program){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = regular_file_open(path, &status);
     if (fd < 0)
-        return -errno;
-    int code = -ENOEXEC;
-    if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
-        goto out_close;
+        return fd == -EINVAL ? -ENOEXEC : fd;
     program->gains_rights = ((status.st_mode & S_ISUID) && status.st_uid != geteuid()) ||
                             ((status.st_mode & S_ISGID) && status.st_gid != getegid()) ||
                             (geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0);
-
-    elf_version(EV_CURRENT);
-    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-    GElf_Ehdr header;
-    size_t segments = 0;
-    if (elf == NULL || gelf_getehdr(elf, &header) == NULL)
-        goto out_end;
-    code = 0;
-    program->is_elf = true;
-    program->other_machine = !is_our_machine(&header);
-    if (elf_getphdrnum(elf, &segments) != 0)
-        segments = 0;
-    for (size_t i = 0; i < segments && i < SEGMENTS_MAX; i++) {
-        GElf_Phdr segment;
-        if (gelf_getphdr(elf, (int)i, &segment) == NULL)
-            continue;
-        if (segment.p_type == PT_INTERP)
-            read_interpreter(fd, &segment, program);
-        program->has_unwind_tables |= segment.p_type == PT_GNU_EH_FRAME;
-    }
-    read_sections(elf, program);
-out_end:
-    elf_end(elf);
-out_close:
+    int code = file_reader_program(fd, path, &file);
+    if (code == 0)
+        take_file(program, &file);
     close(fd);
     return code;
 }

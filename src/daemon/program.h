@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define PROGRAM_BUILD_ID_MAX 64
+#include "reader/program_file.h"
 
 struct program {
     bool is_elf;
@@ -16,12 +16,13 @@ struct program {
     bool has_interpreter; /* else it is linked statically */
     bool is_musl;
     bool is_go;
-    char allocator[24]; /* its own malloc, as in "je_malloc"; "": symbols show no such function */
-    bool allocator_is_exported; /* as malloc, so its libraries allocate from it, too */
-    const char *sanitizer;      /* that is linked in with its allocator; NULL: none */
-    bool has_client;            /* the client library is linked to it, or in it */
-    bool has_noop;              /* so is the library whose functions do nothing */
-    bool gains_rights;          /* by exec: AT_SECURE, the loader drops LD_PRELOAD */
+    char allocator[PROGRAM_ALLOCATOR_BYTES]; /* its own malloc, as in "je_malloc"; "": symbols show
+                                                no such function */
+    bool allocator_is_exported;              /* as malloc, so its libraries allocate from it, too */
+    const char *sanitizer;                   /* that is linked in with its allocator; NULL: none */
+    bool has_client;                         /* the client library is linked to it, or in it */
+    bool has_noop;                           /* so is the library whose functions do nothing */
+    bool gains_rights;                       /* by exec: AT_SECURE, the loader drops LD_PRELOAD */
     bool has_unwind_tables;
     bool has_symbols, has_debug_info, has_debug_link;
     char build_id[2 * PROGRAM_BUILD_ID_MAX + 1]; /* in hexadecimal; "": none */

@@ -7,6 +7,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/reach.h"
+#include "reader/file_reader.h"
 
 /* A session with what it stands on. */
 struct station_session {
@@ -36,6 +37,7 @@ void station_close(struct station *station)
 {
     while (station->server.session_count > 0)
         station_finish(station, station->server.sessions[0], NULL);
+    file_reader_close();
     server_close(&station->server);
     run_directory_close(&station->directory);
     access_policy_clear(&station->policy);

@@ -2,9 +2,6 @@
 #include "daemon/unlisted_code.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <gelf.h>
-#include <libelf.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +14,8 @@
 #include "jit/jitdump.h"
 #include "jit/perf_map.h"
 #include "jit/run_times.h"
-#include "symbols/elf_image.h"
+#include "reader/file_reader.h"
+#include "reader/target_file.h"
 #include "util/array.h"
 
 /* Between two looks at a process's maps, which cost it a millisecond of not mapping memory. Twice
@@ -79,47 +77,34 @@ void unlisted_code_close(struct unlisted_code *code)
 
 /* --- files --- */
 
-/* How addresses in the segment at this offset are counted in the file. */
-static uint64_t read_bias(int fd, uint64_t offset)
-{
-    uint64_t bias = 0;
-    size_t count = 0;
-    GElf_Phdr header;
-    elf_version(EV_CURRENT);
-    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-    if (elf == NULL || elf_kind(elf) != ELF_K_ELF || elf_getphdrnum(elf, &count) != 0)
-        count = 0;
-    for (size_t i = 0; i < count && i < UINT16_MAX; i++) {
-        if (gelf_getphdr(elf, (int)i, &header) != NULL && header.p_type == PT_LOAD &&
-            (header.p_flags & PF_X) != 0 && offset >= (header.p_offset & ~UINT64_C(4095)) &&
-            offset < header.p_offset + header.p_filesz)
-            bias = header.p_vaddr - header.p_offset;
-    }
-    elf_end(elf);
-    return bias;
-}
-
 static bool read_module(struct unlisted_code *code, const struct code_range *range,
                         struct callsite_module *module)
 {
     const char *path = code->ranges.texts + range->path;
-    struct elf_image image;
-    char link[32];
+    const struct target_mapping mapping = {
+        .pid = code->jit.pid, .path = path, .start = range->start, .end = range->end};
+    struct reader_segment segment;
     *module = (struct callsite_module){
         .start = range->start, .end = range->end, .file_offset = range->offset};
-    int fd = jit_files_open_path(&code->jit, path);
-    if (fd < 0)
-        return false;
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    bool is_elf = elf_image_read(link, &image) == 0;
-    if (is_elf) {
-        module->load_bias = read_bias(fd, range->offset);
-        module->build_id_length = (uint16_t)image.build_id_length;
-        memcpy(module->build_id, image.build_id, image.build_id_length);
-        module->path = strdup(path);
+    bool is_read = false;
+    for (int way = 0; way < TARGET_FILE_WAYS && !is_read; way++) {
+        struct stat status;
+        struct reader_file file = {.path = path, .debug_fd = -1};
+        if (way == TARGET_FILE_BY_PATH && !code->jit.shares_root)
+            break;
+        file.fd = target_file_open(&mapping, (enum target_file_way)way, &status);
+        if (file.fd < 0)
+            continue;
+        is_read = file_reader_segment(&file, range->offset, &segment) == 0;
+        close(file.fd);
     }
-    close(fd);
-    return is_elf && module->path != NULL;
+    if (!is_read)
+        return false;
+    module->load_bias = segment.bias;
+    module->build_id_length = (uint16_t)segment.build_id_length;
+    memcpy(module->build_id, segment.build_id, segment.build_id_length);
+    module->path = strdup(path);
+    return module->path != NULL;
 }
 
 /* The file that is mapped there; NO_FILE: it is no program or library, so the code in it was made

@@ -1,60 +1,21 @@
-/*
- * See unwind_file.h. What libdw gets to see is no file but an ELF image made here, which holds the
- * tables alone: so it reads nothing else (a debug file has gigabytes beside them), and no file that
- * shrinks meanwhile can harm.
- */
+/* See unwind_file.h. */
 #include "daemon/unwind_file.h"
 
-#include <dwarf.h>
-#include <elf.h>
-#include <elfutils/libdwelf.h>
-#include <fcntl.h>
-#include <gelf.h>
-#include <lzma.h>
-#include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/clock.h"
-
-#define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"
-
-/* The .eh_frame of the biggest browsers has 15 MB. */
-#define TABLE_BYTES_MAX (32u << 20)
-/* While libdw looks one frame up it keeps some 350 bytes for each state that the entry remembers,
- * and an entry may be as long as the table. A fiftieth of a real table's bytes is this one. */
-#define REMEMBER_BYTES_MAX (1u << 19)
-/* Of all files, with what libdw keeps of each entry that it has to read one after the other. */
-#define IMAGES_BYTES_MAX ((size_t)512 << 20)
-#define ENTRY_MEMORY_BYTES 128u
-#define DEBUGDATA_MEMORY_MAX (UINT64_C(128) << 20)
-
-/* Frames by address, so that a frame that was met before costs one look. A power of two. */
-#define FRAMES_CACHED 1024u
+#include "daemon/rule_cache.h"
+#include "reader/file_reader.h"
+#include "reader/target_file.h"
 
 /* What looking frames up in a file may take: at first, and as a part of the time since. A table
  * of a real program needs a few hundred ms once, at worst. */
 #define LOOKUP_NS_AT_FIRST UINT64_C(1000000000)
 #define LOOKUP_TIME_PART 10u
-
-enum table_kind { EH_FRAME_HDR, EH_FRAME, DEBUG_FRAME, TABLE_KINDS };
-
-static const char *const table_names[TABLE_KINDS] = {".eh_frame_hdr", ".eh_frame", ".debug_frame"};
-
-struct table {
-    void *bytes; /* malloc'd; NULL: none */
-    size_t size;
-    size_t entries;
-    uint64_t address;
-};
-
-struct cached_frame {
-    uint64_t address;
-    Dwarf_Frame *frame; /* NULL: the file does not say */
-    bool known;
-};
 
 struct unwind_file {
     struct unwind_file *next;
@@ -66,334 +27,47 @@ struct unwind_file {
     uint16_t build_id_length;
     uint8_t build_id[RECORD_BUILD_ID_MAX];
 
+    uint32_t number; /* at the reader */
     bool says_more;
-    uint8_t *image;
-    size_t charged_bytes; /* of IMAGES_BYTES_MAX */
-    Elf *elf;
-    Dwarf *dwarf;
-    Dwarf_CFI *eh_frame, *debug_frame;
     uint64_t opened_ns, spent_ns;
-    struct cached_frame frames[FRAMES_CACHED];
+    struct rule_cache rules;
 };
 
 static struct unwind_file *files;
-static size_t images_bytes;
-
-/* --- tables out of a file --- */
-
-/* The number of entries of .eh_frame or .debug_frame, as far as it is one. */
-static size_t count_entries(const struct table *table)
-{
-    const uint8_t *bytes = table->bytes;
-    size_t count = 0;
-    for (size_t at = 0; table->size - at >= 4; count++) {
-        uint64_t length = 0;
-        memcpy(&length, bytes + at, 4);
-        at += 4;
-        if (length == UINT32_MAX && table->size - at >= 8) {
-            memcpy(&length, bytes + at, 8);
-            at += 8;
-        }
-        if (length > table->size - at)
-            break;
-        at += length;
-    }
-    return count;
-}
-
-static bool remembers_too_much(const struct table *table)
-{
-    const uint8_t *bytes = table->bytes;
-    size_t count = 0;
-    for (size_t i = 0; i < table->size; i++)
-        count += bytes[i] == DW_CFA_remember_state;
-    return count > REMEMBER_BYTES_MAX;
-}
-
-/* Whether libelf may look at it: the number of sections stands where it is small. */
-static bool is_plain_elf(const Elf64_Ehdr *header)
-{
-    return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
-           header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
-           header->e_shnum > 0 && header->e_shnum < SHN_LORESERVE &&
-           header->e_shentsize == sizeof(Elf64_Shdr);
-}
-
-/* NULL: it is no ELF file, or an odd one. */
-static Elf *open_elf(int fd)
-{
-    Elf64_Ehdr header;
-    if (pread(fd, &header, sizeof(header), 0) != sizeof(header) || !is_plain_elf(&header))
-        return NULL;
-    return elf_begin(fd, ELF_C_READ, NULL);
-}
-
-static void copy_table(Elf_Scn *section, const GElf_Shdr *header, struct table *table)
-{
-    uint64_t size = header->sh_size;
-    if (header->sh_flags & SHF_COMPRESSED) {
-        GElf_Chdr compressed;
-        if (size > TABLE_BYTES_MAX || gelf_getchdr(section, &compressed) == NULL)
-            return;
-        size = compressed.ch_size;
-    }
-    if (size == 0 || size > TABLE_BYTES_MAX ||
-        ((header->sh_flags & SHF_COMPRESSED) && elf_compress(section, 0, 0) < 0))
-        return;
-    Elf_Data *data = elf_rawdata(section, NULL);
-    if (data == NULL || data->d_buf == NULL || data->d_size == 0 || data->d_size > TABLE_BYTES_MAX)
-        return;
-    table->bytes = malloc(data->d_size);
-    if (table->bytes == NULL)
-        return;
-    memcpy(table->bytes, data->d_buf, data->d_size);
-    table->size = data->d_size;
-    table->address = header->sh_addr;
-}
-
-static void drop_table(struct table *table)
-{
-    free(table->bytes);
-    *table = (struct table){0};
-}
-
-/* The first section with that name and bytes of its own; NULL: none. */
-static Elf_Scn *find_section(Elf *elf, const char *wanted, GElf_Shdr *header)
-{
-    size_t names;
-    if (elf_getshdrstrndx(elf, &names) != 0)
-        return NULL;
-    Elf_Scn *section = NULL;
-    while ((section = elf_nextscn(elf, section)) != NULL) {
-        if (gelf_getshdr(section, header) == NULL || header->sh_type == SHT_NOBITS)
-            continue;
-        const char *name = elf_strptr(elf, names, header->sh_name);
-        if (name != NULL && strcmp(name, wanted) == 0)
-            return section;
-    }
-    return NULL;
-}
-
-static void find_table(Elf *elf, enum table_kind kind, struct table tables[TABLE_KINDS])
-{
-    GElf_Shdr header;
-    Elf_Scn *section = find_section(elf, table_names[kind], &header);
-    if (section == NULL || tables[kind].bytes != NULL)
-        return;
-    copy_table(section, &header, &tables[kind]);
-    if (tables[kind].bytes == NULL || kind == EH_FRAME_HDR)
-        return;
-    if (remembers_too_much(&tables[kind]))
-        drop_table(&tables[kind]);
-    else
-        tables[kind].entries = count_entries(&tables[kind]);
-}
-
-/* Unpacks xz; NULL: damaged, too big or no memory. */
-static void *unpack(const void *packed, size_t packed_size, size_t *size)
-{
-    uint64_t memory = DEBUGDATA_MEMORY_MAX;
-    for (size_t capacity = 8 * packed_size; capacity <= TABLE_BYTES_MAX * 2u; capacity *= 2) {
-        size_t in = 0, out = 0;
-        uint8_t *bytes = malloc(capacity);
-        if (bytes == NULL)
-            return NULL;
-        lzma_ret result = lzma_stream_buffer_decode(&memory, 0, NULL, packed, &in, packed_size,
-                                                    bytes, &out, capacity);
-        *size = out;
-        if (result == LZMA_OK)
-            return bytes;
-        free(bytes);
-        if (result != LZMA_BUF_ERROR)
-            return NULL;
-    }
-    return NULL;
-}
-
-static void find_in_debugdata(Elf *elf, struct table tables[TABLE_KINDS])
-{
-    GElf_Shdr header;
-    size_t size = 0;
-    Elf_Scn *section = find_section(elf, ".gnu_debugdata", &header);
-    if (section == NULL || header.sh_size > TABLE_BYTES_MAX)
-        return;
-    Elf_Data *data = elf_rawdata(section, NULL);
-    if (data == NULL || data->d_buf == NULL || data->d_size == 0)
-        return;
-    void *unpacked = unpack(data->d_buf, data->d_size, &size);
-    bool plain = unpacked != NULL && size >= sizeof(Elf64_Ehdr) && is_plain_elf(unpacked);
-    Elf *inner = plain ? elf_memory(unpacked, size) : NULL;
-    if (inner != NULL)
-        find_table(inner, DEBUG_FRAME, tables);
-    elf_end(inner);
-    free(unpacked);
-}
-
-/* Whether it is the file of the module, as far as either says. */
-static bool is_build(Elf *elf, const struct callsite_module *module)
-{
-    const void *id;
-    ssize_t length = dwelf_elf_gnu_build_id(elf, &id);
-    if (length < 0)
-        length = 0;
-    return (size_t)length == module->build_id_length &&
-           (length == 0 || memcmp(id, module->build_id, (size_t)length) == 0);
-}
-
-static int open_regular(const char *path, struct stat *status)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd >= 0 && (fstat(fd, status) < 0 || !S_ISREG(status->st_mode))) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
-static void find_in_debug_file(const struct callsite_module *module,
-                               struct table tables[TABLE_KINDS])
-{
-    char path[sizeof(DEBUG_DIRECTORY) + 2 * RECORD_BUILD_ID_MAX + 16];
-    struct stat status;
-    if (module->build_id_length < 2)
-        return;
-    int used = snprintf(path, sizeof(path), DEBUG_DIRECTORY "/%02x/", module->build_id[0]);
-    for (unsigned i = 1; i < module->build_id_length; i++)
-        used += snprintf(path + used, sizeof(path) - (size_t)used, "%02x", module->build_id[i]);
-    snprintf(path + used, sizeof(path) - (size_t)used, ".debug");
-    int fd = open_regular(path, &status);
-    if (fd < 0)
-        return;
-    Elf *elf = open_elf(fd);
-    if (elf != NULL && is_build(elf, module))
-        find_table(elf, DEBUG_FRAME, tables);
-    elf_end(elf);
-    close(fd);
-}
-
-static void find_tables(int fd, const struct callsite_module *module,
-                        struct table tables[TABLE_KINDS])
-{
-    Elf *elf = open_elf(fd);
-    if (elf != NULL && is_build(elf, module)) {
-        find_table(elf, EH_FRAME_HDR, tables);
-        find_table(elf, EH_FRAME, tables);
-        find_table(elf, DEBUG_FRAME, tables);
-        if (tables[DEBUG_FRAME].bytes == NULL)
-            find_in_debugdata(elf, tables);
-    }
-    elf_end(elf);
-    if (tables[DEBUG_FRAME].bytes == NULL)
-        find_in_debug_file(module, tables);
-}
-
-/* --- the image --- */
-
-#if defined(__x86_64__)
-#define IMAGE_MACHINE EM_X86_64
-#elif defined(__aarch64__)
-#define IMAGE_MACHINE EM_AARCH64
-#endif
-
-static const char image_names[] = "\0.eh_frame_hdr\0.eh_frame\0.debug_frame\0.shstrtab";
-#define NAME_OF_NAMES 38u
-static const uint32_t image_name_of[TABLE_KINDS] = {1, 15, 25};
-
-/* Sections: none, the tables in their order, the names. */
-static void fill_image(uint8_t *image, size_t bytes, const struct table tables[TABLE_KINDS])
-{
-    Elf64_Ehdr header = {
-        .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-        .e_type = ET_DYN,
-        .e_machine = IMAGE_MACHINE,
-        .e_version = EV_CURRENT,
-        .e_ehsize = sizeof(header),
-        .e_shentsize = sizeof(Elf64_Shdr),
-        .e_shnum = 1,
-    };
-    Elf64_Shdr sections[TABLE_KINDS + 2] = {0};
-    size_t at = sizeof(header);
-    for (unsigned kind = 0; kind < TABLE_KINDS; kind++) {
-        if (tables[kind].bytes == NULL)
-            continue;
-        sections[header.e_shnum++] = (Elf64_Shdr){
-            .sh_name = image_name_of[kind],
-            .sh_type = SHT_PROGBITS,
-            .sh_flags = kind != DEBUG_FRAME ? SHF_ALLOC : 0,
-            .sh_addr = tables[kind].address,
-            .sh_offset = at,
-            .sh_size = tables[kind].size,
-            .sh_addralign = 1,
-        };
-        memcpy(image + at, tables[kind].bytes, tables[kind].size);
-        at += (tables[kind].size + 7) & ~(size_t)7;
-    }
-    header.e_shstrndx = header.e_shnum;
-    sections[header.e_shnum++] = (Elf64_Shdr){.sh_name = NAME_OF_NAMES,
-                                              .sh_type = SHT_STRTAB,
-                                              .sh_offset = at,
-                                              .sh_size = sizeof(image_names),
-                                              .sh_addralign = 1};
-    memcpy(image + at, image_names, sizeof(image_names));
-    header.e_shoff = bytes - sizeof(sections);
-    memcpy(image + header.e_shoff, sections, sizeof(sections));
-    memcpy(image, &header, sizeof(header));
-}
-
-/* False: there is nothing to read, or no memory. */
-static bool make_image(struct unwind_file *file, const struct table tables[TABLE_KINDS])
-{
-    size_t bytes = sizeof(Elf64_Ehdr) + ((sizeof(image_names) + 7) & ~(size_t)7) +
-                   (TABLE_KINDS + 2) * sizeof(Elf64_Shdr);
-    for (unsigned kind = 0; kind < TABLE_KINDS; kind++)
-        bytes += (tables[kind].size + 7) & ~(size_t)7;
-    /* With .eh_frame_hdr it goes straight to the one that it needs. */
-    size_t entries = tables[DEBUG_FRAME].entries;
-    if (tables[EH_FRAME_HDR].bytes == NULL)
-        entries += tables[EH_FRAME].entries;
-    size_t charged = bytes + entries * ENTRY_MEMORY_BYTES;
-    if ((tables[EH_FRAME].bytes == NULL && tables[DEBUG_FRAME].bytes == NULL) ||
-        charged > IMAGES_BYTES_MAX - images_bytes)
-        return false;
-    file->image = calloc(1, bytes);
-    if (file->image == NULL)
-        return false;
-    file->charged_bytes = charged;
-    images_bytes += charged;
-    fill_image(file->image, bytes, tables);
-    file->elf = elf_memory((char *)file->image, bytes);
-    if (file->elf == NULL)
-        return false;
-    if (tables[EH_FRAME].bytes != NULL)
-        file->eh_frame = dwarf_getcfi_elf(file->elf);
-    if (tables[DEBUG_FRAME].bytes != NULL) {
-        file->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
-        file->debug_frame = file->dwarf != NULL ? dwarf_getcfi(file->dwarf) : NULL;
-    }
-    file->says_more =
-        file->debug_frame != NULL || (file->eh_frame != NULL && tables[EH_FRAME_HDR].bytes == NULL);
-    return file->eh_frame != NULL || file->debug_frame != NULL;
-}
 
 /* --- files --- */
 
+static struct reader_file reader_file_of(const struct callsite_module *module, uint32_t number)
+{
+    return (struct reader_file){.path = module->path,
+                                .fd = -1,
+                                .debug_fd = -1,
+                                .number = number,
+                                .build_id = module->build_id,
+                                .build_id_length = module->build_id_length};
+}
+
+/* Have the reader open it. Return as file_reader_open_unwinding(). */
+static int open_at_reader(int fd, const struct callsite_module *module, uint32_t number)
+{
+    struct reader_file passed = reader_file_of(module, number);
+    passed.fd = fd;
+    passed.debug_fd = file_reader_open_debug_file(module->build_id, module->build_id_length);
+    int code = file_reader_open_unwinding(&passed);
+    if (passed.debug_fd >= 0)
+        close(passed.debug_fd);
+    return code;
+}
+
 static void file_close(struct unwind_file *file)
 {
-    for (unsigned i = 0; i < FRAMES_CACHED; i++)
-        free(file->frames[i].frame);
-    if (file->eh_frame != NULL)
-        dwarf_cfi_end(file->eh_frame);
-    dwarf_end(file->dwarf);
-    elf_end(file->elf);
-    free(file->image);
-    images_bytes -= file->charged_bytes;
+    rule_cache_clear(&file->rules);
     free(file);
 }
 
 static struct unwind_file *file_open(int fd, const struct stat *status,
                                      const struct callsite_module *module)
 {
-    struct table tables[TABLE_KINDS] = {0};
     struct unwind_file *file = calloc(1, sizeof(*file));
     if (file == NULL)
         return NULL;
@@ -404,11 +78,10 @@ static struct unwind_file *file_open(int fd, const struct stat *status,
     file->build_id_length = module->build_id_length;
     memcpy(file->build_id, module->build_id, module->build_id_length);
     file->opened_ns = clock_read_ns(CLOCK_MONOTONIC);
-    find_tables(fd, module, tables);
-    bool made = make_image(file, tables);
-    for (unsigned kind = 0; kind < TABLE_KINDS; kind++)
-        drop_table(&tables[kind]);
-    if (made)
+    file->number = file_reader_number();
+    int code = open_at_reader(fd, module, file->number);
+    file->says_more = code == 1;
+    if (code >= 0)
         return file;
     file_close(file);
     return NULL;
@@ -424,41 +97,44 @@ static bool is_same(const struct unwind_file *file, const struct stat *status,
            memcmp(file->build_id, module->build_id, module->build_id_length) == 0;
 }
 
-/* As the process sees it, which may live in a container; as we do, if it is gone; and where the
- * file was deleted, what is still mapped of it. */
-static int open_module(pid_t pid, const struct callsite_module *module, struct stat *status)
+static struct target_mapping mapping_of(pid_t pid, const struct callsite_module *module)
 {
-    char path[RECORD_PATH_MAX + 64];
-    snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, module->path);
-    int fd = open_regular(path, status);
-    if (fd < 0)
-        fd = open_regular(module->path, status);
-    if (fd >= 0)
-        return fd;
-    snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)pid,
-             (unsigned long long)module->start, (unsigned long long)module->end);
-    return open_regular(path, status);
+    return (struct target_mapping){.pid = pid,
+                                   .path = module->path,
+                                   .start = module->start,
+                                   .end = module->end,
+                                   .has_build_id = module->build_id_length > 0};
+}
+
+/* What is open already, or can be opened; NULL: neither. */
+static struct unwind_file *find_or_open(int fd, const struct stat *status,
+                                        const struct callsite_module *module)
+{
+    struct unwind_file *file = files;
+    while (file != NULL && !is_same(file, status, module))
+        file = file->next;
+    if (file != NULL)
+        return file;
+    file = file_open(fd, status, module);
+    if (file != NULL) {
+        file->next = files;
+        files = file;
+    }
+    return file;
 }
 
 struct unwind_file *unwind_file_take(pid_t pid, const struct callsite_module *module)
 {
-    struct stat status;
-    if (module->path[0] != '/' || elf_version(EV_CURRENT) == EV_NONE)
-        return NULL;
-    int fd = open_module(pid, module, &status);
-    if (fd < 0)
-        return NULL;
-    struct unwind_file *file = files;
-    while (file != NULL && !is_same(file, &status, module))
-        file = file->next;
-    if (file == NULL) {
-        file = file_open(fd, &status, module);
-        if (file != NULL) {
-            file->next = files;
-            files = file;
-        }
+    const struct target_mapping mapping = mapping_of(pid, module);
+    struct unwind_file *file = NULL;
+    for (int way = 0; way < TARGET_FILE_WAYS && file == NULL; way++) {
+        struct stat status;
+        int fd = target_file_open(&mapping, (enum target_file_way)way, &status);
+        if (fd < 0)
+            continue;
+        file = find_or_open(fd, &status, module);
+        close(fd);
     }
-    close(fd);
     if (file != NULL)
         file->users++;
     return file;
@@ -472,6 +148,7 @@ void unwind_file_give(struct unwind_file *file)
     while (*link != file)
         link = &(*link)->next;
     *link = file->next;
+    file_reader_close_unwinding(file->number);
     file_close(file);
 }
 
@@ -480,30 +157,50 @@ bool unwind_file_says_more(const struct unwind_file *file)
     return file->says_more;
 }
 
-/* --- frames --- */
+/* --- rules --- */
 
-static Dwarf_Frame *look_up(struct unwind_file *file, uint64_t address)
+/* Pass the file to another reader than the one that had it. */
+static bool open_again(const struct unwind_file *file, pid_t pid,
+                       const struct callsite_module *module)
 {
-    Dwarf_Frame *frame = NULL;
-    if (file->eh_frame != NULL && dwarf_cfi_addrframe(file->eh_frame, address, &frame) == 0)
-        return frame;
-    if (file->debug_frame != NULL && dwarf_cfi_addrframe(file->debug_frame, address, &frame) == 0)
-        return frame;
-    return NULL;
+    const struct target_mapping mapping = mapping_of(pid, module);
+    for (int way = 0; way < TARGET_FILE_WAYS; way++) {
+        struct stat status;
+        int fd = target_file_open(&mapping, (enum target_file_way)way, &status);
+        bool is_open = fd >= 0 && is_same(file, &status, module) &&
+                       open_at_reader(fd, module, file->number) >= 0;
+        if (fd >= 0)
+            close(fd);
+        if (is_open)
+            return true;
+    }
+    return false;
 }
 
-Dwarf_Frame *unwind_file_frame(struct unwind_file *file, uint64_t address)
+static const struct frame_rule *ask(struct unwind_file *file, pid_t pid,
+                                    const struct callsite_module *module, uint64_t address)
 {
-    struct cached_frame *cached = &file->frames[callsite_tree_mix(address) & (FRAMES_CACHED - 1)];
-    if (cached->known && cached->address == address)
-        return cached->frame;
+    const struct reader_file asked = reader_file_of(module, file->number);
+    size_t bytes = 0;
+    int code;
+    struct frame_rule *rule = file_reader_rule(&asked, address, &bytes, &code);
+    if (code == -EBADF && open_again(file, pid, module))
+        rule = file_reader_rule(&asked, address, &bytes, &code);
+    const struct frame_rule *kept = rule_cache_add(&file->rules, address, rule, bytes);
+    free(rule);
+    return kept;
+}
+
+const struct frame_rule *unwind_file_rule(struct unwind_file *file, pid_t pid,
+                                          const struct callsite_module *module, uint64_t address)
+{
+    const struct frame_rule *rule;
+    if (rule_cache_find(&file->rules, address, &rule))
+        return rule;
     uint64_t began_ns = clock_read_ns(CLOCK_MONOTONIC);
     if (file->spent_ns > LOOKUP_NS_AT_FIRST + (began_ns - file->opened_ns) / LOOKUP_TIME_PART)
         return NULL;
-    free(cached->frame);
-    cached->frame = look_up(file, address);
-    cached->address = address;
-    cached->known = true;
+    rule = ask(file, pid, module, address);
     file->spent_ns += clock_read_ns(CLOCK_MONOTONIC) - began_ns;
-    return cached->frame;
+    return rule;
 }

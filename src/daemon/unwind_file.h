@@ -1,26 +1,25 @@
 /*
  * Call frame information of files, for walks that a profiled process could not finish by what it
- * has loaded: .eh_frame, and .debug_frame of the file itself, of its .gnu_debugdata, or of the
- * debug file with its build id.
+ * has loaded. The file reader parses the files (reader/file_reader.h); rules that were asked for
+ * once are kept here.
  *
- * Files are anybody's: tables are copied out of them within bounds, never mapped, and a file may
- * take only so much time. They are shared by all processes of this one's sessions, and live as
- * long as one of them uses them. For one thread.
+ * Files are anybody's, and may take only so much time. They are shared by all processes of this
+ * one's sessions, and live as long as one of them uses them. For one thread.
  */
 #ifndef HEAPPROFD_DAEMON_UNWIND_FILE_H
 #define HEAPPROFD_DAEMON_UNWIND_FILE_H
 
-#include <elfutils/libdw.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "daemon/callsite_tree.h"
+#include "reader/frame_rule.h"
 
 struct unwind_file;
 
-/* The file of a process's module; NULL: it cannot be read, is another one, or says nothing. To be
- * given back. */
+/* The file of a process's module; NULL: it cannot be read, is another one, or has no call frame
+ * information. To be given back. */
 struct unwind_file *unwind_file_take(pid_t pid, const struct callsite_module *module);
 void unwind_file_give(struct unwind_file *file);
 
@@ -28,7 +27,8 @@ void unwind_file_give(struct unwind_file *file);
 bool unwind_file_says_more(const struct unwind_file *file);
 
 /* How to leave the frame of the code at an ELF virtual address; NULL: it does not say. Valid until
- * the next call, and not the caller's. */
-Dwarf_Frame *unwind_file_frame(struct unwind_file *file, uint64_t address);
+ * the next call, and not the caller's. `pid` and `module` as when it was taken. */
+const struct frame_rule *unwind_file_rule(struct unwind_file *file, pid_t pid,
+                                          const struct callsite_module *module, uint64_t address);
 
 #endif

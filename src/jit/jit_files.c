@@ -3,13 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "util/regular_file.h"
 
 static void read_status(struct jit_files *files)
 {
@@ -66,33 +65,16 @@ void jit_files_close(struct jit_files *files)
     files->map_fd = files->dump_fd = -1;
 }
 
-/* A link on the way leads where it leads the process. */
-static int open_below(int root, const char *path)
-{
-    const uint64_t flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY;
-    struct open_how how = {.flags = flags, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
-    if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-        fd = openat(root, path + strspn(path, "/"), (int)flags);
-    return fd < 0 ? -errno : fd;
-}
-
-/* -1 in *status where it is no regular file. */
+/* As the process sees it. A negative errno where it cannot be had or is no regular file. */
 static int open_of_process(const struct jit_files *files, const char *path, struct stat *status)
 {
-    char root_path[64];
-    snprintf(root_path, sizeof(root_path), "/proc/%d/root", (int)files->pid);
-    int root = open(root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int root = regular_file_root_of(files->pid);
     if (root < 0 && files->shares_root)
         root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
-        return -errno;
-    int fd = open_below(root, path);
+        return root;
+    int fd = regular_file_open_below(root, path, O_NOFOLLOW, status);
     close(root);
-    if (fd >= 0 && fstat(fd, status) < 0) {
-        close(fd);
-        return -EIO;
-    }
     return fd;
 }
 
@@ -120,15 +102,15 @@ static void look_for(struct jit_files *files, const char *path, int *fd)
     if (opened < 0) {
         if (opened == -ELOOP)
             refuse(files, path, "is a link, which is not followed");
+        else if (opened == -EINVAL)
+            refuse(files, path, "is no regular file");
         else if (opened != -ENOENT && opened != -ENOTDIR && opened != -ESRCH)
             refuse(files, path, strerror(-opened));
         return;
     }
     bool is_known = *fd >= 0 && fstat(*fd, &known) == 0 && known.st_ino == status.st_ino &&
                     known.st_dev == status.st_dev;
-    if (!S_ISREG(status.st_mode))
-        refuse(files, path, "is no regular file");
-    else if (!is_trusted(files, &status))
+    if (!is_trusted(files, &status))
         refuse(files, path, "belongs to another user");
     else if (!is_known) {
         if (*fd >= 0)
@@ -150,15 +132,4 @@ void jit_files_look(struct jit_files *files, const char *jitdump)
     }
     if (jitdump != NULL)
         look_for(files, jitdump, &files->dump_fd);
-}
-
-int jit_files_open_path(const struct jit_files *files, const char *path)
-{
-    struct stat status;
-    int fd = open_of_process(files, path, &status);
-    if (fd >= 0 && !S_ISREG(status.st_mode)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd < 0 ? -1 : fd;
 }

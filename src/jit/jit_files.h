@@ -30,7 +30,4 @@ void jit_files_close(struct jit_files *files);
 /* Opens what is there by now. `jitdump`: its path, as the process has it; NULL: none is known. */
 void jit_files_look(struct jit_files *files, const char *jitdump);
 
-/* A file of the process by its path there, to be read: any regular one. -1: not to be had. */
-int jit_files_open_path(const struct jit_files *files, const char *path);
-
 #endif

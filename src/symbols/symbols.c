@@ -15,8 +15,9 @@
  * depend on their order in the file: see is_better.
  *
  * The file may be anybody's: elfutils checks what it hands out, everything
- * else is checked here. The file is read, not mapped, so that one which
- * shrinks meanwhile is an error and no signal.
+ * else is checked here. A file that is opened here is read, not mapped: one
+ * that shrinks meanwhile is an error and no signal. Passed descriptors are
+ * mapped, which is faster; the file reader is a process that may end.
  *
  * Not done here: demangling, lines and inlined functions, names for PLT stubs
  * (no return address lies in one).
@@ -70,6 +71,8 @@ struct symbol_file {
     struct symbol_range *ranges;
     size_t range_count;
     struct elf_source source;  /* of the first, where it was opened here */
+    bool is_passed;            /* its descriptors were, and no other file is opened */
+    int debug_fd;
     Elf *elfs[SYMBOL_SOURCES]; /* own the names */
     void *debugdata;           /* unpacked */
     char **stripped_names;     /* names without their "@VERSION" */
@@ -273,31 +276,36 @@ static bool build_id_is(Elf *elf, const uint8_t *build_id, size_t length)
     return own_length > 0 && (size_t)own_length == length && memcmp(own, build_id, length) == 0;
 }
 
-static int collect_debug_file(struct symbol_file *file, struct symbol_array *array)
+/* -1: there is none. */
+static int open_debug_file(const uint8_t *build_id, size_t length)
 {
-    const void *found;
-    ssize_t length = dwelf_elf_gnu_build_id(file->elfs[0], &found);
-    if (length < 2 || length > BUILD_ID_LENGTH_MAX)
-        return 0;
-    const uint8_t *build_id = found;
     char path[sizeof(DEBUG_DIRECTORY) + 2 * BUILD_ID_LENGTH_MAX + sizeof("//.debug")];
     int used = snprintf(path, sizeof(path), DEBUG_DIRECTORY "/%02x/", build_id[0]);
-    for (ssize_t i = 1; i < length; i++)
+    for (size_t i = 1; i < length; i++)
         used += snprintf(path + used, sizeof(path) - (size_t)used, "%02x", build_id[i]);
     snprintf(path + used, sizeof(path) - (size_t)used, ".debug");
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
 
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+static int collect_debug_file(struct symbol_file *file, struct symbol_array *array)
+{
+    const void *build_id;
+    ssize_t length = dwelf_elf_gnu_build_id(file->elfs[0], &build_id);
+    if (length < 2 || length > BUILD_ID_LENGTH_MAX)
+        return 0;
+    int fd = file->is_passed ? file->debug_fd : open_debug_file(build_id, (size_t)length);
     if (fd < 0)
         return 0;
     int result = 0;
-    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+    Elf *elf = elf_begin(fd, file->is_passed ? ELF_C_READ_MMAP : ELF_C_READ, NULL);
     if (elf != NULL && elf_kind(elf) == ELF_K_ELF && build_id_is(elf, build_id, (size_t)length)) {
         file->elfs[1] = elf;
         result = collect_table(elf, SHT_SYMTAB, array);
     } else {
         elf_end(elf);
     }
-    close(fd);
+    if (!file->is_passed)
+        close(fd);
     return result;
 }
 
@@ -502,8 +510,8 @@ static struct symbol_file *new_file(const char *name, struct error *error)
     return file;
 }
 
-struct symbol_file *symbol_file_open_fd(int fd, const uint8_t *build_id, size_t build_id_length,
-                                        struct error *error)
+struct symbol_file *symbol_file_open_fds(int fd, int debug_fd, const uint8_t *build_id,
+                                         size_t build_id_length, struct error *error)
 {
     char name[32];
     struct stat status;
@@ -511,12 +519,14 @@ struct symbol_file *symbol_file_open_fd(int fd, const uint8_t *build_id, size_t 
     struct symbol_file *file = new_file(name, error);
     if (file == NULL)
         return NULL;
+    file->is_passed = true;
+    file->debug_fd = debug_fd;
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
         error_set(error, -EINVAL, "%s: not a regular file", name);
         symbol_file_close(file);
         return NULL;
     }
-    file->elfs[0] = elf_begin(fd, ELF_C_READ, NULL);
+    file->elfs[0] = elf_begin(fd, ELF_C_READ_MMAP, NULL);
     return read_tables(file, name, build_id, build_id_length, error);
 }
 

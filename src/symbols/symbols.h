@@ -17,9 +17,10 @@ struct symbol_file;
  * (-ESTALE else). NULL with *error set. */
 struct symbol_file *symbol_file_open(const char *path, const uint8_t *build_id,
                                      size_t build_id_length, struct error *error);
-/* The same of a descriptor (not owned), for files that have no path any more. */
-struct symbol_file *symbol_file_open_fd(int fd, const uint8_t *build_id, size_t build_id_length,
-                                        struct error *error);
+/* The same of open files: the file and its separate debug file (-1: none). They stay the caller's,
+ * and no other file is opened. They are mapped: one that shrinks ends the process (SIGBUS). */
+struct symbol_file *symbol_file_open_fds(int fd, int debug_fd, const uint8_t *build_id,
+                                         size_t build_id_length, struct error *error);
 void symbol_file_close(struct symbol_file *file);
 
 /* Name (mangled) of the function that holds the ELF virtual address, or NULL.

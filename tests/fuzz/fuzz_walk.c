@@ -1,69 +1,74 @@
 /*
- * A module's file and a walk that came to its code, both anybody's: the file's bytes behind the
- * first 64 words, which are the walk's registers, frames and stack.
+ * A module's file and a walk that came to its code, both anybody's: the file's bytes after the
+ * first 64 words, which are the walk's registers and stack. Done here as the file reader and the
+ * daemon do it, in one process: what the first says must be what the second takes.
  */
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/finish_walk.h"
+#include <libelf.h>
+
+#include "daemon/frame_step.h"
+#include "reader/answers.h"
 
 #define WORDS 64u
-#define START UINT64_C(0x10000)
+#define FRAMES_MAX 32u
 #define LENGTH_MAX (1u << 16)
 
-/* With room for as many words as the file begins behind. */
-static uint64_t sent[sizeof(struct record_walk) / 8 + WORDS];
-
-static void add_module(struct callsite_tree *tree, int fd)
+/* The rule for an address; false: none. */
+static bool find_rule(struct question *question, uint64_t address, struct answer *answer)
 {
-    uint64_t words[sizeof(struct record_module) / 8 + 8] = {0};
-    struct record_module *module = (void *)words;
-    module->start = START;
-    module->end = START + (1u << 20);
-    module->path_length = (uint16_t)snprintf((char *)module->bytes, 64, "/proc/self/fd/%d", fd);
-    if (callsite_tree_add_module(tree, module) < 0)
+    *answer = (struct answer){0};
+    question->request.argument = address;
+    int code = answer_unwind_rule(question, answer);
+    if (code == 0 && !frame_rule_is_whole(answer->bytes, answer->length))
         abort();
+    return code == 0;
+}
+
+static void walk(struct question *question, const uint64_t *words)
+{
+    struct frame_machine machine = {.stack = words + FRAME_REGISTERS,
+                                    .stack_low = words[FRAME_STACK_POINTER] & 0xfffffffffff8,
+                                    .known = words[15],
+                                    .steps_left = 4096};
+    machine.stack_high = machine.stack_low + (WORDS - FRAME_REGISTERS) * 8;
+    memcpy(machine.registers, words, sizeof(machine.registers));
+    uint64_t pc = words[14] & 0xffff;
+    for (unsigned i = 0; i < FRAMES_MAX; i++) {
+        struct answer answer;
+        bool is_signal;
+        bool found = find_rule(question, pc, &answer);
+        if (found && frame_step(answer.bytes, &machine, &pc, &is_signal) != FRAME_FOUND)
+            found = false;
+        free(answer.bytes);
+        if (!found)
+            return;
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct callsite_tree tree;
-    enum ring_unwinding answer;
-    struct record_walk *walk = (void *)sent;
-    size_t head = WORDS * 8;
-    if (size < head || size > LENGTH_MAX)
+    uint64_t words[WORDS];
+    struct question question = {.request.file = 1, .debug_fd = -1};
+    if (size < sizeof(words) || size > LENGTH_MAX)
         return 0;
-    int fd = memfd_create("fuzz", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, data + head, size - head) < 0 || callsite_tree_init(&tree) < 0)
+    memcpy(words, data, sizeof(words));
+    elf_version(EV_CURRENT);
+    question.fd = memfd_create("fuzz", MFD_CLOEXEC);
+    size_t file_bytes = size - sizeof(words);
+    if (question.fd < 0 ||
+        write(question.fd, data + sizeof(words), file_bytes) != (ssize_t)file_bytes)
         abort();
-    add_module(&tree, fd);
-    memcpy(walk->words, data, head);
-    walk->token = 1;
-    walk->register_count = 17;
-    walk->frame_count = 1;
-    walk->flags = walk->words[16] & 3;
-    walk->known = walk->words[15];
-    walk->pc = START + (walk->words[14] & 0xffff);
-    walk->stack_address = walk->words[7] & ~UINT64_C(7);
-    walk->stack_bytes = (WORDS - 18) * 8;
-    struct walk_finisher *finisher = walk_finisher_open(getpid());
-    if (finisher == NULL)
-        abort();
-    if (walk->stack_address <= UINT64_MAX - walk->stack_bytes) {
-        const struct record_stack *stack = walk_finish(finisher, &tree, walk, &answer);
-        if (stack->hash == 0 || stack->count == 0 || stack->count > 1024)
-            abort();
-        callsite_tree_add_stack(&tree, stack);
-    }
-    walk_finisher_close(finisher);
-    callsite_tree_clear(&tree);
-    close(fd);
+    if (answer_unwind_open(&question) >= 0)
+        walk(&question, words);
+    answer_unwind_close(1);
+    close(question.fd);
     return 0;
 }

@@ -107,7 +107,7 @@ static void the_running_program_is_read_by_descriptor(void **state)
     (void)state;
     FILE *self = fopen("/proc/self/exe", "rb");
     assert_non_null(self);
-    struct symbol_file *file = symbol_file_open_fd(fileno(self), no_build_id, 0, NULL);
+    struct symbol_file *file = symbol_file_open_fds(fileno(self), -1, no_build_id, 0, NULL);
     assert_non_null(file);
     assert_int_equal(fclose(self), 0);
 
@@ -207,7 +207,7 @@ static void a_damaged_file_does_no_harm(void **state)
         size_t cut = round % 10 == 0 ? (size_t)rand() % size : size;
         assert_int_equal(ftruncate(fd, 0), 0);
         assert_int_equal(pwrite(fd, bad, cut, 0), (ssize_t)cut);
-        struct symbol_file *file = symbol_file_open_fd(fd, no_build_id, 0, NULL);
+        struct symbol_file *file = symbol_file_open_fds(fd, -1, no_build_id, 0, NULL);
         if (file == NULL)
             continue;
         for (uint64_t address = 0; address < size; address += 997)

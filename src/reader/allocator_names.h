@@ -2,8 +2,8 @@
  * Names of allocators that are linked into executables: a prefix before malloc's own names. If a
  * name with a prefix exists, the program uses it; so prefixed names come before the plain ones.
  */
-#ifndef HEAPPROFD_ATTACH_ALLOCATOR_NAMES_H
-#define HEAPPROFD_ATTACH_ALLOCATOR_NAMES_H
+#ifndef HEAPPROFD_READER_ALLOCATOR_NAMES_H
+#define HEAPPROFD_READER_ALLOCATOR_NAMES_H
 
 /* Rust's jemalloc, jemalloc, mimalloc, tcmalloc. */
 static const char *const allocator_prefixes[] = {"_rjem_", "je_", "mi_", "tc_"};

@@ -1,0 +1,203 @@
+/* See answers.h: names, functions by name, segments. */
+#include "reader/answers.h"
+
+#include <elfutils/libdwelf.h>
+#include <errno.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbols/symbols.h"
+#include "util/array.h"
+
+#define PAGE_BYTES UINT64_C(4096)
+
+/* --- names --- */
+
+/* Files whose symbols are in memory, until the reader ends: later dumps ask for more names. */
+static struct named_file {
+    uint32_t number;
+    struct symbol_file *symbols;
+} * named;
+static size_t named_count, named_capacity;
+
+/* A negative errno where the file cannot be read. */
+static int symbols_of(const struct question *question, struct symbol_file **symbols)
+{
+    const struct reader_request *request = &question->request;
+    struct error error = {.code = -ENOMEM};
+    for (size_t i = 0; i < named_count; i++) {
+        *symbols = named[i].symbols;
+        if (named[i].number == request->file)
+            return 0;
+    }
+    if (question->fd < 0)
+        return -EBADF;
+    if (array_reserve(&named, &named_capacity, named_count, 1, sizeof(*named)) < 0)
+        return -ENOMEM;
+    *symbols = symbol_file_open_fds(question->fd, question->debug_fd, request->build_id,
+                                    request->build_id_length, &error);
+    if (*symbols == NULL)
+        return error.code;
+    named[named_count++] = (struct named_file){request->file, *symbols};
+    return 0;
+}
+
+/* Addresses of one function follow one another and share its name. */
+static int append_names(struct symbol_file *symbols, const uint64_t *addresses, size_t count,
+                        struct answer *answer)
+{
+    size_t used = count * sizeof(uint32_t), capacity = 0;
+    const char *last = NULL;
+    uint32_t last_place = 0;
+    if (array_reserve(&answer->bytes, &capacity, 0, used + count * 32, 1) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = symbol_file_lookup(symbols, addresses[i]);
+        if (name != NULL && name != last) {
+            size_t length = strlen(name) + 1;
+            if (used + length > READER_REPLY_BYTES_MAX)
+                return -E2BIG;
+            if (array_reserve(&answer->bytes, &capacity, used, length, 1) < 0)
+                return -ENOMEM;
+            last_place = (uint32_t)(used - count * sizeof(uint32_t)) + 1;
+            memcpy((char *)answer->bytes + used, name, length);
+            used += length;
+            last = name;
+        }
+        ((uint32_t *)answer->bytes)[i] = name != NULL ? last_place : 0;
+    }
+    answer->length = used;
+    return 0;
+}
+
+int answer_names(const struct question *question, struct answer *answer)
+{
+    struct symbol_file *symbols;
+    int code = symbols_of(question, &symbols);
+    return code < 0 ? code
+                    : append_names(symbols, question->bytes,
+                                   question->request.bytes / sizeof(uint64_t), answer);
+}
+
+/* --- functions by name --- */
+
+struct wanted {
+    const char *name;
+    uint32_t index;
+};
+
+static int compare_wanted(const void *left, const void *right)
+{
+    return strcmp(((const struct wanted *)left)->name, ((const struct wanted *)right)->name);
+}
+
+/* NULL: no memory, or the request holds none. */
+static struct wanted *sort_wanted(const struct question *question, size_t *count)
+{
+    const char *names = question->bytes;
+    size_t bytes = question->request.bytes;
+    *count = 0;
+    if (bytes == 0 || names[bytes - 1] != 0)
+        return NULL;
+    struct wanted *wanted = calloc(bytes, sizeof(*wanted));
+    for (size_t at = 0; wanted != NULL && at < bytes; at += strlen(names + at) + 1) {
+        wanted[*count] = (struct wanted){names + at, (uint32_t)*count};
+        ++*count;
+    }
+    if (wanted != NULL)
+        qsort(wanted, *count, sizeof(*wanted), compare_wanted);
+    return wanted;
+}
+
+static Elf_Scn *find_symtab(Elf *elf, GElf_Shdr *header)
+{
+    Elf_Scn *section = NULL;
+    while ((section = elf_nextscn(elf, section)) != NULL) {
+        if (gelf_getshdr(section, header) != NULL && header->sh_type == SHT_SYMTAB &&
+            header->sh_entsize != 0)
+            return section;
+    }
+    return NULL;
+}
+
+static void find_functions(Elf *elf, const struct wanted *wanted, size_t wanted_count,
+                           struct answer *answer)
+{
+    GElf_Shdr header;
+    Elf_Scn *section = find_symtab(elf, &header);
+    Elf_Data *data = section != NULL ? elf_getdata(section, NULL) : NULL;
+    size_t count = data != NULL ? header.sh_size / header.sh_entsize : 0, found = 0;
+    struct reader_function *functions = answer->bytes;
+    for (size_t i = 0; i < count && i < INT32_MAX && found < READER_FUNCTIONS_MAX; i++) {
+        GElf_Sym symbol;
+        if (gelf_getsym(data, (int)i, &symbol) == NULL || symbol.st_value == 0 ||
+            symbol.st_shndx == SHN_UNDEF || GELF_ST_TYPE(symbol.st_info) != STT_FUNC)
+            continue;
+        const struct wanted key = {.name = elf_strptr(elf, header.sh_link, symbol.st_name)};
+        const struct wanted *hit =
+            key.name == NULL ? NULL
+                             : bsearch(&key, wanted, wanted_count, sizeof(*wanted), compare_wanted);
+        if (hit != NULL)
+            functions[found++] = (struct reader_function){
+                .name = hit->index, .value = symbol.st_value, .size = symbol.st_size};
+    }
+    answer->length = found * sizeof(*functions);
+}
+
+int answer_functions(const struct question *question, struct answer *answer)
+{
+    size_t count;
+    struct wanted *wanted = sort_wanted(question, &count);
+    Elf *elf = elf_begin(question->fd, ELF_C_READ_MMAP, NULL);
+    answer->bytes = calloc(READER_FUNCTIONS_MAX, sizeof(struct reader_function));
+    if (wanted != NULL && elf != NULL && answer->bytes != NULL)
+        find_functions(elf, wanted, count, answer);
+    elf_end(elf);
+    free(wanted);
+    return 0;
+}
+
+/* --- segments --- */
+
+/* How addresses in the executable segment at this offset are counted in the file. */
+static uint64_t read_bias(Elf *elf, uint64_t offset)
+{
+    uint64_t bias = 0;
+    size_t count = 0;
+    GElf_Phdr header;
+    if (elf_getphdrnum(elf, &count) != 0)
+        count = 0;
+    for (size_t i = 0; i < count && i < UINT16_MAX; i++) {
+        if (gelf_getphdr(elf, (int)i, &header) != NULL && header.p_type == PT_LOAD &&
+            (header.p_flags & PF_X) != 0 && offset >= (header.p_offset & ~(PAGE_BYTES - 1)) &&
+            offset < header.p_offset + header.p_filesz)
+            bias = header.p_vaddr - header.p_offset;
+    }
+    return bias;
+}
+
+int answer_segment(const struct question *question, struct answer *answer)
+{
+    GElf_Ehdr header;
+    const void *build_id;
+    struct reader_segment *segment = calloc(1, sizeof(*segment));
+    Elf *elf = elf_begin(question->fd, ELF_C_READ, NULL);
+    bool is_program = elf != NULL && elf_kind(elf) == ELF_K_ELF &&
+                      gelf_getehdr(elf, &header) != NULL &&
+                      (header.e_type == ET_EXEC || header.e_type == ET_DYN);
+    answer->bytes = segment;
+    answer->length = sizeof(*segment);
+    if (segment != NULL && is_program) {
+        segment->bias = read_bias(elf, question->request.argument);
+        ssize_t length = dwelf_elf_gnu_build_id(elf, &build_id);
+        if (length > 0 && length <= READER_BUILD_ID_MAX) {
+            memcpy(segment->build_id, build_id, (size_t)length);
+            segment->build_id_length = (uint32_t)length;
+        }
+    }
+    elf_end(elf);
+    return segment == NULL ? -ENOMEM : is_program ? 0 : -ENOEXEC;
+}

@@ -1,0 +1,444 @@
+/*
+ * See answers.h: call frame information: .eh_frame, and .debug_frame of the file itself, of its
+ * .gnu_debugdata, or of its debug file. libdw reads no file but an ELF image made here, which
+ * holds the tables alone: it need not read the rest of a debug file (gigabytes).
+ */
+#include "reader/answers.h"
+
+#include <dwarf.h>
+#include <elf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
+#include <errno.h>
+#include <gelf.h>
+#include <lzma.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "reader/frame_rule.h"
+
+/* The .eh_frame of the biggest browsers has 15 MB. */
+#define TABLE_BYTES_MAX (32u << 20)
+/* While libdw looks one frame up it keeps some 350 bytes for each state that the entry remembers,
+ * and an entry may be as long as the table. A fiftieth of a real table's bytes is this one. */
+#define REMEMBER_BYTES_MAX (1u << 19)
+/* Of all files, with what libdw keeps of each entry that it has to read one after the other. */
+#define IMAGES_BYTES_MAX ((size_t)512 << 20)
+#define ENTRY_MEMORY_BYTES 128u
+#define DEBUGDATA_MEMORY_MAX (UINT64_C(128) << 20)
+
+enum table_kind { EH_FRAME_HDR, EH_FRAME, DEBUG_FRAME, TABLE_KINDS };
+
+static const char *const table_names[TABLE_KINDS] = {".eh_frame_hdr", ".eh_frame", ".debug_frame"};
+
+struct table {
+    void *bytes; /* malloc'd; NULL: none */
+    size_t size;
+    size_t entries;
+    uint64_t address;
+};
+
+struct unwind_file {
+    struct unwind_file *next;
+    uint32_t number; /* the asker's */
+    bool says_more;
+    uint8_t *image;
+    size_t charged_bytes; /* of IMAGES_BYTES_MAX */
+    Elf *elf;
+    Dwarf *dwarf;
+    Dwarf_CFI *eh_frame, *debug_frame;
+};
+
+static struct unwind_file *files;
+static size_t images_bytes;
+
+/* --- tables out of a file --- */
+
+/* The number of entries of .eh_frame or .debug_frame, as far as it is one. */
+static size_t count_entries(const struct table *table)
+{
+    const uint8_t *bytes = table->bytes;
+    size_t count = 0;
+    for (size_t at = 0; table->size - at >= 4; count++) {
+        uint64_t length = 0;
+        memcpy(&length, bytes + at, 4);
+        at += 4;
+        if (length == UINT32_MAX && table->size - at >= 8) {
+            memcpy(&length, bytes + at, 8);
+            at += 8;
+        }
+        if (length > table->size - at)
+            break;
+        at += length;
+    }
+    return count;
+}
+
+static bool remembers_too_much(const struct table *table)
+{
+    const uint8_t *bytes = table->bytes;
+    size_t count = 0;
+    for (size_t i = 0; i < table->size; i++)
+        count += bytes[i] == DW_CFA_remember_state;
+    return count > REMEMBER_BYTES_MAX;
+}
+
+/* Whether libelf may look at it: the number of sections stands where it is small. */
+static bool is_plain_elf(const Elf64_Ehdr *header)
+{
+    return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
+           header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
+           header->e_shnum > 0 && header->e_shnum < SHN_LORESERVE &&
+           header->e_shentsize == sizeof(Elf64_Shdr);
+}
+
+/* NULL: it is no ELF file, or an odd one. */
+static Elf *open_elf(int fd)
+{
+    Elf64_Ehdr header;
+    if (pread(fd, &header, sizeof(header), 0) != sizeof(header) || !is_plain_elf(&header))
+        return NULL;
+    return elf_begin(fd, ELF_C_READ, NULL);
+}
+
+static void copy_table(Elf_Scn *section, const GElf_Shdr *header, struct table *table)
+{
+    uint64_t size = header->sh_size;
+    if (header->sh_flags & SHF_COMPRESSED) {
+        GElf_Chdr compressed;
+        if (size > TABLE_BYTES_MAX || gelf_getchdr(section, &compressed) == NULL)
+            return;
+        size = compressed.ch_size;
+    }
+    if (size == 0 || size > TABLE_BYTES_MAX ||
+        ((header->sh_flags & SHF_COMPRESSED) && elf_compress(section, 0, 0) < 0))
+        return;
+    Elf_Data *data = elf_rawdata(section, NULL);
+    if (data == NULL || data->d_buf == NULL || data->d_size == 0 || data->d_size > TABLE_BYTES_MAX)
+        return;
+    table->bytes = malloc(data->d_size);
+    if (table->bytes == NULL)
+        return;
+    memcpy(table->bytes, data->d_buf, data->d_size);
+    table->size = data->d_size;
+    table->address = header->sh_addr;
+}
+
+static void drop_table(struct table *table)
+{
+    free(table->bytes);
+    *table = (struct table){0};
+}
+
+/* The first section with that name and bytes of its own; NULL: none. */
+static Elf_Scn *find_section(Elf *elf, const char *wanted, GElf_Shdr *header)
+{
+    size_t names;
+    if (elf_getshdrstrndx(elf, &names) != 0)
+        return NULL;
+    Elf_Scn *section = NULL;
+    while ((section = elf_nextscn(elf, section)) != NULL) {
+        if (gelf_getshdr(section, header) == NULL || header->sh_type == SHT_NOBITS)
+            continue;
+        const char *name = elf_strptr(elf, names, header->sh_name);
+        if (name != NULL && strcmp(name, wanted) == 0)
+            return section;
+    }
+    return NULL;
+}
+
+static void find_table(Elf *elf, enum table_kind kind, struct table tables[TABLE_KINDS])
+{
+    GElf_Shdr header;
+    Elf_Scn *section = find_section(elf, table_names[kind], &header);
+    if (section == NULL || tables[kind].bytes != NULL)
+        return;
+    copy_table(section, &header, &tables[kind]);
+    if (tables[kind].bytes == NULL || kind == EH_FRAME_HDR)
+        return;
+    if (remembers_too_much(&tables[kind]))
+        drop_table(&tables[kind]);
+    else
+        tables[kind].entries = count_entries(&tables[kind]);
+}
+
+/* Unpacks xz; NULL: damaged, too big or no memory. */
+static void *unpack(const void *packed, size_t packed_size, size_t *size)
+{
+    uint64_t memory = DEBUGDATA_MEMORY_MAX;
+    for (size_t capacity = 8 * packed_size; capacity <= TABLE_BYTES_MAX * 2u; capacity *= 2) {
+        size_t in = 0, out = 0;
+        uint8_t *bytes = malloc(capacity);
+        if (bytes == NULL)
+            return NULL;
+        lzma_ret result = lzma_stream_buffer_decode(&memory, 0, NULL, packed, &in, packed_size,
+                                                    bytes, &out, capacity);
+        *size = out;
+        if (result == LZMA_OK)
+            return bytes;
+        free(bytes);
+        if (result != LZMA_BUF_ERROR)
+            return NULL;
+    }
+    return NULL;
+}
+
+static void find_in_debugdata(Elf *elf, struct table tables[TABLE_KINDS])
+{
+    GElf_Shdr header;
+    size_t size = 0;
+    Elf_Scn *section = find_section(elf, ".gnu_debugdata", &header);
+    if (section == NULL || header.sh_size > TABLE_BYTES_MAX)
+        return;
+    Elf_Data *data = elf_rawdata(section, NULL);
+    if (data == NULL || data->d_buf == NULL || data->d_size == 0)
+        return;
+    void *unpacked = unpack(data->d_buf, data->d_size, &size);
+    bool plain = unpacked != NULL && size >= sizeof(Elf64_Ehdr) && is_plain_elf(unpacked);
+    Elf *inner = plain ? elf_memory(unpacked, size) : NULL;
+    if (inner != NULL)
+        find_table(inner, DEBUG_FRAME, tables);
+    elf_end(inner);
+    free(unpacked);
+}
+
+/* Whether it is the file asked for, as far as either has a build id. */
+static bool is_build(Elf *elf, const struct reader_request *request)
+{
+    const void *id;
+    ssize_t length = dwelf_elf_gnu_build_id(elf, &id);
+    if (length < 0)
+        length = 0;
+    return (size_t)length == request->build_id_length &&
+           (length == 0 || memcmp(id, request->build_id, (size_t)length) == 0);
+}
+
+static void find_in_debug_file(const struct question *question, struct table tables[TABLE_KINDS])
+{
+    Elf *elf = question->debug_fd >= 0 ? open_elf(question->debug_fd) : NULL;
+    if (elf != NULL && is_build(elf, &question->request))
+        find_table(elf, DEBUG_FRAME, tables);
+    elf_end(elf);
+}
+
+static int find_tables(const struct question *question, struct table tables[TABLE_KINDS])
+{
+    Elf *elf = open_elf(question->fd);
+    bool is_it = elf != NULL && is_build(elf, &question->request);
+    if (is_it) {
+        find_table(elf, EH_FRAME_HDR, tables);
+        find_table(elf, EH_FRAME, tables);
+        find_table(elf, DEBUG_FRAME, tables);
+        if (tables[DEBUG_FRAME].bytes == NULL)
+            find_in_debugdata(elf, tables);
+    }
+    elf_end(elf);
+    if (tables[DEBUG_FRAME].bytes == NULL)
+        find_in_debug_file(question, tables);
+    return is_it || tables[DEBUG_FRAME].bytes != NULL ? 0 : -ESTALE;
+}
+
+/* --- the image --- */
+
+#if defined(__x86_64__)
+#define IMAGE_MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define IMAGE_MACHINE EM_AARCH64
+#endif
+
+static const char image_names[] = "\0.eh_frame_hdr\0.eh_frame\0.debug_frame\0.shstrtab";
+#define NAME_OF_NAMES 38u
+static const uint32_t image_name_of[TABLE_KINDS] = {1, 15, 25};
+
+/* Sections: none, the tables in their order, the names. */
+static void fill_image(uint8_t *image, size_t bytes, const struct table tables[TABLE_KINDS])
+{
+    Elf64_Ehdr header = {
+        .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+        .e_type = ET_DYN,
+        .e_machine = IMAGE_MACHINE,
+        .e_version = EV_CURRENT,
+        .e_ehsize = sizeof(header),
+        .e_shentsize = sizeof(Elf64_Shdr),
+        .e_shnum = 1,
+    };
+    Elf64_Shdr sections[TABLE_KINDS + 2] = {0};
+    size_t at = sizeof(header);
+    for (unsigned kind = 0; kind < TABLE_KINDS; kind++) {
+        if (tables[kind].bytes == NULL)
+            continue;
+        sections[header.e_shnum++] = (Elf64_Shdr){
+            .sh_name = image_name_of[kind],
+            .sh_type = SHT_PROGBITS,
+            .sh_flags = kind != DEBUG_FRAME ? SHF_ALLOC : 0,
+            .sh_addr = tables[kind].address,
+            .sh_offset = at,
+            .sh_size = tables[kind].size,
+            .sh_addralign = 1,
+        };
+        memcpy(image + at, tables[kind].bytes, tables[kind].size);
+        at += (tables[kind].size + 7) & ~(size_t)7;
+    }
+    header.e_shstrndx = header.e_shnum;
+    sections[header.e_shnum++] = (Elf64_Shdr){.sh_name = NAME_OF_NAMES,
+                                              .sh_type = SHT_STRTAB,
+                                              .sh_offset = at,
+                                              .sh_size = sizeof(image_names),
+                                              .sh_addralign = 1};
+    memcpy(image + at, image_names, sizeof(image_names));
+    header.e_shoff = bytes - sizeof(sections);
+    memcpy(image + header.e_shoff, sections, sizeof(sections));
+    memcpy(image, &header, sizeof(header));
+}
+
+/* False: there is nothing to read, or no memory. */
+static bool make_image(struct unwind_file *file, const struct table tables[TABLE_KINDS])
+{
+    size_t bytes = sizeof(Elf64_Ehdr) + ((sizeof(image_names) + 7) & ~(size_t)7) +
+                   (TABLE_KINDS + 2) * sizeof(Elf64_Shdr);
+    for (unsigned kind = 0; kind < TABLE_KINDS; kind++)
+        bytes += (tables[kind].size + 7) & ~(size_t)7;
+    /* With .eh_frame_hdr it goes straight to the one that it needs. */
+    size_t entries = tables[DEBUG_FRAME].entries;
+    if (tables[EH_FRAME_HDR].bytes == NULL)
+        entries += tables[EH_FRAME].entries;
+    size_t charged = bytes + entries * ENTRY_MEMORY_BYTES;
+    if ((tables[EH_FRAME].bytes == NULL && tables[DEBUG_FRAME].bytes == NULL) ||
+        charged > IMAGES_BYTES_MAX - images_bytes)
+        return false;
+    file->image = calloc(1, bytes);
+    if (file->image == NULL)
+        return false;
+    file->charged_bytes = charged;
+    images_bytes += charged;
+    fill_image(file->image, bytes, tables);
+    file->elf = elf_memory((char *)file->image, bytes);
+    if (file->elf == NULL)
+        return false;
+    if (tables[EH_FRAME].bytes != NULL)
+        file->eh_frame = dwarf_getcfi_elf(file->elf);
+    if (tables[DEBUG_FRAME].bytes != NULL) {
+        file->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
+        file->debug_frame = file->dwarf != NULL ? dwarf_getcfi(file->dwarf) : NULL;
+    }
+    file->says_more =
+        file->debug_frame != NULL || (file->eh_frame != NULL && tables[EH_FRAME_HDR].bytes == NULL);
+    return file->eh_frame != NULL || file->debug_frame != NULL;
+}
+
+/* --- files --- */
+
+static void file_close(struct unwind_file *file)
+{
+    if (file->eh_frame != NULL)
+        dwarf_cfi_end(file->eh_frame);
+    dwarf_end(file->dwarf);
+    elf_end(file->elf);
+    free(file->image);
+    images_bytes -= file->charged_bytes;
+    free(file);
+}
+
+int answer_unwind_open(const struct question *question)
+{
+    struct table tables[TABLE_KINDS] = {0};
+    struct unwind_file *file = calloc(1, sizeof(*file));
+    if (file == NULL)
+        return -ENOMEM;
+    file->number = question->request.file;
+    int code = find_tables(question, tables);
+    if (code == 0 && !make_image(file, tables))
+        code = -ENOENT;
+    for (unsigned kind = 0; kind < TABLE_KINDS; kind++)
+        drop_table(&tables[kind]);
+    if (code < 0) {
+        file_close(file);
+        return code;
+    }
+    file->next = files;
+    files = file;
+    return file->says_more;
+}
+
+void answer_unwind_close(uint32_t number)
+{
+    for (struct unwind_file **link = &files; *link != NULL; link = &(*link)->next) {
+        struct unwind_file *file = *link;
+        if (file->number != number)
+            continue;
+        *link = file->next;
+        file_close(file);
+        return;
+    }
+}
+
+/* --- frames --- */
+
+static Dwarf_Frame *look_up(struct unwind_file *file, uint64_t address)
+{
+    Dwarf_Frame *frame = NULL;
+    if (file->eh_frame != NULL && dwarf_cfi_addrframe(file->eh_frame, address, &frame) == 0)
+        return frame;
+    if (file->debug_frame != NULL && dwarf_cfi_addrframe(file->debug_frame, address, &frame) == 0)
+        return frame;
+    return NULL;
+}
+
+/* Append the operations to the rule. False: they are too many. */
+static bool append_part(struct frame_rule *rule, size_t *used, struct frame_part *part,
+                        const Dwarf_Op *operations, size_t count)
+{
+    if (count > FRAME_OPERATIONS_MAX - *used)
+        return false;
+    *part = (struct frame_part){.kind = FRAME_PART_OPERATIONS, .count = (uint32_t)count};
+    for (size_t i = 0; i < count; i++)
+        rule->operations[(*used)++] = (struct frame_operation){
+            operations[i].atom, operations[i].number, operations[i].number2};
+    return true;
+}
+
+/* Return the number of operations; 0: the frame makes no sense. */
+static size_t fill_rule(struct frame_rule *rule, Dwarf_Frame *frame)
+{
+    Dwarf_Op *operations, room[3];
+    size_t count, used = 0;
+    bool is_signal = false;
+    int return_register = dwarf_frame_info(frame, NULL, NULL, &is_signal);
+    if (return_register < 0 || return_register >= (int)FRAME_REGISTERS ||
+        dwarf_frame_cfa(frame, &operations, &count) != 0 || count == 0 ||
+        !append_part(rule, &used, &rule->cfa, operations, count))
+        return 0;
+    rule->return_register = (uint32_t)return_register;
+    rule->is_signal = is_signal;
+    for (unsigned i = 0; i < FRAME_REGISTERS; i++) {
+        struct frame_part *part = &rule->registers[i];
+        if (dwarf_frame_register(frame, (int)i, room, &operations, &count) != 0)
+            part->kind = FRAME_PART_BAD;
+        else if (count == 0)
+            part->kind = operations == room ? FRAME_PART_LOST : FRAME_PART_SAME;
+        else if (!append_part(rule, &used, part, operations, count))
+            part->kind = FRAME_PART_BAD;
+    }
+    return used;
+}
+
+int answer_unwind_rule(const struct question *question, struct answer *answer)
+{
+    struct unwind_file *file = files;
+    while (file != NULL && file->number != question->request.file)
+        file = file->next;
+    if (file == NULL)
+        return -EBADF;
+    Dwarf_Frame *frame = look_up(file, question->request.argument);
+    if (frame == NULL)
+        return -ENOENT;
+    struct frame_rule *rule =
+        calloc(1, sizeof(*rule) + FRAME_OPERATIONS_MAX * sizeof(struct frame_operation));
+    size_t count = rule != NULL ? fill_rule(rule, frame) : 0;
+    free(frame);
+    answer->bytes = rule;
+    answer->length = sizeof(*rule) + count * sizeof(struct frame_operation);
+    return rule == NULL ? -ENOMEM : count == 0 ? -ENOENT : 0;
+}

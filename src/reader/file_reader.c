@@ -1,0 +1,189 @@
+/* See file_reader.h: the requests, and what is made of the replies. */
+#include "reader/file_reader.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "reader/reader_link.h"
+#include "util/regular_file.h"
+
+#define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"
+
+/* How long a request may take. Reading the symbols of a browser takes a second; during a walk the
+ * ring waits. */
+#define DEADLINE_MS 10000u
+#define WALK_DEADLINE_MS 3000u
+
+/* --- replies --- */
+
+int reader_names_take(char *bytes, size_t length, size_t count, const char **names)
+{
+    size_t table = count * sizeof(uint32_t);
+    if (length < table || (length > table && bytes[length - 1] != 0))
+        return -EBADMSG;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t place;
+        memcpy(&place, bytes + i * sizeof(place), sizeof(place));
+        if (place > length - table)
+            return -EBADMSG;
+        names[i] = place == 0 ? NULL : bytes + table + place - 1;
+    }
+    return 0;
+}
+
+int reader_segment_take(const void *bytes, size_t length, struct reader_segment *segment)
+{
+    if (length != sizeof(*segment))
+        return -EBADMSG;
+    memcpy(segment, bytes, sizeof(*segment));
+    return segment->build_id_length <= READER_BUILD_ID_MAX ? 0 : -EBADMSG;
+}
+
+int reader_program_take(const void *bytes, size_t length, struct program_file *program)
+{
+    if (length != sizeof(*program))
+        return -EBADMSG;
+    memcpy(program, bytes, sizeof(*program));
+    bool is_whole = program->sanitizer < PROGRAM_SANITIZERS &&
+                    memchr(program->allocator, 0, sizeof(program->allocator)) != NULL &&
+                    memchr(program->build_id, 0, sizeof(program->build_id)) != NULL;
+    return is_whole ? 0 : -EBADMSG;
+}
+
+int reader_functions_take(const void *bytes, size_t length, size_t count)
+{
+    const struct reader_function *functions = bytes;
+    size_t found = length / sizeof(*functions);
+    if (length % sizeof(*functions) != 0 || found > READER_FUNCTIONS_MAX)
+        return -EBADMSG;
+    for (size_t i = 0; i < found; i++) {
+        if (functions[i].name >= count)
+            return -EBADMSG;
+    }
+    return (int)found;
+}
+
+/* What a check of the reply came to: one that makes no sense is the reader's end. */
+static int checked(const struct reader_file *file, int code)
+{
+    if (code != -EBADMSG)
+        return code;
+    reader_link_distrust(file);
+    return -EIO;
+}
+
+/* --- requests --- */
+
+int file_reader_open_debug_file(const uint8_t *build_id, size_t build_id_length)
+{
+    char path[sizeof(DEBUG_DIRECTORY) + 2 * READER_BUILD_ID_MAX + sizeof("//.debug")];
+    struct stat status;
+    if (build_id_length < 2 || build_id_length > READER_BUILD_ID_MAX)
+        return -1;
+    int used = snprintf(path, sizeof(path), DEBUG_DIRECTORY "/%02x/", build_id[0]);
+    for (size_t i = 1; i < build_id_length; i++)
+        used += snprintf(path + used, sizeof(path) - (size_t)used, "%02x", build_id[i]);
+    snprintf(path + used, sizeof(path) - (size_t)used, ".debug");
+    int fd = regular_file_open(path, &status);
+    return fd < 0 ? -1 : fd;
+}
+
+int file_reader_names(const struct reader_file *file, const uint64_t *addresses, size_t count,
+                      const char **names, char **strings)
+{
+    const struct reader_request request = {.kind = READER_NAMES,
+                                           .file = file->number,
+                                           .bytes = (uint32_t)(count * sizeof(*addresses))};
+    void *reply;
+    size_t length;
+    *strings = NULL;
+    int code = reader_link_ask(file, &request, addresses, DEADLINE_MS, &reply, &length);
+    if (code >= 0)
+        code = checked(file, reader_names_take(reply, length, count, names));
+    if (code < 0)
+        free(reply);
+    else
+        *strings = reply;
+    return code;
+}
+
+int file_reader_open_unwinding(const struct reader_file *file)
+{
+    const struct reader_request request = {.kind = READER_UNWIND_OPEN, .file = file->number};
+    void *reply;
+    size_t length;
+    int code = reader_link_ask(file, &request, NULL, WALK_DEADLINE_MS, &reply, &length);
+    free(reply);
+    return code > 1 || length != 0 ? checked(file, -EBADMSG) : code;
+}
+
+struct frame_rule *file_reader_rule(const struct reader_file *file, uint64_t address, size_t *bytes,
+                                    int *code)
+{
+    const struct reader_request request = {
+        .kind = READER_UNWIND_RULE, .file = file->number, .argument = address};
+    struct reader_file passed = *file;
+    void *reply;
+    passed.fd = passed.debug_fd = -1;
+    *code = reader_link_ask(&passed, &request, NULL, WALK_DEADLINE_MS, &reply, bytes);
+    if (*code >= 0 && !frame_rule_is_whole(reply, *bytes))
+        *code = checked(file, -EBADMSG);
+    if (*code >= 0)
+        return reply;
+    free(reply);
+    *code = *code == -ENOENT ? 0 : *code;
+    return NULL;
+}
+
+void file_reader_close_unwinding(uint32_t number)
+{
+    const struct reader_request request = {.kind = READER_UNWIND_CLOSE, .file = number};
+    reader_link_tell(&request);
+}
+
+int file_reader_segment(const struct reader_file *file, uint64_t offset,
+                        struct reader_segment *segment)
+{
+    const struct reader_request request = {.kind = READER_SEGMENT, .argument = offset};
+    void *reply;
+    size_t length;
+    int code = reader_link_ask(file, &request, NULL, DEADLINE_MS, &reply, &length);
+    if (code >= 0)
+        code = checked(file, reader_segment_take(reply, length, segment));
+    free(reply);
+    return code;
+}
+
+int file_reader_program(int fd, const char *path, struct program_file *program)
+{
+    const struct reader_file file = {.path = path, .fd = fd, .debug_fd = -1};
+    const struct reader_request request = {.kind = READER_PROGRAM};
+    void *reply;
+    size_t length;
+    int code = reader_link_ask(&file, &request, NULL, DEADLINE_MS, &reply, &length);
+    if (code >= 0)
+        code = checked(&file, reader_program_take(reply, length, program));
+    free(reply);
+    return code;
+}
+
+int file_reader_functions(int fd, const char *path, const char *names, size_t bytes, size_t count,
+                          struct reader_function **functions)
+{
+    const struct reader_file file = {.path = path, .fd = fd, .debug_fd = -1};
+    const struct reader_request request = {.kind = READER_FUNCTIONS, .bytes = (uint32_t)bytes};
+    void *reply;
+    size_t length;
+    *functions = NULL;
+    int code = reader_link_ask(&file, &request, names, WALK_DEADLINE_MS, &reply, &length);
+    if (code >= 0)
+        code = checked(&file, reader_functions_take(reply, length, count));
+    if (code < 0)
+        free(reply);
+    else
+        *functions = reply;
+    return code;
+}

@@ -1,0 +1,35 @@
+/*
+ * What a program's ELF file says of how it can be profiled. Flat: it is passed between processes
+ * (daemon/program.h is what others use).
+ */
+#ifndef HEAPPROFD_READER_PROGRAM_FILE_H
+#define HEAPPROFD_READER_PROGRAM_FILE_H
+
+#include <stdint.h>
+
+#define PROGRAM_BUILD_ID_MAX 64
+#define PROGRAM_ALLOCATOR_BYTES 24
+
+enum program_sanitizer {
+    PROGRAM_SANITIZER_NONE,
+    PROGRAM_SANITIZER_ADDRESS,
+    PROGRAM_SANITIZER_THREAD,
+    PROGRAM_SANITIZER_MEMORY,
+    PROGRAM_SANITIZER_HWADDRESS,
+    PROGRAM_SANITIZER_LEAK,
+    PROGRAM_SANITIZERS,
+};
+
+/* Each field but the texts and the sanitizer is 0 or 1. */
+struct program_file {
+    uint8_t other_machine, has_interpreter, is_musl, is_go;
+    uint8_t allocator_is_exported, has_client, has_noop, has_unwind_tables;
+    uint8_t has_symbols, has_debug_info, has_debug_link, sanitizer;
+    char allocator[PROGRAM_ALLOCATOR_BYTES];
+    char build_id[2 * PROGRAM_BUILD_ID_MAX + 1];
+};
+
+/* Parse the open file. 0; -ENOEXEC: it is no ELF file. */
+int program_file_parse(int fd, struct program_file *program);
+
+#endif

@@ -1,0 +1,396 @@
+/*
+ * See reader_link.h and file_reader.h. The socket does not block here: every wait has a deadline,
+ * and a reader that somebody stopped (SIGSTOP) is as good as dead.
+ */
+#include "reader/reader_link.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "reader/reader_process.h"
+
+/* Failed readers in the life of this process, after which no other is started. */
+#define FAILURES_MAX 4u
+
+/* Readers that somebody killed while they had nothing to do. They cost no file. */
+#define IDLE_ENDS_MAX 64u
+
+/* Between looks whether the reader was stopped. */
+#define LOOK_MS 50
+
+/* After SIGKILL. A reader that waits for a disk or a network file system ends later. */
+#define REAP_MS 200
+#define OWN_END_MS 20
+
+#define WHY_BYTES 160
+
+static struct {
+    pid_t owner; /* a fork of ours has no reader */
+    pid_t pid;   /* 0: none */
+    int socket;
+    bool greeted;
+    uint32_t last_number;
+    unsigned failures, idle_ends;
+    struct lost_file {
+        char *path;
+        uint8_t build_id[READER_BUILD_ID_MAX];
+        size_t build_id_length;
+        char why[WHY_BYTES];
+    } lost[FAILURES_MAX];
+    char broken[WHY_BYTES]; /* why there will be no reader; "": there may be */
+} link_state = {.socket = -1};
+
+struct wait {
+    uint64_t deadline_ms;
+    const char *why; /* it failed */
+};
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* --- start and end --- */
+
+static void forget_of_parent(void)
+{
+    if (link_state.pid == 0 || link_state.owner == getpid())
+        return;
+    close(link_state.socket);
+    link_state.socket = -1;
+    link_state.pid = 0;
+}
+
+static bool await_end(int pidfd, int ms)
+{
+    struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+    return pidfd >= 0 && poll(&ended, 1, ms) > 0;
+}
+
+/* Kill the reader. Return `why`, or if that is NULL how it ended by itself, for people. */
+static const char *end_reader(const char *why)
+{
+    static char text[64];
+    int status = 0;
+    pid_t ended = 0;
+    if (link_state.pid == 0)
+        return why;
+    close(link_state.socket);
+    link_state.socket = -1;
+    int pidfd = pidfd_open(link_state.pid, 0);
+    /* One that is ending by itself gets the time to, so that its own signal is known. */
+    if (why != NULL || !await_end(pidfd, OWN_END_MS)) {
+        kill(link_state.pid, SIGKILL);
+        await_end(pidfd, REAP_MS);
+    }
+    ended = waitpid(link_state.pid, &status, WNOHANG);
+    if (pidfd >= 0)
+        close(pidfd);
+    link_state.pid = 0;
+    if (why != NULL)
+        return why;
+    if (ended > 0 && WIFSIGNALED(status)) {
+        snprintf(text, sizeof(text), "was killed by signal %d", WTERMSIG(status));
+        return text;
+    }
+    return "ended";
+}
+
+/* Give up a reader that was killed or stopped since the last request. */
+static void replace_ended(void)
+{
+    siginfo_t info = {0};
+    if (link_state.pid == 0 ||
+        (waitid(P_PID, (id_t)link_state.pid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == 0))
+        return;
+    end_reader("was ended");
+    if (++link_state.idle_ends == IDLE_ENDS_MAX)
+        snprintf(link_state.broken, sizeof(link_state.broken),
+                 "the process that reads files was ended %u times, and is not started again",
+                 IDLE_ENDS_MAX);
+}
+
+void file_reader_start(void)
+{
+    int ends[2];
+    forget_of_parent();
+    replace_ended();
+    if (link_state.pid != 0 || link_state.broken[0] != 0)
+        return;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return;
+    /* Signals of our terminal and service are not for the reader, and our handlers even less: it
+     * blocks all. Those of faults end it nevertheless. */
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t asker = getpid(), pid = fork();
+    if (pid == 0)
+        reader_process_run(ends[1], asker);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    close(ends[1]);
+    if (pid < 0) {
+        close(ends[0]);
+        return;
+    }
+    link_state.owner = asker;
+    link_state.pid = pid;
+    link_state.socket = ends[0];
+    link_state.greeted = false;
+}
+
+void file_reader_close(void)
+{
+    forget_of_parent();
+    end_reader("was closed");
+}
+
+uint32_t file_reader_number(void)
+{
+    return ++link_state.last_number;
+}
+
+/* --- what failed --- */
+
+static struct lost_file *find_lost(const char *path, const uint8_t *build_id, size_t length)
+{
+    for (unsigned i = 0; i < link_state.failures; i++) {
+        struct lost_file *lost = &link_state.lost[i];
+        if (lost->path != NULL && strcmp(lost->path, path) == 0 &&
+            lost->build_id_length == length &&
+            (length == 0 || memcmp(lost->build_id, build_id, length) == 0))
+            return lost;
+    }
+    return NULL;
+}
+
+/* NULL in `why`: see how it ended. */
+static void fail(const struct reader_file *file, const char *why)
+{
+    why = end_reader(why);
+    struct lost_file *lost = &link_state.lost[link_state.failures++];
+    lost->path = strdup(file->path);
+    lost->build_id_length =
+        file->build_id_length <= READER_BUILD_ID_MAX ? file->build_id_length : 0;
+    if (lost->build_id_length > 0)
+        memcpy(lost->build_id, file->build_id, lost->build_id_length);
+    snprintf(lost->why, sizeof(lost->why), "the process that reads files %s", why);
+    if (link_state.failures == FAILURES_MAX)
+        snprintf(link_state.broken, sizeof(link_state.broken),
+                 "the process that reads files failed %u times, and is not started again",
+                 FAILURES_MAX);
+}
+
+const char *file_reader_complaint(const char *path, const uint8_t *build_id, size_t build_id_length)
+{
+    if (link_state.broken[0] != 0)
+        return link_state.broken;
+    const struct lost_file *lost = find_lost(path, build_id, build_id_length);
+    return lost != NULL ? lost->why : NULL;
+}
+
+void reader_link_distrust(const struct reader_file *file)
+{
+    fail(file, "gave an answer that makes no sense");
+}
+
+/* --- bytes --- */
+
+static bool is_stopped(void)
+{
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)link_state.pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == link_state.pid;
+}
+
+/* Wait until the socket is ready. False: see wait->why. */
+static bool await(struct wait *wait, short events)
+{
+    struct pollfd ready = {.fd = link_state.socket, .events = events};
+    for (;;) {
+        uint64_t now = now_ms();
+        int left = wait->deadline_ms > now ? (int)(wait->deadline_ms - now) : 0;
+        int got = poll(&ready, 1, left < LOOK_MS ? left : LOOK_MS);
+        if (got > 0)
+            return true;
+        if (got < 0 && errno != EINTR) {
+            wait->why = "could not be waited for";
+            return false;
+        }
+        if (is_stopped()) {
+            wait->why = "was stopped";
+            return false;
+        }
+        if (got == 0 && left == 0) {
+            wait->why = "did not answer in time";
+            return false;
+        }
+    }
+}
+
+static bool send_bytes(struct wait *wait, const void *bytes, size_t length)
+{
+    const char *at = bytes;
+    while (length > 0) {
+        ssize_t sent = send(link_state.socket, at, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent > 0) {
+            at += sent;
+            length -= (size_t)sent;
+        } else if (sent < 0 && errno == EAGAIN) {
+            if (!await(wait, POLLOUT))
+                return false;
+        } else if (sent == 0 || errno != EINTR) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool receive_bytes(struct wait *wait, void *bytes, size_t length)
+{
+    char *at = bytes;
+    while (length > 0) {
+        ssize_t got = recv(link_state.socket, at, length, MSG_DONTWAIT);
+        if (got > 0) {
+            at += got;
+            length -= (size_t)got;
+        } else if (got < 0 && errno == EAGAIN) {
+            if (!await(wait, POLLIN))
+                return false;
+        } else if (got == 0 || errno != EINTR) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The head is shorter than any socket's buffer: it is sent whole. */
+static bool send_head(struct wait *wait, const struct reader_request *request, const int *fds)
+{
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(READER_DESCRIPTORS_MAX * sizeof(int))];
+    } control = {0};
+    struct iovec part = {.iov_base = (void *)request, .iov_len = sizeof(*request)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (request->descriptors > 0) {
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(request->descriptors * sizeof(int));
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(request->descriptors * sizeof(int));
+        memcpy(CMSG_DATA(&control.header), fds, request->descriptors * sizeof(int));
+    }
+    for (;;) {
+        ssize_t sent = sendmsg(link_state.socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent == (ssize_t)sizeof(*request))
+            return true;
+        if (sent >= 0 || (errno != EAGAIN && errno != EINTR))
+            return false;
+        if (errno == EAGAIN && !await(wait, POLLOUT))
+            return false;
+    }
+}
+
+/* --- one request --- */
+
+/* The reader's own word on whether it has given up its rights. */
+static bool hear_greeting(struct wait *wait)
+{
+    static const char *const steps[] = {
+        [READER_STEP_MEMORY] = "give up its memory and descriptors",
+        [READER_STEP_RIGHTS] = "give up its rights",
+        [READER_STEP_SYSTEM_CALLS] = "restrict its system calls (seccomp)",
+    };
+    struct reader_reply reply;
+    int step;
+    if (link_state.greeted)
+        return true;
+    if (!receive_bytes(wait, &reply, sizeof(reply)) || reply.bytes != sizeof(step) ||
+        !receive_bytes(wait, &step, sizeof(step)))
+        return false;
+    link_state.greeted = reply.code == 0;
+    if (link_state.greeted)
+        return true;
+    bool is_known = step > 0 && step < (int)(sizeof(steps) / sizeof(steps[0]));
+    snprintf(link_state.broken, sizeof(link_state.broken),
+             "the process that reads files cannot %s: %s", is_known ? steps[step] : "start",
+             strerror(reply.code < 0 && reply.code > -4096 ? -reply.code : EIO));
+    wait->why = "could not start";
+    return false;
+}
+
+static bool exchange(const struct reader_file *file, const struct reader_request *request,
+                     const void *bytes, struct wait *wait, struct reader_reply *answer,
+                     void **reply)
+{
+    const int fds[READER_DESCRIPTORS_MAX] = {file->fd, file->debug_fd};
+    *reply = NULL;
+    if (!hear_greeting(wait) || !send_head(wait, request, fds) ||
+        !send_bytes(wait, bytes, request->bytes) || !receive_bytes(wait, answer, sizeof(*answer)))
+        return false;
+    if (answer->bytes == 0)
+        return true;
+    if (answer->bytes > READER_REPLY_BYTES_MAX || answer->code < 0) {
+        wait->why = "gave an answer that makes no sense";
+        return false;
+    }
+    *reply = malloc(answer->bytes);
+    if (*reply == NULL) {
+        wait->why = "gave an answer for which there is no memory";
+        return false;
+    }
+    return receive_bytes(wait, *reply, answer->bytes);
+}
+
+int reader_link_ask(const struct reader_file *file, const struct reader_request *request,
+                    const void *bytes, unsigned deadline_ms, void **reply, size_t *length)
+{
+    struct reader_request sent = *request;
+    struct reader_reply answer = {0};
+    struct wait wait = {.deadline_ms = now_ms() + deadline_ms};
+    *reply = NULL;
+    *length = 0;
+    if (file_reader_complaint(file->path, file->build_id, file->build_id_length) != NULL)
+        return -EIO;
+    file_reader_start();
+    if (link_state.pid == 0)
+        return -EIO;
+    sent.descriptors = file->fd < 0 ? 0 : file->debug_fd < 0 ? 1 : 2;
+    if (file->build_id_length > 0 && file->build_id_length <= READER_BUILD_ID_MAX) {
+        sent.build_id_length = (uint32_t)file->build_id_length;
+        memcpy(sent.build_id, file->build_id, file->build_id_length);
+    }
+    if (exchange(file, &sent, bytes, &wait, &answer, reply)) {
+        *length = answer.bytes;
+        return answer.code;
+    }
+    free(*reply);
+    *reply = NULL;
+    fail(file, wait.why);
+    return -EIO;
+}
+
+void reader_link_tell(const struct reader_request *request)
+{
+    struct wait wait = {.deadline_ms = now_ms()};
+    forget_of_parent();
+    /* Without a greeting it has kept nothing yet that could be given up. */
+    if (link_state.pid == 0 || !link_state.greeted)
+        return;
+    if (!send_head(&wait, request, NULL))
+        end_reader("cannot be told");
+}

@@ -1,0 +1,23 @@
+/* The connection of file_reader.c to the reader process: start, ask, deadline, end. */
+#ifndef HEAPPROFD_READER_READER_LINK_H
+#define HEAPPROFD_READER_READER_LINK_H
+
+#include <stdint.h>
+
+#include "reader/file_reader.h"
+
+/*
+ * Ask. Return the reply's code (0 or more, or a negative errno of the reader), with what follows
+ * it in *reply, *length bytes, which the caller frees (NULL: nothing). -EIO: there is no reader, or
+ * it failed at this file.
+ */
+int reader_link_ask(const struct reader_file *file, const struct reader_request *request,
+                    const void *bytes, unsigned deadline_ms, void **reply, size_t *length);
+
+/* Send a request that has no reply, if there is a reader. */
+void reader_link_tell(const struct reader_request *request);
+
+/* End a reader whose reply about the file made no sense. */
+void reader_link_distrust(const struct reader_file *file);
+
+#endif

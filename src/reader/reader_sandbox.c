@@ -1,0 +1,205 @@
+/*
+ * See reader_process.h. Each step works without root. A root that cannot become user 65534 (its
+ * namespace has none, or its service lacks CAP_SETUID) keeps its number, without capabilities.
+ */
+#include "reader/reader_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define NOBODY 65534
+
+/* Beyond what the asker has mapped. Files are mapped, and their debug files have several GiB; what
+ * is made of the symbols of the largest browsers takes 1 GiB. */
+#define ADDRESS_SPACE_MAX (UINT64_C(32) << 30)
+#define MEMORY_MAX (UINT64_C(2) << 30)
+#define DESCRIPTORS_MAX 16
+
+/* --- memory, descriptors, limits --- */
+
+/* Unmap what the asker shares with others: rings of its targets, pages of a run directory. */
+static int unmap_shared(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[4608];
+    if (maps == NULL)
+        return -errno;
+    while (fgets(line, sizeof(line), maps) != NULL) {
+        unsigned long start, end;
+        char rights[8];
+        if (sscanf(line, "%lx-%lx %7s", &start, &end, rights) == 3 && rights[1] == 'w' &&
+            rights[3] == 's')
+            munmap((void *)start, end - start);
+    }
+    fclose(maps);
+    return 0;
+}
+
+static int keep_socket_alone(int socket)
+{
+    if (socket != 0 && dup2(socket, 0) < 0)
+        return -errno;
+    if (syscall(SYS_close_range, 1u, ~0u, 0u) == 0)
+        return 0;
+    struct rlimit limit;
+    int end = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (int)limit.rlim_cur : 65536;
+    for (int fd = 1; fd < end; fd++)
+        close(fd);
+    return 0;
+}
+
+static uint64_t mapped_bytes(void)
+{
+    char text[64] = "";
+    unsigned long long pages = 0;
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t length = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (length > 0)
+        sscanf(text, "%llu", &pages);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void limit(int resource, uint64_t most)
+{
+    struct rlimit limits;
+    if (getrlimit((__rlimit_resource_t)resource, &limits) < 0)
+        return;
+    if (limits.rlim_max > most)
+        limits.rlim_max = most;
+    limits.rlim_cur = limits.rlim_max;
+    setrlimit((__rlimit_resource_t)resource, &limits);
+}
+
+/* --- rights --- */
+
+static int drop_user(void)
+{
+    if (geteuid() != 0)
+        return 0;
+    if (setgroups(0, NULL) < 0 && errno != EPERM)
+        return -errno;
+    if (setresgid(NOBODY, NOBODY, NOBODY) < 0 && errno != EINVAL && errno != EPERM)
+        return -errno;
+    if (setresuid(NOBODY, NOBODY, NOBODY) < 0 && errno != EINVAL && errno != EPERM)
+        return -errno;
+    return 0;
+}
+
+static int drop_capabilities(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+    return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
+}
+
+static int drop_rights(pid_t asker)
+{
+    int code = drop_user();
+    if (code == 0)
+        code = drop_capabilities();
+    if (code < 0)
+        return code;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        return -errno;
+    /* After the change of user, which clears it. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    return getppid() == asker ? 0 : -ESRCH;
+}
+
+/* --- system calls --- */
+
+#if defined(__x86_64__)
+#define OUR_MACHINE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define OUR_MACHINE AUDIT_ARCH_AARCH64
+#endif
+
+/* What reading passed files into memory takes. Everything else is refused. */
+static const int allowed[] = {
+    SYS_read,       SYS_pread64,         SYS_lseek,         SYS_close,     SYS_fstat,
+#ifdef SYS_newfstatat
+    SYS_newfstatat, /* glibc's fstat */
+#endif
+    SYS_recvmsg,    SYS_sendmsg,         SYS_munmap,        SYS_mremap,    SYS_brk,
+    SYS_madvise,    SYS_futex,           SYS_clock_gettime, SYS_getrandom, SYS_exit,
+    SYS_exit_group, SYS_restart_syscall, SYS_rt_sigreturn,
+};
+#define ALLOWED (sizeof(allowed) / sizeof(allowed[0]))
+
+/* Allowed unless they make memory executable. */
+static const int mapping[] = {SYS_mmap, SYS_mprotect};
+#define MAPPING (sizeof(mapping) / sizeof(mapping[0]))
+
+#define LOAD(field)                                                                                \
+    (struct sock_filter) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define RETURN(value) (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, value)
+#define SKIP_UNLESS(value, count)                                                                  \
+    (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, count)
+
+static int restrict_system_calls(void)
+{
+    struct sock_filter filter[8 + 2 * ALLOWED + 5 * MAPPING];
+    unsigned short count = 0;
+    filter[count++] = LOAD(arch);
+    filter[count++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OUR_MACHINE, 1, 0);
+    filter[count++] = RETURN(SECCOMP_RET_KILL_PROCESS);
+    filter[count++] = LOAD(nr);
+    for (size_t i = 0; i < ALLOWED; i++) {
+        filter[count++] = SKIP_UNLESS((unsigned)allowed[i], 1);
+        filter[count++] = RETURN(SECCOMP_RET_ALLOW);
+    }
+    for (size_t i = 0; i < MAPPING; i++) {
+        filter[count++] = SKIP_UNLESS((unsigned)mapping[i], 4);
+        filter[count++] = LOAD(args[2]); /* the low half: both machines are little-endian */
+        filter[count++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 1, 0);
+        filter[count++] = RETURN(SECCOMP_RET_ALLOW);
+        filter[count++] = RETURN(SECCOMP_RET_ERRNO | EPERM);
+    }
+    filter[count++] = RETURN(SECCOMP_RET_ERRNO | EPERM);
+    const struct sock_fprog program = {.len = count, .filter = filter};
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0 ? -errno : 0;
+}
+
+int reader_sandbox_enter(int socket, pid_t asker, int *step)
+{
+    *step = READER_STEP_MEMORY;
+    uint64_t mapped = mapped_bytes();
+    prctl(PR_SET_NAME, "heapprofd-read", 0, 0, 0);
+    setsid();
+    int code = unmap_shared();
+    if (code == 0)
+        code = keep_socket_alone(socket);
+    if (code == 0 && chdir("/") < 0)
+        code = -errno;
+    if (code < 0)
+        return code;
+    limit(RLIMIT_AS, mapped + ADDRESS_SPACE_MAX);
+    limit(RLIMIT_DATA, mapped + MEMORY_MAX);
+    limit(RLIMIT_FSIZE, 0);
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_NOFILE, DESCRIPTORS_MAX);
+    *step = READER_STEP_RIGHTS;
+    code = drop_rights(asker);
+    limit(RLIMIT_NPROC, 0);
+    if (code < 0)
+        return code;
+    *step = READER_STEP_SYSTEM_CALLS;
+    return restrict_system_calls();
+}

@@ -1,0 +1,37 @@
+/*
+ * Opens the files that a profiled process has mapped. What the process says of them may be a lie:
+ * nothing is opened that our own rights do not open, and nothing but regular files.
+ */
+#ifndef HEAPPROFD_READER_TARGET_FILE_H
+#define HEAPPROFD_READER_TARGET_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/* A mapping as the process describes it. */
+struct target_mapping {
+    pid_t pid;        /* 0: it is gone */
+    const char *path; /* as it has it */
+    uint64_t start, end;
+    bool has_build_id; /* so that what is opened will be checked */
+};
+
+/* The ways to the file, best first. */
+enum target_file_way {
+    /* /proc/PID/map_files: the mapped file itself, even if it was deleted or replaced. Needs
+     * CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE. */
+    TARGET_FILE_MAPPED,
+    /* Its path below the process's own root directory. */
+    TARGET_FILE_IN_ROOT,
+    /* Its path as we see it, for a process that is gone or closed to us. */
+    TARGET_FILE_BY_PATH,
+    TARGET_FILE_WAYS,
+};
+
+/* Return a descriptor; -1: it cannot be had this way. */
+int target_file_open(const struct target_mapping *mapping, enum target_file_way way,
+                     struct stat *status);
+
+#endif

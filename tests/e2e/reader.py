@@ -1,0 +1,157 @@
+#!/usr/bin/python3
+"""The process that reads files for a profiler: what it may do, and what its end costs.
+
+    reader.py CASE
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import harness
+from harness import check, program
+
+NAME = "heapprofd-read"
+
+
+def reader_of(pid):
+    for child in harness.children_of(pid):
+        try:
+            with open(f"/proc/{child}/comm") as comm:
+                if comm.read().strip() == NAME:
+                    return child
+        except OSError:
+            continue
+    return None
+
+
+def wait_for(condition, what, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.01)
+    check(False, f"{what}: not after {seconds} s")
+    return None
+
+
+def rights():
+    """While it reads for root, or for an ordinary user, it can do nothing else."""
+    with tempfile.TemporaryDirectory(prefix="test-") as directory:
+        # In another directory than /, with a descriptor more.
+        host = subprocess.Popen(
+            harness.host_command(["sleep", "30"], os.path.join(directory, "out"), 1),
+            cwd=directory, pass_fds=[os.open("/dev/null", os.O_RDONLY)], start_new_session=True,
+        )
+        pid = wait_for(lambda: reader_of(host.pid), "the reader")
+        if pid:
+            def status():
+                with open(f"/proc/{pid}/status") as file:
+                    return dict(line.split(":\t", 1) for line in file.read().splitlines())
+            wait_for(lambda: status().get("Seccomp") == "2", "its filter")
+            facts = status()
+            check(facts["NoNewPrivs"] == "1", f"NoNewPrivs {facts['NoNewPrivs']}")
+            for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+                check(int(facts[kind], 16) == 0, f"{kind} {facts[kind]}")
+            if os.geteuid() == 0:
+                check(facts["Uid"].split() == ["65534"] * 4, f"Uid {facts['Uid']}")
+                check(facts["Gid"].split() == ["65534"] * 4, f"Gid {facts['Gid']}")
+                check(facts["Groups"].strip() == "", f"Groups {facts['Groups']}")
+                check(os.listdir(f"/proc/{pid}/fd") == ["0"], os.listdir(f"/proc/{pid}/fd"))
+                check(os.readlink(f"/proc/{pid}/fd/0").startswith("socket:"), "its descriptor")
+                check(os.readlink(f"/proc/{pid}/cwd") == "/", "its directory")
+                with open(f"/proc/{pid}/maps") as maps:
+                    shared = [line for line in maps if re.match(r"\S+ .w.s", line)]
+                check(not shared, f"shared memory: {shared}")
+        host.terminate()
+        check(host.wait(20) == -signal.SIGTERM, f"status {host.returncode}")
+        check(not pid or not os.path.exists(f"/proc/{pid}"), "the reader outlived its profiler")
+
+
+def end_at_sight(host, number):
+    """Sends the signal to every reader of the profiler, as soon as it is there."""
+    seen = set()
+    while host.poll() is None:
+        pid = reader_of(host.pid)
+        if pid:
+            seen.add(pid)
+            try:
+                os.kill(pid, number)
+            except OSError:
+                pass
+    return seen
+
+
+def ended(number):
+    # Reading the symbols of its libraries takes long enough.
+    harness.need("clang")
+    command = ["clang", "--version"]
+    bare = harness.run(command)
+    with tempfile.TemporaryDirectory(prefix="test-") as directory:
+        out = os.path.join(directory, "out")
+        begun = time.monotonic()
+        host = subprocess.Popen(
+            harness.host_command(command, out, 1, "--no-symbols"),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )
+        seen = end_at_sight(host, number)
+        stdout, _ = host.communicate()
+        check(len(seen) > 1, f"readers seen: {seen}")
+        check(time.monotonic() - begun < 30, f"took {time.monotonic() - begun} s")
+        check((host.returncode, stdout) == (bare.status, bare.stdout), "the program's own output")
+        found = harness.read_profile(out)
+        if not check(found is not None, "no profile"):
+            return
+        check(found.samples() > 100 and found.lost() == {}, f"lost {found.lost()}")
+        report = harness.run([harness.TOOL, "report", out]).stdout.decode()
+        check("the process that reads files" in report, f"nothing is said: {report}")
+
+
+def killed():
+    """Names are missing, and that is said; figures and the program's output are the same."""
+    ended(signal.SIGKILL)
+
+
+def stopped():
+    ended(signal.SIGSTOP)
+
+
+def replaced():
+    """Two programs were at one path, and the first still runs: its functions keep their names."""
+    if os.geteuid() != 0:
+        harness.skip("only root may open what is mapped")
+    with tempfile.TemporaryDirectory(prefix="test-") as directory:
+        path, out = os.path.join(directory, "it"), os.path.join(directory, "out")
+        shutil.copy(program("long_runner"), path)
+        running = subprocess.Popen([path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: os.readlink(f"/proc/{running.pid}/exe") == path, "its start")
+            os.unlink(path)
+            shutil.copy("/bin/true", path)
+            harness.run([harness.TOOL, "--quiet", "-i", "1", "-d", "1000", "--no-symbols",
+                         "-o", out, "-p", str(running.pid)], timeout=60)
+        finally:
+            running.kill()
+            running.wait()
+        found = harness.read_profile(out)
+        if check(found is not None, "no profile"):
+            frames = [frame for stack in found.process().stacks
+                      for frame in found.trace.callstacks.get(stack, [])
+                      if frame.path.startswith(path)]
+            check(frames, "no frame of the program")
+            check(any(frame.name == "main" for frame in frames),
+                  f"no name: {sorted({f.name for f in frames})}")
+
+
+CASES = {"rights": rights, "killed": killed, "stopped": stopped, "replaced": replaced}
+
+if __name__ == "__main__":
+    harness.limit_core_dumps()
+    CASES[sys.argv[1]]()
+    harness.finish()

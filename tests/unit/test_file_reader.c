@@ -1,0 +1,243 @@
+/* The process that reads files: its answers, its rights, and its end at a bad time. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "reader/file_reader.h"
+#include "symbols/elf_image.h"
+#include "symbols/symbols.h"
+
+#define LIBRARY "/lib/x86_64-linux-gnu/libc.so.6"
+#define ADDRESSES 4000u
+
+static int library;
+static struct elf_image image; /* of it */
+
+static struct reader_file file_of(const char *path, int fd)
+{
+    return (struct reader_file){.path = path,
+                                .fd = fd,
+                                .debug_fd = -1,
+                                .number = file_reader_number(),
+                                .build_id = image.build_id,
+                                .build_id_length = image.build_id_length};
+}
+
+/* The only child of this process; 0: none. */
+static pid_t reader_pid(void)
+{
+    int pid = 0;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    FILE *children = fopen(path, "re");
+    assert_non_null(children);
+    if (fscanf(children, "%d", &pid) != 1)
+        pid = 0;
+    fclose(children);
+    return pid;
+}
+
+static int ask(const char *path)
+{
+    struct reader_file file = file_of(path, library);
+    const uint64_t address = image.code[0].start + 0x10000;
+    const char *name;
+    char *text;
+    int code = file_reader_names(&file, &address, 1, &name, &text);
+    free(text);
+    return code;
+}
+
+static const char *complaint(const char *path)
+{
+    return file_reader_complaint(path, image.build_id, image.build_id_length);
+}
+
+static void test_names_are_those_of_the_symbol_table(void **state)
+{
+    static uint64_t addresses[ADDRESSES];
+    static const char *names[ADDRESSES];
+    unsigned named = 0;
+    (void)state;
+    for (uint64_t i = 0; i < ADDRESSES; i++)
+        addresses[i] = 0x20000 + i * 400;
+    struct reader_file file = file_of(LIBRARY, library);
+    char *text;
+    file.debug_fd = file_reader_open_debug_file(image.build_id, image.build_id_length);
+    assert_int_equal(0, file_reader_names(&file, addresses, ADDRESSES, names, &text));
+    /* It has the file now, and no descriptor is needed. */
+    const char *again;
+    char *more;
+    file.fd = -1;
+    assert_int_equal(0, file_reader_names(&file, addresses, 1, &again, &more));
+    assert_true(again == NULL || strcmp(again, names[0]) == 0);
+    free(more);
+    file.number = file_reader_number();
+    assert_int_equal(-EBADF, file_reader_names(&file, addresses, 1, &again, &more));
+    struct symbol_file *symbols = symbol_file_open(LIBRARY, NULL, 0, NULL);
+    assert_non_null(symbols);
+    for (unsigned i = 0; i < ADDRESSES; i++) {
+        const char *expected = symbol_file_lookup(symbols, addresses[i]);
+        assert_int_equal(expected == NULL, names[i] == NULL);
+        if (expected != NULL)
+            assert_string_equal(expected, names[i]);
+        named += expected != NULL;
+    }
+    assert_true(named > ADDRESSES / 2);
+    symbol_file_close(symbols);
+    free(text);
+    if (file.debug_fd >= 0)
+        close(file.debug_fd);
+}
+
+static void test_other_questions(void **state)
+{
+    static const char wanted[] = "no_such_function\0main\0_start";
+    struct reader_segment segment;
+    struct program_file program;
+    struct reader_function *functions;
+    (void)state;
+    struct reader_file file = file_of(LIBRARY, library);
+    assert_int_equal(0, file_reader_segment(&file, image.code[0].offset, &segment));
+    assert_int_equal(image.load_bias, segment.bias);
+    assert_int_equal(image.build_id_length, segment.build_id_length);
+    assert_memory_equal(image.build_id, segment.build_id, image.build_id_length);
+    assert_true(file_reader_open_unwinding(&file) >= 0);
+    size_t bytes;
+    int code;
+    struct frame_rule *rule = file_reader_rule(&file, image.code[0].start + 0x10000, &bytes, &code);
+    assert_true(rule != NULL && code == 0);
+    free(rule);
+    file_reader_close_unwinding(file.number);
+    assert_null(file_reader_rule(&file, image.code[0].start, &bytes, &code));
+    assert_int_equal(-EBADF, code);
+
+    int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(0, file_reader_program(self, "self", &program));
+    assert_true(program.has_interpreter && program.has_symbols && !program.is_go);
+    assert_int_equal(2, file_reader_functions(self, "self", wanted, sizeof(wanted), 3, &functions));
+    assert_true(functions[0].name != functions[1].name && functions[0].name > 0);
+    free(functions);
+    close(self);
+    int text = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(-ENOEXEC, file_reader_program(text, "/etc/passwd", &program));
+    close(text);
+}
+
+static void assert_status(pid_t pid, const char *line)
+{
+    char command[160];
+    snprintf(command, sizeof(command), "grep -qE '^%s$' /proc/%d/status", line, (int)pid);
+    assert_int_equal(0, system(command));
+}
+
+static void test_reader_has_no_rights(void **state)
+{
+    char path[64];
+    (void)state;
+    assert_int_equal(0, ask(LIBRARY));
+    pid_t pid = reader_pid();
+    assert_true(pid > 0);
+    assert_status(pid, "NoNewPrivs:\t1");
+    assert_status(pid, "Seccomp:\t2");
+    assert_status(pid, "Cap(Prm|Eff|Inh|Amb):\t0+");
+    if (geteuid() != 0)
+        return;
+    assert_status(pid, "Uid:\t65534\t65534\t65534\t65534");
+    assert_status(pid, "Gid:\t65534\t65534\t65534\t65534");
+    assert_status(pid, "Groups:\t ");
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    DIR *directory = opendir(path);
+    const struct dirent *entry;
+    assert_non_null(directory);
+    while ((entry = readdir(directory)) != NULL) /* the socket alone */
+        assert_true(entry->d_name[0] == '.' || strcmp(entry->d_name, "0") == 0);
+    closedir(directory);
+}
+
+/* A reader with nothing to do is replaced, and no file is lost. */
+static void test_end_of_an_idle_reader_costs_nothing(void **state)
+{
+    const int signals[] = {SIGKILL, SIGSTOP};
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        file_reader_start();
+        pid_t pid = reader_pid();
+        assert_true(pid > 0);
+        kill(pid, signals[i]);
+        usleep(20000);
+        assert_int_equal(0, ask(LIBRARY));
+        assert_true(reader_pid() != pid && reader_pid() > 0);
+        assert_null(complaint(LIBRARY));
+    }
+}
+
+/* Send the signal while a request is under way. */
+static void end_in_the_middle(int number, const char *path)
+{
+    file_reader_start();
+    pid_t reader = reader_pid(), killer;
+    if (reader <= 0 || (killer = fork()) < 0)
+        return; /* there is none any more */
+    if (killer == 0) {
+        usleep(20000);
+        kill(reader, number);
+        _exit(0);
+    }
+    int code = 0;
+    for (int i = 0; i < 10000 && code == 0 && complaint(path) == NULL; i++)
+        code = ask(path);
+    waitpid(killer, NULL, 0);
+    assert_true(code == -EIO || code == 0);
+}
+
+static void test_end_in_the_middle_costs_that_file(void **state)
+{
+    struct timespec begun, ended;
+    (void)state;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    /* It may be caught between two requests, which costs nothing. */
+    for (int i = 0; i < 20 && complaint("stopped") == NULL; i++)
+        end_in_the_middle(SIGSTOP, "stopped");
+    assert_string_equal("the process that reads files was stopped", complaint("stopped"));
+    assert_int_equal(-EIO, ask("stopped"));
+    assert_int_equal(0, ask(LIBRARY));
+    for (int i = 0; i < 20 && complaint("killed") == NULL; i++)
+        end_in_the_middle(SIGKILL, "killed");
+    assert_string_equal("the process that reads files was killed by signal 9", complaint("killed"));
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    assert_true(ended.tv_sec - begun.tv_sec < 10);
+    /* After two more there is no other. */
+    for (int i = 0; i < 40; i++)
+        end_in_the_middle(SIGKILL, i % 2 == 0 ? "third" : "fourth");
+    assert_int_equal(-EIO, ask(LIBRARY));
+    assert_non_null(strstr(complaint(LIBRARY), "is not started again"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names_are_those_of_the_symbol_table),
+        cmocka_unit_test(test_other_questions),
+        cmocka_unit_test(test_reader_has_no_rights),
+        cmocka_unit_test(test_end_of_an_idle_reader_costs_nothing),
+        cmocka_unit_test(test_end_in_the_middle_costs_that_file),
+    };
+    library = open(LIBRARY, O_RDONLY | O_CLOEXEC);
+    return library < 0 || elf_image_read(LIBRARY, &image) < 0
+               ? 77
+               : cmocka_run_group_tests(tests, NULL, NULL);
+}
