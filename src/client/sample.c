@@ -332,8 +332,6 @@ bool sample_record(struct ring_thread *thread, const struct sample *sample,
 static void account_allocation(const void *memory, size_t size, bool nested,
                                const struct unwind_registers *caller)
 {
-    if (unlikely(client_state() == CLIENT_NEW))
-        session_join();
     if (unlikely(client_state() == CLIENT_CONNECTING))
         return;
     struct ring_thread *thread = thread_slot_get();
@@ -370,8 +368,11 @@ void sample_allocation(const void *memory, size_t size, const struct unwind_regi
     if (memory == NULL)
         return;
     struct thread_passage passage = thread_enter();
-    if (unlikely(passage.thread == NULL))
-        thread_settle(&passage);
+    if (unlikely(passage.thread == NULL)) {
+        if (client_state() == CLIENT_NEW)
+            session_join();
+        thread_settle(&passage, (uintptr_t)__builtin_frame_address(0));
+    }
     account_allocation(memory, size, passage.was != 0, caller);
     thread_leave(&passage);
     if (heaps_are_to_be_told())

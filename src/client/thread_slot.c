@@ -131,28 +131,47 @@ uint32_t thread_still_inside(const struct ring_thread *thread, uintptr_t here)
     return left_frame(thread_slot_bounds(thread), frame, here) ? 0 : was;
 }
 
-void thread_enter_anew(struct thread_passage *passage)
+void thread_enter_as_newcomer(struct thread_passage *passage, uintptr_t here)
+{
+    passage->signals = system_hold_signals();
+    add_ordered(&passage->live->newcomers, 1);
+    thread_settle(passage, here);
+}
+
+void thread_enter_anew(struct thread_passage *passage, uintptr_t here)
 {
     store_release(&passage->thread->inside, passage->was);
     passage->thread = NULL;
-    add_ordered(&passage->live->newcomers, 1);
+    thread_enter_as_newcomer(passage, here);
 }
 
-void thread_settle(struct thread_passage *passage)
+void thread_leave_as_newcomer(const struct thread_passage *passage)
 {
-    struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
+    add_ordered(&passage->live->newcomers, -1);
+    system_release_signals(&passage->signals);
+}
+
+void thread_settle(struct thread_passage *passage, uintptr_t here)
+{
+    uint32_t state = client_state();
+    bool has_slots = state == CLIENT_ACTIVE || state == CLIENT_DORMANT || state == CLIENT_ENDED;
+    struct ring_thread *thread = has_slots ? thread_slot_get() : NULL;
     if (passage->thread != NULL || thread == NULL)
         return;
     passage->was = 0;
-    store_ordered(&thread->inside, 1);
+    store_ordered(&thread->inside, (uint32_t)here | 1);
     passage->thread = thread;
-    add_ordered(&passage->live->newcomers, -1);
+    thread_leave_as_newcomer(passage);
 }
 
 bool thread_slot_none_inside(void)
 {
     const struct ring_thread *own = own_slot();
     uint32_t used = load_acquire(&client.control->threads_used);
+    /* A newcomer that settles meanwhile is seen first as one, and those that come later find that
+     * the session changes. */
+    if (load_ordered(&client.live->newcomers) != (own == NULL))
+        return false;
     for (uint32_t index = 0; index < used && index < RING_THREADS_MAX; index++) {
         const struct ring_thread *thread = &client.threads[index];
         if (thread != own && is_inside(thread))

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "client/client.h"
+#include "client/system.h"
 #include "client/unwind.h"
 #include "wire/ring.h"
 
@@ -30,18 +31,24 @@ void thread_slot_check(struct ring_thread *thread);
 /* A thread on its way through the slow half: while it is inside, the session does not change
  * under it. Nests (signal handlers). */
 struct thread_passage {
-    struct ring_thread *thread; /* NULL: it had no slot */
+    struct ring_thread *thread; /* NULL: it has no slot */
     struct client_live *live;
     uint32_t was;
+    struct system_signals signals; /* held as long as it has none */
 };
 
 /* What the slot's word is to be when the caller at `here` has passed: 0 where whoever set it
  * was left by a jump. */
 uint32_t thread_still_inside(const struct ring_thread *thread, uintptr_t here);
 
+/* Enter as a newcomer, which is seen whatever the ring, until there is a slot to be had. Signals
+ * are held meanwhile: a handler's jump would leave a newcomer that nobody takes back, and a
+ * handler's allocation would open the same account. */
+void thread_enter_as_newcomer(struct thread_passage *passage, uintptr_t here);
+
 /* The session changes, or has changed between the look at the slot and the word in it: nobody will
- * look there. The thread goes on as a newcomer, who is seen whatever the ring. */
-void thread_enter_anew(struct thread_passage *passage);
+ * look there. The thread goes on as a newcomer. */
+void thread_enter_anew(struct thread_passage *passage, uintptr_t here);
 
 static inline __attribute__((always_inline)) struct thread_passage thread_enter(void)
 {
@@ -55,23 +62,26 @@ static inline __attribute__((always_inline)) struct thread_passage thread_enter(
         store_ordered(&passage.thread->inside, (uint32_t)here | 1);
         if (unlikely(load_acquire(&passage.live->state) == CLIENT_CONNECTING) ||
             unlikely(load_relaxed(client_cell()) != passage.thread))
-            thread_enter_anew(&passage);
+            thread_enter_anew(&passage, here);
     } else {
-        add_ordered(&passage.live->newcomers, 1);
+        thread_enter_as_newcomer(&passage, here);
     }
     return passage;
 }
 
-/* Gives a newcomer its slot, if there is a session, before it begins what takes longer: one that
- * is cancelled or jumps out as a newcomer is never known to be gone. */
-void thread_settle(struct thread_passage *passage);
+/* Give a newcomer its slot, if one is to be had, and let signals come. To be called again when the
+ * process has taken up its session. here: the frame that entered. */
+void thread_settle(struct thread_passage *passage, uintptr_t here);
+
+/* Leave as a newcomer. */
+void thread_leave_as_newcomer(const struct thread_passage *passage);
 
 static inline void thread_leave(const struct thread_passage *passage)
 {
     if (likely(passage->thread != NULL))
         store_release(&passage->thread->inside, passage->was);
     else
-        add_ordered(&passage->live->newcomers, -1);
+        thread_leave_as_newcomer(passage);
 }
 
 /* The id of the slot's thread; 0: there is none, or it has ended. One system call. */

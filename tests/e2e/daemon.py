@@ -11,6 +11,7 @@ import contextlib
 import json
 import math
 import os
+import platform
 import re
 import select
 import shutil
@@ -373,6 +374,48 @@ def reinit_after_jumps():
             check(heap["lost"]["no_scratch"] == 0, f"lost {heap['lost']}")
             process.wake()
         check(process.end() == 0, "its own end")
+
+
+class Stepped(Commanded):
+    """One whose threads are interrupted in their first allocation."""
+
+    def __init__(self, environment):
+        self.process = subprocess.Popen(
+            [program("stepped_first")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+            env={**environment, "LD_PRELOAD": LIBRARY},
+        )
+        self.pid = self.process.pid
+        self.wake()
+
+    def wake(self):
+        self.tell("calm")
+
+
+def reinit_after_first_allocations():
+    """Whatever instruction of a thread's first allocation a signal interrupts, all calls are counted. A handler
+    that jumps out of it keeps nobody from the next session."""
+    if platform.machine() != "x86_64":
+        sys.exit(77)  # no single steps
+    with scene() as (daemon, directory):
+        process = Stepped(daemon.environment)
+        for round_number, command in enumerate(("allocate", "jump", "allocate")):
+            session = Session(daemon, os.path.join(directory, f"o{round_number}"), "-p", str(process.pid))
+            if not joined(daemon, process):
+                break
+            process.tell(command)
+            session.end()
+            heap = heap_of(session.report(), process.pid)
+            sampled = sum(site["alloc_objects"]["estimate"] for site in heap["callsites"])
+            unnamed = heap["exact_calls"] - sampled - heap["lost"]["allocations"]
+            found = [figure(heap, f, "alloc_objects") for f in ("allocate_in_handler", "allocate_first", "allocate_afterwards")]
+            if command == "allocate":
+                check(found == [150, 150, 600], f"{command}: {found}, {all_but_sites(heap)}")
+                check(unnamed == 0, f"{unnamed} calls are missing and not counted, {all_but_sites(heap)}")
+            else:
+                check(found[2] == 600, f"{command}: {found}, {all_but_sites(heap)}")
+                check(-150 <= unnamed <= 0, f"{unnamed} calls are missing and not counted, {all_but_sites(heap)}")
+            process.wake()
+        process.process.kill()
 
 
 def reinit_after_cancelled_threads():

@@ -87,9 +87,6 @@ static unsigned long long storm(void)
 static void *allocate_until_cancelled(void *unused)
 {
     (void)unused;
-    /* A thread that ends in the middle of its very first allocation is still counted as a newcomer:
-     * its process joins no other session. That is not what is tested here. */
-    free(allocate_outside(72));
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
     while (!want_quiet)
         free(allocate_outside(72));

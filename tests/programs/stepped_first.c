@@ -1,0 +1,133 @@
+/*
+ * Threads whose very first allocation is interrupted by a signal, each after another instruction of
+ * it. The threads live on. Linked with an allocator that permits that (bump_allocator.c). Obeys its
+ * standard input, line by line:
+ *
+ *   calm       the initial thread allocates
+ *   allocate   the handlers allocate
+ *   jump       the handlers leave by siglongjmp
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "truth.h"
+
+/* Enough for a thread to get its slot. A system call is one step. */
+enum { THREADS = 150, STRIDE = 6, CALLS_AFTER = 4, CALM_CALLS = 2000 };
+
+static __thread volatile int steps_left = -1;
+static __thread sigjmp_buf outside;
+static volatile bool want_jump;
+static pthread_barrier_t ready;
+
+static CALLSITE void *allocate_in_handler(size_t size)
+{
+    return kept(malloc(size));
+}
+
+static CALLSITE void *allocate_first(size_t size)
+{
+    volatile char room[1024]; /* further in than what comes after a jump */
+    room[0] = 1;
+    return room[0] ? kept(malloc(size)) : NULL;
+}
+
+static CALLSITE void *allocate_afterwards(size_t size)
+{
+    return kept(malloc(size));
+}
+
+/* A signal that the profiler can hold back, unlike the step's own one. */
+static void on_step(int number, siginfo_t *info, void *interrupted)
+{
+    (void)number;
+    (void)info;
+    (void)interrupted;
+    if (steps_left < 0 || steps_left-- > 0)
+        return;
+    syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGUSR1);
+#if defined(__x86_64__)
+    ((ucontext_t *)interrupted)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
+#endif
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+    if (want_jump)
+        siglongjmp(outside, 1);
+    free(allocate_in_handler(40));
+}
+
+static CALLSITE void step_begin(void)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" : : : "memory", "cc");
+#endif
+}
+
+static CALLSITE void step_end(void)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" : : : "memory", "cc");
+#endif
+}
+
+static void *live(void *number)
+{
+    if (sigsetjmp(outside, 1) == 0) {
+        steps_left = (int)(intptr_t)number * STRIDE;
+        step_begin();
+        allocate_first(72);
+        step_end();
+    }
+    for (int i = 0; i < CALLS_AFTER; i++)
+        allocate_afterwards(100);
+    pthread_barrier_wait(&ready);
+    pause();
+    return NULL;
+}
+
+static void interrupt_threads(bool jump)
+{
+    want_jump = jump;
+    require(!pthread_barrier_init(&ready, NULL, THREADS + 1));
+    for (intptr_t i = 0; i < THREADS; i++) {
+        pthread_t thread;
+        require(!pthread_create(&thread, NULL, live, (void *)i));
+        pthread_detach(thread);
+    }
+    pthread_barrier_wait(&ready);
+}
+
+static CALLSITE void *allocate_calmly(size_t size)
+{
+    return kept(malloc(size));
+}
+
+int main(void)
+{
+    char line[16];
+    ssize_t got;
+    struct sigaction step = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
+    struct sigaction signal = {.sa_handler = on_signal};
+    sigaction(SIGTRAP, &step, NULL);
+    sigaction(SIGUSR1, &signal, NULL);
+    while ((got = read(STDIN_FILENO, line, sizeof(line))) > 0) {
+        if (strncmp(line, "calm", 4) == 0)
+            for (int i = 0; i < CALM_CALLS; i++)
+                free(allocate_calmly(100));
+        else
+            interrupt_threads(strncmp(line, "jump", 4) == 0);
+        if (write(STDOUT_FILENO, "ok\n", 3) != 3)
+            return 1;
+    }
+    return 0;
+}
