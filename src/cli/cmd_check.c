@@ -13,6 +13,8 @@
 #include "cli/parse.h"
 #include "cli/progress.h"
 #include "cli/suggest.h"
+#include "cli/words.h"
+#include "util/output_file.h"
 
 #define EXIT_HOLDS 0
 #define EXIT_FAILS 1
@@ -112,7 +114,7 @@ struct request {
 static bool parse_undecided(const char *text, enum undecided *undecided)
 {
     if (strcmp(text, "pass") != 0 && strcmp(text, "fail") != 0) {
-        fprintf(stderr, "heap_profile: --undecided takes pass or fail, not '%s'\n", text);
+        words_printf(stderr, "heap_profile: --undecided takes pass or fail, not '%s'\n", text);
         return false;
     }
     *undecided = *text == 'p' ? UNDECIDED_PASS : UNDECIDED_FAIL;
@@ -178,7 +180,7 @@ static bool take_option(int option, struct request *request)
             budgets_add(&request->budgets, budget_names[option - OPTION_BUDGET], optarg, 0, &error);
     }
     if (code < 0)
-        fprintf(stderr, "heap_profile: %s\n", error.message);
+        words_printf(stderr, "heap_profile: %s\n", error.message);
     return code == 0;
 }
 
@@ -238,7 +240,7 @@ static int parse_arguments(int argc, char **argv, struct request *request)
         return EXIT_UNDECIDABLE;
     }
     if (heap_config_check(&request->config, &error) != 0) {
-        fprintf(stderr, "heap_profile: %s\n", error.message);
+        words_printf(stderr, "heap_profile: %s\n", error.message);
         return EXIT_UNDECIDABLE;
     }
     return -1;
@@ -256,9 +258,9 @@ static int open_source(const char *argument, const struct compare_choice *choice
         code = source->profile == NULL ? error.code : compare_source_choose(source, choice, &error);
     }
     if (code < 0)
-        fprintf(stderr, "heap_profile: %s\n", error.message);
+        words_printf(stderr, "heap_profile: %s\n", error.message);
     else if (*source->profile->warning != '\0')
-        fprintf(stderr, "heap_profile: %s: %s\n", source->argument, source->profile->warning);
+        words_printf(stderr, "heap_profile: %s: %s\n", source->argument, source->profile->warning);
     return code;
 }
 
@@ -270,15 +272,18 @@ static void close_source(struct compare_source *source)
 
 static int write_junit(const struct check_page *page, const char *path)
 {
-    FILE *file = fopen(path, "we");
-    if (file != NULL) {
-        check_report_junit(page, file);
-        bool failed = ferror(file) != 0;
-        if (fclose(file) == 0 && !failed)
-            return 0;
-    }
-    fprintf(stderr, "heap_profile: cannot write %s: %s\n", path, strerror(errno));
-    return -EIO;
+    struct output_file file;
+    struct error error;
+    FILE *out = NULL;
+    int code = output_file_open(&file, path, 0, &error);
+    if (code == 0 && (out = output_file_stream(&file)) == NULL)
+        code = error_set(&error, -ENOMEM, "no memory to write %s", path);
+    if (out != NULL)
+        check_report_junit(page, out);
+    code = code < 0 ? code : output_file_close(&file, 0, &error);
+    if (code < 0)
+        words_printf(stderr, "heap_profile: %s\n", error.message);
+    return code;
 }
 
 static int exit_code_of(const struct request *request, const struct budget_report *report)
@@ -374,7 +379,7 @@ static int check_command(struct request *request)
     struct error error = {0};
     int code = host_command_run(&command, &outcome, &error), result = EXIT_UNDECIDABLE;
     if (code < 0)
-        fprintf(stderr, "heap_profile: %s\n", error.message);
+        words_printf(stderr, "heap_profile: %s\n", error.message);
     else if (outcome.result.started)
         result = check(request, outcome.output.directory);
     if (!outcome.result.started && outcome.result.exec_errno == 0)

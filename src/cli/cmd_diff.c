@@ -12,7 +12,9 @@
 #include "cli/filter_options.h"
 #include "cli/parse.h"
 #include "cli/suggest.h"
+#include "cli/words.h"
 #include "compare/diff_pprof.h"
+#include "util/output_file.h"
 
 static const char help[] =
     "usage: heap_profile diff [options] BEFORE AFTER\n"
@@ -101,10 +103,11 @@ static bool parse_by(const char *text, enum diff_by *by)
             return true;
         }
     }
-    fprintf(stderr,
-            "heap_profile: --by takes callsite, function, module, thread, type or context, not "
-            "'%s'\n",
-            text);
+    words_printf(
+        stderr,
+        "heap_profile: --by takes callsite, function, module, thread, type or context, not "
+        "'%s'\n",
+        text);
     return false;
 }
 
@@ -116,10 +119,11 @@ static bool parse_view(const char *text, enum export_view *view)
             return true;
         }
     }
-    fprintf(stderr,
-            "heap_profile: no view '%s'; there are space, objects, alloc_space, alloc_objects and "
-            "max\n",
-            text);
+    words_printf(
+        stderr,
+        "heap_profile: no view '%s'; there are space, objects, alloc_space, alloc_objects and "
+        "max\n",
+        text);
     return false;
 }
 
@@ -240,21 +244,20 @@ static int write_pprof(const char *path, const struct compare_source sources[2],
     char title[512];
     snprintf(title, sizeof(title), "heap_profile diff %.200s %.200s", sources[0].argument,
              sources[1].argument);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), code = 0;
-    if (fd < 0) {
-        code = -errno;
-        fprintf(stderr, "heap_profile: cannot write %s: %s\n", path, strerror(-code));
+    struct output_file file;
+    int code = output_file_open(&file, path, 0, &error);
+    if (code < 0) {
+        words_printf(stderr, "heap_profile: %s\n", error.message);
         return code;
     }
     struct diff *diff = diff_new(before, after, &by_callsite);
     if (diff == NULL)
         code = error_set(&error, -ENOMEM, "no memory for the pprof file");
     else
-        code = diff_pprof_write(diff, before, after, title, is_gzip_name(path), fd, &error);
-    if (close(fd) != 0 && code == 0)
-        code = error_set(&error, -errno, "cannot write %s: %s", path, strerror(errno));
+        code = diff_pprof_write(diff, before, after, title, is_gzip_name(path), file.fd, &error);
+    code = output_file_close(&file, code, &error);
     if (code < 0)
-        fprintf(stderr, "heap_profile: %s\n", error.message);
+        words_printf(stderr, "heap_profile: %s\n", error.message);
     diff_free(diff);
     return code;
 }
@@ -288,7 +291,7 @@ static int print(const struct request *request, const struct compare_source sour
     diff_free(diff);
     compare_stacks_clear(&stacks);
     if (code < 0)
-        fprintf(stderr, "heap_profile: %s\n", strerror(-code));
+        words_printf(stderr, "heap_profile: %s\n", strerror(-code));
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("heap_profile: cannot write the difference");
         return 1;
@@ -311,12 +314,12 @@ int cmd_diff(int argc, char **argv)
         if (open_sources(argv + optind, argc - optind, sources, &request, &error) == 0)
             code = print(&request, sources);
         else
-            fprintf(stderr, "heap_profile: %s\n", error.message);
+            words_printf(stderr, "heap_profile: %s\n", error.message);
     }
     for (int i = 0; i < 2; i++)
         if (sources[i].profile != NULL && *sources[i].profile->warning != '\0')
-            fprintf(stderr, "heap_profile: %s: %s\n", sources[i].argument,
-                    sources[i].profile->warning);
+            words_printf(stderr, "heap_profile: %s: %s\n", sources[i].argument,
+                         sources[i].profile->warning);
     compare_sources_close(sources);
     profile_filter_clear(&request.filter);
     free(request.pids);

@@ -49,7 +49,8 @@ static bool is_same_file(const char *one, const char *other)
            a.st_ino == b.st_ino && S_ISREG(a.st_mode);
 }
 
-int conversion_open_output(const char *out, const char *input, bool is_text, struct error *error)
+int conversion_open_output(struct output_file *file, const char *out, const char *input,
+                           bool is_text, struct error *error)
 {
     if (out == NULL || strcmp(out, "-") == 0) {
         if (!is_text && isatty(STDOUT_FILENO))
@@ -58,22 +59,23 @@ int conversion_open_output(const char *out, const char *input, bool is_text, str
         int flags = fcntl(STDOUT_FILENO, F_GETFL);
         if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
             return error_set(error, -EBADF, "standard output is closed: name a file to write to");
-        return STDOUT_FILENO;
+        return output_file_open(file, "/dev/stdout", 0, error);
     }
     if (is_same_file(out, input))
         return error_set(error, -EINVAL, "%s is the trace itself: name another file to write to",
                          out);
-    int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return error_set(error, -errno, "%s: cannot be written: %s", out, strerror(errno));
-    return fd;
+    return output_file_open(file, out, 0, error);
 }
 
-int conversion_close_output(int fd, const char *out, int result, struct error *error)
+FILE *conversion_open_details(struct output_file *file, const char *path, struct error *error)
 {
-    if (fd > STDERR_FILENO && close(fd) != 0 && result >= 0)
-        return error_set(error, -errno, "%s: cannot be written: %s", out, strerror(errno));
-    return result;
+    const char *place = strcmp(path, "-") == 0 ? "/dev/stderr" : path;
+    if (output_file_open(file, place, 0, error) < 0)
+        return NULL;
+    FILE *out = output_file_stream(file);
+    if (out == NULL)
+        output_file_close(file, error_set(error, -ENOMEM, "no memory to write %s", path), error);
+    return out;
 }
 
 bool conversion_is_no_trace(const char *path, struct error *error)
@@ -111,7 +113,7 @@ void conversion_warn(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "%s: warning: ", program_invocation_short_name);
+    words_printf(stderr, "%s: warning: ", program_invocation_short_name);
     words_vprintf(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);
@@ -137,8 +139,8 @@ bool conversion_takes(int argc, char **argv, int most)
 {
     if (argc - optind <= most)
         return true;
-    fprintf(stderr, "%s: '%s' is one argument too many; see %s %s --help\n",
-            program_invocation_short_name, argv[optind + most], program_invocation_short_name,
-            argv[0]);
+    words_printf(stderr, "%s: '%s' is one argument too many; see %s %s --help\n",
+                 program_invocation_short_name, argv[optind + most], program_invocation_short_name,
+                 argv[0]);
     return false;
 }

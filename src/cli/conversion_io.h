@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "util/error.h"
+#include "util/output_file.h"
 
 /* The trace that an argument names (a file, or a directory that heap_profile wrote) into path. None
  * is standard input, or the latest profile where that is a terminal; "-" is standard input.
@@ -20,11 +21,14 @@ int conversion_find_input(const char *argument, char path[PATH_MAX], struct erro
  * there. 0 or a negative errno. */
 int conversion_keep_input(char path[PATH_MAX], struct error *error);
 
-/* A descriptor to write to; out NULL or "-": standard output. What is no text is not written to a
- * terminal, and nothing over the input. Negative errno with *error set. */
-int conversion_open_output(const char *out, const char *input, bool is_text, struct error *error);
-/* `result` is how the writing went: the first error stands. 0 or a negative errno. */
-int conversion_close_output(int fd, const char *out, int result, struct error *error);
+/* Open a file to write to; out NULL or "-": standard output. Refuse to write what is no text to a
+ * terminal, and anything over the input. output_file_close() finishes it. 0 or a negative errno. */
+int conversion_open_output(struct output_file *file, const char *out, const char *input,
+                           bool is_text, struct error *error);
+
+/* Open the file of a --json option; "-": standard error. output_file_close() finishes it. NULL with
+ * an error. */
+FILE *conversion_open_details(struct output_file *file, const char *path, struct error *error);
 
 /* For what can be made of traces alone: whether `path` is a profile of another kind; the error says
  * so then. Standard input is not looked at. */

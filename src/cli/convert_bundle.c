@@ -16,6 +16,7 @@
 #include "cli/conversion_io.h"
 #include "cli/conversions.h"
 #include "cli/symbol_words.h"
+#include "cli/words.h"
 #include "symbolize/known_symbols.h"
 #include "trace/trace_source.h"
 
@@ -207,7 +208,8 @@ static int make_bundle(struct request *request, const char *path, struct bundle_
                        struct error *error)
 {
     struct known_symbols known;
-    int parts = memfd_create("symbols", MFD_CLOEXEC), fd = -1;
+    struct output_file file = {.fd = -1};
+    int parts = memfd_create("symbols", MFD_CLOEXEC);
     int result = known_symbols_read(&known, path, error);
     if (result == 0 && known.warning[0] != '\0')
         conversion_warn("%s; what comes before that is bundled", known.warning);
@@ -219,13 +221,12 @@ static int make_bundle(struct request *request, const char *path, struct bundle_
         result = find_names(request, path, parts, outcome, error);
     /* Only now: where a map cannot be read, nothing is written. */
     if (result == 0)
-        result = fd = conversion_open_output(request->out, path, false, error);
-    if (result >= 0)
-        result = copy_trace(path, known.good_bytes, fd, error);
+        result = conversion_open_output(&file, request->out, path, false, error);
     if (result == 0)
-        result = add_new(&known, parts, fd, &outcome->added, error);
-    if (fd >= 0)
-        result = conversion_close_output(fd, request->out, result, error);
+        result = copy_trace(path, known.good_bytes, file.fd, error);
+    if (result == 0)
+        result = add_new(&known, parts, file.fd, &outcome->added, error);
+    result = output_file_close(&file, result, error);
     if (parts >= 0)
         close(parts);
     known_symbols_clear(&known);
@@ -296,8 +297,9 @@ static int take_arguments(struct request *request, int argc, char **argv)
     if (!conversion_takes(argc, argv, 2))
         return 2;
     if (argc - optind < 2) {
-        fprintf(stderr, "%s: which trace, and where to? As in: %s bundle raw-trace bundled-trace\n",
-                program_invocation_short_name, program_invocation_short_name);
+        words_printf(stderr,
+                     "%s: which trace, and where to? As in: %s bundle raw-trace bundled-trace\n",
+                     program_invocation_short_name, program_invocation_short_name);
         return 2;
     }
     request->trace = argv[optind];

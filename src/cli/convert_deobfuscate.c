@@ -68,16 +68,16 @@ static void print_summary(const struct deobfuscate_report *report, const struct 
     for (size_t i = 0; i < report->count; i++) {
         const struct deobfuscate_result *result = &report->results[i];
         const char *remedy = deobfuscate_remedy(result);
-        fprintf(stderr, "%s (%s): %zu of the trace's %zu names are of its %zu classes; ",
-                *result->package != '\0' ? result->package : "all packages", result->path,
-                result->names, report->trace_names, result->classes);
+        words_printf(stderr, "%s (%s): %zu of the trace's %zu names are of its %zu classes; ",
+                     *result->package != '\0' ? result->package : "all packages", result->path,
+                     result->names, report->trace_names, result->classes);
         fprintf(stderr, "%zu classes and %zu methods written\n", result->written_classes,
                 result->written_methods);
         if (result->unknown_lines > 0)
             fprintf(stderr, "  %zu of %zu lines are unknown and were passed over\n",
                     result->unknown_lines, result->lines);
         if (remedy != NULL)
-            fprintf(stderr, "  it names nothing: %s\n", remedy);
+            words_printf(stderr, "  it names nothing: %s\n", remedy);
         if (!result->package_in_trace)
             print_known_packages(names);
     }
@@ -106,21 +106,18 @@ static void print_json_result(FILE *out, const struct deobfuscate_result *result
 
 static int write_json(const char *path, const struct deobfuscate_report *report)
 {
-    bool own = strcmp(path, "-") != 0;
-    FILE *out = own ? fopen(path, "w") : stderr;
-    if (out != NULL) {
-        fprintf(out, "{\"trace_names\": %zu, \"maps\": [", report->trace_names);
-        for (size_t i = 0; i < report->count; i++) {
-            fputs(i == 0 ? "\n  " : ",\n  ", out);
-            print_json_result(out, &report->results[i]);
-        }
-        fputs("\n]}\n", out);
-        if ((own ? fclose(out) : fflush(out)) == 0)
-            return 0;
+    struct output_file file;
+    struct error error;
+    FILE *out = conversion_open_details(&file, path, &error);
+    if (out == NULL)
+        return conversion_fail(&error);
+    fprintf(out, "{\"trace_names\": %zu, \"maps\": [", report->trace_names);
+    for (size_t i = 0; i < report->count; i++) {
+        fputs(i == 0 ? "\n  " : ",\n  ", out);
+        print_json_result(out, &report->results[i]);
     }
-    fprintf(stderr, "%s: %s: cannot be written: %s\n", program_invocation_short_name, path,
-            strerror(errno));
-    return 1;
+    fputs("\n]}\n", out);
+    return output_file_close(&file, 0, &error) < 0 ? conversion_fail(&error) : 0;
 }
 
 /* --- the work --- */
@@ -131,7 +128,8 @@ static int run(struct request *request)
     struct trace_names names = {0};
     struct deobfuscate_report report = {0};
     struct error error = {0};
-    int status, fd = -1, result = conversion_find_input(request->trace, path, &error);
+    struct output_file file = {.fd = -1};
+    int status, result = conversion_find_input(request->trace, path, &error);
     struct progress shown = result == 0 ? progress_begin(path, false) : (struct progress){0};
     if (result == 0 && conversion_is_no_trace(path, &error))
         result = error.code;
@@ -141,15 +139,15 @@ static int run(struct request *request)
     if (names.warning[0] != '\0')
         conversion_warn("%s", names.warning);
     if (result == 0)
-        result = fd = conversion_open_output(request->out, path, false, &error);
+        result = conversion_open_output(&file, request->out, path, false, &error);
     if (result >= 0) {
         names.has_heap_graph |= request->whole;
-        shown = progress_begin(path, fd == STDOUT_FILENO);
+        shown = progress_begin(path, isatty(file.fd));
         request->maps.tell = progress_tell_lines;
         request->maps.tell_context = &shown;
-        result = deobfuscate_write(&request->maps, &names, fd, &report, &error);
+        result = deobfuscate_write(&request->maps, &names, file.fd, &report, &error);
         progress_end(&shown);
-        result = conversion_close_output(fd, request->out, result, &error);
+        result = output_file_close(&file, result, &error);
     }
     if (result < 0) {
         status = conversion_fail(&error);
@@ -201,10 +199,10 @@ int convert_deobfuscate(int argc, char **argv)
     bool answered = false;
     int status = take_options(&request, argc, argv, &answered);
     if (status == 0 && !answered && request.maps.count == 0) {
-        fprintf(stderr,
-                "%s: no map: give PERFETTO_PROGUARD_MAP=package=FILE or --proguard-map "
-                "[PACKAGE=]FILE\n",
-                program_invocation_short_name);
+        words_printf(stderr,
+                     "%s: no map: give PERFETTO_PROGUARD_MAP=package=FILE or --proguard-map "
+                     "[PACKAGE=]FILE\n",
+                     program_invocation_short_name);
         status = 2;
     } else if (status == 0 && !answered) {
         request.trace = argc > optind ? argv[optind] : NULL;

@@ -11,6 +11,7 @@
 #include "cli/parse.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "cli/words.h"
 
 static const char help[] =
     "usage: traceconv memory_infra [options] [DIR|TRACE] [OUT.json[.gz]]\n"
@@ -120,20 +121,24 @@ static int64_t write_file(const struct profile *profile, const struct choice *ch
 {
     struct export_dump *dumps = NULL;
     int64_t count = take_dumps(profile, choice, path, &dumps, error);
-    int fd = count < 0 ? (int)count : conversion_open_output(out, path, true, error);
-    if (fd >= 0) {
-        struct progress shown = progress_begin("-", fd == STDOUT_FILENO);
-        const struct memory_infra_file file = {.fd = fd,
+    struct output_file output;
+    if (count >= 0) {
+        int code = conversion_open_output(&output, out, path, true, error);
+        count = code < 0 ? code : count;
+    }
+    if (count >= 0) {
+        struct progress shown = progress_begin("-", isatty(output.fd));
+        const struct memory_infra_file file = {.fd = output.fd,
                                                .packed = memory_infra_file_is_packed(out),
                                                .tell = progress_tell_written,
                                                .tell_context = &shown};
         int code =
             memory_infra_file_write(profile, dumps, (size_t)count, &choice->writing, &file, error);
         progress_end(&shown);
-        count = conversion_close_output(fd, out, code, error);
+        count = output_file_close(&output, code, error);
     }
     free(dumps);
-    return fd < 0 ? fd : count;
+    return count;
 }
 
 static int convert(const struct choice *choice, const char *argument, const char *out)
@@ -164,8 +169,8 @@ static bool parse_dump(const char *text, uint64_t *dump)
         return false;
     if (*dump > 0)
         return true;
-    fprintf(stderr, "%s: --dump counts from 1; there are 'final' and 'all', too\n",
-            program_invocation_short_name);
+    words_printf(stderr, "%s: --dump counts from 1; there are 'final' and 'all', too\n",
+                 program_invocation_short_name);
     return false;
 }
 
@@ -176,8 +181,8 @@ static bool parse_prune(const char *text, struct memory_infra_write_options *wri
     const char *comma = strchr(text, ',');
     size_t length = comma == NULL ? 0 : (size_t)(comma - text);
     if (comma == NULL || length >= sizeof(bytes)) {
-        fprintf(stderr, "%s: --prune takes BYTES,COUNT, as in 16384,1024\n",
-                program_invocation_short_name);
+        words_printf(stderr, "%s: --prune takes BYTES,COUNT, as in 16384,1024\n",
+                     program_invocation_short_name);
         return false;
     }
     memcpy(bytes, text, length);
@@ -191,10 +196,10 @@ static bool parse_stack_mode(const char *text, enum heap_stack_mode *mode)
     for (*mode = 0; *mode < HEAP_STACK_MODES; (*mode)++)
         if (strcmp(text, memory_infra_stack_modes[*mode]) == 0)
             return true;
-    fprintf(stderr,
-            "%s: no stack mode '%s'; there are native, native-with-thread-names, pseudo and "
-            "mixed\n",
-            program_invocation_short_name, text);
+    words_printf(stderr,
+                 "%s: no stack mode '%s'; there are native, native-with-thread-names, pseudo and "
+                 "mixed\n",
+                 program_invocation_short_name, text);
     return false;
 }
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/conversion_io.h"
 #include "cli/conversions.h"
@@ -13,7 +13,9 @@
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/progress.h"
+#include "cli/words.h"
 #include "import/import.h"
+#include "util/safe_directory.h"
 
 static const char help[] =
     "usage: traceconv profile [options] [DIR|TRACE]\n"
@@ -213,7 +215,7 @@ static int write_files(struct request *request)
     struct error error = {0};
     struct profile *profile = NULL;
     struct progress shown = {0};
-    int files = conversion_find_input(request->argument, path, &error);
+    int fd = -1, files = conversion_find_input(request->argument, path, &error);
     if (files == 0) {
         shown = progress_begin(path, false);
         request->reading.tell = progress_tell_bytes;
@@ -224,12 +226,13 @@ static int write_files(struct request *request)
     }
     if (files == 0)
         files = check(profile, path, &request->choice, &error);
-    if (files == 0 && request->directory == NULL)
-        files = output_make_temporary(made, &error);
-    else if (files == 0 && mkdir(directory, 0777) != 0 && errno != EEXIST)
-        files = error_set(&error, -errno, "cannot create %s: %s", directory, strerror(errno));
     if (files == 0)
-        files = output_write_pprof(directory, profile, &request->choice, &error);
+        files = fd = request->directory == NULL ? output_make_temporary(made, &error)
+                                                : safe_directory_make(directory, &error);
+    if (fd >= 0) {
+        files = output_write_pprof(fd, directory, profile, &request->choice, &error);
+        close(fd);
+    }
     progress_end(&shown);
     if (files >= 0) {
         warn_of_all(profile, &request->choice);
@@ -238,7 +241,7 @@ static int write_files(struct request *request)
     profile_free(profile);
     if (files < 0)
         return conversion_fail(&error);
-    fprintf(stderr, "%d pprof file%s in\n", files, files == 1 ? "" : "s");
+    words_printf(stderr, "%d pprof file%s in\n", files, files == 1 ? "" : "s");
     puts(directory);
     return 0;
 }

@@ -13,6 +13,7 @@
 #include "cli/conversions.h"
 #include "cli/symbol_words.h"
 #include "cli/symbolize_file.h"
+#include "cli/words.h"
 #include "symbolize/symbolize.h"
 #include "util/json.h"
 
@@ -101,13 +102,11 @@ static void print_json_module(FILE *out, const struct symbolized_module *module)
 static int write_json(const char *path, const struct symbolize_report *report,
                       const struct memory_infra_summary *summary)
 {
-    bool own = strcmp(path, "-") != 0;
-    FILE *out = own ? fopen(path, "w") : stderr;
-    if (out == NULL) {
-        fprintf(stderr, "%s: %s: cannot be written: %s\n", program_invocation_short_name, path,
-                strerror(errno));
-        return 1;
-    }
+    struct output_file file;
+    struct error error;
+    FILE *out = conversion_open_details(&file, path, &error);
+    if (out == NULL)
+        return conversion_fail(&error);
     fputc('{', out);
     if (summary != NULL)
         fprintf(out,
@@ -121,11 +120,7 @@ static int write_json(const char *path, const struct symbolize_report *report,
         print_json_module(out, &report->modules[i]);
     }
     fputs("\n]}\n", out);
-    if ((own ? fclose(out) : fflush(out)) == 0)
-        return 0;
-    fprintf(stderr, "%s: %s: cannot be written: %s\n", program_invocation_short_name, path,
-            strerror(errno));
-    return 1;
+    return output_file_close(&file, 0, &error) < 0 ? conversion_fail(&error) : 0;
 }
 
 /* --- the work --- */
@@ -153,17 +148,18 @@ static int symbolize(const struct request *request, const char *path,
 {
     struct symbolize_options symbolizing = request->symbolizing;
     struct symbol_finder *finder = NULL;
-    int fd = -1, result = open_places(request, &finder, &symbolizing.breakpad, error);
+    struct output_file file = {.fd = -1};
+    int result = open_places(request, &finder, &symbolizing.breakpad, error);
     if (result == 0)
-        result = fd = conversion_open_output(request->out, path, false, error);
+        result = conversion_open_output(&file, request->out, path, false, error);
     bool progress = !request->quiet && isatty(STDERR_FILENO);
     size_t modules = addresses->count;
     if (result >= 0)
-        result = symbolize_addresses_as(&symbolizing, addresses, finder, fd, report,
+        result = symbolize_addresses_as(&symbolizing, addresses, finder, file.fd, report,
                                         progress ? symbol_words_progress : NULL, &modules, error);
     if (progress)
         fputs("\r\033[K", stderr);
-    result = conversion_close_output(fd, request->out, result, error);
+    result = output_file_close(&file, result, error);
     symbol_finder_close(finder);
     breakpad_store_close(symbolizing.breakpad);
     return result;
@@ -237,8 +233,8 @@ static int set_symbolizer(struct request *request, const char *name)
     request->symbolizing.by_llvm = strcmp(name, "llvm") == 0;
     if (request->symbolizing.by_llvm || strcmp(name, "own") == 0)
         return 0;
-    fprintf(stderr, "%s: --symbolizer takes own or llvm, not '%s'\n", program_invocation_short_name,
-            name);
+    words_printf(stderr, "%s: --symbolizer takes own or llvm, not '%s'\n",
+                 program_invocation_short_name, name);
     return 2;
 }
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/conversion_io.h"
@@ -47,6 +48,12 @@ static const struct option options[] = {
 typedef int convert_stream(const char *path, int fd, const struct trace_text_progress *progress,
                            struct error *error);
 
+static bool has_bytes(int fd)
+{
+    struct stat status;
+    return fstat(fd, &status) == 0 && status.st_size > 0;
+}
+
 static int convert(int argc, char **argv, const char *help, bool writes_text,
                    convert_stream *stream)
 {
@@ -60,13 +67,18 @@ static int convert(int argc, char **argv, const char *help, bool writes_text,
         return 2;
     const char *out = argv[optind] == NULL ? NULL : argv[optind + 1];
     int code = conversion_find_input(argv[optind], path, &error);
-    int fd = code < 0 ? code : conversion_open_output(out, path, writes_text, &error);
-    if (fd < 0)
+    struct output_file file;
+    if (code == 0)
+        code = conversion_open_output(&file, out, path, writes_text, &error);
+    if (code < 0)
         return conversion_fail(&error);
-    struct progress shown = progress_begin(path, fd == STDOUT_FILENO);
+    struct progress shown = progress_begin(path, isatty(file.fd));
     struct trace_text_progress progress = {progress_tell_bytes, &shown};
-    code = stream(path, fd, &progress, &error);
-    code = conversion_close_output(fd, out, code, &error);
+    code = stream(path, file.fd, &progress, &error);
+    /* What comes before the damage in a trace is of use; an error says that it is not all. */
+    bool is_part = code < 0 && has_bytes(file.fd);
+    int closed = output_file_close(&file, is_part ? 0 : code, is_part ? NULL : &error);
+    code = code < 0 ? code : closed;
     progress_end(&shown);
     if (code >= 0)
         return 0;

@@ -11,6 +11,8 @@
 #include "cli/report.h"
 #include "cli/stack_words.h"
 #include "cli/unnamed.h"
+#include "cli/words.h"
+#include "util/output_file.h"
 
 #define UNNAMED_LINES 3
 
@@ -43,18 +45,19 @@ static void print_summary(const struct finished *finished)
     };
     report_print_text(finished->profile, &report, stderr);
     print_unnamed(finished, &report);
-    fprintf(stderr, "\nProfile in %s: raw-trace%s and %d pprof file%s\n", output->directory,
-            finished->names.added ? ", symbolized-trace" : "", files, files == 1 ? "" : "s");
+    fputc('\n', stderr);
+    words_printf(stderr, "Profile in %s: raw-trace%s and %d pprof file%s\n", output->directory,
+                 finished->names.added ? ", symbolized-trace" : "", files, files == 1 ? "" : "s");
     /* As it was called: it need not stand in the PATH. */
-    fprintf(stderr, "  %s report %s   all callsites; --tree, --view max, --json\n",
-            program_invocation_name, output->directory);
+    words_printf(stderr, "  %s report %s   all callsites; --tree, --view max, --json\n",
+                 program_invocation_name, output->directory);
     /* It adds up what it is given: heaps that contain each other, dumps of one heap. */
     if (files > 0)
-        fprintf(stderr, "  go tool pprof -http=: %s/%s.pb.gz   flame graph in a browser%s\n",
-                output->directory, files == 1 ? "*" : "FILE",
-                files == 1 ? "" : "; several FILEs become one sum");
-    fprintf(stderr, "  https://ui.perfetto.dev   opens %s/%s\n", output->directory,
-            finished->names.added ? "symbolized-trace" : "raw-trace");
+        words_printf(stderr, "  go tool pprof -http=: %s/%s.pb.gz   flame graph in a browser%s\n",
+                     output->directory, files == 1 ? "*" : "FILE",
+                     files == 1 ? "" : "; several FILEs become one sum");
+    words_printf(stderr, "  https://ui.perfetto.dev   opens %s/%s\n", output->directory,
+                 finished->names.added ? "symbolized-trace" : "raw-trace");
 }
 
 /* With the names, if there are any: the trace is read again, which is the one way to read it. */
@@ -75,13 +78,18 @@ static void add_names(struct finished *finished, bool quiet)
 
 static int write_memory_infra(const struct finished *finished, bool quiet, struct error *error)
 {
-    char path[PATH_MAX];
+    static const char name[] = "memory_infra.json.gz";
+    struct output_file file;
     const char *directory = finished->output->directory;
-    if (snprintf(path, sizeof(path), "%s/memory_infra.json.gz", directory) >= (int)sizeof(path))
-        return error_set(error, -ENAMETOOLONG, "the name of %s is too long", directory);
-    int code = memory_infra_file_write_all(finished->profile, path, error);
+    int code = output_file_open_in(&file, finished->output->fd, directory, name, 0, error);
+    if (code < 0)
+        return code;
+    code = memory_infra_file_write_all(finished->profile, file.fd,
+                                       memory_infra_file_is_packed(name), error);
+    code = output_file_close(&file, code, error);
     if (code == 0 && !quiet)
-        fprintf(stderr, "  %s   for the memory columns of Chromium's trace viewer\n", path);
+        words_printf(stderr, "  %s/%s   for the memory columns of Chromium's trace viewer\n",
+                     directory, name);
     return code;
 }
 
@@ -94,7 +102,8 @@ int finish_output(const struct output *output, const struct finish_options *opti
     if (!options->no_symbols)
         add_names(&finished, options->quiet);
     static const struct output_pprof all = {.options = {.gzip = true, .annotated = true}};
-    finished.files = output_write_pprof(output->directory, finished.profile, &all, error);
+    finished.files =
+        output_write_pprof(output->fd, output->directory, finished.profile, &all, error);
     if (finished.files >= 0 && !options->quiet)
         print_summary(&finished);
     int code = finished.files < 0 ? finished.files : 0;

@@ -15,63 +15,44 @@
 
 #include "cli/finish_addresses.h"
 #include "cli/symbol_words.h"
+#include "cli/words.h"
 #include "deobfuscate/deobfuscate.h"
+#include "util/output_file.h"
 
 /* What the child does and the parent looks at. */
 struct work {
     const struct output *output;
     const struct profile *profile;
     bool progress;
-    int symbols_fd, names_fd;
+    struct output_file symbols, names;
     uint8_t *reasons; /* shared */
 };
 
 static void warn(const char *what, const char *why)
 {
-    fprintf(stderr, "heap_profile: warning: %s: %s\n", what, why);
+    words_printf(stderr, "heap_profile: warning: %s: %s\n", what, why);
 }
 
 /* --- files that are there when they are whole --- */
 
-/* A file without a name yet. */
-static int open_unnamed(const struct output *output)
+static int open_file(const struct output *output, const char *name, struct output_file *file)
 {
-    return open(output->directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    struct error error;
+    int code =
+        output_file_open_in(file, output->fd, output->directory, name, OUTPUT_FILE_NEW, &error);
+    if (code < 0)
+        warn("no names were looked up", error.message);
+    return code;
 }
 
-/* Where there are no files without names: whatever ends us in between leaves a part of it. */
-static int open_named(const struct output *output, const char *name)
+/* Throw the file away if it is not `whole`. */
+static bool close_file(struct output_file *file, bool whole)
 {
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/%s", output->directory, name) >= (int)sizeof(path))
-        return -1;
-    return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-}
-
-static int open_file(const struct output *output, const char *name)
-{
-    int fd = open_unnamed(output);
-    return fd >= 0 ? fd : open_named(output, name);
-}
-
-static bool name_file(const struct output *output, int fd, const char *name)
-{
-    char path[PATH_MAX], self[64];
-    struct stat status;
-    if (snprintf(path, sizeof(path), "%s/%s", output->directory, name) >= (int)sizeof(path) ||
-        fstat(fd, &status) != 0)
-        return false;
-    if (status.st_nlink > 0)
-        return true;
-    snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-    return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
-}
-
-static void remove_file(const struct output *output, const char *name)
-{
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/%s", output->directory, name) < (int)sizeof(path))
-        unlink(path);
+    struct error error = {0};
+    int code = output_file_close(file, whole ? 0 : -ECANCELED, &error);
+    if (code < 0 && whole)
+        warn("names", error.message);
+    return code == 0;
 }
 
 /* The kernel copies, or shares the blocks where the file system can. */
@@ -99,23 +80,17 @@ static off_t length_of(int fd)
 
 static bool write_symbolized(const struct work *work)
 {
-    static const char name[] = "symbolized-trace";
-    int raw = open(work->output->trace, O_RDONLY | O_CLOEXEC);
-    int fd = raw < 0 ? -1 : open_file(work->output, name);
-    bool done = fd >= 0 && append(fd, raw, length_of(raw)) &&
-                append(fd, work->symbols_fd, length_of(work->symbols_fd)) &&
-                append(fd, work->names_fd, length_of(work->names_fd)) &&
-                name_file(work->output, fd, name);
-    if (!done) {
+    struct output_file file = {.fd = -1};
+    int raw = openat(work->output->fd, "raw-trace", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    bool done = raw >= 0 && open_file(work->output, "symbolized-trace", &file) == 0 &&
+                append(file.fd, raw, length_of(raw)) &&
+                append(file.fd, work->symbols.fd, length_of(work->symbols.fd)) &&
+                append(file.fd, work->names.fd, length_of(work->names.fd));
+    if (!done)
         warn("no symbolized-trace", strerror(errno));
-        if (fd >= 0)
-            remove_file(work->output, name);
-    }
-    if (fd >= 0)
-        close(fd);
     if (raw >= 0)
         close(raw);
-    return done;
+    return close_file(&file, done) && done;
 }
 
 /* --- in the child --- */
@@ -145,7 +120,7 @@ static int write_symbols(const struct work *work)
     size_t modules = addresses.found.count;
     if (result == 0 && modules > 0)
         result =
-            symbolize_addresses(&addresses.found, finder, work->symbols_fd, &report,
+            symbolize_addresses(&addresses.found, finder, work->symbols.fd, &report,
                                 work->progress ? symbol_words_progress : NULL, &modules, &error);
     if (work->progress && modules > 0)
         fputs("\r\033[K", stderr);
@@ -165,7 +140,7 @@ static int write_names(const struct work *work)
     if (result == 0)
         result = trace_names_read(&names, work->output->trace, &error);
     if (result == 0)
-        result = deobfuscate_write(&maps, &names, work->names_fd, &report, &error);
+        result = deobfuscate_write(&maps, &names, work->names.fd, &report, &error);
     if (result < 0)
         warn("Java's names stay obfuscated", error.message);
     return result < 0 ? 1 : 0;
@@ -198,26 +173,23 @@ static int run_child(const struct work *work, int (*write_it)(const struct work 
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* Whether there is something in it. What came to no good end is emptied. */
-static bool make_file(struct work *work, int fd, const char *name,
+/* Return whether there is something in it. Empty a file that came to no good end. */
+static bool make_file(struct work *work, const struct output_file *file,
                       int (*write_it)(const struct work *))
 {
-    int status = fd < 0 ? 1 : run_child(work, write_it);
-    if (fd < 0)
-        warn("no names were looked up: the directory cannot be written", strerror(errno));
+    int status = run_child(work, write_it);
     if (status < 0) {
         if (work->progress)
             fputs("\r\033[K", stderr);
-        fprintf(stderr,
-                "heap_profile: warning: looking for names was ended by signal %d (%s): %s bundle "
-                "%s FILE does it again\n",
-                -status, strsignal(-status), program_invocation_name, work->output->directory);
+        words_printf(
+            stderr,
+            "heap_profile: warning: looking for names was ended by signal %d (%s): %s bundle "
+            "%s FILE does it again\n",
+            -status, strsignal(-status), program_invocation_name, work->output->directory);
     }
-    if (status == 0 && length_of(fd) > 0 && name_file(work->output, fd, name))
+    if (status == 0 && length_of(file->fd) > 0)
         return true;
-    if (fd >= 0)
-        remove_file(work->output, name);
-    if (fd >= 0 && ftruncate(fd, 0) != 0)
+    if (ftruncate(file->fd, 0) != 0)
         warn("names", strerror(errno));
     return false;
 }
@@ -242,22 +214,19 @@ void finish_names_add(const struct output *output, const struct profile *profile
         .output = output,
         .profile = profile,
         .progress = !quiet && isatty(STDERR_FILENO),
-        .symbols_fd = -1,
-        .names_fd = -1,
+        .symbols.fd = -1,
+        .names.fd = -1,
         .reasons = names->reasons,
     };
     const char *maps = getenv("PERFETTO_PROGUARD_MAP");
-    work.symbols_fd = open_file(output, "symbols");
-    bool any = make_file(&work, work.symbols_fd, "symbols", write_symbols);
-    if (maps != NULL && *maps != '\0') {
-        work.names_fd = open_file(output, "deobfuscation-packets");
-        any |= make_file(&work, work.names_fd, "deobfuscation-packets", write_names);
-    }
-    names->added = any && write_symbolized(&work);
-    if (work.symbols_fd >= 0)
-        close(work.symbols_fd);
-    if (work.names_fd >= 0)
-        close(work.names_fd);
+    bool has_symbols = open_file(output, "symbols", &work.symbols) == 0 &&
+                       make_file(&work, &work.symbols, write_symbols);
+    bool has_names = maps != NULL && *maps != '\0' &&
+                     open_file(output, "deobfuscation-packets", &work.names) == 0 &&
+                     make_file(&work, &work.names, write_names);
+    names->added = (has_symbols || has_names) && write_symbolized(&work);
+    close_file(&work.symbols, has_symbols);
+    close_file(&work.names, has_names);
 }
 
 void finish_names_clear(struct finish_names *names)

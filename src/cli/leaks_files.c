@@ -4,11 +4,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/leaks.h"
 #include "cli/leaks_graph.h"
+#include "util/safe_directory.h"
 
 #define LEAKS_SUFFIX "-leaks.json"
 
@@ -39,15 +39,15 @@ static bool is_ours(const char *name, const char *suffix)
            strcmp(name + length - tail, suffix) == 0;
 }
 
-/* What an earlier run left would be read as this one's. 0 or a negative errno. */
-int leaks_remove_old(const char *directory, const char *suffix, size_t *removed,
+/* Remove what an earlier run left: it would be read as this one's. 0 or a negative errno. */
+int leaks_remove_old(const struct leaks_place *place, const char *suffix, size_t *removed,
                      struct error *error)
 {
-    int code = 0;
+    int code = 0, fd = openat(place->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct dirent *entry;
-    DIR *listing = opendir(directory);
+    DIR *listing = fd < 0 ? NULL : fdopendir(fd);
     if (listing == NULL)
-        return error_set(error, -errno, "%s: cannot be read: %s", directory, strerror(errno));
+        return error_set(error, -errno, "%s: cannot be read: %s", place->path, strerror(errno));
     while (code == 0 && (entry = readdir(listing)) != NULL) {
         if (!is_ours(entry->d_name, suffix))
             continue;
@@ -55,79 +55,68 @@ int leaks_remove_old(const char *directory, const char *suffix, size_t *removed,
             (*removed)++;
         else
             code = error_set(error, -errno, "%s/%s of an earlier run cannot be removed: %s",
-                             directory, entry->d_name, strerror(errno));
+                             place->path, entry->d_name, strerror(errno));
     }
     closedir(listing);
     return code;
 }
 
-int leaks_make_directory(const char *path, struct error *error)
+int leaks_open_place(struct leaks_place *place, const char *path, struct error *error)
 {
-    if (mkdir(path, 0777) == 0 || errno == EEXIST)
-        return 0;
-    return error_set(error, -errno, "%s: cannot be made: %s", path, strerror(errno));
+    if (snprintf(place->path, sizeof(place->path), "%s", path) >= (int)sizeof(place->path))
+        return error_set(error, -ENAMETOOLONG, "%.200s: its name is too long", path);
+    place->fd = safe_directory_make(path, error);
+    return place->fd < 0 ? place->fd : 0;
 }
 
-/* Two heaps may have one name (processes of one pid, one after the other): the second has a number
- * with it. `path` is where it stands. NULL with an error. */
-FILE *leaks_create(const char *directory, const struct leaks_heap *heap, const char *suffix,
-                   char path[PATH_MAX], struct error *error)
+/* Two heaps may have one name (processes of one pid, one after the other): the second one gets a
+ * number. */
+FILE *leaks_create(const struct leaks_place *place, const struct leaks_heap *heap,
+                   const char *suffix, struct output_file *file, struct error *error)
 {
-    char name[200];
-    int fd = -1;
+    char name[200], whole[NAME_MAX + 1], again[16] = "";
+    int code = -EEXIST;
     put_safely(name, sizeof(name), heap->name);
-    for (int number = 1; fd < 0 && number < 1000; number++) {
-        char again[16] = "";
+    for (int number = 1; code == -EEXIST && number < 1000; number++) {
         if (number > 1)
             snprintf(again, sizeof(again), "-%d", number);
-        int length = snprintf(path, PATH_MAX, "%s/process_%d_%s%s%s", directory, heap->process->pid,
-                              name, again, suffix);
-        if (length >= PATH_MAX) {
-            error_set(error, -ENAMETOOLONG, "%.200s: its name is too long", directory);
-            return NULL;
-        }
-        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd < 0 && errno != EEXIST)
-            break;
+        snprintf(whole, sizeof(whole), "process_%d_%s%s%s", heap->process->pid, name, again,
+                 suffix);
+        code = output_file_open_in(file, place->fd, place->path, whole, OUTPUT_FILE_NEW, error);
     }
-    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
-    if (out == NULL)
-        error_set(error, -errno, "%s: cannot be written: %s", path, strerror(errno));
+    FILE *out = code < 0 ? NULL : output_file_stream(file);
+    if (code == 0 && out == NULL)
+        output_file_close(file, error_set(error, -ENOMEM, "no memory to write files"), error);
     return out;
 }
 
-int leaks_close(FILE *out, const char *path, struct error *error)
+static int write_heap(const struct leaks_heap *heap, const struct leaks_place *place,
+                      struct error *error)
 {
-    bool failed = ferror(out) != 0;
-    if (fclose(out) != 0 || failed)
-        return error_set(error, failed ? -EIO : -errno, "%s: cannot be written: %s", path,
-                         failed ? "is the disk full?" : strerror(errno));
-    return 0;
-}
-
-static int write_heap(const struct leaks_heap *heap, const char *directory, struct error *error)
-{
-    char path[PATH_MAX];
-    FILE *out = leaks_create(directory, heap, LEAKS_SUFFIX, path, error);
+    struct output_file file;
+    FILE *out = leaks_create(place, heap, LEAKS_SUFFIX, &file, error);
     if (out == NULL)
         return error->code;
     leaks_print_list(heap, out);
-    return leaks_close(out, path, error);
+    return output_file_close(&file, 0, error);
 }
 
 int leaks_write_files(const struct leaks *leaks, const char *directory, bool graph,
                       struct leaks_written *written, struct error *error)
 {
+    struct leaks_place place;
     *written = (struct leaks_written){0};
-    int code = leaks_make_directory(directory, error);
-    if (code == 0)
-        code = leaks_remove_old(directory, LEAKS_SUFFIX, &written->removed, error);
+    int code = leaks_open_place(&place, directory, error);
+    if (code < 0)
+        return code;
+    code = leaks_remove_old(&place, LEAKS_SUFFIX, &written->removed, error);
     for (size_t i = 0; i < leaks->heap_count && code == 0; i++) {
         if (leaks->heaps[i].grown.count == 0)
             continue;
-        code = write_heap(&leaks->heaps[i], directory, error);
+        code = write_heap(&leaks->heaps[i], &place, error);
         written->files += code == 0;
     }
+    close(place.fd);
     if (code == 0 && graph)
         code = leaks_write_graph(leaks, directory, &written->removed, error);
     return code;

@@ -242,18 +242,14 @@ static int write_objects(const struct leaks *leaks, const struct leaks_heap *hea
 
 /* --- the files --- */
 
-static FILE *open_in(const char *directory, const char *name, char path[PATH_MAX],
+static FILE *open_in(const struct leaks_place *place, const char *name, struct output_file *file,
                      struct error *error)
 {
-    if (snprintf(path, PATH_MAX, "%s/%s", directory, name) >= PATH_MAX) {
-        error_set(error, -ENAMETOOLONG, "%.200s: its name is too long", directory);
+    if (output_file_open_in(file, place->fd, place->path, name, 0, error) < 0)
         return NULL;
-    }
-    /* What stands there may be a link to what is to stay. */
-    unlink(path);
-    FILE *out = fopen(path, "wxe");
+    FILE *out = output_file_stream(file);
     if (out == NULL)
-        error_set(error, -errno, "%s: cannot be written: %s", path, strerror(errno));
+        output_file_close(file, error_set(error, -ENOMEM, "no memory to write %s", name), error);
     return out;
 }
 
@@ -266,63 +262,76 @@ static void write_index_entry(const struct leaks_heap *heap, const char *objects
     fputs(",\"labels\":", index);
     json_print_string(index, heap->process->command);
     fputs(",\"objects\":", index);
-    json_print_string(index, strrchr(objects, '/') + 1);
+    json_print_string(index, objects);
     fprintf(index, ",\"potential leaks\":%zu,\"objects leaked\":", heap->grown.count);
     json_print_number(index, heap->grown.count_sum);
     fputc('}', index);
 }
 
-static int write_heaps(const struct leaks *leaks, const char *directory, FILE *index,
+static int write_heaps(const struct leaks *leaks, const struct leaks_place *place, FILE *index,
                        struct error *error)
 {
-    char path[PATH_MAX];
+    struct output_file file;
     size_t written = 0;
     int code = 0;
     for (size_t i = 0; i < leaks->heap_count && code == 0; i++) {
         const struct leaks_heap *heap = &leaks->heaps[i];
         if (heap->grown.count == 0)
             continue;
-        FILE *out = leaks_create(directory, heap, OBJECTS_SUFFIX, path, error);
+        FILE *out = leaks_create(place, heap, OBJECTS_SUFFIX, &file, error);
         if (out == NULL)
             return error->code;
         code = write_objects(leaks, heap, out);
         if (code < 0)
-            error_set(error, code, "no memory for %s", path);
-        int closed = leaks_close(out, path, error);
-        code = code < 0 ? code : closed;
+            error_set(error, code, "no memory for %s", file.path);
+        code = output_file_close(&file, code, error);
         fputs(written++ > 0 ? ",\n" : "\n", index);
-        write_index_entry(heap, path, index);
+        write_index_entry(heap, file.name, index);
     }
     return code;
+}
+
+static int write_index(const struct leaks *leaks, const struct leaks_place *place,
+                       struct error *error)
+{
+    struct output_file file;
+    FILE *out = open_in(place, "index.json", &file, error);
+    if (out == NULL)
+        return error->code;
+    fputc('[', out);
+    int code = write_heaps(leaks, place, out, error);
+    fputs("\n]\n", out);
+    return output_file_close(&file, code, error);
+}
+
+static int write_index_page(const struct leaks *leaks, const struct leaks_place *place,
+                            struct error *error)
+{
+    struct output_file file;
+    FILE *out = open_in(place, "index.html", &file, error);
+    if (out == NULL)
+        return error->code;
+    int code = write_page(leaks, out);
+    if (code < 0)
+        error_set(error, code, "no memory for %s", file.path);
+    return output_file_close(&file, code, error);
 }
 
 int leaks_write_graph(const struct leaks *leaks, const char *parent, size_t *removed,
                       struct error *error)
 {
-    char directory[PATH_MAX], path[PATH_MAX];
+    struct leaks_place place;
+    char directory[PATH_MAX];
     if (snprintf(directory, sizeof(directory), "%s/graph", parent) >= (int)sizeof(directory))
         return error_set(error, -ENAMETOOLONG, "%.200s: its name is too long", parent);
-    int code = leaks_make_directory(directory, error);
+    int code = leaks_open_place(&place, directory, error);
+    if (code < 0)
+        return code;
+    code = leaks_remove_old(&place, OBJECTS_SUFFIX, removed, error);
     if (code == 0)
-        code = leaks_remove_old(directory, OBJECTS_SUFFIX, removed, error);
-    if (code < 0)
-        return code;
-    FILE *out = open_in(directory, "index.json", path, error);
-    if (out == NULL)
-        return error->code;
-    fputc('[', out);
-    code = write_heaps(leaks, directory, out, error);
-    fputs("\n]\n", out);
-    int closed = leaks_close(out, path, error);
-    code = code < 0 ? code : closed;
-    if (code < 0)
-        return code;
-    out = open_in(directory, "index.html", path, error);
-    if (out == NULL)
-        return error->code;
-    code = write_page(leaks, out);
-    if (code < 0)
-        error_set(error, code, "no memory for %s", path);
-    closed = leaks_close(out, path, error);
-    return code < 0 ? code : closed;
+        code = write_index(leaks, &place, error);
+    if (code == 0)
+        code = write_index_page(leaks, &place, error);
+    close(place.fd);
+    return code;
 }

@@ -9,20 +9,26 @@
 #include <limits.h>
 
 #include "cli/leaks.h"
+#include "util/output_file.h"
 
 int leaks_write_graph(const struct leaks *leaks, const char *directory, size_t *removed,
                       struct error *error);
 
 /* --- what files of leaks share --- */
 
-int leaks_make_directory(const char *path, struct error *error);
-/* Removes files process_PID_*SUFFIX, and counts them. 0 or a negative errno. */
-int leaks_remove_old(const char *directory, const char *suffix, size_t *removed,
+/* A directory that files are written to. */
+struct leaks_place {
+    int fd;
+    char path[PATH_MAX];
+};
+
+/* Open it; create it if it is not there. 0 or a negative errno. */
+int leaks_open_place(struct leaks_place *place, const char *path, struct error *error);
+/* Remove files process_PID_*SUFFIX, and count them. 0 or a negative errno. */
+int leaks_remove_old(const struct leaks_place *place, const char *suffix, size_t *removed,
                      struct error *error);
-/* A file that was not there; path is what it is called. NULL with an error. */
-FILE *leaks_create(const char *directory, const struct leaks_heap *heap, const char *suffix,
-                   char path[PATH_MAX], struct error *error);
-/* 0, or a negative errno if not all of it was written. */
-int leaks_close(FILE *out, const char *path, struct error *error);
+/* Open a file that is not there. Its name is file->name. NULL with an error. */
+FILE *leaks_create(const struct leaks_place *place, const struct leaks_heap *heap,
+                   const char *suffix, struct output_file *file, struct error *error);
 
 #endif

@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/session_run.h"
 #include "cli/words.h"
+#include "util/output_file.h"
 
 /* More are not printed one by one. */
 #define REFUSED_LINES_MAX 20
@@ -22,8 +23,8 @@ static const char *line_start = ""; /* removes the line that shows the progress 
 static void tell_started(bool in_daemon)
 {
     if (!quiet)
-        fprintf(stderr, "Profiling%s; Ctrl-C ends it and writes the profile.\n",
-                in_daemon ? " through the running heapprofd" : "");
+        words_printf(stderr, "Profiling%s; Ctrl-C ends it and writes the profile.\n",
+                     in_daemon ? " through the running heapprofd" : "");
 }
 
 /* A process asked for by its number is an error; a name may match any number of processes. */
@@ -34,9 +35,9 @@ static void tell_refused(int32_t pid, const char *name, const char *reason)
         return;
     if (refused > REFUSED_LINES_MAX) {
         if (refused == REFUSED_LINES_MAX + 1)
-            fprintf(stderr,
-                    "%sheap_profile: more processes cannot be profiled: the report has all\n",
-                    line_start);
+            words_printf(stderr,
+                         "%sheap_profile: more processes cannot be profiled: the report has all\n",
+                         line_start);
         return;
     }
     fputs(line_start, stderr);
@@ -60,11 +61,9 @@ static int open_trace(const struct machine_session *session, struct output *outp
         int code = output_create(output, session->output, error);
         return code < 0 ? code : output_open_trace(output, error);
     }
-    int fd = open(session->trace_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return error_set(error, -errno, "cannot write %s: %s", session->trace_path,
-                         strerror(errno));
-    return fd;
+    struct output_file file;
+    int code = output_file_open(&file, session->trace_path, OUTPUT_FILE_AT_ONCE, error);
+    return code < 0 ? code : file.fd;
 }
 
 static void tell_end(const struct session_run_result *result)
@@ -89,7 +88,7 @@ int machine_session_run(const struct machine_session *session)
     struct output output = {.is_own = false};
     int trace_fd = open_trace(session, &output, &error);
     if (trace_fd < 0) {
-        fprintf(stderr, "heap_profile: %s\n", error.message);
+        words_printf(stderr, "heap_profile: %s\n", error.message);
         return MACHINE_SESSION_FAILED;
     }
     quiet = session->quiet;
@@ -111,7 +110,7 @@ int machine_session_run(const struct machine_session *session)
     if (progress)
         fputs("\r\033[K", stderr);
     if (code < 0)
-        fprintf(stderr, "heap_profile: %s\n", error.message);
+        words_printf(stderr, "heap_profile: %s\n", error.message);
     /* All has been said. */
     if (code == 0 && result.processes_ended && result.profiled == 0 && by_number) {
         if (session->trace_path == NULL && output.is_own)
@@ -123,13 +122,14 @@ int machine_session_run(const struct machine_session *session)
         const struct finish_options finish = {quiet, session->no_symbols, session->memory_infra};
         int finished = finish_output(&output, &finish, &error);
         if (finished < 0)
-            fprintf(stderr, "heap_profile: %s\n", error.message);
+            words_printf(stderr, "heap_profile: %s\n", error.message);
         code = code < 0 ? code : finished;
     } else if (session->trace_path == NULL) {
         output_discard(&output);
     } else if (wrote && !quiet) {
-        fprintf(stderr, "Trace in %s\n  %s report %s   what it says\n", session->trace_path,
-                program_invocation_name, session->trace_path);
+        words_printf(stderr, "Trace in %s\n", session->trace_path);
+        words_printf(stderr, "  %s report %s   what it says\n", program_invocation_name,
+                     session->trace_path);
     }
     if (code < 0)
         return MACHINE_SESSION_FAILED;

@@ -2,11 +2,9 @@
 #include "cli/memory_infra_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/report.h"
 #include "export/packed_file.h"
@@ -64,7 +62,7 @@ int memory_infra_file_write(const struct profile *profile, const struct export_d
     return code < 0 ? error_set(error, code, "no memory to write the MemoryInfra file") : 0;
 }
 
-int memory_infra_file_write_all(const struct profile *profile, const char *path,
+int memory_infra_file_write_all(const struct profile *profile, int fd, bool packed,
                                 struct error *error)
 {
     static const struct memory_infra_write_options usual = {.stack_mode = HEAP_STACK_NATIVE};
@@ -80,16 +78,9 @@ int memory_infra_file_write_all(const struct profile *profile, const char *path,
             if (!heap->unseen)
                 dumps[count++] = (struct export_dump){heap, &heap->dumps[j]};
     }
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), code = 0;
-    if (fd < 0)
-        code = error_set(error, -errno, "%s: cannot be written: %s", path, strerror(errno));
-    if (code == 0)
-        code = memory_infra_file_write(
-            profile, dumps, count, &usual,
-            &(const struct memory_infra_file){fd, memory_infra_file_is_packed(path), NULL, NULL},
-            error);
-    if (fd >= 0 && close(fd) != 0 && code == 0)
-        code = error_set(error, -errno, "%s: cannot be written: %s", path, strerror(errno));
+    int code =
+        memory_infra_file_write(profile, dumps, count, &usual,
+                                &(const struct memory_infra_file){fd, packed, NULL, NULL}, error);
     free(dumps);
     return code;
 }

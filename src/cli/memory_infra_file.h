@@ -22,8 +22,8 @@ int memory_infra_file_write(const struct profile *profile, const struct export_d
                             size_t dump_count, const struct memory_infra_write_options *options,
                             const struct memory_infra_file *file, struct error *error);
 
-/* The same of all dumps that a profile has, in a new file. */
-int memory_infra_file_write_all(const struct profile *profile, const char *path,
+/* The same of all dumps that a profile has. */
+int memory_infra_file_write_all(const struct profile *profile, int fd, bool packed,
                                 struct error *error);
 
 #endif

@@ -13,7 +13,10 @@
 #include <unistd.h>
 
 #include "cli/report.h"
+#include "cli/words.h"
 #include "export/pprof.h"
+#include "util/output_file.h"
+#include "util/safe_directory.h"
 
 #define LATEST "heap_profile-latest"
 #define PPROF_THREADS_MAX 16
@@ -24,47 +27,60 @@ static const char *temporary_directory(void)
     return directory != NULL && directory[0] == '/' ? directory : "/tmp";
 }
 
-/* Print the path of the user's own symlink. /tmp has one for each user. */
-static bool print_latest(char path[PATH_MAX])
+/* Print the name of the user's own symlink. /tmp has one for each user. */
+static void print_latest(char name[NAME_MAX + 1])
 {
-    int printed =
-        snprintf(path, PATH_MAX, "%s/" LATEST "-%u", temporary_directory(), (unsigned)geteuid());
-    return printed > 0 && printed < PATH_MAX;
+    snprintf(name, NAME_MAX + 1, LATEST "-%u", (unsigned)geteuid());
 }
 
 /* Point the symlink at the new directory, by rename, so that readers see the old one or the new
  * one. Create it in the new directory, where no other user can have created a file of that name. */
-static void link_latest(const char *directory)
+static void link_latest(const struct output *output)
 {
-    char latest[PATH_MAX], fresh[PATH_MAX];
-    int printed = snprintf(fresh, sizeof(fresh), "%s/.latest", directory);
-    if (printed < 0 || printed >= (int)sizeof(fresh) || !print_latest(latest))
-        return;
-    if (symlink(directory, fresh) != 0 || rename(fresh, latest) != 0) {
-        fprintf(stderr,
-                "heap_profile: warning: cannot make the link %s to this profile: %s; use "
-                "heap_profile report %s\n",
-                latest, strerror(errno), directory);
-        unlink(fresh);
+    static const char fresh[] = ".latest";
+    char latest[NAME_MAX + 1];
+    struct error error;
+    print_latest(latest);
+    int parent = safe_directory_open(temporary_directory(), &error);
+    if (parent >= 0 && (symlinkat(output->directory, output->fd, fresh) != 0 ||
+                        renameat(output->fd, fresh, parent, latest) != 0))
+        error_set(&error, -errno, "%s", strerror(errno));
+    else if (parent >= 0)
+        error.code = 0;
+    if (error.code != 0) {
+        words_printf(stderr,
+                     "heap_profile: warning: cannot make the link %s/%s to this profile: %s; use "
+                     "heap_profile report %s\n",
+                     temporary_directory(), latest, error.message, output->directory);
+        unlinkat(output->fd, fresh, 0);
     }
+    if (parent >= 0)
+        close(parent);
 }
 
-static int take_directory(const char *wanted, struct error *error)
+static bool is_empty(int fd)
 {
-    if (mkdir(wanted, 0777) == 0)
-        return 0;
-    if (errno != EEXIST)
-        return error_set(error, -errno, "cannot create the output directory %s: %s", wanted,
-                         strerror(errno));
-    DIR *directory = opendir(wanted);
-    if (directory == NULL)
-        return error_set(error, -errno, "%s is there and is no directory that can be read: %s",
-                         wanted, strerror(errno));
-    int entries = 0;
-    while (entries <= 2 && readdir(directory) != NULL)
+    int entries = 0, copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = copy < 0 ? NULL : fdopendir(copy);
+    if (directory == NULL && copy >= 0)
+        close(copy);
+    while (directory != NULL && entries <= 2 && readdir(directory) != NULL)
         entries++;
-    closedir(directory);
-    if (entries > 2) /* . and .. */
+    if (directory != NULL)
+        closedir(directory);
+    return directory != NULL && entries <= 2; /* . and .. */
+}
+
+static int take_directory(struct output *output, const char *wanted, struct error *error)
+{
+    if (*wanted == '\0')
+        return error_set(error, -ENOENT, "the output directory has no name");
+    output->fd = safe_directory_make(wanted, error);
+    if (output->fd < 0)
+        return output->fd;
+    if (realpath(wanted, output->directory) == NULL)
+        return error_set(error, -errno, "cannot resolve %s: %s", wanted, strerror(errno));
+    if (!is_empty(output->fd))
         return error_set(error, -ENOTEMPTY,
                          "the output directory %s is not empty: name a new one, or empty it",
                          wanted);
@@ -73,17 +89,13 @@ static int take_directory(const char *wanted, struct error *error)
 
 int output_create(struct output *output, const char *wanted, struct error *error)
 {
+    output->is_own = wanted == NULL;
     if (wanted != NULL) {
-        int result = take_directory(wanted, error);
+        int result = take_directory(output, wanted, error);
         if (result != 0)
             return result;
-        if (realpath(wanted, output->directory) == NULL)
-            return error_set(error, -errno, "cannot resolve %s: %s", wanted, strerror(errno));
-    } else {
-        int result = output_make_temporary(output->directory, error);
-        if (result != 0)
-            return result;
-        output->is_own = true;
+    } else if ((output->fd = output_make_temporary(output->directory, error)) < 0) {
+        return output->fd;
     }
     int printed = snprintf(output->trace, sizeof(output->trace), "%s/raw-trace", output->directory);
     if (printed < 0 || (size_t)printed >= sizeof(output->trace))
@@ -94,59 +106,48 @@ int output_create(struct output *output, const char *wanted, struct error *error
 void output_publish(const struct output *output)
 {
     if (output->is_own)
-        link_latest(output->directory);
+        link_latest(output);
 }
 
 void output_discard(const struct output *output)
 {
-    unlink(output->trace);
+    unlinkat(output->fd, "raw-trace", 0);
     if (output->is_own)
         rmdir(output->directory);
 }
 
 int output_make_temporary(char path[PATH_MAX], struct error *error)
 {
-    int printed = snprintf(path, PATH_MAX, "%s/heap_profile-XXXXXX", temporary_directory());
-    if (printed < 0 || printed >= PATH_MAX)
+    char name[NAME_MAX + 1];
+    const char *place = temporary_directory();
+    struct error reason;
+    int parent = safe_directory_open(place, &reason);
+    if (parent < 0)
+        return error_set(error, parent, "%s; set TMPDIR or use -o", reason.message);
+    int fd = safe_directory_make_unique(parent, "heap_profile-", name);
+    close(parent);
+    if (fd < 0)
+        return error_set(error, fd, "cannot create a directory in %s: %s; set TMPDIR or use -o",
+                         place, strerror(-fd));
+    if (snprintf(path, PATH_MAX, "%s/%s", place, name) >= PATH_MAX) {
+        close(fd);
         return error_set(error, -ENAMETOOLONG, "the path in TMPDIR is too long");
-    if (mkdtemp(path) == NULL)
-        return error_set(error, -errno, "cannot create %s: %s; set TMPDIR or use -o", path,
-                         strerror(errno));
-    return 0;
+    }
+    return fd;
 }
 
 int output_open_trace(const struct output *output, struct error *error)
 {
-    int fd = open(output->trace, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return error_set(error, -errno, "cannot write %s: %s", output->trace, strerror(errno));
-    return fd;
-}
-
-static int write_one(const char *directory, const struct profile *profile,
-                     const struct profile_heap *heap, const struct profile_dump *dump,
-                     const struct pprof_options *options, struct error *error)
-{
-    static const char gzip_suffix[] = ".gz";
-    char name[NAME_MAX + 1], path[PATH_MAX];
-    pprof_file_name(profile, heap, dump, name, sizeof(name));
-    if (!options->gzip)
-        name[strlen(name) - strlen(gzip_suffix)] = '\0';
-    int printed = snprintf(path, sizeof(path), "%s/%s", directory, name);
-    if (printed < 0 || (size_t)printed >= sizeof(path))
-        return error_set(error, -ENAMETOOLONG, "the path %s/%s is too long", directory, name);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return error_set(error, -errno, "cannot write %s: %s", path, strerror(errno));
-    int result = pprof_write(profile, heap, dump, options, fd, error);
-    if (close(fd) != 0 && result == 0)
-        result = error_set(error, -errno, "cannot write %s: %s", path, strerror(errno));
-    return result;
+    struct output_file file;
+    int code = output_file_open_in(&file, output->fd, output->directory, "raw-trace",
+                                   OUTPUT_FILE_NEW | OUTPUT_FILE_AT_ONCE, error);
+    return code < 0 ? code : file.fd;
 }
 
 /* The files to be written, taken by one thread after the other. */
 struct pprof_work {
-    const char *directory;
+    int directory;
+    const char *path;
     const struct profile *profile;
     const struct output_pprof *choice;
     pthread_t teller; /* who tells how far it is */
@@ -160,6 +161,23 @@ struct pprof_work {
     struct error error; /* of the one that failed first */
 };
 
+static int write_one(const struct pprof_work *work, const struct pprof_file *which,
+                     struct error *error)
+{
+    static const char gzip_suffix[] = ".gz";
+    const struct pprof_options *options = &work->choice->options;
+    char name[NAME_MAX + 1];
+    struct output_file file;
+    pprof_file_name(work->profile, which->heap, which->dump, name, sizeof(name));
+    if (!options->gzip)
+        name[strlen(name) - strlen(gzip_suffix)] = '\0';
+    int result = output_file_open_in(&file, work->directory, work->path, name, 0, error);
+    if (result < 0)
+        return result;
+    result = pprof_write(work->profile, which->heap, which->dump, options, file.fd, error);
+    return output_file_close(&file, result, error);
+}
+
 static void *write_files(void *context)
 {
     struct pprof_work *work = context;
@@ -167,8 +185,7 @@ static void *write_files(void *context)
     while ((at = work->next++) < work->count && !work->failed) {
         struct error error;
         const struct pprof_file *file = &work->files[at];
-        if (write_one(work->directory, work->profile, file->heap, file->dump,
-                      &work->choice->options, &error) == 0) {
+        if (write_one(work, file, &error) == 0) {
             if (work->choice->tell != NULL && pthread_equal(pthread_self(), work->teller))
                 work->choice->tell(work->choice->tell_context, at + 1, work->count);
             continue;
@@ -213,11 +230,14 @@ bool output_has_pprof(const struct profile *profile, const struct profile_heap *
             is_in(dump->boottime_ns, choice->timestamps, choice->timestamp_count));
 }
 
-int output_write_pprof(const char *directory, const struct profile *profile,
+int output_write_pprof(int directory, const char *path, const struct profile *profile,
                        const struct output_pprof *choice, struct error *error)
 {
-    struct pprof_work work = {
-        .directory = directory, .profile = profile, .choice = choice, .teller = pthread_self()};
+    struct pprof_work work = {.directory = directory,
+                              .path = path,
+                              .profile = profile,
+                              .choice = choice,
+                              .teller = pthread_self()};
     size_t dumps = 0;
     for (size_t i = 0; i < profile->heap_count; i++)
         dumps += profile->heaps[i].dump_count;
@@ -238,7 +258,15 @@ int output_write_pprof(const char *directory, const struct profile *profile,
     return (int)work.count;
 }
 
-/* The best that stands in a directory: with names for its addresses if there are any. */
+static int complain_of_latest(const char *place, const char *reason, int code, struct error *error)
+{
+    return error_set(error, code,
+                     "there is no latest profile (%.200s: %.150s): make one by heap_profile host "
+                     "-- COMMAND, or name one",
+                     place, reason);
+}
+
+/* Find the trace in a directory: with names for its addresses if there is one. */
 static int find_in(const char *directory, char path[PATH_MAX], struct error *error)
 {
     static const char *const names[] = {"symbolized-trace", "raw-trace"};
@@ -252,44 +280,61 @@ static int find_in(const char *directory, char path[PATH_MAX], struct error *err
     return -errno;
 }
 
-/* Find the directory that the user's symlink names. Refuse a symlink or a directory that another
- * user put there since. */
-static int find_latest(char directory[PATH_MAX], struct error *error)
+static bool is_callers(int directory, const char *name)
 {
-    char latest[PATH_MAX];
     struct stat info;
-    if (!print_latest(latest))
-        return error_set(error, -ENAMETOOLONG, "the path in TMPDIR is too long");
-    ssize_t length = -1;
-    bool is_there = lstat(latest, &info) == 0;
-    bool is_ours = is_there && S_ISLNK(info.st_mode) && info.st_uid == geteuid();
-    if (is_ours && (length = readlink(latest, directory, PATH_MAX - 1)) > 0) {
-        directory[length] = 0;
-        is_there = stat(directory, &info) == 0;
-        is_ours = is_there && info.st_uid == geteuid();
-    }
-    if (is_ours && length > 0)
-        return 0;
-    int code = is_there ? -EPERM : -errno;
-    const char *reason = is_there ? "it, or what it names, is not this user's" : strerror(-code);
-    return error_set(error, code,
-                     "there is no latest profile (%s: %s): make one by heap_profile host -- "
-                     "COMMAND, or name one",
-                     latest, reason);
+    return fstatat(directory, name, &info, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) == 0 &&
+           info.st_uid == geteuid();
+}
+
+/* Follow the user's symlink if it and the directory that it names are the caller's and no stranger
+ * can change where it leads. Write the directory's path, and return its descriptor. */
+static int open_latest(int parent, const char *link, char directory[PATH_MAX], struct error *error)
+{
+    static const char not_ours[] = "it, or what it names, is not this user's alone";
+    ssize_t length = readlinkat(parent, link, directory, PATH_MAX - 1);
+    directory[length > 0 ? length : 0] = '\0';
+    if (length < 0 && errno != EINVAL)
+        return error_set(error, -errno, "%s", strerror(errno));
+    if (!is_callers(parent, link) || *directory != '/')
+        return error_set(error, -EPERM, not_ours);
+    int fd = safe_directory_open(directory, error);
+    bool is_other = fd == -EPERM || (fd >= 0 && !is_callers(fd, ""));
+    if (is_other && fd >= 0)
+        close(fd);
+    return is_other ? error_set(error, -EPERM, not_ours) : fd;
+}
+
+static int find_latest(char path[PATH_MAX], struct error *error)
+{
+    char link[NAME_MAX + 1], place[PATH_MAX], directory[PATH_MAX] = "";
+    struct error reason;
+    print_latest(link);
+    snprintf(place, sizeof(place), "%.4000s/%.80s", temporary_directory(), link);
+    int parent = safe_directory_open(temporary_directory(), &reason), code = parent;
+    if (code >= 0)
+        code = open_latest(parent, link, directory, &reason);
+    if (parent >= 0)
+        close(parent);
+    if (code < 0)
+        return complain_of_latest(place, reason.message, code, error);
+    int fd = code;
+    code = find_in(directory, path, error);
+    if (code < 0 && code != -ENAMETOOLONG)
+        complain_of_latest(path, strerror(-code), code, error);
+    /* In a directory of the caller's a file of another user's is no profile of the caller's. */
+    if (code == 0 && !is_callers(fd, strrchr(path, '/') + 1))
+        code = complain_of_latest(path, "it is not this user's", -EPERM, error);
+    close(fd);
+    return code;
 }
 
 int output_find_trace(const char *argument, char path[PATH_MAX], struct error *error)
 {
-    char latest[PATH_MAX];
     struct stat info;
     int code = 0;
     if (argument == NULL) {
-        code = find_latest(latest, error);
-        if (code == 0 && (code = find_in(latest, path, error)) < 0 && code != -ENAMETOOLONG)
-            error_set(error, code,
-                      "there is no latest profile (%s: %s): make one by heap_profile host -- "
-                      "COMMAND, or name one",
-                      path, strerror(-code));
+        code = find_latest(path, error);
     } else if (stat(argument, &info) == 0 && S_ISDIR(info.st_mode)) {
         code = find_in(argument, path, error);
         /* What cannot be looked at is complained of by whoever opens it. */

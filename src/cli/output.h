@@ -12,18 +12,20 @@
 #include "util/error.h"
 
 struct output {
+    int fd; /* the directory, open until the process ends; files in it are opened relative to it */
     char directory[PATH_MAX];
     bool is_own;          /* made by us, in a place of our choice */
     char trace[PATH_MAX]; /* directory/raw-trace */
 };
 
 /*
- * Makes TMPDIR/heap_profile-XXXXXX, or takes `wanted`, which must be new or
- * empty. 0 or a negative errno.
+ * Create TMPDIR/heap_profile-XXXXXX, or take `wanted`, which must be new or empty, and safe
+ * (util/safe_directory.h). 0 or a negative errno.
  */
 int output_create(struct output *output, const char *wanted, struct error *error);
 
-/* Makes TMPDIR/heap_profile-XXXXXX and writes its name to path. 0 or a negative errno. */
+/* Create TMPDIR/heap_profile-XXXXXX and write its name to path. Return its descriptor or a negative
+ * errno. */
 int output_make_temporary(char path[PATH_MAX], struct error *error);
 
 /* Point the user's symlink TMPDIR/heap_profile-latest-UID at a new profile. */
@@ -47,8 +49,9 @@ struct output_pprof {
     void *tell_context;
 };
 
-/* Writes a pprof file a process, heap and dump into directory; how many, or a negative errno. */
-int output_write_pprof(const char *directory, const struct profile *profile,
+/* Write a pprof file for each process, heap and dump into a directory, which is called `path`.
+ * Return their number or a negative errno. */
+int output_write_pprof(int directory, const char *path, const struct profile *profile,
                        const struct output_pprof *choice, struct error *error);
 /* Whether a file of this dump is asked for; there is none of a process that was never profiled. */
 bool output_has_pprof(const struct profile *profile, const struct profile_heap *heap,

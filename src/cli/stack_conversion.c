@@ -12,6 +12,7 @@
 #include "cli/parse.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "cli/words.h"
 
 /* What the options ask for. */
 struct choice {
@@ -35,8 +36,8 @@ static bool parse_dump(const char *text, struct choice *choice)
         return false;
     if (choice->dump > 0)
         return true;
-    fprintf(stderr, "%s: --dump counts from 1; 'final' is the last\n",
-            program_invocation_short_name);
+    words_printf(stderr, "%s: --dump counts from 1; 'final' is the last\n",
+                 program_invocation_short_name);
     return false;
 }
 
@@ -160,14 +161,16 @@ static int64_t write_dumps(const struct stack_conversion *conversion, const stru
                            struct error *error)
 {
     struct export_dump *dumps = NULL;
+    struct output_file file = {.fd = -1};
     FILE *out = NULL;
     int64_t written = 0;
     int64_t count = take_dumps(profile, choice, path, &dumps, error);
     if (count > 0 && conversion->largest_first && order_by_size(dumps, (size_t)count) < 0)
         count = error_set(error, -ENOMEM, "no memory for a list of dumps");
-    int fd = count < 0 ? -1 : conversion_open_output(out_path, path, true, error);
-    if (count > 0 && (fd < 0 || (out = fdopen(fd, "w")) == NULL))
-        count = fd < 0 ? fd : error_set(error, -errno, "no memory to write: %s", strerror(errno));
+    if (count > 0 && conversion_open_output(&file, out_path, path, true, error) < 0)
+        count = error->code;
+    if (count > 0 && (out = output_file_stream(&file)) == NULL)
+        count = error_set(error, -errno, "no memory to write: %s", strerror(errno));
     if (count > 0) {
         char name[PATH_MAX + 256];
         snprintf(name, sizeof(name), "%s%s%.250s", strcmp(path, "-") == 0 ? "heap profile" : path,
@@ -177,15 +180,9 @@ static int64_t write_dumps(const struct stack_conversion *conversion, const stru
         warn_of_filter(profile, dumps, (size_t)count, choice->view);
         if (written < 0)
             count = error_set(error, (int)written, "no memory to write the stacks");
-        /* What was written before may have failed without a trace in the last piece. */
-        if ((fflush(out) != 0 || ferror(out)) && count > 0)
-            count = error_set(error, errno != 0 ? -errno : -EIO, "%s: cannot be written: %s",
-                              out_path == NULL ? "standard output" : out_path,
-                              strerror(errno != 0 ? errno : EIO));
-        if (fclose(out) != 0 && count > 0)
-            count = error_set(error, -errno, "%s: cannot be written: %s",
-                              out_path == NULL ? "standard output" : out_path, strerror(errno));
     }
+    int code = output_file_close(&file, count < 0 ? (int)count : 0, error);
+    count = code < 0 ? code : count;
     free(dumps);
     return count < 0 ? count : written;
 }
@@ -234,9 +231,9 @@ static bool parse_view(const char *text, enum export_view *view)
     for (*view = 0; *view < EXPORT_VIEWS; (*view)++)
         if (strcmp(text, export_view_words[*view].name) == 0)
             return true;
-    fprintf(stderr,
-            "%s: no view '%s'; there are space, objects, alloc_space, alloc_objects and max\n",
-            program_invocation_short_name, text);
+    words_printf(stderr,
+                 "%s: no view '%s'; there are space, objects, alloc_space, alloc_objects and max\n",
+                 program_invocation_short_name, text);
     return false;
 }
 

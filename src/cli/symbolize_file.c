@@ -55,50 +55,42 @@ static bool ends_with(const char *text, const char *end)
     return length >= suffix && strcmp(text + length - suffix, end) == 0;
 }
 
-/* An open file beside `target`, which has the permissions of `like`. */
-static int open_beside(const char *target, const char *like, char temporary[PATH_MAX],
-                       struct error *error)
+/* Who may read the trace may read the copy with names; who owns it stays the same where we may say
+ * so. */
+static void copy_permissions(int fd, const char *like)
 {
     struct stat status;
-    const char *slash = strrchr(target, '/');
-    int directory = slash == NULL ? 0 : (int)(slash - target) + 1;
-    int length =
-        snprintf(temporary, PATH_MAX, "%.*s.%.200s.XXXXXX", directory, target, target + directory);
-    if (length < 0 || length >= PATH_MAX)
-        return error_set(error, -ENAMETOOLONG, "%s: its name is too long", target);
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0)
-        return error_set(error, -errno, "%s: cannot be written: %s", target, strerror(errno));
-    /* Who may read the file may go on to do so; who owns it stays as it is, where we may say so. */
     if (stat(like, &status) == 0 &&
         (fchown(fd, status.st_uid, status.st_gid) == 0 || errno == EPERM) &&
-        fchmod(fd, status.st_mode & 07777) != 0)
-        conversion_warn("%s: its permissions are not kept: %s", target, strerror(errno));
-    return fd;
+        fchmod(fd, status.st_mode & 0777) != 0)
+        conversion_warn("%s: its permissions are not kept: %s", like, strerror(errno));
 }
 
-/* A second name for the original, one that no file has. */
-static int keep_original(const char *path, char backup[PATH_MAX], struct error *error)
+/* Give the original a second name, one that no file has. */
+static int keep_original(const struct output_file *file, const char *target, char backup[PATH_MAX],
+                         struct error *error)
 {
+    char name[NAME_MAX + 1];
     for (int i = 0; i < BACKUPS_MAX; i++) {
         char number[16] = "";
         if (i > 0)
             snprintf(number, sizeof(number), ".%d", i);
-        if (snprintf(backup, PATH_MAX, "%s.BACKUP%s", path, number) >= PATH_MAX)
-            return error_set(error, -ENAMETOOLONG, "%s: its name is too long", path);
-        if (link(path, backup) == 0)
+        if (snprintf(name, sizeof(name), "%s.BACKUP%s", file->name, number) >= (int)sizeof(name) ||
+            snprintf(backup, PATH_MAX, "%s.BACKUP%s", target, number) >= PATH_MAX)
+            return error_set(error, -ENAMETOOLONG, "%s: its name is too long", target);
+        if (linkat(file->directory, file->name, file->directory, name, 0) == 0)
             return 0;
         if (errno == EEXIST)
             continue;
         /* Without links the original changes its name, and is missing for a moment. */
-        if (renameat2(AT_FDCWD, path, AT_FDCWD, backup, RENAME_NOREPLACE) == 0)
+        if (renameat2(file->directory, file->name, file->directory, name, RENAME_NOREPLACE) == 0)
             return 0;
         if (errno != EEXIST)
             return error_set(error, -errno, "%s: cannot be kept as %s: %s; --no-backup keeps none",
-                             path, backup, strerror(errno));
+                             target, backup, strerror(errno));
     }
     return error_set(error, -EEXIST, "%s: has %d backups already; remove some, or --no-backup",
-                     path, BACKUPS_MAX);
+                     target, BACKUPS_MAX);
 }
 
 /* --- words --- */
@@ -165,39 +157,37 @@ static void print_outcome(const struct symbolize_file *request,
 
 /* --- the work --- */
 
-static int write_output(const struct symbolize_file *request, struct memory_infra_symbols *symbols,
-                        enum packing packing, struct error *error)
+/* target: where it goes, links followed. */
+static int rewrite(const struct symbolize_file *request, struct memory_infra_symbols *symbols,
+                   bool gzip, char backup[PATH_MAX], struct error *error)
 {
-    int fd = conversion_open_output(NULL, request->path, true, error);
-    if (fd < 0)
-        return fd;
-    return memory_infra_symbols_write(symbols, request->path, fd, packing == GZIP, error);
+    char target[PATH_MAX];
+    struct output_file file;
+    if (realpath(request->path, target) == NULL)
+        return error_set(error, -errno, "%s: %s", request->path, strerror(errno));
+    int result = output_file_open(&file, request->path, OUTPUT_FILE_RENAMED, error);
+    if (result < 0)
+        return result;
+    result = memory_infra_symbols_write(symbols, request->path, file.fd, gzip, error);
+    /* Where the original stays, a crash of the machine may cost this file alone. */
+    if (result == 0 && !request->backup && fsync(file.fd) != 0 && errno != EINVAL)
+        result = error_set(error, -errno, "%s: cannot be written: %s", target, strerror(errno));
+    if (result == 0 && request->backup)
+        result = keep_original(&file, target, backup, error);
+    return output_file_close(&file, result, error);
 }
 
-/* target: where it goes, links followed. */
-static int write_file(const struct symbolize_file *request, struct memory_infra_symbols *symbols,
-                      const char *target, bool gzip, char backup[PATH_MAX], struct error *error)
+static int write_copy(const struct symbolize_file *request, struct memory_infra_symbols *symbols,
+                      bool gzip, struct error *error)
 {
-    char temporary[PATH_MAX];
-    bool in_place = request->out == NULL;
-    const char *like = !in_place && access(target, F_OK) == 0 ? target : request->path;
-    int fd = open_beside(target, like, temporary, error);
-    if (fd < 0)
-        return fd;
-    int result = memory_infra_symbols_write(symbols, request->path, fd, gzip, error);
-    /* Where the original stays, what a crash of the machine may cost is this file alone. */
-    bool is_only_one = in_place && !request->backup;
-    if (result == 0 && is_only_one && fsync(fd) != 0 && errno != EINVAL)
-        result = error_set(error, -errno, "%s: cannot be written: %s", target, strerror(errno));
-    if (close(fd) != 0 && result == 0)
-        result = error_set(error, -errno, "%s: cannot be written: %s", target, strerror(errno));
-    if (result == 0 && in_place && request->backup)
-        result = keep_original(target, backup, error);
-    if (result == 0 && rename(temporary, target) != 0)
-        result = error_set(error, -errno, "%s: cannot be written: %s", target, strerror(errno));
+    struct output_file file;
+    int result = conversion_open_output(&file, request->out, request->path, true, error);
     if (result < 0)
-        unlink(temporary);
-    return result;
+        return result;
+    if (file.directory >= 0 && !file.replaces)
+        copy_permissions(file.fd, request->path);
+    result = memory_infra_symbols_write(symbols, request->path, file.fd, gzip, error);
+    return output_file_close(&file, result, error);
 }
 
 static int write_symbolized(const struct symbolize_file *request,
@@ -205,31 +195,21 @@ static int write_symbolized(const struct symbolize_file *request,
                             struct error *error)
 {
     enum packing packing = packing_of(request->path);
-    char target[PATH_MAX];
     struct stat status;
-    if (request->out != NULL && strcmp(request->out, "-") == 0)
-        return write_output(request, symbols, packing, error);
-    const char *name = request->out != NULL ? request->out : request->path;
-    if (request->out == NULL && packing == OTHER)
+    bool gzip = packing == GZIP;
+    if (request->out != NULL && strcmp(request->out, "-") != 0 &&
+        (stat(request->out, &status) != 0 || S_ISREG(status.st_mode)))
+        gzip = ends_with(request->out, ".gz") || (gzip && !ends_with(request->out, ".json"));
+    if (request->out != NULL)
+        return write_copy(request, symbols, gzip, error);
+    if (packing == OTHER)
         return error_set(error, -EINVAL,
                          "%s: is packed by zstd, and would not be written so: name a file to "
                          "write to",
                          request->path);
-    if (stat(name, &status) == 0 && !S_ISREG(status.st_mode)) {
-        if (request->out == NULL || S_ISDIR(status.st_mode))
-            return error_set(error, -EINVAL, "%s: is no file", name);
-        int fd = conversion_open_output(request->out, request->path, true, error);
-        int result =
-            fd < 0 ? fd
-                   : memory_infra_symbols_write(symbols, request->path, fd, packing == GZIP, error);
-        return conversion_close_output(fd, request->out, result, error);
-    }
-    if (realpath(name, target) == NULL)
-        snprintf(target, sizeof(target), "%s", name);
-    bool gzip = packing == GZIP;
-    if (request->out != NULL)
-        gzip = ends_with(request->out, ".gz") || (gzip && !ends_with(request->out, ".json"));
-    return write_file(request, symbols, target, gzip, backup, error);
+    if (stat(request->path, &status) == 0 && !S_ISREG(status.st_mode))
+        return error_set(error, -EINVAL, "%s: is no file", request->path);
+    return rewrite(request, symbols, gzip, backup, error);
 }
 
 static int check_output(const struct symbolize_file *request, struct error *error)

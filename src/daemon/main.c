@@ -16,6 +16,7 @@
 
 #include "daemon/host.h"
 #include "daemon/serve.h"
+#include "util/output_file.h"
 
 #define LIBRARY_NAME "libheapprofd_preload.so"
 
@@ -148,22 +149,22 @@ static int run(struct arguments *arguments)
         fprintf(stderr, "heapprofd: " LIBRARY_NAME " is not beside the program: reinstall\n");
         return 1;
     }
-    int fd = open(arguments->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        fprintf(stderr, "heapprofd: cannot write %s: %s\n", arguments->output, strerror(errno));
+    struct output_file file;
+    struct error error = {0};
+    if (output_file_open(&file, arguments->output, OUTPUT_FILE_AT_ONCE, &error) < 0) {
+        fprintf(stderr, "heapprofd: %s\n", error.message);
         return 1;
     }
     struct host_options options = {
         .config = &arguments->config,
         .command = arguments->command,
         .preload_library = library,
-        .trace_fd = fd,
+        .trace_fd = file.fd,
         .follow_children = arguments->follow_children,
     };
     struct host_result result;
-    struct error error = {0};
     int code = host_run(&options, &result, &error);
-    close(fd);
+    code = output_file_close(&file, code, &error);
     if (code < 0) {
         fprintf(stderr, "heapprofd: %s\n", error.message);
         return 1;

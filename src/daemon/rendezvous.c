@@ -15,6 +15,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/control_status.h"
+#include "util/safe_directory.h"
 
 /* Connections taken up in one go, so that a flood of them does not keep the
  * rings waiting. */
@@ -35,6 +36,13 @@ static int make_directory(struct rendezvous *rendezvous)
     if (base == NULL || base[0] != '/' || strlen(base) > 60)
         base = "/tmp";
     for (int attempt = 0; attempt < 2; attempt++, base = "/tmp") {
+        /* What is made there gets permissions by its path. */
+        int safe = safe_directory_open(base, NULL);
+        if (safe < 0) {
+            errno = -safe;
+            continue;
+        }
+        close(safe);
         snprintf(rendezvous->directory, sizeof(rendezvous->directory), "%s/heapprofd-XXXXXX", base);
         if (mkdtemp(rendezvous->directory) != NULL) {
             snprintf(rendezvous->path, sizeof(rendezvous->path), "%s/socket",

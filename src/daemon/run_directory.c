@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "util/safe_directory.h"
 #include "wire/barrier.h"
 
 static bool print_path(char path[RUN_DIRECTORY_PATH_MAX], const char *base, const char *name)
@@ -67,6 +68,10 @@ static int make_directory(const char *path, struct error *error)
                          "the run directory %s must be a directory of user %u that nobody else may "
                          "write to",
                          path, (unsigned)geteuid());
+    int fd = safe_directory_open(path, error);
+    if (fd < 0)
+        return fd;
+    close(fd);
     return 0;
 }
 

@@ -1,10 +1,9 @@
 /* The rows as a text file, all of them, with their figures in full. */
 #include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include "cli/words.h"
 #include "explore/screen_state.h"
+#include "util/output_file.h"
 
 #define FIGURE_WIDTH 18
 
@@ -75,19 +74,12 @@ static void write_rows(const struct screen *screen, FILE *out)
 
 int screen_write(const struct screen *screen, const char *path)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return -errno;
-    FILE *out = fdopen(fd, "w");
-    if (out == NULL) {
-        int code = -errno;
-        close(fd);
+    struct output_file file;
+    int code = output_file_open(&file, path, OUTPUT_FILE_NEW, NULL);
+    if (code < 0)
         return code;
-    }
-    write_rows(screen, out);
-    bool failed = fflush(out) != 0 || ferror(out);
-    int code = failed ? -errno : 0;
-    if (fclose(out) != 0 && code == 0)
-        code = -errno;
-    return code;
+    FILE *out = output_file_stream(&file);
+    if (out != NULL)
+        write_rows(screen, out);
+    return output_file_close(&file, out == NULL ? -ENOMEM : 0, NULL);
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "query/database_state.h"
+#include "util/output_file.h"
 
 /* Marks our files, in the header where SQLite keeps a number for applications: "hpdb". */
 #define APPLICATION_ID 0x68706462
@@ -120,7 +121,8 @@ static int check_place(const char *path, struct error *error)
 
 int query_database_export(struct query_database *database, const char *path, struct error *error)
 {
-    char *beside = NULL;
+    char beside[PATH_MAX];
+    struct output_file file;
     int code = query_database_register(database, error);
     if (code < 0)
         return code;
@@ -128,19 +130,13 @@ int query_database_export(struct query_database *database, const char *path, str
         return error_set(error, -EINVAL, "%.300s: this is an exported database already", path);
     if ((code = check_place(path, error)) < 0)
         return code;
-    if (asprintf(&beside, "%s.XXXXXX", path) < 0)
-        return error_set(error, -ENOMEM, "no memory");
-    int fd = mkstemp(beside);
-    if (fd < 0) {
-        code = error_set(error, -errno, "%.300s cannot be written: %s", path, strerror(errno));
-        free(beside);
+    if ((code = output_file_open(&file, path, OUTPUT_FILE_NAMED | OUTPUT_FILE_RENAMED, error)) < 0)
         return code;
-    }
-    /* Readable by whom a file of the caller's is; mkstemp's is not. */
-    mode_t mask = umask(0);
-    umask(mask);
-    fchmod(fd, 0666 & ~mask);
-    close(fd);
+    if (file.directory < 0)
+        return output_file_close(
+            &file, error_set(error, -EINVAL, "%.300s: a database needs a file's name", path),
+            error);
+    output_file_beside(&file, beside);
     database->is_exporting = true;
     int result = export_all(database, beside);
     if (result != SQLITE_OK)
@@ -150,10 +146,5 @@ int query_database_export(struct query_database *database, const char *path, str
         sqlite3_exec(database->sql, "ROLLBACK", NULL, NULL, NULL);
     sqlite3_exec(database->sql, "DETACH export", NULL, NULL, NULL);
     database->is_exporting = false;
-    if (code == 0 && rename(beside, path) < 0)
-        code = error_set(error, -errno, "%.300s cannot be written: %s", path, strerror(errno));
-    if (code < 0)
-        unlink(beside);
-    free(beside);
-    return code;
+    return output_file_close(&file, code, error);
 }

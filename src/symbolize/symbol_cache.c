@@ -20,6 +20,7 @@
 #include <xxhash.h>
 
 #include "util/array.h"
+#include "util/safe_directory.h"
 
 /* Some 250,000 addresses with long C++ names; bounds the memory, too. */
 #define FILE_BYTES_MAX ((uint64_t)128 << 20)
@@ -63,44 +64,45 @@ struct symbol_answers {
 
 /* --- the directory --- */
 
-/* A directory of our own: where root looks into another's home, there is none. ours: made if it is
- * not there, and nobody else may write to it. */
-static int open_own(int parent, const char *name, bool ours)
+/* Open a directory of our own. If root looks into another user's home, there is none. */
+static int open_own(const char *path)
 {
     struct stat status;
-    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT && ours && mkdirat(parent, name, 0700) == 0)
-        fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    if (fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
-        (!ours || (status.st_mode & 022) == 0))
+    int fd = safe_directory_open(path, NULL);
+    if (fd < 0 || (fstat(fd, &status) == 0 && status.st_uid == geteuid()))
         return fd;
     close(fd);
     return -1;
 }
 
+/* Create it, for our eyes alone, in a directory of our own. */
+static int make_own(const char *parent, const char *name, char path[PATH_MAX])
+{
+    if (snprintf(path, PATH_MAX, "%s/%s", parent, name) >= PATH_MAX)
+        return -1;
+    int above = open_own(parent);
+    if (above < 0)
+        return -1;
+    bool is_there = mkdirat(above, name, 0700) == 0 || errno == EEXIST;
+    close(above);
+    return is_there ? open_own(path) : -1;
+}
+
 static int open_directory(void)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int above = -1, middle = -1, fd = -1;
-    /* Of a home only .cache is made, as everybody does. */
-    if (cache != NULL && *cache == '/') {
-        middle = open_own(AT_FDCWD, cache, false);
-    } else if (home != NULL && *home == '/') {
-        above = open_own(AT_FDCWD, home, false);
-        if (above >= 0 && mkdirat(above, ".cache", 0700) != 0 && errno != EEXIST)
-            middle = -1;
-        else if (above >= 0)
-            middle = open_own(above, ".cache", false);
+    char place[PATH_MAX], path[PATH_MAX];
+    if (cache == NULL || *cache != '/') {
+        if (home == NULL || *home != '/')
+            return -1;
+        /* In a home only .cache is created, as everybody does. */
+        int fd = make_own(home, ".cache", place);
+        if (fd < 0)
+            return -1;
+        close(fd);
+        cache = place;
     }
-    if (middle >= 0)
-        fd = open_own(middle, "heapprofd", true);
-    if (above >= 0)
-        close(above);
-    if (middle >= 0)
-        close(middle);
-    return fd;
+    return make_own(cache, "heapprofd", path);
 }
 
 struct symbol_cache *symbol_cache_open(uint64_t bytes_max)

@@ -824,7 +824,7 @@ def output_directory():
     write("file", b"kept")
     before = sorted(os.listdir(at("full")))
     for where, *said in (
-        (at("full"), at("full"), "not empty"), (at("file"), at("file"), "no directory"),
+        (at("full"), at("full"), "not empty"), (at("file"), at("file"), "Not a directory"),
         (at("none/below"), at("none/below"), "No such file"), ("", "output directory"),
         (at("file/below"), at("file/below"), "Not a directory"),
     ):

@@ -1,0 +1,304 @@
+#!/usr/bin/python3
+"""Where our programs write: places that a stranger could change, what stands there already, and
+what an interrupted writer leaves.
+
+    outputs.py CASE      HEAPPROFD_BUILD names the build directory
+"""
+
+import errno
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from harness import BUILD, TOOL, check, finish, program, run, skip
+
+TRACECONV = os.path.join(BUILD, "traceconv")
+HEAPPROFD = os.path.join(BUILD, "heapprofd")
+WORK = tempfile.mkdtemp(prefix="outputs-")
+ENVIRONMENT = {"TMPDIR": WORK, "DEBUGINFOD_URLS": "", "HOME": WORK, "HEAPPROFD_RUN_DIR": f"{WORK}/run",
+               "SUDO_UID": ""}
+STRANGER = 54321
+SECRET = b"root's own\n"
+
+
+def at(name):
+    return os.path.join(WORK, name)
+
+
+def call(*command, timeout=20, **options):
+    return run(list(command), env=ENVIRONMENT, timeout=timeout, **options)
+
+
+def content(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def write(path, data, mode=0o644):
+    with open(path, "wb") as file:
+        file.write(data)
+    os.chmod(path, mode)
+    return path
+
+
+def inputs():
+    """Small inputs for all writers."""
+    for name in ("a", "b"):
+        outcome = call(TOOL, "host", "-q", "-o", at(name), "-i", "1", "--memory-infra", "--", "ls", "/")
+        check(outcome.status == 0, f"host: {outcome.stderr!r}")
+    write(at("text"), call(TRACECONV, "text", at("a")).stdout)
+    write(at("map"), b"a.B -> c:\n")
+    write(at("config"), b"duration_ms: 1\ndata_sources { config { name: \"android.heapprofd\" "
+          b"heapprofd_config { sampling_interval_bytes: 1 process_cmdline: \"none_of_this_name\" } } }\n")
+
+
+# What each program writes to a file that is named, by the words before and after the name.
+def file_writers():
+    return {
+        "text": ([TRACECONV, "text", at("a")], []),
+        "binary": ([TRACECONV, "binary", at("text")], []),
+        "bundle": ([TRACECONV, "bundle", at("a")], []),
+        "collapsed": ([TRACECONV, "collapsed", at("a")], []),
+        "decompress_packets": ([TRACECONV, "decompress_packets", at("a")], []),
+        "memory_infra": ([TRACECONV, "memory_infra", at("a")], []),
+        "flamegraph": ([TRACECONV, "flamegraph", at("a")], []),
+        "speedscope": ([TRACECONV, "speedscope", at("a")], []),
+        "symbolize": ([TRACECONV, "symbolize", at("a")], []),
+        "symbolize json": ([TRACECONV, "symbolize", "--json"], [at("a"), "/dev/null"]),
+        "symbolize dump": ([TRACECONV, "symbolize", at("a/memory_infra.json.gz")], []),
+        "deobfuscate": ([TRACECONV, "deobfuscate", "--proguard-map", at("map"), at("a")], []),
+        "deobfuscate json": ([TRACECONV, "deobfuscate", "--proguard-map", at("map"), "--json"], [at("a"), "/dev/null"]),
+        "diff --pprof": ([TOOL, "diff", at("a"), at("b"), "--pprof"], []),
+        "check --junit": ([TOOL, "check", "--max-peak", "1G", "--junit"], [at("a")]),
+        "query --export": ([TOOL, "query", at("a"), "--export"], []),
+        "record": ([TOOL, "record", "--quiet", "-c", at("config"), "-o"], []),
+        "heapprofd": ([HEAPPROFD, "host", "-o"], ["--", "ls", "/"]),
+    }
+
+
+def directory_writers():
+    return {
+        "host": ([TOOL, "host", "-q", "-o"], ["--", "true"]),
+        "profile": ([TOOL, "-q", "-n", "none_of_this_name", "-d", "1", "-o"], []),
+        "leaks": ([TOOL, "leaks", at("a"), "--flame-graph", "--output"], []),
+        "traceconv profile": ([TRACECONV, "profile", at("a"), "-o"], []),
+        "check": ([TOOL, "check", "--max-peak", "1G", "-o"], ["--", "ls", "/"]),
+    }
+
+
+def need_root():
+    if os.geteuid() != 0:
+        skip("needs root, to be two users")
+    os.chmod(WORK, 0o755)
+
+
+def place(name, owner, mode):
+    os.mkdir(at(name))
+    os.chown(at(name), owner, owner)
+    os.chmod(at(name), mode)
+    return at(name)
+
+
+def refused(what, command, words=b"not a safe place"):
+    outcome = call(*command)
+    check(outcome.status not in (0, None) and words in outcome.stderr,
+          f"{what}: status {outcome.status}: {outcome.stderr[-300:]!r}")
+
+
+def strangers_directories():
+    """No program writes where another user could have the output go elsewhere."""
+    need_root()
+    inputs()
+    os.umask(0o022)
+    safe = place("safe", 0, 0o755)
+    open_to_all = place("open", 0, 0o777)
+    places = [
+        place("theirs", STRANGER, 0o777),
+        open_to_all,
+        place("open/inside", 0, 0o755),  # which they may rename
+        place("group", 0, 0o775),
+    ]
+    os.chown(at("group"), 0, STRANGER)
+    os.symlink(safe, at("link"))
+    os.lchown(at("link"), STRANGER, STRANGER)
+    for kind, writers in (("file", file_writers()), ("directory", directory_writers())):
+        for number, (name, (before, after)) in enumerate(writers.items()):
+            for where in places if number == 0 else places[:1]:
+                refused(f"{name} in {where}", [*before, f"{where}/{kind}", *after])
+                check("file" not in os.listdir(where) and "directory" not in os.listdir(where),
+                      f"{name} made something in {where}: {os.listdir(where)}")
+            if kind == "directory":
+                # An empty directory of theirs is there already: they may put in what they like.
+                refused(f"{name} in theirs", [*before, at("theirs"), *after])
+                check(os.listdir(at("theirs")) == [], f"{name} wrote into another's directory")
+        refused(f"{name} by a stranger's link", [*before, f"{at('link')}/{kind}", *after])
+        check(os.listdir(safe) == [], f"{name} followed a stranger's link: {os.listdir(safe)}")
+    refused("host in TMPDIR", ["env", f"TMPDIR={at('theirs')}", TOOL, "host", "-q", "--", "true"])
+    refused("a configuration's output", [TOOL, "record", "-c", at("config"), "-o", at("theirs/x")])
+    # Of the directories above the working directory none matters: nobody goes through them.
+    outcome = call(TOOL, "host", "-q", "-o", "here", "--", "true", cwd=at("open/inside"))
+    check(outcome.status == 0, f"from the working directory: {outcome.stderr!r}")
+    outcome = call(TOOL, "host", "-q", "-o", "../here", "--", "true", cwd=at("open/inside"))
+    check(outcome.status != 0, "in the directory above, which all may write to")
+    # Whoever called sudo may write to a directory of theirs.
+    outcome = call("env", f"SUDO_UID={STRANGER}", *directory_writers()["host"][0], at("theirs/mine"), "--", "true")
+    check(b"every user may rename" in outcome.stderr, f"sudo, and open to all: {outcome.stderr!r}")
+    os.chmod(at("theirs"), 0o755)
+    outcome = call("env", f"SUDO_UID={STRANGER}", *directory_writers()["host"][0], at("theirs/mine"), "--", "true")
+    check(outcome.status == 0, f"by sudo: {outcome.stderr!r}")
+
+
+def planted_entries():
+    """In a directory like /tmp, what others put in place of the output leads nowhere."""
+    need_root()
+    inputs()
+    sticky, secret = place("sticky", 0, 0o1777), write(at("secret"), SECRET)
+    # The kernel keeps root from following such links itself where this is on.
+    guarded = content("/proc/sys/fs/protected_symlinks").strip() != b"0"
+    for name, (before, after) in file_writers().items():
+        out = os.path.join(sticky, name.replace(" ", "_"))
+        command = [*before, out, *after]
+        os.symlink(secret, out)
+        os.lchown(out, STRANGER, STRANGER)
+        exports = name == "query --export"
+        refused(f"{name} through a link (the kernel guards: {guarded})", command,
+                b"no exported database" if exports else b"not a safe place")
+        os.unlink(out)
+        os.symlink(at("new"), out)
+        os.lchown(out, STRANGER, STRANGER)
+        refused(f"{name} through a dangling link", command)
+        check(not os.path.exists(at("new")), f"{name} made a file by a stranger's link")
+        os.unlink(out)
+        os.mkfifo(out)
+        os.chown(out, STRANGER, STRANGER)
+        refused(f"{name} into a pipe", command, b"no exported database" if exports else b"belongs to user")
+        os.unlink(out)
+        write(out, b"theirs\n")
+        os.chown(out, STRANGER, STRANGER)
+        refused(f"{name} over a stranger's file", command,
+                b"no exported database" if exports else b"belongs to user")
+        check(content(out) == b"theirs\n", f"{name} wrote over it")
+        os.unlink(out)
+        os.link(secret, out)
+        outcome = call(*command)
+        if exports:
+            check(b"no exported database" in outcome.stderr, f"{name}: {outcome.stderr!r}")
+        else:
+            check(outcome.status in (0, 3), f"{name} in place of a link: {outcome.stderr!r}")
+            check(os.stat(out).st_ino != os.stat(secret).st_ino, f"{name} wrote to both names")
+        check(content(secret) == SECRET, f"{name} wrote over {content(secret)!r}")
+        os.unlink(out)
+    check(os.listdir(sticky) == [], f"left: {os.listdir(sticky)}")
+
+
+def swap_for_ever(target, paths):
+    os.setgroups([])
+    os.setgid(STRANGER)
+    os.setuid(STRANGER)
+    while True:
+        for path in paths:
+            for change in (lambda: os.symlink(target, path), lambda: os.unlink(path)):
+                try:
+                    change()
+                except OSError:
+                    pass
+
+
+def races():
+    """A stranger who swaps the output for a link, as fast as can be, has nothing overwritten."""
+    need_root()
+    inputs()
+    secret = write(at("secret"), SECRET)
+    sticky, theirs = place("sticky", 0, 0o1777), place("theirs", STRANGER, 0o777)
+    names = ["raw-trace", "memory_infra.json.gz", "symbolized-trace", "symbols"]
+    swapper = os.fork()
+    if swapper == 0:
+        swap_for_ever(secret, [os.path.join(sticky, "out"), *[os.path.join(theirs, name) for name in names]])
+    try:
+        writers = file_writers()
+        for name in ("text", "symbolize dump", "check --junit"):
+            for _ in range(12):
+                before, after = writers[name]
+                call(*before, os.path.join(sticky, "out"), *after)
+                check(content(secret) == SECRET, f"{name}: the secret is {content(secret)!r}")
+                if os.path.lexists(os.path.join(sticky, "out")) and os.lstat(os.path.join(sticky, "out")).st_uid == 0:
+                    os.unlink(os.path.join(sticky, "out"))
+        for _ in range(4):
+            refused("host", [TOOL, "host", "-q", "--memory-infra", "-o", theirs, "--", "true"])
+            check(content(secret) == SECRET, f"host: the secret is {content(secret)!r}")
+    finally:
+        os.kill(swapper, signal.SIGKILL)
+        os.waitpid(swapper, 0)
+
+
+def own_files():
+    """What a user names is written: over files of their own, through links, into devices and pipes."""
+    inputs()
+    expected = call(TRACECONV, "text", at("a")).stdout
+    old = write(at("old"), b"old", mode=0o640)
+    check(call(TRACECONV, "text", at("a"), old).status == 0 and content(old) == expected, "over a file")
+    check(stat.S_IMODE(os.stat(old).st_mode) == 0o640, f"its mode: {oct(os.stat(old).st_mode)}")
+    os.symlink("old", at("by_link"))
+    write(old, b"old")
+    check(call(TRACECONV, "text", at("a"), at("by_link")).status == 0 and content(old) == expected, "by a link")
+    check(os.path.islink(at("by_link")), "the link became a file")
+    os.symlink("fresh", at("dangling"))
+    check(call(TRACECONV, "text", at("a"), at("dangling")).status == 0 and content(at("fresh")) == expected,
+          "by a dangling link of one's own")
+    for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "-"):
+        outcome = call(TRACECONV, "text", at("a"), name)
+        check(outcome.stdout == expected, f"{name}: {outcome.stderr!r}")
+    outcome = run(["sh", "-c", f"echo first; {TRACECONV} text {at('a')} /dev/stdout"], env=ENVIRONMENT)
+    check(outcome.stdout == b"first\n" + expected, "standard output is written from its beginning")
+    with open(at("both"), "wb") as file:
+        subprocess.run(["sh", "-c", f"echo first; {TRACECONV} text {at('a')} /dev/stdout"],
+                       env={**os.environ, **ENVIRONMENT}, stdout=file, check=True)
+    check(content(at("both")) == b"first\n" + expected, "what was in the file before is gone")
+    check(call(TRACECONV, "text", at("a"), "/dev/null").status == 0, "/dev/null")
+    outcome = call(TRACECONV, "text", at("a"), "/dev/full")
+    check(outcome.status == 1 and b"No space left" in outcome.stderr, f"/dev/full: {outcome.stderr!r}")
+    os.mkfifo(at("pipe"))
+    got = []
+    reader = threading.Thread(target=lambda: got.append(content(at("pipe"))))
+    reader.start()
+    check(call(TRACECONV, "text", at("a"), at("pipe")).status == 0, "into a pipe")
+    reader.join()
+    check(got == [expected], "what came out of the pipe")
+    for name, reason in ((WORK, b"directory"), (at("no/such"), b"No such file"), (at("old") + "/x", b"Not a directory")):
+        outcome = call(TRACECONV, "text", at("a"), name)
+        check(outcome.status == 1 and reason in outcome.stderr, f"{name}: {outcome.stderr!r}")
+    # What comes before the damage is written.
+    write(at("cut"), content(at("a/raw-trace"))[:-3])
+    outcome = call(TRACECONV, "text", at("cut"), at("of_cut"))
+    check(outcome.status == 1 and expected.startswith(content(at("of_cut"))) and content(at("of_cut")),
+          f"of a trace that is cut off: {outcome.stderr!r}")
+    # Failure leaves the old file.
+    write(at("bad"), b"no trace")
+    outcome = call(TRACECONV, "text", at("bad"), old)
+    check(outcome.status == 1 and content(old) == expected, "a failed conversion emptied the old file")
+    for writer in directory_writers().values():
+        os.umask(0)
+        outcome = call(*writer[0], at("dir"), *writer[1])
+        check(outcome.status in (0, 3), f"{writer[0]}: {outcome.stderr!r}")
+        if os.path.isdir(at("dir")):
+            check(os.stat(at("dir")).st_mode & 0o022 == 0, f"{writer[0]} made a directory for all")
+            shutil.rmtree(at("dir"))
+    os.umask(0o022)
+    left = [name for name in os.listdir(WORK) if name.startswith(".")]
+    check(all(name in (".cache",) for name in left), f"left: {left}")
+
+
+CASES = [strangers_directories, planted_entries, races, own_files]
+
+if __name__ == "__main__":
+    try:
+        {case.__name__: case for case in CASES}[sys.argv[1]]()
+        finish()
+    finally:
+        shutil.rmtree(WORK, ignore_errors=True)
