@@ -22,9 +22,9 @@ void bundle_words_print_maps(const struct deobfuscate_report *maps)
     for (size_t i = 0; i < maps->count; i++) {
         const struct deobfuscate_result *result = &maps->results[i];
         const char *remedy = deobfuscate_remedy(result);
-        fprintf(stderr, "%s: %zu of %zu Java names are of its classes%s%s\n", result->path,
-                result->names, maps->trace_names, remedy != NULL ? "; it names nothing: " : "",
-                remedy != NULL ? remedy : "");
+        words_printf(stderr, "%s: %zu of %zu Java names are of its classes%s%s\n", result->path,
+                     result->names, maps->trace_names, remedy != NULL ? "; it names nothing: " : "",
+                     remedy != NULL ? remedy : "");
     }
 }
 
@@ -104,8 +104,9 @@ void bundle_words_print(const struct bundle_outcome *outcome, const char *path, 
         addresses += outcome->symbols.modules[i].addresses;
         lines += outcome->symbols.modules[i].with_lines;
     }
-    fprintf(stderr, "%s: %zu code addresses in %zu modules, files at hand tell the line of %zu; ",
-            path, addresses, outcome->symbols.count, lines);
+    words_printf(stderr,
+                 "%s: %zu code addresses in %zu modules, files at hand tell the line of %zu; ",
+                 path, addresses, outcome->symbols.count, lines);
     fprintf(stderr, "%lld names were added\n", (long long)outcome->added);
     if (verbose)
         print_files(&outcome->symbols);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/check_words.h"
+#include "util/terminal_text.h"
 #include "util/utf8.h"
 
 #define TEXT_BYTES 1024
@@ -77,15 +78,18 @@ void check_report_junit(const struct check_page *page, FILE *out)
 
 /* --- GitHub --- */
 
-/* What would end a message, or in a property a property. */
+/* Escape what would end a message, or in a property a property, and what a terminal would obey. */
 static void print_escaped(FILE *out, const char *text, bool property)
 {
-    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
+    char next[TERMINAL_TEXT_ESCAPE_BYTES];
+    size_t taken;
+    for (const unsigned char *at = (const unsigned char *)text;
+         (taken = terminal_text_next(at, next)) > 0; at += taken) {
         bool ends = *at == '%' || *at < ' ' || (property && (*at == ':' || *at == ','));
         if (ends)
             fprintf(out, "%%%02X", *at);
         else
-            fputc(*at, out);
+            fputs(next, out);
     }
 }
 

@@ -17,6 +17,7 @@
 #include "cli/parse.h"
 #include "cli/session_list.h"
 #include "cli/suggest.h"
+#include "cli/words.h"
 #include "daemon/access.h"
 #include "daemon/exec_events.h"
 #include "daemon/process_info.h"
@@ -48,7 +49,7 @@ __attribute__((format(printf, 2, 3))) static void say(enum finding finding, cons
         worst = finding;
     printf("  %s  ", marks[finding]);
     va_start(arguments, format);
-    vprintf(format, arguments);
+    words_vprintf(stdout, format, arguments);
     va_end(arguments);
     putchar('\n');
 }
@@ -206,7 +207,8 @@ static void check_command(const char *command)
 {
     char path[PATH_MAX];
     program_find(command, path, sizeof(path));
-    printf("\n%s%s%s\n", command, path[0] != 0 ? ", that is " : "", path);
+    putchar('\n');
+    words_printf(stdout, "%s%s%s\n", command, path[0] != 0 ? ", that is " : "", path);
     if (path[0] == 0)
         say(IMPOSSIBLE, "%s", program_why_not_found(command));
     else

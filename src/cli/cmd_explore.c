@@ -13,6 +13,7 @@
 #include "cli/parse.h"
 #include "cli/progress.h"
 #include "cli/suggest.h"
+#include "cli/words.h"
 #include "explore/screen.h"
 
 static const char help[] =
@@ -67,10 +68,11 @@ static bool take_view(const char *text, struct screen_request *request)
         request->sort_by_count = !export_view_words[i].counts_bytes;
         return true;
     }
-    fprintf(stderr,
-            "heap_profile: no view '%s'; there are space, objects, alloc_space, alloc_objects and "
-            "max\n",
-            text);
+    words_printf(
+        stderr,
+        "heap_profile: no view '%s'; there are space, objects, alloc_space, alloc_objects and "
+        "max\n",
+        text);
     return false;
 }
 
@@ -82,7 +84,7 @@ static bool take_mode(const char *text, struct screen_request *request)
         if (strcmp(text, names[i]) == 0)
             return true;
     }
-    fprintf(stderr, "heap_profile: --mode takes tree, heavy or bottom-up, not '%s'\n", text);
+    words_printf(stderr, "heap_profile: --mode takes tree, heavy or bottom-up, not '%s'\n", text);
     return false;
 }
 
@@ -206,10 +208,10 @@ static int explore(struct request *request, char *const *arguments, int count)
         code = screen_run(&request->screen, &ended_by, &error);
     for (size_t i = 0; i < request->screen.trace_count; i++)
         if (*request->traces[i].profile->warning != '\0')
-            fprintf(stderr, "heap_profile: %s: %s\n", request->traces[i].argument,
-                    request->traces[i].profile->warning);
+            words_printf(stderr, "heap_profile: %s: %s\n", request->traces[i].argument,
+                         request->traces[i].profile->warning);
     if (code < 0 && code != -EINTR)
-        fprintf(stderr, "heap_profile: %s\n", error.message);
+        words_printf(stderr, "heap_profile: %s\n", error.message);
     for (size_t i = 0; i < request->screen.trace_count; i++)
         profile_free(request->traces[i].profile);
     if (request->screen.in != stdin && request->screen.in != NULL)

@@ -11,6 +11,7 @@
 #include "cli/host_command.h"
 #include "cli/parse.h"
 #include "cli/suggest.h"
+#include "cli/words.h"
 
 #define EXIT_USAGE 2
 
@@ -173,7 +174,7 @@ static int parse_arguments(int argc, char **argv, struct host_arguments *argumen
     arguments->config.process_cmdline = arguments->names;
     struct error error = {0};
     if (heap_config_check(&arguments->config, &error) != 0) {
-        fprintf(stderr, "heap_profile: %s\n", error.message);
+        words_printf(stderr, "heap_profile: %s\n", error.message);
         return EXIT_USAGE;
     }
     heap_options_warn(&arguments->config);
@@ -201,7 +202,7 @@ static int run(const struct host_arguments *arguments)
     struct error error = {0};
     int code = host_command_run(&request, &outcome, &error);
     if (code != 0)
-        fprintf(stderr, "heap_profile: %s\n", error.message);
+        words_printf(stderr, "heap_profile: %s\n", error.message);
     if (code != 0 && !outcome.result.started && outcome.result.exec_errno == 0)
         return HOST_PROFILER_FAILED;
     return host_command_exit_code(&outcome.result, arguments->command[0]);

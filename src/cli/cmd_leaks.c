@@ -237,8 +237,8 @@ static int print(const struct request *request, const struct leaks *leaks, struc
     if (fflush(stdout) != 0 || ferror(stdout))
         return error_set(error, -errno, "cannot write the list: %s", strerror(errno));
     if (request->directory != NULL && written.removed > 0)
-        fprintf(stderr, "heap_profile: %zu file%s of an earlier run removed from %s\n",
-                written.removed, written.removed == 1 ? "" : "s", request->directory);
+        words_printf(stderr, "heap_profile: %zu file%s of an earlier run removed from %s\n",
+                     written.removed, written.removed == 1 ? "" : "s", request->directory);
     return 0;
 }
 

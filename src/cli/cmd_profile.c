@@ -12,6 +12,7 @@
 #include "cli/machine_session.h"
 #include "cli/parse.h"
 #include "cli/suggest.h"
+#include "cli/words.h"
 
 static const char help[] =
     "usage: heap_profile -n NAME[,NAME] [options]\n"
@@ -175,7 +176,7 @@ static bool take_option(int option, int index, struct profile_arguments *argumen
         fputs("heap_profile: --idle-allocations is obsolete and has no effect\n", stderr);
         return true;
     case OPTION_ELSEWHERE:
-        fprintf(stderr, "heap_profile: --%s has no effect on Linux\n", options[index].name);
+        words_printf(stderr, "heap_profile: --%s has no effect on Linux\n", options[index].name);
         return true;
     default:
         return heap_option_take(option, optarg, config);
@@ -200,14 +201,15 @@ static int parse_arguments(int argc, char **argv, struct profile_arguments *argu
     }
     struct error error = {0};
     if (optind < argc) {
-        fprintf(stderr,
-                "heap_profile: what is '%s'? To run a command under the profiler: heap_profile "
-                "host -- %s ...\n",
-                argv[optind], argv[optind]);
+        words_printf(
+            stderr,
+            "heap_profile: what is '%s'? To run a command under the profiler: heap_profile "
+            "host -- %s ...\n",
+            argv[optind], argv[optind]);
         return MACHINE_SESSION_USAGE;
     }
     if (heap_config_check_targets(&arguments->config, &error) < 0) {
-        fprintf(stderr, "heap_profile: %s\n", error.message);
+        words_printf(stderr, "heap_profile: %s\n", error.message);
         return MACHINE_SESSION_USAGE;
     }
     heap_options_warn(&arguments->config);

@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/query_shell.h"
 #include "cli/suggest.h"
+#include "cli/words.h"
 
 #define SQL_FILE_BYTES_MAX (1u << 20)
 
@@ -127,14 +128,14 @@ static char *read_file(const char *path)
     char *text = malloc(SQL_FILE_BYTES_MAX + 1);
     size_t length = 0;
     if (file == NULL || text == NULL) {
-        fprintf(stderr, "heap_profile: %s: %s\n", path, strerror(errno));
+        words_printf(stderr, "heap_profile: %s: %s\n", path, strerror(errno));
         free(text);
         text = NULL;
     } else {
         length = fread(text, 1, SQL_FILE_BYTES_MAX + 1, file);
         if (length > SQL_FILE_BYTES_MAX || ferror(file)) {
-            fprintf(stderr, "heap_profile: %s: %s\n", path,
-                    ferror(file) ? strerror(errno) : "more than 1 MB of SQL");
+            words_printf(stderr, "heap_profile: %s: %s\n", path,
+                         ferror(file) ? strerror(errno) : "more than 1 MB of SQL");
             free(text);
             text = NULL;
         } else {
@@ -168,7 +169,7 @@ static struct query_database *open_traces(const struct request *request, struct 
             goto failed;
         const char *warning = query_database_warning(database, (size_t)i);
         if (warning != NULL && *warning != '\0')
-            fprintf(stderr, "heap_profile: %s: %s\n", path, warning);
+            words_printf(stderr, "heap_profile: %s: %s\n", path, warning);
     }
     return database;
 failed:
@@ -181,7 +182,7 @@ static int run(const struct request *request, struct query_database *database)
     struct error error = {0};
     if (request->export_path != NULL &&
         query_database_export(database, request->export_path, &error) < 0) {
-        fprintf(stderr, "heap_profile: %s\n", error.message);
+        words_printf(stderr, "heap_profile: %s\n", error.message);
         return 1;
     }
     int code = 0;
@@ -219,7 +220,7 @@ int cmd_query(int argc, char **argv)
     struct error error = {0};
     struct query_database *database = open_traces(&request, &error);
     if (database == NULL) {
-        fprintf(stderr, "heap_profile: %s\n", error.message);
+        words_printf(stderr, "heap_profile: %s\n", error.message);
         return 1;
     }
     code = run(&request, database);

@@ -10,6 +10,7 @@
 #include "cli/cmd.h"
 #include "cli/machine_session.h"
 #include "cli/suggest.h"
+#include "cli/words.h"
 #include "util/array.h"
 
 #define CONFIG_BYTES_MAX (1u << 20)
@@ -82,7 +83,7 @@ static int read_config(const char *path, bool is_text, struct heap_config *confi
                        : heap_config_read(bytes, length, config, &warnings, error);
     free(bytes);
     for (size_t i = 0; i < warnings.count; i++)
-        fprintf(stderr, "heap_profile: warning: %s: %s\n", path, warnings.messages[i]);
+        words_printf(stderr, "heap_profile: warning: %s: %s\n", path, warnings.messages[i]);
     heap_config_warnings_clear(&warnings);
     if (code == 0 && (code = heap_config_check_targets(config, error)) < 0)
         heap_config_clear(config);
@@ -128,7 +129,7 @@ int cmd_record(int argc, char **argv)
         return MACHINE_SESSION_USAGE;
     }
     if (read_config(path, is_text, &config, &error) < 0) {
-        fprintf(stderr, "heap_profile: %s: %s\n", path, error.message);
+        words_printf(stderr, "heap_profile: %s: %s\n", path, error.message);
         return MACHINE_SESSION_USAGE;
     }
     session.config = &config;

@@ -111,10 +111,10 @@ static int parse_options(int argc, char **argv, struct report_options *report, b
         switch (option) {
         case OPTION_VIEW:
             if (parse_view(optarg) < 0) {
-                fprintf(stderr,
-                        "heap_profile: no view '%s'; there are space, objects, alloc_space, "
-                        "alloc_objects and max\n",
-                        optarg);
+                words_printf(stderr,
+                             "heap_profile: no view '%s'; there are space, objects, alloc_space, "
+                             "alloc_objects and max\n",
+                             optarg);
                 return 2;
             }
             report->view = (enum report_view)parse_view(optarg);
@@ -140,10 +140,11 @@ static int parse_options(int argc, char **argv, struct report_options *report, b
             break;
         case OPTION_BY:
             if (!report_parse_groups(optarg, report->by)) {
-                fprintf(stderr,
-                        "heap_profile: --by takes type or context, or two of type, context and "
-                        "backtrace as in type,backtrace, not '%s'\n",
-                        optarg);
+                words_printf(
+                    stderr,
+                    "heap_profile: --by takes type or context, or two of type, context and "
+                    "backtrace as in type,backtrace, not '%s'\n",
+                    optarg);
                 return 2;
             }
             break;
@@ -219,8 +220,8 @@ static void explain_nothing(const struct profile *profile, const char *path)
         }
         return;
     }
-    fprintf(stderr, "heap_profile: %s: nothing in it has that pid, heap or dump; there are\n",
-            path);
+    words_printf(stderr, "heap_profile: %s: nothing in it has that pid, heap or dump; there are\n",
+                 path);
     for (size_t i = 0; i < profile->heap_count && i < HEAPS_NAMED; i++)
         words_printf(stderr, "  --pid %d --heap '%s' --dump 1 to %zu\n",
                      profile->processes[profile->heaps[i].process].pid, profile->heaps[i].name,
@@ -239,7 +240,7 @@ static int print_report(const char *argument, const struct report_options *repor
     if (output_find_trace(argument, path, &error) == 0)
         profile = progress_import(path, reading, &error);
     if (profile == NULL) {
-        fprintf(stderr, "heap_profile: %s\n", error.message);
+        words_printf(stderr, "heap_profile: %s\n", error.message);
         return 1;
     }
     int result = report->rss ? report_print_rss(profile, report, json, stdout)
@@ -248,7 +249,7 @@ static int print_report(const char *argument, const struct report_options *repor
     if (result == -ENOENT)
         explain_nothing(profile, path);
     else if (result != 0)
-        fprintf(stderr, "heap_profile: %s: %s\n", path, strerror(-result));
+        words_printf(stderr, "heap_profile: %s: %s\n", path, strerror(-result));
     profile_free(profile);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("heap_profile: cannot write the report");
@@ -270,7 +271,8 @@ int cmd_report(int argc, char **argv)
     struct profile_read_options reading = {.filter = &filter};
     int code = parse_options(argc, argv, &report, &json, &reading, &filter);
     if (code < 0 && argc - optind > 1) {
-        fprintf(stderr, "heap_profile: one profile at a time, not also '%s'\n", argv[optind + 1]);
+        words_printf(stderr, "heap_profile: one profile at a time, not also '%s'\n",
+                     argv[optind + 1]);
         code = 2;
     }
     if (code < 0)

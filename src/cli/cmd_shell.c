@@ -12,6 +12,7 @@
 
 #include "cli/cmd.h"
 #include "cli/library.h"
+#include "cli/words.h"
 #include "daemon/launcher.h"
 #include "daemon/run_directory.h"
 
@@ -61,7 +62,7 @@ int cmd_shell(int argc, char **argv)
     }
     struct error error = {0};
     if (prepare(&error) < 0) {
-        fprintf(stderr, "heap_profile: %s\n", error.message);
+        words_printf(stderr, "heap_profile: %s\n", error.message);
         return 125;
     }
     const char *shell = getenv("SHELL");
@@ -70,6 +71,6 @@ int cmd_shell(int argc, char **argv)
     char *const *command = optind < argc ? argv + optind : interactive;
     execvp(command[0], command);
     int code = errno;
-    fprintf(stderr, "heap_profile: cannot run %s: %s\n", command[0], strerror(code));
+    words_printf(stderr, "heap_profile: cannot run %s: %s\n", command[0], strerror(code));
     return code == ENOENT ? 127 : 126;
 }

@@ -242,7 +242,11 @@ static int write_files(struct request *request)
     if (files < 0)
         return conversion_fail(&error);
     words_printf(stderr, "%d pprof file%s in\n", files, files == 1 ? "" : "s");
-    puts(directory);
+    /* A script reads the name as it is. */
+    if (isatty(STDOUT_FILENO))
+        words_printf(stdout, "%s\n", directory);
+    else
+        puts(directory);
     return 0;
 }
 

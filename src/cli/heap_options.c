@@ -6,6 +6,7 @@
 
 #include "cli/parse.h"
 #include "cli/suggest.h"
+#include "cli/words.h"
 
 static bool take_stack_mode(const char *value, enum heap_stack_mode *mode)
 {
@@ -17,10 +18,11 @@ static bool take_stack_mode(const char *value, enum heap_stack_mode *mode)
             return true;
         }
     }
-    fprintf(stderr,
-            "heap_profile: no stack mode '%s'; there are native, native-with-thread-names, pseudo "
-            "and mixed\n",
-            value);
+    words_printf(
+        stderr,
+        "heap_profile: no stack mode '%s'; there are native, native-with-thread-names, pseudo "
+        "and mixed\n",
+        value);
     return false;
 }
 
@@ -35,10 +37,10 @@ static void warn_of_names(const char *option, char *const *names)
             if (strcmp(strchr(known[i], '.') + 1, *names) == 0)
                 meant = known[i];
         if (meant != NULL && strcmp(meant, *names) != 0)
-            fprintf(stderr,
-                    "heap_profile: warning: %s %s names a heap of the program's own; did you "
-                    "mean %s?\n",
-                    option, *names, meant);
+            words_printf(stderr,
+                         "heap_profile: warning: %s %s names a heap of the program's own; did you "
+                         "mean %s?\n",
+                         option, *names, meant);
     }
 }
 
@@ -86,10 +88,10 @@ void heap_options_warn(const struct heap_config *config)
                       (config->all_heaps ? strcmp(*name, HEAP_CONFIG_MMAP) != 0
                                          : !named && strcmp(*name, HEAP_CONFIG_MALLOC) == 0);
         if (!wanted)
-            fprintf(stderr, "heap_profile: warning: --exclude-heaps %s changes nothing: %s\n",
-                    *name,
-                    config->all_heaps ? "of all heaps it is the one that --heaps has to name"
-                    : named           ? "--heaps does not name it"
-                            : "without --heaps and --all-heaps, libc.malloc alone is profiled");
+            words_printf(
+                stderr, "heap_profile: warning: --exclude-heaps %s changes nothing: %s\n", *name,
+                config->all_heaps ? "of all heaps it is the one that --heaps has to name"
+                : named           ? "--heaps does not name it"
+                        : "without --heaps and --all-heaps, libc.malloc alone is profiled");
     }
 }

@@ -7,6 +7,7 @@
 #include "cli/memory.h"
 #include "cli/standard_files.h"
 #include "cli/suggest.h"
+#include "cli/words.h"
 
 static const struct verb {
     const char *name;
@@ -81,9 +82,11 @@ int main(int argc, char **argv)
         suggest_nearest(argv[1], verbs, sizeof(verbs) / sizeof(verbs[0]), sizeof(verbs[0]));
     if (nearest == NULL)
         nearest = conversion_meant(argv[1]);
-    fprintf(stderr, "heap_profile: there is no verb '%s'", argv[1]);
+    words_printf(stderr, "heap_profile: there is no verb '%s'", argv[1]);
     if (nearest != NULL)
-        fprintf(stderr, "; did you mean %s?", nearest);
-    fprintf(stderr, "\nheap_profile: to profile a program: heap_profile host -- %s ...\n", argv[1]);
+        words_printf(stderr, "; did you mean %s?", nearest);
+    fputc('\n', stderr);
+    words_printf(stderr, "heap_profile: to profile a program: heap_profile host -- %s ...\n",
+                 argv[1]);
     return 2;
 }

@@ -12,6 +12,7 @@
 
 #include "cli/finish.h"
 #include "cli/library.h"
+#include "cli/words.h"
 
 /* --- progress: one line, rewritten, only where it disturbs nobody --- */
 
@@ -36,11 +37,12 @@ static void show_progress(void *context, const struct host_progress *progress)
 
 static void tell_outlived(unsigned processes)
 {
-    fprintf(stderr,
-            "heap_profile: the command has ended; %u process%s that it started %s still profiled, "
-            "until %s, or Ctrl-C or heap_profile stop\n",
-            processes, processes == 1 ? "" : "es", processes == 1 ? "is" : "are",
-            processes == 1 ? "it ends" : "they end");
+    words_printf(
+        stderr,
+        "heap_profile: the command has ended; %u process%s that it started %s still profiled, "
+        "until %s, or Ctrl-C or heap_profile stop\n",
+        processes, processes == 1 ? "" : "es", processes == 1 ? "is" : "are",
+        processes == 1 ? "it ends" : "they end");
 }
 
 /* --- the run --- */
@@ -104,7 +106,8 @@ static int end_like(int wait_status)
 int host_command_exit_code(struct host_result *result, const char *command)
 {
     if (!result->started) {
-        fprintf(stderr, "heap_profile: cannot run %s: %s\n", command, strerror(result->exec_errno));
+        words_printf(stderr, "heap_profile: cannot run %s: %s\n", command,
+                     strerror(result->exec_errno));
         return result->exec_errno == ENOENT ? HOST_NOT_FOUND : HOST_NOT_EXECUTABLE;
     }
     /* The profile is over and the command is not. */

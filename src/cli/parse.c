@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/words.h"
 #include "wire/ring.h"
 
 static bool parse_whole(const char *text, uint64_t *value, const char **rest)
@@ -24,8 +25,8 @@ bool parse_number(const char *option, const char *text, uint64_t max, uint64_t *
     const char *rest = "";
     if (parse_whole(text, value, &rest) && *rest == '\0' && *value <= max)
         return true;
-    fprintf(stderr, "%s: %s takes a whole number up to %llu, not '%s'\n",
-            program_invocation_short_name, option, (unsigned long long)max, text);
+    words_printf(stderr, "%s: %s takes a whole number up to %llu, not '%s'\n",
+                 program_invocation_short_name, option, (unsigned long long)max, text);
     return false;
 }
 
@@ -49,8 +50,8 @@ bool parse_bytes(const char *option, const char *text, uint64_t *value)
     const char *rest = "";
     if (parse_size(text, value, &rest) && *rest == '\0')
         return true;
-    fprintf(stderr, "heap_profile: %s takes bytes, as in 4096, 64k or 1M, not '%s'\n", option,
-            text);
+    words_printf(stderr, "heap_profile: %s takes bytes, as in 4096, 64k or 1M, not '%s'\n", option,
+                 text);
     return false;
 }
 
@@ -59,8 +60,8 @@ bool parse_ring_bytes(const char *text, uint64_t *value)
     if (!parse_bytes("--shmem-size", text, value))
         return false;
     if (*value > RING_DATA_BYTES_MAX)
-        fprintf(stderr, "heap_profile: warning: --shmem-size %s is cut to %uM, the largest\n", text,
-                RING_DATA_BYTES_MAX >> 20);
+        words_printf(stderr, "heap_profile: warning: --shmem-size %s is cut to %uM, the largest\n",
+                     text, RING_DATA_BYTES_MAX >> 20);
     return true;
 }
 
@@ -68,7 +69,7 @@ bool parse_names(const char *text, char ***names)
 {
     size_t count = 0;
     if (text[strspn(text, ", ")] == '\0') {
-        fprintf(stderr, "heap_profile: a list of names has none in it: '%s'\n", text);
+        words_printf(stderr, "heap_profile: a list of names has none in it: '%s'\n", text);
         return false;
     }
     while (*names != NULL && (*names)[count] != NULL)
@@ -100,8 +101,8 @@ bool parse_numbers(const char *option, const char *what, const char *text, uint6
         uint64_t number;
         const char *rest = at;
         if (!parse_whole(at, &number, &rest) || (*rest != ',' && *rest != '\0')) {
-            fprintf(stderr, "%s: %s takes %s, as in 12,345, not '%s'\n",
-                    program_invocation_short_name, option, what, text);
+            words_printf(stderr, "%s: %s takes %s, as in 12,345, not '%s'\n",
+                         program_invocation_short_name, option, what, text);
             return false;
         }
         uint64_t *grown = realloc(*numbers, (*count + 1) * sizeof(*grown));
@@ -126,8 +127,8 @@ bool parse_byte_list(const char *option, const char *text, uint64_t **values, si
         uint64_t value;
         const char *rest = at;
         if (!parse_size(at, &value, &rest) || (*rest != ',' && *rest != '\0')) {
-            fprintf(stderr, "heap_profile: %s takes bytes, as in 4096,64k,1, not '%s'\n", option,
-                    text);
+            words_printf(stderr, "heap_profile: %s takes bytes, as in 4096,64k,1, not '%s'\n",
+                         option, text);
             return false;
         }
         uint64_t *grown = realloc(*values, (*count + 1) * sizeof(*grown));
@@ -144,8 +145,8 @@ bool parse_demangling(const char *text, enum demangle_mode *mode)
 {
     if (demangle_mode_parse(text, mode))
         return true;
-    fprintf(stderr, "%s: --demangle takes full, simple or none, not '%s'\n",
-            program_invocation_short_name, text);
+    words_printf(stderr, "%s: --demangle takes full, simple or none, not '%s'\n",
+                 program_invocation_short_name, text);
     return false;
 }
 
@@ -154,7 +155,7 @@ bool parse_frames(const char *text, bool *all)
     *all = strcmp(text, "all") == 0;
     if (*all || strcmp(text, "own") == 0)
         return true;
-    fprintf(stderr, "%s: --frames takes own or all, not '%s'\n", program_invocation_short_name,
-            text);
+    words_printf(stderr, "%s: --frames takes own or all, not '%s'\n", program_invocation_short_name,
+                 text);
     return false;
 }

@@ -61,8 +61,10 @@ void progress_tell_written(void *context, uint64_t bytes)
 
 void progress_tell_lines(void *context, const char *path, size_t lines)
 {
-    if (is_due(context))
-        words_printf(stderr, "\r\033[K%.60s: %zu lines", path, lines);
+    if (!is_due(context))
+        return;
+    fputs("\r\033[K", stderr);
+    words_printf(stderr, "%.60s: %zu lines", path, lines);
 }
 
 void progress_tell_files(void *context, size_t files, size_t all)

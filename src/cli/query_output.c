@@ -6,8 +6,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "util/json.h"
+#include "util/terminal_text.h"
 
 /* A table's widths are of so many rows; longer cells of later ones stick out. */
 #define ROWS_MEASURED 1000
@@ -15,19 +17,28 @@
 
 /* --- CSV --- */
 
-/* Strings and NULL in double quotes, numbers bare. */
-static void print_csv_text(const char *text, FILE *out)
+/* Print a string in double quotes. A program that reads CSV (RFC 4180) gets its bytes as they are;
+ * on a terminal, what that would obey is escaped. */
+static void print_csv_text(const char *text, bool escapes, FILE *out)
 {
+    const unsigned char *at = (const unsigned char *)text;
+    char next[TERMINAL_TEXT_ESCAPE_BYTES];
+    size_t taken;
     fputc('"', out);
-    for (; *text != '\0'; text++) {
-        if (*text == '"')
+    while (*at != '\0') {
+        if (*at == '"')
             fputc('"', out);
-        fputc(*text, out);
+        if (!escapes) {
+            fputc(*at++, out);
+        } else if ((taken = terminal_text_next(at, next)) > 0) {
+            fputs(next, out);
+            at += taken;
+        }
     }
     fputc('"', out);
 }
 
-static void print_csv_cell(sqlite3_stmt *statement, int column, FILE *out)
+static void print_csv_cell(sqlite3_stmt *statement, int column, bool escapes, FILE *out)
 {
     switch (sqlite3_column_type(statement, column)) {
     case SQLITE_INTEGER:
@@ -40,22 +51,23 @@ static void print_csv_cell(sqlite3_stmt *statement, int column, FILE *out)
         fputs("\"[NULL]\"", out);
         break;
     default:
-        print_csv_text((const char *)sqlite3_column_text(statement, column), out);
+        print_csv_text((const char *)sqlite3_column_text(statement, column), escapes, out);
     }
 }
 
 static int print_csv(sqlite3_stmt *statement, FILE *out)
 {
     int columns = sqlite3_column_count(statement), code;
+    bool escapes = isatty(fileno(out));
     for (int i = 0; i < columns; i++) {
         fputs(i == 0 ? "" : ",", out);
-        print_csv_text(sqlite3_column_name(statement, i), out);
+        print_csv_text(sqlite3_column_name(statement, i), escapes, out);
     }
     fputc('\n', out);
     while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
         for (int i = 0; i < columns; i++) {
             fputs(i == 0 ? "" : ",", out);
-            print_csv_cell(statement, i, out);
+            print_csv_cell(statement, i, escapes, out);
         }
         fputc('\n', out);
     }
@@ -121,12 +133,13 @@ static size_t width_of(const char *text)
     return width;
 }
 
-/* Control characters of a trace's names must not reach the terminal. */
+/* Names of a trace must not command the terminal. */
 static char *clean_text(const char *text)
 {
-    char *copy = strdup(text);
-    for (char *at = copy; at != NULL && *at != '\0'; at++)
-        *at = (unsigned char)*at < 0x20 || *at == 0x7f ? ' ' : *at;
+    size_t room = strlen(text) * (TERMINAL_TEXT_ESCAPE_BYTES - 1) + 1;
+    char *copy = malloc(room);
+    if (copy != NULL)
+        terminal_text_escape(text, false, copy, room);
     return copy;
 }
 
@@ -192,9 +205,13 @@ static void print_cells(struct cells *cells, int columns, const size_t *widths, 
 static void print_heads(sqlite3_stmt *statement, int columns, const size_t *widths,
                         const struct cells *cells, FILE *out)
 {
-    for (int i = 0; i < columns; i++)
-        print_cell(sqlite3_column_name(statement, i), widths[i],
-                   cells->rows > 0 && cells->numbers[i], i + 1 == columns, out);
+    for (int i = 0; i < columns; i++) {
+        /* A database may name its columns as it likes. */
+        char *name = clean_text(sqlite3_column_name(statement, i));
+        print_cell(name == NULL ? "" : name, widths[i], cells->rows > 0 && cells->numbers[i],
+                   i + 1 == columns, out);
+        free(name);
+    }
     for (int i = 0; i < columns; i++) {
         for (size_t j = 0; j < widths[i]; j++)
             fputc('-', out);

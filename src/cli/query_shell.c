@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/words.h"
+
 #define HISTORY_LINES 1000
 
 /* --- statements --- */
@@ -38,6 +40,7 @@ int query_run(struct query_database *database, const char *text, enum query_form
         sqlite3_stmt *statement = NULL;
         if (query_database_prepare(database, text, rest, &statement, &rest, &error) < 0) {
             fflush(stdout);
+            /* It has lines of its own; names in it are escaped. */
             fprintf(stderr, "heap_profile: %s\n", error.message);
             return 1;
         }
@@ -146,8 +149,8 @@ static int run_command(struct query_database *database, const char *line)
     else if (length >= 2 && strncmp(line, ".help", length) == 0)
         fputs(help, stdout);
     else
-        fprintf(stderr, "heap_profile: there is no command '%.*s'; .help has them\n", (int)length,
-                line);
+        words_printf(stderr, "heap_profile: there is no command '%.*s'; .help has them\n",
+                     (int)length, line);
     return -1;
 }
 

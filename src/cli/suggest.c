@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/words.h"
+
 #define WORD_BYTES_MAX 40u
 #define COMPLAINT_BYTES_MAX 200
 
@@ -67,7 +69,7 @@ static void list_beginning(const char *typed, size_t length, const struct option
     for (; options->name != NULL; options++) {
         if (strncmp(options->name, typed, length) != 0)
             continue;
-        fprintf(stderr, "%s--%s", separator, options->name);
+        words_printf(stderr, "%s--%s", separator, options->name);
         separator = ", ";
     }
 }
@@ -81,14 +83,14 @@ static void complain_long(const char *program, const char *typed, const struct o
     while (options[count].name != NULL)
         count++;
     if (count_beginning(name, strlen(name), options) > 1) {
-        fprintf(stderr, "%s: '--%s' could be more than one option", program, name);
+        words_printf(stderr, "%s: '--%s' could be more than one option", program, name);
         list_beginning(name, strlen(name), options);
         return;
     }
     const char *nearest = suggest_nearest(name, options, count, sizeof(*options));
-    fprintf(stderr, "%s: there is no option '--%s'", program, name);
+    words_printf(stderr, "%s: there is no option '--%s'", program, name);
     if (nearest != NULL)
-        fprintf(stderr, "; did you mean --%s?", nearest);
+        words_printf(stderr, "; did you mean --%s?", nearest);
 }
 
 void suggest_option(const char *command, char *const *argv, int result,
@@ -100,12 +102,12 @@ void suggest_option(const char *command, char *const *argv, int result,
     bool is_long = strncmp(typed, "--", 2) == 0;
     snprintf(program, sizeof(program), "%.*s", (int)strcspn(command, " "), command);
     if (result == ':')
-        fprintf(stderr, "%s: %s needs a value", program, typed);
+        words_printf(stderr, "%s: %s needs a value", program, typed);
     else if (optopt == 0)
         complain_long(program, typed, options);
     else if (is_long && strchr(typed, '=') != NULL)
-        fprintf(stderr, "%s: %.*s takes no value", program, (int)strcspn(typed, "="), typed);
+        words_printf(stderr, "%s: %.*s takes no value", program, (int)strcspn(typed, "="), typed);
     else
-        fprintf(stderr, "%s: there is no option '-%c'", program, optopt);
+        words_printf(stderr, "%s: there is no option '-%c'", program, optopt);
     fprintf(stderr, "\n%s: see %s --help\n", program, command);
 }

@@ -5,6 +5,7 @@
 #include "cli/conversions.h"
 #include "cli/memory.h"
 #include "cli/standard_files.h"
+#include "cli/words.h"
 
 static void print_help(FILE *out)
 {
@@ -42,9 +43,9 @@ int main(int argc, char **argv)
         return 0;
     }
     const char *nearest = conversion_meant(argv[1]);
-    fprintf(stderr, "traceconv: there is no conversion '%s'", argv[1]);
+    words_printf(stderr, "traceconv: there is no conversion '%s'", argv[1]);
     if (nearest != NULL)
-        fprintf(stderr, "; did you mean %s?", nearest);
+        words_printf(stderr, "; did you mean %s?", nearest);
     fputs("\ntraceconv: see traceconv --help\n", stderr);
     return 2;
 }

@@ -2,8 +2,11 @@
 #include "cli/words.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "util/terminal_text.h"
 
 struct words words_of_bytes(double bytes)
 {
@@ -113,24 +116,31 @@ void words_print_amount(FILE *out, double value, const char *amount, const char 
         fprintf(out, "%s%s%s %s", amount, unit, is_limit ? "," : "", margin->bytes);
 }
 
+/* Return the columns of the escaped text, or a number above `width` if they are more. */
+static size_t shown_length(const char *text, size_t width)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    char next[TERMINAL_TEXT_ESCAPE_BYTES];
+    size_t used = 0, taken;
+    while (used <= width && (taken = terminal_text_next(at, next)) > 0) {
+        used += strlen(next);
+        at += taken;
+    }
+    return used;
+}
+
 void words_print(FILE *out, const char *text, size_t width)
 {
-    size_t length = strnlen(text, width + 1), shown = length;
-    if (length > width) {
-        shown = width - 3;
-        while (shown > 0 && ((unsigned char)text[shown] & 0xc0) == 0x80)
-            shown--; /* not in the middle of a character */
+    const unsigned char *at = (const unsigned char *)text;
+    char next[TERMINAL_TEXT_ESCAPE_BYTES];
+    bool is_cut = shown_length(text, width) > width;
+    size_t used = 0, room = is_cut ? width - 3 : width, taken;
+    while ((taken = terminal_text_next(at, next)) > 0 && used + strlen(next) <= room) {
+        used += strlen(next);
+        fputs(next, out);
+        at += taken;
     }
-    for (size_t i = 0; i < shown; i++) {
-        unsigned char byte = (unsigned char)text[i];
-        bool commands = byte < 0x20 || byte == 0x7f;
-        /* U+0080 to U+009F are control characters, too. */
-        if (byte == 0xc2 && (unsigned char)text[i + 1] < 0xa0)
-            commands = true;
-        fputc(commands ? '?' : byte, out);
-        i += commands && byte == 0xc2;
-    }
-    if (length > width)
+    if (is_cut)
         fputs("...", out);
 }
 
@@ -143,7 +153,7 @@ void words_vprintf(FILE *out, const char *format, va_list arguments)
         return;
     if (ends_line)
         text[strlen(text) - 1] = '\0';
-    words_print(out, text, strlen(text));
+    words_print(out, text, SIZE_MAX);
     if (ends_line)
         fputc('\n', out);
     free(text);

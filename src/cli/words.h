@@ -33,11 +33,12 @@ void words_print_amount(FILE *out, double value, const char *amount, const char 
 /* "950 us", "1.72 ms", "3.40 s", "28 min 39 s", "5 h 2 min". */
 struct words words_of_time(double seconds);
 
-/* Text from a trace, cut to a width in bytes; what could command a terminal becomes '?'. */
+/* Print text from elsewhere, cut to a width in bytes. What a terminal would obey is escaped
+ * (util/terminal_text.h). */
 void words_print(FILE *out, const char *text, size_t width);
 
-/* As fprintf; what could command a terminal becomes '?', but for a line's end at the end of the
- * format. */
+/* Print as fprintf does; escape what a terminal would obey, also in the format, except for a
+ * newline at its end. */
 __attribute__((format(printf, 2, 3))) void words_printf(FILE *out, const char *format, ...);
 void words_vprintf(FILE *out, const char *format, va_list arguments);
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "trace/proto_buffer.h"
+#include "util/terminal_text.h"
 #include "util/utf8.h"
 
 struct names {
@@ -45,8 +46,8 @@ static void put_name(struct proto_buffer *text, const char *name)
     for (size_t i = 0, bytes; i < length; i += bytes) {
         bytes = utf8_length((const unsigned char *)name + i);
         memcpy(to + i, name + i, bytes);
-        if (bytes == 2 && (unsigned char)name[i] == 0xc2 && (unsigned char)name[i + 1] < 0xa0)
-            memset(to + i, ' ', bytes); /* U+0080 to U+009F are control characters, too */
+        if (bytes > 1 && terminal_text_commands((const unsigned char *)name + i, bytes))
+            memset(to + i, ' ', bytes);
         if (bytes > 1)
             continue;
         to[i] = bytes == 0 ? '?' : name[i] == ';' ? ':' : is_blank(name[i]) ? ' ' : name[i];

@@ -3,13 +3,17 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "util/terminal_text.h"
+
 int error_set(struct error *error, int code, const char *format, ...)
 {
     if (error != NULL) {
+        char message[sizeof(error->message)];
         va_list arguments;
         va_start(arguments, format);
-        vsnprintf(error->message, sizeof(error->message), format, arguments);
+        vsnprintf(message, sizeof(message), format, arguments);
         va_end(arguments);
+        terminal_text_escape(message, true, error->message, sizeof(error->message));
         error->code = code;
     }
     return code;

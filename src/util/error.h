@@ -13,8 +13,9 @@ struct error {
     char message[512];
 };
 
-/* Fills *error (which may be NULL) and returns code, a negative errno, so that
- * `return error_set(error, -EINVAL, "...")` reads as it should. */
+/* Fill *error (which may be NULL) and return code, a negative errno, so that
+ * `return error_set(error, -EINVAL, "...")` reads as it should. Names in the message come from
+ * elsewhere: what a terminal would obey is escaped (terminal_text.h). */
 int error_set(struct error *error, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "util/terminal_text.h"
 #include "util/utf8.h"
 
 /* Digits that tell every double from its neighbours. */
@@ -39,7 +40,7 @@ static size_t print_escaped(FILE *out, const unsigned char *at)
         fputs("\\ufffd", out);
     else if (length > 1)
         print_wide_character(out, at, length);
-    else if (*at < 0x20 || is_of_html(*at))
+    else if (*at < 0x20 || *at == 0x7f || is_of_html(*at))
         fprintf(out, "\\u%04x", *at);
     else
         fprintf(out, "\\%c", *at);
@@ -48,8 +49,9 @@ static size_t print_escaped(FILE *out, const unsigned char *at)
 
 static bool is_plain(const unsigned char *at, size_t length, enum string_form form)
 {
-    return length > 0 && *at >= 0x20 && *at != '"' && *at != '\\' &&
-           !(form == STRING_IN_HTML && is_of_html(*at)) && !(form == STRING_ASCII && length > 1);
+    bool commands = length == 1 ? *at < 0x20 || *at == 0x7f : terminal_text_commands(at, length);
+    return *at != '"' && *at != '\\' && !commands && !(form == STRING_IN_HTML && is_of_html(*at)) &&
+           !(form == STRING_ASCII && length > 1);
 }
 
 static void print_string(FILE *out, const char *text, enum string_form form)

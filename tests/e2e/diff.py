@@ -351,7 +351,7 @@ def usage(directory):
         ((path + "@1",), 1, "is one dump"),
         ((path,), 1, "no two dumps"),
         ((path, "/not/there"), 1, "/not/there"),
-        (("--pprof", "/not/there/file", path, path), 1, "cannot write"),
+        (("--pprof", "/not/there/file", path, path), 1, "cannot be written"),
     ]:
         done = run([TOOL, "diff", *arguments])
         check(done.status == status and said in done.stderr.decode(),
