@@ -108,14 +108,6 @@ static struct unwind_file *file_of(struct walk_finisher *finisher, const struct 
     return known->file;
 }
 
-static uint64_t strip(uint64_t address)
-{
-#if defined(__aarch64__)
-    address &= (UINT64_C(1) << FRAME_ADDRESS_BITS) - 1; /* authentication bits */
-#endif
-    return address;
-}
-
 /* How to leave the code at pc; NULL: no file says. */
 static const struct frame_rule *rule_at(struct walk *walk, uint64_t pc)
 {
@@ -124,8 +116,13 @@ static const struct frame_rule *rule_at(struct walk *walk, uint64_t pc)
     if (file == NULL)
         return NULL;
     const struct callsite_module *module = &walk->tree->modules[index];
-    return unwind_file_rule(file, walk->finisher->pid, module,
-                            pc - module->start + module->file_offset + module->load_bias);
+    const struct frame_machine *machine = &walk->machine;
+    const struct unwind_look look = {.pid = walk->finisher->pid,
+                                     .module = module,
+                                     .words = machine->stack,
+                                     .word_count = (machine->stack_high - machine->stack_low) / 8};
+    return unwind_file_rule(file, pc - module->start + module->file_offset + module->load_bias,
+                            &look);
 }
 
 static enum stop stop_of(const struct walk *walk, enum frame_result result)
@@ -154,7 +151,7 @@ static enum stop guess(struct walk *walk)
     if (record < machine->registers[FRAME_STACK_POINTER] || record % 8 != 0 ||
         !frame_read(machine, record, &fp) || !frame_read(machine, record + 8, &address))
         return STOP_NO_RULE;
-    address = strip(address);
+    address = frame_strip(address);
     if (address == 0)
         return STOP_OUTERMOST;
     if (address >> FRAME_ADDRESS_BITS != 0)
@@ -186,7 +183,7 @@ static enum stop leave_frame(struct walk *walk)
     enum frame_result result = frame_step(rule, &walk->machine, &address, &signal);
     if (result != FRAME_FOUND)
         return stop_of(walk, result);
-    address = strip(address);
+    address = frame_strip(address);
     if (address == 0)
         return STOP_OUTERMOST;
     /* A signal trampoline was not called: it has no call to point into. */

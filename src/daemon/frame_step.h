@@ -28,6 +28,15 @@ enum frame_result {
     FRAME_BAD,
 };
 
+/* An address as it was before its authentication bits were added. */
+static inline uint64_t frame_strip(uint64_t address)
+{
+#if defined(__aarch64__)
+    address &= (UINT64_C(1) << FRAME_ADDRESS_BITS) - 1;
+#endif
+    return address;
+}
+
 /* The 8 bytes at address; false: they are not in the copy. */
 bool frame_read(struct frame_machine *machine, uint64_t address, uint64_t *value);
 

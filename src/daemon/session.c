@@ -12,6 +12,7 @@
 #include "daemon/clock.h"
 #include "daemon/diagnosis.h"
 #include "daemon/program.h"
+#include "reader/file_reader.h"
 #include "util/array.h"
 
 static uint64_t ring_bytes_of(const struct heap_config *config)
@@ -37,12 +38,28 @@ void session_drain(struct session *session)
         target_look(session->targets[i], false);
 }
 
+/* Ours, and that of the process that reads files for us. */
 static uint64_t own_cpu_us(void)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
-           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) + file_reader_cpu_us();
+}
+
+/* Our resident memory, and what the process that reads files has beside the files. */
+static uint64_t memory_bytes(void)
+{
+    struct process_memory memory = {0}, of_reader = {0};
+    const pid_t pids[] = {getpid(), file_reader_pid()};
+    for (int i = 0; i < 2; i++) {
+        int fd = pids[i] != 0 ? process_memory_open(pids[i]) : -1;
+        if (fd < 0)
+            continue;
+        process_memory_read(fd, i == 0 ? &memory : &of_reader);
+        close(fd);
+    }
+    return memory.rss_bytes + of_reader.rss_anon_bytes;
 }
 
 int session_open(struct session *session, const struct heap_config *config, bool follow_children,
@@ -278,15 +295,9 @@ void session_check_guardrails(struct session *session)
     const struct heap_config *config = session->config;
     if (config->max_heapprofd_memory_kb == 0 && config->max_heapprofd_cpu_secs == 0)
         return;
-    struct process_memory memory = {0};
-    int fd = process_memory_open(getpid());
-    if (fd >= 0) {
-        process_memory_read(fd, &memory);
-        close(fd);
-    }
     uint64_t cpu_us = own_cpu_us() - session->cpu_us_at_start;
     if ((config->max_heapprofd_memory_kb > 0 &&
-         memory.rss_bytes / 1024 > config->max_heapprofd_memory_kb) ||
+         memory_bytes() / 1024 > config->max_heapprofd_memory_kb) ||
         (config->max_heapprofd_cpu_secs > 0 &&
          cpu_us / 1000000 >= config->max_heapprofd_cpu_secs)) {
         session->over = SESSION_OVER_GUARDRAIL;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/clock.h"
+#include "daemon/frame_step.h"
 #include "daemon/rule_cache.h"
 #include "reader/file_reader.h"
 #include "reader/target_file.h"
@@ -16,6 +17,7 @@
  * of a real program needs a few hundred ms once, at worst. */
 #define LOOKUP_NS_AT_FIRST UINT64_C(1000000000)
 #define LOOKUP_TIME_PART 10u
+#define WAIT_NS_MAX UINT64_C(100000000)
 
 struct unwind_file {
     struct unwind_file *next;
@@ -177,30 +179,67 @@ static bool open_again(const struct unwind_file *file, pid_t pid,
     return false;
 }
 
-static const struct frame_rule *ask(struct unwind_file *file, pid_t pid,
-                                    const struct callsite_module *module, uint64_t address)
+static int ask_reader(struct unwind_file *file, const struct unwind_look *look,
+                      const uint64_t *addresses, size_t count, struct reader_rules *rules)
 {
-    const struct reader_file asked = reader_file_of(module, file->number);
-    size_t bytes = 0;
-    int code;
-    struct frame_rule *rule = file_reader_rule(&asked, address, &bytes, &code);
-    if (code == -EBADF && open_again(file, pid, module))
-        rule = file_reader_rule(&asked, address, &bytes, &code);
-    const struct frame_rule *kept = rule_cache_add(&file->rules, address, rule, bytes);
-    free(rule);
+    const struct reader_file asked = reader_file_of(look->module, file->number);
+    int code = file_reader_rules(&asked, addresses, count, rules);
+    if (code == -EBADF && open_again(file, look->pid, look->module))
+        code = file_reader_rules(&asked, addresses, count, rules);
+    return code;
+}
+
+/* The file's addresses on the stack that no rule is known for, and at last the one that is needed.
+ * Most callers' return addresses are among them, and asking for them apart would take a change of
+ * process each. */
+static size_t gather(const struct unwind_file *file, const struct unwind_look *look,
+                     uint64_t address, uint64_t addresses[READER_RULES_MAX])
+{
+    const struct callsite_module *module = look->module;
+    const struct frame_rule *rule;
+    size_t count = 0;
+    for (size_t i = 0; i < look->word_count && count < READER_RULES_MAX - 1; i++) {
+        uint64_t pc = frame_strip(look->words[i]) - FRAME_CALL_BYTES;
+        if (pc < module->start || pc >= module->end)
+            continue;
+        pc += module->file_offset + module->load_bias - module->start;
+        if (pc != address && !rule_cache_find(&file->rules, pc, &rule))
+            addresses[count++] = pc;
+    }
+    addresses[count++] = address;
+    return count;
+}
+
+static const struct frame_rule *ask(struct unwind_file *file, const struct unwind_look *look,
+                                    uint64_t address)
+{
+    uint64_t addresses[READER_RULES_MAX];
+    struct reader_rules rules;
+    const struct frame_rule *kept = NULL;
+    size_t count = gather(file, look, address, addresses);
+    if (ask_reader(file, look, addresses, count, &rules) < 0)
+        return rule_cache_add(&file->rules, address, NULL, 0);
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes;
+        const struct frame_rule *rule = reader_rules_next(&rules, &bytes);
+        kept = rule_cache_add(&file->rules, addresses[i], rule, bytes);
+    }
+    free(rules.bytes);
     return kept;
 }
 
-const struct frame_rule *unwind_file_rule(struct unwind_file *file, pid_t pid,
-                                          const struct callsite_module *module, uint64_t address)
+const struct frame_rule *unwind_file_rule(struct unwind_file *file, uint64_t address,
+                                          const struct unwind_look *look)
 {
     const struct frame_rule *rule;
     if (rule_cache_find(&file->rules, address, &rule))
         return rule;
-    uint64_t began_ns = clock_read_ns(CLOCK_MONOTONIC);
+    uint64_t began_ns = clock_read_ns(CLOCK_MONOTONIC), began_us = file_reader_cpu_us();
     if (file->spent_ns > LOOKUP_NS_AT_FIRST + (began_ns - file->opened_ns) / LOOKUP_TIME_PART)
         return NULL;
-    rule = ask(file, pid, module, address);
-    file->spent_ns += clock_read_ns(CLOCK_MONOTONIC) - began_ns;
+    rule = ask(file, look, address);
+    /* That the reader had to wait for a processor is not the file's fault, up to a point. */
+    uint64_t took_ns = clock_read_ns(CLOCK_MONOTONIC) - began_ns;
+    file->spent_ns += took_ns > WAIT_NS_MAX ? took_ns : (file_reader_cpu_us() - began_us) * 1000;
     return rule;
 }

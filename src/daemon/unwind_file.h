@@ -26,9 +26,17 @@ void unwind_file_give(struct unwind_file *file);
 /* Whether it says more than what is loaded from it into a process. */
 bool unwind_file_says_more(const struct unwind_file *file);
 
+/* For whom a rule is looked up. */
+struct unwind_look {
+    pid_t pid;
+    const struct callsite_module *module; /* as when the file was taken */
+    const uint64_t *words;                /* the stack, whose other addresses will be looked up */
+    size_t word_count;
+};
+
 /* How to leave the frame of the code at an ELF virtual address; NULL: it does not say. Valid until
- * the next call, and not the caller's. `pid` and `module` as when it was taken. */
-const struct frame_rule *unwind_file_rule(struct unwind_file *file, pid_t pid,
-                                          const struct callsite_module *module, uint64_t address);
+ * the next call, and not the caller's. */
+const struct frame_rule *unwind_file_rule(struct unwind_file *file, uint64_t address,
+                                          const struct unwind_look *look);
 
 #endif

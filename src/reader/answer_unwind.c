@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "reader/frame_rule.h"
+#include "util/array.h"
 
 /* The .eh_frame of the biggest browsers has 15 MB. */
 #define TABLE_BYTES_MAX (32u << 20)
@@ -424,21 +425,39 @@ static size_t fill_rule(struct frame_rule *rule, Dwarf_Frame *frame)
     return used;
 }
 
-int answer_unwind_rule(const struct question *question, struct answer *answer)
+/* Append the rule for one address to the answer. */
+static int append_rule(struct unwind_file *file, uint64_t address, struct answer *answer,
+                       size_t *capacity)
 {
+    const size_t room = sizeof(uint64_t) + sizeof(struct frame_rule) +
+                        FRAME_OPERATIONS_MAX * sizeof(struct frame_operation);
+    if (array_reserve(&answer->bytes, capacity, answer->length, room, 1) < 0)
+        return -ENOMEM;
+    char *at = (char *)answer->bytes + answer->length;
+    struct frame_rule *rule = (struct frame_rule *)(at + sizeof(uint64_t));
+    uint64_t bytes = 0;
+    Dwarf_Frame *frame = look_up(file, address);
+    memset(rule, 0, sizeof(*rule));
+    size_t count = frame != NULL ? fill_rule(rule, frame) : 0;
+    free(frame);
+    if (count > 0)
+        bytes = sizeof(*rule) + count * sizeof(struct frame_operation);
+    memcpy(at, &bytes, sizeof(bytes));
+    answer->length += sizeof(bytes) + bytes;
+    return 0;
+}
+
+int answer_unwind_rules(const struct question *question, struct answer *answer)
+{
+    const uint64_t *addresses = question->bytes;
+    size_t count = question->request.bytes / sizeof(*addresses), capacity = 0;
     struct unwind_file *file = files;
+    int code = 0;
     while (file != NULL && file->number != question->request.file)
         file = file->next;
     if (file == NULL)
         return -EBADF;
-    Dwarf_Frame *frame = look_up(file, question->request.argument);
-    if (frame == NULL)
-        return -ENOENT;
-    struct frame_rule *rule =
-        calloc(1, sizeof(*rule) + FRAME_OPERATIONS_MAX * sizeof(struct frame_operation));
-    size_t count = rule != NULL ? fill_rule(rule, frame) : 0;
-    free(frame);
-    answer->bytes = rule;
-    answer->length = sizeof(*rule) + count * sizeof(struct frame_operation);
-    return rule == NULL ? -ENOMEM : count == 0 ? -ENOENT : 0;
+    for (size_t i = 0; i < count && i < READER_RULES_MAX && code == 0; i++)
+        code = append_rule(file, addresses[i], answer, &capacity);
+    return code;
 }

@@ -28,7 +28,7 @@ int answer_names(const struct question *question, struct answer *answer);
 int answer_functions(const struct question *question, struct answer *answer);
 int answer_segment(const struct question *question, struct answer *answer);
 int answer_unwind_open(const struct question *question);
-int answer_unwind_rule(const struct question *question, struct answer *answer);
+int answer_unwind_rules(const struct question *question, struct answer *answer);
 void answer_unwind_close(uint32_t file);
 
 #endif

@@ -53,6 +53,34 @@ int reader_program_take(const void *bytes, size_t length, struct program_file *p
     return is_whole ? 0 : -EBADMSG;
 }
 
+const struct frame_rule *reader_rules_next(struct reader_rules *rules, size_t *bytes)
+{
+    const char *at = (const char *)rules->bytes + rules->at;
+    uint64_t length;
+    memcpy(&length, at, sizeof(length));
+    rules->at += sizeof(length) + length;
+    *bytes = length;
+    return length > 0 ? (const struct frame_rule *)(at + sizeof(length)) : NULL;
+}
+
+int reader_rules_take(const void *bytes, size_t length, size_t count)
+{
+    const char *at = bytes;
+    uint64_t rule_bytes;
+    for (size_t i = 0; i < count; i++) {
+        if (length < sizeof(rule_bytes))
+            return -EBADMSG;
+        memcpy(&rule_bytes, at, sizeof(rule_bytes));
+        at += sizeof(rule_bytes);
+        length -= sizeof(rule_bytes);
+        if (rule_bytes > length || (rule_bytes > 0 && !frame_rule_is_whole(at, rule_bytes)))
+            return -EBADMSG;
+        at += rule_bytes;
+        length -= rule_bytes;
+    }
+    return length == 0 ? 0 : -EBADMSG;
+}
+
 int reader_functions_take(const void *bytes, size_t length, size_t count)
 {
     const struct reader_function *functions = bytes;
@@ -120,22 +148,24 @@ int file_reader_open_unwinding(const struct reader_file *file)
     return code > 1 || length != 0 ? checked(file, -EBADMSG) : code;
 }
 
-struct frame_rule *file_reader_rule(const struct reader_file *file, uint64_t address, size_t *bytes,
-                                    int *code)
+int file_reader_rules(const struct reader_file *file, const uint64_t *addresses, size_t count,
+                      struct reader_rules *rules)
 {
-    const struct reader_request request = {
-        .kind = READER_UNWIND_RULE, .file = file->number, .argument = address};
+    const struct reader_request request = {.kind = READER_UNWIND_RULES,
+                                           .file = file->number,
+                                           .bytes = (uint32_t)(count * sizeof(*addresses))};
     struct reader_file passed = *file;
-    void *reply;
     passed.fd = passed.debug_fd = -1;
-    *code = reader_link_ask(&passed, &request, NULL, WALK_DEADLINE_MS, &reply, bytes);
-    if (*code >= 0 && !frame_rule_is_whole(reply, *bytes))
-        *code = checked(file, -EBADMSG);
-    if (*code >= 0)
-        return reply;
-    free(reply);
-    *code = *code == -ENOENT ? 0 : *code;
-    return NULL;
+    *rules = (struct reader_rules){0};
+    int code = reader_link_ask(&passed, &request, addresses, WALK_DEADLINE_MS, &rules->bytes,
+                               &rules->length);
+    if (code >= 0)
+        code = checked(file, reader_rules_take(rules->bytes, rules->length, count));
+    if (code < 0) {
+        free(rules->bytes);
+        rules->bytes = NULL;
+    }
+    return code;
 }
 
 void file_reader_close_unwinding(uint32_t number)

@@ -14,6 +14,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "reader/frame_rule.h"
 #include "reader/program_file.h"
@@ -35,6 +36,12 @@ void file_reader_start(void);
 /* End it. The next request starts another. */
 void file_reader_close(void);
 
+/* The processor time of all readers so far. */
+uint64_t file_reader_cpu_us(void);
+
+/* The reader's process; 0: there is none. */
+pid_t file_reader_pid(void);
+
 /* A number that no file had before. */
 uint32_t file_reader_number(void);
 
@@ -53,10 +60,16 @@ int file_reader_names(const struct reader_file *file, const uint64_t *addresses,
 /* Read call frame information. 1: the file has more than what is loaded from it; 0: it has not;
  * -ENOENT: it has none. */
 int file_reader_open_unwinding(const struct reader_file *file);
-/* Return a rule that the caller frees; NULL with *code 0: the file has none for this address;
- * -EBADF: the reader does not have the file. */
-struct frame_rule *file_reader_rule(const struct reader_file *file, uint64_t address, size_t *bytes,
-                                    int *code);
+/* Have the rules for at most READER_RULES_MAX addresses. 0: rules->bytes holds them, to be freed
+ * by the caller; -EBADF: the reader does not have the file. */
+struct reader_rules {
+    void *bytes;
+    size_t length, at;
+};
+int file_reader_rules(const struct reader_file *file, const uint64_t *addresses, size_t count,
+                      struct reader_rules *rules);
+/* The rule for the next address; NULL: the file has none. */
+const struct frame_rule *reader_rules_next(struct reader_rules *rules, size_t *bytes);
 void file_reader_close_unwinding(uint32_t number);
 
 /* Describe the executable segment at an offset of the file. */
@@ -81,6 +94,8 @@ const char *file_reader_complaint(const char *path, const uint8_t *build_id,
 int reader_names_take(char *bytes, size_t length, size_t count, const char **names);
 int reader_segment_take(const void *bytes, size_t length, struct reader_segment *segment);
 int reader_program_take(const void *bytes, size_t length, struct program_file *program);
+/* 0 if they are rules for `count` addresses. */
+int reader_rules_take(const void *bytes, size_t length, size_t count);
 /* The number of functions, or -EBADMSG. */
 int reader_functions_take(const void *bytes, size_t length, size_t count);
 

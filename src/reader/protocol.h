@@ -16,8 +16,9 @@
 #define READER_REQUEST_BYTES_MAX (1u << 20)
 #define READER_REPLY_BYTES_MAX (64u << 20)
 
-/* Addresses in one request for names. */
+/* Addresses in one request for names, and for rules. */
 #define READER_ADDRESSES_MAX 32768u
+#define READER_RULES_MAX 512u
 #define READER_FUNCTIONS_MAX 4096u
 
 enum reader_kind {
@@ -27,8 +28,9 @@ enum reader_kind {
     READER_NAMES = 1,
     /* The same descriptors. Reply: code 1 if the file has more than what is loaded from it. */
     READER_UNWIND_OPEN,
-    /* argument: the address. Reply: a struct frame_rule; -ENOENT: the file has none. */
-    READER_UNWIND_RULE,
+    /* Bytes: addresses. Reply, for each: a uint64_t, the number of bytes of the struct frame_rule
+     * that follows; 0: the file has none. */
+    READER_UNWIND_RULES,
     READER_UNWIND_CLOSE,
     /* Descriptor: the file; argument: an offset. Reply: a struct reader_segment. */
     READER_SEGMENT,

@@ -41,6 +41,7 @@ static struct {
     bool greeted;
     uint32_t last_number;
     unsigned failures, idle_ends;
+    uint64_t cpu_us; /* of the readers before this one */
     struct lost_file {
         char *path;
         uint8_t build_id[READER_BUILD_ID_MAX];
@@ -64,13 +65,35 @@ static uint64_t now_ms(void)
 
 /* --- start and end --- */
 
+/* The reader of the process that we were forked from is not ours. The descriptor may have been
+ * closed since, and be another's. */
 static void forget_of_parent(void)
 {
     if (link_state.pid == 0 || link_state.owner == getpid())
         return;
-    close(link_state.socket);
     link_state.socket = -1;
     link_state.pid = 0;
+}
+
+static uint64_t cpu_us_of(pid_t pid)
+{
+    struct timespec used;
+    clockid_t clock;
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) < 0)
+        return 0;
+    return (uint64_t)used.tv_sec * 1000000 + (uint64_t)used.tv_nsec / 1000;
+}
+
+uint64_t file_reader_cpu_us(void)
+{
+    forget_of_parent();
+    return link_state.cpu_us + (link_state.pid != 0 ? cpu_us_of(link_state.pid) : 0);
+}
+
+pid_t file_reader_pid(void)
+{
+    forget_of_parent();
+    return link_state.pid;
 }
 
 static bool await_end(int pidfd, int ms)
@@ -87,6 +110,7 @@ static const char *end_reader(const char *why)
     pid_t ended = 0;
     if (link_state.pid == 0)
         return why;
+    link_state.cpu_us += cpu_us_of(link_state.pid);
     close(link_state.socket);
     link_state.socket = -1;
     int pidfd = pidfd_open(link_state.pid, 0);
@@ -123,6 +147,13 @@ static void replace_ended(void)
                  IDLE_ENDS_MAX);
 }
 
+/* There will be no reader, because of errno. */
+static void give_up(const char *what)
+{
+    snprintf(link_state.broken, sizeof(link_state.broken), "the process that reads files %s: %s",
+             what, strerror(errno));
+}
+
 void file_reader_start(void)
 {
     int ends[2];
@@ -130,8 +161,10 @@ void file_reader_start(void)
     replace_ended();
     if (link_state.pid != 0 || link_state.broken[0] != 0)
         return;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+        give_up("cannot be talked to");
         return;
+    }
     /* Signals of our terminal and service are not for the reader, and our handlers even less: it
      * blocks all. Those of faults end it nevertheless. */
     sigset_t all, before;
@@ -143,6 +176,7 @@ void file_reader_start(void)
     sigprocmask(SIG_SETMASK, &before, NULL);
     close(ends[1]);
     if (pid < 0) {
+        give_up("cannot be started");
         close(ends[0]);
         return;
     }

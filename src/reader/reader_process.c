@@ -43,7 +43,7 @@ static bool reply(int code, const void *bytes, size_t length)
                 continue;
             return false;
         }
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < 2 && sent > 0; i++) {
             size_t part = (size_t)sent < parts[i].iov_len ? (size_t)sent : parts[i].iov_len;
             parts[i].iov_base = (char *)parts[i].iov_base + part;
             parts[i].iov_len -= part;
@@ -104,8 +104,8 @@ static int answer_question(const struct question *question, struct answer *answe
         return answer_program(question, answer);
     case READER_UNWIND_OPEN:
         return answer_unwind_open(question);
-    case READER_UNWIND_RULE:
-        return answer_unwind_rule(question, answer);
+    case READER_UNWIND_RULES:
+        return answer_unwind_rules(question, answer);
     default:
         return -ENOSYS;
     }

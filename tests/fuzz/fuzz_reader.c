@@ -25,23 +25,34 @@ static void take_names(char *bytes, size_t length, size_t count)
         abort();
 }
 
-static void take_rule(const void *bytes, size_t length)
+static void take_rule(const struct frame_rule *rule, size_t length)
 {
     uint64_t stack[16] = {0}, address;
     bool is_signal;
     struct frame_machine machine = {
         .known = UINT64_MAX, .stack = stack, .stack_low = 4096, .steps_left = 4096};
     struct rule_cache cache = {0};
-    if (!frame_rule_is_whole(bytes, length))
-        return;
     machine.stack_high = machine.stack_low + sizeof(stack);
     for (unsigned i = 0; i < FRAME_REGISTERS; i++)
         machine.registers[i] = machine.stack_low + i * 8;
-    const struct frame_rule *kept = rule_cache_add(&cache, 0, bytes, length), *found;
+    const struct frame_rule *kept = rule_cache_add(&cache, 0, rule, length), *found;
     if (kept == NULL || !rule_cache_find(&cache, 0, &found) || found != kept)
         abort();
     frame_step(kept, &machine, &address, &is_signal);
     rule_cache_clear(&cache);
+}
+
+static void take_rules(void *bytes, size_t length, size_t count)
+{
+    struct reader_rules rules = {.bytes = bytes, .length = length};
+    if (reader_rules_take(bytes, length, count) < 0)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        size_t rule_bytes;
+        const struct frame_rule *rule = reader_rules_next(&rules, &rule_bytes);
+        if (rule != NULL)
+            take_rule(rule, rule_bytes);
+    }
 }
 
 static void take_functions(const void *bytes, size_t length, size_t count)
@@ -72,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         take_names(bytes, length, count);
         break;
     case 1:
-        take_rule(bytes, length);
+        take_rules(bytes, length, count);
         break;
     case 2:
         take_functions(bytes, length, count);

@@ -14,20 +14,26 @@
 
 #include "daemon/frame_step.h"
 #include "reader/answers.h"
+#include "reader/file_reader.h"
 
 #define WORDS 64u
 #define FRAMES_MAX 32u
 #define LENGTH_MAX (1u << 16)
 
-/* The rule for an address; false: none. */
-static bool find_rule(struct question *question, uint64_t address, struct answer *answer)
+/* The rule for an address; NULL: none. */
+static const struct frame_rule *find_rule(struct question *question, uint64_t address,
+                                          struct answer *answer)
 {
     *answer = (struct answer){0};
-    question->request.argument = address;
-    int code = answer_unwind_rule(question, answer);
-    if (code == 0 && !frame_rule_is_whole(answer->bytes, answer->length))
+    question->bytes = &address;
+    question->request.bytes = sizeof(address);
+    if (answer_unwind_rules(question, answer) < 0)
+        return NULL;
+    if (reader_rules_take(answer->bytes, answer->length, 1) < 0)
         abort();
-    return code == 0;
+    struct reader_rules rules = {.bytes = answer->bytes};
+    size_t bytes;
+    return reader_rules_next(&rules, &bytes);
 }
 
 static void walk(struct question *question, const uint64_t *words)
@@ -42,9 +48,8 @@ static void walk(struct question *question, const uint64_t *words)
     for (unsigned i = 0; i < FRAMES_MAX; i++) {
         struct answer answer;
         bool is_signal;
-        bool found = find_rule(question, pc, &answer);
-        if (found && frame_step(answer.bytes, &machine, &pc, &is_signal) != FRAME_FOUND)
-            found = false;
+        const struct frame_rule *rule = find_rule(question, pc, &answer);
+        bool found = rule != NULL && frame_step(rule, &machine, &pc, &is_signal) == FRAME_FOUND;
         free(answer.bytes);
         if (!found)
             return;

@@ -116,14 +116,15 @@ static void test_other_questions(void **state)
     assert_int_equal(image.build_id_length, segment.build_id_length);
     assert_memory_equal(image.build_id, segment.build_id, image.build_id_length);
     assert_true(file_reader_open_unwinding(&file) >= 0);
+    const uint64_t addresses[] = {image.code[0].start + 0x10000, UINT64_MAX};
+    struct reader_rules rules;
     size_t bytes;
-    int code;
-    struct frame_rule *rule = file_reader_rule(&file, image.code[0].start + 0x10000, &bytes, &code);
-    assert_true(rule != NULL && code == 0);
-    free(rule);
+    assert_int_equal(0, file_reader_rules(&file, addresses, 2, &rules));
+    assert_non_null(reader_rules_next(&rules, &bytes));
+    assert_null(reader_rules_next(&rules, &bytes));
+    free(rules.bytes);
     file_reader_close_unwinding(file.number);
-    assert_null(file_reader_rule(&file, image.code[0].start, &bytes, &code));
-    assert_int_equal(-EBADF, code);
+    assert_int_equal(-EBADF, file_reader_rules(&file, addresses, 2, &rules));
 
     int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     assert_int_equal(0, file_reader_program(self, "self", &program));
