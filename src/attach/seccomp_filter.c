@@ -76,6 +76,9 @@ static const struct {
     {SYS_read, "read", BEARABLE, {0}},
 };
 
+/* The kernel refuses constant shifts of 32 bits or more, and takes those by X modulo 32. */
+#define SHIFT_MASK 31u
+
 /* Jumps lead forward only, so that a program ends. */
 uint32_t seccomp_filter_run(const struct sock_filter *program, size_t length,
                             const struct seccomp_data *data)
@@ -148,11 +151,11 @@ uint32_t seccomp_filter_run(const struct sock_filter *program, size_t length,
             break;
         case BPF_ALU | BPF_LSH | BPF_K:
         case BPF_ALU | BPF_LSH | BPF_X:
-            a = operand < 32 ? a << operand : 0;
+            a <<= operand & SHIFT_MASK;
             break;
         case BPF_ALU | BPF_RSH | BPF_K:
         case BPF_ALU | BPF_RSH | BPF_X:
-            a = operand < 32 ? a >> operand : 0;
+            a >>= operand & SHIFT_MASK;
             break;
         case BPF_ALU | BPF_NEG:
             a = 0 - a;

@@ -90,6 +90,26 @@ static void test_arithmetic(void **state)
     assert_int_equal(run(program, COUNT(program), 0, 0, 0), 63);
 }
 
+/* The kernel takes X modulo 32: a shift by 36 is one by 4. */
+static void test_shifts_by_more_than_a_word(void **state)
+{
+    (void)state;
+    const struct sock_filter left[] = {
+        BPF_STMT(BPF_LD | BPF_IMM, 3),
+        BPF_STMT(BPF_LDX | BPF_IMM, 36),
+        BPF_STMT(BPF_ALU | BPF_LSH | BPF_X, 0),
+        BPF_STMT(BPF_RET | BPF_A, 0),
+    };
+    const struct sock_filter right[] = {
+        BPF_STMT(BPF_LD | BPF_IMM, 0x330),
+        BPF_STMT(BPF_LDX | BPF_W | BPF_LEN, 0), /* 64 */
+        BPF_STMT(BPF_ALU | BPF_RSH | BPF_X, 0),
+        BPF_STMT(BPF_RET | BPF_A, 0),
+    };
+    assert_int_equal(run(left, COUNT(left), 0, 0, 0), 0x30);
+    assert_int_equal(run(right, COUNT(right), 0, 0, 0), 0x330);
+}
+
 static void test_jumps(void **state)
 {
     (void)state;
@@ -131,7 +151,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_denied_number),   cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_arithmetic),      cmocka_unit_test(test_jumps),
-        cmocka_unit_test(test_broken_programs),
+        cmocka_unit_test(test_broken_programs), cmocka_unit_test(test_shifts_by_more_than_a_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
