@@ -64,6 +64,10 @@ static bool move_branch(struct trampoline *trampoline, const struct instruction 
     static const uint8_t jump[] = {0xe9};
     const ZydisDecodedInstruction *decoded = &instruction->decoded;
     uint64_t target = branch_target(instruction, from);
+    /* With prefix 66 AMD's processors jump by 16 bits to an address of 16, Intel's by 32 bits. */
+    *why = "it begins with a jump that processors understand differently";
+    if ((decoded->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) != 0)
+        return false;
     *why = "its first instructions jump too far to be moved";
     if (decoded->meta.category == ZYDIS_CATEGORY_UNCOND_BR)
         return put_relative(trampoline, jump, sizeof(jump), to, target);
@@ -94,7 +98,13 @@ static bool move_plain(struct trampoline *trampoline, const struct instruction *
     memcpy(copy, code, decoded->length);
     for (unsigned i = 0; i < decoded->operand_count; i++) {
         const ZydisDecodedOperand *operand = &instruction->operands[i];
-        if (operand->type != ZYDIS_OPERAND_TYPE_MEMORY || operand->mem.base != ZYDIS_REGISTER_RIP)
+        if (operand->type != ZYDIS_OPERAND_TYPE_MEMORY)
+            continue;
+        if (operand->mem.base == ZYDIS_REGISTER_EIP) {
+            *why = "it begins with an address of 32 bits, which cannot be moved";
+            return false;
+        }
+        if (operand->mem.base != ZYDIS_REGISTER_RIP)
             continue;
         /* What it reads lies as far from its old place. */
         int64_t distance = decoded->raw.disp.value + (int64_t)(from - to);

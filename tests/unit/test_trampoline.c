@@ -195,6 +195,15 @@ static void test_loops(void **state)
     SAME(0x48, 0x83, 0xef, 0x03, 0x7f, 0xfa, 0x48, 0x89, 0xf8, 0xc3);
 }
 
+static void test_short_operands_are_refused(void **state)
+{
+    (void)state;
+    /* jmp with prefix 66: processors disagree on its length and on where it leads */
+    REFUSED(0x66, 0xe9, 0x01, 0, 0, 0, 0xcc, 0x31, 0xc0, 0xc3);
+    /* lea rax, [eip+1] */
+    REFUSED(0x67, 0x48, 0x8d, 0x05, 0x01, 0, 0, 0, 0x31, 0xc0, 0xc3);
+}
+
 static void test_nonsense_is_refused(void **state)
 {
     (void)state;
@@ -237,11 +246,17 @@ static void test_threads_are_moved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_prologue),           cmocka_unit_test(test_endbr64_stays),
-        cmocka_unit_test(test_operands_relative_to_rip), cmocka_unit_test(test_conditional_jumps),
-        cmocka_unit_test(test_entry_that_jumps),         cmocka_unit_test(test_short_functions),
-        cmocka_unit_test(test_calls_are_refused),        cmocka_unit_test(test_loops),
-        cmocka_unit_test(test_nonsense_is_refused),      cmocka_unit_test(test_threads_are_moved),
+        cmocka_unit_test(test_plain_prologue),
+        cmocka_unit_test(test_endbr64_stays),
+        cmocka_unit_test(test_operands_relative_to_rip),
+        cmocka_unit_test(test_conditional_jumps),
+        cmocka_unit_test(test_entry_that_jumps),
+        cmocka_unit_test(test_short_functions),
+        cmocka_unit_test(test_calls_are_refused),
+        cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_nonsense_is_refused),
+        cmocka_unit_test(test_threads_are_moved),
+        cmocka_unit_test(test_short_operands_are_refused),
     };
     return cmocka_run_group_tests(tests, make_area, NULL);
 }

@@ -1,0 +1,551 @@
+/*
+ * Entries of functions as they are and as attaching patches them: both are run, and must leave the
+ * same registers, flags, stack and memory, or come to the same fault at the same instruction.
+ *
+ * The input is the function's first bytes, behind three bytes that say how it is run:
+ *  - from end to end;
+ *  - a thread stands behind its k-th instruction while it is patched (trampoline_enter);
+ *  - a thread stands in the k-th instruction of the trampoline while the patch is taken out
+ *    (trampoline_leave).
+ * The code around the function is int3, so that wherever a branch leads to is seen.
+ *
+ * Only instructions are run whose effect depends on registers and memory alone. Code and data lie
+ * at low addresses by themselves, a filter refuses every system call that comes from there, and
+ * this program is not built with AddressSanitizer, whose shadow would lie in reach of the code.
+ */
+#include <Zydis/Zydis.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "attach/trampoline.h"
+
+/* No bit that an address of the data lacks leads from it to the code. */
+#define CODE UINT64_C(0x10000000)
+#define FUNCTION (CODE + 0x800)
+#define DATA UINT64_C(0x20000000)
+#define NEAR_TRAMPOLINE UINT64_C(0x18000000)
+#define FAR_TRAMPOLINE UINT64_C(0x70000000)
+#define CODE_END UINT64_C(0x7fff0000)
+
+#define CODE_BYTES 0x1000u
+#define DATA_BYTES 0x2000u
+#define HEAD_BYTES 3u
+#define INPUT_BYTES_MAX 64u
+#define STEPS_MAX 32u
+#define INT3 0xcc
+
+#define TRAP_FLAG UINT64_C(0x100)
+#define FLAGS UINT64_C(0xcd5) /* carry, parity, adjust, zero, sign, direction, overflow */
+
+enum way { WHOLE, ENTER, LEAVE };
+
+/* What a run ended with. */
+struct outcome {
+    int signal;
+    uint64_t fault; /* of SIGSEGV and SIGBUS */
+    greg_t registers[NGREG];
+    uint8_t floating[512]; /* as by FXSAVE */
+    uint8_t data[DATA_BYTES];
+};
+
+/* The run that is under way. */
+static struct {
+    bool active;
+    enum way way;
+    unsigned steps, switch_at; /* switch_at: after this many instructions */
+    const struct trampoline *trampoline;
+    struct outcome *outcome;
+} run;
+
+static struct sigaction old_actions[NSIG];
+static sigset_t others; /* signals that no instruction causes */
+static uint8_t floating_state[512] __attribute__((aligned(16)));
+static uint8_t initial_data[DATA_BYTES];
+static uint64_t initial_registers[16]; /* in the order of fuzz_trampoline_start */
+
+/* Where fuzz_trampoline_start goes on, and its stack pointer. */
+uint64_t fuzz_trampoline_stack;
+extern const char fuzz_trampoline_end[];
+extern uint64_t fuzz_trampoline_target, fuzz_trampoline_flags;
+uint64_t fuzz_trampoline_target, fuzz_trampoline_flags;
+
+/* Load all registers and jump to the target; return when the signal handler says so. */
+void fuzz_trampoline_start(const uint64_t registers[16], const uint8_t *floating);
+__asm__(".text\n"
+        ".globl fuzz_trampoline_start\n"
+        ".type fuzz_trampoline_start, @function\n"
+        "fuzz_trampoline_start:\n"
+        "  push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"
+        "  mov %rsp, fuzz_trampoline_stack(%rip)\n"
+        "  fxrstor64 (%rsi)\n"
+        "  mov 0(%rdi), %rax\n mov 8(%rdi), %rbx\n mov 16(%rdi), %rcx\n mov 24(%rdi), %rdx\n"
+        "  mov 32(%rdi), %rsi\n mov 48(%rdi), %rbp\n"
+        "  mov 64(%rdi), %r8\n mov 72(%rdi), %r9\n mov 80(%rdi), %r10\n mov 88(%rdi), %r11\n"
+        "  mov 96(%rdi), %r12\n mov 104(%rdi), %r13\n mov 112(%rdi), %r14\n mov 120(%rdi), %r15\n"
+        "  pushq fuzz_trampoline_flags(%rip)\n"
+        "  popfq\n"
+        "  mov 56(%rdi), %rsp\n"
+        "  mov 40(%rdi), %rdi\n"
+        "  jmp *fuzz_trampoline_target(%rip)\n"
+        ".globl fuzz_trampoline_end\n"
+        "fuzz_trampoline_end:\n"
+        "  pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n"
+        "  ret\n"
+        ".size fuzz_trampoline_start, . - fuzz_trampoline_start\n");
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "fuzz_trampoline: %s\n", what);
+    abort();
+}
+
+/* --- running --- */
+
+static void put(uint64_t address, const uint8_t *bytes, size_t count)
+{
+    volatile uint8_t *to = (volatile uint8_t *)(uintptr_t)address;
+    for (size_t i = 0; i < count; i++)
+        to[i] = bytes[i];
+}
+
+static void put_patch(const struct trampoline *trampoline, bool patched)
+{
+    const struct attached_site *site = &trampoline->site;
+    put(site->address, patched ? site->patched : site->original, site->length);
+}
+
+/* A thread was stopped in the midst of it. False: it runs on to where it switches. */
+static bool switch_code(greg_t *registers)
+{
+    uint64_t pc = (uint64_t)registers[REG_RIP];
+    if (run.way == ENTER) {
+        if (run.steps != run.switch_at)
+            return false;
+        uint64_t to = trampoline_enter(run.trampoline, pc);
+        put_patch(run.trampoline, true);
+        if (to != 0)
+            registers[REG_RIP] = (greg_t)to;
+        return true;
+    }
+    uint64_t to = trampoline_leave(run.trampoline, pc);
+    bool inside = pc >= run.trampoline->site.trampoline &&
+                  pc < run.trampoline->site.trampoline + run.trampoline->code_bytes;
+    if ((to != 0) != inside)
+        fail("trampoline_leave does not know its own code");
+    /* The jumps to the hook and to the trampoline are not the function's. */
+    if (!inside || run.steps++ != run.switch_at)
+        return false;
+    put_patch(run.trampoline, false);
+    registers[REG_RIP] = (greg_t)to;
+    return true;
+}
+
+static void end_run(int signal, const siginfo_t *info, ucontext_t *context)
+{
+    struct outcome *outcome = run.outcome;
+    greg_t *registers = context->uc_mcontext.gregs;
+    outcome->signal = signal;
+    outcome->fault = signal == SIGSEGV || signal == SIGBUS ? (uint64_t)(uintptr_t)info->si_addr : 0;
+    memcpy(outcome->registers, registers, sizeof(outcome->registers));
+    memcpy(outcome->floating, context->uc_mcontext.fpregs, sizeof(outcome->floating));
+    memcpy(outcome->data, (const void *)(uintptr_t)DATA, DATA_BYTES);
+    memcpy(context->uc_mcontext.fpregs, floating_state, 464); /* what is behind is the kernel's */
+    run.active = false;
+    registers[REG_RIP] = (greg_t)(uintptr_t)fuzz_trampoline_end;
+    registers[REG_RSP] = (greg_t)fuzz_trampoline_stack;
+    registers[REG_EFL] = 0x202;
+}
+
+static void on_signal(int signal, siginfo_t *info, void *data)
+{
+    ucontext_t *context = data;
+    greg_t *registers = context->uc_mcontext.gregs;
+    if (!run.active) {
+        sigaction(signal, &old_actions[signal], NULL);
+        return; /* happens again, and is seen by whoever waits for it */
+    }
+    bool is_step = signal == SIGTRAP && info->si_code == TRAP_TRACE;
+    uint64_t pc = (uint64_t)registers[REG_RIP];
+    if (is_step && (pc < CODE || pc >= CODE_END))
+        return; /* not yet there */
+    if (!is_step || run.steps > STEPS_MAX) {
+        end_run(signal, info, context);
+        return;
+    }
+    if (switch_code(registers))
+        registers[REG_EFL] &= ~(greg_t)TRAP_FLAG;
+    else if (run.way == ENTER)
+        run.steps++;
+}
+
+static void execute(const struct trampoline *trampoline, enum way way, unsigned switch_at,
+                    bool patched, struct outcome *outcome)
+{
+    run.way = way;
+    run.steps = 0;
+    run.switch_at = switch_at;
+    run.trampoline = trampoline;
+    run.outcome = outcome;
+    put_patch(trampoline, patched);
+    memcpy((void *)(uintptr_t)DATA, initial_data, DATA_BYTES);
+    fuzz_trampoline_target = FUNCTION;
+    fuzz_trampoline_flags = 0x202 | (way != WHOLE ? TRAP_FLAG : 0);
+    run.active = true;
+    fuzz_trampoline_start(initial_registers, floating_state);
+}
+
+/* --- comparing --- */
+
+static uint64_t in_function(const struct trampoline *trampoline, uint64_t pc)
+{
+    uint64_t to = trampoline_leave(trampoline, pc);
+    return to != 0 ? to : pc;
+}
+
+static void compare(const struct trampoline *trampoline, const struct outcome *expected,
+                    const struct outcome *actual)
+{
+    static const int compared[] = {REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13,
+                                   REG_R14, REG_R15, REG_RDI, REG_RSI, REG_RBP, REG_RBX,
+                                   REG_RDX, REG_RAX, REG_RCX, REG_RSP};
+    uint64_t pc = (uint64_t)expected->registers[REG_RIP];
+    uint64_t got = in_function(trampoline, (uint64_t)actual->registers[REG_RIP]);
+    if (expected->signal != actual->signal || expected->fault != actual->fault || pc != got) {
+        fprintf(stderr, "signal %d at %#lx for %#lx, but %d at %#lx for %#lx\n", expected->signal,
+                pc, expected->fault, actual->signal, got, actual->fault);
+        fail("it ends otherwise");
+    }
+    for (size_t i = 0; i < sizeof(compared) / sizeof(compared[0]); i++) {
+        if (expected->registers[compared[i]] != actual->registers[compared[i]])
+            fail("a register differs");
+    }
+    if (((expected->registers[REG_EFL] ^ actual->registers[REG_EFL]) & (greg_t)FLAGS) != 0) {
+        fprintf(stderr, "flags %#llx, but %#llx\n", expected->registers[REG_EFL],
+                actual->registers[REG_EFL]);
+        fail("a flag differs");
+    }
+    /* Bytes 6 to 24 tell of the last instruction and its operand; the registers are before 416. */
+    if (memcmp(expected->floating, actual->floating, 6) != 0 ||
+        memcmp(expected->floating + 24, actual->floating + 24, 416 - 24) != 0)
+        fail("a floating point register differs");
+    if (memcmp(expected->data, actual->data, DATA_BYTES) != 0)
+        fail("memory differs");
+}
+
+/* --- what may be run --- */
+
+static bool is_harmless(const ZydisDecodedInstruction *decoded, const ZydisDecodedOperand *operands)
+{
+    switch (decoded->meta.isa_ext) {
+    case ZYDIS_ISA_EXT_ADOX_ADCX:
+    case ZYDIS_ISA_EXT_AES:
+    case ZYDIS_ISA_EXT_AVX:
+    case ZYDIS_ISA_EXT_AVX2:
+    case ZYDIS_ISA_EXT_BASE:
+    case ZYDIS_ISA_EXT_BMI1:
+    case ZYDIS_ISA_EXT_BMI2:
+    case ZYDIS_ISA_EXT_CET:
+    case ZYDIS_ISA_EXT_F16C:
+    case ZYDIS_ISA_EXT_FMA:
+    case ZYDIS_ISA_EXT_LONGMODE:
+    case ZYDIS_ISA_EXT_LZCNT:
+    case ZYDIS_ISA_EXT_MMX:
+    case ZYDIS_ISA_EXT_MOVBE:
+    case ZYDIS_ISA_EXT_PAUSE:
+    case ZYDIS_ISA_EXT_PCLMULQDQ:
+    case ZYDIS_ISA_EXT_SSE:
+    case ZYDIS_ISA_EXT_SSE2:
+    case ZYDIS_ISA_EXT_SSE3:
+    case ZYDIS_ISA_EXT_SSE4:
+    case ZYDIS_ISA_EXT_SSSE3:
+    case ZYDIS_ISA_EXT_X87:
+        break;
+    default:
+        return false;
+    }
+    switch (decoded->meta.category) {
+    case ZYDIS_CATEGORY_IO:
+    case ZYDIS_CATEGORY_IOSTRINGOP:
+    case ZYDIS_CATEGORY_INTERRUPT:
+    case ZYDIS_CATEGORY_SEGOP:
+    case ZYDIS_CATEGORY_SYSCALL:
+    case ZYDIS_CATEGORY_SYSRET:
+    case ZYDIS_CATEGORY_SYSTEM:
+    case ZYDIS_CATEGORY_XSAVE:
+        return false;
+    default:
+        break;
+    }
+    switch (decoded->mnemonic) {
+    case ZYDIS_MNEMONIC_CPUID:
+    case ZYDIS_MNEMONIC_FNSAVE: /* these store addresses of code */
+    case ZYDIS_MNEMONIC_FNSTENV:
+    case ZYDIS_MNEMONIC_FXSAVE:
+    case ZYDIS_MNEMONIC_FXSAVE64:
+    case ZYDIS_MNEMONIC_POPF: /* could have every access fault that is not aligned */
+    case ZYDIS_MNEMONIC_POPFD:
+    case ZYDIS_MNEMONIC_POPFQ:
+    case ZYDIS_MNEMONIC_PUSHF: /* would store that we step */
+    case ZYDIS_MNEMONIC_PUSHFD:
+    case ZYDIS_MNEMONIC_PUSHFQ:
+    case ZYDIS_MNEMONIC_IRET:
+    case ZYDIS_MNEMONIC_IRETD:
+    case ZYDIS_MNEMONIC_IRETQ:
+    case ZYDIS_MNEMONIC_LAR:
+    case ZYDIS_MNEMONIC_LSL:
+    case ZYDIS_MNEMONIC_VERR:
+    case ZYDIS_MNEMONIC_VERW:
+        return false;
+    default:
+        break;
+    }
+    if (decoded->meta.branch_type == ZYDIS_BRANCH_TYPE_FAR)
+        return false;
+    for (unsigned i = 0; i < decoded->operand_count; i++) {
+        const ZydisDecodedOperand *operand = &operands[i];
+        bool written = (operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
+        if (operand->type == ZYDIS_OPERAND_TYPE_MEMORY && written &&
+            operand->mem.segment == ZYDIS_REGISTER_FS)
+            return false;
+        if (operand->type == ZYDIS_OPERAND_TYPE_REGISTER && written &&
+            ZydisRegisterGetClass(operand->reg.value) == ZYDIS_REGCLASS_SEGMENT)
+            return false;
+    }
+    return true;
+}
+
+static bool is_own_place(uint64_t address)
+{
+    return address + 0x40 >= FUNCTION && address < FUNCTION + INPUT_BYTES_MAX + 0x40;
+}
+
+/* Lead what is relative to the pc to where there is something: data, or int3. */
+static void lead(uint8_t *code, size_t at, const ZydisDecodedInstruction *decoded,
+                 const ZydisDecodedOperand *operands)
+{
+    uint64_t behind = FUNCTION + at + decoded->length;
+    int32_t value;
+    if (decoded->raw.imm[0].is_relative && decoded->raw.imm[0].size == 32) {
+        memcpy(&value, code + at + decoded->raw.imm[0].offset, 4);
+        uint64_t to = CODE + ((uint32_t)value & 0xfff);
+        if (is_own_place(to))
+            to = CODE;
+        value = (int32_t)(to - behind);
+        memcpy(code + at + decoded->raw.imm[0].offset, &value, 4);
+        return;
+    }
+    for (unsigned i = 0; i < decoded->operand_count; i++) {
+        ZydisRegister base = operands[i].mem.base;
+        if (operands[i].type == ZYDIS_OPERAND_TYPE_MEMORY && decoded->raw.disp.size == 32 &&
+            (base == ZYDIS_REGISTER_RIP || base == ZYDIS_REGISTER_EIP)) {
+            memcpy(&value, code + at + decoded->raw.disp.offset, 4);
+            value = (int32_t)(DATA + 0x800 + ((uint32_t)value & 0xfff) - behind);
+            memcpy(code + at + decoded->raw.disp.offset, &value, 4);
+            return;
+        }
+    }
+}
+
+/* Whether the instruction tells its own place, other than by the data that is relative to it. */
+static bool is_about_itself(size_t at, const ZydisDecodedInstruction *decoded,
+                            const ZydisDecodedOperand *operands)
+{
+    uint64_t behind = FUNCTION + at + decoded->length;
+    if (decoded->raw.imm[0].is_relative)
+        return is_own_place(behind + (uint64_t)decoded->raw.imm[0].value.s);
+    for (unsigned i = 0; i < decoded->operand_count; i++) {
+        ZydisRegister base = operands[i].mem.base;
+        if (operands[i].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+            (base == ZYDIS_REGISTER_RIP || base == ZYDIS_REGISTER_EIP)) {
+            uint64_t address = behind + (uint64_t)decoded->raw.disp.value;
+            return address >= CODE && address < CODE + CODE_BYTES;
+        }
+    }
+    return false;
+}
+
+static bool decode(const uint8_t *code, size_t length, ZydisDecodedInstruction *decoded,
+                   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT])
+{
+    static ZydisDecoder decoder;
+    static bool is_made;
+    if (!is_made)
+        ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    is_made = true;
+    return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, length, decoded, operands));
+}
+
+static void lead_all(uint8_t *code, size_t length)
+{
+    ZydisDecodedInstruction decoded;
+    ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+    for (size_t at = 0; at < length && at < 20; at += decoded.length) {
+        if (!decode(code + at, length - at, &decoded, operands))
+            return;
+        lead(code, at, &decoded, operands);
+    }
+}
+
+/* Whether the replaced instructions may be run; *count: their number. */
+static bool may_run(const struct trampoline *trampoline, unsigned *count)
+{
+    const struct attached_site *site = &trampoline->site;
+    ZydisDecodedInstruction decoded;
+    ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+    *count = 0;
+    for (size_t at = 0; at < site->length; at += decoded.length) {
+        if (!decode(site->original + at, site->length - at, &decoded, operands))
+            return false;
+        if (!is_harmless(&decoded, operands) ||
+            is_about_itself(site->address - FUNCTION + at, &decoded, operands))
+            return false;
+        (*count)++;
+    }
+    return true;
+}
+
+/* --- once --- */
+
+static void map(uint64_t address, size_t bytes, int protection)
+{
+    void *at = mmap((void *)(uintptr_t)address, bytes, protection,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (at != (void *)(uintptr_t)address)
+        fail("its addresses are taken");
+}
+
+/* System calls from the code are answered by a signal. */
+static void refuse_system_calls(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer) + 4),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer)),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)CODE_END, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
+        fail("no filter of system calls");
+}
+
+static void set_up(void)
+{
+    static const int signals[] = {SIGTRAP, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS};
+    static uint8_t stack[64 << 10];
+    stack_t alternate = {.ss_sp = stack, .ss_size = sizeof(stack)};
+    struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK, .sa_sigaction = on_signal};
+    uint64_t random = 1;
+    map(CODE, CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
+    map(NEAR_TRAMPOLINE, CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
+    map(FAR_TRAMPOLINE, CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
+    map(DATA, DATA_BYTES, PROT_READ | PROT_WRITE);
+    memset((void *)(uintptr_t)CODE, INT3, CODE_BYTES);
+    for (size_t i = 0; i < DATA_BYTES; i++) {
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+        initial_data[i] = (uint8_t)(random >> 56);
+    }
+    __asm__ volatile("fxsave64 %0" : "=m"(floating_state));
+    for (size_t i = 0; i < 256; i++) /* the sixteen vector registers */
+        floating_state[160 + i] = initial_data[i];
+    refuse_system_calls();
+    sigaltstack(&alternate, NULL);
+    sigfillset(&action.sa_mask);
+    sigfillset(&others);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        sigaction(signals[i], &action, &old_actions[signals[i]]);
+        sigdelset(&others, signals[i]);
+    }
+}
+
+/* Pointers into the data, small numbers, and any. */
+static void make_registers(uint64_t random)
+{
+    for (int i = 0; i < 16; i++) {
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+        uint64_t drawn = random >> 20;
+        initial_registers[i] = drawn % 4 == 0   ? drawn
+                               : drawn % 4 == 1 ? drawn / 4 % 64
+                                                : DATA + 0x400 + drawn / 4 % 0x1800;
+    }
+    initial_registers[7] = DATA + DATA_BYTES / 2; /* rsp */
+}
+
+static void put_trampoline(const struct trampoline *trampoline, uint64_t at, uint64_t hook)
+{
+    uint8_t jump[5] = {0xe9};
+    int32_t distance = (int32_t)(at - (hook + 5));
+    memcpy(jump + 1, &distance, 4);
+    put(hook, jump, sizeof(jump));
+    put(at, trampoline->code, trampoline->code_bytes);
+}
+
+static void put_function(const uint8_t *code, const struct trampoline *trampoline)
+{
+    uint8_t bytes[INPUT_BYTES_MAX];
+    size_t length = trampoline->site.address + trampoline->site.length - FUNCTION;
+    memset(bytes, INT3, sizeof(bytes));
+    memcpy(bytes, code, length);
+    put(FUNCTION, bytes, sizeof(bytes));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct outcome expected, actual;
+    static bool is_set_up;
+    uint8_t code[INPUT_BYTES_MAX];
+    struct trampoline trampoline;
+    const char *why = NULL;
+    unsigned count;
+    if (!is_set_up)
+        set_up();
+    is_set_up = true;
+    if (size <= HEAD_BYTES || size - HEAD_BYTES > sizeof(code))
+        return 0;
+    size_t length = size - HEAD_BYTES;
+    uint64_t at = data[0] & 1 ? FAR_TRAMPOLINE : NEAR_TRAMPOLINE, hook = at + 0x800;
+    memcpy(code, data + HEAD_BYTES, length);
+    if (data[0] & 2)
+        lead_all(code, length);
+    at += (data[0] & 4) != 0;
+    if (trampoline_make(&trampoline, FUNCTION, code, length, hook, at, &why) < 0) {
+        if (why == NULL)
+            fail("it refuses without a reason");
+        return 0;
+    }
+    if (!may_run(&trampoline, &count))
+        return 0;
+    sigset_t before;
+    sigprocmask(SIG_BLOCK, &others, &before); /* they would be delivered on the code's stack */
+    make_registers(data[1]);
+    put_function(code, &trampoline);
+    put_trampoline(&trampoline, at, hook);
+    execute(&trampoline, WHOLE, 0, false, &expected);
+    execute(&trampoline, WHOLE, 0, true, &actual);
+    compare(&trampoline, &expected, &actual);
+    if (data[0] & 8) {
+        execute(&trampoline, ENTER, data[2] % count, false, &actual);
+        compare(&trampoline, &expected, &actual);
+    }
+    if (data[0] & 16) {
+        execute(&trampoline, LEAVE, data[2] % count, true, &actual);
+        compare(&trampoline, &expected, &actual);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return 0;
+}
