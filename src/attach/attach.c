@@ -593,7 +593,8 @@ int attach_check_loaded(pid_t pid)
     int code = process_look(&process, pid, false, &outcome, NULL);
     if (code == 0) {
         code = tracee_open(&tracee, pid);
-        if (code == 0 && !remote_is_loaded(&process, &tracee))
+        struct remote_memory memory = {&tracee, REMOTE_READS_MAX};
+        if (code == 0 && !remote_is_loaded(&process, &memory))
             code = -EAGAIN;
         tracee_close(&tracee);
     }

@@ -13,10 +13,9 @@
 #include "reader/file_reader.h"
 #include "util/regular_file.h"
 
-#define OBJECTS_MAX 4096
-
-/* So much of each object is looked through for instructions. */
+/* Bytes that are searched for instructions: of each mapping, and of all together. */
 #define CODE_BYTES_MAX (4u << 20)
+#define CODE_TOTAL_MAX (1u << 30)
 
 static const char *const names[ATTACHED_FUNCTIONS] = {
     [ATTACHED_MALLOC] = "malloc",
@@ -77,13 +76,13 @@ static void take_function(struct located *located, enum attached_function functi
 
 /* --- objects of the loader --- */
 
-static void take_exported(struct located *located, const struct tracee *tracee,
+static void take_exported(struct located *located, struct remote_memory *memory,
                           const struct remote_object *object, bool with_cxx)
 {
     int end = with_cxx ? ATTACHED_FUNCTIONS : ATTACHED_CXX;
     for (int i = 0; i < end; i++) {
         struct remote_symbol symbol;
-        if (i != ATTACHED_DLCLOSE && remote_symbol_find(tracee, object, names[i], &symbol))
+        if (i != ATTACHED_DLCLOSE && remote_symbol_find(memory, object, names[i], &symbol))
             take_function(located, (enum attached_function)i, names[i], symbol.address,
                           symbol.size);
     }
@@ -91,37 +90,37 @@ static void take_exported(struct located *located, const struct tracee *tracee,
         enum attached_function function = jemalloc_names[i].function;
         struct remote_symbol symbol;
         if (located->functions[function].address == 0 &&
-            remote_symbol_find(tracee, object, jemalloc_names[i].name, &symbol))
+            remote_symbol_find(memory, object, jemalloc_names[i].name, &symbol))
             take_function(located, function, jemalloc_names[i].name, symbol.address, symbol.size);
     }
 }
 
 /* The first object that defines the function, or NULL. */
-static const struct remote_object *first_with(const struct tracee *tracee,
+static const struct remote_object *first_with(struct remote_memory *memory,
                                               const struct remote_object *objects, size_t count,
                                               const char *name, struct remote_symbol *symbol)
 {
     for (size_t i = 0; i < count; i++) {
-        if (remote_symbol_find(tracee, &objects[i], name, symbol))
+        if (remote_symbol_find(memory, &objects[i], name, symbol))
             return &objects[i];
     }
     return NULL;
 }
 
-static bool locate_in_objects(struct located *located, const struct tracee *tracee,
+static bool locate_in_objects(struct located *located, struct remote_memory *memory,
                               const struct remote_object *objects, size_t count)
 {
     struct remote_symbol symbol;
-    if (first_with(tracee, objects, count, "_dl_find_object", &symbol) != NULL)
+    if (first_with(memory, objects, count, "_dl_find_object", &symbol) != NULL)
         located->dl_find_object = symbol.address;
-    if (first_with(tracee, objects, count, "dlclose", &symbol) != NULL)
+    if (first_with(memory, objects, count, "dlclose", &symbol) != NULL)
         take_function(located, ATTACHED_DLCLOSE, "dlclose", symbol.address, symbol.size);
-    const struct remote_object *allocator = first_with(tracee, objects, count, "malloc", &symbol);
+    const struct remote_object *allocator = first_with(memory, objects, count, "malloc", &symbol);
     if (allocator == NULL)
         return false;
     /* operator new of another object ends in malloc, whose hook sees it. */
-    bool with_cxx = first_with(tracee, objects, count, "_Znwm", &symbol) == allocator;
-    take_exported(located, tracee, allocator, with_cxx);
+    bool with_cxx = first_with(memory, objects, count, "_Znwm", &symbol) == allocator;
+    take_exported(located, memory, allocator, with_cxx);
     snprintf(located->allocator, sizeof(located->allocator), "%s", allocator->name);
     return true;
 }
@@ -161,7 +160,7 @@ static size_t list_names(char *text, const char **list, size_t *count)
 #define OWN_NAME_BYTES 64
 
 static bool own_symbols_open(struct own_symbols *own, const struct process *process,
-                             const struct tracee *tracee)
+                             struct remote_memory *memory)
 {
     char path[64];
     struct stat status;
@@ -171,7 +170,7 @@ static bool own_symbols_open(struct own_symbols *own, const struct process *proc
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)process->pid);
     int fd = regular_file_open(path, &status), found = 0;
     if (fd >= 0 && own->text != NULL && own->names != NULL &&
-        remote_executable_base(process, tracee, &own->base)) {
+        remote_executable_base(process, memory, &own->base)) {
         size_t count, bytes = list_names(own->text, own->names, &count);
         found = file_reader_functions(fd, path, own->text, bytes, count, &own->functions);
     }
@@ -257,11 +256,11 @@ static void complete_own(struct located *located, const struct own_symbols *own)
 }
 
 static bool locate_in_executable(struct located *located, const struct process *process,
-                                 const struct tracee *tracee, bool has_malloc)
+                                 struct remote_memory *memory, bool has_malloc)
 {
     struct own_symbols own;
     bool found = false;
-    if (own_symbols_open(&own, process, tracee)) {
+    if (own_symbols_open(&own, process, memory)) {
         /* One with a prefix is there because the program uses it: rather that than libc's. */
         for (size_t i = 0; !found && i < ALLOCATOR_PREFIXES; i++)
             found = take_own(located, &own, allocator_prefixes[i]);
@@ -277,12 +276,12 @@ static bool locate_in_executable(struct located *located, const struct process *
 /* --- the rest --- */
 
 static void locate_vdso(struct located *located, const struct process *process,
-                        const struct tracee *tracee)
+                        struct remote_memory *memory)
 {
     struct remote_object vdso;
     struct remote_symbol symbol;
-    if (process->vdso != 0 && remote_object_at(tracee, process->vdso, &vdso) &&
-        remote_symbol_find(tracee, &vdso, "__vdso_clock_gettime", &symbol))
+    if (process->vdso != 0 && remote_object_at(memory, process->vdso, &vdso) &&
+        remote_symbol_find(memory, &vdso, "__vdso_clock_gettime", &symbol))
         located->clock_gettime = symbol.address;
 }
 
@@ -293,7 +292,8 @@ static uint64_t find_code(const uint8_t *code, size_t bytes, uint64_t address, c
     return at != NULL ? address + (uint64_t)(at - code) : 0;
 }
 
-static void find_in_region(const struct process_region *region, struct tracee *tracee)
+/* Return the number of bytes that were searched. */
+static size_t find_in_region(const struct process_region *region, struct tracee *tracee)
 {
     static const uint8_t call[] = {0x0f, 0x05}, call_and_return[] = {0x0f, 0x05, 0xc3};
     static const uint8_t sigreturn[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
@@ -302,7 +302,7 @@ static void find_in_region(const struct process_region *region, struct tracee *t
         bytes = CODE_BYTES_MAX;
     uint8_t *code = malloc(bytes);
     if (code == NULL)
-        return;
+        return 0;
     bytes = tracee_read_some(tracee, region->start, code, bytes);
     uint64_t both = find_code(code, bytes, region->start, call_and_return, sizeof(call_and_return));
     uint64_t back = find_code(code, bytes, region->start, sigreturn, sizeof(sigreturn));
@@ -313,17 +313,20 @@ static void find_in_region(const struct process_region *region, struct tracee *t
         tracee->syscall_instruction = find_code(code, bytes, region->start, call, sizeof(call));
     }
     free(code);
+    return bytes;
 }
 
 int locate_system_call(const struct process *process, struct tracee *tracee)
 {
+    size_t searched = 0;
     tracee->syscall_instruction = tracee->sigreturn = 0;
     /* The C library has it all, and lies behind the executable. */
-    for (size_t i = process->region_count; i-- > 0 && tracee->sigreturn == 0;) {
+    for (size_t i = process->region_count;
+         i-- > 0 && tracee->sigreturn == 0 && searched < CODE_TOTAL_MAX;) {
         const struct process_region *region = &process->regions[i];
         if (region->executable && region->readable &&
             (region->path[0] == '/' || strcmp(region->path, "[vdso]") == 0))
-            find_in_region(region, tracee);
+            searched += find_in_region(region, tracee);
     }
     return tracee->syscall_instruction != 0 ? 0 : -ENOTSUP;
 }
@@ -373,18 +376,21 @@ int locate_functions(struct located *located, const struct process *process,
                      struct error *error)
 {
     memset(located, 0, sizeof(*located));
-    struct remote_object *objects = calloc(OBJECTS_MAX, sizeof(*objects));
-    if (objects == NULL)
+    struct remote_memory memory = {tracee, REMOTE_READS_MAX};
+    struct remote_object *objects;
+    size_t count;
+    if (remote_objects(process, &memory, &objects, &count) < 0) {
+        free(objects);
         return error_set(error, -ENOMEM, "out of memory");
-    size_t count = remote_objects(process, tracee, objects, OBJECTS_MAX);
+    }
     if (process->beside_client)
         count = leave_out_client(objects, count);
-    bool found = locate_in_objects(located, tracee, objects, count);
+    bool found = locate_in_objects(located, &memory, objects, count);
     free(objects);
     /* A library's allocator is the preloaded client's. */
     if (process->beside_client && located->allocator[0] != 0)
         found = false;
-    if (locate_in_executable(located, process, tracee, found))
+    if (locate_in_executable(located, process, &memory, found))
         found = true;
     if (!found) {
         outcome->refusal = ATTACH_UNSUPPORTED;
@@ -397,7 +403,7 @@ int locate_functions(struct located *located, const struct process *process,
     if (located->allocator[0] == 0)
         name_executable(located, process);
     drop_aliases(located);
-    locate_vdso(located, process, tracee);
+    locate_vdso(located, process, &memory);
     locate_stack_end(located, process);
     return 0;
 }

@@ -2,17 +2,31 @@
 #include "attach/symbols_remote.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <link.h>
 #include <string.h>
 
+#include "util/array.h"
+
 #define PROGRAM_HEADERS_MAX 64u
-#define DYNAMIC_MAX 256u     /* entries of a dynamic section */
-#define OBJECTS_MAX 16384u   /* guards against a list that changes under us */
+#define DYNAMIC_MAX 256u /* entries of a dynamic section */
+#define LIST_MAX 16384u  /* guards against a list that changes under us */
+#define OBJECTS_MAX 4096u
 #define CHAIN_MAX (1u << 20) /* symbols of a hash chain */
 
-static bool peek(const struct tracee *tracee, uint64_t address, void *to, size_t bytes)
+static bool may_read(struct remote_memory *memory, uint64_t address)
 {
-    return address >= 4096 && tracee_read(tracee, address, to, bytes) == 0;
+    return address >= 4096 && memory->reads_left > 0 && memory->reads_left-- > 0;
+}
+
+static bool peek(struct remote_memory *memory, uint64_t address, void *to, size_t bytes)
+{
+    return may_read(memory, address) && tracee_read(memory->tracee, address, to, bytes) == 0;
+}
+
+static size_t peek_some(struct remote_memory *memory, uint64_t address, void *to, size_t bytes)
+{
+    return may_read(memory, address) ? tracee_read_some(memory->tracee, address, to, bytes) : 0;
 }
 
 /* The loader relocates these pointers in place in most objects, not in the vdso. */
@@ -21,11 +35,11 @@ static uint64_t relocated(uint64_t base, uint64_t value)
     return value < base ? base + value : value;
 }
 
-static bool read_dynamic(const struct tracee *tracee, uint64_t dynamic,
+static bool read_dynamic(struct remote_memory *memory, uint64_t dynamic,
                          struct remote_object *object, uint64_t *debug)
 {
     Elf64_Dyn entries[DYNAMIC_MAX];
-    size_t count = tracee_read_some(tracee, dynamic, entries, sizeof(entries)) / sizeof(entries[0]);
+    size_t count = peek_some(memory, dynamic, entries, sizeof(entries)) / sizeof(entries[0]);
     for (size_t i = 0; i < count && entries[i].d_tag != DT_NULL; i++) {
         uint64_t pointer = relocated(object->base, entries[i].d_un.d_ptr);
         switch (entries[i].d_tag) {
@@ -52,20 +66,20 @@ static bool read_dynamic(const struct tracee *tracee, uint64_t dynamic,
 
 /* --- the list of objects --- */
 
-static bool read_headers(const struct process *process, const struct tracee *tracee,
+static bool read_headers(const struct process *process, struct remote_memory *memory,
                          Elf64_Phdr *headers, size_t *count)
 {
     *count = process->header_count;
     return *count > 0 && *count <= PROGRAM_HEADERS_MAX &&
-           peek(tracee, process->headers, headers, *count * sizeof(*headers));
+           peek(memory, process->headers, headers, *count * sizeof(*headers));
 }
 
-bool remote_executable_base(const struct process *process, const struct tracee *tracee,
+bool remote_executable_base(const struct process *process, struct remote_memory *memory,
                             uint64_t *base)
 {
     Elf64_Phdr headers[PROGRAM_HEADERS_MAX];
     size_t count;
-    if (!read_headers(process, tracee, headers, &count))
+    if (!read_headers(process, memory, headers, &count))
         return false;
     for (size_t i = 0; i < count; i++) {
         if (headers[i].p_type == PT_PHDR) {
@@ -87,47 +101,47 @@ bool remote_executable_base(const struct process *process, const struct tracee *
 }
 
 /* What the loader publishes for debuggers; false: nothing. has_loader: there is to be one. */
-static bool read_loader(const struct process *process, const struct tracee *tracee,
+static bool read_loader(const struct process *process, struct remote_memory *memory,
                         struct r_debug *list, bool *has_loader)
 {
     Elf64_Phdr headers[PROGRAM_HEADERS_MAX];
     size_t count;
     uint64_t base, debug = 0;
     *has_loader = false;
-    if (!read_headers(process, tracee, headers, &count) ||
-        !remote_executable_base(process, tracee, &base))
+    if (!read_headers(process, memory, headers, &count) ||
+        !remote_executable_base(process, memory, &base))
         return false;
     for (size_t i = 0; i < count; i++) {
         *has_loader |= headers[i].p_type == PT_INTERP;
         if (headers[i].p_type == PT_DYNAMIC) {
             struct remote_object executable = {.base = base};
-            read_dynamic(tracee, base + headers[i].p_vaddr, &executable, &debug);
+            read_dynamic(memory, base + headers[i].p_vaddr, &executable, &debug);
         }
     }
-    return debug != 0 && peek(tracee, debug, list, sizeof(*list));
+    return debug != 0 && peek(memory, debug, list, sizeof(*list));
 }
 
 /* The first link_map of the loader's list; 0: none. */
-static uint64_t first_link_map(const struct process *process, const struct tracee *tracee)
+static uint64_t first_link_map(const struct process *process, struct remote_memory *memory)
 {
     struct r_debug list;
     bool has_loader;
-    return read_loader(process, tracee, &list, &has_loader) ? (uintptr_t)list.r_map : 0;
+    return read_loader(process, memory, &list, &has_loader) ? (uintptr_t)list.r_map : 0;
 }
 
-bool remote_is_loaded(const struct process *process, const struct tracee *tracee)
+bool remote_is_loaded(const struct process *process, struct remote_memory *memory)
 {
     struct r_debug list;
     bool has_loader;
-    if (!read_loader(process, tracee, &list, &has_loader))
+    if (!read_loader(process, memory, &list, &has_loader))
         return !has_loader;
     return list.r_map != NULL && list.r_state == RT_CONSISTENT;
 }
 
-static void read_name(const struct tracee *tracee, uint64_t address, char *name, size_t size)
+static void read_name(struct remote_memory *memory, uint64_t address, char *name, size_t size)
 {
     char path[4096];
-    size_t got = address >= 4096 ? tracee_read_some(tracee, address, path, sizeof(path) - 1) : 0;
+    size_t got = peek_some(memory, address, path, sizeof(path) - 1);
     path[got] = 0;
     const char *slash = strrchr(path, '/');
     const char *file = slash != NULL ? slash + 1 : path;
@@ -136,33 +150,37 @@ static void read_name(const struct tracee *tracee, uint64_t address, char *name,
     name[length] = 0;
 }
 
-size_t remote_objects(const struct process *process, const struct tracee *tracee,
-                      struct remote_object *objects, size_t max)
+int remote_objects(const struct process *process, struct remote_memory *memory,
+                   struct remote_object **objects, size_t *count)
 {
-    size_t count = 0;
-    uint64_t next = first_link_map(process, tracee);
-    for (size_t seen = 0; next != 0 && seen < OBJECTS_MAX && count < max; seen++) {
+    size_t capacity = 0;
+    uint64_t next = first_link_map(process, memory);
+    *objects = NULL;
+    *count = 0;
+    for (size_t seen = 0; next != 0 && seen < LIST_MAX && *count < OBJECTS_MAX; seen++) {
         struct link_map map;
-        if (!peek(tracee, next, &map, sizeof(map)))
+        if (!peek(memory, next, &map, sizeof(map)))
             break;
         next = (uintptr_t)map.l_next;
-        struct remote_object *object = &objects[count];
-        *object = (struct remote_object){.base = map.l_addr};
-        read_name(tracee, (uintptr_t)map.l_name, object->name, sizeof(object->name));
-        if (read_dynamic(tracee, (uintptr_t)map.l_ld, object, NULL))
-            count++;
+        struct remote_object object = {.base = map.l_addr};
+        read_name(memory, (uintptr_t)map.l_name, object.name, sizeof(object.name));
+        if (!read_dynamic(memory, (uintptr_t)map.l_ld, &object, NULL))
+            continue;
+        if (array_reserve(objects, &capacity, *count, 1, sizeof(object)) < 0)
+            return -ENOMEM;
+        (*objects)[(*count)++] = object;
     }
-    return count;
+    return 0;
 }
 
-bool remote_object_at(const struct tracee *tracee, uint64_t address, struct remote_object *object)
+bool remote_object_at(struct remote_memory *memory, uint64_t address, struct remote_object *object)
 {
     Elf64_Ehdr header;
-    if (!peek(tracee, address, &header, sizeof(header)) ||
+    if (!peek(memory, address, &header, sizeof(header)) ||
         memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phnum > PROGRAM_HEADERS_MAX)
         return false;
     Elf64_Phdr segments[PROGRAM_HEADERS_MAX];
-    if (!peek(tracee, address + header.e_phoff, segments, header.e_phnum * sizeof(segments[0])))
+    if (!peek(memory, address + header.e_phoff, segments, header.e_phnum * sizeof(segments[0])))
         return false;
     uint64_t load = address, dynamic = 0;
     for (unsigned i = 0; i < header.e_phnum; i++) {
@@ -172,24 +190,24 @@ bool remote_object_at(const struct tracee *tracee, uint64_t address, struct remo
             dynamic = address + segments[i].p_offset;
     }
     *object = (struct remote_object){.base = load};
-    return dynamic != 0 && read_dynamic(tracee, dynamic, object, NULL);
+    return dynamic != 0 && read_dynamic(memory, dynamic, object, NULL);
 }
 
 /* --- symbols --- */
 
-static bool take_symbol(const struct tracee *tracee, const struct remote_object *object,
+static bool take_symbol(struct remote_memory *memory, const struct remote_object *object,
                         uint32_t index, const char *name, struct remote_symbol *found)
 {
     Elf64_Sym symbol;
     char text[64];
     size_t length = strlen(name) + 1;
-    if (!peek(tracee, object->symbols + index * sizeof(symbol), &symbol, sizeof(symbol)) ||
+    if (!peek(memory, object->symbols + index * sizeof(symbol), &symbol, sizeof(symbol)) ||
         symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0 ||
         ELF64_ST_BIND(symbol.st_info) == STB_LOCAL)
         return false;
     unsigned type = ELF64_ST_TYPE(symbol.st_info);
     if ((type != STT_FUNC && type != STT_NOTYPE) || length > sizeof(text) ||
-        !peek(tracee, object->strings + symbol.st_name, text, length) ||
+        !peek(memory, object->strings + symbol.st_name, text, length) ||
         memcmp(text, name, length) != 0)
         return false;
     found->address = object->base + symbol.st_value;
@@ -205,18 +223,18 @@ static uint32_t gnu_hash_of(const char *name)
     return hash;
 }
 
-static bool find_by_gnu_hash(const struct tracee *tracee, const struct remote_object *object,
+static bool find_by_gnu_hash(struct remote_memory *memory, const struct remote_object *object,
                              const char *name, struct remote_symbol *found)
 {
     struct {
         uint32_t buckets, symbol_offset, bloom_words, bloom_shift;
     } head;
-    if (!peek(tracee, object->gnu_hash, &head, sizeof(head)) || head.buckets == 0 ||
+    if (!peek(memory, object->gnu_hash, &head, sizeof(head)) || head.buckets == 0 ||
         head.bloom_words == 0)
         return false;
     uint32_t wanted = gnu_hash_of(name), index;
     uint64_t word, words = object->gnu_hash + sizeof(head);
-    if (!peek(tracee, words + wanted / 64 % head.bloom_words * UINT64_C(8), &word, 8))
+    if (!peek(memory, words + wanted / 64 % head.bloom_words * UINT64_C(8), &word, 8))
         return false;
     uint64_t both = UINT64_C(1) << wanted % 64 | UINT64_C(1)
                                                      << (wanted >> (head.bloom_shift & 31)) % 64;
@@ -224,14 +242,14 @@ static bool find_by_gnu_hash(const struct tracee *tracee, const struct remote_ob
         return false;
     uint64_t buckets = words + head.bloom_words * UINT64_C(8);
     uint64_t chain = buckets + head.buckets * UINT64_C(4);
-    if (!peek(tracee, buckets + wanted % head.buckets * UINT64_C(4), &index, 4) ||
+    if (!peek(memory, buckets + wanted % head.buckets * UINT64_C(4), &index, 4) ||
         index < head.symbol_offset)
         return false;
     for (uint32_t i = 0; i < CHAIN_MAX; i++, index++) {
         uint32_t hash;
-        if (!peek(tracee, chain + (index - head.symbol_offset) * UINT64_C(4), &hash, 4))
+        if (!peek(memory, chain + (index - head.symbol_offset) * UINT64_C(4), &hash, 4))
             return false;
-        if ((hash | 1) == (wanted | 1) && take_symbol(tracee, object, index, name, found))
+        if ((hash | 1) == (wanted | 1) && take_symbol(memory, object, index, name, found))
             return true;
         if (hash & 1)
             return false;
@@ -239,16 +257,16 @@ static bool find_by_gnu_hash(const struct tracee *tracee, const struct remote_ob
     return false;
 }
 
-bool remote_symbol_find(const struct tracee *tracee, const struct remote_object *object,
+bool remote_symbol_find(struct remote_memory *memory, const struct remote_object *object,
                         const char *name, struct remote_symbol *symbol)
 {
     if (object->gnu_hash != 0)
-        return find_by_gnu_hash(tracee, object, name, symbol);
+        return find_by_gnu_hash(memory, object, name, symbol);
     uint32_t head[2]; /* buckets, symbols */
-    if (object->hash == 0 || !peek(tracee, object->hash, head, sizeof(head)) || head[1] > CHAIN_MAX)
+    if (object->hash == 0 || !peek(memory, object->hash, head, sizeof(head)) || head[1] > CHAIN_MAX)
         return false;
     for (uint32_t index = 1; index < head[1]; index++) {
-        if (take_symbol(tracee, object, index, name, symbol))
+        if (take_symbol(memory, object, index, name, symbol))
             return true;
     }
     return false;
