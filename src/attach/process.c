@@ -48,6 +48,22 @@ static ssize_t read_file(pid_t pid, const char *name, char *buffer, size_t size)
     return got < 0 ? got : (ssize_t)length;
 }
 
+/* Return /proc/PID/status, to be freed, or NULL. The groups in its middle may be many. */
+static char *read_status(pid_t pid)
+{
+    char path[64], *text = NULL;
+    size_t size = 0;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    ssize_t length = file != NULL ? getdelim(&text, &size, 0, file) : -1;
+    if (file != NULL)
+        fclose(file);
+    if (length > 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
 /* The text behind "Name:" in /proc/PID/status, or "". */
 static const char *status_field(const char *status, const char *name)
 {
@@ -61,9 +77,10 @@ static const char *status_field(const char *status, const char *name)
 /* Whether we run under a filter of system calls, as in a container. */
 static bool are_filtered(void)
 {
-    char status[4096];
-    return read_file(getpid(), "status", status, sizeof(status)) > 0 &&
-           strtol(status_field(status, "\nSeccomp:"), NULL, 10) != 0;
+    char *status = read_status(getpid());
+    bool filtered = status != NULL && strtol(status_field(status, "\nSeccomp:"), NULL, 10) != 0;
+    free(status);
+    return filtered;
 }
 
 int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct error *error)
@@ -75,10 +92,11 @@ int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct
         text[length > 0 ? length : 0] = 0;
         close(fd);
     }
-    char status[4096];
+    char *status = read_status(pid);
     long uid = -1;
-    if (read_file(pid, "status", status, sizeof(status)) > 0)
+    if (status != NULL)
         uid = strtol(status_field(status, "\nUid:"), NULL, 10);
+    free(status);
     refuse(outcome, ATTACH_FORBIDDEN, -EPERM);
     if (uid >= 0 && uid != (long)geteuid())
         return error_set(error, -EPERM,
@@ -104,36 +122,57 @@ int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct
                      are_filtered() ? " (containers: --cap-add SYS_PTRACE)" : "");
 }
 
-static int check_status(struct process *process, struct attach_outcome *outcome,
+/* What decides of /proc/PID/status. */
+struct status {
+    long leader, tracer;
+    unsigned threads;
+    char state;
+    bool has_memory;
+};
+
+static bool parse_status(pid_t pid, struct status *status)
+{
+    char *text = read_status(pid);
+    if (text == NULL)
+        return false;
+    *status = (struct status){
+        .leader = strtol(status_field(text, "\nTgid:"), NULL, 10),
+        .tracer = strtol(status_field(text, "\nTracerPid:"), NULL, 10),
+        .threads = (unsigned)strtoul(status_field(text, "\nThreads:"), NULL, 10),
+        .state = *status_field(text, "\nState:"),
+        .has_memory = strstr(text, "\nVmSize:") != NULL,
+    };
+    free(text);
+    return true;
+}
+
+static int check_status(const struct process *process, struct attach_outcome *outcome,
                         struct error *error)
 {
-    char status[8192], link[16];
+    char link[16];
+    struct status status;
     int pid = (int)process->pid;
-    if (pid <= 0 || read_file(process->pid, "status", status, sizeof(status)) <= 0) {
+    if (pid <= 0 || !parse_status(process->pid, &status)) {
         refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
         return error_set(error, -ESRCH, "there is no process with pid %d", pid);
     }
-    long leader = strtol(status_field(status, "\nTgid:"), NULL, 10);
-    if (leader != pid) {
+    if (status.leader != pid) {
         refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
         return error_set(error, -ESRCH, "%d is a thread of process %ld; name that one", pid,
-                         leader);
+                         status.leader);
     }
-    process->threads = (unsigned)strtoul(status_field(status, "\nThreads:"), NULL, 10);
-    char state = *status_field(status, "\nState:");
-    if ((state == 'Z' && process->threads <= 1) || state == 'X') {
+    if ((status.state == 'Z' && status.threads <= 1) || status.state == 'X') {
         refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
         return error_set(error, -ESRCH, "pid %d has ended; its parent has not taken note yet", pid);
     }
-    long tracer = strtol(status_field(status, "\nTracerPid:"), NULL, 10);
-    if (tracer != 0) {
+    if (status.tracer != 0) {
         refuse(outcome, ATTACH_TRACED, -EBUSY);
         return error_set(error, -EBUSY,
                          "pid %d is already traced by pid %ld (a debugger or strace); only one "
                          "can do so, end that first",
-                         pid, tracer);
+                         pid, status.tracer);
     }
-    if (strstr(status, "\nVmSize:") == NULL && state != 'Z') {
+    if (!status.has_memory && status.state != 'Z') {
         char path[64];
         snprintf(path, sizeof(path), "/proc/%d/exe", pid);
         if (readlink(path, link, sizeof(link)) < 0 && errno == ENOENT) {

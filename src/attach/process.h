@@ -25,7 +25,6 @@ struct process_region {
 struct process {
     pid_t pid;
     bool beside_client; /* as in struct attach_options */
-    unsigned threads;
     struct process_region *regions;
     size_t region_count;
     uint64_t headers, header_count; /* AT_PHDR, AT_PHNUM */

@@ -50,14 +50,16 @@ static FILE *open_maps(pid_t pid)
 /* Find the rings that a process maps. Return their number. */
 static unsigned read_rings(pid_t pid, struct mapped_ring rings[RINGS_MAX])
 {
-    char line[512];
+    char *line = NULL;
+    size_t size = 0;
     unsigned count = 0;
     FILE *file = open_maps(pid);
     for (unsigned i = 0; file != NULL && i < LINES_MAX && count < RINGS_MAX; i++) {
-        if (fgets(line, sizeof(line), file) == NULL)
+        if (getline(&line, &size, file) < 0)
             break;
         count += read_line(line, &rings[count]);
     }
+    free(line);
     if (file != NULL)
         fclose(file);
     return count;
@@ -76,16 +78,18 @@ static bool is_served(pid_t pid, const struct mapped_ring *ring)
 /* Whether a profiler maps this ring; *hidden: its maps cannot be read. */
 static bool maps(pid_t pid, uint64_t inode, bool *hidden)
 {
-    char line[512];
+    char *line = NULL;
+    size_t size = 0;
     struct mapped_ring ring;
     bool found = false;
     FILE *file = open_maps(pid);
     *hidden = file == NULL && errno == EACCES;
     for (unsigned i = 0; file != NULL && i < LINES_MAX && !found; i++) {
-        if (fgets(line, sizeof(line), file) == NULL)
+        if (getline(&line, &size, file) < 0)
             break;
         found = read_line(line, &ring) && ring.inode == inode;
     }
+    free(line);
     if (file != NULL)
         fclose(file);
     return found;

@@ -106,17 +106,20 @@ static int take_line(struct code_ranges *ranges, const struct line *line, const 
 
 static int read_lines(struct code_ranges *ranges, FILE *file)
 {
-    char text[8192], kept[8192];
+    char *text = NULL;
+    size_t size = 0;
     struct line line, before = {.path = ""};
     int result = keep_text(ranges, "") == 0 && ranges->text_length == 0 ? -ENOMEM : 0;
-    while (result == 0 && ranges->count < CODE_RANGES_MAX && fgets(text, sizeof(text), file)) {
+    /* Lines are read whole: a path may be long enough for any limit, and its rest must not pass for
+     * a line. */
+    while (result == 0 && ranges->count < CODE_RANGES_MAX && getline(&text, &size, file) > 0) {
         if (!parse_line(text, &line))
             continue;
         result = take_line(ranges, &line, &before);
         before = line;
-        strcpy(kept, line.path);
-        before.path = kept;
+        before.path = line.path[0] == 0 ? "" : "/"; /* the text is overwritten */
     }
+    free(text);
     return result == 0 && ferror(file) ? -EIO : result;
 }
 

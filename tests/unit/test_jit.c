@@ -476,6 +476,26 @@ static void executable_ranges_are_told_apart(void **state)
     code_ranges_clear(&ranges);
 }
 
+/* A path may be longer than any buffer, and its end may look like a mapping. */
+static void a_long_path_is_no_mapping(void **state)
+{
+    (void)state;
+    enum { PATH_BYTES = 8192 };
+    static char maps[PATH_BYTES + 512];
+    static const char rest[] = "70000000-70001000 r-xp 00000000 08:01 7 /bin/forged\n";
+    struct code_ranges ranges = {0};
+    char path[64];
+    int length = sprintf(maps, "00400000-00401000 r-xp 00000000 08:01 5    /");
+    memset(maps + length, 'a', (size_t)(PATH_BYTES - 1 - length));
+    strcpy(maps + PATH_BYTES - 1, rest);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", file_of(maps, strlen(maps)));
+    assert_int_equal(code_ranges_read_file(&ranges, path), 0);
+    assert_int_equal(ranges.count, 1);
+    assert_int_equal(strlen(ranges.texts + ranges.items[0].path),
+                     PATH_BYTES - (size_t)length + strlen(rest) - 1);
+    code_ranges_clear(&ranges);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -493,6 +513,7 @@ int main(void)
         cmocka_unit_test(every_cut_of_a_jitdump_is_survived),
         cmocka_unit_test(damaged_records_are_told),
         cmocka_unit_test(executable_ranges_are_told_apart),
+        cmocka_unit_test(a_long_path_is_no_mapping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
