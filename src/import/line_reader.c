@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUFFER_BYTES (256u * 1024u)
+#define BUFFER_BYTES (64u * 1024u)
 
 void line_reader_free(struct line_reader *reader)
 {

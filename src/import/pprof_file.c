@@ -7,7 +7,7 @@
 #include "pprof_field_numbers.h"
 #include "util/array.h"
 
-#define READ_BYTES (1u << 20)
+#define READ_BYTES (1u << 16)
 
 /* Room for one more and the index of it, or -ENOMEM; `name` is that of its array. */
 #define MORE(file, name)                                                                           \
@@ -215,7 +215,8 @@ static int read_bytes(struct pprof_file *file, struct trace_source *source, stru
         if (file->length > PPROF_BYTES_MAX)
             return error_set(error, -E2BIG, "a pprof file of more than %llu MiB, unpacked",
                              (unsigned long long)PPROF_BYTES_MAX >> 20);
-        if (array_reserve(&file->bytes, &capacity, file->length, READ_BYTES, 1) < 0)
+        if (file->length == capacity &&
+            array_reserve(&file->bytes, &capacity, file->length, READ_BYTES, 1) < 0)
             return error_set(error, -ENOMEM, "no memory to read the pprof file");
         got = trace_source_read(source, file->bytes + file->length, capacity - file->length, error);
         if (got < 0)
