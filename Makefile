@@ -3,6 +3,7 @@
 #   make          sets up what is missing and builds into build/
 #   make demo     profiles a real program and shows its report
 #   make check    runs every test; ends with 'N passed, N failed, N skipped'
+#   make fuzz     runs every fuzzer for a minute (FUZZ_SECONDS=600), see docs/robustness.md
 #   make install  installs what was built (prefix=/usr/local, DESTDIR=)
 #   make bench    measures against other profilers, writes docs/performance.md
 #   make clean    removes what was built
@@ -10,7 +11,7 @@
 prefix ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all build demo check install bench clean
+.PHONY: all build demo check fuzz install bench clean
 
 all: build
 
@@ -26,6 +27,10 @@ demo:
 check:
 	@scripts/install-deps test
 	@scripts/check
+
+fuzz:
+	@scripts/install-deps test
+	@scripts/fuzz
 
 install:
 	@scripts/install "$(prefix)" "$(DESTDIR)"

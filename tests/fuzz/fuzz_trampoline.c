@@ -326,6 +326,12 @@ static bool is_harmless(const ZydisDecodedInstruction *decoded, const ZydisDecod
     return true;
 }
 
+/* Whether an operand there could be, or could reach into, code. */
+static bool is_in(uint64_t address, uint64_t code)
+{
+    return address + 64 >= code && address < code + CODE_BYTES;
+}
+
 static bool is_own_place(uint64_t address)
 {
     return address + 0x40 >= FUNCTION && address < FUNCTION + INPUT_BYTES_MAX + 0x40;
@@ -370,7 +376,8 @@ static bool is_about_itself(size_t at, const ZydisDecodedInstruction *decoded,
         if (operands[i].type == ZYDIS_OPERAND_TYPE_MEMORY &&
             (base == ZYDIS_REGISTER_RIP || base == ZYDIS_REGISTER_EIP)) {
             uint64_t address = behind + (uint64_t)decoded->raw.disp.value;
-            return address >= CODE && address < CODE + CODE_BYTES;
+            return is_in(address, CODE) || is_in(address, NEAR_TRAMPOLINE) ||
+                   is_in(address, FAR_TRAMPOLINE);
         }
     }
     return false;
