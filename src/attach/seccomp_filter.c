@@ -255,6 +255,13 @@ int seccomp_filter_check(pid_t pid, pid_t tid, enum seccomp_purpose purpose, str
             if (mode == 1)
                 return error_set(error, -EPERM,
                                  "it forbids itself nearly all system calls (strict seccomp)");
+            if (mode_of(getpid()) > 0)
+                return error_set(error, -EPERM,
+                                 "it restricts its system calls (seccomp), and a profiler that is "
+                                 "restricted itself, as systemd's and containers' are, cannot read "
+                                 "how: attach as root of the machine without the daemon "
+                                 "(HEAPPROFD_RUN_DIR=/run/heapprofd-alone), or start it under "
+                                 "heap_profile");
             return error_set(error, -EPERM,
                              "it restricts its system calls (seccomp), and how can only be read "
                              "with CAP_SYS_ADMIN: attach as root, or start it under heap_profile");

@@ -1,0 +1,83 @@
+#!/usr/bin/python3
+"""The unit for systemd: what it takes from the daemon, the daemon does not need. service.py"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import harness
+from attach import NEEDED_CALLS, OWN_CALLS, Bare, attached, profile
+from daemon import ALICE, Commanded, Session, as_user, check_figure, heap_of, joined, need_root, own_name, reachable, scene
+from harness import BUILD, check, need, program
+
+UNIT = os.path.join(BUILD, "dist", "heapprofd.service")
+EXPOSURE_MAX = 3.5
+FIRST_NAMESPACE = "pid:[4026531836]"
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def its_exposure():
+    """What systemd itself says of the unit, of 10."""
+    if not shutil.which("systemd-analyze"):
+        return
+    outcome = harness.run(["systemd-analyze", "security", "--offline=yes", UNIT])
+    found = re.search(rb"Overall exposure level for heapprofd.service: ([0-9.]+)", outcome.stdout)
+    check(found and float(found[1]) <= EXPOSURE_MAX, f"exposure {found and found[1]}: {outcome.stderr!r}")
+
+
+class Other(Bare):
+    """A program of another user that knows nothing of us."""
+
+    def __init__(self, daemon):
+        self.process = subprocess.Popen(
+            [program("commanded")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+            env=daemon.environment, **as_user(ALICE),
+        )
+        self.pid = self.process.pid
+        self.tell("hold 1 1")
+
+
+def suffices():
+    """Root attaches to programs of his and of others, reads their files, and hears of those that begin."""
+    need_root()
+    need("systemd-analyze")
+    with scene(wrapper=(sys.executable, os.path.join(HERE, "as_service.py"), UNIT)) as (daemon, directory):
+        reachable(directory)
+        if os.readlink("/proc/self/ns/pid") == FIRST_NAMESPACE:
+            check(daemon.status()["told_of_newcomers"], "it is not told of newcomers")
+        other, preloaded = Other(daemon), Commanded(daemon.environment)
+        # Its file is found only through map_files.
+        bare = Bare(daemon, own_name("gone"), directory)
+        os.remove(os.path.join(directory, own_name("gone")))
+        pids = ",".join(str(process.pid) for process in (bare, other, preloaded))
+        session = Session(daemon, os.path.join(directory, "o"), "-p", pids)
+        attached(daemon, bare, other)
+        joined(daemon, preloaded)
+        for process in (bare, other, preloaded):
+            process.tell("hold 10 1000")
+        check(session.end() == 0, session.stderr)
+        report = session.report()
+        for process in (bare, other, preloaded):
+            heap = heap_of(report, process.pid)
+            # By its name: the daemon has read the program's file.
+            check_figure(heap, "hold_block", "space", 10000)
+            check(process.end() == 0, "its own end")
+        restricted = Bare(daemon)
+        restricted.tell(f"permit kill {' '.join(map(str, [*NEEDED_CALLS.values(), *OWN_CALLS.values()]))}")
+        outcome, _ = profile(restricted.pid, directory, "-d", "1", environment=daemon.environment)
+        check(outcome.status == 1 and b"without the daemon" in outcome.stderr, f"restricted: {outcome.stderr!r}")
+        alone = {**daemon.environment, "HEAPPROFD_RUN_DIR": os.path.join(directory, "alone")}
+        outcome, report = profile(restricted.pid, directory, "-d", "200", environment=alone)
+        check(outcome.status == 0 and heap_of(report, restricted.pid), f"without the daemon: {outcome.stderr!r}")
+        restricted.end()
+
+
+def main():
+    its_exposure()
+    suffices()
+    harness.finish()
+
+
+main()
