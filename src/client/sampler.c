@@ -79,6 +79,18 @@ void sampler_start(struct ring_thread *thread, uint64_t seed, const struct sampl
     load_gap(thread, 0, next_gap(thread, rule), rule);
 }
 
+/* Let readers take what the line has now until it is whole again. */
+static void begin_counting(const struct ring_thread *thread, struct ring_pending *pending)
+{
+    uint64_t bytes = load_relaxed(&thread->bytes_before) + load_relaxed(&thread->bytes_loaded) -
+                     load_relaxed(&thread->bytes_left);
+    store_relaxed(&pending->settled_bytes, bytes - load_relaxed(&pending->bytes));
+    uint64_t calls = load_relaxed(&thread->calls);
+    store_relaxed(&pending->settled_calls, calls - load_relaxed(&pending->calls));
+    store_release(&pending->counting, calls + 1);
+    barrier_signal();
+}
+
 bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uint64_t size,
                    const struct sampler_rule *rule, const struct sampler_rule *next)
 {
@@ -88,6 +100,7 @@ bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uin
     uint64_t weighed = size > 0 ? size : 1;
     bool sampled = size >= rule->certain_bytes || weighed > gap;
 
+    begin_counting(thread, pending);
     if (sampled) {
         counter_add_own(&pending->bytes, size);
         counter_add_own(&pending->calls, 1);
@@ -99,6 +112,7 @@ bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uin
         load_gap(thread, left, next_gap(thread, next), next);
     else
         load_gap(thread, left, gap - weighed, rule);
+    store_release(&pending->counting, 0);
     return sampled;
 }
 

@@ -189,10 +189,17 @@ struct unwind_stack_bounds *thread_slot_bounds(const struct ring_thread *thread)
  * empty, so that the daemon, if it is adding up the slots, sees that it must begin again. */
 static void retire_totals(struct ring_thread *thread)
 {
+    struct ring_pending *pending = &client.pending[thread - client.threads];
     uint64_t bytes = thread->bytes_before + thread->bytes_loaded - thread->bytes_left;
+    uint64_t calls = thread->calls;
+    if (ring_is_counting(pending->counting, calls)) {
+        bytes = pending->settled_bytes + pending->bytes;
+        calls = pending->settled_calls + pending->calls;
+    }
+    pending->counting = 0;
     add_ordered(&client.control->retired_bytes, bytes);
-    add_ordered(&client.control->retired_calls, thread->calls);
-    sample_lose_left(&client.pending[thread - client.threads], UINT64_MAX);
+    add_ordered(&client.control->retired_calls, calls);
+    sample_lose_left(pending, UINT64_MAX);
     thread->bytes_before = thread->bytes_loaded = thread->bytes_left = thread->calls = 0;
 }
 

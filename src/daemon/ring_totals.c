@@ -47,13 +47,19 @@ static struct account read_account(const struct ring_thread *line,
     struct account account = {0};
     for (int i = 0; i < ACCOUNT_TRIES; i++) {
         uint64_t calls = load_acquire(&line->calls);
+        uint64_t counting = load_acquire(&pending->counting);
         uint64_t pending_calls = load_acquire(&pending->calls);
         uint64_t bytes = load_acquire(&line->bytes_before) + load_acquire(&line->bytes_loaded) -
                          load_acquire(&line->bytes_left);
         bool is_taken = pending_calls == 1 && taken != 0 && taken == (uint32_t)calls;
         account.bytes = bytes - (is_taken ? 0 : load_acquire(&pending->bytes));
         account.calls = calls - (is_taken ? 0 : pending_calls);
-        if (load_acquire(&line->calls) == calls && load_relaxed(&pending->calls) == pending_calls)
+        if (ring_is_counting(counting, calls)) {
+            account.bytes = load_acquire(&pending->settled_bytes);
+            account.calls = load_acquire(&pending->settled_calls);
+        }
+        if (load_acquire(&line->calls) == calls && load_acquire(&pending->calls) == pending_calls &&
+            load_relaxed(&pending->counting) == counting)
             break;
     }
     return account;

@@ -29,10 +29,11 @@
 #ifndef HEAPPROFD_WIRE_RING_H
 #define HEAPPROFD_WIRE_RING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define RING_MAGIC UINT32_C(0x48505244) /* "HPRD" */
-#define RING_VERSION 6
+#define RING_VERSION 7
 
 #define RING_DATA_BYTES_MIN 8192u
 #define RING_DATA_BYTES_MAX (512u << 20)
@@ -175,11 +176,23 @@ struct ring_thread {
  * Samples of one line that are counted there and not yet in the ring, written by its thread alone.
  * They grow before the line does, and shrink after the record's commit: what the line has less this
  * is what the samples in the ring are of, even where the process dies in the middle of one.
+ *
+ * A line's words change one after the other. Meanwhile `counting` is the line's next `calls`, and
+ * settled_bytes and settled_calls are what the line had before, less what was pending: to be read
+ * in place of the words. A jump may leave `counting` set, so it holds as long as `calls` has not
+ * gone beyond it (ring_is_counting()).
  */
 struct ring_pending {
     uint64_t bytes, calls;
-    uint64_t pad[6];
+    uint64_t settled_bytes, settled_calls;
+    uint64_t counting;
+    uint64_t pad[3];
 };
+
+static inline bool ring_is_counting(uint64_t counting, uint64_t calls)
+{
+    return counting != 0 && (calls == counting || calls + 1 == counting);
+}
 
 /*
  * Which heaps the session wants, written by the daemon before the fd is sent. A heap that is named

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "client/sampler.h"
 #include "daemon/ring_reader.h"
 
 /* What the visitor saw. */
@@ -835,6 +837,75 @@ static void test_cut_of_another_heap(void **state)
     assert_int_equal(700, totals[3].bytes);
 }
 
+#if defined(__x86_64__)
+/* What the totals may be while an allocation is counted: before it, or after. */
+static struct {
+    uint64_t calls, bytes, size;
+    unsigned steps, wrong;
+    bool may_be_counted; /* it is no sample, which stays pending */
+} stepped;
+
+static void on_step(int number)
+{
+    struct ring_totals totals;
+    (void)number;
+    ring_reader_totals(&reader, &totals);
+    bool before = totals.calls == stepped.calls && totals.bytes == stepped.bytes;
+    bool after = totals.calls == stepped.calls + 1 && totals.bytes == stepped.bytes + stepped.size;
+    stepped.steps++;
+    stepped.wrong += !before && !(after && stepped.may_be_counted);
+}
+
+static void count_in_steps(uint64_t size, const struct sampler_rule *rule)
+{
+    struct ring_totals totals;
+    ring_reader_totals(&reader, &totals);
+    stepped.calls = totals.calls;
+    stepped.bytes = totals.bytes;
+    stepped.size = size;
+    __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" : : : "memory", "cc");
+    bool sampled = sampler_count(&reader.threads[0], &reader.pending[0], size, rule, rule);
+    __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" : : : "memory", "cc");
+    assert_int_equal(0, stepped.wrong);
+    if (sampled)
+        sampler_settle(&reader.pending[0], 1, size);
+    expect_totals(stepped.calls + 1, stepped.bytes + size);
+}
+
+/* A process may be killed after any instruction of a sample, and a thread be read there. */
+static void test_totals_are_whole_at_each_instruction(void **state)
+{
+    (void)state;
+    struct sigaction action = {.sa_handler = on_step}, old;
+    const struct sampler_rule every = {1, 0}, few = {4096, 1u << 20};
+    sigaction(SIGTRAP, &action, &old);
+    reader.control->threads_used = 1;
+    sampler_start(&reader.threads[0], 7, &every);
+    stepped.may_be_counted = false;
+    for (uint64_t size = 0; size < 30; size++)
+        count_in_steps(size * 1000, &every);
+    sampler_start(&reader.threads[0], 7, &few);
+    stepped.may_be_counted = true;
+    for (uint64_t size = 0; size < 30; size++)
+        count_in_steps(size, &few);
+    sigaction(SIGTRAP, &old, NULL);
+    assert_true(stepped.steps > 30 * 2 * 20);
+}
+
+/* A handler's jump out of the counting: what is counted later is seen. */
+static void test_counting_that_was_left_is_passed_over(void **state)
+{
+    (void)state;
+    reader.control->threads_used = 1;
+    reader.threads[0] = (struct ring_thread){.bytes_before = 700, .calls = 7};
+    reader.pending[0] =
+        (struct ring_pending){.settled_bytes = 300, .settled_calls = 3, .counting = 4};
+    expect_totals(7, 700);
+    reader.threads[0].calls = 4;
+    expect_totals(3, 300);
+}
+#endif
+
 #define RING_TEST(test) cmocka_unit_test_setup_teardown(test, open_ring, close_ring)
 
 int main(void)
@@ -876,6 +947,10 @@ int main(void)
         RING_TEST(test_record_that_was_taken_is_not_pending),
         RING_TEST(test_record_before_the_cut_that_was_not_counted_is_added),
         RING_TEST(test_cut_of_another_heap),
+#if defined(__x86_64__)
+        RING_TEST(test_totals_are_whole_at_each_instruction),
+        RING_TEST(test_counting_that_was_left_is_passed_over),
+#endif
         RING_TEST(test_types_and_contexts),
         RING_TEST(test_refuses_name_beyond_record),
         RING_TEST(test_refuses_name_that_is_too_long),
