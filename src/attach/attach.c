@@ -169,10 +169,10 @@ static int explain_stop(const struct tracee *tracee, int code, struct attach_out
     if (code == -ETIMEDOUT) {
         outcome->refusal = ATTACH_BUSY;
         return error_set(error, -EAGAIN,
-                         "thread %d of process %d could not be stopped within %d ms (it %s): try "
+                         "thread %d of process %d could not be stopped within %u ms (it %s): try "
                          "again later",
                          (int)tracee->stuck, (int)tracee->pid,
-                         tracee->stuck_without_processor ? TRACEE_TURN_MS : TRACEE_STOP_MS,
+                         tracee->patience_ms * (tracee->stuck_without_processor ? TRACEE_TURNS : 1),
                          tracee->stuck_without_processor ? "gets no processor"
                                                          : "waits in the kernel");
     }
@@ -496,6 +496,8 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
         /* Not while the process is stopped. */
         file_reader_start();
         code = tracee_open(&tracee, options->pid);
+        if (options->patience_ms > 0)
+            tracee.patience_ms = options->patience_ms;
         if (code < 0)
             explain_stop(&tracee, code, outcome, error);
         else
@@ -559,9 +561,9 @@ void attach_abandon(struct attach *attach)
     free(attach);
 }
 
-void attach_tidy(void)
+unsigned attach_tidy(void)
 {
-    tracee_release_pending();
+    return tracee_release_pending();
 }
 
 int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)

@@ -48,6 +48,9 @@ struct attach_options {
      * before it: that allocator, and no other, is to be patched. */
     bool beside_client;
     pid_t daemon_pid; /* whom the client asks for when the ring is full; 0: go by the heartbeat */
+    /* How long to wait for threads to stop; a runnable thread that gets no processor has ten times
+     * as long. 0: a second. All other threads stand meanwhile, and so does the caller. */
+    unsigned patience_ms;
 };
 
 #define ATTACH_LEFT_BYTES 256
@@ -86,8 +89,9 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
 /* Frees without detaching: the hooks stay and pass through once the ring's owner is gone. */
 void attach_abandon(struct attach *attach);
 
-/* To be called now and then: lets go of threads that did not stop in time, and do now. */
-void attach_tidy(void);
+/* Let go of threads that did not stop in time, and do now. Return how many still do not: they would
+ * stand from the moment in which they stop, so call this often while there are any. */
+unsigned attach_tidy(void);
 
 /*
  * Whether attach_open() would be refused, by what can be read without stopping anything (doctor).

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/tracee.h"
+
 #define REGIONS_MAX (1u << 20)
 
 #if defined(__x86_64__)
@@ -101,7 +103,7 @@ int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct
     if (uid >= 0 && uid != (long)geteuid())
         return error_set(error, -EPERM,
                          "pid %d belongs to uid %ld and this is uid %ld; attach as that user, as "
-                         "root, or with CAP_SYS_PTRACE",
+                         "root, or with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE",
                          (int)pid, uid, (long)geteuid());
     int scope = atoi(text);
     if (scope == 3)
@@ -164,6 +166,13 @@ static int check_status(const struct process *process, struct attach_outcome *ou
     if ((status.state == 'Z' && status.threads <= 1) || status.state == 'X') {
         refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
         return error_set(error, -ESRCH, "pid %d has ended; its parent has not taken note yet", pid);
+    }
+    if (status.tracer == (long)getpid() && tracee_is_pending(process->pid)) {
+        refuse(outcome, ATTACH_BUSY, -EAGAIN);
+        return error_set(error, -EAGAIN,
+                         "thread %d of process %d could not be stopped (it waits in the kernel): "
+                         "try again later",
+                         pid, pid);
     }
     if (status.tracer != 0) {
         refuse(outcome, ATTACH_TRACED, -EBUSY);

@@ -65,6 +65,7 @@ int tracee_open(struct tracee *tracee, pid_t pid)
 {
     memset(tracee, 0, sizeof(*tracee));
     tracee->pid = pid;
+    tracee->patience_ms = TRACEE_STOP_MS;
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
     tracee->memory_fd = open(path, O_RDWR | O_CLOEXEC);
@@ -144,6 +145,25 @@ static int add_thread(struct tracee *tracee, pid_t tid)
     return 0;
 }
 
+/* Threads of any process that were seized and have not stopped since: should they ever, they would
+ * stand for as long as we live. */
+static pid_t pending[PENDING_MAX];
+static size_t pending_count;
+
+static bool is_pending(pid_t tid)
+{
+    for (size_t i = 0; i < pending_count; i++) {
+        if (pending[i] == tid)
+            return true;
+    }
+    return false;
+}
+
+bool tracee_is_pending(pid_t pid)
+{
+    return is_pending(pid);
+}
+
 /* Seizes threads that are not yet ours. The number of them, or a negative errno. */
 static int seize_new(struct tracee *tracee)
 {
@@ -158,6 +178,13 @@ static int seize_new(struct tracee *tracee)
         pid_t tid = atoi(entry->d_name);
         if (tid <= 0 || is_known(tracee, tid))
             continue;
+        if (is_pending(tid)) {
+            /* Seized at an earlier attempt, and still not stopped. */
+            tracee->stuck = tid;
+            tracee->stuck_without_processor = false;
+            code = -ETIMEDOUT;
+            break;
+        }
         long result = trace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD);
         if (result == -ESRCH || (result == -EPERM && kill(tid, 0) != 0))
             continue; /* it has ended */
@@ -238,7 +265,7 @@ void tracee_wait_turn(const struct tracee *tracee, pid_t tid)
 {
     const struct timespec pause = {.tv_nsec = POLL_LATER_NS};
     unsigned long long ran_ns = time_on_processor(tracee, tid);
-    uint64_t deadline_us = now_us() + TRACEE_TURN_MS * UINT64_C(1000);
+    uint64_t deadline_us = now_us() + TRACEE_TURNS * TRACEE_STOP_MS * UINT64_C(1000);
     do {
         nanosleep(&pause, NULL);
     } while (time_on_processor(tracee, tid) == ran_ns && is_runnable(tracee, tid) &&
@@ -260,8 +287,9 @@ static int wait_all(struct tracee *tracee)
         if (missing == 0)
             return 0;
         uint64_t waited_us = now_us() - began_us;
-        bool runnable = waited_us > TRACEE_STOP_MS * UINT64_C(1000) && is_runnable(tracee, missing);
-        if (waited_us > (runnable ? TRACEE_TURN_MS : TRACEE_STOP_MS) * UINT64_C(1000)) {
+        uint64_t patience_us = tracee->patience_ms * UINT64_C(1000);
+        bool runnable = waited_us > patience_us && is_runnable(tracee, missing);
+        if (waited_us > (runnable ? TRACEE_TURNS * patience_us : patience_us)) {
             tracee->stuck = missing;
             tracee->stuck_without_processor = runnable;
             return -ETIMEDOUT;
@@ -315,11 +343,6 @@ int tracee_stop(struct tracee *tracee)
     return code;
 }
 
-/* Threads of any process that were seized and have not stopped since: should they ever, they would
- * stand for as long as we live. */
-static pid_t pending[PENDING_MAX];
-static size_t pending_count;
-
 /* Lets a seized thread go if it stands by now. False: it does not. */
 static bool release_if_stopped(pid_t tid)
 {
@@ -330,7 +353,7 @@ static bool release_if_stopped(pid_t tid)
     return thread.stopped || thread.gone;
 }
 
-void tracee_release_pending(void)
+unsigned tracee_release_pending(void)
 {
     for (size_t i = 0; i < pending_count;) {
         if (release_if_stopped(pending[i]))
@@ -338,12 +361,14 @@ void tracee_release_pending(void)
         else
             i++;
     }
+    return (unsigned)pending_count;
 }
 
 /* A thread can be let go only where it stands. One that waits in the kernel is left for later. */
 static void release_unstopped(const struct tracee *tracee)
 {
-    uint64_t deadline_us = now_us() + RELEASE_MS * UINT64_C(1000);
+    uint64_t patience_ms = tracee->patience_ms < RELEASE_MS ? tracee->patience_ms : RELEASE_MS;
+    uint64_t deadline_us = now_us() + patience_ms * UINT64_C(1000);
     for (size_t i = 0; i < tracee->thread_count; i++) {
         const struct tracee_thread *thread = &tracee->threads[i];
         bool released = thread->gone || thread->stopped;

@@ -18,7 +18,8 @@
  * this long to have its turn. (A thread of the idle class beside eight that compute had one every
  * two to three seconds.) */
 #define TRACEE_STOP_MS 1000
-#define TRACEE_TURN_MS 10000
+/* A thread that would run if it had a processor is waited for so many times as long. */
+#define TRACEE_TURNS 10u
 
 struct tracee_thread {
     pid_t tid;
@@ -34,6 +35,7 @@ struct tracee {
     int memory_fd; /* /proc/PID/mem */
     struct tracee_thread *threads;
     size_t thread_count, thread_room;
+    unsigned patience_ms;         /* TRACEE_STOP_MS, unless the caller sets it */
     uint64_t syscall_instruction; /* address of one; found by the caller */
     uint64_t sigreturn;           /* likewise; if not 0, a `ret` stands behind the former */
     pid_t stuck;                  /* a thread that did not stop in time */
@@ -66,8 +68,11 @@ void tracee_wait_turn(const struct tracee *tracee, pid_t tid);
  * To be called once that place is there, and before the old one is gone. */
 void tracee_move(struct tracee *tracee);
 
-/* Lets threads go that did not stop in time and stand by now; to be called now and then. */
-void tracee_release_pending(void);
+/* Let go of threads that did not stop in time and stand by now. Return how many still run. */
+unsigned tracee_release_pending(void);
+
+/* Whether this thread did not stop in time, and has not stopped since. */
+bool tracee_is_pending(pid_t tid);
 
 /* Lets all threads go on, those that were moved where they were moved to. */
 void tracee_resume(struct tracee *tracee);

@@ -42,4 +42,7 @@ int attach_check_loaded(pid_t pid)
     return -ENOTSUP;
 }
 
-void attach_tidy(void) {}
+unsigned attach_tidy(void)
+{
+    return 0;
+}

@@ -39,13 +39,17 @@
 #define LOADING_PATIENCE_MS 2000
 #define UNSURE_MS 50
 
-/* A thread in the wrong place for a moment, or one that waits in the kernel, is not the end of it.
- * An attempt may take a second, in which nothing else is done: at most a fifth of the time goes
- * there. */
+/* A thread in the wrong place for a moment, or one that waits in the kernel, is tried again later.
+ * Nothing else is done during an attempt: the first ones are short, and of the session's time at
+ * most a fifth goes into attempts that fail. */
 #define BUSY_DELAY_MS 2
 #define BUSY_DELAY_MAX_MS 5000
 #define BUSY_PATIENCE_MS 60000
 #define BUSY_REST 4
+#define FIRST_PATIENCE_MS 25
+#define LAST_PATIENCE_MS 800
+/* Attempts in vain that one look through /proc may make; other processes wait for the next turn. */
+#define SCAN_BUSY_MS 100
 
 /* More newcomers between two looks are left to the next look. */
 #define ENTRIES_MAX (1u << 16)
@@ -135,7 +139,11 @@ static int attach_to(struct server *server, struct session *session,
                      const struct reach_entry *entry, struct error *error)
 {
     int pidfd;
-    int code = session_attach(session, entry->pid, &pidfd, error);
+    unsigned patience_ms = FIRST_PATIENCE_MS;
+    unsigned failed = entry->state == REACH_BUSY ? entry->attempts : 0;
+    for (unsigned i = 0; i < failed && patience_ms < LAST_PATIENCE_MS; i++)
+        patience_ms *= 2;
+    int code = session_attach(session, entry->pid, patience_ms, &pidfd, error);
     if (code < 0)
         return code;
     struct target *target = session_find(session, entry->pid);
@@ -291,8 +299,8 @@ static enum reach_state reach_process(struct server *server, struct session *ses
     return attach_or_wait(server, session, info, entry, now_ms);
 }
 
-/* Until the next attempt, after one that took so long. */
-static uint64_t delay_of(const struct reach_entry *entry, uint64_t took_ms)
+/* Until the next attempt. */
+static uint64_t delay_of(const struct reach_entry *entry)
 {
     unsigned earlier = entry->attempts < 32 ? entry->attempts - 1 : 31;
     if (entry->state != REACH_BUSY) {
@@ -300,9 +308,7 @@ static uint64_t delay_of(const struct reach_entry *entry, uint64_t took_ms)
         return delay < LOADING_DELAY_MAX_MS ? delay : LOADING_DELAY_MAX_MS;
     }
     uint64_t delay = (uint64_t)BUSY_DELAY_MS << earlier;
-    if (delay > BUSY_DELAY_MAX_MS)
-        delay = BUSY_DELAY_MAX_MS;
-    return delay > BUSY_REST * took_ms ? delay : BUSY_REST * took_ms;
+    return delay < BUSY_DELAY_MAX_MS ? delay : BUSY_DELAY_MAX_MS;
 }
 
 /* Looks at a process, does about it what can be done now, and says when there is more to do. */
@@ -321,7 +327,11 @@ static void look_at(struct server *server, struct session *session, struct reach
     entry->state = reach_process(server, session, &info, entry, began_ms);
     entry->attempts = entry->state == before ? entry->attempts + 1 : 1;
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
-    entry->due_ms = now_ms + delay_of(entry, now_ms - began_ms);
+    entry->due_ms = now_ms + delay_of(entry);
+    if (entry->state == REACH_BUSY) {
+        session->reach.busy_ms += now_ms - began_ms;
+        session->reach.rest_ms = now_ms + BUSY_REST * (now_ms - began_ms);
+    }
     process_info_clear(&info);
 }
 
@@ -390,6 +400,7 @@ static void scan(struct server *server, struct session *session, bool running)
     const struct reach_list *old = &session->reach;
     size_t count;
     pid_t *pids = list_processes(&count);
+    session->reach.busy_ms = 0;
     for (size_t i = 0; i < count; i++) {
         struct reach_entry entry = {.pid = pids[i], .running = running, .seen_ms = fresh.scan_ms};
         if (!process_info_comm(pids[i], entry.comm))
@@ -402,13 +413,17 @@ static void scan(struct server *server, struct session *session, bool running)
             entry = *known;
         } else {
             entry.began_us = running || was_there ? 0 : began_after_us(session, entry.pid);
-            look_at(server, session, &entry);
+            if (session->reach.busy_ms < SCAN_BUSY_MS)
+                look_at(server, session, &entry);
+            else
+                entry.state = REACH_FORKED;
         }
         if (array_reserve(&fresh.entries, &fresh.capacity, fresh.count, 1, sizeof(entry)) == 0)
             fresh.entries[fresh.count++] = entry;
         fresh.pending += is_pending(entry.state);
     }
     free(pids);
+    fresh.rest_ms = session->reach.rest_ms;
     free(session->reach.entries);
     session->reach = fresh;
 }
@@ -576,15 +591,21 @@ uint64_t reach_retry(struct server *server, struct session *session, uint64_t no
     if (list->pending == 0)
         return next_ms;
     list->pending = 0;
+    list->busy_ms = 0;
     for (size_t i = 0; i < list->count; i++) {
         struct reach_entry *entry = &list->entries[i];
-        if (is_pending(entry->state) && entry->due_ms <= now_ms)
+        bool rests = list->busy_ms >= SCAN_BUSY_MS ||
+                     (entry->state == REACH_BUSY && list->rest_ms > now_ms);
+        if (is_pending(entry->state) && entry->due_ms <= now_ms && !rests)
             look_at(server, session, entry);
         if (!is_pending(entry->state))
             continue;
+        uint64_t due_ms = entry->due_ms;
+        if (entry->state == REACH_BUSY && due_ms < list->rest_ms)
+            due_ms = list->rest_ms;
         list->pending++;
-        if (entry->due_ms < next_ms)
-            next_ms = entry->due_ms;
+        if (due_ms < next_ms)
+            next_ms = due_ms;
     }
     return next_ms;
 }

@@ -22,6 +22,9 @@
 
 #define EVENTS_AT_ONCE 64
 
+/* How long a thread may stand that stopped only after an attempt to attach had failed. */
+#define TIDY_PERIOD_MS 2
+
 int server_watch(const struct server *server, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
@@ -197,7 +200,6 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
         session_sample_memory(session);
         session_check_guardrails(session);
         if (!session->of_command) {
-            attach_tidy();
             reach_new(server, session);
             if (session->over == SESSION_GOES_ON && reach_is_spent(session))
                 session->over = SESSION_OVER_ENDED;
@@ -245,6 +247,8 @@ static int do_due(struct server *server)
         next = server->look_ms;
     if (server->wake_ms < next)
         next = server->wake_ms;
+    if (attach_tidy() > 0 && next > now_ms + TIDY_PERIOD_MS)
+        next = now_ms + TIDY_PERIOD_MS;
     if (next == UINT64_MAX)
         return -1;
     return next > now_ms ? (int)(next - now_ms) : 0;

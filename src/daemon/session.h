@@ -61,6 +61,8 @@ struct reach_list {
     } * entries;
     size_t count, capacity, pending;
     uint64_t scan_ms; /* of the last look */
+    uint64_t rest_ms; /* until then nothing is tried again that failed */
+    uint64_t busy_ms; /* spent in attempts that failed, in this turn */
     bool must_scan;   /* something was missed since */
 };
 
@@ -157,7 +159,8 @@ bool session_profiles(const struct session *session, pid_t pid);
  * Makes a target of a process that has not the library in it, by attaching; *pidfd is readable at
  * its end. As target_attach.
  */
-int session_attach(struct session *session, pid_t pid, int *pidfd, struct error *error);
+int session_attach(struct session *session, pid_t pid, unsigned patience_ms, int *pidfd,
+                   struct error *error);
 
 /* What was attached to is gone: its process has begun another program. */
 void session_lose_image(struct session *session, const struct process_info *info);

@@ -133,8 +133,8 @@ static int may_profile_still(const struct session *session, pid_t pid, struct er
 }
 
 /* Do what session_attach does. beside_client is that of struct attach_options. */
-static int attach_target(struct session *session, pid_t pid, bool beside_client, int *pidfd,
-                         struct error *error)
+static int attach_target(struct session *session, pid_t pid, bool beside_client,
+                         unsigned patience_ms, int *pidfd, struct error *error)
 {
     struct process_info info;
     struct handshake_reply reply;
@@ -149,7 +149,7 @@ static int attach_target(struct session *session, pid_t pid, bool beside_client,
                          "there was no memory, or no file descriptor, for one more process");
     target->origin = HANDSHAKE_RUNNING;
     fill_reply(session, target, &reply);
-    code = target_attach(target, ring_fd, &reply, beside_client, error);
+    code = target_attach(target, ring_fd, &reply, beside_client, patience_ms, error);
     close(ring_fd);
     /* Since the caller looked, the process may have begun a program that the session's owner has no
      * right to. From here on, an exec removes what we put in. */
@@ -166,9 +166,10 @@ static int attach_target(struct session *session, pid_t pid, bool beside_client,
     return 0;
 }
 
-int session_attach(struct session *session, pid_t pid, int *pidfd, struct error *error)
+int session_attach(struct session *session, pid_t pid, unsigned patience_ms, int *pidfd,
+                   struct error *error)
 {
-    return attach_target(session, pid, false, pidfd, error);
+    return attach_target(session, pid, false, patience_ms, pidfd, error);
 }
 
 /*
@@ -191,7 +192,7 @@ static bool attach_instead(struct session *session, const struct process_info *i
                   "other heaps than malloc's were asked for, and only programs that start with the "
                   "profiling library have them");
     else
-        return attach_target(session, info->pid, true, &pidfd, failure) == 0;
+        return attach_target(session, info->pid, true, 0, &pidfd, failure) == 0;
     return false;
 }
 

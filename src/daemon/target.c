@@ -289,7 +289,7 @@ static void learn_libraries(struct target *target)
 }
 
 int target_attach(struct target *target, int ring_fd, const struct handshake_reply *reply,
-                  bool beside_client, struct error *error)
+                  bool beside_client, unsigned patience_ms, struct error *error)
 {
     struct attach_outcome outcome;
     const struct attach_options options = {
@@ -301,6 +301,7 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
         .start_ms = reply->start_ms,
         .flags = reply->flags,
         .beside_client = beside_client,
+        .patience_ms = patience_ms,
         /* Elsewhere the number means another process, or none: the heartbeat decides. */
         .daemon_pid = process_info_shares_pids(target->info.pid) ? getpid() : 0,
     };

@@ -96,7 +96,7 @@ void target_close(struct target *target);
  * With a message.
  */
 int target_attach(struct target *target, int ring_fd, const struct handshake_reply *reply,
-                  bool beside_client, struct error *error);
+                  bool beside_client, unsigned patience_ms, struct error *error);
 
 /* Note what the program's file says about its allocator. */
 void target_learn_program(struct target *target, const struct program *program);
