@@ -221,7 +221,6 @@ static void check_process(pid_t pid)
 {
     struct process_info info;
     struct error error = {0};
-    struct access_requester self = access_self();
     struct access_policy policy;
     char path[64];
     printf("\nprocess %d\n", (int)pid);
@@ -230,7 +229,7 @@ static void check_process(pid_t pid)
         return;
     }
     say(FINE, "it is %s, of user %u", process_info_name(&info), (unsigned)info.uid);
-    if (access_check(&self, &info, &error) < 0)
+    if (access_check(&info, &error) < 0)
         say(IMPOSSIBLE, "%s", error.message);
     if (access_policy_read(&policy, ACCESS_POLICY_PATH, &error) < 0)
         say(LACKING, "%s", error.message);

@@ -27,12 +27,16 @@ static const struct option options[] = {
 
 static void print_session(const Heapprofd__ControlSession *session)
 {
-    printf("\nsession %llu of user %u: %.1f s, interval %llu bytes, %u process%s now, %u "
-           "profiled in all,\n  %.1f MB live, %llu samples, %llu lost\n",
-           (unsigned long long)session->id, session->uid, (double)session->elapsed_ms / 1e3,
+    printf("\nsession %llu of user %u, process %d: %.1f s, interval %llu bytes, %u process%s now, "
+           "%u profiled in all,\n  %.1f MB live, %llu samples, %llu lost\n",
+           (unsigned long long)session->id, session->uid, (int)session->pid,
+           (double)session->elapsed_ms / 1e3,
            (unsigned long long)session->interval_bytes, session->process_count,
            session->process_count == 1 ? "" : "es", session->profiled, session->live_bytes / 1e6,
            (unsigned long long)session->samples, (unsigned long long)session->lost);
+    if (session->has_silent_ms)
+        printf("  it has not answered for %.1f s: these figures are as old\n",
+               (double)session->silent_ms / 1e3);
     for (size_t i = 0; i < session->n_processes; i++) {
         const Heapprofd__ControlProcess *process = session->processes[i];
         words_printf(stdout, "  %7d %-20s %10.1f MB live %12llu samples %8llu lost%s\n",
@@ -86,11 +90,13 @@ static void print_session_json(const Heapprofd__ControlSession *session,
 {
     printf(
         "{\"id\":%llu,\"uid\":%u,\"elapsed_ms\":%llu,\"interval_bytes\":%llu,\"profiled\":%u,"
-        "\"process_count\":%u,\"live_bytes\":%.0f,\"samples\":%llu,\"lost\":%llu,\"processes\":[",
+        "\"process_count\":%u,\"live_bytes\":%.0f,\"samples\":%llu,\"lost\":%llu,"
+        "\"pid\":%d,\"silent_ms\":%llu,\"processes\":[",
         (unsigned long long)session->id, session->uid, (unsigned long long)session->elapsed_ms,
         (unsigned long long)session->interval_bytes, session->profiled, session->process_count,
         session->live_bytes, (unsigned long long)session->samples,
-        (unsigned long long)session->lost);
+        (unsigned long long)session->lost, (int)session->pid,
+        (unsigned long long)session->silent_ms);
     for (size_t i = 0; i < session->n_processes; i++) {
         const Heapprofd__ControlProcess *process = session->processes[i];
         printf("%s{\"pid\":%d,\"name\":", i > 0 ? "," : "", process->pid);

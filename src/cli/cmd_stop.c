@@ -58,7 +58,8 @@ static bool has_process(const Heapprofd__ControlSession *session, uint64_t pid)
 static bool matches(const Heapprofd__ControlSession *session, const struct choice *choice,
                     bool by_process)
 {
-    return by_process ? has_process(session, choice->number) : session->id == choice->number;
+    return by_process ? has_process(session, choice->number) : session->id == choice->number ||
+                                                    (uint64_t)session->pid == choice->number;
 }
 
 /* Send the request to a server, for one session or, with NULL, for all. Return the number of

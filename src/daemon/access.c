@@ -2,6 +2,7 @@
 #include "daemon/access.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <poll.h>
 #include <stdio.h>
@@ -20,9 +21,13 @@
 #define CAPABILITY_SYS_PTRACE 19
 #define POLICY_BYTES_MAX (1u << 20)
 
-/* What /proc/PID/status says of rights; all ids equal: `uid`, else -1. */
+#define SESSION_MEMORY_MB_DEFAULT 1024
+#define SESSION_MEMORY_MB_MIN 64u
+#define SESSION_MEMORY_MB_MAX (1u << 20)
+
+/* What /proc/PID/status says of rights. */
 struct rights {
-    uid_t uid;
+    unsigned uid[4], gid[4]; /* real, effective, saved, of files */
     uint64_t permitted, effective; /* capabilities */
 };
 
@@ -33,14 +38,14 @@ static int read_rights(pid_t pid, struct rights *rights)
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return errno == ENOENT ? -ESRCH : -errno;
-    *rights = (struct rights){.uid = (uid_t)-1, .permitted = ~UINT64_C(0)};
-    unsigned real, effective, saved, of_files;
+    *rights = (struct rights){.uid = {~0U, ~0U, ~0U, ~0U}, .permitted = ~UINT64_C(0)};
+    unsigned *uid = rights->uid, *gid = rights->gid;
     unsigned long long bits;
     while (fgets(line, sizeof(line), file) != NULL) {
-        if (sscanf(line, "Uid: %u %u %u %u", &real, &effective, &saved, &of_files) == 4 &&
-            real == effective && real == saved && real == of_files)
-            rights->uid = real;
-        else if (sscanf(line, "CapPrm: %llx", &bits) == 1)
+        if (sscanf(line, "Uid: %u %u %u %u", &uid[0], &uid[1], &uid[2], &uid[3]) == 4 ||
+            sscanf(line, "Gid: %u %u %u %u", &gid[0], &gid[1], &gid[2], &gid[3]) == 4)
+            continue;
+        if (sscanf(line, "CapPrm: %llx", &bits) == 1)
             rights->permitted = bits;
         else if (sscanf(line, "CapEff: %llx", &bits) == 1)
             rights->effective = bits;
@@ -59,64 +64,125 @@ static bool is_in_our_user_namespace(pid_t pid)
            theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev;
 }
 
-static bool has_ptrace_capability(pid_t pid)
+static bool has_ptrace_capability(const struct rights *rights)
 {
-    struct rights rights;
-    return read_rights(pid, &rights) == 0 && is_in_our_user_namespace(pid) &&
-           (rights.effective >> CAPABILITY_SYS_PTRACE & 1) != 0;
+    return (rights->effective >> CAPABILITY_SYS_PTRACE & 1) != 0;
 }
 
 struct access_requester access_self(void)
 {
-    return (struct access_requester){.uid = geteuid(), .may_all = has_ptrace_capability(getpid())};
+    struct rights rights;
+    return (struct access_requester){.uid = geteuid(),
+                                     .may_all = read_rights(getpid(), &rights) == 0 &&
+                                                has_ptrace_capability(&rights)};
+}
+
+/* Read what /proc says of the peer. Return -EPERM if it is in another user namespace or cannot be
+ * seen. What /proc says of a pid is said of the peer only if the peer still lives after. */
+static int read_peer(int socket, struct ucred *credentials, struct rights *rights)
+{
+    int pidfd = -1;
+    socklen_t length = sizeof(*credentials);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, credentials, &length) < 0)
+        return -errno;
+    length = sizeof(pidfd);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) < 0)
+        pidfd = -1;
+    int code = credentials->pid > 0 ? read_rights(credentials->pid, rights) : -EPERM;
+    if (code == 0 && !is_in_our_user_namespace(credentials->pid))
+        code = -EPERM;
+    struct pollfd dead = {.fd = pidfd, .events = POLLIN};
+    if (code == 0 && pidfd >= 0 && poll(&dead, 1, 0) != 0)
+        code = -ESRCH;
+    /* Before Linux 6.5 the pid may mean another process by now: a user gains nothing by that. */
+    if (code == 0 && pidfd < 0 && credentials->uid != 0)
+        rights->permitted = rights->effective = 0;
+    if (pidfd >= 0)
+        close(pidfd);
+    return code;
 }
 
 int access_peer(int socket, struct access_requester *requester, pid_t *pid)
 {
     struct ucred credentials;
+    struct rights rights = {0};
     socklen_t length = sizeof(credentials);
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0)
         return -errno;
     *pid = credentials.pid;
     *requester = (struct access_requester){.uid = credentials.uid};
-
-    /* What /proc says of the pid is said of the peer only if the peer still lives after. */
-    int pidfd;
-    length = sizeof(pidfd);
-    if (credentials.pid <= 0 || getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) < 0) {
-        requester->may_all = credentials.uid == 0 && geteuid() == 0;
-        return 0;
-    }
-    bool capable = has_ptrace_capability(credentials.pid);
-    struct pollfd alive = {.fd = pidfd, .events = POLLIN};
-    requester->may_all = capable && poll(&alive, 1, 0) == 0;
-    close(pidfd);
+    requester->may_all =
+        read_peer(socket, &credentials, &rights) == 0 && has_ptrace_capability(&rights);
     return 0;
 }
 
-int access_check(const struct access_requester *requester, const struct process_info *info,
-                 struct error *error)
+int access_peer_capabilities(int socket, uint64_t *permitted, uint64_t *effective)
 {
-    if (requester->may_all)
-        return 0;
+    struct ucred credentials;
     struct rights rights;
-    int code = read_rights(info->pid, &rights);
+    int code = read_peer(socket, &credentials, &rights);
     if (code < 0)
-        return error_set(error, code, "there is no process %d any more", (int)info->pid);
-    if (rights.uid != requester->uid)
-        return error_set(error, -EPERM,
-                         "process %d (%s) belongs to another user than you (uid %u): profile it "
-                         "as that user or as root",
-                         (int)info->pid, process_info_name(info), (unsigned)requester->uid);
-    char path[64];
-    struct stat owner;
-    snprintf(path, sizeof(path), "/proc/%d", (int)info->pid);
-    if (rights.permitted != 0 || stat(path, &owner) < 0 || owner.st_uid != requester->uid)
-        return error_set(error, -EPERM,
-                         "process %d (%s) has rights that you have not, or guards its memory (it "
-                         "is not dumpable): only root may profile it",
-                         (int)info->pid, process_info_name(info));
+        return code;
+    *permitted = rights.permitted;
+    *effective = rights.effective;
     return 0;
+}
+
+static bool are_all(const unsigned ids[4], unsigned id)
+{
+    return ids[0] == id && ids[1] == id && ids[2] == id;
+}
+
+/* Say why the kernel does not let us see the memory of a process. The kernel does not say. */
+static int explain_refusal(const struct process_info *info, struct error *error)
+{
+    int pid = (int)info->pid;
+    struct rights theirs, own;
+    if (read_rights(info->pid, &theirs) < 0 || read_rights(getpid(), &own) < 0)
+        return error_set(error, -ESRCH, "there is no process %d any more", pid);
+    /* Of another user's process nothing is said but its number. */
+    if (!are_all(theirs.uid, (unsigned)getuid()))
+        return error_set(error, -EPERM,
+                         "process %d belongs to another user than you (uid %u), or has the rights "
+                         "of one: profile it as that user or as root",
+                         pid, (unsigned)getuid());
+    if (!are_all(theirs.gid, (unsigned)getgid()))
+        return error_set(error, -EPERM,
+                         "process %d (%s) runs with another group than you (gid %u, you %u): the "
+                         "kernel lets only root profile it, or you with that group (newgrp)",
+                         pid, process_info_name(info), theirs.gid[1], (unsigned)getgid());
+    if ((theirs.permitted & ~own.permitted) != 0)
+        return error_set(error, -EPERM,
+                         "process %d (%s) has rights that you have not (capabilities %#llx): only "
+                         "root may profile it",
+                         pid, process_info_name(info),
+                         (unsigned long long)(theirs.permitted & ~own.permitted));
+    if (!is_in_our_user_namespace(info->pid))
+        return error_set(error, -EPERM,
+                         "process %d (%s) is in another user namespace, over which you have no "
+                         "rights: profile it from in there, or as root",
+                         pid, process_info_name(info));
+    return error_set(error, -EPERM,
+                     "process %d (%s) guards its memory (it is not dumpable), or a security module "
+                     "does: only root may profile it",
+                     pid, process_info_name(info));
+}
+
+int access_check(const struct process_info *info, struct error *error)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)info->pid);
+    /* The kernel asks itself here what it asks for ptrace to read (PTRACE_MODE_READ). */
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        close(fd);
+        return 0;
+    }
+    if (errno == ENOENT || errno == ESRCH)
+        return error_set(error, -ESRCH, "there is no process %d any more", (int)info->pid);
+    if (errno == EACCES || errno == EPERM)
+        return explain_refusal(info, error);
+    return error_set(error, -errno, "cannot open %s: %s", path, strerror(errno));
 }
 
 /* --- the administrator's policy --- */
@@ -137,10 +203,30 @@ static int add_names(struct access_policy *policy, size_t *capacity, char *text)
     return 0;
 }
 
+/* Take in a setting. Return 0, or a negative errno without a message. */
+static int take_setting(struct access_policy *policy, size_t *capacity, const char *key,
+                        size_t key_length, char *value)
+{
+    static const char never[] = "never_profile", memory[] = "session_memory_mb";
+    if (key_length == strlen(never) && strncmp(key, never, key_length) == 0)
+        return add_names(policy, capacity, value);
+    if (key_length != strlen(memory) || strncmp(key, memory, key_length) != 0)
+        return -EINVAL;
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(value, &end, 10);
+    end += strspn(end, " \t");
+    if (errno != 0 || end == value || *end != 0 || *value == '-' ||
+        number > SESSION_MEMORY_MB_MAX ||
+        (number > 0 && number < SESSION_MEMORY_MB_MIN))
+        return -EINVAL;
+    policy->session_memory_mb = number;
+    return 0;
+}
+
 int access_policy_read(struct access_policy *policy, const char *path, struct error *error)
 {
-    static const char key[] = "never_profile";
-    *policy = (struct access_policy){0};
+    *policy = (struct access_policy){.session_memory_mb = SESSION_MEMORY_MB_DEFAULT};
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return errno == ENOENT
@@ -158,15 +244,19 @@ int access_policy_read(struct access_policy *policy, const char *path, struct er
         if (*text == 0)
             continue;
         size_t key_length = strcspn(text, " \t=");
-        if (bytes > POLICY_BYTES_MAX || key_length != strlen(key) ||
-            strncmp(text, key, key_length) != 0)
-            code = error_set(error, -EINVAL,
-                             "%s:%u: '%.*s' is no setting; this file has lines such as: "
-                             "never_profile sshd, gpg-agent",
-                             path, number, (int)(key_length < 64 ? key_length : 64), text);
-        else if (add_names(policy, &capacity,
-                           text + key_length + strspn(text + key_length, " \t=")))
-            code = error_set(error, -ENOMEM, "no memory to read %s", path);
+        char *value = text + key_length + strspn(text + key_length, " \t=");
+        code = bytes > POLICY_BYTES_MAX
+                   ? -EINVAL
+                   : take_setting(policy, &capacity, text, key_length, value);
+        if (code == -EINVAL)
+            error_set(error, code,
+                      "%s:%u: '%.*s' is no setting, or its value is none; this file has lines such "
+                      "as: never_profile sshd, gpg-agent; session_memory_mb 1024 (%u to %u, 0: no "
+                      "limit)",
+                      path, number, (int)(key_length < 64 ? key_length : 64), text,
+                      SESSION_MEMORY_MB_MIN, SESSION_MEMORY_MB_MAX);
+        else if (code < 0)
+            error_set(error, code, "no memory to read %s", path);
     }
     if (code == 0 && ferror(file))
         code = error_set(error, -EIO, "cannot read %s", path);

@@ -1,13 +1,14 @@
 /*
- * Who may profile what. The kernel's own rule for ptrace: a process of the same
- * user that is dumpable, or any process for who has CAP_SYS_PTRACE. The
- * administrator may deny programs to all (never_profile in /etc/heapprofd.conf).
+ * Who may profile what. The kernel's own rule for ptrace, by asking the kernel: a session runs with
+ * the rights of whoever asked for it (session_rights.h). The administrator may deny programs to all
+ * (never_profile in /etc/heapprofd.conf).
  */
 #ifndef HEAPPROFD_DAEMON_ACCESS_H
 #define HEAPPROFD_DAEMON_ACCESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "daemon/process_info.h"
@@ -27,13 +28,17 @@ struct access_requester access_self(void);
 /* Who stands at the other end of a unix socket. 0 or a negative errno. */
 int access_peer(int socket, struct access_requester *requester, pid_t *pid);
 
-/* 0, or -EPERM with what stands against it and what would help. */
-int access_check(const struct access_requester *requester, const struct process_info *info,
-                 struct error *error);
+/* Read the peer's capabilities. -EPERM: it is in another user namespace, or that cannot be seen. */
+int access_peer_capabilities(int socket, uint64_t *permitted, uint64_t *effective);
+
+/* Ask the kernel whether this process of ours may see the memory of that one. 0, or a negative errno
+ * with what stands against it and what would help. ptrace itself decides about attaching. */
+int access_check(const struct process_info *info, struct error *error);
 
 struct access_policy {
     char **never_profile; /* names and globs, as process names in a configuration are */
     size_t count;
+    uint64_t session_memory_mb; /* of a user's session; 0: no limit */
 };
 
 /* Reads a policy; a file that is not there denies nothing. 0, or a negative errno with a

@@ -3,27 +3,26 @@
 
 #include <control.pb-c.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "daemon/clock.h"
 #include "daemon/control_status.h"
+#include "daemon/exec_events.h"
 
-#define PROGRESS_PERIOD_MS 250
+#define EVENTS_AT_ONCE 64
 
-/* More messages would fill the socket before the peer reads, and later ones would be lost. */
-#define REFUSED_MAX 32
-
+/* Sessions that have not taken a snapshot by then are named as such. */
+#define SNAPSHOT_MS 10000
+/* Longer than a session may take to end, or is waited for before it is killed. */
+#define STOP_MS (SUPERVISOR_END_MS + 2000)
 __attribute__((format(printf, 2, 3))) static void tell(const struct control *control,
                                                        const char *format, ...)
 {
-    char line[512];
+    char line[640];
     va_list arguments;
     if (control->log == NULL)
         return;
@@ -33,291 +32,229 @@ __attribute__((format(printf, 2, 3))) static void tell(const struct control *con
     control->log(line);
 }
 
-/* --- sessions --- */
-
-static struct control_connection *find_connection(struct control *control,
-                                                  const struct session *session)
+static void set_events(const struct control *control, int fd, uint32_t events)
 {
-    for (size_t i = 0; i < control->connection_count; i++) {
-        if (control->connections[i].session == session)
-            return &control->connections[i];
+    struct epoll_event event = {.events = events, .data.fd = fd};
+    epoll_ctl(control->epoll, EPOLL_CTL_MOD, fd, &event);
+}
+
+int control_watch(const struct control *control, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    return epoll_ctl(control->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+/* --- snapshot and stop, which wait for sessions --- */
+
+static void answer(struct control *control, struct control_connection *connection)
+{
+    char message[160];
+    if (connection->failed > 0) {
+        snprintf(message, sizeof(message),
+                 connection->stops
+                     ? "%u of %u sessions did not end in time and were killed: their traces are "
+                       "not whole"
+                     : "%u of %u sessions did not take a dump in time: they do not answer",
+                 connection->failed, connection->reached);
+        control_send_error(connection->fd, -ETIMEDOUT, message);
+    } else {
+        control_send_count(connection->fd, connection->reached);
     }
-    return NULL;
+    connection->awaited_count = 0;
+    connection->end_ms = UINT64_MAX;
+    rendezvous_rest(&control->rendezvous, connection->fd);
+    set_events(control, connection->fd, EPOLLIN);
 }
 
-/* Ends the connection's session; its trace is whole when the peer is told. */
-static void end_session(struct control *control, struct control_connection *connection,
-                        Heapprofd__ControlReply__End__Reason reason)
+/* A session has done what the connection waits for, or never will. */
+static void strike_off(struct control *control, struct control_connection *connection,
+                       const struct supervised *session, bool failed)
 {
-    struct session *session = connection->session;
-    Heapprofd__ControlReply__End end = HEAPPROFD__CONTROL_REPLY__END__INIT;
-    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
-    end.has_reason = end.has_profiled = end.has_absent = true;
-    end.reason = reason;
-    reply.has_session_id = true;
-    reply.session_id = session->id;
-    rendezvous_rest(&control->station.server.rendezvous, connection->fd);
-    connection->session = NULL;
-    struct station_outcome outcome;
-    control->in_passage = connection;
-    int code = station_finish(&control->station, session, &outcome);
-    control->in_passage = NULL;
-    end.profiled = outcome.profiled;
-    end.absent = outcome.absent;
-    close(connection->trace_fd);
-    connection->trace_fd = -1;
-    tell(control, "session %llu ended: %u processes, %llu samples, %llu lost%s%s",
-         (unsigned long long)reply.session_id, outcome.profiled,
-         (unsigned long long)outcome.samples, (unsigned long long)outcome.lost,
-         code < 0 ? ", trace not whole: " : "", code < 0 ? strerror(-code) : "");
-    if (code < 0) {
-        char message[256];
-        snprintf(message, sizeof(message), "cannot write the trace: %s", strerror(-code));
-        control_send_error(connection->fd, code, message);
-        return;
-    }
-    reply.end = &end;
-    control_send_reply(connection->fd, &reply);
-}
-
-static Heapprofd__ControlReply__End__Reason reason_of(enum session_end over)
-{
-    switch (over) {
-    case SESSION_OVER_GUARDRAIL:
-        return HEAPPROFD__CONTROL_REPLY__END__REASON__GUARDRAIL;
-    case SESSION_OVER_ENDED:
-        return HEAPPROFD__CONTROL_REPLY__END__REASON__PROCESSES_ENDED;
-    default:
-        return HEAPPROFD__CONTROL_REPLY__END__REASON__DURATION;
-    }
-}
-
-static void handle_session_over(void *context, struct session *session)
-{
-    struct control *control = context;
-    struct control_connection *connection = find_connection(control, session);
-    if (connection != NULL)
-        end_session(control, connection, reason_of(session->over));
-}
-
-static void handle_refused(void *context, struct session *session, const struct process_info *info,
-                           const char *remark)
-{
-    struct control *control = context;
-    struct control_connection *connection = find_connection(control, session);
-    if (connection == NULL)
-        connection = control->in_passage;
-    if (connection == NULL || connection->refused == REFUSED_MAX)
-        return;
-    connection->refused++;
-    Heapprofd__ControlReply__Refused refused = HEAPPROFD__CONTROL_REPLY__REFUSED__INIT;
-    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
-    refused.has_pid = true;
-    refused.pid = info->pid;
-    refused.name = (char *)process_info_name(info);
-    refused.reason = (char *)remark;
-    reply.refused = &refused;
-    control_send_reply(connection->fd, &reply);
-}
-
-static void handle_progress(void *context, struct session *session, uint64_t now_ms)
-{
-    struct control *control = context;
-    struct control_connection *connection = find_connection(control, session);
-    station_invite(&control->station);
-    if (connection == NULL || !connection->wants_progress || now_ms < connection->progress_ms)
-        return;
-    connection->progress_ms = now_ms + PROGRESS_PERIOD_MS;
-    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
-    Heapprofd__ControlSession progress;
-    control_status_fill_session(&progress, session, now_ms);
-    reply.progress = &progress;
-    control_send_reply(connection->fd, &reply);
-}
-
-static unsigned sessions_of(const struct control *control, uid_t uid)
-{
-    unsigned count = 0;
-    for (size_t i = 0; i < control->connection_count; i++)
-        count +=
-            control->connections[i].session != NULL && control->connections[i].requester.uid == uid;
-    return count;
-}
-
-/* A pipe or socket could keep the daemon waiting for its reader. */
-static int check_trace_fd(int fd, struct error *error)
-{
-    struct stat status;
-    if (fd == -E2BIG)
-        return error_set(error, -EINVAL,
-                         "one file is taken with a request, the trace, not several");
-    if (fd == -EMFILE)
-        return error_set(error, fd, "the daemon has no file descriptor left for the trace");
-    int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
-    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || fstat(fd, &status) < 0 ||
-        !S_ISREG(status.st_mode))
-        return error_set(error, -EINVAL, "the trace must be a regular file, opened for writing");
-    return 0;
-}
-
-/* Takes over trace_fd. */
-static void start_session(struct control *control, struct control_connection *connection,
-                          const Heapprofd__ControlRequest__Start *start, int trace_fd)
-{
-    struct heap_config config;
-    struct error error = {0};
-    int code = check_trace_fd(trace_fd, &error);
-    if (code == 0 && connection->session != NULL)
-        code = error_set(&error, -EBUSY, "this connection has a session already");
-    if (code == 0 && !connection->requester.may_all &&
-        sessions_of(control, connection->requester.uid) >= CONTROL_SESSIONS_OF_A_USER_MAX)
-        code = error_set(&error, -EMFILE, "you have %d sessions already: end one",
-                         CONTROL_SESSIONS_OF_A_USER_MAX);
-    if (code == 0) {
-        code = heap_config_read_binary(start->trace_config.data, start->trace_config.len, &config,
-                                       NULL, &error);
-        if (code == 0 && (code = heap_config_check_targets(&config, &error)) < 0)
-            heap_config_clear(&config);
-    }
-    struct session *session = NULL;
-    connection->refused = 0;
-    control->in_passage = connection;
-    if (code == 0)
-        session = station_start(&control->station, &config, start->follow_children,
-                                &connection->requester, trace_fd, &error);
-    control->in_passage = NULL;
-    if (session == NULL) {
-        if (trace_fd >= 0)
-            close(trace_fd);
-        control_send_error(connection->fd, error.code, error.message);
-        tell(control, "session refused to uid %u, process %d: %s",
-             (unsigned)connection->requester.uid, (int)connection->pid, error.message);
-        return;
-    }
-    rendezvous_hold(&control->station.server.rendezvous, connection->fd);
-    connection->session = session;
-    connection->trace_fd = trace_fd;
-    connection->wants_progress = start->progress;
-    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
-    reply.has_session_id = true;
-    reply.session_id = session->id;
-    if (session->over == SESSION_GOES_ON)
-        control_send_reply(connection->fd, &reply);
-    tell(control, "session %llu began: uid %u, process %d, interval %llu",
-         (unsigned long long)session->id, (unsigned)connection->requester.uid, (int)connection->pid,
-         (unsigned long long)session->config->sampling_interval_bytes);
-    if (session->over != SESSION_GOES_ON)
-        end_session(control, connection, reason_of(session->over));
-}
-
-/* Whether the request of this connection reaches that session. */
-static bool reaches(const struct control_connection *connection,
-                    const Heapprofd__ControlRequest__Session *wanted, const struct session *session)
-{
-    if (wanted->has_id && wanted->id != session->id)
-        return false;
-    return connection->requester.may_all || connection->requester.uid == session->owner.uid;
-}
-
-static void handle_snapshot(struct control *control, const struct control_connection *connection,
-                            const Heapprofd__ControlRequest__Session *wanted)
-{
-    unsigned count = 0;
-    for (size_t i = 0; i < control->station.server.session_count; i++) {
-        struct session *session = control->station.server.sessions[i];
-        if (!reaches(connection, wanted, session))
+    for (size_t i = 0; i < connection->awaited_count; i++) {
+        if (connection->awaited[i] != session->order)
             continue;
-        session_dump(session);
-        count++;
+        connection->awaited[i] = connection->awaited[--connection->awaited_count];
+        connection->failed += failed;
+        if (connection->awaited_count == 0)
+            answer(control, connection);
+        return;
     }
-    tell(control, "snapshot of %u sessions for uid %u", count, (unsigned)connection->requester.uid);
-    control_send_count(connection->fd, count);
 }
 
-static void handle_stop(struct control *control, const struct control_connection *connection,
-                        const Heapprofd__ControlRequest__Session *wanted)
+static void handle_dumped(void *context, struct supervised *session, uint32_t ticket)
 {
-    unsigned count = 0;
+    struct control *control = context;
     for (size_t i = 0; i < control->connection_count; i++) {
-        struct control_connection *other = &control->connections[i];
-        if (other->session == NULL || !reaches(connection, wanted, other->session))
-            continue;
-        end_session(control, other, HEAPPROFD__CONTROL_REPLY__END__REASON__STOPPED);
-        count++;
+        struct control_connection *connection = &control->connections[i];
+        if (connection->ticket == ticket && !connection->stops)
+            strike_off(control, connection, session, false);
     }
-    control_send_count(connection->fd, count);
+}
+
+static void handle_ended(void *context, struct supervised *session)
+{
+    struct control *control = context;
+    for (size_t i = 0; i < control->connection_count; i++) {
+        struct control_connection *connection = &control->connections[i];
+        strike_off(control, connection, session, session->was_killed && !session->is_over);
+    }
+}
+
+static void handle_answered(void *context, struct supervised *session, uint32_t ticket, int verdict)
+{
+    struct control *control = context;
+    hello_routing_answer(&control->hellos, session, ticket, verdict);
+}
+
+static void handle_leaving(void *context, struct supervised *session)
+{
+    struct control *control = context;
+    hello_routing_leave(&control->hellos, session);
+}
+
+static void handle_log(void *context, const char *line)
+{
+    const struct control *control = context;
+    if (control->log != NULL)
+        control->log(line);
+}
+
+static void ask_sessions(struct control *control, struct control_connection *connection,
+                         const Heapprofd__ControlRequest__Session *wanted, bool stops)
+{
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    connection->stops = stops;
+    connection->ticket = ++control->last_ticket;
+    connection->reached = connection->failed = 0;
+    connection->end_ms = now_ms + (stops ? STOP_MS : SNAPSHOT_MS);
+    for (size_t i = 0; i < control->supervisor.count; i++) {
+        struct supervised *session = control->supervisor.sessions[i];
+        if ((wanted->has_id && wanted->id != session->id) ||
+            !supervisor_reaches(&connection->requester, session))
+            continue;
+        connection->reached++;
+        if (stops)
+            supervisor_stop(session, HEAPPROFD__CONTROL_REPLY__END__REASON__STOPPED);
+        else if (supervisor_snapshot(session, connection->ticket) < 0) {
+            connection->failed++;
+            continue;
+        }
+        connection->awaited[connection->awaited_count++] = session->order;
+    }
+    /* What else it asks waits. */
+    set_events(control, connection->fd, 0);
+    rendezvous_hold(&control->rendezvous, connection->fd);
+    if (!stops)
+        tell(control, "snapshot of %u sessions for uid %u", connection->reached,
+             (unsigned)connection->requester.uid);
+    if (connection->awaited_count == 0)
+        answer(control, connection);
+}
+
+/* Answer those who have waited long enough. Return when there is more to do. */
+static uint64_t answer_due(struct control *control, uint64_t now_ms)
+{
+    uint64_t next_ms = UINT64_MAX;
+    for (size_t i = 0; i < control->connection_count; i++) {
+        struct control_connection *connection = &control->connections[i];
+        if (connection->awaited_count > 0 && connection->end_ms <= now_ms) {
+            connection->failed += (unsigned)connection->awaited_count;
+            answer(control, connection);
+        }
+        if (connection->awaited_count > 0 && connection->end_ms < next_ms)
+            next_ms = connection->end_ms;
+    }
+    return next_ms;
 }
 
 /* --- connections --- */
 
-/* Take the message from the connection. False: it has descriptors that nobody asked for, and the
- * connection is to end with them in it. */
-static bool take_message(struct rendezvous *rendezvous, const struct control_connection *connection,
-                         const struct peer_message *message,
-                         const Heapprofd__ControlRequest *request, int *passed_fd)
+static void remove_connection(struct control *control, struct control_connection *connection)
 {
-    *passed_fd = -1;
-    if (request != NULL && request->start != NULL) {
-        *passed_fd = peer_socket_take_descriptor(connection->fd);
+    *connection = control->connections[--control->connection_count];
+}
+
+static void drop_connection(struct control *control, struct control_connection *connection)
+{
+    rendezvous_end_connection(&control->rendezvous, connection->fd);
+    remove_connection(control, connection);
+}
+
+/* Start a session. The message stays in the connection, which is the session's from then on: the
+ * daemon never has the trace's descriptor, the last close of which may block. */
+static bool start_session(struct control *control, struct control_connection *connection,
+                          const Heapprofd__ControlRequest__Start *start)
+{
+    struct error error = {0};
+    const struct supervisor_request request = {
+        .requester = connection->requester,
+        .pid = connection->pid,
+        .client = connection->fd,
+        .start = start,
+        .policy = &control->policy,
+        .socket_path = control->socket_path,
+    };
+    if (supervisor_start(&control->supervisor, &request, &error) != NULL) {
+        rendezvous_hold(&control->rendezvous, connection->fd);
+        remove_connection(control, connection);
         return true;
     }
+    control_send_error(connection->fd, error.code, error.message);
+    tell(control, "session refused to uid %u, process %d: %s",
+         (unsigned)connection->requester.uid, (int)connection->pid, error.message);
+    return false;
+}
+
+/* Serve a request. Return false if the connection is to end, whatever is left in it. */
+static bool serve_request(struct control *control, struct control_connection *connection,
+                          const struct peer_message *message,
+                          const Heapprofd__ControlRequest *request)
+{
+    if (request != NULL && request->start != NULL && message->has_descriptors)
+        return start_session(control, connection, request->start);
     if (message->has_descriptors) {
         control_send_error(connection->fd, -EINVAL,
                            "a file was passed with a request that takes none");
         return false;
     }
     peer_socket_skip(connection->fd);
-    if (connection->session == NULL)
-        rendezvous_rest(rendezvous, connection->fd);
+    rendezvous_rest(&control->rendezvous, connection->fd);
+    if (request == NULL)
+        control_send_error(connection->fd, -EPROTO,
+                           "the daemon does not understand this request: is it of another version?");
+    else if (request->start != NULL)
+        control_send_error(connection->fd, -EINVAL,
+                           "the trace must be a regular file, opened for writing");
+    else if (request->snapshot != NULL)
+        ask_sessions(control, connection, request->snapshot, false);
+    else if (request->stop != NULL)
+        ask_sessions(control, connection, request->stop, true);
+    else if (request->status)
+        supervisor_send_status(&control->supervisor, connection->fd, &connection->requester,
+                               control->socket_path, control->start_ms, &control->not_told);
+    else
+        control_send_error(connection->fd, -EINVAL, "the daemon was asked for nothing");
     return true;
 }
 
-/* False: the connection is to end. */
 static bool handle_message(struct control *control, struct control_connection *connection,
                            const struct peer_message *message)
 {
-    int passed_fd;
     Heapprofd__ControlRequest *request = control_read_request(message->bytes, message->length);
-    bool goes_on =
-        take_message(&control->station.server.rendezvous, connection, message, request, &passed_fd);
-    if (!goes_on) {
-        /* It has its error. */
-    } else if (request == NULL) {
-        control_send_error(connection->fd, -EPROTO,
-                   "the daemon does not understand this request: is it of another version?");
-    } else if (request->start != NULL) {
-        start_session(control, connection, request->start, passed_fd);
-    } else if (request->snapshot != NULL) {
-        handle_snapshot(control, connection, request->snapshot);
-    } else if (request->stop != NULL) {
-        handle_stop(control, connection, request->stop);
-    } else if (request->status) {
-        control_status_send(connection->fd, &control->station.server, control->station.start_ms,
-                            &connection->requester, false);
-    } else {
-        control_send_error(connection->fd, -EINVAL, "the daemon was asked for nothing");
-    }
+    bool goes_on = serve_request(control, connection, message, request);
     heapprofd__control_request__free_unpacked(request, NULL);
     return goes_on;
-}
-
-static void drop_connection(struct control *control, struct control_connection *connection)
-{
-    if (connection->session != NULL)
-        end_session(control, connection, HEAPPROFD__CONTROL_REPLY__END__REASON__STOPPED);
-    rendezvous_end_connection(&control->station.server.rendezvous, connection->fd);
-    *connection = control->connections[--control->connection_count];
 }
 
 static void handle_request(void *context, int fd, const struct peer_message *message)
 {
     struct control *control = context;
-    struct control_connection connection = {.fd = fd, .trace_fd = -1};
+    struct control_connection connection = {.fd = fd, .end_ms = UINT64_MAX};
     if (control->connection_count == CONTROL_CONNECTIONS_MAX ||
         access_peer(fd, &connection.requester, &connection.pid) < 0 ||
-        server_watch(&control->station.server, fd) < 0) {
+        control_watch(control, fd) < 0) {
         control_send_error(fd, -EMFILE, "too many ask something of the daemon at once");
-        rendezvous_end_connection(&control->station.server.rendezvous, fd);
+        rendezvous_end_connection(&control->rendezvous, fd);
         return;
     }
     struct control_connection *added = &control->connections[control->connection_count++];
@@ -326,69 +263,151 @@ static void handle_request(void *context, int fd, const struct peer_message *mes
         drop_connection(control, added);
 }
 
-/* False: the peer is gone, or has to go. */
+/* Return false if the peer is gone, or has to go. */
 static bool read_connection(struct control *control, struct control_connection *connection)
 {
     struct peer_message message;
-    if (!rendezvous_is_in_turn(&control->station.server.rendezvous, connection->fd))
+    /* While it waits for an answer nothing is read: this is its end. */
+    if (connection->awaited_count > 0)
+        return false;
+    if (!rendezvous_is_in_turn(&control->rendezvous, connection->fd))
         return true;
     ssize_t got = peer_socket_peek(connection->fd, &message);
     if (got < 0)
         return errno == EAGAIN || errno == EINTR;
-    if (got == 0)
-        return false;
-    return handle_message(control, connection, &message);
+    return got > 0 && handle_message(control, connection, &message);
 }
 
-static void handle_readable(void *context, int fd)
+static bool serve_connection(struct control *control, int fd)
 {
-    struct control *control = context;
     for (size_t i = 0; i < control->connection_count; i++) {
         if (control->connections[i].fd != fd)
             continue;
         if (!read_connection(control, &control->connections[i]))
             drop_connection(control, &control->connections[i]);
-        return;
+        return true;
     }
-    if (control->readable != NULL)
-        control->readable(control->context, fd);
+    return false;
+}
+
+static int handle_hello(void *context, int fd, pid_t pid, uid_t uid,
+                        const struct handshake_hello *hello, struct handshake_reply *reply,
+                        int *memfd)
+{
+    struct control *control = context;
+    (void)memfd;
+    if (!handshake_hello_is_sound(hello) || pid <= 0)
+        return -EPROTO;
+    return hello_routing_take(&control->hellos, fd, pid, uid, hello, reply) ? RENDEZVOUS_TAKEN_OVER
+                                                                           : 0;
+}
+
+/* --- its life --- */
+
+static void find_socket_path(struct control *control)
+{
+    if (control->rendezvous.path[0] != 0)
+        snprintf(control->socket_path, sizeof(control->socket_path), "%s",
+                 control->rendezvous.path);
+    else
+        snprintf(control->socket_path, sizeof(control->socket_path), "%s/" RUN_DIRECTORY_SOCKET,
+                 control->directory.path);
 }
 
 int control_open(struct control *control, const char *path, int listener, struct error *error)
 {
+    control->directory = (struct run_directory){.lock = -1};
+    control->rendezvous.listener = control->rendezvous.spare = -1;
     control->connection_count = 0;
-    control->user = (struct server_user){
-        .readable = handle_readable,
-        .session_over = handle_session_over,
-        .progress = handle_progress,
-        .refused = handle_refused,
-        .request = handle_request,
+    control->wake_ms = UINT64_MAX;
+    control->start_ms = clock_read_ms(CLOCK_MONOTONIC);
+    control->supervisor_user = (struct supervisor_user){
+        .answered = handle_answered,
+        .dumped = handle_dumped,
+        .leaving = handle_leaving,
+        .ended = handle_ended,
+        .log = handle_log,
         .context = control,
     };
-    return station_open(&control->station, path, listener, &control->user, error);
+    control->epoll = epoll_create1(EPOLL_CLOEXEC);
+    int code = control->epoll < 0 ? error_set(error, -errno, "cannot set up the event loop: %s",
+                                              strerror(errno))
+                                  : 0;
+    if (code == 0)
+        code = access_policy_read(&control->policy, ACCESS_POLICY_PATH, error);
+    if (code == 0 && path != NULL)
+        code = run_directory_open(&control->directory, path, listener >= 0, error);
+    if (code == 0)
+        code = rendezvous_open(&control->rendezvous, control->epoll, path, listener, error);
+    control->supervisor = (struct supervisor){
+        .user = &control->supervisor_user,
+        .epoll = control->epoll,
+        .directory = &control->directory,
+        .rendezvous = &control->rendezvous,
+    };
+    control->hellos.supervisor = &control->supervisor;
+    control->hellos.rendezvous = &control->rendezvous;
+    find_socket_path(control);
+    int events = exec_events_open(&control->not_told);
+    if (events >= 0)
+        control->not_told.code = 0;
+    exec_events_close(events);
+    if (code < 0)
+        control_close(control);
+    return code;
 }
 
 void control_close(struct control *control)
 {
-    for (size_t i = 0; i < control->connection_count; i++) {
-        struct control_connection *connection = &control->connections[i];
-        if (connection->session != NULL)
-            end_session(control, connection, HEAPPROFD__CONTROL_REPLY__END__REASON__DAEMON_ENDS);
-        rendezvous_end_connection(&control->station.server.rendezvous, connection->fd);
-    }
-    control->connection_count = 0;
-    station_close(&control->station);
+    supervisor_close(&control->supervisor);
+    hello_routing_close(&control->hellos);
+    while (control->connection_count > 0)
+        drop_connection(control, &control->connections[control->connection_count - 1]);
+    rendezvous_close(&control->rendezvous);
+    run_directory_close(&control->directory);
+    access_policy_clear(&control->policy);
+    if (control->epoll >= 0)
+        close(control->epoll);
+    control->epoll = -1;
+}
+
+/* Do what is due. Return how long nothing will be; -1: for ever. */
+static int do_due(struct control *control)
+{
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    uint64_t due[] = {
+        rendezvous_expire(&control->rendezvous, now_ms),
+        supervisor_do_due(&control->supervisor, now_ms),
+        hello_routing_do_due(&control->hellos, now_ms),
+        answer_due(control, now_ms),
+        control->wake_ms,
+    };
+    uint64_t next_ms = UINT64_MAX;
+    for (size_t i = 0; i < sizeof(due) / sizeof(due[0]); i++)
+        next_ms = due[i] < next_ms ? due[i] : next_ms;
+    if (next_ms == UINT64_MAX)
+        return -1;
+    return next_ms > now_ms ? (int)(next_ms - now_ms) : 0;
 }
 
 void control_step(struct control *control)
 {
-    server_step(&control->station.server);
+    struct epoll_event events[EVENTS_AT_ONCE];
+    int count = epoll_wait(control->epoll, events, EVENTS_AT_ONCE, do_due(control));
+    for (int i = 0; i < count; i++) {
+        int fd = events[i].data.fd;
+        if (!rendezvous_serve(&control->rendezvous, fd, handle_hello, control, handle_request,
+                              control) &&
+            !supervisor_serve(&control->supervisor, fd) && !serve_connection(control, fd) &&
+            control->readable != NULL)
+            control->readable(control->context, fd);
+    }
+    rendezvous_begin_turn(&control->rendezvous, handle_hello, control, handle_request, control);
 }
 
 void control_snapshot_all(struct control *control)
 {
-    const struct server *server = &control->station.server;
-    for (size_t i = 0; i < server->session_count; i++)
-        session_dump(server->sessions[i]);
-    tell(control, "snapshot of %zu sessions on a signal", server->session_count);
+    for (size_t i = 0; i < control->supervisor.count; i++)
+        supervisor_snapshot(control->supervisor.sessions[i], 0);
+    tell(control, "snapshot of %zu sessions on a signal", control->supervisor.count);
 }

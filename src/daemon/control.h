@@ -1,10 +1,11 @@
 /*
- * Serves those who ask something of the daemon (proto/control.proto): begins and ends
- * sessions for them, takes snapshots, and says what is going on.
+ * The daemon: listens for processes that say hello and for those who ask something of it
+ * (proto/control.proto), and passes both on. Each session that is asked for has a process of its own
+ * (supervisor.h); nothing here waits for one, nor for a peer.
  *
- * A session lives as long as the connection of the one who began it, so that whoever is
- * killed leaves no session behind. Requests are untrusted, and who sends them is known from the
- * kernel alone; a user's requests reach his own sessions, root's reach all.
+ * A session lives as long as the connection of the one who began it, so that whoever is killed
+ * leaves no session behind. Requests are untrusted, and who sends them is known from the kernel
+ * alone; a user's requests see and reach his own sessions, root's all.
  */
 #ifndef HEAPPROFD_DAEMON_CONTROL_H
 #define HEAPPROFD_DAEMON_CONTROL_H
@@ -13,43 +14,66 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/station.h"
+#include "daemon/access.h"
+#include "daemon/hello_routing.h"
+#include "daemon/rendezvous.h"
+#include "daemon/run_directory.h"
+#include "daemon/supervisor.h"
 #include "util/error.h"
 
 /* Never more than there are: the rendezvous shares them out. */
 #define CONTROL_CONNECTIONS_MAX RENDEZVOUS_PLACES
-#define CONTROL_SESSIONS_OF_A_USER_MAX 16
+
+struct control_connection {
+    int fd;
+    struct access_requester requester;
+    pid_t pid;
+    /* A snapshot or stop that waits for sessions, by their order; 0 of them: none does. */
+    uint64_t awaited[SUPERVISOR_SESSIONS_MAX];
+    size_t awaited_count;
+    bool stops;
+    uint32_t ticket;
+    unsigned reached, failed; /* sessions; those that did not do it */
+    uint64_t end_ms;          /* it is answered by then; CLOCK_MONOTONIC */
+};
 
 struct control {
-    struct station station;
-    struct server_user user;
     /* Told of each event, as a line without its end; may be NULL. */
     void (*log)(const char *line);
     /* A descriptor of the owner's own is readable. */
     void (*readable)(void *context, int fd);
     void *context;
-    struct control_connection {
-        int fd;
-        struct access_requester requester;
-        pid_t pid;
-        struct session *session; /* begun by it; NULL: none */
-        int trace_fd;            /* of the session */
-        bool wants_progress;
-        uint64_t progress_ms; /* when it is due again; CLOCK_MONOTONIC */
-        unsigned refused;     /* processes that it has been told of */
-    } connections[CONTROL_CONNECTIONS_MAX];
-    /* Its session is just beginning or ending; NULL: none is. */
-    struct control_connection *in_passage;
+
+    int epoll;
+    struct rendezvous rendezvous;
+    struct run_directory directory;
+    struct access_policy policy;
+    struct supervisor supervisor;
+    struct supervisor_user supervisor_user;
+    struct hello_routing hellos;
+    char socket_path[RUN_DIRECTORY_PATH_MAX + 16];
+    struct error not_told; /* why the kernel does not tell of programs that begin; 0: it does */
+    uint64_t start_ms;
+    uint64_t wake_ms; /* the owner's; UINT64_MAX: never */
+    uint32_t last_ticket;
+    struct control_connection connections[CONTROL_CONNECTIONS_MAX];
     size_t connection_count;
 };
 
-/* As station_open; the callbacks are to be set before. */
+/*
+ * Take the run directory at `path` (NULL: none, a socket in a new directory). `listener`: a socket
+ * that listens already (-1: none). The callbacks are to be set before. 0 or a negative errno with a
+ * message; -EBUSY: another daemon is there.
+ */
 int control_open(struct control *control, const char *path, int listener, struct error *error);
 
-/* Ends all sessions with their data written, and tells those who began them. */
+/* End all sessions with their data written, and tell those who began them. */
 void control_close(struct control *control);
 
-/* Does what is due and waits for what comes next. */
+/* Have the owner told when fd is readable. 0 or a negative errno. */
+int control_watch(const struct control *control, int fd);
+
+/* Do what is due and wait for what comes next. */
 void control_step(struct control *control);
 
 /* A dump of every session, now. */

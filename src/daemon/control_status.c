@@ -65,7 +65,8 @@ void control_status_fill_session(Heapprofd__ControlSession *to, const struct ses
     heapprofd__control_session__init(to);
     to->has_id = to->has_uid = to->has_elapsed_ms = to->has_interval_bytes = true;
     to->has_profiled = to->has_samples = to->has_lost = to->has_live_bytes = true;
-    to->has_process_count = true;
+    to->has_process_count = to->has_pid = true;
+    to->pid = getpid();
     to->id = session->id;
     to->uid = session->owner.uid;
     to->elapsed_ms = now_ms - session->start_ms;
@@ -89,33 +90,49 @@ static void fill_process(Heapprofd__ControlProcess *to, const struct target *tar
     to->attached = target_is_attached(target);
 }
 
-/* What a status is made of: as many of each as there may be. */
-struct parts {
-    Heapprofd__ControlSession sessions[SERVER_SESSIONS_MAX];
-    Heapprofd__ControlSession *session_pointers[SERVER_SESSIONS_MAX];
-    Heapprofd__ControlProcess processes[PROCESSES_MAX];
-    Heapprofd__ControlProcess *process_pointers[PROCESSES_MAX];
-    size_t process_count;
-};
-
 /* Our answer may have come too late: it takes part once it says so. */
 static bool is_awaited(const struct target *target)
 {
     return target->has_ring && !target->was_attached && ring_reader_is_awaited(&target->reader);
 }
 
-static void fill_processes(struct parts *parts, Heapprofd__ControlSession *to,
-                           const struct session *session)
+/* A session with its processes, as many as fit a message. */
+struct packable {
+    Heapprofd__ControlSession session;
+    Heapprofd__ControlProcess processes[PROCESSES_MAX];
+    Heapprofd__ControlProcess *pointers[PROCESSES_MAX];
+};
+
+static struct packable *make_packable(const struct session *session)
 {
-    to->processes = parts->process_pointers + parts->process_count;
-    for (size_t i = 0; i < session->target_count && parts->process_count < PROCESSES_MAX; i++) {
+    struct packable *packable = malloc(sizeof(*packable));
+    if (packable == NULL)
+        return NULL;
+    Heapprofd__ControlSession *to = &packable->session;
+    control_status_fill_session(to, session, clock_read_ms(CLOCK_MONOTONIC));
+    to->processes = packable->pointers;
+    for (size_t i = 0; i < session->target_count && to->n_processes < PROCESSES_MAX; i++) {
         if (is_awaited(session->targets[i]))
             continue;
-        Heapprofd__ControlProcess *process = &parts->processes[parts->process_count];
+        Heapprofd__ControlProcess *process = &packable->processes[to->n_processes];
         fill_process(process, session->targets[i]);
-        parts->process_pointers[parts->process_count++] = process;
-        to->n_processes++;
+        packable->pointers[to->n_processes++] = process;
     }
+    return packable;
+}
+
+void *control_status_pack_session(const struct session *session, size_t *length)
+{
+    struct packable *packable = make_packable(session);
+    uint8_t *bytes = NULL;
+    if (packable != NULL) {
+        *length = heapprofd__control_session__get_packed_size(&packable->session);
+        bytes = malloc(*length);
+    }
+    if (bytes != NULL)
+        heapprofd__control_session__pack(&packable->session, bytes);
+    free(packable);
+    return bytes;
 }
 
 static void fill_self(Heapprofd__ControlStatus *status, uint64_t elapsed_ms)
@@ -137,10 +154,10 @@ static void fill_self(Heapprofd__ControlStatus *status, uint64_t elapsed_ms)
                      (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/* Copy the directory of the server's socket to `directory`. */
-static void find_directory(const struct server *server, char directory[RUN_DIRECTORY_PATH_MAX])
+/* Copy the directory of the profiler's socket to `directory`. */
+static void find_directory(const char *path, char directory[RUN_DIRECTORY_PATH_MAX])
 {
-    const char *path = server->rendezvous.path, *slash = strrchr(path, '/');
+    const char *slash = strrchr(path, '/');
     int length = slash != NULL ? (int)(slash - path) : 0;
     struct error error = {0};
     /* A socket from systemd has no path here: it is where ours would be. */
@@ -164,38 +181,48 @@ static char *own_command(void)
     return text;
 }
 
-void control_status_send(int fd, const struct server *server, uint64_t start_ms,
-                         const struct access_requester *requester, bool own_session_alone)
+void control_status_send(int fd, const struct control_status_profiler *profiler,
+                         Heapprofd__ControlSession *const *sessions, size_t count)
 {
-    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
-    struct parts *parts = calloc(1, sizeof(*parts));
-    if (parts == NULL)
-        return;
     Heapprofd__ControlStatus status = HEAPPROFD__CONTROL_STATUS__INIT;
-    struct error why_not = {0};
     char directory[RUN_DIRECTORY_PATH_MAX];
-    char *command = own_session_alone ? own_command() : NULL;
-    fill_self(&status, now_ms - start_ms);
-    find_directory(server, directory);
+    char *command = profiler->own_session_alone ? own_command() : NULL;
+    fill_self(&status, clock_read_ms(CLOCK_MONOTONIC) - profiler->start_ms);
+    find_directory(profiler->socket_path, directory);
     status.run_directory = directory;
     status.has_own_session_alone = true;
-    status.own_session_alone = own_session_alone;
+    status.own_session_alone = profiler->own_session_alone;
     status.command = command;
     status.has_told_of_newcomers = true;
-    status.told_of_newcomers = reach_is_told(server, &why_not);
-    status.not_told_because = status.told_of_newcomers ? NULL : why_not.message;
-    status.sessions = parts->session_pointers;
-    for (size_t i = 0; i < server->session_count; i++) {
-        const struct session *session = server->sessions[i];
-        Heapprofd__ControlSession *to = &parts->sessions[i];
-        control_status_fill_session(to, session, now_ms);
-        if (requester->may_all || requester->uid == session->owner.uid)
-            fill_processes(parts, to, session);
-        parts->session_pointers[status.n_sessions++] = to;
-    }
+    status.told_of_newcomers = profiler->is_told;
+    status.not_told_because = profiler->is_told ? NULL : (char *)profiler->why_not;
+    status.sessions = (Heapprofd__ControlSession **)sessions;
+    status.n_sessions = count;
     Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
     reply.status = &status;
     control_send_reply(fd, &reply);
     free(command);
-    free(parts);
+}
+
+void control_status_send_own(int fd, const struct server *server, uint64_t start_ms)
+{
+    struct error why_not = {0};
+    struct packable *packables[SERVER_SESSIONS_MAX];
+    Heapprofd__ControlSession *sessions[SERVER_SESSIONS_MAX];
+    size_t count = 0;
+    const struct control_status_profiler self = {
+        .socket_path = server->socket_path,
+        .start_ms = start_ms,
+        .own_session_alone = true,
+        .is_told = reach_is_told(server, &why_not),
+        .why_not = why_not.message,
+    };
+    for (size_t i = 0; i < server->session_count; i++) {
+        packables[count] = make_packable(server->sessions[i]);
+        if (packables[count] != NULL)
+            sessions[count] = &packables[count]->session, count++;
+    }
+    control_status_send(fd, &self, sessions, count);
+    while (count > 0)
+        free(packables[--count]);
 }

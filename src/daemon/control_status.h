@@ -23,9 +23,23 @@ Heapprofd__ControlRequest *control_read_request(const void *bytes, size_t length
 void control_status_fill_session(Heapprofd__ControlSession *to, const struct session *session,
                                  uint64_t now_ms);
 
-/* Sends the status: of all sessions how they stand, of the requester's own also their
- * processes. `own_session_alone`: it begins no sessions for others. */
-void control_status_send(int fd, const struct server *server, uint64_t start_ms,
-                         const struct access_requester *requester, bool own_session_alone);
+/* Pack a session with its processes. Return malloc'd bytes, or NULL. */
+void *control_status_pack_session(const struct session *session, size_t *length);
+
+/* The profiler whose status is sent. */
+struct control_status_profiler {
+    const char *socket_path;
+    uint64_t start_ms;
+    bool own_session_alone; /* it begins no sessions for others */
+    bool is_told;           /* of programs that begin; else why_not */
+    const char *why_not;
+};
+
+/* Send the status of a profiler with these sessions. */
+void control_status_send(int fd, const struct control_status_profiler *profiler,
+                         Heapprofd__ControlSession *const *sessions, size_t count);
+
+/* The same for the sessions of this process. */
+void control_status_send_own(int fd, const struct server *server, uint64_t start_ms);
 
 #endif

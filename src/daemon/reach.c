@@ -66,7 +66,7 @@ static bool is_preloaded(pid_t pid)
 static bool has_control_page(const struct server *server, pid_t pid)
 {
     char directory[RUN_DIRECTORY_PATH_MAX], mapped[NAME_BYTES_MAX];
-    const char *socket_path = server->rendezvous.path;
+    const char *socket_path = server->socket_path;
     size_t length = strlen(socket_path);
     if (length > sizeof(RUN_DIRECTORY_SOCKET)) {
         snprintf(directory, sizeof(directory), "%.*s", (int)(length - sizeof(RUN_DIRECTORY_SOCKET)),
@@ -264,6 +264,26 @@ static void explain_if_numbered(struct session *session, const struct process_in
     }
 }
 
+/* Of another user's process the trace has the number alone, which the owner has named. */
+static void explain_forbidden(struct session *session, const struct process_info *info,
+                              const char *remark)
+{
+    struct process_info stranger = {.pid = info->pid, .start_boottime_ns = info->start_boottime_ns};
+    bool is_own = session->owner.may_all || info->uid == getuid();
+    session_note_absent(session, is_own ? info : &stranger, remark);
+}
+
+/* Whether the process is this one, or another of the daemon's. */
+static bool is_profiler(const struct server *server, const struct process_info *info)
+{
+    char own[sizeof(info->executable)];
+    ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
+    own[length > 0 ? length : 0] = 0;
+    return info->pid == getpid() ||
+           (server->supervisor > 0 && strcmp(own, info->executable) == 0 &&
+            process_info_descends(info->pid, server->supervisor));
+}
+
 static enum reach_state reach_process(struct server *server, struct session *session,
                                       const struct process_info *info,
                                       const struct reach_entry *entry, uint64_t now_ms)
@@ -275,9 +295,16 @@ static enum reach_state reach_process(struct server *server, struct session *ses
         session_lose_image(session, info);
     if (!session_wants(session, info, origin))
         return REACH_NOT_WANTED;
-    if (info->pid == getpid()) {
+    if (is_profiler(server, info)) {
         explain_if_numbered(session, info, "The profiler does not profile itself.");
         return REACH_NOT_WANTED;
+    }
+    if (target != NULL && !target->image_gone)
+        return REACH_DONE;
+    /* First of all: of what is none of the owner's business nothing else is said. */
+    if (session_may_profile(session, info, &error) < 0) {
+        explain_forbidden(session, info, error.message);
+        return REACH_DONE;
     }
     uint32_t least_kb = session->config->min_anonymous_memory_kb;
     if (entry->running && least_kb > 0 && process_info_anonymous_kb(info->pid) < least_kb) {
@@ -285,15 +312,9 @@ static enum reach_state reach_process(struct server *server, struct session *ses
                             "It has less anonymous memory than min_anonymous_memory_kb asks for.");
         return REACH_NOT_WANTED;
     }
-    if (target != NULL && !target->image_gone)
-        return REACH_DONE;
     char whose[SESSION_NAME_BYTES];
     if (belongs_to_another(server, session, info->pid, whose)) {
         session_reject(session, info->pid, origin, whose);
-        return REACH_DONE;
-    }
-    if (session_may_profile(session, info, &error) < 0) {
-        session_note_absent(session, info, error.message);
         return REACH_DONE;
     }
     return attach_or_wait(server, session, info, entry, now_ms);

@@ -288,7 +288,7 @@ void rendezvous_close(struct rendezvous *rendezvous)
     rendezvous->directory[0] = rendezvous->path[0] = 0;
 }
 
-static void send_reply(int fd, const struct handshake_reply *reply, int memfd)
+void rendezvous_reply(int fd, const struct handshake_reply *reply, int memfd)
 {
     union {
         struct cmsghdr header;
@@ -331,8 +331,14 @@ static enum served serve_peer(struct rendezvous *rendezvous, struct rendezvous_p
     memcpy(&hello, message.bytes, sizeof(hello));
     struct handshake_reply reply;
     int memfd = -1;
-    if (answer(context, peer->pid, peer->uid, &hello, &reply, &memfd) >= 0)
-        send_reply(peer->fd, &reply, memfd);
+    int code = answer(context, peer->fd, peer->pid, peer->uid, &hello, &reply, &memfd);
+    if (code == RENDEZVOUS_TAKEN_OVER) {
+        epoll_ctl(rendezvous->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
+        rendezvous_hold(rendezvous, peer->fd);
+        return SERVED_HANDED_ON;
+    }
+    if (code >= 0)
+        rendezvous_reply(peer->fd, &reply, memfd);
     if (memfd >= 0)
         close(memfd);
     return SERVED_DROP;

@@ -58,14 +58,21 @@ struct rendezvous {
     struct peer_sockets ending;
 };
 
-/* Answers a hello. 1: with a ring in *memfd; 0: without; negative errno: not at all. */
-typedef int rendezvous_answer(void *context, pid_t pid, uid_t uid,
+/* The callee serves the connection from now on, and answers later. */
+#define RENDEZVOUS_TAKEN_OVER 2
+
+/* Answers a hello. 1: with a ring in *memfd; 0: without; RENDEZVOUS_TAKEN_OVER; negative errno: not
+ * at all. */
+typedef int rendezvous_answer(void *context, int fd, pid_t pid, uid_t uid,
                               const struct handshake_hello *hello, struct handshake_reply *reply,
                               int *memfd);
 
 /* Serve the connection of a peer whose request is still in it (peer_socket_skip,
  * peer_socket_take_descriptor), from now on until rendezvous_end_connection. It rests. */
 typedef void rendezvous_request(void *context, int fd, const struct peer_message *message);
+
+/* Send an answer to a hello, with a ring (-1: none). */
+void rendezvous_reply(int fd, const struct handshake_reply *reply, int memfd);
 
 /* Listens at directory/socket, or, where directory is NULL, in a new directory; or takes over
  * a listener that is there already (-1: none). Has the epoll tell of both the listener and the

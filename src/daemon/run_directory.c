@@ -236,3 +236,10 @@ void run_directory_invite(struct run_directory *directory, const pid_t *pids, si
     if (changed)
         add_ordered(&page->generation, 1);
 }
+
+void run_directory_remind(struct run_directory *directory)
+{
+    struct control_page *page = directory->page;
+    if (page != NULL && load_relaxed(&page->invited[0]) != 0)
+        add_ordered(&page->generation, 1);
+}

@@ -45,4 +45,7 @@ void run_directory_announce(struct run_directory *directory, unsigned startup_se
 /* Who is to say hello, in place of those who were before. */
 void run_directory_invite(struct run_directory *directory, const pid_t *pids, size_t count);
 
+/* Have those who are invited and did not come look again: their hello may have been lost. */
+void run_directory_remind(struct run_directory *directory);
+
 #endif

@@ -123,7 +123,7 @@ int serve(void)
         return 1;
     }
     service.signals = take_signals();
-    if (service.signals < 0 || server_watch(&service.control.station.server, service.signals) < 0) {
+    if (service.signals < 0 || control_watch(&service.control, service.signals) < 0) {
         fprintf(stderr, "heapprofd: cannot listen to signals: %s\n", strerror(errno));
         control_close(&service.control);
         return 1;

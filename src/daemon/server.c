@@ -31,17 +31,28 @@ int server_watch(const struct server *server, int fd)
     return epoll_ctl(server->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
-int server_open(struct server *server, const struct server_user *user, const char *directory,
-                int listener, struct error *error)
+int server_open_without_socket(struct server *server, const struct server_user *user,
+                               const char *socket_path, struct error *error)
 {
     memset(server, 0, sizeof(*server));
     server->user = user;
+    server->socket_path = socket_path;
     server->look_ms = server->wake_ms = UINT64_MAX;
     server->rendezvous.listener = server->rendezvous.spare = server->exec_events = -1;
+    server->rendezvous.epoll = -1;
     server->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (server->epoll < 0)
         return error_set(error, -errno, "cannot set up the profiler's event loop: %s",
                          strerror(errno));
+    return 0;
+}
+
+int server_open(struct server *server, const struct server_user *user, const char *directory,
+                int listener, struct error *error)
+{
+    int code = server_open_without_socket(server, user, server->rendezvous.path, error);
+    if (code < 0)
+        return code;
     return rendezvous_open(&server->rendezvous, server->epoll, directory, listener, error);
 }
 
@@ -113,11 +124,13 @@ static void refuse(struct handshake_reply *reply)
 
 /* The first session that wants a process has it; of the others, those that
  * want it too are told so. */
-static int answer_hello(void *context, pid_t pid, uid_t uid, const struct handshake_hello *hello,
-                        struct handshake_reply *reply, int *memfd)
+static int answer_hello(void *context, int fd, pid_t pid, uid_t uid,
+                        const struct handshake_hello *hello, struct handshake_reply *reply,
+                        int *memfd)
 {
     struct server *server = context;
     struct process_info info;
+    (void)fd;
     int code = handshake_hello_is_sound(hello) && pid > 0 ? process_info_read(&info, pid) : -EPROTO;
     if (code < 0)
         return code;
@@ -144,6 +157,23 @@ static int answer_hello(void *context, pid_t pid, uid_t uid, const struct handsh
     if (verdict != 1)
         process_info_clear(&info);
     return verdict == 1 ? 1 : answered || server->session_count == 0 ? 0 : -EPERM;
+}
+
+int server_take_hello(struct server *server, int fd, pid_t pid, uid_t uid,
+                      const struct handshake_hello *hello)
+{
+    struct handshake_reply reply;
+    int memfd = -1;
+    int verdict = answer_hello(server, fd, pid, uid, hello, &reply, &memfd);
+    /* The library in it stays asleep where it was attached to instead. */
+    bool is_taken = verdict == 1;
+    for (size_t i = 0; i < server->session_count; i++)
+        is_taken |= verdict == 0 && session_profiles(server->sessions[i], pid);
+    if (is_taken)
+        rendezvous_reply(fd, &reply, memfd);
+    if (memfd >= 0)
+        close(memfd);
+    return is_taken ? 1 : verdict;
 }
 
 static bool handle_ended_process(struct server *server, int pidfd)

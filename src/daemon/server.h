@@ -38,7 +38,9 @@ struct server_user {
 struct server {
     const struct server_user *user;
     int epoll;
-    struct rendezvous rendezvous;
+    struct rendezvous rendezvous; /* in a session process of the daemon: closed */
+    const char *socket_path;      /* where processes find the daemon, or this server */
+    pid_t supervisor;             /* the daemon's, of which this is a session process; 0: none */
     int exec_events;                               /* daemon/exec_events.h; -1: none */
     struct session *sessions[SERVER_SESSIONS_MAX]; /* in the order of their start; not owned */
     size_t session_count;
@@ -51,6 +53,16 @@ struct server {
 int server_open(struct server *server, const struct server_user *user, const char *directory,
                 int listener, struct error *error);
 void server_close(struct server *server);
+
+/* The same for a process to which somebody else passes hellos, from those who come to socket_path
+ * (not copied). */
+int server_open_without_socket(struct server *server, const struct server_user *user,
+                               const char *socket_path, struct error *error);
+/* Answer a process that has said hello to somebody else, on its connection. Return 1: it is
+ * profiled; 0: it is not wanted; a negative errno: it is refused. Only in the first case it has its
+ * answer then. */
+int server_take_hello(struct server *server, int fd, pid_t pid, uid_t uid,
+                      const struct handshake_hello *hello);
 
 /* Has the user told when fd is readable. 0 or a negative errno. */
 int server_watch(const struct server *server, int fd);

@@ -180,7 +180,7 @@ bool session_wants(const struct session *session, const struct process_info *inf
 int session_may_profile(const struct session *session, const struct process_info *info,
                         struct error *error)
 {
-    int code = access_check(&session->owner, info, error);
+    int code = access_check(info, error);
     if (code == 0 && access_policy_denies(session->policy, info))
         code = error_set(error, -EPERM, "%s is not to be profiled: never_profile in %s names it",
                          process_info_name(info), ACCESS_POLICY_PATH);
@@ -366,8 +366,10 @@ void session_end_targets(struct session *session, bool interrupted)
         .final = true, .running = true, .interrupted = interrupted, .exit_status = -1};
     dump_superseded(session);
     /* All stop first: what one still writes while another is dumped would be lost on it. */
-    for (size_t i = 0; i < session->target_count; i++)
+    for (size_t i = 0; i < session->target_count; i++) {
         target_finish(session->targets[i], false);
+        session_drain_all(session);
+    }
     while (session->target_count > 0) {
         /* It may have died a moment ago. */
         end.running = !target_is_dead(session->targets[0]);

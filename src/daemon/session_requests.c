@@ -64,8 +64,7 @@ static bool answer(struct session_requests *requests, int fd,
         else if (requests->waiting_count < SESSION_REQUESTS_WAITING_MAX)
             return true;
     } else if (request->status) {
-        requester.may_all |= requester.uid == 0;
-        control_status_send(fd, requests->server, requests->start_ms, &requester, true);
+        control_status_send_own(fd, requests->server, requests->start_ms);
     }
     return false;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/clock.h"
+#include "daemon/exec_events.h"
 #include "daemon/reach.h"
 #include "reader/file_reader.h"
 
@@ -15,14 +16,36 @@ struct station_session {
     struct heap_config config;
 };
 
-int station_open(struct station *station, const char *path, int listener,
-                 const struct server_user *user, struct error *error)
+static void clear(struct station *station)
 {
     memset(station, 0, sizeof(*station));
     station->directory.lock = -1;
     station->server.epoll = station->server.rendezvous.listener = -1;
     station->server.rendezvous.spare = station->server.exec_events = -1;
     station->start_ms = clock_read_ms(CLOCK_MONOTONIC);
+}
+
+int station_open_in_session(struct station *station, const struct server_user *user,
+                            const char *socket_path, struct access_policy *policy, int exec_events,
+                            struct error *error)
+{
+    clear(station);
+    station->policy = *policy;
+    *policy = (struct access_policy){0};
+    int code = server_open_without_socket(&station->server, user, socket_path, error);
+    if (code == 0 && exec_events >= 0 && server_watch(&station->server, exec_events) == 0)
+        station->server.exec_events = exec_events;
+    else
+        exec_events_close(exec_events);
+    if (code < 0)
+        station_close(station);
+    return code;
+}
+
+int station_open(struct station *station, const char *path, int listener,
+                 const struct server_user *user, struct error *error)
+{
+    clear(station);
     int code = access_policy_read(&station->policy, ACCESS_POLICY_PATH, error);
     if (code == 0 && path != NULL)
         code = run_directory_open(&station->directory, path, listener >= 0, error);
@@ -52,19 +75,27 @@ static void announce(struct station *station)
 }
 
 /* Those of all sessions that have the library and have not joined. */
-void station_invite(struct station *station)
+size_t station_awaited(const struct station *station, pid_t *pids, size_t max)
 {
-    pid_t awaited[CONTROL_PAGE_INVITED_MAX];
     size_t count = 0;
     for (size_t i = 0; i < station->server.session_count; i++) {
         const struct session *session = station->server.sessions[i];
         for (size_t j = 0; j < session->reach.count; j++) {
             const struct reach_entry *entry = &session->reach.entries[j];
-            if (entry->state == REACH_AWAITED && count < CONTROL_PAGE_INVITED_MAX &&
+            if (entry->state == REACH_AWAITED && count < max &&
                 !session_profiles(session, entry->pid))
-                awaited[count++] = entry->pid;
+                pids[count++] = entry->pid;
         }
     }
+    return count;
+}
+
+void station_invite(struct station *station)
+{
+    pid_t awaited[CONTROL_PAGE_INVITED_MAX];
+    if (station->directory.page == NULL)
+        return;
+    size_t count = station_awaited(station, awaited, CONTROL_PAGE_INVITED_MAX);
     run_directory_invite(&station->directory, awaited, count);
 }
 

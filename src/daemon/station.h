@@ -33,6 +33,14 @@ struct station {
  */
 int station_open(struct station *station, const char *path, int listener,
                  const struct server_user *user, struct error *error);
+
+/*
+ * A station of a session process: hellos come from the daemon's supervisor, which has the run
+ * directory. Takes over what *policy holds, and exec_events (-1: none).
+ */
+int station_open_in_session(struct station *station, const struct server_user *user,
+                            const char *socket_path, struct access_policy *policy, int exec_events,
+                            struct error *error);
 void station_close(struct station *station);
 
 /*
@@ -47,6 +55,9 @@ struct session *station_start(struct station *station, struct heap_config *confi
 /* Tells processes that have the library and are wanted that they are; to be called now and
  * then, as new ones come. */
 void station_invite(struct station *station);
+
+/* List the processes that station_invite() would invite, up to `max`. Return their number. */
+size_t station_awaited(const struct station *station, pid_t *pids, size_t max);
 
 /* What a session came to. */
 struct station_outcome {

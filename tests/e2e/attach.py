@@ -547,11 +547,11 @@ def daemon_killed():
         code = code_of(process.pid)
         session = Session(daemon, os.path.join(directory, "o1"), "-p", str(process.pid))
         attached(daemon, process)
-        daemon.end(signal.SIGKILL)
+        [profiler] = daemon.session_processes()
+        os.kill(profiler, signal.SIGKILL)
         session.end(None)
         process.tell("churn 300000 100")
         check(code_of(process.pid) != code, "the patches are still there")
-        daemon.start()
         session = Session(daemon, os.path.join(directory, "o2"), "-p", str(process.pid))
         attached(daemon, process)
         process.tell("hold 4 100")
@@ -562,17 +562,17 @@ def daemon_killed():
 
 
 def killed_meanwhile():
-    """A daemon that is killed at any moment of attaching leaves a process that goes on."""
+    """A profiler that is killed at any moment of attaching leaves a process that goes on."""
     with scene() as (daemon, directory):
         process = subprocess.Popen([program("busy_threads"), "4", "600"], stdout=subprocess.PIPE)
         check(process.stdout.readline() == b"busy\n", "it begins")
         code = code_of(process.pid)
         for number in range(40):
             session = Session(daemon, os.path.join(directory, f"o{number}"), "-p", str(process.pid))
+            [profiler] = daemon.session_processes()
             time.sleep(number * 0.0005)
-            daemon.end(signal.SIGKILL)
+            os.kill(profiler, signal.SIGKILL)
             session.end(None)
-            daemon.start()
             if not check(process.poll() is None, f"kill {number}: status {process.returncode}"):
                 return
         bare = Bare.__new__(Bare)

@@ -387,7 +387,7 @@ def removed():
     with scene() as (daemon, path):
         program = HandMade(daemon, path, "removed")
         map_path = f"/tmp/perf-{program.pid}.map"
-        links = f"/proc/{daemon.process.pid}/fd"
+        links = f"/proc/{daemon.session_processes()[0]}/fd"
 
         def is_open():
             try:

@@ -439,7 +439,7 @@ def refusals_at_once():
             for pid, *said in (
                 (2, "kthreadd", "kernel thread"), (4000001, "No process has this number"),
                 (child, "(sleep)", "Another session", f"of process {server.pid} (heap_profile)"),
-                (sleeper.pid, "Another session", "number 1 of process" if "with " in what else f"of process {first.pid} (heap_profile)"),
+                (sleeper.pid, "Another session", "(heapd-session)" if what == "with a daemon" else f"of process {first.pid} (heap_profile)"),
             ):
                 outcome = tool("-p", str(pid))
                 err = outcome.stderr.decode()

@@ -78,7 +78,7 @@ static int connect_to(const char *path)
 /* Never waits: there is always something due. */
 static void step(void)
 {
-    control.station.server.wake_ms = 0;
+    control.wake_ms = 0;
     control_step(&control);
 }
 
@@ -102,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (length > size)
             length = size;
         if (*fd < 0)
-            *fd = connect_to(control.station.server.rendezvous.path);
+            *fd = connect_to(control.rendezvous.path);
         send_with(*fd, data, length, count);
         data += length;
         size -= length;
@@ -115,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     /* A step takes one message of each connection, and those that end with descriptors in them wait
      * for others to do so. */
-    for (int i = 0; open_descriptors() > before + control.station.server.rendezvous.ending.count;
+    for (int i = 0; open_descriptors() > before + control.rendezvous.ending.count;
          i++) {
         if (i == STEPS_MAX)
             abort();

@@ -74,10 +74,11 @@ struct served {
     unsigned count;
 };
 
-static int answer_hello(void *context, pid_t pid, uid_t uid, const struct handshake_hello *hello,
-                        struct handshake_reply *reply, int *memfd)
+static int answer_hello(void *context, int fd, pid_t pid, uid_t uid,
+                        const struct handshake_hello *hello, struct handshake_reply *reply,
+                        int *memfd)
 {
-    (void)context, (void)pid, (void)uid, (void)hello, (void)reply, (void)memfd;
+    (void)context, (void)fd, (void)pid, (void)uid, (void)hello, (void)reply, (void)memfd;
     return -EPERM;
 }
 

@@ -1,0 +1,651 @@
+#!/usr/bin/python3
+"""Sessions of the daemon run in processes of their own, with their users' rights: what one user, or
+one session, can do to others, and what it can reach.
+
+    session_processes.py CASE
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import harness
+from daemon import (
+    ALICE, BOB, LIBRARY, PATIENCE, Commanded, Session, as_user, check_figure, figure, heap_of, joined,
+    need_root, own_name, reachable, report_of, scene, wait_for,
+)
+from harness import TOOL, check, program, run
+
+# Status and attaching take a few milliseconds each. The machine has other things to do.
+SOON_S = 1
+
+
+class UserSession:
+    """A heap_profile of another user."""
+
+    def __init__(self, daemon, directory, uid, name, *options, begins=True, **more):
+        self.output = os.path.join(directory, name)
+        os.mkdir(self.output)
+        os.chown(self.output, uid, uid)
+        self.process = subprocess.Popen(
+            [TOOL, "-i", "1", "-o", self.output, *options], env=daemon.environment,
+            stderr=subprocess.PIPE, stdout=subprocess.PIPE, **{**as_user(uid), **more},
+        )
+        if begins:
+            line = self.process.stderr.readline()
+            check(b"Profiling" in line, f"heap_profile began with {line!r}")
+
+    def end(self, number=signal.SIGINT):
+        if number:
+            self.process.send_signal(number)
+        self.stdout, stderr = self.process.communicate(timeout=PATIENCE)
+        self.stderr = stderr.decode()
+        return self.process.returncode
+
+    def report(self):
+        return report_of(self.output)
+
+
+def program_of(uid, name, *arguments, **more):
+    return subprocess.Popen(
+        [program(name), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        **{**as_user(uid), **more},
+    )
+
+
+def end_programs(*processes):
+    for process in processes:
+        process.stdin.close()
+        process.wait(PATIENCE)
+        process.stdout.close()
+
+
+def kill_programs(*processes):
+    """Programs that wait to be attached to, with their children."""
+    for process in processes:
+        process.stdin.close()
+        process.kill()
+        process.wait(PATIENCE)
+        process.stdout.close()
+
+
+def status_as(uid, daemon):
+    """The sessions that a user sees, and how long that took."""
+    began = time.monotonic()
+    outcome = run([TOOL, "status", "--json"], env=daemon.environment, **as_user(uid))
+    took = time.monotonic() - began
+    check(outcome.status == 0, f"status as {uid}: {outcome.stderr!r}")
+    return json.loads(outcome.stdout)["sessions"] if outcome.status == 0 else [], took
+
+
+def ask_status(daemon):
+    """How long the daemon itself takes."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
+        peer.connect(os.path.join(daemon.environment["HEAPPROFD_RUN_DIR"], "socket"))
+        began = time.monotonic()
+        peer.send(struct.pack("<II", 0x48504354, 1) + b"\x10\x01")
+        peer.recv(1 << 18)
+        return time.monotonic() - began
+
+
+def works_for(uid, daemon, directory, name):
+    """The user's -p profiles at once, also a program that has to be attached to."""
+    process = program_of(uid, "commanded")
+    began = time.monotonic()
+    session = UserSession(daemon, directory, uid, name, "-p", str(process.pid))
+    took = time.monotonic() - began
+    process.stdin.write(b"hold 10 1000\n")
+    process.stdin.flush()
+    check(process.stdout.readline() == b"ok\n", "it does what it is told")
+    check(session.end() == 0, session.stderr)
+    check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 10000)
+    check(took < SOON_S, f"{name}: began after {took:.2f} s")
+    end_programs(process)
+    return took
+
+
+def one_user_waits_for_no_other():
+    """Programs that cannot be stopped are one session's trouble."""
+    need_root()
+    with scene() as (daemon, directory):
+        reachable(directory)
+        for count in (8, 60):
+            stuck = [program_of(ALICE, "stepper", "stuck", "1") for _ in range(count)]
+            pids = ",".join(str(process.pid) for process in stuck)
+            session = UserSession(daemon, directory, ALICE, f"stuck{count}", "-p", pids, begins=False)
+            wait_for("her session", lambda: daemon.status()["sessions"])
+            longest = [0, 0]
+            end = time.monotonic() + 1.5
+            while time.monotonic() < end:
+                longest[0] = max(longest[0], ask_status(daemon))
+                longest[1] = max(longest[1], status_as(BOB, daemon)[1])
+            took = works_for(BOB, daemon, directory, f"bob{count}")
+            print(f"{count} stuck programs: status within {longest[0] * 1000:.1f} ms, the whole "
+                  f"command {longest[1] * 1000:.0f} ms; his session began in {took * 1000:.0f} ms")
+            check(longest[0] < SOON_S and longest[1] < SOON_S, f"status took {longest} s")
+            # Told twice, she leaves at once.
+            session.process.send_signal(signal.SIGINT)
+            time.sleep(0.02)
+            session.process.send_signal(signal.SIGINT)
+            began = time.monotonic()
+            session.process.wait(PATIENCE)
+            check(time.monotonic() - began < SOON_S, "her second signal")
+            session.end(None)
+            kill_programs(*stuck)
+            wait_for("the end of her session", lambda: not daemon.status()["sessions"])
+
+
+# --- a file that blocks ---
+
+
+class BlockingFile:
+    """A regular file on FUSE: whoever writes to it waits until this is told to let go."""
+
+    def __init__(self, directory):
+        self.mountpoint = os.path.join(directory, "fuse")
+        os.mkdir(self.mountpoint)
+        try:
+            self.device = os.open("/dev/fuse", os.O_RDWR)
+        except OSError as error:
+            harness.skip(f"/dev/fuse: {error.strerror}")
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        options = f"fd={self.device},rootmode=40755,user_id=0,group_id=0,allow_other".encode()
+        if self.libc.mount(b"test", self.mountpoint.encode(), b"fuse", 0, options) != 0:
+            os.close(self.device)
+            harness.skip(f"cannot mount FUSE: {os.strerror(ctypes.get_errno())}")
+        self.writes = 0
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def attributes(self, node):
+        mode = 0o40755 if node == 1 else 0o100644
+        # ino size blocks atime mtime ctime, their nanoseconds, mode nlink uid gid rdev blksize flags
+        return struct.pack("<6Q3I7I", node, 0, 0, 0, 0, 0, 0, 0, 0, mode, 1, ALICE, ALICE, 0, 4096, 0)
+
+    def serve(self):
+        # Of linux/fuse.h: LOOKUP 1, GETATTR 3, SETATTR 4, OPEN 14, WRITE 16, FLUSH 25, INIT 26,
+        # CREATE 35.
+        exists, opened = False, struct.pack("<Q2I", 0, 1, 0)  # FOPEN_DIRECT_IO
+        while True:
+            try:
+                request = os.read(self.device, 1 << 20)
+            except OSError:
+                return
+            _, kind, unique, node = struct.unpack_from("<IIQQ", request)
+            answer, error = b"", 0
+            if kind == 26:
+                answer = struct.pack("<4I2H8I", 7, 31, 65536, 0, 12, 9, 65536, 1, 0, 0, 0, 0, 0, 0)
+            elif kind == 1 and not exists:
+                error = -2
+            elif kind in (1, 35):
+                answer = struct.pack("<4Q2I", 2, 0, 1, 1, 0, 0) + self.attributes(2)
+                answer += opened if kind == 35 else b""
+                exists = True
+            elif kind in (3, 4):
+                answer = struct.pack("<Q2I", 1, 0, 0) + self.attributes(node)
+            elif kind == 14:
+                answer = opened
+            elif kind == 16:
+                self.writes += 1
+                continue
+            elif kind in (2, 36, 42):  # FORGET, INTERRUPT, BATCH_FORGET
+                continue
+            elif kind not in (18, 25):  # RELEASE, FLUSH
+                error = -38
+            answer = b"" if error else answer
+            with contextlib.suppress(OSError):
+                os.write(self.device, struct.pack("<IiQ", 16 + len(answer), error, unique) + answer)
+
+    def let_go(self):
+        if self.device < 0:
+            return
+        self.libc.umount2(self.mountpoint.encode(), 3)  # MNT_FORCE, MNT_DETACH
+        os.close(self.device)
+        self.device = -1
+
+
+def blocked_trace():
+    """Whoever passes a file that blocks waits alone, and so does nobody who asks for his own."""
+    need_root()
+    with scene() as (daemon, directory):
+        reachable(directory)
+        blocking = BlockingFile(directory)
+        try:
+            process = program_of(ALICE, "commanded")
+            config = run(
+                [TOOL, "-i", "1", "-p", str(process.pid), "--print-config"], **as_user(ALICE)
+            ).stdout
+            recording = subprocess.Popen(
+                [TOOL, "record", "-c", "-", "-o", os.path.join(blocking.mountpoint, "trace")],
+                stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=daemon.environment, **as_user(ALICE),
+            )
+            recording.stdin.write(config)
+            recording.stdin.close()
+            recording.stdin = None
+            wait_for("her session", lambda: daemon.status()["sessions"])
+            wait_for("the first write", lambda: blocking.writes > 0)
+            time.sleep(2.2)
+            longest = max(ask_status(daemon) for _ in range(20))
+            [hers] = daemon.status()["sessions"]
+            check(hers["silent_ms"] > 1000, f"it is said that it does not answer: {hers}")
+            took = works_for(BOB, daemon, directory, "bob")
+            print(f"beside a blocked session: status within {longest * 1000:.1f} ms, a session "
+                  f"began in {took * 1000:.0f} ms")
+            check(longest < SOON_S, f"status took {longest:.2f} s")
+            # A program of hers that asks waits for it, no longer than it would for a daemon.
+            began = time.monotonic()
+            mine = Commanded({**daemon.environment}, preload=True)
+            check(time.monotonic() - began < SOON_S, "a program of another user starts")
+            mine.end()
+            # Its end: the session does not react, and is killed, which is said.
+            os.kill(recording.pid, signal.SIGKILL)
+            recording.communicate()
+            began = time.monotonic()
+            outcome = run([TOOL, "stop", "--session", str(hers["id"])], env=daemon.environment)
+            took = time.monotonic() - began
+            check(b"killed" in outcome.stderr, f"stop: {outcome.stdout!r} {outcome.stderr!r}")
+            check(took < 15, f"stop took {took:.1f} s")
+            wait_for("the log", lambda: "was killed" in daemon.log())
+            check(len(daemon.status()["sessions"]) == 1, "it counts as hers while the kernel holds it")
+            blocking.let_go()
+            wait_for("its end", lambda: not daemon.status()["sessions"])
+            end_programs(process)
+        finally:
+            blocking.let_go()
+
+
+def killed_session():
+    """A session whose process dies is lost; the others and the daemon go on."""
+    with scene() as (daemon, directory):
+        first, second = Commanded(daemon.environment), Commanded(daemon.environment)
+        sessions = [
+            Session(daemon, os.path.join(directory, str(process.pid)), "-p", str(process.pid))
+            for process in (first, second)
+        ]
+        joined(daemon, first, second)
+        victim = next(
+            s for s in daemon.status()["sessions"]
+            if any(p["pid"] == first.pid for p in s["processes"])
+        )
+        os.kill(victim["pid"], signal.SIGKILL)
+        check(sessions[0].end(None) == 1, "its client fails")
+        check("signal 9" in sessions[0].stderr, f"and says why: {sessions[0].stderr}")
+        wait_for("the log", lambda: f"session {victim['id']} of uid" in daemon.log())
+        second.tell("hold 3 100")
+        check(sessions[1].end() == 0, "the other one's end")
+        check_figure(heap_of(sessions[1].report(), second.pid), "hold_block", "space", 300)
+        first.end(), second.end()
+
+
+# --- the kernel's rule ---
+
+
+def traceable(uid, pid, **more):
+    """Whether a debugger of this user could attach."""
+    how = {**as_user(uid), **more}
+    libc = ctypes.CDLL(None)
+    libc.ptrace.argtypes = [ctypes.c_long] * 4
+    child = os.fork()
+    if child == 0:
+        os.setgroups(how["extra_groups"])
+        os.setgid(how["group"])
+        os.setuid(how["user"])
+        os._exit(0 if libc.ptrace(0x4206, pid, 0, 0) == 0 else 1)  # PTRACE_SEIZE
+    return os.waitpid(child, 0)[1] == 0
+
+
+def is_profiled(daemon, directory, name, pid, uid, **more):
+    session = UserSession(
+        daemon, directory, uid, name, "-d", "300", "-p", str(pid), begins=False, **more
+    )
+    status = session.end(None)
+    check(status in (0, 1), f"{name}: status {status}: {session.stderr}")
+    return status == 0, session
+
+
+class Scope:
+    """Yama's ptrace_scope, put back in the end."""
+
+    PATH = "/proc/sys/kernel/yama/ptrace_scope"
+
+    def __enter__(self):
+        with open(self.PATH) as file:
+            self.before = file.read()
+        return self
+
+    def set(self, scope):
+        with open(self.PATH, "w") as file:
+            file.write(str(scope))
+
+    def __exit__(self, *_):
+        self.set(self.before)
+
+
+def started(arguments, **how):
+    """A program that holds still, once it is what it will be."""
+    process = subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **how
+    )
+    process.stdin.write(b"hold 1 1\n")
+    process.stdin.flush()
+    check(process.stdout.readline() == b"ok\n", f"{arguments} runs")
+    return process
+
+
+def access_table():
+    """Who may profile what is what the kernel lets a debugger do."""
+    need_root()
+    harness.need("setpriv", "unshare")
+    shadow, commanded = 42, program("commanded")
+    with scene() as (daemon, directory):
+        reachable(directory)
+        special = os.path.join(directory, "special")
+        os.mkdir(special)
+        setgid, undumpable = os.path.join(special, "setgid"), os.path.join(special, "undumpable")
+        capable = os.path.join(special, "capable")
+        for path in (setgid, capable):
+            shutil.copy(commanded, path)
+        os.chown(setgid, 0, shadow)
+        os.chmod(setgid, 0o2755)
+        # May be run, not read: the kernel does not let such a process be looked into.
+        shutil.copy(commanded, undumpable)
+        os.chmod(undumpable, 0o711)
+        bob = as_user(BOB)
+        wakes = ["setpriv", f"--reuid={BOB}", f"--regid={BOB}", "--clear-groups"]
+        # What it is, and how it is started; who asks, if not Bob as he is.
+        cases = [
+            ("same_user", [commanded], bob, {}, True),
+            ("other_user", [commanded], as_user(ALICE), {}, False),
+            ("roots", [commanded], {}, {}, False),
+            ("other_gid", [commanded], {"user": BOB, "group": shadow, "extra_groups": []}, {}, False),
+            ("extra_group", [commanded], {**bob, "extra_groups": [shadow]}, {}, True),
+            ("asked_with_other_gid", [commanded], bob, {"group": shadow}, False),
+            ("both_with_other_gid", [commanded], {**bob, "group": shadow}, {"group": shadow}, True),
+            ("setgid", [setgid], bob, {}, False),
+            ("capabilities", [*wakes, "--inh-caps=+net_raw", "--ambient-caps=+net_raw", commanded], {},
+             {}, False),
+            ("undumpable", [undumpable], bob, {}, False),
+            ("user_namespace_of_his", ["unshare", "-U", commanded], bob, {}, True),
+            ("user_namespace_of_roots", ["unshare", "-U", commanded], {}, {}, False),
+        ]
+        for name, arguments, how, asks, expected in cases:
+            process = started(arguments, **how)
+            traced = traceable(BOB, process.pid, **asks)
+            profiled, session = is_profiled(daemon, directory, name, process.pid, BOB, **asks)
+            print(f"{name}: a debugger may {traced}, profiled {profiled}")
+            check(profiled == traced, f"{name}: traced {traced}, profiled {profiled}: {session.stderr}")
+            check(traced == expected, f"{name}: the kernel says {traced}")
+            if not profiled:
+                check(str(process.pid) in session.stderr, f"{name}: {session.stderr}")
+            end_programs(process)
+        requester_with_a_capability(daemon, directory)
+        joins_by_itself(daemon, directory)
+        if not os.path.exists(Scope.PATH):
+            print("not tried: this kernel has no kernel.yama.ptrace_scope")
+            return
+        with Scope() as scope:
+            # 3 cannot be taken back before the next boot.
+            for value in (0, 1, 2):
+                scope.set(value)
+                process = started([commanded], **bob)
+                traced = traceable(BOB, process.pid)
+                profiled, session = is_profiled(daemon, directory, f"scope{value}", process.pid, BOB)
+                check(profiled == traced, f"ptrace_scope {value}: {traced}, {profiled}")
+                check(profiled or "ptrace_scope" in session.stderr, session.stderr)
+                end_programs(process)
+
+
+def requester_with_a_capability(daemon, directory):
+    """Whoever has the capabilities of a debugger may profile all; root without them may not."""
+    process = started([program("commanded")], **as_user(ALICE))
+    for name, arguments, expected in (
+        # Files below /proc/PID are their owner's: the second one is for these.
+        ("capable", [f"--reuid={BOB}", f"--regid={BOB}", "--clear-groups",
+                     "--inh-caps=+sys_ptrace,+dac_override",
+                     "--ambient-caps=+sys_ptrace,+dac_override"], True),
+        ("root_without", ["--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"], False),
+    ):
+        output = os.path.join(directory, name)
+        os.mkdir(output)
+        os.chown(output, BOB if name == "capable" else 0, -1)
+        outcome = run(
+            ["setpriv", *arguments, TOOL, "-i", "1", "-d", "300", "-o", output, "-p",
+             str(process.pid)], env=daemon.environment,
+        )
+        check((outcome.status == 0) == expected, f"{name}: {outcome.status} {outcome.stderr!r}")
+    end_programs(process)
+
+
+def joins_by_itself(daemon, directory):
+    """With the library preloaded a process needs no ptrace; the rule is the same."""
+    preloaded = {**daemon.environment, "LD_PRELOAD": LIBRARY}
+    for name, how, expected in (
+        ("joins", as_user(BOB), True),
+        ("joins_not", {"user": BOB, "group": 42, "extra_groups": []}, False),
+    ):
+        process = started([program("commanded")], env=preloaded, **how)
+        session = UserSession(
+            daemon, directory, BOB, name, "-d", "600", "-p", str(process.pid), begins=False
+        )
+        for _ in range(50):
+            process.stdin.write(b"churn 2000 100\n")
+            process.stdin.flush()
+            process.stdout.readline()
+            time.sleep(0.01)
+        check((session.end(None) == 0) == expected, f"{name}: {session.stderr}")
+        end_programs(process)
+
+
+def rights_of_files():
+    """What a user's program names is opened with that user's rights: the names of a program in a
+    directory of root's are not his."""
+    need_root()
+    harness.need("strip")
+    with scene() as (daemon, directory):
+        reachable(directory)
+        secret, his = os.path.join(directory, "secret"), os.path.join(directory, "his")
+        os.mkdir(secret, 0o700)
+        os.mkdir(his)
+        shutil.copy(program("commanded"), os.path.join(secret, "prog"))
+        run(["strip", "-o", os.path.join(his, "prog"), program("commanded")])
+        os.chown(his, BOB, BOB)
+        for kind in ("preloaded", "attached"):
+            environment = dict(daemon.environment)
+            if kind == "preloaded":
+                environment["LD_PRELOAD"] = LIBRARY
+            process = started([os.path.join(his, "prog")], env=environment, **as_user(BOB))
+            session = UserSession(daemon, directory, BOB, kind, "-p", str(process.pid))
+            for _ in range(30):
+                process.stdin.write(b"churn 2000 100\n")
+                process.stdin.flush()
+                process.stdout.readline()
+            wait_for("joining", lambda: process.pid in daemon.profiled_pids())
+            process.stdin.write(b"hold 7 100\n")
+            process.stdin.flush()
+            process.stdout.readline()
+            os.rename(his, his + ".away")
+            os.symlink(secret, his)
+            session.end()
+            os.unlink(his)
+            os.rename(his + ".away", his)
+            raw = os.path.join(session.output, "raw-trace")
+            with open(raw, "rb") as trace:
+                check(b"hold_block" not in trace.read(), f"{kind}: names of root's file in his trace")
+            heap = heap_of(report_of(raw), process.pid)
+            check(heap["total"]["samples"] > 0, f"{kind}: it was profiled")
+            # What the file of a map of generated code holds is no secret of root's either.
+            end_programs(process)
+
+
+def perf_map_of_roots():
+    """A map of generated code that is a link to a file of root's is not read with root's rights."""
+    need_root()
+    with scene() as (daemon, directory):
+        reachable(directory)
+        secret = os.path.join(directory, "secret")
+        os.mkdir(secret, 0o700)
+        process = started([program("commanded")], **as_user(BOB))
+        with open(os.path.join(secret, "map"), "w") as file:
+            file.write("1000 7fffffffffff roots_secret_function\n")
+        link = f"/tmp/perf-{process.pid}.map"
+        run(["ln", "-s", os.path.join(secret, "map"), link], **as_user(BOB))
+        try:
+            session = UserSession(daemon, directory, BOB, "bob", "-p", str(process.pid))
+            process.stdin.write(b"hold 7 100\n")
+            process.stdin.flush()
+            process.stdout.readline()
+            session.end()
+            with open(os.path.join(session.output, "raw-trace"), "rb") as trace:
+                check(b"roots_secret" not in trace.read(), "root's file in his trace")
+        finally:
+            os.unlink(link)
+        end_programs(process)
+
+
+# --- shares, and what strangers see ---
+
+
+def shares():
+    """A user has a quarter of the sessions, others have room beside him, root always."""
+    need_root()
+    with scene() as (daemon, directory):
+        reachable(directory)
+        uids = (54331, 54332, 54333, 54334)
+        sessions = []
+        for uid in uids:
+            for number in range(17):
+                session = UserSession(
+                    daemon, directory, uid, f"{uid}-{number}", "-n", "no_such_name", begins=False
+                )
+                line = session.process.stderr.readline()
+                sessions.append(session)
+                if b"Profiling" not in line:
+                    break
+            else:
+                harness.fail(f"user {uid} has {number + 1} sessions")
+            check(b"you have 16" in line or b"no room" in line, f"{line!r}")
+            seen, _ = status_as(uid, daemon)
+            check(len(seen) in (16, 8) and {s["uid"] for s in seen} == {uid}, f"{uid} sees {len(seen)}")
+        everything = daemon.status()["sessions"]
+        check(len(everything) == 56, f"{len(everything)} sessions of users")
+        numbers = sorted(s["id"] for s in everything)
+        check(numbers[-1] - numbers[0] > 1000, f"numbers that tell of others: {numbers}")
+        mine = Session(daemon, os.path.join(directory, "root"), "-n", "no_such_name")
+        check(len(daemon.status()["sessions"]) == 57, "root has room")
+        mine.end()
+        for session in sessions:
+            session.process.send_signal(signal.SIGINT)
+        for session in sessions:
+            session.end(None)
+
+
+def memory_share():
+    """A target that sends ever new stacks and blocks ends its session, with a profile and a reason."""
+    need_root()
+    policy = "/etc/heapprofd.conf"
+    if os.path.exists(policy):
+        harness.skip(f"{policy} is there")
+    with open(policy, "w") as file:
+        file.write("session_memory_mb 64\n")
+    try:
+        with scene() as (daemon, directory):
+            reachable(directory)
+            process = started([program("commanded")], **as_user(BOB))
+            other = started([program("commanded")], **as_user(ALICE))
+            beside = UserSession(daemon, directory, ALICE, "alice", "-p", str(other.pid))
+            session = UserSession(daemon, directory, BOB, "bob", "-p", str(process.pid))
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(b"hold 2000000 16\n")
+                process.stdin.flush()
+            check(session.end(None) == 0, f"status: {session.stderr}")
+            check("memory" in session.stderr or "guardrail" in session.stderr, session.stderr)
+            check("share of memory" in daemon.log(), daemon.log())
+            heap = heap_of(session.report(), process.pid)
+            kept = figure(heap, "hold_block", "objects")
+            check(kept > 10000 and heap["hit_guardrail"], f"what was profiled is kept: {kept}")
+            check(daemon.status() is not None, "the daemon serves")
+            other.stdin.write(b"hold 3 100\n")
+            other.stdin.flush()
+            other.stdout.readline()
+            check(beside.end() == 0, "another user's session")
+            check_figure(heap_of(beside.report(), other.pid), "hold_block", "space", 300)
+            process.stdout.readline()
+            end_programs(process, other)
+    finally:
+        os.unlink(policy)
+
+
+def strangers_see_nothing():
+    """Not that another's session is there, nor what another's process was started with."""
+    need_root()
+    with scene() as (daemon, directory):
+        reachable(directory)
+        hers = started([program("commanded"), "her-secret-argument"], **as_user(ALICE))
+        session = UserSession(daemon, directory, ALICE, "alice", "-p", str(hers.pid))
+        seen, _ = status_as(BOB, daemon)
+        check(not seen, f"he sees {seen}")
+        [visible] = daemon.status()["sessions"]
+        for verb in ("stop", "snapshot"):
+            outcome = run([TOOL, verb, "--session", str(visible["id"])], env=daemon.environment,
+                          **as_user(BOB))
+            check(outcome.status == 1 and b"no such session of yours" in outcome.stderr,
+                  f"{verb}: {outcome.stderr!r}")
+        _, refused = is_profiled(daemon, directory, "bob", hers.pid, BOB)
+        for place, _, files in os.walk(refused.output):
+            for name in files:
+                with open(os.path.join(place, name), "rb") as file:
+                    check(b"her-secret" not in file.read(), f"her arguments are in his {name}")
+        check("her-secret" not in refused.stderr and "commanded" not in refused.stderr, refused.stderr)
+        check(session.end() == 0, session.stderr)
+        end_programs(hers)
+
+
+def second_signal():
+    """Told twice to end, heap_profile leaves at once, with the code of the signal."""
+    with scene(start=False) as (daemon, directory):
+        for with_daemon in (False, True):
+            if with_daemon:
+                daemon.start()
+            stuck = [
+                subprocess.Popen([program("stepper"), "stuck", "1"], stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE) for _ in range(4)
+            ]
+            pids = ",".join(str(process.pid) for process in stuck)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                session = Session(daemon, os.path.join(directory, f"{number}{with_daemon}"), "-p",
+                                  pids, begins=False)
+                time.sleep(0.1)
+                if with_daemon:
+                    [profiler] = wait_for("its session", daemon.session_processes)
+                    os.kill(profiler, signal.SIGSTOP)
+                else:
+                    profiler = None
+                session.process.send_signal(number)
+                time.sleep(0.01)
+                began = time.monotonic()
+                if session.process.poll() is None:
+                    session.process.send_signal(number)
+                status = session.end(None)
+                took = time.monotonic() - began
+                if profiler:
+                    os.kill(profiler, signal.SIGCONT)
+                    check(status == 128 + number, f"{number.name} with a daemon: {status}")
+                check(status in (128 + number, 1, 0), f"{number.name}: {status} {session.stderr}")
+                check(took < SOON_S, f"{number.name}: {took:.2f} s")
+                wait_for("its end", lambda: not with_daemon or not daemon.session_processes())
+            kill_programs(*stuck)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
+    harness.finish()
