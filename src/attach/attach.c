@@ -23,7 +23,6 @@
 #include "attach/symbols_remote.h"
 #include "attach/tracee.h"
 #include "attach/trampoline.h"
-#include "reader/file_reader.h"
 #include "wire/sampling.h"
 
 /* The process is stopped so often to see whether the client is deserted; in between its own
@@ -493,8 +492,7 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
     attach->start_time = start_time_of(options->pid);
     int code = process_look(&process, options->pid, options->beside_client, outcome, error);
     if (code == 0) {
-        /* Not while the process is stopped. */
-        file_reader_start();
+        process.own = own_symbols_open(options->pid);
         code = tracee_open(&tracee, options->pid);
         if (options->patience_ms > 0)
             tracee.patience_ms = options->patience_ms;
@@ -503,6 +501,7 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
         else
             code = attach_to(attach, options, &process, &tracee, outcome, error);
         tracee_close(&tracee);
+        own_symbols_close(process.own);
     }
     process_clear(&process);
     outcome->total_us = now_us() - began;
@@ -574,6 +573,7 @@ int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
     *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
     int code = process_look(&process, pid, false, outcome, error);
     if (code == 0) {
+        process.own = own_symbols_open(pid);
         code = tracee_open(&tracee, pid);
         if (code < 0)
             explain_stop(&tracee, code, outcome, error);
@@ -582,6 +582,7 @@ int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
         if (code == 0)
             snprintf(outcome->allocator, sizeof(outcome->allocator), "%s", located.allocator);
         tracee_close(&tracee);
+        own_symbols_close(process.own);
     }
     process_clear(&process);
     return code;

@@ -129,11 +129,12 @@ static bool locate_in_objects(struct located *located, struct remote_memory *mem
 
 /* Those that have an allocator's name. */
 struct own_symbols {
+    dev_t device; /* of the file */
+    ino_t inode;
     struct reader_function *functions;
     size_t count;
     const char **names; /* that functions[].name counts */
     char *text;         /* of the names */
-    uint64_t base;
 };
 
 /* Write every name that take_own() can make use of, one after the other. Return the number of
@@ -159,32 +160,61 @@ static size_t list_names(char *text, const char **list, size_t *count)
 #define OWN_NAMES_MAX ((ALLOCATOR_PREFIXES + 1) * (ATTACHED_FUNCTIONS + 4))
 #define OWN_NAME_BYTES 64
 
-static bool own_symbols_open(struct own_symbols *own, const struct process *process,
-                             struct remote_memory *memory)
+void own_symbols_close(struct own_symbols *own)
 {
-    char path[64];
-    struct stat status;
-    memset(own, 0, sizeof(*own));
+    if (own == NULL)
+        return;
+    free(own->functions);
+    free(own->names);
+    free(own->text);
+    free(own);
+}
+
+/* Have the reader find them. False: there are none. */
+static bool find_own(struct own_symbols *own, int fd, const char *path)
+{
     own->text = calloc(OWN_NAMES_MAX, OWN_NAME_BYTES);
     own->names = calloc(OWN_NAMES_MAX, sizeof(*own->names));
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process->pid);
-    int fd = regular_file_open(path, &status), found = 0;
-    if (fd >= 0 && own->text != NULL && own->names != NULL &&
-        remote_executable_base(process, memory, &own->base)) {
-        size_t count, bytes = list_names(own->text, own->names, &count);
-        found = file_reader_functions(fd, path, own->text, bytes, count, &own->functions);
-    }
-    if (fd >= 0)
-        close(fd);
+    if (own->text == NULL || own->names == NULL)
+        return false;
+    size_t count, bytes = list_names(own->text, own->names, &count);
+    int found = file_reader_functions(fd, path, own->text, bytes, count, &own->functions);
     own->count = found > 0 ? (size_t)found : 0;
     return found > 0;
 }
 
-static void own_symbols_close(struct own_symbols *own)
+struct own_symbols *own_symbols_open(pid_t pid)
 {
-    free(own->functions);
-    free(own->names);
-    free(own->text);
+    char path[64];
+    struct stat status;
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    int fd = regular_file_open(path, &status);
+    if (fd < 0)
+        return NULL;
+    struct own_symbols *own = calloc(1, sizeof(*own));
+    if (own != NULL && !find_own(own, fd, path)) {
+        own_symbols_close(own);
+        own = NULL;
+    }
+    if (own != NULL) {
+        own->device = status.st_dev;
+        own->inode = status.st_ino;
+    }
+    close(fd);
+    return own;
+}
+
+/* Whether the process has not begun another program since. */
+static bool is_of(const struct own_symbols *own, pid_t pid)
+{
+    char path[64];
+    struct stat status;
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    int fd = regular_file_open(path, &status);
+    if (fd < 0)
+        return false;
+    close(fd);
+    return status.st_dev == own->device && status.st_ino == own->inode;
 }
 
 /* The function that a name with the prefix means; ATTACHED_FUNCTIONS: none. */
@@ -207,7 +237,8 @@ static enum attached_function function_of(const char *name, const char *prefix)
 }
 
 /* Takes what the executable defines under that prefix; whether malloc and free are among it. */
-static bool take_own(struct located *located, const struct own_symbols *own, const char *prefix)
+static bool take_own(struct located *located, const struct own_symbols *own, uint64_t base,
+                     const char *prefix)
 {
     struct located found = {0};
     for (size_t i = 0; i < own->count; i++) {
@@ -215,9 +246,9 @@ static bool take_own(struct located *located, const struct own_symbols *own, con
         const char *name = own->names[symbol->name];
         enum attached_function function = function_of(name, prefix);
         if (function != ATTACHED_FUNCTIONS)
-            take_function(&found, function, name, own->base + symbol->value, symbol->size);
+            take_function(&found, function, name, base + symbol->value, symbol->size);
         else if (strcmp(name, "_dl_find_object") == 0)
-            found.dl_find_object = own->base + symbol->value;
+            found.dl_find_object = base + symbol->value;
     }
     if (found.functions[ATTACHED_MALLOC].address == 0 ||
         found.functions[ATTACHED_FREE].address == 0)
@@ -235,7 +266,7 @@ static bool take_own(struct located *located, const struct own_symbols *own, con
 }
 
 /* Where the allocator is the executable's own, but exported: what it does not export of it. */
-static void complete_own(struct located *located, const struct own_symbols *own)
+static void complete_own(struct located *located, const struct own_symbols *own, uint64_t base)
 {
     struct located found = *located;
     bool is_own = false;
@@ -245,7 +276,7 @@ static void complete_own(struct located *located, const struct own_symbols *own)
         enum attached_function function = function_of(name, "");
         if (function >= ATTACHED_DLCLOSE)
             continue;
-        uint64_t address = own->base + symbol->value;
+        uint64_t address = base + symbol->value;
         if (function == ATTACHED_MALLOC)
             is_own = address == located->functions[ATTACHED_MALLOC].address;
         else if (found.functions[function].address == 0)
@@ -258,18 +289,18 @@ static void complete_own(struct located *located, const struct own_symbols *own)
 static bool locate_in_executable(struct located *located, const struct process *process,
                                  struct remote_memory *memory, bool has_malloc)
 {
-    struct own_symbols own;
+    const struct own_symbols *own = process->own;
+    uint64_t base;
     bool found = false;
-    if (own_symbols_open(&own, process, memory)) {
-        /* One with a prefix is there because the program uses it: rather that than libc's. */
-        for (size_t i = 0; !found && i < ALLOCATOR_PREFIXES; i++)
-            found = take_own(located, &own, allocator_prefixes[i]);
-        if (!found && !has_malloc)
-            found = take_own(located, &own, "");
-        if (!found && has_malloc)
-            complete_own(located, &own);
-    }
-    own_symbols_close(&own);
+    if (own == NULL || !is_of(own, process->pid) || !remote_executable_base(process, memory, &base))
+        return false;
+    /* One with a prefix is there because the program uses it: rather that than libc's. */
+    for (size_t i = 0; !found && i < ALLOCATOR_PREFIXES; i++)
+        found = take_own(located, own, base, allocator_prefixes[i]);
+    if (!found && !has_malloc)
+        found = take_own(located, own, base, "");
+    if (!found && has_malloc)
+        complete_own(located, own, base);
     return found;
 }
 

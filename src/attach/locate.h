@@ -26,6 +26,11 @@ struct located {
     uint64_t dl_find_object, clock_gettime, stack_end; /* 0: none */
 };
 
+/* The allocator's functions in .symtab of a process's executable. To be read before the process is
+ * stopped: another process reads the file. NULL: there are none. */
+struct own_symbols *own_symbols_open(pid_t pid);
+void own_symbols_close(struct own_symbols *own);
+
 /* Finds in the process's code what it takes to make system calls in it: tracee's
  * syscall_instruction and sigreturn. 0, or -ENOTSUP. */
 int locate_system_call(const struct process *process, struct tracee *tracee);

@@ -29,6 +29,7 @@ struct process {
     size_t region_count;
     uint64_t headers, header_count; /* AT_PHDR, AT_PHNUM */
     uint64_t vdso;                  /* AT_SYSINFO_EHDR */
+    struct own_symbols *own;        /* see locate.h; NULL: none, or not read */
 };
 
 /* Reads all of it. A refusal fills outcome and error, and is a negative errno. */

@@ -203,6 +203,12 @@ static void classify(struct unlisted_code *code)
             continue;
         }
         place->file = range->path != 0 ? file_of(code, range) : NO_FILE;
+        /* It may be a library all the same. */
+        if (place->file == NO_FILE &&
+            file_reader_complaint(code->ranges.texts + range->path, NULL, 0) != NULL) {
+            place->settled = true;
+            continue;
+        }
         place->kind = place->file != NO_FILE ? UNLISTED_FILE : UNLISTED_GENERATED;
     }
 }

@@ -197,9 +197,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     process.header_count = data[0] & 0x1f;
     process.headers = BASE + (data[1] | (uint64_t)data[2] << 8);
     process.vdso = BASE + (data[3] | (uint64_t)data[4] << 8);
+    process.own = own_symbols_open(process.pid);
     thread.registers.rip = BASE + (data[5] | (uint64_t)data[6] << 8);
     thread.registers.rsp = BASE + (data[7] | (uint64_t)data[8] << 8);
     look(&process, &tracee);
+    own_symbols_close(process.own);
     check(memory.reads <= 2 * (size_t)REMOTE_READS_MAX + 100000);
     return 0;
 }
