@@ -8,6 +8,7 @@
 
 #include "cli/finish_names.h"
 #include "cli/memory_infra_file.h"
+#include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/stack_words.h"
 #include "cli/unnamed.h"
@@ -60,6 +61,37 @@ static void print_summary(const struct finished *finished)
                  finished->names.added ? "symbolized-trace" : "raw-trace");
 }
 
+/* Show what goes on, as long as it is slow: thousands of processes take a while. */
+static struct progress begin_progress(const char *path, bool quiet)
+{
+    struct progress progress = progress_begin(path, false);
+    progress.is_shown &= !quiet;
+    progress.doing = "reading the trace: ";
+    return progress;
+}
+
+static struct profile *read_trace(const char *path, bool quiet, struct error *error)
+{
+    struct progress shown = begin_progress(path, quiet);
+    const struct profile_read_options reading = {
+        .demangling = DEMANGLE_FULL, .tell = progress_tell_bytes, .tell_context = &shown};
+    struct profile *profile = profile_read_as(path, &reading, error);
+    progress_end(&shown);
+    return profile;
+}
+
+static int write_pprof(const struct finished *finished, bool quiet, struct error *error)
+{
+    struct progress shown = begin_progress("-", quiet);
+    const struct output_pprof all = {.options = {.gzip = true, .annotated = true},
+                                     .tell = progress_tell_profiles,
+                                     .tell_context = &shown};
+    int files = output_write_pprof(finished->output->fd, finished->output->directory,
+                                   finished->profile, &all, error);
+    progress_end(&shown);
+    return files;
+}
+
 /* With the names, if there are any: the trace is read again, which is the one way to read it. */
 static void add_names(struct finished *finished, bool quiet)
 {
@@ -69,7 +101,7 @@ static void add_names(struct finished *finished, bool quiet)
     if (!finished->names.added)
         return;
     int printed = snprintf(path, sizeof(path), "%s/symbolized-trace", finished->output->directory);
-    struct profile *named = printed < (int)sizeof(path) ? profile_read(path, &error) : NULL;
+    struct profile *named = printed < (int)sizeof(path) ? read_trace(path, quiet, &error) : NULL;
     if (named == NULL)
         return;
     profile_free(finished->profile);
@@ -96,14 +128,13 @@ static int write_memory_infra(const struct finished *finished, bool quiet, struc
 int finish_output(const struct output *output, const struct finish_options *options,
                   struct error *error)
 {
-    struct finished finished = {.output = output, .profile = profile_read(output->trace, error)};
+    struct finished finished = {.output = output,
+                                .profile = read_trace(output->trace, options->quiet, error)};
     if (finished.profile == NULL)
         return error->code;
     if (!options->no_symbols)
         add_names(&finished, options->quiet);
-    static const struct output_pprof all = {.options = {.gzip = true, .annotated = true}};
-    finished.files =
-        output_write_pprof(output->fd, output->directory, finished.profile, &all, error);
+    finished.files = write_pprof(&finished, options->quiet, error);
     if (finished.files >= 0 && !options->quiet)
         print_summary(&finished);
     int code = finished.files < 0 ? finished.files : 0;

@@ -29,10 +29,14 @@ static bool shows_progress(const struct host_command *request)
 static void show_progress(void *context, const struct host_progress *progress)
 {
     (void)context;
-    fprintf(stderr, "\r\033[K%.1f s, %u process%s, %.1f MB live, %llu samples, %llu lost",
-            (double)progress->elapsed_ms / 1000, progress->processes,
-            progress->processes == 1 ? "" : "es", progress->live_bytes / 1e6,
-            (unsigned long long)progress->samples, (unsigned long long)progress->lost);
+    if (progress->ending > 0)
+        fprintf(stderr, "\r\033[Kwriting the dumps of %u process%s ...", progress->ending,
+                progress->ending == 1 ? "" : "es");
+    else
+        fprintf(stderr, "\r\033[K%.1f s, %u process%s, %.1f MB live, %llu samples, %llu lost",
+                (double)progress->elapsed_ms / 1000, progress->processes,
+                progress->processes == 1 ? "" : "es", progress->live_bytes / 1e6,
+                (unsigned long long)progress->samples, (unsigned long long)progress->lost);
 }
 
 static void tell_outlived(unsigned processes)

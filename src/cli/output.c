@@ -148,7 +148,7 @@ int output_open_trace(const struct output *output, struct error *error)
 struct pprof_work {
     int directory;
     const char *path;
-    const struct profile *profile;
+    struct pprof_file_names names;
     const struct output_pprof *choice;
     pthread_t teller; /* who tells how far it is */
     struct pprof_file {
@@ -168,13 +168,13 @@ static int write_one(const struct pprof_work *work, const struct pprof_file *whi
     const struct pprof_options *options = &work->choice->options;
     char name[NAME_MAX + 1];
     struct output_file file;
-    pprof_file_name(work->profile, which->heap, which->dump, name, sizeof(name));
+    pprof_file_name(&work->names, which->heap, which->dump, name, sizeof(name));
     if (!options->gzip)
         name[strlen(name) - strlen(gzip_suffix)] = '\0';
     int result = output_file_open_in(&file, work->directory, work->path, name, 0, error);
     if (result < 0)
         return result;
-    result = pprof_write(work->profile, which->heap, which->dump, options, file.fd, error);
+    result = pprof_write(work->names.profile, which->heap, which->dump, options, file.fd, error);
     return output_file_close(&file, result, error);
 }
 
@@ -235,15 +235,16 @@ int output_write_pprof(int directory, const char *path, const struct profile *pr
 {
     struct pprof_work work = {.directory = directory,
                               .path = path,
-                              .profile = profile,
                               .choice = choice,
                               .teller = pthread_self()};
     size_t dumps = 0;
     for (size_t i = 0; i < profile->heap_count; i++)
         dumps += profile->heaps[i].dump_count;
     work.files = calloc(dumps + 1, sizeof(*work.files));
-    if (work.files == NULL)
+    if (work.files == NULL || pprof_file_names_make(&work.names, profile) < 0) {
+        free(work.files);
         return error_set(error, -ENOMEM, "no memory to write pprof files");
+    }
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         for (size_t j = 0; j < heap->dump_count; j++) {
@@ -252,6 +253,7 @@ int output_write_pprof(int directory, const char *path, const struct profile *pr
         }
     }
     write_all(&work);
+    pprof_file_names_clear(&work.names);
     free(work.files);
     if (work.failed)
         return error_set(error, work.error.code, "%s", work.error.message);

@@ -24,6 +24,7 @@ struct progress progress_begin(const char *path, bool writes)
     struct stat info;
     struct progress progress = {.is_shown =
                                     isatty(STDERR_FILENO) && !(writes && isatty(STDOUT_FILENO)),
+                                .doing = "",
                                 .told_ns = now_ns()};
     if (strcmp(path, "-") != 0 && stat(path, &info) == 0 && S_ISREG(info.st_mode))
         progress.total = (uint64_t)info.st_size;
@@ -48,9 +49,10 @@ void progress_tell_bytes(void *context, uint64_t bytes)
         return;
     /* A packed file grows beyond its size. */
     if (bytes <= progress->total)
-        fprintf(stderr, "\r%.0f of %.0f MB \b", (double)bytes / 1e6, (double)progress->total / 1e6);
+        fprintf(stderr, "\r%s%.0f of %.0f MB \b", progress->doing, (double)bytes / 1e6,
+                (double)progress->total / 1e6);
     else
-        fprintf(stderr, "\r%.0f MB          \b", (double)bytes / 1e6);
+        fprintf(stderr, "\r%s%.0f MB          \b", progress->doing, (double)bytes / 1e6);
 }
 
 void progress_tell_written(void *context, uint64_t bytes)
@@ -65,6 +67,12 @@ void progress_tell_lines(void *context, const char *path, size_t lines)
         return;
     fputs("\r\033[K", stderr);
     words_printf(stderr, "%.60s: %zu lines", path, lines);
+}
+
+void progress_tell_profiles(void *context, size_t files, size_t all)
+{
+    if (is_due(context))
+        fprintf(stderr, "\r\033[Kwriting the profiles: %zu of %zu files", files, all);
 }
 
 void progress_tell_files(void *context, size_t files, size_t all)

@@ -12,6 +12,7 @@
 
 struct progress {
     uint64_t total; /* bytes of the input; 0: unknown, or packed */
+    const char *doing; /* before the bytes that were read, "" if nothing */
     int64_t told_ns;
     bool is_shown, has_told;
 };
@@ -27,6 +28,8 @@ void progress_tell_lines(void *context, const char *path, size_t lines);
 void progress_tell_written(void *context, uint64_t bytes);
 /* context: the struct progress. So many files have been written. */
 void progress_tell_files(void *context, size_t files, size_t all);
+/* context: the struct progress. The same of a command's or session's profiles at its end. */
+void progress_tell_profiles(void *context, size_t files, size_t all);
 void progress_end(const struct progress *progress);
 
 /* import_profile(), with its progress. options->tell is not looked at. */

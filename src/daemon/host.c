@@ -95,10 +95,9 @@ static void handle_signals(struct host *host)
     host->asked_to_end |= (asked & COMMAND_SIGNALS_END) != 0;
 }
 
-static void tell_progress(void *context, struct session *session, uint64_t now_ms)
+static void call_progress(struct host *host, uint64_t now_ms, size_t ending)
 {
-    struct host *host = context;
-    descendants_look(&host->descendants);
+    const struct session *session = &host->session;
     if (host->options->progress == NULL)
         return;
     struct host_progress progress = {
@@ -108,8 +107,17 @@ static void tell_progress(void *context, struct session *session, uint64_t now_m
         .samples = session_samples(session),
         .lost = session_lost(session),
         .rss_bytes = session->command_rss_bytes,
+        .ending = (unsigned)ending,
     };
     host->options->progress(host->options->progress_context, &progress);
+}
+
+static void tell_progress(void *context, struct session *session, uint64_t now_ms)
+{
+    struct host *host = context;
+    (void)session;
+    descendants_look(&host->descendants);
+    call_progress(host, now_ms, 0);
 }
 
 static void handle_readable(void *context, int fd)
@@ -249,6 +257,7 @@ static void end_session(struct host *host)
     /* It may have ended while we were busy. Closing the socket tells waiting processes that no
      * answer will come. */
     result->interrupted = host->asked_to_end;
+    call_progress(host, clock_read_ms(CLOCK_MONOTONIC), session->target_count);
     session_end_targets(session, result->interrupted);
     descendants_finish(&host->descendants);
     session_explain_command(session, host->options->command[0], host->options->preload_library,

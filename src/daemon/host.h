@@ -19,6 +19,7 @@ struct host_progress {
     uint64_t samples;   /* ALLOC records */
     uint64_t lost;      /* samples lost, all reasons */
     uint64_t rss_bytes; /* of the command */
+    unsigned ending;    /* processes whose last dumps are written now, at the end; else 0 */
 };
 
 struct host_options {

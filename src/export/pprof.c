@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "export/packed_file.h"
 #include "export/small_message.h"
@@ -77,7 +78,14 @@ struct pprof {
     const struct profile_part *labelled; /* whose they are; NULL: nobody's yet */
     uint32_t *locations;                 /* by frame; 0: not yet written */
     uint32_t location_count;
-    bool *mapping_used, *mapping_has_lines;
+    enum mapping_use {
+        MAPPING_UNUSED,
+        MAPPING_USED,
+        MAPPING_HAS_LINES, /* of code */
+    } *
+        mappings;
+    uint32_t *used; /* the mappings that are used, in any order */
+    size_t used_count, used_capacity;
     double sums[COLUMNS];
     int64_t written[COLUMNS];
     bool failed;
@@ -195,6 +203,22 @@ static uint64_t put_nameless(struct pprof *pprof, const struct profile_frame *fr
 /* A mapping's id is its index in the profile + 2; 1 is the one of frames without any. */
 #define MAPPING_NOWHERE 1u
 
+static void use_mapping(struct pprof *pprof, uint32_t index, bool has_lines)
+{
+    enum mapping_use *use = &pprof->mappings[index];
+    if (*use == MAPPING_UNUSED) {
+        if (array_reserve(&pprof->used, &pprof->used_capacity, pprof->used_count, 1,
+                          sizeof(*pprof->used)) < 0) {
+            pprof->failed = true;
+            return;
+        }
+        pprof->used[pprof->used_count++] = index;
+        *use = MAPPING_USED;
+    }
+    if (has_lines)
+        *use = MAPPING_HAS_LINES;
+}
+
 static void put_location_message(struct pprof *pprof, uint64_t id, uint32_t frame_index)
 {
     const struct profile_frame *frame = &pprof->profile->frames[frame_index];
@@ -205,8 +229,7 @@ static void put_location_message(struct pprof *pprof, uint64_t id, uint32_t fram
         mapping = &pprof->profile->mappings[frame->mapping];
         mapping_id = frame->mapping + 2u;
         address = frame->rel_pc + mapping->start - mapping->exact_offset - mapping->load_bias;
-        pprof->mapping_used[frame->mapping] = true;
-        pprof->mapping_has_lines[frame->mapping] |= *frame->source_file != '\0';
+        use_mapping(pprof, frame->mapping, *frame->source_file != '\0');
     }
     small_message_add(&line, PPROF_LINE_FUNCTION_ID,
                       *frame->name == '\0' ? put_nameless(pprof, frame, mapping)
@@ -243,8 +266,14 @@ static void put_mapping(struct pprof *pprof, uint32_t index)
     mapping.filename = put_string(pprof, from->path);
     mapping.build_id = put_string(pprof, from->build_id);
     mapping.has_functions = true;
-    mapping.has_filenames = mapping.has_line_numbers = pprof->mapping_has_lines[index];
+    mapping.has_filenames = mapping.has_line_numbers = pprof->mappings[index] == MAPPING_HAS_LINES;
     proto_put_message(&pprof->out, PPROF_PROFILE_MAPPING, &mapping.base);
+}
+
+static int compare_indices(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
 }
 
 /* The program comes first: viewers take the first mapping for the profile's subject. */
@@ -253,11 +282,14 @@ static void put_mappings(struct pprof *pprof)
     const struct profile *profile = pprof->profile;
     const char *program = profile->processes[pprof->heap->process].name;
     Mapping nowhere = PERFTOOLS__PROFILES__MAPPING__INIT;
+    if (pprof->used_count > 0)
+        qsort(pprof->used, pprof->used_count, sizeof(*pprof->used), compare_indices);
     for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < profile->mapping_count; i++) {
-            bool is_program = strcmp(base_name(profile->mappings[i].path), program) == 0;
-            if (pprof->mapping_used[i] && is_program == (pass == 0))
-                put_mapping(pprof, i);
+        for (size_t i = 0; i < pprof->used_count; i++) {
+            const char *path = profile->mappings[pprof->used[i]].path;
+            bool is_program = strcmp(base_name(path), program) == 0;
+            if (is_program == (pass == 0))
+                put_mapping(pprof, pprof->used[i]);
         }
     }
     nowhere.id = MAPPING_NOWHERE;
@@ -570,17 +602,31 @@ static void put_file(struct pprof *pprof, const struct profile_dump *dump)
     pprof->failed |= pprof->out.failed || pprof->strings.failed || pprof->labels.failed;
 }
 
+/* Zeros. A file of one process among thousands uses few of them: pages that are not touched cost
+ * nothing, where calloc() may clear them all. */
+static void *zeros_open(size_t count, size_t size)
+{
+    void *zeros = mmap(NULL, (count + 1) * size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return zeros == MAP_FAILED ? NULL : zeros;
+}
+
+static void zeros_close(void *zeros, size_t count, size_t size)
+{
+    if (zeros != NULL)
+        munmap(zeros, (count + 1) * size);
+}
+
 int pprof_write(const struct profile *profile, const struct profile_heap *heap,
                 const struct profile_dump *dump, const struct pprof_options *options, int fd,
                 struct error *error)
 {
     struct packed_file file;
     struct pprof pprof = {.profile = profile, .heap = heap, .options = options, .file = &file};
-    pprof.locations = calloc(profile->frame_count + 1, sizeof(*pprof.locations));
-    pprof.mapping_used = calloc(profile->mapping_count + 1, sizeof(*pprof.mapping_used));
-    pprof.mapping_has_lines = calloc(profile->mapping_count + 1, sizeof(*pprof.mapping_has_lines));
+    pprof.locations = zeros_open(profile->frame_count, sizeof(*pprof.locations));
+    pprof.mappings = zeros_open(profile->mapping_count, sizeof(*pprof.mappings));
     packed_file_open(&file, fd, options->gzip);
-    if (pprof.locations != NULL && pprof.mapping_used != NULL && pprof.mapping_has_lines != NULL)
+    if (pprof.locations != NULL && pprof.mappings != NULL)
         put_file(&pprof, dump);
     else
         pprof.failed = true;
@@ -599,8 +645,8 @@ int pprof_write(const struct profile *profile, const struct profile_heap *heap,
     intern_free(&pprof.function_ids);
     id_map_free(&pprof.threads);
     free(pprof.texts);
-    free(pprof.locations);
-    free(pprof.mapping_used);
-    free(pprof.mapping_has_lines);
+    free(pprof.used);
+    zeros_close(pprof.locations, profile->frame_count, sizeof(*pprof.locations));
+    zeros_close(pprof.mappings, profile->mapping_count, sizeof(*pprof.mappings));
     return code;
 }

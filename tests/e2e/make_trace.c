@@ -147,13 +147,16 @@ int main(int argc, char **argv)
         return 1;
     }
     double read = now_seconds();
+    struct pprof_file_names names;
+    if (pprof_file_names_make(&names, profile) < 0)
+        return 1;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     printf("bytes=%lld read_ms=%.1f\n", (long long)lseek(fd, 0, SEEK_END), (read - begin) * 1e3);
     close(fd);
     for (size_t i = 0; i < profile->heaps[0].dump_count; i++) {
         const struct profile_dump *dump = &profile->heaps[0].dumps[i];
         double live_bytes = 0, live_count = 0;
-        pprof_file_name(profile, &profile->heaps[0], dump, name, sizeof(name));
+        pprof_file_name(&names, &profile->heaps[0], dump, name, sizeof(name));
         snprintf(path, sizeof(path), "%s/%s", argv[1], name);
         fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
         begin = now_seconds();
@@ -171,6 +174,7 @@ int main(int argc, char **argv)
         printf("dump %s alloc_space=%.3f alloc_objects=%.3f space=%.3f objects=%.3f\n", name,
                dump->total.allocated_bytes, dump->total.allocated_count, live_bytes, live_count);
     }
+    pprof_file_names_clear(&names);
     profile_free(profile);
     return 0;
 }

@@ -5,8 +5,10 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "export/pprof.h"
 #include "import/import.h"
@@ -335,6 +337,66 @@ static void damaged_pprof_is_refused_or_read(void **state)
     free(file.bytes);
 }
 
+/* Each process has a program of its own, with a callsite in it. */
+static struct profile *make_many_processes(int count)
+{
+    int fd = memfd_create("trace", 0);
+    struct trace_writer *writer = trace_writer_open(fd);
+    for (int i = 0; i < count; i++) {
+        const uint8_t build_id[] = {1, (uint8_t)i, (uint8_t)(i >> 8), (uint8_t)(i >> 16)};
+        const struct trace_mapping mapping = {.path = "/usr/bin/example",
+                                              .build_id = build_id,
+                                              .build_id_length = sizeof(build_id),
+                                              .start = 0x400000,
+                                              .end = 0x500000};
+        uint64_t frame =
+            trace_writer_frame(writer, trace_writer_mapping(writer, &mapping), 0x1100, "main");
+        struct trace_heap_dump dump = fixture_dump();
+        dump.pid = FIXTURE_PID + i / 2; /* each pid has two programs */
+        dump.heap_name = i % 2 == 0 ? "libc.malloc (sh, before exec)" : "libc.malloc";
+        trace_writer_dump_begin(writer, &dump);
+        const struct trace_heap_sample sample = {
+            .callstack = trace_writer_callstack(writer, &frame, 1, NULL),
+            .figures = {.allocated_bytes = 1000, .allocated_count = 10, .samples = 1}};
+        trace_writer_dump_sample(writer, &sample);
+        trace_writer_dump_end(writer);
+    }
+    trace_writer_close(writer);
+    struct fixture_trace trace = fixture_take(fd);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    free(trace.bytes);
+    assert_non_null(profile);
+    return profile;
+}
+
+/* What a file costs must not grow with the number of processes: twenty thousand had minutes. */
+static void pprof_of_many_processes_takes_time_by_process(void **state)
+{
+    (void)state;
+    enum { PROCESSES = 40000, CPU_SECONDS_MAX = 15 };
+    struct profile *profile = make_many_processes(PROCESSES);
+    struct pprof_file_names names;
+    struct timespec used;
+    char name[256];
+    assert_int_equal(profile->heap_count, PROCESSES);
+    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pprof_file_names_make(&names, profile), 0);
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        pprof_file_name(&names, heap, &heap->dumps[0], name, sizeof(name));
+        assert_int_equal(pprof_write(profile, heap, &heap->dumps[0],
+                                     &(struct pprof_options){.gzip = false}, fd, NULL),
+                         0);
+    }
+    assert_string_equal(name, "process.24710.libc.malloc.1.pb.gz");
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used), 0);
+    if (used.tv_sec >= CPU_SECONDS_MAX)
+        fail_msg("%d files took %ld s of CPU time", PROCESSES, (long)used.tv_sec);
+    close(fd);
+    pprof_file_names_clear(&names);
+    profile_free(profile);
+}
+
 static void other_profiles_are_refused_by_type(void **state)
 {
     (void)state;
@@ -365,6 +427,7 @@ int main(void)
         cmocka_unit_test(damage_of_text_heaps_is_said),
         cmocka_unit_test(our_pprof_comes_back_as_it_was),
         cmocka_unit_test(damaged_pprof_is_refused_or_read),
+        cmocka_unit_test(pprof_of_many_processes_takes_time_by_process),
         cmocka_unit_test(other_profiles_are_refused_by_type),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
