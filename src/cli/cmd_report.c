@@ -210,7 +210,8 @@ static void explain_nothing(const struct profile *profile, const char *path)
             stderr, "heap_profile: %s: there is no heap profile in it: %s\n", path,
             profile->warning[0] != '\0'
                 ? profile->warning
-                : "no process was profiled, or it is not the raw-trace that heap_profile wrote");
+                : "no process was profiled, the profiler was killed in its first second, or it is "
+                  "not the raw-trace that heap_profile wrote");
         for (size_t i = 0; i < profile->unprofiled_count && i < HEAPS_NAMED; i++) {
             fputs("  not profiled: ", stderr);
             words_print(stderr, profile->unprofiled[i].name, NAME_WIDTH);

@@ -233,10 +233,8 @@ bool output_has_pprof(const struct profile *profile, const struct profile_heap *
 int output_write_pprof(int directory, const char *path, const struct profile *profile,
                        const struct output_pprof *choice, struct error *error)
 {
-    struct pprof_work work = {.directory = directory,
-                              .path = path,
-                              .choice = choice,
-                              .teller = pthread_self()};
+    struct pprof_work work = {
+        .directory = directory, .path = path, .choice = choice, .teller = pthread_self()};
     size_t dumps = 0;
     for (size_t i = 0; i < profile->heap_count; i++)
         dumps += profile->heaps[i].dump_count;

@@ -295,11 +295,12 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
     fprintf(out, ",\"blocked_us\":%" PRIu64 ",\"peak_live_bytes\":", status->blocked_us);
     print_or_null(out, report_is_untold(heap, REPORT_MAX), report_peak_bytes(heap, dump));
     fprintf(out,
-            ",\"incomplete\":%s,\"buffer_overran\":%s,\"buffer_corrupted\":%s,\"disconnected\":%s,"
+            ",\"unfinished\":%s,\"incomplete\":%s,\"buffer_overran\":%s,\"buffer_corrupted\":%s,"
+            "\"disconnected\":%s,"
             "\"rejected_concurrent\":%s,\"hit_guardrail\":%s,\"client_error\":%u,\"remark\":",
-            dump->incomplete ? "true" : "false", status->buffer_overran ? "true" : "false",
-            status->buffer_corrupted ? "true" : "false", status->disconnected ? "true" : "false",
-            status->rejected_concurrent ? "true" : "false",
+            heap->unfinished ? "true" : "false", dump->incomplete ? "true" : "false",
+            status->buffer_overran ? "true" : "false", status->buffer_corrupted ? "true" : "false",
+            status->disconnected ? "true" : "false", status->rejected_concurrent ? "true" : "false",
             status->hit_guardrail ? "true" : "false", status->client_error);
     json_print_string(out, status->remark != NULL ? status->remark : "");
     print_totals(out, heap, dump);

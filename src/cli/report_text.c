@@ -247,6 +247,12 @@ static void print_head(const struct printer *printer)
         fputs(") was not profiled: what it gave is missing from all figures\n", out);
     } else if (printer_is_partial(printer))
         fputs("  partial       all but the exact totals leave out what was lost\n", out);
+    if (heap->unfinished && dump == &heap->dumps[heap->dump_count - 1])
+        fprintf(
+            out,
+            "  unfinished    the profiler was killed, or still runs: nothing is known of what the "
+            "process did after %.2f s\n",
+            (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
     if (heap->status.remark != NULL && heap->status.remark[0] != '\0') {
         fputs("  note          ", out);
         words_print(out, heap->status.remark, REMARK_WIDTH);

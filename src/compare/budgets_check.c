@@ -170,7 +170,17 @@ static const char *reason_of_partial(const struct profile_heap *heap,
     if (heap->status.unseen_allocator != NULL)
         return "the process has another allocator, which was not profiled: what that gave could be "
                "beyond it";
+    if (!profile_dump_is_partial(heap, dump))
+        return "the profiler was killed, or still runs: what came after the last dump could be "
+               "beyond it";
     return "samples are missing: what was lost could be beyond it";
+}
+
+/* Whether figures of the dump may leave out a part of what the process allocated. */
+static bool is_partial(const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    return profile_dump_is_partial(heap, dump) ||
+           (heap->unfinished && dump == &heap->dumps[heap->dump_count - 1]);
 }
 
 /* value, low, high and limit are there. */
@@ -186,11 +196,11 @@ static void judge(struct budget_result *result, const struct profile_heap *heap,
         result->reason = "the file does not tell its sampling interval";
     } else if (result->low > result->limit + slack) {
         result->state = BUDGET_FAILS;
-    } else if (result->high <= result->limit + slack && !profile_dump_is_partial(heap, dump)) {
+    } else if (result->high <= result->limit + slack && !is_partial(heap, dump)) {
         result->state = BUDGET_HOLDS;
     } else {
         result->state = BUDGET_UNDECIDABLE;
-        if (profile_dump_is_partial(heap, dump)) {
+        if (is_partial(heap, dump)) {
             result->reason = reason_of_partial(heap, dump);
             return;
         }

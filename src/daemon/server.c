@@ -85,6 +85,11 @@ int server_add_session(struct server *server, struct session *session)
     if (config->dump_interval_ms > 0)
         session->dump_ms =
             now_ms + (config->dump_phase_ms > 0 ? config->dump_phase_ms : config->dump_interval_ms);
+    /* A stream of events goes on while a dump is written; it would be taken back with the dump. */
+    if (config->stream_allocations)
+        session->checkpoints.due_ms = UINT64_MAX;
+    else
+        checkpoints_start(&session->checkpoints, now_ms);
     session->drain_all = drain_all;
     session->drain_context = server;
     session->refused = server->user->refused;
@@ -244,6 +249,8 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
         while (session->dump_ms <= now_ms)
             session->dump_ms += session->config->dump_interval_ms;
     }
+    if (now_ms >= session->checkpoints.due_ms)
+        session_checkpoint(session);
     if (now_ms >= session->end_ms && session->over == SESSION_GOES_ON)
         session->over = SESSION_OVER_DURATION;
     uint64_t next = reach_retry(server, session, now_ms);
@@ -251,6 +258,8 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
         next = session->sample_ms;
     if (session->dump_ms < next)
         next = session->dump_ms;
+    if (session->checkpoints.due_ms < next)
+        next = session->checkpoints.due_ms;
     return session->end_ms < next ? session->end_ms : next;
 }
 

@@ -349,6 +349,25 @@ void session_dump(struct session *session)
         target_write_dump(session->targets[i], session->writer, session->files, &end,
                           session->config->dump_at_max);
     }
+    checkpoints_supersede(&session->checkpoints, session->writer, clock_read_ms(CLOCK_MONOTONIC));
+}
+
+void session_checkpoint(struct session *session)
+{
+    uint64_t began_ms = clock_read_ms(CLOCK_MONOTONIC);
+    struct target_end end = {.checkpoint = true, .running = true, .exit_status = -1};
+    dump_superseded(session);
+    if (session->target_count == 0) {
+        checkpoints_put_off(&session->checkpoints, began_ms);
+        return;
+    }
+    struct trace_writer *part = checkpoints_begin(&session->checkpoints, session->writer);
+    for (size_t i = 0; i < session->target_count && part != NULL; i++) {
+        target_look(session->targets[i], false);
+        target_write_dump(session->targets[i], part, session->files, &end,
+                          session->config->dump_at_max);
+    }
+    checkpoints_end(&session->checkpoints, session->writer, part, began_ms);
 }
 
 void session_process_ended(struct session *session, pid_t pid, int exit_status)
@@ -452,6 +471,7 @@ int session_close(struct session *session)
     while (session->target_count > 0)
         session_remove_target(session, session->targets[0]);
     unprofiled_write(&session->unprofiled, session->writer);
+    checkpoints_close(&session->checkpoints, session->writer);
     unprofiled_clear(&session->unprofiled);
     absent_clear(&session->absent);
     free(session->reach.entries);

@@ -26,6 +26,7 @@
 
 #include "daemon/absent.h"
 #include "daemon/access.h"
+#include "daemon/checkpoints.h"
 #include "daemon/dump.h"
 #include "daemon/program.h"
 #include "daemon/target.h"
@@ -102,6 +103,7 @@ struct session {
     uint64_t ring_bytes;
     struct trace_writer *writer;
     struct dump_files *files;
+    struct checkpoints checkpoints;
     /* Takes in what the rings of all sessions hold, this one's too; set by the server. */
     void (*drain_all)(void *context);
     void *drain_context;
@@ -200,6 +202,10 @@ void session_process_ended(struct session *session, pid_t pid, int exit_status);
 
 /* Dumps of all targets while the session goes on. */
 void session_dump(struct session *session);
+
+/* Write what a kill of the profiler leaves: dumps of all targets that count until later ones
+ * follow. */
+void session_checkpoint(struct session *session);
 
 /* The last dumps of targets that still run. */
 void session_end_targets(struct session *session, bool interrupted);

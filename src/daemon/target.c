@@ -383,15 +383,20 @@ struct trace_process target_trace_process(const struct process_info *info, const
     };
 }
 
+static int write_process(const struct target *target, struct trace_writer *writer)
+{
+    const char *comm = target->info.comm;
+    struct trace_process process = target_trace_process(&target->info, &comm, target->image);
+    return trace_writer_process_tree(writer, &process, 1, NULL, 0);
+}
+
 static int announce(struct target *target, struct trace_writer *writer)
 {
     if (target->announced)
         return 0;
     target->announced = true;
     trace_writer_stream_flush(writer);
-    const char *comm = target->info.comm;
-    struct trace_process process = target_trace_process(&target->info, &comm, target->image);
-    return trace_writer_process_tree(writer, &process, 1, NULL, 0);
+    return write_process(target, writer);
 }
 
 /* A call that the process forbids itself while it is profiled may kill it. */
@@ -552,9 +557,12 @@ void target_learn_program(struct target *target, const struct program *program)
 int target_write_dump(struct target *target, struct trace_writer *writer, struct dump_files *files,
                       const struct target_end *end, bool dump_at_max)
 {
+    /* What was allocated before this time is in the dump, and a little of what came after. */
+    uint64_t timestamp_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE);
     if (target->has_ring)
         look_at_moment(target, files);
-    look_at_title(target);
+    if (!end->checkpoint)
+        look_at_title(target);
     char remark[DIAGNOSIS_BYTES_MAX] = "";
     if (end->final)
         diagnose(target, end, remark);
@@ -566,7 +574,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         snprintf(program + strlen(program), sizeof(program) - strlen(program), " %u",
                  target->execs + 1);
 
-    if (target->unlisted != NULL && !end->final)
+    if (target->unlisted != NULL && !end->final && !end->checkpoint)
         unlisted_code_settle(target->unlisted, ledger_callsites(target->ledger),
                              !end->running || target->image_gone);
     char generated[48];
@@ -589,7 +597,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
     request.status = (struct trace_heap_dump){
         .pid = target->info.pid,
         .heap_name = target->superseded ? program : NULL,
-        .timestamp_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE),
+        .timestamp_ns = timestamp_ns,
         .start_timestamp_ns =
             target->last_dump_ns != 0 ? target->last_dump_ns : target->start_ms * UINT64_C(1000000),
         .interval_bytes = target->config->sampling_interval_bytes,
@@ -615,6 +623,12 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
     memcpy(request.status.lost, totals->lost, sizeof(request.status.lost));
     request.status.lost[RING_LOST_UNWIND] += walks_failed;
 
+    if (end->checkpoint) {
+        int code = write_process(target, writer);
+        if (code == 0)
+            code = write_threads(target, writer);
+        return code < 0 ? code : dump_write(writer, files, target->ledger, &request);
+    }
     if (end->running && target->has_ring)
         look_at_memory(target);
 

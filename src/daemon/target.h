@@ -76,6 +76,7 @@ struct target {
 /* How a target's life ended, for its last dump. */
 struct target_end {
     bool final;
+    bool checkpoint; /* it leaves no mark in the target: later dumps are as if it had not been */
     bool running, interrupted;
     int32_t exit_status; /* as waitpid gives it, -1: unknown */
 };

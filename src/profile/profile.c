@@ -48,6 +48,16 @@ static void find_perfettos(struct profile *profile)
     }
 }
 
+/* Perfetto's recorder does not say which dump is the last. */
+static void find_unfinished(struct profile *profile)
+{
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        struct profile_heap *heap = &profile->heaps[i];
+        heap->unfinished = !heap->is_perfettos && !heap->unseen && heap->dump_count > 0 &&
+                           !heap->dumps[heap->dump_count - 1].final;
+    }
+}
+
 static struct profile *read_all(struct trace_reader *reader,
                                 const struct profile_read_options *options, struct error *error)
 {
@@ -84,6 +94,7 @@ static struct profile *read_all(struct trace_reader *reader,
     } else {
         find_unseen(profile);
         find_perfettos(profile);
+        find_unfinished(profile);
     }
     return profile;
 }

@@ -145,6 +145,9 @@ struct profile_heap {
     /* No call of the process's allocator was seen: it allocated nothing, or was never profiled, or
      * has an allocator that the profiler does not sit in. Zeros mean nothing. */
     bool unseen;
+    /* The trace does not have its last dump: the profiler still ran when it was read, or was
+     * killed. Nothing is known of what came after the last dump that is there. */
+    bool unfinished;
 };
 
 struct profile_memory_point {

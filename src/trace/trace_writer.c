@@ -12,16 +12,18 @@
 #include "pb_field_numbers.h"
 #include "trace/writer_state.h"
 
-/* One producer writes the trace, hence one sequence. */
-#define SEQUENCE_ID 1u
 #define SEQUENCE_CLEARED 1u
 #define SEQUENCE_NEEDS_STATE 2u
 
 struct trace_writer *trace_writer_open(int fd)
 {
     struct trace_writer *writer = calloc(1, sizeof(*writer));
-    if (writer != NULL)
+    if (writer != NULL) {
         writer->fd = fd;
+        writer->sequence = TRACE_SEQUENCE_MAIN;
+        writer->start = lseek(fd, 0, SEEK_CUR);
+        writer->bytes_max = UINT64_MAX;
+    }
     return writer;
 }
 
@@ -74,7 +76,7 @@ void packet_begin(struct trace_writer *writer, uint64_t boottime_ns, enum sequen
     packet->length = 0;
     proto_put_uint(packet, PB_TRACE_PACKET_TIMESTAMP, boottime_ns);
     proto_put_uint(packet, PB_TRACE_PACKET_TRUSTED_UID, getuid());
-    proto_put_uint(packet, PB_TRACE_PACKET_TRUSTED_PACKET_SEQUENCE_ID, SEQUENCE_ID);
+    proto_put_uint(packet, PB_TRACE_PACKET_TRUSTED_PACKET_SEQUENCE_ID, writer->sequence);
     proto_put_uint(packet, PB_TRACE_PACKET_TRUSTED_PID, (uint64_t)getpid());
     if (!writer->sequence_begun) {
         flags |= SEQUENCE_CLEARED;
@@ -116,7 +118,10 @@ int packet_end(struct trace_writer *writer)
     uint8_t head[1 + PROTO_VARINT_BYTES_MAX] = {PB_TRACE_PACKET << 3 | 2};
     size_t head_length = 1 + proto_encode_varint(head + 1, packet->length);
     struct iovec parts[] = {{head, head_length}, {packet->bytes, packet->length}};
-    writer->error = write_all(writer->fd, parts, 2);
+    if (writer->bytes + head_length + packet->length > writer->bytes_max)
+        writer->error = -EFBIG;
+    else
+        writer->error = write_all(writer->fd, parts, 2);
     if (writer->error == 0)
         writer->bytes += head_length + packet->length;
     return writer->error;

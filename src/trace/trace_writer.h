@@ -27,6 +27,28 @@ int trace_writer_close(struct trace_writer *writer);
 /* Bytes written so far. */
 uint64_t trace_writer_bytes(const struct trace_writer *writer);
 
+/* --- checkpoints: packets that are taken back when they are no longer needed --- */
+
+/* What stands between two checkpoints of one trace. Zeros: there is none yet. */
+struct trace_checkpoint {
+    int64_t offset; /* of its head in the file; 0: none */
+    uint64_t bytes; /* after the head */
+};
+
+/* Begin a checkpoint: return a writer of its own for it, with ids of its own. Until its end,
+ * nothing else is written, and readers do not see it. NULL: no memory, or the file is no ordinary
+ * file whose position is ours (a pipe, one opened to append, a position that moved); the trace is
+ * as it was. */
+struct trace_writer *trace_writer_begin_checkpoint(struct trace_writer *writer,
+                                                   struct trace_checkpoint *checkpoint);
+/* End it, and close `part`. Readers see it from now on, unless something failed (0 or a negative
+ * errno), in which case they never do. */
+int trace_writer_end_checkpoint(struct trace_writer *writer, struct trace_writer *part,
+                                struct trace_checkpoint *checkpoint);
+/* Take it back: readers pass over it from now on. */
+int trace_writer_withdraw_checkpoint(struct trace_writer *writer,
+                                     struct trace_checkpoint *checkpoint);
+
 /* --- what stands at the head of a trace --- */
 
 int trace_writer_clock_snapshot(struct trace_writer *writer); /* all six builtin clocks, now */

@@ -15,8 +15,15 @@
 /* Strings longer than this are cut: they are names, and a packet must hold them. */
 #define PACKET_STRING_BYTES_MAX (64u * 1024u)
 
+/* All that a session writes is of one sequence; each checkpoint begins the other one anew. */
+#define TRACE_SEQUENCE_MAIN 1u
+#define TRACE_SEQUENCE_CHECKPOINT 2u
+
 struct trace_writer {
     int fd;
+    uint32_t sequence;  /* trusted_packet_sequence_id */
+    int64_t start;      /* offset of the first byte in the file; -1: it has none */
+    uint64_t bytes_max; /* of what it writes */
     int error; /* negative errno of the first failure */
     uint64_t bytes;
     bool sequence_begun;

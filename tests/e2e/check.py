@@ -127,7 +127,7 @@ def write_trace(directory, name, figures, interval):
         out.write(clocks(1000, 1000) + process_tree([(7, 1, ["/bin/made"])]))
         out.write(packet(interned(names={1: "site"}, paths={1: "made"}, mappings=[(1, 0, 0, 4096, [1])],
                                   frames=[(1, 1, 16, 1)], stacks={1: [1]}), timestamp=1, sequence=1, flags=1))
-        out.write(packet(profile_packet([heap_samples(7, [sample], 1000, extra=field(12, interval))], 0),
+        out.write(packet(profile_packet([heap_samples(7, [sample], 1000, extra=field(12, interval) + field(5010, 1))], 0),
                          timestamp=2, sequence=1))
     return path
 

@@ -1,0 +1,350 @@
+#!/usr/bin/python3
+"""kill -9 at any instant, of each part: what was promised is in the trace, and the program goes on
+as if nothing had been.
+
+    killed.py CASE
+
+The program keeps a tally of its own (tests/programs/tally.c), by which the trace is judged. Twelve
+kills a case; with HEAPPROFD_LONG_TESTS=1 two hundred.
+"""
+
+import concurrent.futures
+import csv
+import io
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import harness
+from daemon import PATIENCE, Daemon, wait_for
+from harness import TOOL, check, program, run
+
+LONG = bool(os.environ.get("HEAPPROFD_LONG_TESTS"))
+KILLS = 200 if LONG else 12
+AT_ONCE = 12
+LATEST_S = 3.0
+# What a loaded machine may take from a second of ours.
+SLACK_S = 1.5
+FIRST_CHECKPOINT_S = 1.0
+THREADS, ENTRIES = 2, 8192
+# Times of dumps are of a clock that ticks every 4 ms, and so is what they are converted by.
+TICK_S = 0.005
+# Of the C library, before and beside what the program counts.
+OWN_CALLS = 100
+
+
+def now_s():
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Tally:
+    """The program, and what it has noted."""
+
+    def __init__(self, directory, milliseconds):
+        self.path = os.path.join(directory, "tally")
+        self.output = os.path.join(directory, "output")
+        self.command = [program("tally"), self.path, str(milliseconds)]
+
+    def entries(self):
+        """[[(seconds, calls, bytes)] by thread], in order of time."""
+        try:
+            with open(self.path, "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            return [[], []]
+        found = list(struct.iter_unpack("=QQQ", data[: len(data) // 24 * 24]))
+        threads = [found[i * ENTRIES:(i + 1) * ENTRIES] for i in range(THREADS)]
+        return [sorted((when / 1e9, calls, size) for when, calls, size in one if when) for one in threads]
+
+    def told(self, until_s):
+        """Calls and bytes that it had made by then, at least."""
+        calls = size = 0
+        for thread in self.entries():
+            before = [entry for entry in thread if entry[0] <= until_s]
+            if before:
+                calls, size = calls + before[-1][1], size + before[-1][2]
+        return calls, size
+
+    def began_s(self):
+        first = [thread[0][0] for thread in self.entries() if thread]
+        return min(first) if first else None
+
+    def check_output(self, what):
+        """It came to its end and says so."""
+        def lines():
+            with open(self.output) as file:
+                return file.read().split()
+        if not wait_for(f"{what}: the program's output", lambda: len(lines()) == THREADS):
+            return
+        wanted = [thread[-1][1] for thread in self.entries()]
+        check([int(word) for word in lines()] == wanted, f"{what}: it printed {lines()}, tally {wanted}")
+
+
+class Killed:
+    """What a trace has of the program; has_dump False: nothing."""
+
+    def __init__(self, directory, what):
+        self.has_dump, self.unfinished = False, None
+        outcome = run([TOOL, "report", "--json", directory])
+        if outcome.status != 0:
+            words = outcome.stderr.decode()
+            check("no heap profile in it" in words or "no raw-trace in it" in words or "No such file" in words
+                  or "there is no trace packet" in words, f"{what}: {words[-300:]}")
+            return
+        heaps = [heap for heap in json.loads(outcome.stdout)["heaps"] if heap["name"] == "tally" and not heap["unseen"]]
+        if not heaps:
+            return
+        heap = heaps[-1]
+        self.has_dump, self.unfinished = True, heap["unfinished"]
+        check(not heap["incomplete"], f"{what}: the dump is incomplete")
+        self.calls, self.bytes = heap["exact_calls"], heap["exact_bytes"]
+        self.samples, self.lost = heap["total"]["samples"], heap["lost"]["allocations"]
+        text = run([TOOL, "report", directory]).stdout.decode()
+        check(("unfinished" in text) == self.unfinished, f"{what}: unfinished {self.unfinished}: {text[:900]}")
+        rows = run([TOOL, "query", directory, "select max(ts) from heap_profile_allocation"]).stdout.decode()
+        self.when_s = int(list(csv.reader(io.StringIO(rows)))[1][0]) / 1e9
+
+    def check_promise(self, tally, what, since=(0, 0), killed_s=None):
+        """What the program had allocated before the dump is in it; nothing that it never did."""
+        told = [number - before for number, before in zip(tally.told(self.when_s - TICK_S), since)]
+        check(self.calls >= told[0], f"{what}: {self.calls} calls in the trace, {told[0]} told before its dump")
+        check(self.bytes >= told[1], f"{what}: {self.bytes} bytes in the trace, {told[1]} told before its dump")
+        check(self.samples + self.lost == self.calls, f"{what}: {self.samples} samples, {self.calls} calls, {self.lost} lost")
+        if killed_s is not None:
+            most = tally.told(killed_s + 1)[0] + OWN_CALLS
+            check(self.calls <= most, f"{what}: {self.calls} calls in the trace, {most} made")
+
+
+def check_killed_profiler(directory, tally, killed_s, what, since=(0, 0), began_s=None):
+    """Of a profiler that lived for long enough: a dump, not older than half of its life."""
+    trace = Killed(os.path.join(directory, "profile"), what)
+    began_s = began_s or tally.began_s()
+    age_s = killed_s - began_s if began_s else 0
+    if trace.has_dump:
+        trace.check_promise(tally, what, since, killed_s)
+        check(trace.unfinished, f"{what}: it is not called unfinished")
+        missing_s = killed_s - trace.when_s
+        check(missing_s <= age_s / 2 + SLACK_S, f"{what}: killed after {age_s:.2f} s, {missing_s:.2f} s are missing")
+    check(trace.has_dump or age_s < FIRST_CHECKPOINT_S + SLACK_S, f"{what}: no dump after {age_s:.2f} s")
+    return trace.has_dump
+
+
+def many(kill):
+    """kill(directory, delay in seconds, what), time and again; how many left a dump."""
+    chance = random.Random(4711)
+    delays = [chance.uniform(0, LATEST_S) for _ in range(KILLS)]
+
+    def one(number):
+        with tempfile.TemporaryDirectory(prefix="test-killed-") as directory:
+            return kill(directory, delays[number], f"kill {number} after {delays[number]:.3f} s")
+
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        left = list(pool.map(one, range(KILLS)))
+    print(f"{KILLS} kills, {sum(map(bool, left))} left a dump")
+    check(sum(map(bool, left)) >= KILLS // 3, f"only {sum(map(bool, left))} of {KILLS} left a dump")
+
+
+def start_command(directory, tally):
+    with open(tally.output, "wb") as output:
+        return subprocess.Popen(
+            harness.host_command(tally.command, os.path.join(directory, "profile"), 1),
+            stdout=output, stderr=subprocess.DEVNULL,
+        )
+
+
+def command():
+    """The profiler of a command."""
+    def kill(directory, delay, what):
+        tally = Tally(directory, int((delay + 1) * 1000))
+        profiler = start_command(directory, tally)
+        time.sleep(delay)
+        profiler.kill()
+        killed_s = now_s()
+        profiler.wait()
+        if tally.began_s() is None:  # nobody starts it any more, or it starts now
+            time.sleep(2)
+        if tally.began_s() is not None:
+            tally.check_output(what)
+        return check_killed_profiler(directory, tally, killed_s, what)
+
+    many(kill)
+
+
+def of_program():
+    """The program itself: everything that it did is in the trace, and that is finished."""
+    def kill(directory, delay, what):
+        tally = Tally(directory, 60000)
+        profiler = start_command(directory, tally)
+        target = wait_for(f"{what}: it begins", lambda: tally.began_s() and harness.find_descendant(profiler.pid, "tally"))
+        time.sleep(delay / 4)
+        os.kill(target, signal.SIGKILL)
+        status = profiler.wait(harness.TIMEOUT)
+        check(status == -signal.SIGKILL, f"{what}: status {status}")
+        trace = Killed(os.path.join(directory, "profile"), what)
+        if check(trace.has_dump and not trace.unfinished, f"{what}: no whole profile"):
+            trace.when_s = now_s()
+            trace.check_promise(tally, what, killed_s=now_s())
+        return trace.has_dump
+
+    many(kill)
+
+
+def wait_for_client(process):
+    def has_client():
+        with open(f"/proc/{process.pid}/maps") as maps:
+            return "heapprofd" in maps.read()
+    wait_for("the profiler's part in the process", has_client)
+    time.sleep(0.2)
+
+
+def attach_and_kill(directory, delay, what, with_daemon, kill_tool=False):
+    """A session of a running program; ends it by a kill. (the tally, when, its calls before, when it began)."""
+    tally = Tally(directory, int((delay + 3) * 1000))
+    with open(tally.output, "wb") as output:
+        process = subprocess.Popen(tally.command, stdout=output)
+    daemon = Daemon(directory)
+    if with_daemon:
+        daemon.start()
+    began_s = now_s()
+    session = subprocess.Popen(
+        [TOOL, "-i", "1", "-q", "-o", os.path.join(directory, "profile"), "-p", str(process.pid)],
+        env=daemon.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )
+    since = (0, 0)
+    if with_daemon:  # else the tool does it by itself
+        wait_for(f"{what}: the session", lambda: daemon.status()["sessions"] or session.poll() is not None)
+    if delay > 1:
+        wait_for_client(process)
+        since = tally.told(now_s() + 1)
+    time.sleep(delay)
+    (daemon.process if with_daemon and not kill_tool else session).kill()
+    killed_s = now_s()
+    session.wait(PATIENCE)
+    if with_daemon and not kill_tool:
+        daemon.process.wait()
+    check(process.wait(PATIENCE) == 0, f"{what}: the program's status is {process.returncode}")
+    tally.check_output(what)
+    if with_daemon and kill_tool:
+        wait_for("the session's end", lambda: not daemon.status()["sessions"])
+        daemon.end()
+    if delay <= 1:
+        since = tally.told(now_s())
+    return tally, killed_s, since, began_s
+
+
+def session():
+    """heap_profile -p without a daemon."""
+    def kill(directory, delay, what):
+        tally, killed_s, since, began_s = attach_and_kill(directory, delay, what, False)
+        return check_killed_profiler(directory, tally, killed_s, what, since, began_s)
+
+    many(kill)
+
+
+def daemon():
+    """The daemon: its sessions end, and their programs go on."""
+    def kill(directory, delay, what):
+        tally, killed_s, since, began_s = attach_and_kill(directory, delay, what, True)
+        return check_killed_profiler(directory, tally, killed_s, what, since, began_s)
+
+    many(kill)
+
+
+def requester():
+    """Who asked the daemon for a session: the daemon finishes the trace."""
+    def kill(directory, delay, what):
+        tally, killed_s, since, _ = attach_and_kill(directory, delay, what, True, kill_tool=True)
+        trace = Killed(os.path.join(directory, "profile"), what)
+        if trace.has_dump:
+            check(not trace.unfinished, f"{what}: it is called unfinished")
+            trace.check_promise(tally, what, since, killed_s + 10)
+        return trace.has_dump or delay < 0.5
+
+    many(kill)
+
+
+# What a real program prints, by which it is seen that nothing has changed in it.
+COUNTING = """
+import hashlib, sys, time
+digest, end = hashlib.sha256(), time.monotonic() + float(sys.argv[1])
+words, rounds = [], 0
+while time.monotonic() < end or rounds % 1000:
+    words.append(str(rounds) * 20)
+    digest.update(words[-1].encode())
+    rounds += 1
+    if len(words) > 500:
+        words = [word for word in words[250:]]
+    if rounds % 1000 == 0:
+        print(rounds, digest.hexdigest(), flush=True)
+"""
+
+
+def check_counting(lines):
+    """Each line as a program prints it that nobody looks at."""
+    import hashlib
+    digest, rounds = hashlib.sha256(), 0
+    for line in lines:
+        told, told_digest = line.split()
+        while rounds < int(told):
+            digest.update((str(rounds) * 20).encode())
+            rounds += 1
+        if not check(told_digest == digest.hexdigest(), f"after {told} rounds it printed something else"):
+            return
+
+
+def attaching():
+    """At any instant of attaching and detaching: python3 goes on, and a later session is a whole one."""
+    seconds = 180 if LONG else 9
+    chance = random.Random(42)
+    with tempfile.TemporaryDirectory(prefix="test-killed-") as directory:
+        environment = Daemon(directory).environment
+        process = subprocess.Popen([sys.executable, "-c", COUNTING, str(seconds)], stdout=subprocess.PIPE)
+        lines = []
+        reader = threading.Thread(target=lambda: lines.extend(process.stdout))
+        reader.start()
+        end = time.monotonic() + seconds - 5
+        kills = 0
+        while kills < KILLS and time.monotonic() < end:
+            session = subprocess.Popen(
+                [TOOL, "-q", "-d", "100", "-o", os.path.join(directory, f"o{kills}"), "-p", str(process.pid)],
+                env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )
+            time.sleep(chance.uniform(0, 0.3))
+            session.kill()
+            session.wait()
+            kills += 1
+            if not check(process.poll() is None, f"kill {kills}: status {process.returncode}"):
+                break
+        print(f"{kills} kills")
+        check(kills >= KILLS // 3, f"only {kills} kills")
+        # Where a thread was inside the profiler's part for too long, the next attachment removes it.
+        left, rounds = True, 0
+        while left and rounds < 3 and process.poll() is None:
+            rounds += 1
+            last = os.path.join(directory, f"last{rounds}")
+            outcome = run([TOOL, "-q", "-d", "300", "-o", last, "-p", str(process.pid)], env=environment)
+            check(outcome.status == 0, f"a session afterwards: {outcome.status} {outcome.stderr[-300:]}")
+            with open(f"/proc/{process.pid}/maps") as maps:
+                left = [line for line in maps.read().splitlines() if "heapprofd" in line]
+        check(not left, f"left mapped: {left}, {outcome.stderr[-300:]}")
+        check(process.wait(seconds + PATIENCE) == 0, f"status {process.returncode}")
+        reader.join()
+        process.stdout.close()
+        check(len(lines) > 3, f"{len(lines)} lines")
+        check_counting(line.decode() for line in lines)
+        heap = json.loads(run([TOOL, "report", "--json", last]).stdout)["heaps"][-1]
+        check(heap["heap_samples"] > 0 and not heap["unfinished"], f"a session afterwards: {heap['remark']}")
+
+
+CASES = [command, of_program, session, daemon, requester, attaching]
+
+if __name__ == "__main__":
+    {case.__name__: case for case in CASES}[sys.argv[1]]()
+    harness.finish()
