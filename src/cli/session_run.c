@@ -4,31 +4,85 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/daemon_client.h"
 #include "daemon/session_requests.h"
 #include "daemon/station.h"
 
-static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+/* --- signals --- */
 
-static int take_signals(sigset_t *before)
+static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+#define ENDS (sizeof(ends) / sizeof(ends[0]))
+
+/* timeout(1) sends a signal to us and to our group: within this time two requests are one. */
+#define SAME_REQUEST_MS 250
+
+static struct {
+    pid_t process; /* children have our handlers, too, and are not meant */
+    int event;     /* readable after a signal */
+    uint64_t first_ms;
+    struct sigaction before[ENDS];
+} signals_state;
+static _Atomic bool is_to_end, is_to_dump;
+
+static uint64_t now_ms(void)
 {
-    sigset_t ours;
-    sigemptyset(&ours);
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-        sigaddset(&ours, ends[i]);
-    sigaddset(&ours, SIGUSR1);
-    /* nohup(1) ignores SIGHUP. If we blocked the signal, we would still read it. */
-    struct sigaction hangup;
-    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN)
-        sigdelset(&ours, SIGHUP);
-    sigprocmask(SIG_BLOCK, &ours, before);
-    return signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Note a request. Whatever takes long, the second request for the end ends us at once, as being
+ * killed would: profiled programs go on (attach/return_frame.h). */
+static void take_signal(int number)
+{
+    int error_before = errno;
+    uint64_t one = 1;
+    if (getpid() != signals_state.process)
+        return;
+    if (number == SIGUSR1)
+        is_to_dump = true;
+    else if (signals_state.first_ms == 0)
+        signals_state.first_ms = now_ms();
+    if (number != SIGUSR1) {
+        is_to_end = true;
+        if (now_ms() - signals_state.first_ms >= SAME_REQUEST_MS) {
+            signal(number, SIG_DFL);
+            raise(number);
+        }
+    }
+    if (write(signals_state.event, &one, sizeof(one)) < 0)
+        errno = 0; /* it is readable already */
+    errno = error_before;
+}
+
+/* Return a descriptor that is readable after a signal, or -1. */
+static int take_signals(void)
+{
+    struct sigaction action = {.sa_handler = take_signal, .sa_flags = SA_RESTART};
+    sigfillset(&action.sa_mask);
+    signals_state.process = getpid();
+    signals_state.first_ms = 0;
+    is_to_end = is_to_dump = false;
+    signals_state.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (signals_state.event < 0)
+        return -1;
+    for (size_t i = 0; i < ENDS; i++) {
+        struct sigaction *before = &signals_state.before[i];
+        /* nohup(1) ignores SIGHUP. */
+        if (sigaction(ends[i], NULL, before) == 0 &&
+            !(ends[i] == SIGHUP && before->sa_handler == SIG_IGN))
+            sigaction(ends[i], &action, NULL);
+    }
+    sigaction(SIGUSR1, &action, NULL);
+    return signals_state.event;
 }
 
 static void pass_over(int number)
@@ -36,40 +90,28 @@ static void pass_over(int number)
     (void)number;
 }
 
-/* Discard a late request to end the session: it must not interrupt the report. */
-static void pass_over_next(int number)
+/* Return to what was before. A late request for the end must not interrupt the report if nobody
+ * asked before; a late request for a dump must never. */
+static void give_signals_back(bool was_asked)
 {
     struct sigaction once = {.sa_handler = pass_over, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
-    struct sigaction now;
-    if (sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
-        sigaction(number, &once, NULL);
-}
-
-static void give_signals_back(int signals, const sigset_t *before, bool was_asked)
-{
-    struct signalfd_siginfo info;
-    while (signals >= 0 && read(signals, &info, sizeof(info)) > 0)
-        ;
-    if (signals >= 0)
-        close(signals);
-    /* A late request for a dump must not end us without a report. */
     signal(SIGUSR1, SIG_IGN);
-    for (size_t i = 0; !was_asked && i < sizeof(ends) / sizeof(ends[0]); i++)
-        pass_over_next(ends[i]);
-    sigprocmask(SIG_SETMASK, before, NULL);
+    for (size_t i = 0; i < ENDS; i++) {
+        const struct sigaction *before = &signals_state.before[i];
+        bool passes = !was_asked && before->sa_handler == SIG_DFL;
+        sigaction(ends[i], passes ? &once : before, NULL);
+    }
+    close(signals_state.event);
 }
 
-/* Take all signals that have come. Return whether one asks for the end; set *dump if one asks for a
- * dump. */
+/* Return whether a signal asked for the end; set *dump if one asked for a dump. */
 static bool read_signals(int signals, bool *dump)
 {
-    struct signalfd_siginfo info;
-    bool end = false;
-    while (read(signals, &info, sizeof(info)) == sizeof(info)) {
-        *dump |= info.ssi_signo == SIGUSR1;
-        end |= info.ssi_signo != SIGUSR1;
-    }
-    return end;
+    uint64_t count;
+    if (read(signals, &count, sizeof(count)) < 0)
+        return false;
+    *dump |= atomic_exchange(&is_to_dump, false);
+    return is_to_end;
 }
 
 /* --- in the daemon --- */
@@ -104,9 +146,23 @@ static bool take_reply(const Heapprofd__ControlReply *reply,
     return true;
 }
 
+/* Wait for a reply while signals may come. Whoever asks for the end before the session began gets
+ * it when it has. */
+static void wait_for_reply(int fd, int signals, bool *asked)
+{
+    struct pollfd polled[] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+    bool dump = false, is_there = false;
+    while (!is_there) {
+        if (poll(polled, 2, -1) < 0)
+            continue;
+        is_there = polled[0].revents != 0;
+        *asked |= polled[1].revents != 0 && read_signals(signals, &dump);
+    }
+}
+
 /* Return 0 with the session's number (0 if it is over already), or a negative errno. */
-static int start_remote(int fd, const struct session_run_options *options, uint64_t *id,
-                        struct session_run_result *result, struct error *error)
+static int start_remote(int fd, int signals, const struct session_run_options *options,
+                        uint64_t *id, struct session_run_result *result, struct error *error)
 {
     Heapprofd__ControlRequest__Start start = HEAPPROFD__CONTROL_REQUEST__START__INIT;
     Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
@@ -123,7 +179,9 @@ static int start_remote(int fd, const struct session_run_options *options, uint6
         return code;
     /* Processes that the session cannot profile come before its number. */
     *id = 0;
+    bool asked = false;
     for (bool over = false; *id == 0 && !over;) {
+        wait_for_reply(fd, signals, &asked);
         Heapprofd__ControlReply *reply = daemon_receive(fd, error);
         if (reply == NULL)
             return error->code;
@@ -131,6 +189,8 @@ static int start_remote(int fd, const struct session_run_options *options, uint6
         *id = over ? 0 : reply->session_id;
         heapprofd__control_reply__free_unpacked(reply, NULL);
     }
+    if (asked)
+        shutdown(fd, SHUT_WR);
     return 0;
 }
 
@@ -152,8 +212,11 @@ static int run_remote(int fd, uint64_t id, int signals, const struct session_run
         options->started(true);
     struct pollfd polled[] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
     for (bool over = false; code == 0 && !over;) {
-        if (poll(polled, 2, -1) < 0 && errno != EINTR)
-            return error_set(error, -errno, "cannot wait for the daemon: %s", strerror(errno));
+        if (poll(polled, 2, -1) < 0) {
+            if (errno != EINTR)
+                return error_set(error, -errno, "cannot wait for the daemon: %s", strerror(errno));
+            continue;
+        }
         bool dump = false, end = polled[1].revents != 0 && read_signals(signals, &dump);
         if (dump && !end)
             code = ask_for_dump(fd, id, error);
@@ -295,18 +358,14 @@ static int run_local(int signals, const struct session_run_options *options,
 int session_run(const struct session_run_options *options, struct session_run_result *result,
                 struct error *error)
 {
-    sigset_t before;
     *result = (struct session_run_result){0};
-    int signals = take_signals(&before);
-    if (signals < 0) {
-        int code = error_set(error, -errno, "cannot listen to signals: %s", strerror(errno));
-        sigprocmask(SIG_SETMASK, &before, NULL);
-        return code;
-    }
+    int signals = take_signals();
+    if (signals < 0)
+        return error_set(error, -errno, "cannot listen to signals: %s", strerror(errno));
     int fd = daemon_connect(error), code = fd < 0 ? fd : 0;
     if (fd >= 0) {
         uint64_t id = 0;
-        code = start_remote(fd, options, &id, result, error);
+        code = start_remote(fd, signals, options, &id, result, error);
         /* What listens there serves only itself: a heap_profile such as we. */
         if (code == -EPIPE || code == -ECONNRESET)
             code = -ENOENT;
@@ -316,6 +375,6 @@ int session_run(const struct session_run_options *options, struct session_run_re
     }
     if (code == -ENOENT)
         code = run_local(signals, options, result, error);
-    give_signals_back(signals, &before, !result->processes_ended);
+    give_signals_back(!result->processes_ended);
     return code;
 }

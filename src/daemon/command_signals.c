@@ -21,6 +21,8 @@
 #define WATCHER_PATIENCE_MS 30
 /* A signal that the watcher got this long before or after ours is the same. */
 #define SAME_SIGNAL_MS 100
+/* Two requests for the end within this time are one: timeout(1) sends to us and to our group. */
+#define SAME_REQUEST_MS 250
 
 #define SIGNALS_MAX 65
 
@@ -170,6 +172,20 @@ static void ask(unsigned what)
         return; /* it is readable already */
 }
 
+/* The command has ended, and we go on for others. The second request ends us at once. */
+static void ask_for_end(int number)
+{
+    static uint64_t first_ms;
+    if (first_ms == 0)
+        first_ms = now_ms();
+    if (now_ms() - first_ms < SAME_REQUEST_MS) {
+        ask(COMMAND_SIGNALS_END);
+        return;
+    }
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
 /* Return the signal that stopped the command, or 0 if it is not stopped. */
 static int stopped_by(pid_t pid)
 {
@@ -244,7 +260,7 @@ static void handle(int number, siginfo_t *info, void *context)
         bool ends =
             number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
         if (ends && !is_ignored(number))
-            ask(COMMAND_SIGNALS_END);
+            ask_for_end(number);
     } else if (number == SIGCHLD) {
         stop_with(pid, state.is_to_stop);
     } else if (number == SIGCONT) {

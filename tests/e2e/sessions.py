@@ -6,6 +6,7 @@ them, and when they end. On programs that nobody here wrote.
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -207,6 +208,71 @@ def signals_before_the_command():
         time.sleep(0.01)
         process.send_signal(signal.SIGCONT)
         end_of(process, f"terminated early, time {i}", -signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def running_daemon():
+    daemon = begin(os.path.join(harness.BUILD, "heapprofd"))
+    wait_for("the daemon", lambda: b"heapprofd" in tool("status").stdout)
+    try:
+        yield daemon
+    finally:
+        os.killpg(daemon.pid, signal.SIGCONT)
+        daemon.terminate()
+        daemon.communicate()
+
+
+def ask_again(session, number):
+    """On a busy machine two requests can come so close together that they count as one."""
+    for _ in range(10):
+        session.send_signal(number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            session.wait(0.5)
+            return
+
+
+def twice():
+    """A tool whose end takes long leaves at the second request, and says by which signal."""
+    busy = begin(*BUSY)
+    pipe = at("pipe")
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    # It is full, and nobody reads it.
+    filler = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    os.write(filler, bytes(fcntl.fcntl(reader, fcntl.F_GETPIPE_SZ)))
+    with open(at("config"), "w") as file:
+        file.write("data_sources { config { name: \"android.heapprofd\" heapprofd_config { "
+                   f"sampling_interval_bytes: 1 pid: {busy.pid} }} }} }}\n")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        session = begin(TOOL, "record", "-c", at("config"), "-o", pipe)
+        time.sleep(1)
+        session.send_signal(number)
+        time.sleep(0.5)
+        check(session.poll() is None, f"it did not wait: {session.poll()}")
+        ask_again(session, number)
+        end_of(session, f"{number} twice, alone", -number)
+        check(busy.poll() is None, "the program ended with it")
+    with running_daemon() as daemon:
+        session = begin(TOOL, "-p", str(busy.pid), "-o", at("by_daemon"))
+        time.sleep(1)
+        os.killpg(daemon.pid, signal.SIGSTOP)
+        session.send_signal(signal.SIGTERM)
+        # timeout(1) sends a second one right after the first.
+        session.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        check(session.poll() is None, f"it did not wait for the daemon: {session.poll()}")
+        ask_again(session, signal.SIGTERM)
+        end_of(session, "a client of a daemon that stands still", -signal.SIGTERM)
+        session = begin(TOOL, "-p", str(busy.pid), "-o", at("at_start"))
+        time.sleep(0.3)
+        session.send_signal(signal.SIGINT)
+        time.sleep(0.4)
+        ask_again(session, signal.SIGINT)
+        end_of(session, "before the daemon answers", -signal.SIGINT)
+    busy.kill()
+    end_of(busy, "busy", -signal.SIGKILL)
+    os.close(filler)
+    os.close(reader)
 
 
 def signals_after_the_session():
@@ -543,7 +609,7 @@ CASES = [
     outlives_its_command,
     ends_with_its_processes, refusals_at_once,
     reached_without_a_daemon, reached_by_nobody_else,
-    signals_are_the_commands, signals_come_once, signals_before_the_command, signals_after_the_session,
+    signals_are_the_commands, signals_come_once, signals_before_the_command, signals_after_the_session, twice,
     job_control, dump_by_signal,
 ]
 
