@@ -33,6 +33,23 @@ int daemon_connect_to(const char *path, unsigned patience_s, struct error *error
     return error_set(error, code, "cannot reach the profiler at %s: %s", path, strerror(-code));
 }
 
+/* Who listens is told our configuration and has our trace to write to: only root, or we ourselves.
+ */
+static int check_daemon(int fd, const char *directory, struct error *error)
+{
+    struct ucred peer;
+    socklen_t length = sizeof(peer);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
+        return error_set(error, -errno, "cannot find out who listens in %s: %s", directory,
+                         strerror(errno));
+    if (peer.uid != 0 && peer.uid != geteuid())
+        return error_set(error, -EPERM,
+                         "the daemon in %s is user %u's, who could write to your profile: use "
+                         "another one (" RUN_DIRECTORY_ENV ")",
+                         directory, (unsigned)peer.uid);
+    return 0;
+}
+
 int daemon_connect(struct error *error)
 {
     char directory[RUN_DIRECTORY_PATH_MAX], path[RUN_DIRECTORY_PATH_MAX + 16];
@@ -41,6 +58,11 @@ int daemon_connect(struct error *error)
             continue;
         snprintf(path, sizeof(path), "%s/%s", directory, RUN_DIRECTORY_SOCKET);
         int fd = daemon_connect_to(path, 0, error);
+        int code = fd >= 0 ? check_daemon(fd, directory, error) : 0;
+        if (code < 0) {
+            close(fd);
+            return code;
+        }
         if (fd >= 0 || (fd != -ENOENT && fd != -ECONNREFUSED && fd != -ENOTDIR))
             return fd;
     }

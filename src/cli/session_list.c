@@ -20,7 +20,8 @@ const Heapprofd__ControlStatus *session_server_status(const struct session_serve
     return server->reply != NULL ? server->reply->status : NULL;
 }
 
-/* Check who listens. In a user's directory it must be that user, because root searches all. */
+/* Check who listens. In a user's directory it must be that user, because root searches all. A
+ * daemon is root's or our own. */
 static int check_peer(int fd, uid_t owner, pid_t *pid, struct error *error)
 {
     struct ucred peer;
@@ -28,6 +29,8 @@ static int check_peer(int fd, uid_t owner, pid_t *pid, struct error *error)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
         return error_set(error, -errno, "cannot find out who listens there: %s", strerror(errno));
     *pid = peer.pid;
+    if (owner == (uid_t)-1 && peer.uid != 0 && peer.uid != geteuid())
+        return error_set(error, -EPERM, "the daemon there is user %u's", (unsigned)peer.uid);
     if (owner != (uid_t)-1 && peer.uid != owner)
         return error_set(error, -EPERM, "user %u listens in a directory of user %u",
                          (unsigned)peer.uid, (unsigned)owner);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "util/array.h"
+#include "util/regular_file.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -224,14 +225,40 @@ static int take_setting(struct access_policy *policy, size_t *capacity, const ch
     return 0;
 }
 
+/* Return NULL without an error if there is no such file. */
+static FILE *open_policy(const char *path, struct error *error)
+{
+    struct stat status;
+    int fd = regular_file_open(path, &status);
+    if (fd == -ENOENT)
+        return NULL;
+    if (fd < 0) {
+        error_set(error, fd, "cannot read %s: %s", path,
+                  fd == -EINVAL ? "it is not a regular file" : strerror(-fd));
+        return NULL;
+    }
+    FILE *file = NULL;
+    /* Whoever can write to it decides who is profiled. */
+    if ((status.st_uid != 0 && status.st_uid != geteuid()) || (status.st_mode & 022) != 0)
+        error_set(
+            error, -EPERM,
+            "%s is not read: it belongs to user %u and has mode %03o, so that others than root "
+            "may change it (chown root, chmod go-w)",
+            path, (unsigned)status.st_uid, (unsigned)(status.st_mode & 07777));
+    else if ((file = fdopen(fd, "r")) == NULL)
+        error_set(error, -errno, "cannot read %s: %s", path, strerror(errno));
+    if (file == NULL)
+        close(fd);
+    return file;
+}
+
 int access_policy_read(struct access_policy *policy, const char *path, struct error *error)
 {
     *policy = (struct access_policy){.session_memory_mb = SESSION_MEMORY_MB_DEFAULT};
-    FILE *file = fopen(path, "re");
+    error->code = 0;
+    FILE *file = open_policy(path, error);
     if (file == NULL)
-        return errno == ENOENT
-                   ? 0
-                   : error_set(error, -errno, "cannot read %s: %s", path, strerror(errno));
+        return error->code;
     char *line = NULL;
     size_t line_capacity = 0, capacity = 0, bytes = 0;
     ssize_t length;

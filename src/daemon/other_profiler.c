@@ -24,19 +24,25 @@
 #define RINGS_MAX 8
 #define LINES_MAX 200000
 
+/* Lines of the maps of all processes that may be profilers. Anybody may have many. */
+#define LINES_OF_ALL_MAX 2000000
+
 /* A ring that a process maps: its file, and the address of its beginning. */
 struct mapped_ring {
-    uint64_t address, inode;
+    uint64_t address, device, inode;
 };
 
 /* Whether a line of maps is the beginning of a ring. */
 static bool read_line(const char *line, struct mapped_ring *ring)
 {
     unsigned long long address, offset, inode;
+    unsigned major, minor;
     if (strstr(line, "/memfd:" RING_MEMFD_NAME) == NULL ||
-        sscanf(line, "%llx-%*x %*s %llx %*s %llu", &address, &offset, &inode) != 3 || offset != 0)
+        sscanf(line, "%llx-%*x %*s %llx %x:%x %llu", &address, &offset, &major, &minor, &inode) !=
+            5 ||
+        offset != 0)
         return false;
-    *ring = (struct mapped_ring){address, inode};
+    *ring = (struct mapped_ring){address, (uint64_t)major << 32 | minor, inode};
     return true;
 }
 
@@ -75,8 +81,8 @@ static bool is_served(pid_t pid, const struct mapped_ring *ring)
            clock_read_ms(CLOCK_MONOTONIC) < control.heartbeat_ms + HEARTBEAT_PATIENCE_MS;
 }
 
-/* Whether a profiler maps this ring; *hidden: its maps cannot be read. */
-static bool maps(pid_t pid, uint64_t inode, bool *hidden)
+/* Whether a profiler maps this ring; *hidden: its maps cannot be read, or not all of them. */
+static bool maps(pid_t pid, const struct mapped_ring *wanted, unsigned *lines_left, bool *hidden)
 {
     char *line = NULL;
     size_t size = 0;
@@ -84,11 +90,12 @@ static bool maps(pid_t pid, uint64_t inode, bool *hidden)
     bool found = false;
     FILE *file = open_maps(pid);
     *hidden = file == NULL && errno == EACCES;
-    for (unsigned i = 0; file != NULL && i < LINES_MAX && !found; i++) {
-        if (getline(&line, &size, file) < 0)
-            break;
-        found = read_line(line, &ring) && ring.inode == inode;
+    while (file != NULL && !found && *lines_left > 0 && getline(&line, &size, file) >= 0) {
+        --*lines_left;
+        found =
+            read_line(line, &ring) && ring.inode == wanted->inode && ring.device == wanted->device;
     }
+    *hidden |= *lines_left == 0;
     free(line);
     if (file != NULL)
         fclose(file);
@@ -97,8 +104,9 @@ static bool maps(pid_t pid, uint64_t inode, bool *hidden)
 
 /* Find the profiler that maps the ring. Profilers are known by their names. If none maps it and all
  * maps can be read, its profiler has just died. */
-static pid_t find_profiler(pid_t profiled, uint64_t inode)
+static pid_t find_profiler(pid_t profiled, const struct mapped_ring *ring)
 {
+    unsigned lines_left = LINES_OF_ALL_MAX;
     DIR *directory = opendir("/proc");
     const struct dirent *entry;
     pid_t found = 0, unseen = 0;
@@ -110,7 +118,7 @@ static pid_t find_profiler(pid_t profiled, uint64_t inode)
         if (pid <= 0 || pid == profiled || !process_info_comm(pid, comm) ||
             strncmp(comm, "heap", 4) != 0)
             continue;
-        if (maps(pid, inode, &hidden))
+        if (maps(pid, ring, &lines_left, &hidden))
             found = pid;
         else if (hidden)
             unseen = OTHER_PROFILER_UNSEEN;
@@ -126,7 +134,7 @@ pid_t other_profiler_of(pid_t pid)
     unsigned count = read_rings(pid, rings);
     for (unsigned i = 0; i < count; i++) {
         if (is_served(pid, &rings[i]))
-            return find_profiler(pid, rings[i].inode);
+            return find_profiler(pid, &rings[i]);
     }
     return 0;
 }

@@ -1262,6 +1262,16 @@ def denied_by_policy():
             outcome = run([DAEMON], env=daemon.environment)
             check(outcome.status == 1, f"status {outcome.status}")
             check(b"/etc/heapprofd.conf:2:" in outcome.stderr, repr(outcome.stderr))
+        # Nor is one that somebody else can write to.
+        for owner, mode in ((0, 0o666), (0, 0o664), (ALICE, 0o644)):
+            with open(policy, "w") as file:
+                file.write("never_profile x\n")
+            os.chown(policy, owner, owner)
+            os.chmod(policy, mode)
+            with scene(start=False) as (daemon, _):
+                outcome = run([DAEMON], env=daemon.environment)
+                check(outcome.status == 1, f"{owner} {mode:o}: status {outcome.status}")
+                check(b"others than root may change it" in outcome.stderr, repr(outcome.stderr))
     finally:
         os.unlink(policy)
 

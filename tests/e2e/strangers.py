@@ -15,7 +15,7 @@ import time
 
 import harness
 from daemon import (
-    ALICE, BOB, LIBRARY, Commanded, Session, ask_as, as_user, check_figure, heap_of, joined, need_root, reachable,
+    ALICE, BOB, DAEMON, LIBRARY, Commanded, Session, ask_as, as_user, check_figure, heap_of, joined, need_root, reachable,
     report_of, scene, wait_for,
 )
 from harness import TOOL, check, program, run
@@ -252,6 +252,53 @@ def floods():
         for message, each in ((STATUS, 1), (STATUS, 100), (HELLO, 1), (b"x", 1)):
             stack.enter_context(as_another(ALICE, flood(message, each))).readline()
         served(daemon, directory, "flooded", 0.3)
+
+
+# --- another user's daemon ---
+
+
+def anothers_daemon():
+    """Root neither asks one nor gives it a file to write to."""
+    need_root()
+    with scene(start=False) as (daemon, directory):
+        reachable(directory)
+        os.mkdir(daemon.environment["HEAPPROFD_RUN_DIR"])
+        os.chown(daemon.environment["HEAPPROFD_RUN_DIR"], ALICE, ALICE)
+        hers = subprocess.Popen([DAEMON], env=daemon.environment, stderr=subprocess.DEVNULL, **as_user(ALICE))
+        wait_for("her socket", lambda: os.path.exists(socket_of(daemon)))
+        process = Commanded(daemon.environment)
+        for options in (["-p", str(process.pid), "-o", os.path.join(directory, "o")], ["status"]):
+            outcome = run([TOOL, *options], env=daemon.environment)
+            check(f"is user {ALICE}'s".encode() in outcome.stdout + outcome.stderr,
+                  f"{options}: {outcome.status} {outcome.stdout!r} {outcome.stderr!r}")
+            check(outcome.status == 1 or options == ["status"], f"{options}: {outcome.status}")
+        process.end()
+        hers.terminate()
+        hers.wait()
+
+
+def run_directories():
+    """The daemon starts in none that somebody else could change."""
+    with scene(start=False) as (daemon, directory):
+        path = daemon.environment["HEAPPROFD_RUN_DIR"]
+
+        def check_refused(what):
+            outcome = run([DAEMON], env=daemon.environment)
+            check(outcome.status == 1 and b"nobody else may write to" in outcome.stderr, f"{what}: {outcome.stderr!r}")
+
+        os.mkdir(path)
+        for mode in (0o777, 0o775, 0o1777):
+            os.chmod(path, mode)
+            check_refused(f"mode {mode:o}")
+        os.rename(path, path + "-other")
+        os.chmod(path + "-other", 0o755)
+        os.symlink(path + "-other", path)
+        check_refused("a link")
+        os.unlink(path)
+        if os.geteuid() == 0:
+            os.mkdir(path)
+            os.chown(path, ALICE, ALICE)
+            check_refused("another user's")
 
 
 if __name__ == "__main__":
