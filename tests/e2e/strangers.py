@@ -78,7 +78,9 @@ def descriptors():
                             socket.send_fds(peer, [message], [null.fileno()] * count)
         for number in range(20000):
             with connect(daemon) as peer:
-                socket.send_fds(peer, [(STATUS, START, HELLO)[number % 3]], [null.fileno()] * 2)
+                # A process is started for each START.
+                message = START if number % 50 == 0 else (STATUS, HELLO)[number % 2]
+                socket.send_fds(peer, [message], [null.fileno()] * 2)
         works(daemon, directory)
 
 
