@@ -65,10 +65,16 @@ struct live_set sample_live_set = {.level0 = (struct live_set_line *)&no_live_ad
 
 static struct scratch *scratches; /* wiped on fork */
 
+/* By slot: 1 when the daemon knows the thread that has it now; wiped on fork. */
+static uint8_t *introduced;
+
 int sample_init(void)
 {
     scratches = system_map_wiped(SCRATCHES * sizeof(*scratches));
-    return scratches != NULL && stack_sender_init() == 0 ? ring_writer_init() : -ENOMEM;
+    introduced = system_map_wiped(RING_THREADS_MAX);
+    if (scratches == NULL || introduced == NULL || stack_sender_init() != 0)
+        return -ENOMEM;
+    return ring_writer_init();
 }
 
 void sample_forget(void)
@@ -229,11 +235,22 @@ static uint64_t record_stack(struct ring_thread *thread, const struct unwind_reg
     return walk.hash;
 }
 
+/* Whether the daemon is still to be told of the slot's thread. A record that was left by a jump, or
+ * found no room, told nothing. */
+static bool is_unknown(const struct ring_thread *thread)
+{
+    return thread->samples == 0 || introduced[thread - client.threads] == 0;
+}
+
 /* The thread's name, at its first sample and then ever more seldom: names change. */
 static void record_thread(struct ring_thread *thread)
 {
+    uint8_t *known = &introduced[thread - client.threads];
+    if (unlikely(thread->samples == 0))
+        *known = 0;
+    barrier_signal();
     uint32_t samples = thread->samples++;
-    if ((samples & (samples - 1)) != 0)
+    if ((samples & (samples - 1)) != 0 && likely(*known != 0))
         return;
     char name[16] = "";
     system_call(SYS_prctl, PR_GET_NAME, name, 0, 0, 0);
@@ -242,7 +259,8 @@ static void record_thread(struct ring_thread *thread)
         return;
     record->tid = load_relaxed(&thread->tid);
     memcpy(record->name, name, sizeof(name));
-    ring_writer_commit(thread, record, RECORD_THREAD);
+    if (ring_writer_commit(thread, record, RECORD_THREAD))
+        *known = 1;
 }
 
 static void lose_calls(uint64_t calls, uint64_t bytes)
@@ -383,7 +401,7 @@ void sample_allocation(const void *memory, size_t size, const struct unwind_regi
 
 void sample_introduce(struct ring_thread *thread)
 {
-    if (unlikely(thread->samples == 0))
+    if (unlikely(is_unknown(thread)))
         record_thread(thread);
 }
 

@@ -402,7 +402,7 @@ def reinit_after_first_allocations():
         sys.exit(77)  # no single steps
     with scene() as (daemon, directory):
         process = Stepped(daemon.environment)
-        for round_number, command in enumerate(("allocate", "jump", "allocate")):
+        for round_number, command in enumerate(("pairs", "allocate", "jump", "allocate")):
             session = Session(daemon, os.path.join(directory, f"o{round_number}"), "-p", str(process.pid))
             if not joined(daemon, process):
                 break
@@ -412,7 +412,13 @@ def reinit_after_first_allocations():
             sampled = sum(site["alloc_objects"]["estimate"] for site in heap["callsites"])
             unnamed = heap["exact_calls"] - sampled - heap["lost"]["allocations"]
             found = [figure(heap, f, "alloc_objects") for f in ("allocate_in_handler", "allocate_first", "allocate_afterwards")]
-            if command == "allocate":
+            if command == "pairs":
+                # A thread that frees what its slot's last thread allocated is another one, even where it did not say its name.
+                check(figure(heap, "allocate_for_successor", "alloc_objects") == 150, f"{command}: {all_but_sites(heap)}")
+                freed_at_once = sum(site["temporary_objects"] for site in heap["callsites"]
+                                    if site["frames"][0]["name"] == "allocate_for_successor")
+                check(freed_at_once == 0, f"{freed_at_once} blocks were freed by another thread, and count as temporary")
+            elif command == "allocate":
                 check(found == [150, 150, 600], f"{command}: {found}, {all_but_sites(heap)}")
                 check(unnamed == 0, f"{unnamed} calls are missing and not counted, {all_but_sites(heap)}")
             else:

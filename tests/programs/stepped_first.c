@@ -6,8 +6,11 @@
  *   calm       the initial thread allocates
  *   allocate   the handlers allocate
  *   jump       the handlers leave by siglongjmp
+ *   pairs      so, too, threads that come one after the other; each frees what its predecessor
+ *              allocated
  */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -107,6 +110,54 @@ static void interrupt_threads(bool jump)
     pthread_barrier_wait(&ready);
 }
 
+static CALLSITE void *allocate_for_successor(size_t size)
+{
+    return kept(malloc(size));
+}
+
+static void *left_block;
+static volatile pid_t pair_tid;
+
+static void *leave_block(void *unused)
+{
+    (void)unused;
+    pair_tid = (pid_t)syscall(SYS_gettid);
+    left_block = allocate_for_successor(56);
+    return NULL;
+}
+
+static void *free_block(void *number)
+{
+    pair_tid = (pid_t)syscall(SYS_gettid);
+    if (sigsetjmp(outside, 1) == 0) {
+        steps_left = (int)(intptr_t)number * STRIDE;
+        step_begin();
+        allocate_first(72);
+        step_end();
+    }
+    free(left_block);
+    return NULL;
+}
+
+/* Its slot can be another's afterwards. */
+static void run_to_end(void *(*run)(void *), void *argument)
+{
+    pthread_t thread;
+    require(!pthread_create(&thread, NULL, run, argument));
+    require(!pthread_join(thread, NULL));
+    while (syscall(SYS_tgkill, getpid(), pair_tid, 0) == 0)
+        sched_yield();
+}
+
+static void interrupt_pairs(void)
+{
+    want_jump = true;
+    for (intptr_t i = 0; i < THREADS; i++) {
+        run_to_end(leave_block, NULL);
+        run_to_end(free_block, (void *)i);
+    }
+}
+
 static CALLSITE void *allocate_calmly(size_t size)
 {
     return kept(malloc(size));
@@ -124,6 +175,8 @@ int main(void)
         if (strncmp(line, "calm", 4) == 0)
             for (int i = 0; i < CALM_CALLS; i++)
                 free(allocate_calmly(100));
+        else if (strncmp(line, "pairs", 5) == 0)
+            interrupt_pairs();
         else
             interrupt_threads(strncmp(line, "jump", 4) == 0);
         if (write(STDOUT_FILENO, "ok\n", 3) != 3)
