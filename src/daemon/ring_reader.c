@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -410,6 +411,45 @@ static bool is_gone(const struct ring_reader *reader, uint32_t slot)
            syscall(SYS_tgkill, reader->process, tid, 0) < 0 && errno == ESRCH;
 }
 
+/* A thread that has used so many ticks since its record was met has left it: what is to be done for
+ * a record takes no hundredth of one. */
+#define TICKS_OF_A_RECORD 3
+
+/* What the kernel says of the slot's thread: its state, and the processor time that it has used.
+ * False: unknown. */
+static bool look_at_thread(const struct ring_reader *reader, uint32_t slot, char *state,
+                           uint64_t *ticks)
+{
+    char path[64], text[512];
+    unsigned long long user = 0, system = 0;
+    uint32_t tid = load_relaxed(&reader->threads[slot].tid);
+    if (reader->process <= 0 || tid == 0 || tid == RING_THREAD_CLAIMED)
+        return false;
+    snprintf(path, sizeof(path), "/proc/%d/task/%u/stat", (int)reader->process, tid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    /* The name before it may have brackets. */
+    const char *rest = strrchr(text, ')');
+    if (rest == NULL || sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu",
+                               state, &user, &system) != 3)
+        return false;
+    *ticks = user + system;
+    return true;
+}
+
+/* Whether the slot's thread stands in the middle of its record because it was not run since: it was
+ * stopped, or others had the processor. One that sleeps has left it. */
+static bool was_not_run(const struct ring_reader *reader, uint32_t slot)
+{
+    uint64_t ticks;
+    char state;
+    return look_at_thread(reader, slot, &state, &ticks) && state != 'S' &&
+           ticks - reader->stuck_ticks < TICKS_OF_A_RECORD;
+}
+
 /* How long an unfinished record is waited for, by what the threads say that they do. A handler
  * that wrote a record of its own may have taken its thread's word back, so that this alone proves
  * nothing. */
@@ -434,16 +474,26 @@ bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms)
     uint64_t reserved = ring_reader_end(reader), begin = reader->consumed;
     if (reserved == begin || reserved - begin > reader->data_bytes)
         return false;
-    if (reader->stuck_at != begin) {
+    bool is_new = reader->stuck_at != begin;
+    if (is_new) {
         reader->stuck_at = begin;
         reader->stuck_since_ms = monotonic_ms;
-        return false;
+        reader->stuck_ticks = 0;
     }
     const uint8_t *at = reader->data + (begin & (reader->data_bytes - 1));
     union record_header header = {.word = load_acquire((const uint64_t *)at)};
-    bool left = header.type == RECORD_BUSY && header.thread < RING_THREADS_MAX &&
-                is_gone(reader, header.thread);
-    if (!left && monotonic_ms - reader->stuck_since_ms < patience_ms(reader))
+    bool is_known = header.type == RECORD_BUSY && header.thread < RING_THREADS_MAX;
+    if (is_new) {
+        char state;
+        if (is_known)
+            look_at_thread(reader, header.thread, &state, &reader->stuck_ticks);
+        return false;
+    }
+    bool left = is_known && is_gone(reader, header.thread);
+    uint64_t waited_ms = monotonic_ms - reader->stuck_since_ms;
+    if (!left && waited_ms < patience_ms(reader))
+        return false;
+    if (!left && is_known && waited_ms < RING_UNSCHEDULED_MS && was_not_run(reader, header.thread))
         return false;
 
     header.word = load_acquire((const uint64_t *)at); /* it may have been finished meanwhile */

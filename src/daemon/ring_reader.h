@@ -66,6 +66,7 @@ struct ring_reader {
     uint64_t records;
     uint64_t stuck_at; /* what `consumed` was when an unfinished record was first met there */
     uint64_t stuck_since_ms;
+    uint64_t stuck_ticks; /* processor time that the record's thread had used by then */
     uint32_t generation; /* of modules, as the client counts them; 0: the first */
     pid_t process; /* whose threads they are, by our numbers; 0: not known, or by other numbers */
 };
@@ -111,11 +112,13 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
  * if every thread that there ever was waits for space, none is left to finish it;
  * if some wait, longer than a scheduler keeps a thread from running (a cgroup's
  * quota: 100 ms); else, if no thread says that it is writing, long enough. That of a thread which
- * has ended (reader->process) needs no waiting.
+ * has ended (reader->process) needs no waiting. One that has not run since is in the middle of it:
+ * it would write into space that is another's by then.
  */
 #define RING_ABANDONED_ALL_WAIT_MS 20
 #define RING_ABANDONED_SOME_WAIT_MS 200
 #define RING_ABANDONED_MS 1000
+#define RING_UNSCHEDULED_MS 10000
 
 /* Whether the client has not taken up the ring. */
 bool ring_reader_is_awaited(const struct ring_reader *reader);

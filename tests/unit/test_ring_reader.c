@@ -637,6 +637,60 @@ static void test_record_of_an_ended_thread_is_stepped_over(void **state)
     assert_int_equal(1, seen.events);
 }
 
+/* A process of one thread, which has a record open, while another one waits for space. */
+static pid_t begin_writer(bool sleeps)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        while (true)
+            if (sleeps)
+                pause();
+    }
+    assert_true(child > 0);
+    put(sizeof(struct record_alloc), RECORD_BUSY);
+    put_alloc(0x2000);
+    reader.process = child;
+    reader.control->threads_used = 2;
+    reader.threads[0].in_ring = RING_WRITES;
+    reader.threads[0].tid = (uint32_t)child;
+    reader.threads[1].in_ring = RING_WAITS;
+    return child;
+}
+
+static void end_writer(pid_t child)
+{
+    kill(child, SIGKILL);
+    assert_int_equal(child, waitpid(child, NULL, 0));
+}
+
+/* It would write on where another record stands by then. */
+static void test_record_of_a_thread_that_does_not_run_is_waited_for(void **state)
+{
+    (void)state;
+    pid_t child = begin_writer(false);
+    kill(child, SIGSTOP);
+    assert_int_equal(child, waitpid(child, NULL, WUNTRACED));
+    assert_false(ring_reader_unstick(&reader, 1000));
+    assert_false(ring_reader_unstick(&reader, 1000 + RING_ABANDONED_SOME_WAIT_MS));
+    assert_false(ring_reader_unstick(&reader, 1000 + RING_UNSCHEDULED_MS - 1));
+    kill(child, SIGCONT);
+    while (!ring_reader_unstick(&reader, 1000 + RING_ABANDONED_SOME_WAIT_MS))
+        usleep(10000); /* it runs, and does not finish */
+    assert_true(drain(false) > 0);
+    assert_int_equal(1, seen.events);
+    end_writer(child);
+}
+
+static void test_record_of_a_thread_that_sleeps_was_left(void **state)
+{
+    (void)state;
+    pid_t child = begin_writer(true);
+    assert_false(ring_reader_unstick(&reader, 1000));
+    while (!ring_reader_unstick(&reader, 1000 + RING_ABANDONED_SOME_WAIT_MS))
+        usleep(1000); /* until it sleeps */
+    end_writer(child);
+}
+
 static void test_more_reserved_than_there_is(void **state)
 {
     (void)state;
@@ -926,6 +980,8 @@ int main(void)
         RING_TEST(test_abandoned_record_is_stepped_over_in_time),
         RING_TEST(test_abandoned_place_without_header_is_stepped_over_in_time),
         RING_TEST(test_record_of_an_ended_thread_is_stepped_over),
+        RING_TEST(test_record_of_a_thread_that_does_not_run_is_waited_for),
+        RING_TEST(test_record_of_a_thread_that_sleeps_was_left),
         RING_TEST(test_writer_at_work_is_waited_for_while_nobody_waits),
         RING_TEST(test_more_reserved_than_there_is),
         RING_TEST(test_refuses_length_zero),
