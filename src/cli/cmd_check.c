@@ -13,6 +13,7 @@
 #include "cli/parse.h"
 #include "cli/progress.h"
 #include "cli/suggest.h"
+#include "cli/waiting.h"
 #include "cli/words.h"
 #include "util/output_file.h"
 
@@ -141,6 +142,7 @@ static bool take_option(int option, struct request *request)
         break;
     case OPTION_BUDGETS:
         request->budgets_path = optarg;
+        waiting_announce_input(optarg);
         code = budgets_read(&request->budgets, optarg, &error);
         break;
     case OPTION_SUPPRESS:

@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/query_shell.h"
 #include "cli/suggest.h"
+#include "cli/waiting.h"
 #include "cli/words.h"
 
 #define SQL_FILE_BYTES_MAX (1u << 20)
@@ -124,6 +125,7 @@ static bool begins_with_comment(const char *argument)
 /* Statements of a file; NULL, with a message. */
 static char *read_file(const char *path)
 {
+    waiting_announce_input(path);
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
     char *text = malloc(SQL_FILE_BYTES_MAX + 1);
     size_t length = 0;

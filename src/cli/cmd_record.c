@@ -10,6 +10,7 @@
 #include "cli/cmd.h"
 #include "cli/machine_session.h"
 #include "cli/suggest.h"
+#include "cli/waiting.h"
 #include "cli/words.h"
 #include "util/array.h"
 
@@ -43,6 +44,7 @@ static const struct option options[] = {
 /* All of a file, malloc'd; NULL with a message. */
 static char *read_file(const char *path, size_t *length, struct error *error)
 {
+    waiting_announce_input(path);
     int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         error_set(error, -errno, "cannot read the configuration %s: %s", path, strerror(errno));

@@ -12,6 +12,7 @@
 #include "cli/conversion_io.h"
 #include "cli/conversions.h"
 #include "cli/progress.h"
+#include "cli/waiting.h"
 #include "cli/words.h"
 #include "deobfuscate/deobfuscate.h"
 #include "util/json.h"
@@ -175,6 +176,7 @@ static int take_options(struct request *request, int argc, char **argv, bool *an
     }
     while ((option = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
         if (option == 'm') {
+            waiting_announce_input(strchr(optarg, '=') != NULL ? strchr(optarg, '=') + 1 : optarg);
             if (deobfuscate_maps_add(&request->maps, optarg, &error) < 0) {
                 conversion_fail(&error);
                 return 2;

@@ -7,6 +7,7 @@
 #include "cli/memory.h"
 #include "cli/standard_files.h"
 #include "cli/suggest.h"
+#include "cli/waiting.h"
 #include "cli/words.h"
 
 static const struct verb {
@@ -57,6 +58,7 @@ static void print_help(FILE *out)
 int main(int argc, char **argv)
 {
     standard_files_open();
+    waiting_announce_outputs();
     memory_keep_freed();
     if (argc < 2) {
         print_help(stderr);

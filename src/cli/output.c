@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cli/report.h"
+#include "cli/waiting.h"
 #include "cli/words.h"
 #include "export/pprof.h"
 #include "util/output_file.h"
@@ -347,6 +348,8 @@ int output_find_trace(const char *argument, char path[PATH_MAX], struct error *e
             code = 0;
     } else if (snprintf(path, PATH_MAX, "%s", argument) >= PATH_MAX) {
         code = error_set(error, -ENAMETOOLONG, "the path %s is too long", argument);
+    } else {
+        waiting_announce_input(path);
     }
     return code;
 }

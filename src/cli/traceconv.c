@@ -5,6 +5,7 @@
 #include "cli/conversions.h"
 #include "cli/memory.h"
 #include "cli/standard_files.h"
+#include "cli/waiting.h"
 #include "cli/words.h"
 
 static void print_help(FILE *out)
@@ -26,6 +27,7 @@ static void print_help(FILE *out)
 int main(int argc, char **argv)
 {
     standard_files_open();
+    waiting_announce_outputs();
     memory_keep_freed();
     if (argc < 2) {
         print_help(stderr);

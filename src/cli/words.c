@@ -2,7 +2,6 @@
 #include "cli/words.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,9 +152,16 @@ void words_vprintf(FILE *out, const char *format, va_list arguments)
         return;
     if (ends_line)
         text[strlen(text) - 1] = '\0';
-    words_print(out, text, SIZE_MAX);
-    if (ends_line)
-        fputc('\n', out);
+    /* Written at once: standard error has no buffer, and other programs write there, too. */
+    size_t room = strlen(text) * (TERMINAL_TEXT_ESCAPE_BYTES - 1) + 2;
+    char *shown = malloc(room);
+    if (shown != NULL) {
+        terminal_text_escape(text, false, shown, room - 1);
+        if (ends_line)
+            strcat(shown, "\n");
+        fputs(shown, out);
+    }
+    free(shown);
     free(text);
 }
 

@@ -5,8 +5,9 @@ what an interrupted writer leaves.
     outputs.py CASE      HEAPPROFD_BUILD names the build directory
 """
 
-import errno
 import os
+import pty
+import select
 import shutil
 import signal
 import stat
@@ -14,9 +15,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
-from harness import BUILD, TOOL, check, finish, program, run, skip
+from harness import BUILD, TOOL, check, finish, run, skip
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 HEAPPROFD = os.path.join(BUILD, "heapprofd")
@@ -294,7 +294,36 @@ def own_files():
     check(all(name in (".cache",) for name in left), f"left: {left}")
 
 
-CASES = [strangers_directories, planted_entries, races, own_files]
+def waits():
+    """Whoever waits at a pipe says so, and goes on when the other end comes."""
+    inputs()
+    expected = call(TRACECONV, "text", at("a")).stdout
+    os.mkfifo(at("pipe"))
+    for command in ([TRACECONV, "text", at("pipe"), at("text_of_pipe")], [TRACECONV, "text", at("a"), at("pipe")],
+                    [TRACECONV, "text", "/proc/kmsg", at("none")]):
+        terminal, theirs = pty.openpty()
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=theirs, env={**os.environ, **ENVIRONMENT})
+        os.close(theirs)
+        kmsg = "kmsg" in command[2]
+        ready, _, _ = select.select([terminal], [], [], 2 if kmsg else 10)
+        said = b""
+        while ready and b"\n" not in said:
+            said += os.read(terminal, 4096)
+        # There may be no log to read here, or something in it.
+        check(b"pipe" in said or b"nothing comes" in said or kmsg, f"{command}: says {said!r}")
+        if kmsg:
+            process.kill()
+        elif command[2] == at("pipe"):
+            write(at("pipe"), content(at("a/raw-trace")))
+            check(process.wait(10) == 0 and len(content(at("text_of_pipe"))) > 1000, "from a pipe")
+        else:
+            check(content(at("pipe")) == expected, "into a pipe")
+            check(process.wait(10) == 0, "into a pipe: status")
+        process.wait()
+        os.close(terminal)
+
+
+CASES = [strangers_directories, planted_entries, races, own_files, waits]
 
 if __name__ == "__main__":
     try:

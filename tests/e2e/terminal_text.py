@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from harness import BUILD, TOOL, check, finish, program, run
+from harness import BUILD, TOOL, check, finish, run
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 WORK = tempfile.mkdtemp(prefix="terminal-text-")
