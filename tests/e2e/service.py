@@ -9,7 +9,10 @@ import sys
 
 import harness
 from attach import NEEDED_CALLS, OWN_CALLS, Bare, attached, profile
-from daemon import ALICE, Commanded, Session, as_user, check_figure, heap_of, joined, need_root, own_name, reachable, scene
+from daemon import (
+    ALICE, Commanded, Session, as_user, ask_as, check_figure, heap_of, joined, need_root, own_name, reachable, report_of,
+    scene,
+)
 from harness import BUILD, check, need, program
 
 UNIT = os.path.join(BUILD, "dist", "heapprofd.service")
@@ -64,6 +67,10 @@ def suffices():
             # By its name: the daemon has read the program's file.
             check_figure(heap, "hold_block", "space", 10000)
             check(process.end() == 0, "its own end")
+        hers = Other(daemon)
+        outcome, output = ask_as(ALICE, daemon, directory, "alice", "-p", str(hers.pid))
+        check(outcome.status == 0 and heap_of(report_of(output), hers.pid), f"Alice: {outcome.stderr!r}")
+        hers.end()
         restricted = Bare(daemon)
         restricted.tell(f"permit kill {' '.join(map(str, [*NEEDED_CALLS.values(), *OWN_CALLS.values()]))}")
         outcome, _ = profile(restricted.pid, directory, "-d", "1", environment=daemon.environment)
