@@ -225,6 +225,7 @@ void target_finish(struct target *target, bool dead)
         /* While the profiler's own part is still there. */
         target_look(target, false);
         look_at_memory(target);
+        target->left_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE);
         cut(target);
         if (!target->has_ring)
             return;
@@ -558,7 +559,8 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
                       const struct target_end *end, bool dump_at_max)
 {
     /* What was allocated before this time is in the dump, and a little of what came after. */
-    uint64_t timestamp_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE);
+    uint64_t timestamp_ns =
+        target->left_ns > 0 ? target->left_ns : clock_read_ns(CLOCK_MONOTONIC_COARSE);
     if (target->has_ring)
         look_at_moment(target, files);
     if (!end->checkpoint)

@@ -199,13 +199,21 @@ def of_program():
 def wait_for_client(process):
     def has_client():
         with open(f"/proc/{process.pid}/maps") as maps:
-            return "heapprofd" in maps.read()
+            return "heapprofd" in maps.read() or process.poll() is not None
     wait_for("the profiler's part in the process", has_client)
     time.sleep(0.2)
 
 
-def attach_and_kill(directory, delay, what, with_daemon, kill_tool=False):
-    """A session of a running program; ends it by a kill. (the tally, when, its calls before, when it began)."""
+def sessions_of(daemon):
+    """None where no answer came in time."""
+    status = daemon.status()
+    return None if status is None else status["sessions"]
+
+
+def attach_and_kill(directory, delay, what, victim):
+    """A session of a running program; ends it by a kill of `victim`: the tool that is the profiler, or
+    beside a daemon that, its session's process, or who asked. (the tally, when, its calls before, when it began)."""
+    with_daemon = victim != "tool"
     tally = Tally(directory, int((delay + 3) * 1000))
     with open(tally.output, "wb") as output:
         process = subprocess.Popen(tally.command, stdout=output)
@@ -219,20 +227,23 @@ def attach_and_kill(directory, delay, what, with_daemon, kill_tool=False):
     )
     since = (0, 0)
     if with_daemon:  # else the tool does it by itself
-        wait_for(f"{what}: the session", lambda: daemon.status()["sessions"] or session.poll() is not None)
+        wait_for(f"{what}: the session", lambda: sessions_of(daemon) or session.poll() is not None)
     if delay > 1:
         wait_for_client(process)
         since = tally.told(now_s() + 1)
     time.sleep(delay)
-    (daemon.process if with_daemon and not kill_tool else session).kill()
+    pid = session.pid if victim in ("tool", "requester") else daemon.process.pid
+    if victim == "session":
+        pid = harness.find_descendant(pid, "heapd-session") or pid
+    os.kill(pid, signal.SIGKILL)
     killed_s = now_s()
     session.wait(PATIENCE)
-    if with_daemon and not kill_tool:
+    if victim == "daemon":
         daemon.process.wait()
     check(process.wait(PATIENCE) == 0, f"{what}: the program's status is {process.returncode}")
     tally.check_output(what)
-    if with_daemon and kill_tool:
-        wait_for("the session's end", lambda: not daemon.status()["sessions"])
+    if victim in ("requester", "session"):
+        wait_for("the session's end", lambda: sessions_of(daemon) == [])
         daemon.end()
     if delay <= 1:
         since = tally.told(now_s())
@@ -242,32 +253,42 @@ def attach_and_kill(directory, delay, what, with_daemon, kill_tool=False):
 def session():
     """heap_profile -p without a daemon."""
     def kill(directory, delay, what):
-        tally, killed_s, since, began_s = attach_and_kill(directory, delay, what, False)
+        tally, killed_s, since, began_s = attach_and_kill(directory, delay, what, "tool")
         return check_killed_profiler(directory, tally, killed_s, what, since, began_s)
+
+    many(kill)
+
+
+def session_process():
+    """The daemon's process for one session: its programs go on, and so does the daemon."""
+    def kill(directory, delay, what):
+        tally, killed_s, since, began_s = attach_and_kill(directory, delay, what, "session")
+        return check_killed_profiler(directory, tally, killed_s, what, since, began_s)
+
+    many(kill)
+
+
+def finishes(victim):
+    """Whom the session survives: the trace is finished."""
+    def kill(directory, delay, what):
+        tally, killed_s, since, _ = attach_and_kill(directory, delay, what, victim)
+        trace = Killed(os.path.join(directory, "profile"), what)
+        if trace.has_dump:
+            check(not trace.unfinished, f"{what}: it is called unfinished")
+            trace.check_promise(tally, what, since, killed_s + 10)
+        return check(trace.has_dump or delay < 0.5, f"{what}: no dump")
 
     many(kill)
 
 
 def daemon():
-    """The daemon: its sessions end, and their programs go on."""
-    def kill(directory, delay, what):
-        tally, killed_s, since, began_s = attach_and_kill(directory, delay, what, True)
-        return check_killed_profiler(directory, tally, killed_s, what, since, began_s)
-
-    many(kill)
+    """The daemon itself: its sessions' processes finish."""
+    finishes("daemon")
 
 
 def requester():
-    """Who asked the daemon for a session: the daemon finishes the trace."""
-    def kill(directory, delay, what):
-        tally, killed_s, since, _ = attach_and_kill(directory, delay, what, True, kill_tool=True)
-        trace = Killed(os.path.join(directory, "profile"), what)
-        if trace.has_dump:
-            check(not trace.unfinished, f"{what}: it is called unfinished")
-            trace.check_promise(tally, what, since, killed_s + 10)
-        return trace.has_dump or delay < 0.5
-
-    many(kill)
+    """Who asked the daemon for a session."""
+    finishes("requester")
 
 
 # What a real program prints, by which it is seen that nothing has changed in it.
@@ -343,7 +364,7 @@ def attaching():
         check(heap["heap_samples"] > 0 and not heap["unfinished"], f"a session afterwards: {heap['remark']}")
 
 
-CASES = [command, of_program, session, daemon, requester, attaching]
+CASES = [command, of_program, session, session_process, daemon, requester, attaching]
 
 if __name__ == "__main__":
     {case.__name__: case for case in CASES}[sys.argv[1]]()
