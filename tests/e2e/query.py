@@ -16,7 +16,7 @@ import zlib
 from harness import BUILD, TOOL, check, finish
 from perfetto_bytes import (
     callstack, clocks, snapshot, deobfuscation, double, field, fields, frame, heap_samples, interned, mapping, memory_look, module_symbols,
-    packet, process_tree, profile_packet, sample, smaps, string, text,
+    packet, process_tree, profile_packet, sample, smaps, string, text, varint,
 )
 
 directory = tempfile.TemporaryDirectory()
@@ -648,6 +648,21 @@ def smaps_rows():
         2, 10, [("/system/lib64/libc.so", 20, 4, 4), ("[anon: libc_malloc]", 30, 10, 10)]))
     expect(trace, "SELECT id, upid, ts, path, size_kb, private_dirty_kb, swap_kb FROM profiler_smaps",
            [(0, 2, 10, "/system/lib64/libc.so", 20, 4, 4), (1, 2, 10, "[anon: libc_malloc]", 30, 10, 10)])
+    # One list a field: of each mapping, or of all mappings of a name.
+    def packed(names, **lists):
+        numbers = {"name_id": 2, "aggregate_count": 3, "size": 4, "rss": 5, "swap": 7, "private_dirty": 11, "pss": 13}
+        body = b"".join(text(1, name) for name in names)
+        return packet(field(68, field(1, 2) + field(3, body + b"".join(
+            field(numbers[name], b"".join(varint(v) for v in values)) for name, values in lists.items()))), timestamp=10)
+
+    columns = "select path, size_kb, private_dirty_kb, swap_kb, proportional_resident_kb from profiler_smaps"
+    trace = write(packed(["", "/a", "/b"], name_id=[2, 0, 2], size=[300, 4, 8], rss=[1, 1, 1], private_dirty=[1, 2, 3]),
+                  packed(["/c", "/d"], aggregate_count=[5, 6], size=[70, 80], swap=[7, 8], pss=[1, 200]))
+    expect(trace, columns, [("/b", 300, 1, 0, 0), ("", 4, 2, 0, 0), ("/b", 8, 3, 0, 0), ("/c", 70, 0, 7, 1), ("/d", 80, 0, 8, 200)])
+    # Lists that end too early, and a name that is not there.
+    trace = write(HEAD, packed(["/a"], name_id=[0, 0], size=[5]), packed(["/a"], name_id=[0, 1], size=[5, 6]))
+    expect(trace, columns, [("/a", 5, 0, 0, 0), ("/a", 5, 0, 0, 0)])
+    expect(trace, "select value from stats where name = 'hp_damaged_packet'", [(2,)])
 
 
 def streamed():
