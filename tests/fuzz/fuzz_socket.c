@@ -3,8 +3,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -13,10 +16,31 @@
 #include "daemon/control.h"
 
 #define CONNECTIONS 4
+#define KINDS 8
 #define STEPS_MAX 1000
 #define DESCRIPTORS_MAX 253 /* the kernel's */
 
 static struct control control;
+
+/* A descriptor of each kind that behaves otherwise when it is used or closed; -1: the connection
+ * that it is passed over. */
+static int kinds[KINDS];
+
+static void open_kinds(void)
+{
+    int pipes[2], sockets[2];
+    if (pipe2(pipes, O_CLOEXEC) < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+        abort();
+    kinds[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    kinds[1] = pipes[0];
+    kinds[2] = pipes[1];
+    kinds[3] = sockets[0];
+    kinds[4] = memfd_create("passed", MFD_CLOEXEC);
+    kinds[5] = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    kinds[6] = eventfd(0, EFD_CLOEXEC);
+    kinds[7] = -1;
+}
 
 static void open_once(void)
 {
@@ -25,6 +49,7 @@ static void open_once(void)
     if (is_open)
         return;
     is_open = true;
+    open_kinds();
     if (control_open(&control, NULL, -1, &error) < 0)
         abort();
 }
@@ -42,17 +67,14 @@ static unsigned open_descriptors(void)
 }
 
 /* Send a message with `count` copies of a descriptor. */
-static void send_with(int fd, const void *data, size_t length, unsigned count)
+static void send_with(int fd, const void *data, size_t length, unsigned count, int passed_fd)
 {
-    static int null = -1;
     union {
         struct cmsghdr header;
         char bytes[CMSG_SPACE(sizeof(int) * DESCRIPTORS_MAX)];
     } passed = {0};
     struct iovec vector = {(void *)data, length};
     struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
-    if (null < 0)
-        null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (count > 0) {
         message.msg_control = &passed;
         message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
@@ -60,7 +82,7 @@ static void send_with(int fd, const void *data, size_t length, unsigned count)
         passed.header.cmsg_type = SCM_RIGHTS;
         passed.header.cmsg_len = CMSG_LEN(sizeof(int) * count);
         for (unsigned i = 0; i < count; i++)
-            memcpy(CMSG_DATA(&passed.header) + i * sizeof(int), &null, sizeof(int));
+            memcpy(CMSG_DATA(&passed.header) + i * sizeof(int), &passed_fd, sizeof(int));
     }
     sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -91,19 +113,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static unsigned before;
     open_once();
     if (before == 0)
-        before = open_descriptors() + 1; /* send_with's own */
-    /* A byte for the connection and the descriptors, two for the length, the message. */
+        before = open_descriptors();
+    /* A byte for the connection and the descriptors, two for the length (of which the last bits say
+     * what kind the descriptors are), the message. */
     while (size >= 3) {
         int *fd = &connections[data[0] % CONNECTIONS];
         unsigned count = descriptors[data[0] / CONNECTIONS % 8];
-        size_t length = data[1] | (size_t)data[2] << 8;
+        size_t length = data[1] | (size_t)(data[2] & 31) << 8;
+        int passed_fd = kinds[data[2] / 32];
         data += 3;
         size -= 3;
         if (length > size)
             length = size;
         if (*fd < 0)
             *fd = connect_to(control.rendezvous.path);
-        send_with(*fd, data, length, count);
+        send_with(*fd, data, length, count, passed_fd < 0 ? *fd : passed_fd);
         data += length;
         size -= length;
         step();
@@ -115,10 +139,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     /* A step takes one message of each connection, and those that end with descriptors in them wait
      * for others to do so. */
-    for (int i = 0; open_descriptors() > before + control.rendezvous.ending.count;
-         i++) {
-        if (i == STEPS_MAX)
+    for (int i = 0; open_descriptors() > before + control.rendezvous.ending.count; i++) {
+        if (i == STEPS_MAX) {
+            fprintf(stderr, "%u descriptors are open, %u were, %zu connections are ending\n",
+                    open_descriptors(), before, (size_t)control.rendezvous.ending.count);
             abort();
+        }
         step();
     }
     return 0;
