@@ -544,11 +544,12 @@ bool supervisor_reaches(const struct access_requester *requester, const struct s
 }
 
 /* What is known of a session, which nobody but us says: whose it is, and since when. */
-static Heapprofd__ControlSession describe(const struct supervised *session, uint64_t now_ms)
+static Heapprofd__ControlSession describe(const struct supervised *session,
+                                          const Heapprofd__ControlSession *state, uint64_t now_ms)
 {
     Heapprofd__ControlSession to = HEAPPROFD__CONTROL_SESSION__INIT;
-    if (session->state != NULL)
-        to = *session->state;
+    if (state != NULL)
+        to = *state;
     to.has_id = to.has_uid = to.has_elapsed_ms = to.has_pid = true;
     to.pid = session->pid;
     to.id = session->id;
@@ -557,6 +558,11 @@ static Heapprofd__ControlSession describe(const struct supervised *session, uint
     to.has_silent_ms = now_ms > session->heard_ms + SILENT_MS;
     to.silent_ms = now_ms - session->heard_ms;
     return to;
+}
+
+static size_t packed_bytes(const Heapprofd__ControlSession *session)
+{
+    return heapprofd__control_session__get_packed_size(session);
 }
 
 void supervisor_send_status(const struct supervisor *supervisor, int fd,
@@ -571,18 +577,20 @@ void supervisor_send_status(const struct supervisor *supervisor, int fd,
         .is_told = not_told->code == 0,
         .why_not = not_told->message,
     };
-    size_t count = 0, processes = 0, bytes = 0;
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    size_t share = STATUS_BYTES_MAX / (supervisor->count + 1), count = 0, processes = 0;
     for (size_t i = 0; i < supervisor->count; i++) {
         if (!supervisor_reaches(requester, supervisor->sessions[i]))
             continue;
         Heapprofd__ControlSession *to = &sessions[count];
-        *to = describe(supervisor->sessions[i], clock_read_ms(CLOCK_MONOTONIC));
-        size_t own_bytes = heapprofd__control_session__get_packed_size(to);
-        if (processes + to->n_processes > STATUS_PROCESSES_MAX ||
-            bytes + own_bytes > STATUS_BYTES_MAX)
+        const struct supervised *session = supervisor->sessions[i];
+        *to = describe(session, session->state, now_ms);
+        if (processes + to->n_processes > STATUS_PROCESSES_MAX || packed_bytes(to) > share)
             to->n_processes = 0;
+        /* A session may say anything of itself, but not so much that others are not heard. */
+        if (packed_bytes(to) > share)
+            *to = describe(session, NULL, now_ms);
         processes += to->n_processes;
-        bytes += to->n_processes > 0 ? own_bytes : 0;
         pointers[count++] = to;
     }
     control_status_send(fd, &self, pointers, count);
