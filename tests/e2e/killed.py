@@ -9,6 +9,7 @@ kills a case; with HEAPPROFD_LONG_TESTS=1 two hundred.
 """
 
 import concurrent.futures
+import contextlib
 import csv
 import io
 import json
@@ -76,6 +77,9 @@ class Tally:
         first = [thread[0][0] for thread in self.entries() if thread]
         return min(first) if first else None
 
+    def last_s(self):
+        return max(thread[-1][0] for thread in self.entries() if thread)
+
     def check_output(self, what):
         """It came to its end and says so."""
         def lines():
@@ -107,7 +111,7 @@ class Killed:
         self.calls, self.bytes = heap["exact_calls"], heap["exact_bytes"]
         self.samples, self.lost = heap["total"]["samples"], heap["lost"]["allocations"]
         text = run([TOOL, "report", directory]).stdout.decode()
-        check(("unfinished" in text) == self.unfinished, f"{what}: unfinished {self.unfinished}: {text[:900]}")
+        check(("\n  unfinished  " in text) == self.unfinished, f"{what}: unfinished {self.unfinished}: {text[:900]}")
         rows = run([TOOL, "query", directory, "select max(ts) from heap_profile_allocation"]).stdout.decode()
         self.when_s = int(list(csv.reader(io.StringIO(rows)))[1][0]) / 1e9
 
@@ -129,8 +133,10 @@ def check_killed_profiler(directory, tally, killed_s, what, since=(0, 0), began_
     age_s = killed_s - began_s if began_s else 0
     if trace.has_dump:
         trace.check_promise(tally, what, since, killed_s)
-        check(trace.unfinished, f"{what}: it is not called unfinished")
-        missing_s = killed_s - trace.when_s
+        # On a loaded machine the program may have ended before the kill, and with it the session.
+        had_ended = tally.last_s() < killed_s - 0.1
+        check(trace.unfinished or had_ended, f"{what}: it is not called unfinished")
+        missing_s = min(killed_s, tally.last_s()) - trace.when_s
         check(missing_s <= age_s / 2 + SLACK_S, f"{what}: killed after {age_s:.2f} s, {missing_s:.2f} s are missing")
     check(trace.has_dump or age_s < FIRST_CHECKPOINT_S + SLACK_S, f"{what}: no dump after {age_s:.2f} s")
     return trace.has_dump
@@ -235,7 +241,8 @@ def attach_and_kill(directory, delay, what, victim):
     pid = session.pid if victim in ("tool", "requester") else daemon.process.pid
     if victim == "session":
         pid = harness.find_descendant(pid, "heapd-session") or pid
-    os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # it ended before, on a loaded machine
+        os.kill(pid, signal.SIGKILL)
     killed_s = now_s()
     session.wait(PATIENCE)
     if victim == "daemon":
@@ -353,7 +360,9 @@ def attaching():
             outcome = run([TOOL, "-q", "-d", "300", "-o", last, "-p", str(process.pid)], env=environment)
             check(outcome.status == 0, f"a session afterwards: {outcome.status} {outcome.stderr[-300:]}")
             with open(f"/proc/{process.pid}/maps") as maps:
-                left = [line for line in maps.read().splitlines() if "heapprofd" in line]
+                # A kill between two steps may leave a ring that belongs to nobody (docs/attach.md).
+                left = [line for line in maps.read().splitlines()
+                        if "heapprofd" in line and "/memfd:heapprofd-ring" not in line]
         check(not left, f"left mapped: {left}, {outcome.stderr[-300:]}")
         check(process.wait(seconds + PATIENCE) == 0, f"status {process.returncode}")
         reader.join()
