@@ -171,7 +171,7 @@ static int explain_stop(const struct tracee *tracee, int code, struct attach_out
                          "thread %d of process %d could not be stopped within %u ms (it %s): try "
                          "again later",
                          (int)tracee->stuck, (int)tracee->pid,
-                         tracee->patience_ms * (tracee->stuck_without_processor ? TRACEE_TURNS : 1),
+                         tracee->stuck_without_processor ? TRACEE_TURN_MS : tracee->patience_ms,
                          tracee->stuck_without_processor ? "gets no processor"
                                                          : "waits in the kernel");
     }

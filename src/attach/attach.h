@@ -48,8 +48,8 @@ struct attach_options {
      * before it: that allocator, and no other, is to be patched. */
     bool beside_client;
     pid_t daemon_pid; /* whom the client asks for when the ring is full; 0: go by the heartbeat */
-    /* How long to wait for threads to stop; a runnable thread that gets no processor has ten times
-     * as long. 0: a second. All other threads stand meanwhile, and so does the caller. */
+    /* How long to wait for threads that wait in the kernel; 0: a second. One that gets no processor is
+     * waited for longer. All other threads stand meanwhile, and so does the caller. */
     unsigned patience_ms;
 };
 

@@ -265,7 +265,7 @@ void tracee_wait_turn(const struct tracee *tracee, pid_t tid)
 {
     const struct timespec pause = {.tv_nsec = POLL_LATER_NS};
     unsigned long long ran_ns = time_on_processor(tracee, tid);
-    uint64_t deadline_us = now_us() + TRACEE_TURNS * TRACEE_STOP_MS * UINT64_C(1000);
+    uint64_t deadline_us = now_us() + TRACEE_TURN_MS * UINT64_C(1000);
     do {
         nanosleep(&pause, NULL);
     } while (time_on_processor(tracee, tid) == ran_ns && is_runnable(tracee, tid) &&
@@ -289,7 +289,7 @@ static int wait_all(struct tracee *tracee)
         uint64_t waited_us = now_us() - began_us;
         uint64_t patience_us = tracee->patience_ms * UINT64_C(1000);
         bool runnable = waited_us > patience_us && is_runnable(tracee, missing);
-        if (waited_us > (runnable ? TRACEE_TURNS * patience_us : patience_us)) {
+        if (waited_us > (runnable ? TRACEE_TURN_MS * UINT64_C(1000) : patience_us)) {
             tracee->stuck = missing;
             tracee->stuck_without_processor = runnable;
             return -ETIMEDOUT;

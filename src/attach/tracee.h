@@ -18,8 +18,8 @@
  * this long to have its turn. (A thread of the idle class beside eight that compute had one every
  * two to three seconds.) */
 #define TRACEE_STOP_MS 1000
-/* A thread that would run if it had a processor is waited for so many times as long. */
-#define TRACEE_TURNS 10u
+/* A thread that would run if it had a processor is waited for that long. */
+#define TRACEE_TURN_MS 10000
 
 struct tracee_thread {
     pid_t tid;

@@ -24,6 +24,8 @@
 /* Profilers are known by a name that begins so (other_profiler.c). */
 #define PROCESS_NAME "heapd-session"
 
+#define MESSAGES_AT_ONCE 16
+
 #define PROGRESS_PERIOD_MS 250
 /* The supervisor takes a session for stuck that is silent for much longer. */
 #define ALIVE_PERIOD_MS 500
@@ -277,17 +279,21 @@ static void take_message(const void *bytes, size_t length, int passed_fd)
     }
 }
 
+/* Take what has come, up to a bound: rings are to be looked at, too. */
 static void read_supervisor(void)
 {
     char bytes[256];
     int passed_fd;
-    ssize_t got = session_wire_receive(process.start->supervisor, bytes, sizeof(bytes), &passed_fd);
-    if (got == -EAGAIN || got == -EINTR)
-        return;
-    if (got > 0)
-        take_message(bytes, (size_t)got, passed_fd);
-    else
-        end(HEAPPROFD__CONTROL_REPLY__END__REASON__DAEMON_ENDS);
+    for (int i = 0; i < MESSAGES_AT_ONCE && !process.over; i++) {
+        ssize_t got =
+            session_wire_receive(process.start->supervisor, bytes, sizeof(bytes), &passed_fd);
+        if (got == -EAGAIN || got == -EINTR)
+            return;
+        if (got > 0)
+            take_message(bytes, (size_t)got, passed_fd);
+        else
+            end(HEAPPROFD__CONTROL_REPLY__END__REASON__DAEMON_ENDS);
+    }
 }
 
 static void handle_readable(void *context, int fd)

@@ -27,8 +27,9 @@
 #define SUPERVISOR_SESSIONS_OF_A_USER_MAX (SUPERVISOR_SESSIONS_MAX / 4)
 #define SUPERVISOR_SESSIONS_OF_ROOT 8
 
-/* A session that should end and says nothing for so long is killed. */
-#define SUPERVISOR_SILENCE_MS 10000
+/* A session that should end and says nothing for so long is killed. Longer than it waits for the file
+ * reader. */
+#define SUPERVISOR_SILENCE_MS 12000
 /* And so is one that takes so long to end. */
 #define SUPERVISOR_END_MS 120000
 

@@ -813,7 +813,7 @@ def many_processes():
         crowd = [Commanded(daemon.environment, own_name("crowd"), directory) for _ in range(200)]
         for number, process in enumerate(crowd):
             process.tell(f"hold {number + 1} 100")
-        check(len(daemon.profiled_pids()) == 200, f"{len(daemon.profiled_pids())} of 200 profiled")
+        wait_for("200 profiled", lambda: len(daemon.profiled_pids()) == 200)
         session.end()
         report = session.report()
         for number, process in enumerate(crowd):
