@@ -17,7 +17,7 @@
 
 #define CONNECTIONS 4
 #define KINDS 8
-#define STEPS_MAX 1000
+#define PATIENCE_MS 20000
 #define DESCRIPTORS_MAX 253 /* the kernel's */
 
 static struct control control;
@@ -137,10 +137,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (connections[i] >= 0)
             close(connections[i]);
     }
-    /* A step takes one message of each connection, and those that end with descriptors in them wait
-     * for others to do so. */
-    for (int i = 0; open_descriptors() > before + control.rendezvous.ending.count; i++) {
-        if (i == STEPS_MAX) {
+    /* A step takes one message of each connection, those that end with descriptors in them wait for
+     * others to do so, and a session takes the time of its process. */
+    uint64_t end_ms = clock_read_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
+    while (open_descriptors() > before + control.rendezvous.ending.count) {
+        if (clock_read_ms(CLOCK_MONOTONIC) > end_ms) {
             fprintf(stderr, "%u descriptors are open, %u were, %zu connections are ending\n",
                     open_descriptors(), before, (size_t)control.rendezvous.ending.count);
             abort();
