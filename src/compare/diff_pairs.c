@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/id_map.h"
+#include "trace/intern.h"
 #include "util/array.h"
 
 static const struct profile_process *process_of(const struct diff_side *side, size_t index)
@@ -12,39 +14,43 @@ static const struct profile_process *process_of(const struct diff_side *side, si
     return &side->profile->processes[side->dumps[index].heap->process];
 }
 
-/* Dumps of one process tell the same start, to the nanosecond. */
-static bool is_same_process(const struct diff_side *before, size_t i, const struct diff_side *after,
-                            size_t j)
-{
-    const struct profile_heap *one = before->dumps[i].heap, *other = after->dumps[j].heap;
-    const struct profile_process *process = process_of(before, i);
-    return process->pid != 0 && process->pid == process_of(after, j)->pid &&
-           one->start_boottime_ns != 0 && one->start_boottime_ns == other->start_boottime_ns &&
-           strcmp(one->name, other->name) == 0 &&
-           strcmp(process->name, process_of(after, j)->name) == 0;
-}
-
-static size_t count_processes(const struct diff_side *side)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < side->dump_count; i++) {
-        size_t j = 0;
-        while (j < i && side->dumps[j].heap->process != side->dumps[i].heap->process)
-            j++;
-        count += j == i;
-    }
-    return count;
-}
+/*
+ * What two processes, or two heaps of them, must have in common to be compared is an equality of
+ * texts and numbers. So each dump gets the numbers of its process and heap once, and those of equal
+ * numbers stand in a list: the time is that of the dumps, not of their pairs.
+ */
+struct pairing_side {
+    const struct diff_side *dumps;
+    bool *used;
+    uint32_t *processes; /* by process of the profile: its number, 0 where it has no dump */
+    struct pairing_place {
+        uint32_t process, group, twins;        /* numbers */
+        uint32_t next_of_group, next_of_twins; /* index + 1 */
+    } * places;                                /* by dump */
+    struct pairing_list {
+        uint32_t first, last; /* index + 1 */
+    } * groups, *twins;       /* by number less 1, in the order of dumps */
+    bool *has_process;        /* by number less 1 */
+};
 
 struct pairing {
-    const struct diff_side *before, *after;
+    struct pairing_side before, after;
     enum diff_pairing by;
-    bool *before_used, *after_used;
     bool one_process, one_heap; /* on each side */
     bool pids_differ; /* on each side no two processes have one pid, one after the other */
+    bool compared;    /* there is something on each side */
+    struct intern_table texts, processes, groups, twins;
     struct diff *diff;
     size_t capacity;
 };
+
+static bool has_one_process(const struct diff_side *side)
+{
+    for (size_t i = 1; i < side->dump_count; i++)
+        if (side->dumps[i].heap->process != side->dumps[0].heap->process)
+            return false;
+    return side->dump_count > 0;
+}
 
 /* There is one of it in a browser; what labels it has is of the moment. */
 static bool is_alone_of_its_name(const char *name)
@@ -53,40 +59,105 @@ static bool is_alone_of_its_name(const char *name)
            strcmp(name, "GPU Process") == 0;
 }
 
-static bool is_its_process(const struct pairing *pairing, const struct profile_process *one,
-                           const struct profile_process *other)
+static uint64_t text_number(struct pairing *pairing, const char *text)
 {
-    bool same_name = strcmp(one->name, other->name) == 0;
-    /* Compared with nothing, each is by itself. */
-    if (pairing->before->dump_count == 0 || pairing->after->dump_count == 0)
-        return one == other;
-    switch (pairing->by) {
-    case DIFF_PAIR_PIDS:
-        return (one->pid == other->pid && (same_name || pairing->pids_differ)) ||
-               pairing->one_process;
-    case DIFF_PAIR_LABELS:
-        return same_name &&
-               (is_alone_of_its_name(one->name) || strcmp(one->command, other->command) == 0);
-    default:
-        return same_name || pairing->one_process;
+    bool added;
+    return intern_bytes(&pairing->texts, text, strlen(text), &added);
+}
+
+/* Return the number that all processes have which are compared with this one; 0: no memory. */
+static uint32_t process_number(struct pairing *pairing, const struct profile_process *process)
+{
+    bool added;
+    uint64_t key[3] = {text_number(pairing, process->name), 0, 0};
+    if (key[0] == 0)
+        return 0;
+    if (!pairing->compared) { /* with nothing, each is by itself */
+        key[0] = (uint64_t)(uintptr_t)process;
+    } else if (pairing->one_process && pairing->by != DIFF_PAIR_LABELS) {
+        key[0] = 0;
+    } else if (pairing->by == DIFF_PAIR_PIDS) {
+        key[0] = pairing->pids_differ ? 0 : key[0];
+        key[1] = (uint32_t)process->pid;
+    } else if (pairing->by == DIFF_PAIR_LABELS && !is_alone_of_its_name(process->name) &&
+               (key[2] = text_number(pairing, process->command)) == 0) {
+        return 0;
     }
+    return (uint32_t)intern_bytes(&pairing->processes, key, sizeof(key), &added);
 }
 
-static bool has_process(const struct pairing *pairing, const struct diff_side *side,
-                        const struct profile_process *process)
+static int number_dump(struct pairing *pairing, struct pairing_side *side, size_t index)
 {
-    for (size_t i = 0; i < side->dump_count; i++)
-        if (is_its_process(pairing, process_of(side, i), process))
-            return true;
-    return false;
+    bool added;
+    const struct profile_heap *heap = side->dumps->dumps[index].heap;
+    const struct profile_process *process = process_of(side->dumps, index);
+    struct pairing_place *place = &side->places[index];
+    uint32_t *known = &side->processes[heap->process];
+    if (*known == 0)
+        *known = process_number(pairing, process);
+    uint64_t name = text_number(pairing, heap->name), own = text_number(pairing, process->name);
+    uint64_t group[2] = {*known, pairing->one_heap ? 0 : name};
+    /* Dumps of one process tell the same start, to the nanosecond. */
+    uint64_t twins[5] = {*known, name, own, (uint32_t)process->pid, heap->start_boottime_ns};
+    place->process = *known;
+    place->group = (uint32_t)intern_bytes(&pairing->groups, group, sizeof(group), &added);
+    if (process->pid == 0 || heap->start_boottime_ns == 0)
+        return *known == 0 || name == 0 || own == 0 || place->group == 0 ? -ENOMEM : 0;
+    place->twins = (uint32_t)intern_bytes(&pairing->twins, twins, sizeof(twins), &added);
+    return *known == 0 || name == 0 || own == 0 || place->group == 0 || place->twins == 0 ? -ENOMEM
+                                                                                          : 0;
 }
 
-static bool answers_to(const struct pairing *pairing, const struct diff_side *side, size_t index,
-                       const struct profile_process *process, const struct profile_heap *heap)
+static int number_side(struct pairing *pairing, struct pairing_side *side)
 {
-    bool same_heap = strcmp(side->dumps[index].heap->name, heap->name) == 0;
-    return is_its_process(pairing, process_of(side, index), process) &&
-           (same_heap || pairing->one_heap);
+    size_t count = side->dumps->dump_count;
+    side->used = calloc(count + 1, sizeof(*side->used));
+    side->places = calloc(count + 1, sizeof(*side->places));
+    side->processes = calloc(side->dumps->profile->process_count + 1, sizeof(*side->processes));
+    int code = side->used == NULL || side->places == NULL || side->processes == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < count && code == 0; i++)
+        code = number_dump(pairing, side, i);
+    return code;
+}
+
+static void add_to_list(struct pairing_side *side, struct pairing_list *list, size_t index,
+                        bool twins)
+{
+    if (list->last == 0)
+        list->first = (uint32_t)index + 1;
+    else if (twins)
+        side->places[list->last - 1].next_of_twins = (uint32_t)index + 1;
+    else
+        side->places[list->last - 1].next_of_group = (uint32_t)index + 1;
+    list->last = (uint32_t)index + 1;
+}
+
+/* Make the lists, once both sides have their numbers. */
+static int list_side(const struct pairing *pairing, struct pairing_side *side)
+{
+    side->groups = calloc(pairing->groups.count + 1, sizeof(*side->groups));
+    side->twins = calloc(pairing->twins.count + 1, sizeof(*side->twins));
+    side->has_process = calloc(pairing->processes.count + 1, sizeof(*side->has_process));
+    if (side->groups == NULL || side->twins == NULL || side->has_process == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < side->dumps->dump_count; i++) {
+        const struct pairing_place *place = &side->places[i];
+        side->has_process[place->process - 1] = true;
+        add_to_list(side, &side->groups[place->group - 1], i, false);
+        if (place->twins != 0)
+            add_to_list(side, &side->twins[place->twins - 1], i, true);
+    }
+    return 0;
+}
+
+static void clear_side(struct pairing_side *side)
+{
+    free(side->used);
+    free(side->processes);
+    free(side->places);
+    free(side->groups);
+    free(side->twins);
+    free(side->has_process);
 }
 
 static bool is_exact(const struct export_dump *dumps, size_t count)
@@ -148,92 +219,116 @@ static void finish_pair(struct diff_pair *pair)
 
 static int pair_same_processes(struct pairing *pairing)
 {
-    for (size_t j = 0; j < pairing->after->dump_count; j++) {
-        for (size_t i = 0; i < pairing->before->dump_count; i++) {
-            if (pairing->before_used[i] ||
-                !is_same_process(pairing->before, i, pairing->after, j) ||
-                !is_its_process(pairing, process_of(pairing->before, i),
-                                process_of(pairing->after, j)))
-                continue;
-            struct diff_pair *pair = add_pair(pairing);
-            if (pair == NULL ||
-                add_dump(&pair->before, &pair->before_count, &pairing->before->dumps[i]) < 0 ||
-                add_dump(&pair->after, &pair->after_count, &pairing->after->dumps[j]) < 0)
-                return -ENOMEM;
-            pair->same_process = true;
-            pairing->before_used[i] = pairing->after_used[j] = true;
-            finish_pair(pair);
-            break;
-        }
+    struct pairing_side *before = &pairing->before, *after = &pairing->after;
+    for (size_t j = 0; j < after->dumps->dump_count; j++) {
+        uint32_t twins = after->places[j].twins;
+        uint32_t first = twins == 0 ? 0 : before->twins[twins - 1].first;
+        if (first == 0)
+            continue;
+        struct diff_pair *pair = add_pair(pairing);
+        if (pair == NULL ||
+            add_dump(&pair->before, &pair->before_count, &before->dumps->dumps[first - 1]) < 0 ||
+            add_dump(&pair->after, &pair->after_count, &after->dumps->dumps[j]) < 0)
+            return -ENOMEM;
+        pair->same_process = true;
+        before->used[first - 1] = after->used[j] = true;
+        before->twins[twins - 1].first = before->places[first - 1].next_of_twins;
+        finish_pair(pair);
+    }
+    return 0;
+}
+
+/* Add those of a group that are in no pair yet. */
+static int add_group(struct pairing_side *side, uint32_t group, struct export_dump **dumps,
+                     size_t *count)
+{
+    for (uint32_t at = side->groups[group - 1].first; at != 0;
+         at = side->places[at - 1].next_of_group) {
+        if (side->used[at - 1])
+            continue;
+        if (add_dump(dumps, count, &side->dumps->dumps[at - 1]) < 0)
+            return -ENOMEM;
+        side->used[at - 1] = true;
     }
     return 0;
 }
 
 /* All that answers to the names of one dump. */
-static int pair_by_name(struct pairing *pairing, const struct profile_process *process,
-                        const struct profile_heap *heap)
+static int pair_by_name(struct pairing *pairing, const struct pairing_place *place)
 {
     struct diff_pair *pair = add_pair(pairing);
-    if (pair == NULL)
+    if (pair == NULL ||
+        add_group(&pairing->before, place->group, &pair->before, &pair->before_count) < 0 ||
+        add_group(&pairing->after, place->group, &pair->after, &pair->after_count) < 0)
         return -ENOMEM;
-    for (size_t i = 0; i < pairing->before->dump_count; i++) {
-        if (!pairing->before_used[i] && answers_to(pairing, pairing->before, i, process, heap)) {
-            if (add_dump(&pair->before, &pair->before_count, &pairing->before->dumps[i]) < 0)
-                return -ENOMEM;
-            pairing->before_used[i] = true;
-        }
-    }
-    for (size_t j = 0; j < pairing->after->dump_count; j++) {
-        if (!pairing->after_used[j] && answers_to(pairing, pairing->after, j, process, heap)) {
-            if (add_dump(&pair->after, &pair->after_count, &pairing->after->dumps[j]) < 0)
-                return -ENOMEM;
-            pairing->after_used[j] = true;
-        }
-    }
-    pair->process_missing = !has_process(pairing, pairing->before, process) ||
-                            !has_process(pairing, pairing->after, process);
+    pair->process_missing = !pairing->before.has_process[place->process - 1] ||
+                            !pairing->after.has_process[place->process - 1];
     finish_pair(pair);
     return 0;
 }
 
-static int pair_all(struct pairing *pairing)
+static int pair_rest(struct pairing *pairing, const struct pairing_side *side)
 {
-    int code = pair_same_processes(pairing);
-    for (size_t j = 0; j < pairing->after->dump_count && code == 0; j++)
-        if (!pairing->after_used[j])
-            code =
-                pair_by_name(pairing, process_of(pairing->after, j), pairing->after->dumps[j].heap);
-    for (size_t i = 0; i < pairing->before->dump_count && code == 0; i++)
-        if (!pairing->before_used[i])
-            code = pair_by_name(pairing, process_of(pairing->before, i),
-                                pairing->before->dumps[i].heap);
+    int code = 0;
+    for (size_t i = 0; i < side->dumps->dump_count && code == 0; i++)
+        if (!side->used[i])
+            code = pair_by_name(pairing, &side->places[i]);
     return code;
 }
 
-static bool have_pids_that_differ(const struct diff_side *side)
+/* 1, 0 or -ENOMEM. */
+static int have_pids_that_differ(const struct diff_side *side)
 {
-    for (size_t i = 0; i < side->dump_count; i++)
-        for (size_t j = 0; j < i; j++)
-            if (process_of(side, i) != process_of(side, j) &&
-                process_of(side, i)->pid == process_of(side, j)->pid)
-                return false;
-    return true;
+    struct id_map processes = {0};
+    int differ = 1;
+    for (size_t i = 0; i < side->dump_count && differ > 0; i++) {
+        uint32_t process = side->dumps[i].heap->process;
+        uint64_t pid = (uint32_t)side->profile->processes[process].pid;
+        uint32_t known = id_map_find(&processes, pid);
+        if (known == ID_MAP_NONE)
+            differ = id_map_set(&processes, pid, process) < 0 ? -ENOMEM : 1;
+        else if (known != process)
+            differ = 0;
+    }
+    id_map_free(&processes);
+    return differ;
+}
+
+static int pair_all(struct pairing *pairing)
+{
+    int before_differ = have_pids_that_differ(pairing->before.dumps);
+    int after_differ = have_pids_that_differ(pairing->after.dumps);
+    if (before_differ < 0 || after_differ < 0)
+        return -ENOMEM;
+    pairing->pids_differ = before_differ && after_differ;
+    int code = number_side(pairing, &pairing->before);
+    code = code < 0 ? code : number_side(pairing, &pairing->after);
+    code = code < 0 ? code : list_side(pairing, &pairing->before);
+    code = code < 0 ? code : list_side(pairing, &pairing->after);
+    code = code < 0 ? code : pair_same_processes(pairing);
+    code = code < 0 ? code : pair_rest(pairing, &pairing->after);
+    return code < 0 ? code : pair_rest(pairing, &pairing->before);
 }
 
 int diff_pairs_make(const struct diff_side *before, const struct diff_side *after,
                     enum diff_pairing by, struct diff *diff)
 {
-    struct pairing pairing = {.before = before, .after = after, .by = by, .diff = diff};
-    pairing.one_process = count_processes(before) == 1 && count_processes(after) == 1;
-    pairing.one_heap = before->dump_count == 1 && after->dump_count == 1;
-    pairing.pids_differ = have_pids_that_differ(before) && have_pids_that_differ(after);
-    pairing.before_used = calloc(before->dump_count + 1, sizeof(*pairing.before_used));
-    pairing.after_used = calloc(after->dump_count + 1, sizeof(*pairing.after_used));
-    int code = -ENOMEM;
-    if (pairing.before_used != NULL && pairing.after_used != NULL)
-        code = pair_all(&pairing);
-    free(pairing.before_used);
-    free(pairing.after_used);
+    struct pairing pairing = {
+        .before.dumps = before,
+        .after.dumps = after,
+        .by = by,
+        .one_process = has_one_process(before) && has_one_process(after),
+        .one_heap = before->dump_count == 1 && after->dump_count == 1,
+        .compared = before->dump_count > 0 && after->dump_count > 0,
+        .diff = diff,
+    };
+    int code = pair_all(&pairing);
+    clear_side(&pairing.before);
+    clear_side(&pairing.after);
+    intern_free(&pairing.texts);
+    intern_free(&pairing.processes);
+    intern_free(&pairing.groups);
+    intern_free(&pairing.twins);
     return code;
 }
 
@@ -241,7 +336,7 @@ void diff_pairs_programs(const struct diff_side *before, const struct diff_side 
                          const struct diff *diff, const char *programs[2])
 {
     programs[0] = programs[1] = NULL;
-    if (diff->pair_count == 0 || count_processes(before) != 1 || count_processes(after) != 1)
+    if (diff->pair_count == 0 || !has_one_process(before) || !has_one_process(after))
         return;
     const char *one = process_of(before, 0)->name, *other = process_of(after, 0)->name;
     if (strcmp(one, other) != 0 && *one != '\0' && *other != '\0') {
