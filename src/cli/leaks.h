@@ -25,6 +25,8 @@ struct leaks_heap {
     const struct profile_process *process; /* the first, if the pair adds up several */
     const struct profile *profile;         /* whose process that is */
     size_t process_count;
+    uint32_t process_number; /* the same for heaps of one process, from 1 */
+    bool is_told;            /* of unpaired ones: an earlier one is of the same process */
     struct growth_list grown, shrunk;
 };
 

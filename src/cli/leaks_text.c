@@ -204,20 +204,11 @@ static bool has_marks(const struct leaks *leaks)
     return false;
 }
 
-/* Of a process, once. */
-static bool is_told(const struct leaks *leaks, size_t index)
-{
-    for (size_t i = 0; i < index; i++)
-        if (leaks->unpaired[i].process == leaks->unpaired[index].process)
-            return true;
-    return false;
-}
-
 static void print_unpaired(const struct leaks *leaks, FILE *out)
 {
     for (size_t i = 0; i < leaks->unpaired_count; i++) {
         const struct leaks_heap *heap = &leaks->unpaired[i];
-        if (is_told(leaks, i))
+        if (heap->is_told)
             continue;
         fprintf(out, "Process[%d] ", heap->process->pid);
         words_print(out, heap->process->name, NAME_WIDTH);
