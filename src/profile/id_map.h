@@ -1,6 +1,6 @@
 /*
  * From 64-bit ids to 32-bit indexes. Ids that count up from small numbers, as writers give them
- * out, stand in an array; others in an open hash table.
+ * out, stand in an array; others in an open hash table, whose places no file can foresee.
  */
 #ifndef HEAPPROFD_PROFILE_ID_MAP_H
 #define HEAPPROFD_PROFILE_ID_MAP_H
@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "util/seed.h"
 
 #define ID_MAP_NONE UINT32_MAX
 
@@ -21,12 +23,14 @@ struct id_map {
     } * entries;
     size_t size; /* a power of two, or 0 */
     size_t count;
+    uint64_t seed; /* odd */
 };
 
 static inline struct id_map_entry *id_map_slot(const struct id_map *map, uint64_t id)
 {
     size_t mask = map->size - 1;
-    size_t at = (size_t)((id * UINT64_C(0x9e3779b97f4a7c15)) >> 20) & mask;
+    unsigned __int128 product = (unsigned __int128)(id ^ map->seed) * map->seed;
+    size_t at = (size_t)((uint64_t)product ^ (uint64_t)(product >> 64)) & mask;
     while (map->entries[at].used && map->entries[at].id != id)
         at = (at + 1) & mask;
     return &map->entries[at];
@@ -65,7 +69,8 @@ static inline int id_map_set(struct id_map *map, uint64_t id, uint32_t index)
     if (id < map->counted_size || id < 2 * map->counted_count + 64)
         return id_map_set_counted(map, id, index);
     if (map->count >= map->size / 4 * 3) {
-        struct id_map grown = {.size = map->size == 0 ? 64 : map->size * 2};
+        struct id_map grown = {.size = map->size == 0 ? 64 : map->size * 2,
+                               .seed = map->size == 0 ? seed_random() | 1 : map->seed};
         grown.entries = calloc(grown.size, sizeof(*grown.entries));
         if (grown.entries == NULL)
             return -ENOMEM;
@@ -76,6 +81,7 @@ static inline int id_map_set(struct id_map *map, uint64_t id, uint32_t index)
         free(map->entries);
         map->entries = grown.entries;
         map->size = grown.size;
+        map->seed = grown.seed;
     }
     struct id_map_entry *entry = id_map_slot(map, id);
     map->count += !entry->used;

@@ -18,6 +18,7 @@ struct intern_table {
     size_t size;    /* a power of two, or 0 */
     unsigned shift; /* of a hash, which leaves bits of that size */
     uint32_t count;
+    uint64_t seed; /* of the hashes: no file can be made for them */
 };
 
 /* The id of these bytes; *added says that they are new. 0: no memory. */
