@@ -53,6 +53,7 @@ static void free_all_but_profile(struct builder *builder)
     id_map_free(&builder->processes);
     id_map_free(&builder->threads);
     id_map_free(&builder->sequence_ids);
+    id_map_free(&builder->default_clocks);
     for (size_t i = 0; i < builder->sequence_count; i++)
         sequence_free(&builder->sequences[i]);
     free(builder->sequences);
@@ -392,6 +393,10 @@ static void say_warning(struct builder *builder, const char *problem, bool unfin
         at +=
             (size_t)snprintf(text + at, sizeof(text) - at, "%llu packets of samples are missing; ",
                              (unsigned long long)builder->missing_packets);
+    if (builder->crowded_packets > 0)
+        at += (size_t)snprintf(text + at, sizeof(text) - at,
+                               "%llu packets were passed over: more than %u sequences; ",
+                               (unsigned long long)builder->crowded_packets, SEQUENCES_MAX);
     if (builder->damaged_packets > 0)
         at += (size_t)snprintf(text + at, sizeof(text) - at,
                                "%llu damaged packets were passed over; ",

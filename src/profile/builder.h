@@ -95,9 +95,11 @@ struct builder {
         uint64_t latest_ns; /* of any packet by the trace's clock */
     } meetings;
 
-    struct builder_sequence *sequences;
+    struct builder_sequence *sequences; /* those with tables or heaps */
     size_t sequence_count, sequence_capacity;
     struct id_map sequence_ids;
+    struct id_map default_clocks; /* by sequence id, of packets that do not say theirs */
+    uint64_t crowded_packets;     /* left out, for their sequences were too many */
 
     struct builder_clocks {
         struct clock_reading {
@@ -292,6 +294,7 @@ struct builder_sequence {
         bool steady; /* as its heap is */
     } * pending;
     size_t pending_count, pending_capacity;
+    struct intern_table pending_ids; /* by heap and timestamp, where they are many */
     struct pending_dump spare; /* empty arrays, for the next one */
     /* By callstack: the bytes of its sample as a dump of a steady heap had them. */
     struct sequence_seen {
@@ -305,13 +308,16 @@ struct builder_sequence {
     size_t seen_count, seen_byte_count, seen_byte_capacity;
     uint32_t generation; /* grows where an id that a sample may name gets another meaning */
     uint32_t commits;    /* begun so far, and the next one */
-    uint64_t default_clock; /* of packets that do not say theirs; 0: the trace's */
     bool index_known;
     bool gap; /* packets of the pending snapshot are missing */
     uint64_t next_index;
 };
 
-struct builder_sequence *builder_sequence(struct builder *builder, uint32_t id);
+/* A writer, a thread as a rule, has a sequence. What each needs is far more than the bytes that make it. */
+#define SEQUENCES_MAX 32768u
+
+/* The sequence of that id, which is made where it is not there. -EBADMSG: there are too many. */
+int builder_sequence(struct builder *builder, uint32_t id, struct builder_sequence **sequence);
 void pending_free(struct pending_dump *pending);
 void sequence_clear_interned(struct builder_sequence *sequence);
 void sequence_free(struct builder_sequence *sequence);

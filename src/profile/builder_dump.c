@@ -417,6 +417,7 @@ void builder_commit(struct builder *builder, struct builder_sequence *sequence)
         sequence->spare.known_count = 0;
     }
     sequence->pending_count = 0;
+    intern_free(&sequence->pending_ids);
     sequence->commits++;
     /* The same bytes may name something later. */
     if (builder->unknown_names != unknown_names)

@@ -537,6 +537,41 @@ static void note_pid(struct builder *builder, struct builder_sequence *sequence,
     }
 }
 
+/* So many are gone through one by one. */
+#define FEW_PENDING 16u
+
+static uint64_t number_pending(struct builder *builder, struct builder_sequence *sequence,
+                               uint32_t heap, uint64_t timestamp_ns)
+{
+    bool added;
+    uint64_t key[] = {heap, timestamp_ns};
+    uint64_t id = intern_bytes(&sequence->pending_ids, key, sizeof(key), &added);
+    if (id == 0)
+        builder_fail(builder);
+    return id;
+}
+
+/* Return the pending dump of a heap and time, or NULL: the next one will be it, or builder->error.
+ * Where they are many, the number of what makes each is its place, from 1. */
+static struct pending_dump *known_pending(struct builder *builder,
+                                          struct builder_sequence *sequence, uint32_t heap,
+                                          uint64_t timestamp_ns)
+{
+    if (sequence->pending_count < FEW_PENDING) {
+        for (size_t i = 0; i < sequence->pending_count; i++)
+            if (sequence->pending[i].heap == heap &&
+                sequence->pending[i].timestamp_ns == timestamp_ns)
+                return &sequence->pending[i];
+        return NULL;
+    }
+    for (size_t i = sequence->pending_ids.count; i < sequence->pending_count; i++)
+        if (number_pending(builder, sequence, sequence->pending[i].heap,
+                           sequence->pending[i].timestamp_ns) == 0)
+            return NULL;
+    uint64_t id = number_pending(builder, sequence, heap, timestamp_ns);
+    return id == 0 || id > sequence->pending_count ? NULL : &sequence->pending[id - 1];
+}
+
 static struct pending_dump *find_pending(struct builder *builder, struct builder_sequence *sequence,
                                          const struct trace_heap_dump *status, uint64_t packet_ns)
 {
@@ -551,11 +586,9 @@ static struct pending_dump *find_pending(struct builder *builder, struct builder
     builder->profile->heaps[heap].packet_boottime_ns = packet_ns;
     builder_meet(builder, status->pid, 0, packet_ns);
     builder_date(builder, DATED_HEAP, heap, 0);
-    for (size_t i = 0; i < sequence->pending_count; i++) {
-        if (sequence->pending[i].heap == heap &&
-            sequence->pending[i].timestamp_ns == status->timestamp_ns)
-            return &sequence->pending[i];
-    }
+    struct pending_dump *known = known_pending(builder, sequence, heap, status->timestamp_ns);
+    if (known != NULL || builder->error < 0)
+        return known;
     if (array_reserve(&sequence->pending, &sequence->pending_capacity, sequence->pending_count, 1,
                       sizeof(*sequence->pending)) < 0) {
         builder_fail(builder);

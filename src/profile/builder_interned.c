@@ -28,6 +28,7 @@ void sequence_free(struct builder_sequence *sequence)
     for (size_t i = 0; i < sequence->pending_count; i++)
         pending_free(&sequence->pending[i]);
     pending_free(&sequence->spare);
+    intern_free(&sequence->pending_ids);
     free(sequence->pending);
     free(sequence->mapping_items);
     free(sequence->frame_items);
@@ -41,21 +42,26 @@ void sequence_free(struct builder_sequence *sequence)
     free(sequence->seen_bytes);
 }
 
-struct builder_sequence *builder_sequence(struct builder *builder, uint32_t id)
+int builder_sequence(struct builder *builder, uint32_t id, struct builder_sequence **sequence)
 {
     uint32_t index = id_map_find(&builder->sequence_ids, id);
-    if (index != ID_MAP_NONE)
-        return &builder->sequences[index];
+    if (index != ID_MAP_NONE) {
+        *sequence = &builder->sequences[index];
+        return 0;
+    }
     size_t used = builder->sequence_count;
+    if (used == SEQUENCES_MAX) {
+        builder->crowded_packets++;
+        return -EBADMSG;
+    }
     if (array_reserve(&builder->sequences, &builder->sequence_capacity, used, 1,
                       sizeof(*builder->sequences)) < 0 ||
-        id_map_set(&builder->sequence_ids, id, (uint32_t)used) < 0) {
-        builder_fail(builder);
-        return NULL;
-    }
+        id_map_set(&builder->sequence_ids, id, (uint32_t)used) < 0)
+        return builder_fail(builder);
     memset(&builder->sequences[used], 0, sizeof(*builder->sequences));
     builder->sequence_count++;
-    return &builder->sequences[used];
+    *sequence = &builder->sequences[used];
+    return 0;
 }
 
 /* --- taking entries --- */

@@ -488,45 +488,54 @@ static int take_defaults(struct builder *builder, const struct packet_parts *par
     int status = 0;
     if (!parts->cleared && defaults.at == NULL)
         return 0;
-    struct builder_sequence *sequence = builder_sequence(builder, parts->sequence_id);
-    if (sequence == NULL)
-        return builder->error;
-    sequence->default_clock = 0;
+    uint32_t clock = 0, before = id_map_find(&builder->default_clocks, parts->sequence_id);
     while (defaults.at != NULL && (status = proto_next(&defaults, &field)) > 0)
         if (field.number == PB_TRACE_PACKET_DEFAULTS_TIMESTAMP_CLOCK_ID)
-            sequence->default_clock = field.value;
+            clock = (uint32_t)field.value;
+    if (clock != (before == ID_MAP_NONE ? 0 : before) &&
+        id_map_set(&builder->default_clocks, parts->sequence_id, clock) < 0)
+        return builder_fail(builder);
     return status < 0 ? -EBADMSG : 0;
 }
 
 static void take_time(struct builder *builder, struct packet_parts *parts)
 {
     uint32_t known =
-        parts->clock != 0 ? ID_MAP_NONE : id_map_find(&builder->sequence_ids, parts->sequence_id);
+        parts->clock != 0 ? ID_MAP_NONE : id_map_find(&builder->default_clocks, parts->sequence_id);
     if (known != ID_MAP_NONE)
-        parts->clock = builder->sequences[known].default_clock;
+        parts->clock = known;
     parts->timestamp_ns =
         builder_packet_time(builder, parts->timestamp_ns, parts->clock, parts->sequence_id);
 }
 
+/* Tables and heaps, which are all that a sequence is there for. */
+static int take_of_sequence(struct builder *builder, const struct packet_parts *parts)
+{
+    uint32_t known = id_map_find(&builder->sequence_ids, parts->sequence_id);
+    struct builder_sequence *sequence;
+    int code = 0;
+    if (parts->cleared && known != ID_MAP_NONE) {
+        builder_forget_unchanged(builder, &builder->sequences[known]);
+        sequence_clear_interned(&builder->sequences[known]);
+    }
+    if (parts->interned.at == NULL && parts->profile_packet.at == NULL)
+        return 0;
+    code = builder_sequence(builder, parts->sequence_id, &sequence);
+    if (code < 0)
+        return code;
+    if (parts->interned.at != NULL)
+        code = builder_interned_data(builder, sequence, parts->interned);
+    if (parts->profile_packet.at != NULL && code != -ENOMEM) {
+        int result = builder_profile_packet(builder, sequence, parts->profile_packet,
+                                            parts->timestamp_ns);
+        code = code == 0 ? result : code;
+    }
+    return code;
+}
+
 static int take_parts(struct builder *builder, const struct packet_parts *parts)
 {
-    int code = 0;
-    if (parts->cleared || parts->interned.at != NULL || parts->profile_packet.at != NULL) {
-        struct builder_sequence *sequence = builder_sequence(builder, parts->sequence_id);
-        if (sequence == NULL)
-            return builder->error;
-        if (parts->cleared) {
-            builder_forget_unchanged(builder, sequence);
-            sequence_clear_interned(sequence);
-        }
-        if (parts->interned.at != NULL)
-            code = builder_interned_data(builder, sequence, parts->interned);
-        if (parts->profile_packet.at != NULL && code != -ENOMEM) {
-            int result = builder_profile_packet(builder, sequence, parts->profile_packet,
-                                                parts->timestamp_ns);
-            code = code == 0 ? result : code;
-        }
-    }
+    int code = take_of_sequence(builder, parts);
     if (code == 0 && parts->tree.at != NULL)
         code = take_tree(builder, parts->tree, parts->timestamp_ns);
     if (code == 0 && (parts->stats.at != NULL || parts->heap_size.at != NULL))

@@ -16,7 +16,8 @@ static inline int array_reserve(void *items, size_t *capacity, size_t used, size
         return 0;
     if (more > SIZE_MAX / 2 / item_bytes - used)
         return -ENOMEM;
-    size_t wanted = used + used / 2 + 8;
+    /* Of large items the first few are few: files name any number of lists of one. */
+    size_t wanted = used + used / 2 + (item_bytes < 64 ? 8 : 1);
     if (wanted < used + more)
         wanted = used + more;
     void *grown = reallocarray(*(void **)items, wanted, item_bytes);
