@@ -163,6 +163,10 @@ static struct profile *read_source(struct trace_source *source, const char *name
                               error);
     trace_source_tell(source, options->tell, options->tell_context);
     struct profile *profile = readers[kind](source, options, &problem);
+    if (profile != NULL && trace_source_check(source, &problem) < 0) {
+        profile_free(profile);
+        profile = NULL;
+    }
     if (profile != NULL && options->as_in_trace && fill_as_in_trace(profile) < 0) {
         error_set(&problem, -ENOMEM, "no memory to read it");
         profile_free(profile);

@@ -482,12 +482,17 @@ static const char *take_sample(struct reading *reading, struct proto_span span)
     return NULL;
 }
 
-static int take_samples(struct reading *reading, struct error *error)
+/* From one look at the memory to the next. */
+#define BOUND_SAMPLES 16384u
+
+static int take_samples(struct reading *reading, const struct trace_source *source,
+                        struct error *error)
 {
     const struct pprof_file *file = &reading->file;
     struct proto_span span = {file->bytes, file->bytes + file->length};
     struct proto_field field;
     const uint8_t *at = span.at;
+    size_t samples = 0;
     for (; proto_next(&span, &field) > 0; at = span.at) {
         if (field.number != PPROF_PROFILE_SAMPLE)
             continue;
@@ -495,6 +500,8 @@ static int take_samples(struct reading *reading, struct error *error)
                                                         : "a sample that is no message";
         if (reading->builder->error < 0)
             return reading->builder->error;
+        if (++samples % BOUND_SAMPLES == 0 && trace_source_check(source, error) < 0)
+            return -EFBIG;
         if (problem != NULL)
             return error_set(error, -EBADMSG, "the pprof file is damaged at offset %zu: %s",
                              (size_t)(at - file->bytes), problem);
@@ -619,7 +626,7 @@ static int read_all(struct reading *reading, struct trace_source *source, struct
     find_load_biases(reading);
     code = take_mappings(reading);
     if (code == 0)
-        code = take_samples(reading, error);
+        code = take_samples(reading, source, error);
     if (code == 0)
         code = heap_figures_finish(&reading->heap, &reading->head);
     return code;

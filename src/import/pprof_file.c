@@ -8,6 +8,8 @@
 #include "util/array.h"
 
 #define READ_BYTES (1u << 16)
+/* From one look at the memory to the next. */
+#define BOUND_FIELDS 65536u
 
 /* Room for one more and the index of it, or -ENOMEM; `name` is that of its array. */
 #define MORE(file, name)                                                                           \
@@ -233,7 +235,9 @@ int pprof_file_read(struct pprof_file *file, struct trace_source *source, struct
     if (code < 0)
         return code;
     struct proto_span span = {file->bytes, file->bytes + file->length};
-    for (;;) {
+    for (size_t fields = 1;; fields++) {
+        if (fields % BOUND_FIELDS == 0 && trace_source_check(source, error) < 0)
+            return -EFBIG;
         size_t offset = (size_t)(span.at - file->bytes);
         status = proto_next(&span, &field);
         if (status == 0)

@@ -76,6 +76,11 @@ static struct profile *read_all(struct trace_reader *reader,
         if (options->tell != NULL)
             options->tell(options->tell_context, trace_reader_offset(reader));
     }
+    if (code == -EFBIG) {
+        error_set(error, code, "%s", problem.message);
+        builder_abandon(builder);
+        return NULL;
+    }
     bool nothing_good = builder->packets == builder->damaged_packets;
     if (nothing_good && code == 0)
         error_set(&problem, -ENODATA, "%s",
@@ -91,6 +96,9 @@ static struct profile *read_all(struct trace_reader *reader,
     struct profile *profile = builder_finish(builder, code < 0 ? problem.message : NULL);
     if (profile == NULL) {
         error_set(error, -ENOMEM, "no memory to read the trace");
+    } else if (trace_reader_check(reader, error) < 0) {
+        profile_free(profile);
+        profile = NULL;
     } else {
         find_unseen(profile);
         find_perfettos(profile);

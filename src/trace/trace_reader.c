@@ -10,6 +10,9 @@
 #define BUFFER_BYTES (512u * 1024u)
 /* A key and a length. */
 #define HEAD_BYTES_MAX 20u
+/* Recorders pack half a MB at a time, which is seldom a tenth of it then. */
+#define UNPACKED_FLOOR_BYTES ((size_t)16 << 20)
+#define UNPACKED_TIMES 64u
 
 struct trace_reader {
     struct trace_source *source;
@@ -67,6 +70,11 @@ void trace_reader_close(struct trace_reader *reader)
     free(reader->buffer);
     free(reader->unpacked);
     free(reader);
+}
+
+int trace_reader_check(const struct trace_reader *reader, struct error *error)
+{
+    return trace_source_check(reader->source, error);
 }
 
 uint64_t trace_reader_offset(const struct trace_reader *reader)
@@ -184,11 +192,16 @@ static int unpack(struct trace_reader *reader, struct proto_span packet, struct 
         size_t length;
         free(reader->unpacked);
         reader->unpacked = NULL;
-        int code = trace_unpack(packing, field.span.at, proto_length(field.span),
-                                TRACE_READER_PACKET_BYTES_MAX, &reader->unpacked, &length);
+        size_t packed = proto_length(field.span);
+        size_t most = packed < TRACE_READER_PACKET_BYTES_MAX / UNPACKED_TIMES
+                          ? UNPACKED_FLOOR_BYTES + packed * UNPACKED_TIMES
+                          : TRACE_READER_PACKET_BYTES_MAX;
+        int code = trace_unpack(packing, field.span.at, packed, most, &reader->unpacked, &length);
         if (code == -ENOMEM)
             return error_set(error, code, "no memory to unpack the packets at offset %llu",
                              (unsigned long long)reader->packet_offset);
+        if (code == -E2BIG)
+            return damaged(reader, "compressed packets that become far more than they can", error);
         if (code < 0)
             return damaged(reader, "compressed packets that cannot be unpacked", error);
         reader->unpacked_left = (struct proto_span){reader->unpacked, reader->unpacked + length};

@@ -33,6 +33,8 @@ int trace_reader_next(struct trace_reader *reader, struct proto_span *packet, st
  * Together they are the file, but that compressed packets are unpacked. */
 int trace_reader_next_raw(struct trace_reader *reader, struct proto_span *raw, struct error *error);
 
+/* See trace_source_check(). */
+int trace_reader_check(const struct trace_reader *reader, struct error *error);
 /* Where the last packet began in the (unpacked) file. */
 uint64_t trace_reader_offset(const struct trace_reader *reader);
 

@@ -27,6 +27,10 @@ void trace_source_tell(struct trace_source *source, void (*tell)(void *context, 
 ssize_t trace_source_read(struct trace_source *source, void *buffer, size_t size,
                           struct error *error);
 
+/* 0, or -EFBIG where this process has grown by more since the source was opened than a file of its
+ * bytes may cost (util/memory_bound.h). Reads do this now and then, too. */
+int trace_source_check(const struct trace_source *source, struct error *error);
+
 /* The first bytes, unpacked, that the next reads still give: up to `size` of them, fewer at the end
  * or where what follows cannot be read. NULL: no memory. Once, before anything is read. */
 const uint8_t *trace_source_peek(struct trace_source *source, size_t size, size_t *length);

@@ -1,0 +1,52 @@
+/* See memory_bound.h. */
+#include "util/memory_bound.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define FLOOR_BYTES (UINT64_C(64) << 20)
+#define TIMES 20u
+#define UNPACKED_TIMES 4u
+
+/* Return the process's own memory that is resident, or 0 where nobody says. */
+static uint64_t resident_bytes(void)
+{
+    char text[128];
+    unsigned long long mapped, resident, shared;
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t length = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    if (sscanf(text, "%llu %llu %llu", &mapped, &resident, &shared) != 3 || shared > resident)
+        return 0;
+    return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void memory_bound_begin(struct memory_bound *bound)
+{
+    bound->base_bytes = resident_bytes();
+}
+
+int memory_bound_check(const struct memory_bound *bound, uint64_t came_bytes,
+                       uint64_t unpacked_bytes, uint64_t spared_bytes, struct error *error)
+{
+    uint64_t counted = TIMES * came_bytes;
+    counted = unpacked_bytes < counted ? unpacked_bytes : counted;
+    uint64_t allowed = UNPACKED_TIMES * counted;
+    if (allowed < TIMES * came_bytes)
+        allowed = TIMES * came_bytes;
+    allowed += FLOOR_BYTES + spared_bytes;
+    uint64_t now = bound->base_bytes == 0 ? 0 : resident_bytes();
+    if (now <= bound->base_bytes || now - bound->base_bytes <= allowed)
+        return 0;
+    return error_set(
+        error, -EFBIG,
+        "at byte %llu%s: it takes %llu MB of memory so far, more than a profile of its size can%s",
+        (unsigned long long)unpacked_bytes, unpacked_bytes > came_bytes ? ", unpacked" : "",
+        (unsigned long long)((now - bound->base_bytes) / 1000000),
+        unpacked_bytes > came_bytes ? "; if you trust the file, unpack it first" : "");
+}

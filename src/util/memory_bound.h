@@ -1,0 +1,26 @@
+/*
+ * How much memory a file may cost its reader: 64 MiB, and 20 times the bytes that came; of what was
+ * packed also 4 times what it unpacks to, as far as that is 20 times what came.
+ *
+ * Readers need a few times the size of honest files. Made ones name millions of things in bytes
+ * that are few, and would take all of the machine's memory before anything else stops them.
+ */
+#ifndef HEAPPROFD_UTIL_MEMORY_BOUND_H
+#define HEAPPROFD_UTIL_MEMORY_BOUND_H
+
+#include <stdint.h>
+
+#include "util/error.h"
+
+struct memory_bound {
+    uint64_t base_bytes; /* what the process had before; 0: unknown */
+};
+
+void memory_bound_begin(struct memory_bound *bound);
+
+/* 0, or -EFBIG where the process has grown by more. came_bytes: of the file so far, and what they
+ * unpacked to, at least as many; spared_bytes: of memory that does not count. */
+int memory_bound_check(const struct memory_bound *bound, uint64_t came_bytes,
+                       uint64_t unpacked_bytes, uint64_t spared_bytes, struct error *error);
+
+#endif
