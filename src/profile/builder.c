@@ -393,6 +393,11 @@ static void say_warning(struct builder *builder, const char *problem, bool unfin
         at +=
             (size_t)snprintf(text + at, sizeof(text) - at, "%llu packets of samples are missing; ",
                              (unsigned long long)builder->missing_packets);
+    if (builder->unasked_frames > 0)
+        at += (size_t)snprintf(text + at, sizeof(text) - at,
+                               "%llu frames kept the names that they had: the deobfuscation maps "
+                               "have too many entries of one method; ",
+                               (unsigned long long)builder->unasked_frames);
     if (builder->crowded_packets > 0)
         at += (size_t)snprintf(text + at, sizeof(text) - at,
                                "%llu packets were passed over: more than %u sequences; ",

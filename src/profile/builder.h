@@ -99,6 +99,7 @@ struct builder {
     size_t sequence_count, sequence_capacity;
     struct id_map sequence_ids;
     struct id_map default_clocks; /* by sequence id, of packets that do not say theirs */
+    uint64_t unasked_frames;      /* of which no map was asked, for the maps were too long */
     uint64_t crowded_packets;     /* left out, for their sequences were too many */
 
     struct builder_clocks {

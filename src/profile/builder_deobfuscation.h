@@ -12,8 +12,9 @@
 /* Of one frame: calls inlined into each other. The rest is left out. */
 #define NAMING_CALLS_MAX 64u
 
-/* Hostile files: entries that are looked at. Frames beyond keep their names. */
-#define NAMING_STEPS_MAX ((uint64_t)1 << 30)
+/* Hostile files: entries that are looked at, within a second. Frames beyond keep their names, and
+ * are counted. R8's maps have some hundred entries of a method, and traces some thousand frames. */
+#define NAMING_STEPS_MAX ((uint64_t)1 << 26)
 
 struct original {
     uint32_t class_name, name;  /* strings */
