@@ -50,8 +50,8 @@ int memory_infra_file_write(const struct profile *profile, const struct export_d
         setvbuf(out, buffer, _IOFBF, WRITE_BYTES);
     if (out == NULL)
         code = -ENOMEM;
-    if (code == 0 && memory_infra_write(profile, dumps, dump_count, options, out) < 0)
-        code = -ENOMEM;
+    int64_t sites = code == 0 ? memory_infra_write(profile, dumps, dump_count, options, out) : 0;
+    code = sites < 0 ? (int)sites : code;
     if (out != NULL && fclose(out) != 0 && code == 0)
         code = -errno;
     int written = packed_file_close(&writing.packed);
@@ -59,6 +59,11 @@ int memory_infra_file_write(const struct profile *profile, const struct export_d
     if (code == 0 && written < 0)
         return error_set(error, written, "the MemoryInfra file cannot be written: %s",
                          strerror(-written));
+    if (code == -E2BIG)
+        return error_set(error, code,
+                         "the MemoryInfra file cannot hold so many stacks of more than %d frames; "
+                         "--pid, --heap and --dump choose fewer",
+                         MEMORY_INFRA_FRAMES_MAX);
     return code < 0 ? error_set(error, code, "no memory to write the MemoryInfra file") : 0;
 }
 

@@ -396,11 +396,6 @@ int64_t memory_infra_write(const struct profile *profile, const struct export_du
     free(document.events);
     free(document.heaps);
     written_names_free(&document);
-    free(document.memory.used);
-    free(document.memory.placed);
-    free(document.memory.mappings);
-    free(document.memory.regions);
-    free(document.memory.smaps);
-    free(document.memory.seen);
+    written_memory_free(&document.memory);
     return code < 0 ? code : document.sites_written;
 }

@@ -19,16 +19,23 @@
 
 /* --- which mappings --- */
 
+static void use_mapping(struct written_memory *memory, uint32_t mapping)
+{
+    if (!memory->used[mapping])
+        memory->used_mappings[memory->used_count++] = mapping;
+    memory->used[mapping] = true;
+}
+
 static void mark_stack(struct document *document, uint32_t callsite)
 {
     const struct profile *profile = document->profile;
-    bool *seen = document->memory.seen;
-    for (; callsite != PROFILE_NONE && !seen[callsite];
+    struct written_memory *memory = &document->memory;
+    for (; callsite != PROFILE_NONE && memory->seen[callsite] != memory->seen_now;
          callsite = profile->callsites[callsite].parent) {
         uint32_t mapping = profile->frames[profile->callsites[callsite].frame].mapping;
-        seen[callsite] = true;
+        memory->seen[callsite] = memory->seen_now;
         if (mapping != PROFILE_NONE)
-            document->memory.used[mapping] = true;
+            use_mapping(memory, mapping);
     }
 }
 
@@ -37,37 +44,92 @@ static const char *file_of_look(const struct profile_smaps *smaps)
     return *smaps->file_name != '\0' ? smaps->file_name : smaps->path;
 }
 
-/* Lists the looks at the process's mappings. What they have as code is told like code that stacks
- * lead through: a file that was read has both, and is written as it was. */
-static int mark_looked_at(struct document *document)
+static int compare_of_pid(const void *left_pointer, const void *right_pointer)
+{
+    const struct of_pid *left = left_pointer, *right = right_pointer;
+    if (left->pid != right->pid)
+        return left->pid < right->pid ? -1 : 1;
+    return left->index < right->index ? -1 : left->index > right->index;
+}
+
+/* Return where those of a pid begin. */
+static size_t first_of_pid(const struct of_pid *items, size_t count, int32_t pid)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (items[middle].pid < pid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Number the ranges that mappings have, so that those which a look is at are found. */
+static int number_ranges(struct document *document)
 {
     const struct profile *profile = document->profile;
     struct written_memory *memory = &document->memory;
-    struct intern_table files = {0}, looked_at = {0};
-    int code = 0;
-    memory->smaps_count = 0;
-    for (size_t i = 0; i < profile->smaps_count && code == 0; i++) {
-        const struct profile_smaps *smaps = &profile->smaps[i];
-        const char *file = file_of_look(smaps);
-        bool added;
-        if (profile->processes[smaps->process].pid != memory->pid)
-            continue;
-        memory->smaps[memory->smaps_count++] = smaps;
-        uint64_t id = intern_bytes(&files, file, strlen(file), &added);
-        const uint64_t range[] = {id, smaps->start_address, smaps->size_kb * 1024};
-        if (id == 0 || intern_bytes(&looked_at, range, sizeof(range), &added) == 0)
-            code = -ENOMEM;
-    }
-    for (size_t i = 0; i < profile->mapping_count && looked_at.count > 0; i++) {
+    for (size_t i = 0; i < profile->mapping_count && profile->smaps_count > 0; i++) {
         const struct profile_mapping *mapping = &profile->mappings[i];
-        uint64_t id = intern_find(&files, mapping->path, strlen(mapping->path));
-        const uint64_t range[] = {id, mapping->start, mapping->end - mapping->start};
-        if (id != 0 && intern_find(&looked_at, range, sizeof(range)) != 0)
-            memory->used[i] = true;
+        bool added;
+        uint64_t file = intern_bytes(&memory->files, mapping->path, strlen(mapping->path), &added);
+        const uint64_t range[] = {file, mapping->start, mapping->end - mapping->start};
+        uint64_t id = intern_bytes(&memory->ranges, range, sizeof(range), &added);
+        if (file == 0 || id == 0)
+            return -ENOMEM;
+        memory->next_of_range[i] = memory->first_of_range[id - 1];
+        memory->first_of_range[id - 1] = (uint32_t)i + 1;
     }
-    intern_free(&files);
-    intern_free(&looked_at);
-    return code;
+    return 0;
+}
+
+static int sort_by_pid(struct document *document)
+{
+    const struct profile *profile = document->profile;
+    struct written_memory *memory = &document->memory;
+    memory->all_smaps = calloc(profile->smaps_count + 1, sizeof(*memory->all_smaps));
+    memory->all_looks = calloc(profile->look_count + 1, sizeof(*memory->all_looks));
+    memory->all_processes = calloc(profile->process_count + 1, sizeof(*memory->all_processes));
+    if (memory->all_smaps == NULL || memory->all_looks == NULL || memory->all_processes == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < profile->smaps_count; i++)
+        memory->all_smaps[i] =
+            (struct of_pid){profile->processes[profile->smaps[i].process].pid, (uint32_t)i};
+    for (size_t i = 0; i < profile->look_count; i++)
+        memory->all_looks[i] =
+            (struct of_pid){profile->processes[profile->looks[i].process].pid, (uint32_t)i};
+    for (size_t i = 0; i < profile->process_count; i++)
+        memory->all_processes[i] = (struct of_pid){profile->processes[i].pid, (uint32_t)i};
+    qsort(memory->all_smaps, profile->smaps_count, sizeof(struct of_pid), compare_of_pid);
+    qsort(memory->all_looks, profile->look_count, sizeof(struct of_pid), compare_of_pid);
+    qsort(memory->all_processes, profile->process_count, sizeof(struct of_pid), compare_of_pid);
+    return 0;
+}
+
+/* Lists the looks at the process's mappings. What they have as code is told like code that stacks
+ * lead through: a file that was read has both, and is written as it was. */
+static void mark_looked_at(struct document *document)
+{
+    const struct profile *profile = document->profile;
+    struct written_memory *memory = &document->memory;
+    memory->smaps_count = 0;
+    for (size_t i = first_of_pid(memory->all_smaps, profile->smaps_count, memory->pid);
+         i < profile->smaps_count && memory->all_smaps[i].pid == memory->pid; i++) {
+        const struct profile_smaps *smaps = &profile->smaps[memory->all_smaps[i].index];
+        const char *file = file_of_look(smaps);
+        uint64_t id = intern_find(&memory->files, file, strlen(file));
+        const uint64_t range[] = {id, smaps->start_address, smaps->size_kb * 1024};
+        memory->smaps[memory->smaps_count++] = smaps;
+        id = id == 0 ? 0 : intern_find(&memory->ranges, range, sizeof(range));
+        if (id == 0 || memory->range_seen[id - 1] == memory->seen_now)
+            continue;
+        memory->range_seen[id - 1] = memory->seen_now;
+        for (uint32_t at = memory->first_of_range[id - 1]; at != 0;
+             at = memory->next_of_range[at - 1])
+            use_mapping(memory, at - 1);
+    }
 }
 
 static int compare_mappings(const void *left_pointer, const void *right_pointer, void *context)
@@ -86,11 +148,14 @@ static void place_mappings(struct document *document)
     const struct profile *profile = document->profile;
     struct written_memory *memory = &document->memory;
     size_t count = 0;
+    for (size_t i = 0; i < memory->mapping_count; i++)
+        memory->placed[memory->mappings[i]] = false;
     memory->mapping_count = 0;
-    memset(memory->placed, 0, profile->mapping_count * sizeof(*memory->placed));
-    for (size_t i = 0; i < profile->mapping_count; i++)
-        if (memory->used[i] && profile->mappings[i].end > profile->mappings[i].start)
-            memory->mappings[count++] = (uint32_t)i;
+    for (size_t i = 0; i < memory->used_count; i++) {
+        const struct profile_mapping *mapping = &profile->mappings[memory->used_mappings[i]];
+        if (mapping->end > mapping->start)
+            memory->mappings[count++] = memory->used_mappings[i];
+    }
     if (count > 1)
         qsort_r(memory->mappings, count, sizeof(*memory->mappings), compare_mappings,
                 profile->mappings);
@@ -105,23 +170,57 @@ static void place_mappings(struct document *document)
     }
 }
 
-int written_memory_collect(struct document *document, size_t first, size_t count)
+static int make_memory(struct document *document)
 {
     const struct profile *profile = document->profile;
     struct written_memory *memory = &document->memory;
-    if (memory->used == NULL) {
-        memory->used = calloc(profile->mapping_count + 1, sizeof(*memory->used));
-        memory->placed = calloc(profile->mapping_count + 1, sizeof(*memory->placed));
-        memory->mappings = calloc(profile->mapping_count + 1, sizeof(*memory->mappings));
-        memory->regions = calloc(profile->mapping_count + 1, sizeof(*memory->regions));
-        memory->smaps = calloc(profile->smaps_count + 1, sizeof(*memory->smaps));
-        memory->seen = calloc(profile->callsite_count + 1, sizeof(*memory->seen));
-    }
-    if (memory->used == NULL || memory->placed == NULL || memory->mappings == NULL ||
-        memory->regions == NULL || memory->smaps == NULL || memory->seen == NULL)
+    size_t mappings = profile->mapping_count + 1;
+    memory->used = calloc(mappings, sizeof(*memory->used));
+    memory->used_mappings = calloc(mappings, sizeof(*memory->used_mappings));
+    memory->placed = calloc(mappings, sizeof(*memory->placed));
+    memory->mappings = calloc(mappings, sizeof(*memory->mappings));
+    memory->regions = calloc(mappings, sizeof(*memory->regions));
+    memory->first_of_range = calloc(mappings, sizeof(*memory->first_of_range));
+    memory->next_of_range = calloc(mappings, sizeof(*memory->next_of_range));
+    memory->range_seen = calloc(mappings, sizeof(*memory->range_seen));
+    memory->smaps = calloc(profile->smaps_count + 1, sizeof(*memory->smaps));
+    memory->seen = calloc(profile->callsite_count + 1, sizeof(*memory->seen));
+    if (memory->used == NULL || memory->used_mappings == NULL || memory->placed == NULL ||
+        memory->mappings == NULL || memory->regions == NULL || memory->first_of_range == NULL ||
+        memory->next_of_range == NULL || memory->range_seen == NULL || memory->smaps == NULL ||
+        memory->seen == NULL || sort_by_pid(document) < 0)
         return -ENOMEM;
-    memset(memory->used, 0, profile->mapping_count * sizeof(*memory->used));
-    memset(memory->seen, 0, profile->callsite_count * sizeof(*memory->seen));
+    return number_ranges(document);
+}
+
+void written_memory_free(struct written_memory *memory)
+{
+    free(memory->used);
+    free(memory->used_mappings);
+    free(memory->placed);
+    free(memory->mappings);
+    free(memory->regions);
+    free(memory->first_of_range);
+    free(memory->next_of_range);
+    free(memory->range_seen);
+    free(memory->smaps);
+    free(memory->seen);
+    free(memory->all_smaps);
+    free(memory->all_processes);
+    free(memory->all_looks);
+    intern_free(&memory->files);
+    intern_free(&memory->ranges);
+}
+
+int written_memory_collect(struct document *document, size_t first, size_t count)
+{
+    struct written_memory *memory = &document->memory;
+    if (memory->used == NULL && make_memory(document) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < memory->used_count; i++)
+        memory->used[memory->used_mappings[i]] = false;
+    memory->used_count = 0;
+    memory->seen_now++;
     memory->pid = document->events[first].pid;
     for (size_t i = first; i < first + count; i++) {
         const struct written_event *event = &document->events[i];
@@ -131,9 +230,9 @@ int written_memory_collect(struct document *document, size_t first, size_t count
                 mark_stack(document, dump->samples[k]->callsite);
         }
     }
-    int code = mark_looked_at(document);
+    mark_looked_at(document);
     place_mappings(document);
-    return code;
+    return 0;
 }
 
 /* --- regions --- */
@@ -141,11 +240,6 @@ int written_memory_collect(struct document *document, size_t first, size_t count
 static uint64_t distance(uint64_t one, uint64_t other)
 {
     return one > other ? one - other : other - one;
-}
-
-static bool is_of(const struct document *document, uint32_t process, int32_t pid)
-{
-    return document->profile->processes[process].pid == pid;
 }
 
 /* The time of the look at the mappings that is nearest to the event; UINT64_MAX: there is none. */
@@ -367,14 +461,16 @@ static void write_totals(struct document *document, const struct written_event *
 {
     const struct profile *profile = document->profile;
     struct totals nearest = {.distance = UINT64_MAX}, looked_at = nearest;
-    for (size_t i = 0; i < profile->process_count; i++)
-        if (profile->processes[i].pid == event->pid)
-            take_timeline(&profile->processes[i], event, &nearest);
-    for (size_t i = 0; i < profile->look_count; i++)
-        if (is_of(document, profile->looks[i].process, event->pid)) {
-            take_look(&profile->looks[i].look, event, &nearest);
-            take_look(&profile->looks[i].look, event, &looked_at);
-        }
+    const struct of_pid *processes = document->memory.all_processes;
+    const struct of_pid *looks = document->memory.all_looks;
+    for (size_t i = first_of_pid(processes, profile->process_count, event->pid);
+         i < profile->process_count && processes[i].pid == event->pid; i++)
+        take_timeline(&profile->processes[processes[i].index], event, &nearest);
+    for (size_t i = first_of_pid(looks, profile->look_count, event->pid);
+         i < profile->look_count && looks[i].pid == event->pid; i++) {
+        take_look(&profile->looks[looks[i].index].look, event, &nearest);
+        take_look(&profile->looks[looks[i].index].look, event, &looked_at);
+    }
     if (nearest.resident == 0)
         return;
     if (nearest.peak < nearest.resident)

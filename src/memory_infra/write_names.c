@@ -34,18 +34,31 @@ static char *make_key(const char *name, unsigned number)
     return key;
 }
 
+/* Keys that heaps have, and the next number to try of each first one. */
+struct taken_keys {
+    struct intern_table ids;
+    struct id_map next;
+};
+
 /* The key that no other heap of the process has. */
-static int make_unique_key(struct intern_table *taken, const char *name, int32_t pid, char **key)
+static int make_unique_key(struct taken_keys *taken, const char *name, int32_t pid, char **key)
 {
     bool added = false;
+    uint64_t first = 0;
     for (unsigned number = 1; !added; number++) {
+        uint32_t next = number == 2 ? id_map_find(&taken->next, first) : ID_MAP_NONE;
+        if (next != ID_MAP_NONE)
+            number = next;
         char *whole = NULL;
         free(*key);
         *key = make_key(name, number);
         int length = *key == NULL ? -1 : asprintf(&whole, "%" PRId32 " %s", pid, *key);
-        uint64_t id = length < 0 ? 0 : intern_bytes(taken, whole, (size_t)length, &added);
+        uint64_t id = length < 0 ? 0 : intern_bytes(&taken->ids, whole, (size_t)length, &added);
         free(whole);
         if (id == 0)
+            return -ENOMEM;
+        first = number == 1 ? id : first;
+        if (number > 1 && added && id_map_set(&taken->next, first, number + 1) < 0)
             return -ENOMEM;
     }
     return 0;
@@ -71,7 +84,7 @@ static int make_allocator_frame(const struct profile_heap *heap, char **frame)
 int written_names_make(struct document *document)
 {
     const struct profile *profile = document->profile;
-    struct intern_table taken = {0};
+    struct taken_keys taken = {0};
     struct id_map numbers = {0}; /* by pid: how many heaps it has so far */
     int code = 0;
     document->names = calloc(profile->heap_count + 1, sizeof(*document->names));
@@ -99,7 +112,8 @@ int written_names_make(struct document *document)
         if (code == 0 && name->adds_frame)
             code = make_allocator_frame(heap, &name->allocator_frame);
     }
-    intern_free(&taken);
+    intern_free(&taken.ids);
+    id_map_free(&taken.next);
     id_map_free(&numbers);
     return code;
 }

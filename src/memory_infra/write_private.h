@@ -33,14 +33,24 @@ struct written_region {
 /* The memory of a process as all its events tell it: symbolize_trace takes the last. */
 struct written_memory {
     int32_t pid;
-    bool *used;         /* by mapping: there is a frame in it */
+    bool *used;         /* by mapping: there is a frame in it, or a look at it */
+    uint32_t *used_mappings;
+    size_t used_count;
     bool *placed;       /* and a region of it is told */
     uint32_t *mappings; /* those that are placed, by address */
     size_t mapping_count;
     struct written_region *regions;     /* of these, as of the event that is written */
     const struct profile_smaps **smaps; /* all of the process */
     size_t smaps_count;
-    bool *seen; /* by callsite */
+    struct of_pid {
+        int32_t pid;
+        uint32_t index; /* of the profile's */
+    } * all_smaps, *all_processes, *all_looks; /* by pid */
+    uint32_t *seen, seen_now; /* by callsite: seen_now where it was met */
+    /* Mappings by file, start and size: the first of each, and the next of each, index + 1. */
+    struct intern_table files, ranges;
+    uint32_t *first_of_range, *next_of_range;
+    uint32_t *range_seen; /* seen_now where its mappings are marked */
 };
 
 /* What a heap is called in all events. */
@@ -83,6 +93,7 @@ void write_hex(FILE *out, const char *before, uint64_t value);
 
 /* Of all events [first, first + count) of one pid. */
 int written_memory_collect(struct document *document, size_t first, size_t count);
+void written_memory_free(struct written_memory *memory);
 /* process_totals and process_mmaps, each with a comma behind it. */
 void write_memory(struct document *document, const struct written_event *event);
 

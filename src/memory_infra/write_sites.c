@@ -16,6 +16,11 @@
 #define NO_CONTEXT_FRAME "[no context]"
 #define NO_NAME_FRAME "<unknown>"
 
+/* A stack that is cut shares few frames with others. Hostile files have any number of them, and of
+ * frames that they are made of. */
+#define CUT_NODES_MAX ((size_t)1 << 22)
+#define PUSHED_FRAMES_MAX ((size_t)1 << 28)
+
 /* --- strings and types --- */
 
 /* Equal texts are one string. */
@@ -109,12 +114,13 @@ static int frame_of(struct sites *sites, uint32_t index, struct site_frame *fram
 {
     const struct profile_frame *from = &sites->profile->frames[index];
     struct site_frame *known = &sites->frames[index];
-    if (known->name == 0) {
+    if (sites->frame_made[index] != sites->generation) {
         uint32_t name, file;
         if (put_string(sites, *from->name == '\0' ? NULL : from->name, index, &name) < 0 ||
             put_text(sites, from->source_file, &file) < 0)
             return -ENOMEM;
         *known = (struct site_frame){name, file, from->line};
+        sites->frame_made[index] = sites->generation;
     }
     *frame = *known;
     return 0;
@@ -187,17 +193,18 @@ static int native_node(struct sites *sites, uint32_t callsite, uint32_t *node)
 {
     const struct profile_callsite *callsites = sites->profile->callsites;
     size_t depth = 0;
-    while (callsite != PROFILE_NONE && sites->callsites[callsite] == 0) {
+    uint32_t base = sites->callsite_base;
+    while (callsite != PROFILE_NONE && sites->callsites[callsite] <= base) {
         sites->path[depth++] = callsite;
         callsite = callsites[callsite].parent;
     }
-    *node = callsite == PROFILE_NONE ? SITES_NONE : sites->callsites[callsite] - 1;
+    *node = callsite == PROFILE_NONE ? SITES_NONE : sites->callsites[callsite] - base - 1;
     while (depth-- > 0) {
         struct site_frame frame;
         if (frame_of(sites, callsites[sites->path[depth]].frame, &frame) < 0 ||
             put_node(sites, &frame, *node, node) < 0)
             return -ENOMEM;
-        sites->callsites[sites->path[depth]] = *node + 1;
+        sites->callsites[sites->path[depth]] = base + *node + 1;
     }
     return 0;
 }
@@ -243,6 +250,17 @@ static int push_context(struct sites *sites, size_t *depth, const char *context)
     return code;
 }
 
+static int compare_pids(const void *left_pointer, const void *right_pointer)
+{
+    const struct profile_thread *left = *(const struct profile_thread *const *)left_pointer;
+    const struct profile_thread *right = *(const struct profile_thread *const *)right_pointer;
+    if (left->pid != right->pid)
+        return left->pid < right->pid ? -1 : 1;
+    if (left->tid != right->tid)
+        return left->tid < right->tid ? -1 : 1;
+    return left < right ? -1 : left > right;
+}
+
 static int compare_tids(const void *left_pointer, const void *right_pointer)
 {
     const struct profile_thread *left = *(const struct profile_thread *const *)left_pointer;
@@ -282,6 +300,11 @@ static int cut_stack(struct sites *sites, size_t *depth, size_t more)
 {
     size_t outer = MEMORY_INFRA_FRAMES_MAX / 2, inner = MEMORY_INFRA_FRAMES_MAX - outer - 1 - more;
     struct site_frame cut = {0};
+    sites->pushed_frames += *depth;
+    if (sites->pushed_frames > PUSHED_FRAMES_MAX)
+        return -E2BIG;
+    if (sites->node_count > sites->profile->callsite_count + CUT_NODES_MAX)
+        return -E2BIG;
     if (*depth + more <= MEMORY_INFRA_FRAMES_MAX)
         return 0;
     if (put_text(sites, MEMORY_INFRA_CUT_FRAME, &cut.name) < 0)
@@ -528,6 +551,12 @@ static void clear(struct sites *sites)
     intern_free(&sites->string_ids);
     intern_free(&sites->type_ids);
     sites->string_ids = sites->type_ids = (struct intern_table){0};
+    if (sites->callsites != NULL && sites->callsite_base > UINT32_MAX / 2) {
+        memset(sites->callsites, 0, sites->profile->callsite_count * sizeof(*sites->callsites));
+        sites->callsite_base = 0;
+    } else {
+        sites->callsite_base += (uint32_t)sites->node_count;
+    }
     sites->string_count = sites->type_count = sites->node_count = sites->count = 0;
     free(sites->table);
     sites->table = NULL;
@@ -540,13 +569,18 @@ int sites_open(struct sites *sites, const struct profile *profile,
     *sites = (struct sites){
         .profile = profile, .stack_mode = options->stack_mode, .at_peak = options->at_peak};
     sites->frames = calloc(profile->frame_count + 1, sizeof(*sites->frames));
+    sites->frame_made = calloc(profile->frame_count + 1, sizeof(*sites->frame_made));
     sites->callsites = calloc(profile->callsite_count + 1, sizeof(*sites->callsites));
     sites->path = malloc(export_deepest_stack(profile) * sizeof(*sites->path));
-    sites->threads = malloc((profile->thread_count + 1) * sizeof(*sites->threads));
-    return sites->frames == NULL || sites->callsites == NULL || sites->path == NULL ||
-                   sites->threads == NULL
-               ? -ENOMEM
-               : 0;
+    sites->all_threads = malloc((profile->thread_count + 1) * sizeof(*sites->all_threads));
+    if (sites->frames == NULL || sites->frame_made == NULL || sites->callsites == NULL ||
+        sites->path == NULL || sites->all_threads == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < profile->thread_count; i++)
+        sites->all_threads[i] = &profile->threads[i];
+    if (profile->thread_count > 1)
+        qsort(sites->all_threads, profile->thread_count, sizeof(*sites->all_threads), compare_pids);
+    return 0;
 }
 
 void sites_close(struct sites *sites)
@@ -559,25 +593,36 @@ void sites_close(struct sites *sites)
     free(sites->items);
     free(sites->stack);
     free(sites->frames);
+    free(sites->frame_made);
     free(sites->callsites);
     free(sites->path);
-    free(sites->threads);
+    free(sites->all_threads);
+}
+
+/* Those of one process stand together. */
+static void choose_threads(struct sites *sites, int32_t pid)
+{
+    size_t low = 0, high = sites->profile->thread_count, end;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (sites->all_threads[middle]->pid < pid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (end = low; end < sites->profile->thread_count && sites->all_threads[end]->pid == pid;)
+        end++;
+    sites->threads = sites->all_threads + low;
+    sites->thread_count = end - low;
 }
 
 int sites_reset(struct sites *sites, int32_t pid, const bool *placed)
 {
-    const struct profile *profile = sites->profile;
     uint32_t empty, unknown;
     clear(sites);
-    memset(sites->frames, 0, profile->frame_count * sizeof(*sites->frames));
-    memset(sites->callsites, 0, profile->callsite_count * sizeof(*sites->callsites));
+    sites->generation++;
     sites->placed = placed;
-    sites->thread_count = 0;
-    for (size_t i = 0; i < profile->thread_count; i++)
-        if (profile->threads[i].pid == pid)
-            sites->threads[sites->thread_count++] = &profile->threads[i];
-    if (sites->thread_count > 1)
-        qsort(sites->threads, sites->thread_count, sizeof(*sites->threads), compare_tids);
+    choose_threads(sites, pid);
     if (put_text(sites, "", &empty) < 0 || put_type(sites, "", &unknown) < 0)
         return -ENOMEM;
     return 0;

@@ -43,7 +43,8 @@ struct sites {
     } * strings;
     size_t string_count, string_capacity;
     struct intern_table string_ids;
-    struct site_frame *frames; /* by frame of the profile; name 0: not yet known */
+    struct site_frame *frames; /* by frame of the profile, where frame_made is generation */
+    uint32_t *frame_made, generation;
 
     uint32_t *types; /* strings; types[0] is "[unknown]" */
     bool *type_kept;
@@ -54,7 +55,8 @@ struct sites {
     size_t node_count, node_capacity;
     uint32_t *table; /* of nodes, by what they are; 0: empty */
     size_t table_size;
-    uint32_t *callsites; /* index + 1 of the node of each, 0: not yet; of native stacks */
+    /* Of native stacks: callsite_base + 1 + index of the node of each; not above it: not yet. */
+    uint32_t *callsites, callsite_base;
 
     struct site *items;
     size_t count, capacity; /* of all heaps since sites_begin() */
@@ -63,11 +65,14 @@ struct sites {
     size_t stack_capacity;
     uint32_t *path; /* room for callsites */
     size_t path_capacity;
-    const struct profile_thread **threads; /* of the process, by tid */
+    const struct profile_thread **all_threads; /* by pid and tid */
+    const struct profile_thread **threads;     /* those of the process */
     size_t thread_count;
+    size_t pushed_frames; /* so far, of stacks that are put together frame by frame */
 };
 
-/* 0 or -ENOMEM, as all of these. Begins with no nodes. */
+/* 0 or -ENOMEM, as all of these; -E2BIG where stacks of more than MEMORY_INFRA_FRAMES_MAX are too
+ * many, which each is written by itself. Begins with no nodes. */
 int sites_open(struct sites *sites, const struct profile *profile,
                const struct memory_infra_write_options *options);
 void sites_close(struct sites *sites);
