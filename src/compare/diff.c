@@ -8,6 +8,7 @@
 
 #include "compare/diff_pairs.h"
 #include "compare/matching.h"
+#include "profile/callsite_nodes.h"
 #include "profile/id_map.h"
 #include "trace/intern.h"
 #include "util/array.h"
@@ -32,7 +33,7 @@ struct work {
     struct intern_table atom_ids, text_ids, row_ids, type_ids;
     struct atom *atoms;
     size_t atom_capacity, row_capacity, type_capacity;
-    uint64_t *seen; /* by function or module: the atom that counted last */
+    size_t most_number; /* of functions and modules */
 };
 
 enum diff_figure diff_figure_of(enum export_view view)
@@ -248,24 +249,88 @@ static struct diff_row *row_as_shown(struct work *work, const struct atom *atom,
     return row_of(work, key, sizeof(key), fresh);
 }
 
-static int add_by_frames(struct work *work, const struct atom *atom, uint64_t atom_number)
+static uint64_t frame_number(const void *numbers, uint32_t frame)
 {
-    const struct matching_side *side = &work->matching->sides[atom->side];
-    const uint64_t *numbers = work->options->by == DIFF_FUNCTION ? side->functions : side->modules;
-    const struct profile_callsite *callsites = atom->profile->callsites;
-    for (uint32_t at = atom->callsite; at != PROFILE_NONE; at = callsites[at].parent) {
-        uint64_t number = numbers[callsites[at].frame];
-        if (work->seen[number] == atom_number)
-            continue;
-        work->seen[number] = atom_number;
-        struct diff_row fresh = {
-            .profile = atom->profile, .callsite = PROFILE_NONE, .frame = callsites[at].frame};
-        struct diff_row *row = row_of(work, &number, sizeof(number), &fresh);
-        if (row == NULL)
-            return -ENOMEM;
-        add_to_row(work, row, atom);
+    return ((const uint64_t *)numbers)[frame];
+}
+
+static const uint64_t *numbers_of(const struct work *work, int side)
+{
+    const struct matching_side *matched = &work->matching->sides[side];
+    return work->options->by == DIFF_FUNCTION ? matched->functions : matched->modules;
+}
+
+static void add_row(struct diff_row *sum, const struct diff_row *more)
+{
+    for (enum diff_figure figure = 0; figure < DIFF_FIGURES; figure++) {
+        change_estimate_add(&sum->before[figure], &more->before[figure]);
+        change_estimate_add(&sum->after[figure], &more->after[figure]);
+        add_parts(&sum->parts[figure], &more->parts[figure]);
     }
-    return 0;
+}
+
+static struct diff_row *row_of_frame(struct work *work, int side, uint32_t frame)
+{
+    uint64_t number = numbers_of(work, side)[frame];
+    struct diff_row fresh = {
+        .profile = work->sides[side]->profile, .callsite = PROFILE_NONE, .frame = frame};
+    return row_of(work, &number, sizeof(number), &fresh);
+}
+
+/* Make the rows of all frames on the stacks of a side's atoms, and mark their callsites. */
+static int mark_stacks(struct work *work, int side, struct callsite_nodes *nodes)
+{
+    const struct profile_callsite *callsites = nodes->profile->callsites;
+    for (size_t i = 0; i < work->atom_ids.count; i++) {
+        uint32_t at = work->atoms[i].callsite;
+        for (; work->atoms[i].side == side && at != PROFILE_NONE && callsite_nodes_mark(nodes, at);
+             at = callsites[at].parent)
+            if (row_of_frame(work, side, callsites[at].frame) == NULL)
+                return -ENOMEM;
+    }
+    return callsite_nodes_list(nodes);
+}
+
+/* By function or module: add up what is at each callsite and below; where it is the outermost of
+ * its number, that is the row's. */
+static int add_side_by_frames(struct work *work, int side, struct callsite_nodes *nodes)
+{
+    struct diff_row *sums = NULL;
+    int code = mark_stacks(work, side, nodes);
+    if (code == 0)
+        code = callsite_nodes_find_outermost(nodes, frame_number, numbers_of(work, side),
+                                             work->most_number);
+    if (code == 0 && (sums = calloc(nodes->count + 1, sizeof(*sums))) == NULL)
+        code = -ENOMEM;
+    for (size_t i = 0; i < work->atom_ids.count && code == 0; i++)
+        if (work->atoms[i].side == side)
+            add_to_row(work, &sums[nodes->places[work->atoms[i].callsite] - 1], &work->atoms[i]);
+    for (size_t i = nodes->count; i-- > 0 && code == 0;) {
+        const struct callsite_node *node = &nodes->nodes[i];
+        uint32_t frame = nodes->profile->callsites[node->callsite].frame;
+        struct diff_row *row = node->outermost ? row_of_frame(work, side, frame) : NULL;
+        if (row != NULL)
+            add_row(row, &sums[i]);
+        else if (node->outermost)
+            code = -ENOMEM;
+        if (node->parent != 0)
+            add_row(&sums[node->parent - 1], &sums[i]);
+    }
+    free(sums);
+    return code;
+}
+
+static int add_by_frames(struct work *work)
+{
+    int code = 0;
+    for (int side = 0; side < 2 && code == 0; side++) {
+        struct callsite_nodes nodes;
+        code = callsite_nodes_begin(&nodes, work->sides[side]->profile);
+        if (code == 0)
+            code = add_side_by_frames(work, side, &nodes);
+        callsite_nodes_free(&nodes);
+    }
+    return code;
 }
 
 static const char *thread_label(const struct work *work, const struct atom *atom)
@@ -351,11 +416,11 @@ static void order_types(struct diff_pair *pair)
     }
 }
 
-static int add_atom(struct work *work, const struct atom *atom, uint64_t number)
+static int add_atom(struct work *work, const struct atom *atom)
 {
     add_to_row(work, &work->pair->total, atom);
     if (work->options->by == DIFF_FUNCTION || work->options->by == DIFF_MODULE)
-        return add_by_frames(work, atom, number);
+        return 0; /* add_by_frames() has them all at once */
     if (work->options->by != DIFF_CALLSITE)
         return add_by_label(work, atom);
     struct diff_row fresh = {
@@ -478,13 +543,13 @@ static int judge_rows(const struct diff_options *options, struct diff_pair *pair
 
 static int fill_pair(struct work *work, struct diff_pair *pair)
 {
-    uint64_t most = work->matching->function_count > work->matching->module_count
-                        ? work->matching->function_count
-                        : work->matching->module_count;
+    bool by_frames = work->options->by == DIFF_FUNCTION || work->options->by == DIFF_MODULE;
+    work->most_number = work->matching->function_count > work->matching->module_count
+                            ? work->matching->function_count
+                            : work->matching->module_count;
     work->pair = pair;
     work->row_capacity = work->type_capacity = 0;
-    work->seen = calloc(most + 1, sizeof(*work->seen));
-    int code = work->seen == NULL ? -ENOMEM : 0;
+    int code = 0;
     pair->total =
         (struct diff_row){.callsite = PROFILE_NONE, .frame = PROFILE_NONE, .label = "total"};
     if (code == 0)
@@ -492,12 +557,13 @@ static int fill_pair(struct work *work, struct diff_pair *pair)
     if (code == 0)
         code = take_atoms(work, 1, pair->after, pair->after_count);
     for (uint64_t i = 0; code == 0 && i < work->atom_ids.count; i++)
-        code = add_atom(work, &work->atoms[i], i + 1);
+        code = add_atom(work, &work->atoms[i]);
+    if (code == 0 && by_frames)
+        code = add_by_frames(work);
     if (code == 0) {
         order_types(pair);
         code = judge_rows(work->options, pair);
     }
-    free(work->seen);
     intern_free(&work->atom_ids);
     intern_free(&work->text_ids);
     intern_free(&work->row_ids);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "profile/agreement.h"
+#include "profile/callsite_nodes.h"
 #include "profile/id_map.h"
 #include "trace/intern.h"
 #include "wire/ring.h"
@@ -120,42 +121,82 @@ static uint32_t *row_of_frames(const struct profile *profile, enum rollup_key ke
     return rows;
 }
 
+static uint64_t row_number(const void *row_of, uint32_t frame)
+{
+    return ((const uint32_t *)row_of)[frame];
+}
+
+/* Fill what rows have themselves, and mark the callsites of all stacks. */
+static void add_selves(struct rollup *rollup, const struct profile_dump *dump,
+                       const uint32_t *row_of, bool *met, struct callsite_nodes *nodes)
+{
+    const struct profile_callsite *callsites = nodes->profile->callsites;
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        struct rollup_values values = rollup_values_of(dump->samples[i]);
+        uint32_t at = dump->samples[i]->callsite;
+        rollup_values_add(&rollup->rows[row_of[callsites[at].frame]].self, &values);
+        for (; at != PROFILE_NONE && callsite_nodes_mark(nodes, at); at = callsites[at].parent) {
+            uint32_t row = row_of[callsites[at].frame];
+            if (!met[row])
+                rollup->rows[row].frame = callsites[at].frame;
+            met[row] = true;
+        }
+    }
+}
+
+/* Add up what is at each node and below; where it is the outermost of its row, that is the row's.
+ */
+static int add_cumulative(struct rollup *rollup, const struct profile_dump *dump,
+                          const uint32_t *row_of, size_t row_count, struct callsite_nodes *nodes)
+{
+    struct rollup_values *sums = NULL;
+    int code = callsite_nodes_list(nodes);
+    if (code == 0)
+        code = callsite_nodes_find_outermost(nodes, row_number, row_of, row_count);
+    if (code == 0 && (sums = calloc(nodes->count + 1, sizeof(*sums))) == NULL)
+        code = -ENOMEM;
+    if (code < 0)
+        return code;
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        struct rollup_values values = rollup_values_of(dump->samples[i]);
+        rollup_values_add(&sums[nodes->places[dump->samples[i]->callsite] - 1], &values);
+    }
+    for (size_t i = nodes->count; i-- > 0;) {
+        const struct callsite_node *node = &nodes->nodes[i];
+        uint32_t row = row_of[nodes->profile->callsites[node->callsite].frame];
+        if (node->outermost)
+            rollup_values_add(&rollup->rows[row].cumulative, &sums[i]);
+        if (node->parent != 0)
+            rollup_values_add(&sums[node->parent - 1], &sums[i]);
+    }
+    free(sums);
+    return 0;
+}
+
 static int rollup_by_frame(struct rollup *rollup, const struct profile *profile,
                            const struct profile_dump *dump, enum rollup_key key)
 {
     size_t row_count = 0;
+    struct callsite_nodes nodes;
     uint32_t *row_of = row_of_frames(profile, key, &row_count);
-    size_t *seen = calloc(row_count + 1, sizeof(*seen)); /* sample that counted last, + 1 */
+    bool *met = calloc(row_count + 1, sizeof(*met));
+    int code = callsite_nodes_begin(&nodes, profile);
     rollup->rows = calloc(row_count + 1, sizeof(*rollup->rows));
-    if (row_of == NULL || seen == NULL || rollup->rows == NULL) {
-        free(row_of);
-        free(seen);
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < dump->sample_count; i++) {
-        struct rollup_values values = rollup_values_of(dump->samples[i]);
-        uint32_t at = dump->samples[i]->callsite;
-        uint32_t frame = profile->callsites[at].frame;
-        rollup_values_add(&rollup->rows[row_of[frame]].self, &values);
-        for (; at != PROFILE_NONE; at = profile->callsites[at].parent) {
-            frame = profile->callsites[at].frame;
-            struct rollup_row *row = &rollup->rows[row_of[frame]];
-            if (seen[row_of[frame]] == i + 1)
-                continue;
-            if (seen[row_of[frame]] == 0)
-                row->frame = frame;
-            seen[row_of[frame]] = i + 1;
-            rollup_values_add(&row->cumulative, &values);
-        }
+    if (row_of == NULL || met == NULL || rollup->rows == NULL)
+        code = -ENOMEM;
+    if (code == 0) {
+        add_selves(rollup, dump, row_of, met, &nodes);
+        code = add_cumulative(rollup, dump, row_of, row_count, &nodes);
     }
     /* Frames of other heaps and dumps leave rows that nothing fell into. */
-    for (size_t i = 0; i < row_count; i++) {
-        if (seen[i] != 0)
+    for (size_t i = 0; i < row_count && code == 0; i++) {
+        if (met[i])
             rollup->rows[rollup->row_count++] = rollup->rows[i];
     }
+    callsite_nodes_free(&nodes);
     free(row_of);
-    free(seen);
-    return 0;
+    free(met);
+    return code;
 }
 
 /* --- by thread --- */
