@@ -311,7 +311,9 @@ int cmd_diff(int argc, char **argv)
     int code = parse_options(argc, argv, &request);
     if (code < 0) {
         code = 1;
-        if (open_sources(argv + optind, argc - optind, sources, &request, &error) == 0)
+        bool whole_stacks = request.json || request.compare.stacks;
+        if (open_sources(argv + optind, argc - optind, sources, &request, &error) == 0 &&
+            (!whole_stacks || compare_sources_count_frames(sources, &error) == 0))
             code = print(&request, sources);
         else
             words_printf(stderr, "heap_profile: %s\n", error.message);

@@ -246,6 +246,9 @@ static int find_leaks(const struct request *request, struct compare_source sourc
                       bool compared, struct error *error)
 {
     struct leaks leaks;
+    bool whole_stacks = request->json || request->directory != NULL || request->leaks.stacks;
+    if (whole_stacks && compare_sources_count_frames(sources, error) < 0)
+        return error->code;
     int code = leaks_make(compared ? &sources[0] : NULL, &sources[1], &request->leaks, &leaks);
     if (code < 0)
         error_set(error, code, "no memory to compare");

@@ -244,6 +244,12 @@ static int print_report(const char *argument, const struct report_options *repor
         words_printf(stderr, "heap_profile: %s\n", error.message);
         return 1;
     }
+    bool whole_stacks = json || report->stacks;
+    if (whole_stacks && !report->rss && report_count_frames(profile, report, &error) < 0) {
+        words_printf(stderr, "heap_profile: %s: %s\n", path, error.message);
+        profile_free(profile);
+        return 1;
+    }
     int result = report->rss ? report_print_rss(profile, report, json, stdout)
                  : json      ? report_print_json(profile, report, stdout)
                              : report_print_text(profile, report, stdout);

@@ -78,6 +78,19 @@ int compare_sources_read(struct compare_source sources[2],
     return sources[1].profile == NULL ? error->code : 0;
 }
 
+int compare_sources_count_frames(const struct compare_source sources[2], struct error *error)
+{
+    uint64_t frames = 0;
+    struct error problem;
+    for (int i = 0; i < 2; i++)
+        for (size_t j = 0; j < sources[i].dump_count; j++)
+            if (export_count_frames(sources[i].profile, sources[i].dumps[j].dump, &frames,
+                                    &problem) < 0)
+                return error_set(error, problem.code, "%.150s: %.300s", sources[i].argument,
+                                 problem.message);
+    return 0;
+}
+
 void compare_sources_close(struct compare_source sources[2])
 {
     if (sources[1].profile != sources[0].profile)

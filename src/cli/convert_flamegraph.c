@@ -87,6 +87,6 @@ static int64_t write_page(const struct profile *profile, const struct export_dum
 int convert_flamegraph(int argc, char **argv)
 {
     static const struct stack_conversion conversion = {
-        .help = help, .largest_first = true, .write = write_page};
+        .help = help, .largest_first = true, .shares_callers = true, .write = write_page};
     return stack_conversion_run(argc, argv, &conversion);
 }

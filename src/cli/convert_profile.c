@@ -14,6 +14,7 @@
 #include "cli/parse.h"
 #include "cli/progress.h"
 #include "cli/words.h"
+#include "export/view.h"
 #include "import/import.h"
 #include "util/safe_directory.h"
 
@@ -202,9 +203,17 @@ static int check(const struct profile *profile, const char *path, const struct o
     if (profile->heap_count == 0)
         return error_set(error, -ENOENT, "%.300s: there is no heap profile in it%s%.150s", path,
                          profile->warning[0] != '\0' ? ": " : "", profile->warning);
+    uint64_t frames = 0;
     int code = check_numbers(profile, choice, true, &found);
     if (code == 0)
         code = check_numbers(profile, choice, false, &found);
+    for (size_t i = 0; i < profile->heap_count && code == 0; i++)
+        for (size_t j = 0; j < profile->heaps[i].dump_count && code == 0; j++) {
+            const struct profile_dump *dump = &profile->heaps[i].dumps[j];
+            frames = 0; /* a file each */
+            if (output_has_pprof(profile, &profile->heaps[i], dump, choice))
+                code = export_count_frames(profile, dump, &frames, &found);
+        }
     return code == 0 ? 0 : error_set(error, code, "%.100s: %.400s", path, found.message);
 }
 

@@ -41,6 +41,11 @@ struct report_options {
 
 extern const char *const report_view_names[REPORT_VIEWS];
 
+/* 0, or -E2BIG with *error set where all stacks have more frames than export_count_frames()
+ * lets through. */
+int report_count_frames(const struct profile *profile, const struct report_options *options,
+                        struct error *error);
+
 /* Both return 0, -ENOENT if nothing in the profile answers to the options, or -ENOMEM. */
 int report_print_text(const struct profile *profile, const struct report_options *options,
                       FILE *out);

@@ -9,6 +9,7 @@
 #include "cli/report.h"
 #include "cli/report_gaps.h"
 #include "cli/unnamed.h"
+#include "export/view.h"
 #include "profile/agreement.h"
 #include "util/json.h"
 #include "wire/ring.h"
@@ -375,6 +376,19 @@ static void print_unnamed(FILE *out, const struct profile *profile,
     unnamed_collect(&unnamed, profile, options, NULL);
     unnamed_print_json(out, &unnamed);
     unnamed_clear(&unnamed);
+}
+
+int report_count_frames(const struct profile *profile, const struct report_options *options,
+                        struct error *error)
+{
+    uint64_t frames = 0;
+    int code = 0;
+    for (size_t i = 0; i < profile->heap_count && code == 0; i++) {
+        const struct profile_dump *dump = report_dump_of(profile, &profile->heaps[i], options);
+        if (dump != NULL)
+            code = export_count_frames(profile, dump, &frames, error);
+    }
+    return code;
 }
 
 int report_print_json(const struct profile *profile, const struct report_options *options,

@@ -14,6 +14,7 @@ struct stack_conversion {
     const char *help;
     bool has_view;      /* the option --view */
     bool largest_first; /* the order of heaps: a viewer opens on the first; else the profile's */
+    bool shares_callers; /* a caller is written once, whatever it calls; else each whole stack */
     /* How much it has written, 0: the view has nothing; or -ENOMEM. `name` is the trace's. */
     int64_t (*write)(const struct profile *profile, const struct export_dump *dumps, size_t count,
                      enum export_view view, const char *name, FILE *out);

@@ -1,12 +1,16 @@
 /* See view.h. */
 #include "export/view.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "profile/rollup.h"
+
+/* The largest profiles that were seen have 90 million; this many are gigabytes of text. */
+#define FRAMES_MAX (UINT64_C(1) << 28)
 
 const struct export_view_words export_view_words[EXPORT_VIEWS] = {
     [EXPORT_SPACE] = {"space", "bytes live", true},
@@ -69,6 +73,20 @@ const char *export_frame_label(const struct profile *profile, const struct profi
     snprintf(buffer, EXPORT_LABEL_BYTES, "0x%" PRIx64 " @ %s", frame->rel_pc,
              *module == '\0' ? "?" : module);
     return buffer;
+}
+
+int export_count_frames(const struct profile *profile, const struct profile_dump *dump,
+                        uint64_t *frames, struct error *error)
+{
+    for (size_t i = 0; i < dump->sample_count; i++)
+        *frames += (uint64_t)profile->callsites[dump->samples[i]->callsite].depth + 1;
+    if (*frames <= FRAMES_MAX)
+        return 0;
+    return error_set(error, -E2BIG,
+                     "its stacks have more than %llu frames together, too many to write them one "
+                     "by one; --focus, --show-from and --hide leave some out, and a flame graph "
+                     "(traceconv flamegraph) needs each caller once",
+                     (unsigned long long)FRAMES_MAX);
 }
 
 size_t export_deepest_stack(const struct profile *profile)

@@ -48,6 +48,12 @@ uint64_t export_round(struct export_rounding *rounding, double value);
 const char *export_frame_label(const struct profile *profile, const struct profile_frame *frame,
                                char buffer[EXPORT_LABEL_BYTES]);
 
+/* Count the frames of a dump's stacks, each written by itself, into *frames. 0, or -E2BIG with
+ * *error set where they are more than a file of whole stacks may have: a chain of n callsites
+ * gives n * n / 2. */
+int export_count_frames(const struct profile *profile, const struct profile_dump *dump,
+                        uint64_t *frames, struct error *error);
+
 /* Frames on the longest of all stacks; at least one. */
 size_t export_deepest_stack(const struct profile *profile);
 
