@@ -27,6 +27,7 @@
 #define CALLSITES_MAX (1u << 25)
 #define SIZE_MAX_BYTES (UINT64_C(1) << 48)
 #define VERSION_MAX 3
+#define BOUND_CALLSITES 65536u
 #define MS_NS UINT64_C(1000000)
 #define TIMELINE_MAX (1u << 22)
 #define NO_KIND UINT64_MAX
@@ -65,6 +66,7 @@ struct reading {
         uint32_t tally;
     } * kinds;
     size_t kind_count, kind_capacity;
+    size_t bound_at;    /* callsites at the next look at the memory */
     uint64_t last_kind; /* of the event before, if it was an allocation */
     uint64_t live, peak, epoch;
     uint64_t live_count, unknown_frees;
@@ -410,6 +412,13 @@ static int take_lines(struct reading *reading, struct error *error)
             reading->lines.cut_off ? "the file is cut off" : take_line(reading, line, length);
         if (reading->builder->error < 0)
             return reading->builder->error;
+        /* One line may name any number of inlined functions, which others call. */
+        size_t callsites = reading->builder->profile->callsite_count;
+        if (callsites >= reading->bound_at) {
+            if (trace_source_check(reading->lines.source, error) < 0)
+                return -EFBIG;
+            reading->bound_at = callsites + BOUND_CALLSITES;
+        }
         if (problem != NULL)
             return error_set(error, -EBADMSG, "line %" PRIu64 " of the heaptrack file: %s", number,
                              problem);

@@ -484,6 +484,7 @@ static const char *take_sample(struct reading *reading, struct proto_span span)
 
 /* From one look at the memory to the next. */
 #define BOUND_SAMPLES 16384u
+#define BOUND_CALLSITES 65536u
 
 static int take_samples(struct reading *reading, const struct trace_source *source,
                         struct error *error)
@@ -492,7 +493,7 @@ static int take_samples(struct reading *reading, const struct trace_source *sour
     struct proto_span span = {file->bytes, file->bytes + file->length};
     struct proto_field field;
     const uint8_t *at = span.at;
-    size_t samples = 0;
+    size_t samples = 0, bound_at = BOUND_CALLSITES;
     for (; proto_next(&span, &field) > 0; at = span.at) {
         if (field.number != PPROF_PROFILE_SAMPLE)
             continue;
@@ -500,7 +501,11 @@ static int take_samples(struct reading *reading, const struct trace_source *sour
                                                         : "a sample that is no message";
         if (reading->builder->error < 0)
             return reading->builder->error;
-        if (++samples % BOUND_SAMPLES == 0 && trace_source_check(source, error) < 0)
+        size_t callsites = reading->builder->profile->callsite_count;
+        bool is_due = ++samples % BOUND_SAMPLES == 0 || callsites >= bound_at;
+        if (is_due)
+            bound_at = callsites + BOUND_CALLSITES;
+        if (is_due && trace_source_check(source, error) < 0)
             return -EFBIG;
         if (problem != NULL)
             return error_set(error, -EBADMSG, "the pprof file is damaged at offset %zu: %s",

@@ -18,7 +18,7 @@
 
 /* A stack that is cut shares few frames with others. Hostile files have any number of them, and of
  * frames that they are made of. */
-#define CUT_NODES_MAX ((size_t)1 << 22)
+#define CUT_NODES_MAX ((size_t)1 << 21)
 #define PUSHED_FRAMES_MAX ((size_t)1 << 28)
 
 /* --- strings and types --- */

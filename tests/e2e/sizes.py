@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Files that are made to cost much cost time near to linear in their bytes, and memory within the bound, or end with an
+error that says why. bench/hostile_sizes.py runs all files through all verbs. sizes.py CASE"""
+
+import os
+import sys
+import tempfile
+
+from harness import TOOL, check, finish, run
+from hostile_files import CASES
+from hostile_verbs import measure
+
+WORK = tempfile.TemporaryDirectory()
+# util/memory_bound.h, and what a program is and the MiB of the file that goes too far may cost beyond it.
+TIMES, FLOOR_BYTES, BESIDE_BYTES = 20, 64 << 20, 96 << 20
+
+
+def cost(name, scale, verb, said=None):
+    """Processor seconds of a verb on a file; said: in the error that it ends with."""
+    path = CASES[name](WORK.name, scale)
+    status, seconds, kib, words = measure(verb, path, WORK.name)
+    size = os.path.getsize(path)
+    what = f"{name}, {size} bytes: {verb}"
+    if said is None:
+        check(status == 0, f"{what}: status {status}: {words[:300]}")
+    else:
+        check(status in (1, 2) and said in words, f"{what}: status {status}: {words[:400]}")
+    check(kib * 1024 <= TIMES * size + FLOOR_BYTES + BESIDE_BYTES, f"{what}: {kib // 1024} MiB")
+    return seconds
+
+
+def grows(name, scale, *verbs, times=4, said=None):
+    """A file that is several times as large may take as many times as long, and twice that."""
+    for verb in verbs:
+        small, large = cost(name, scale, verb, said), cost(name, times * scale, verb, said)
+        check(large <= 2 * times * max(small, 0.03), f"{name}: {verb} takes {small:.2f} s, and {large:.2f} s of {times} times as much")
+
+
+def processes():
+    grows("trace_processes", 256, "report", "leaks2", "diff", "memory_infra")
+
+
+def dumps():
+    grows("trace_dumps", 256, "report", "memory_infra")
+    grows("infra_dumps", 1024, "memory_infra")
+
+
+def sequences():
+    grows("sequences", 1024, "report")
+    grows("sequences_interning", 512, "report")
+
+
+def heaps():
+    grows("trace_heaps", 128, "report", "leaks2")
+    cost("trace_heaps", 2048, "report", said="more than a profile of its size can")
+
+
+def chains():
+    """A site on each of 15,000 frames, and on so many that their stacks are not to be written one by one."""
+    for verb in ("report", "tree", "cumulative", "leaks2", "difflines", "flamegraph"):
+        check(cost("infra_chain", 800, verb) < 2, f"a chain: {verb}")
+    for verb in ("json", "stacks", "collapsed", "speedscope", "profile"):
+        cost("infra_chain", 1600, verb, said="too many to write them one by one")
+    cost("infra_chain_names", 2048, "memory_infra", said="so many stacks of more than 900 frames")
+
+
+def bombs():
+    """Packed zeros: what they become is not waited for."""
+    for name in ("infra_column_bomb", "infra_events_bomb"):
+        seconds = cost(name, 200, "report", said="if you trust")
+        check(seconds < 3, f"{name}: {seconds} s")
+    cost("trace_compressed", 256, "report", said="compressed packets that become far more than they can")
+    cost("trace_gzip_bomb", 320, "report", said="made to exhaust its reader")
+
+
+def line_ranges():
+    path = CASES["trace_line_ranges"](WORK.name, 4096)
+    status, seconds, _, said = measure("report", path, WORK.name)
+    check(status == 0 and seconds < 4, f"{seconds} s, {status}: {said[:300]}")
+    outcome = run([TOOL, "report", path])
+    check(b"frames kept the names that they had" in outcome.stdout + outcome.stderr, "nothing is said of names that were not sought")
+
+
+def everything():
+    """Every file, smaller, for one verb each."""
+    for name in CASES:
+        path = CASES[name](WORK.name, 48)
+        status, seconds, kib, said = measure("report", path, WORK.name)
+        size = os.path.getsize(path)
+        check(status in (0, 1) and seconds < 2, f"{name}: status {status} after {seconds:.1f} s: {said[:200]}")
+        check(kib * 1024 <= TIMES * size + FLOOR_BYTES + BESIDE_BYTES, f"{name}: {kib // 1024} MiB of {size} bytes")
+        os.remove(path)
+
+
+globals()[sys.argv[1]]()
+finish()
