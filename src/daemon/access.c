@@ -28,7 +28,7 @@
 
 /* What /proc/PID/status says of rights. */
 struct rights {
-    unsigned uid[4], gid[4]; /* real, effective, saved, of files */
+    unsigned uid[4], gid[4];       /* real, effective, saved, of files */
     uint64_t permitted, effective; /* capabilities */
 };
 
@@ -218,8 +218,7 @@ static int take_setting(struct access_policy *policy, size_t *capacity, const ch
     unsigned long long number = strtoull(value, &end, 10);
     end += strspn(end, " \t");
     if (errno != 0 || end == value || *end != 0 || *value == '-' ||
-        number > SESSION_MEMORY_MB_MAX ||
-        (number > 0 && number < SESSION_MEMORY_MB_MIN))
+        number > SESSION_MEMORY_MB_MAX || (number > 0 && number < SESSION_MEMORY_MB_MIN))
         return -EINVAL;
     policy->session_memory_mb = number;
     return 0;
@@ -272,9 +271,8 @@ int access_policy_read(struct access_policy *policy, const char *path, struct er
             continue;
         size_t key_length = strcspn(text, " \t=");
         char *value = text + key_length + strspn(text + key_length, " \t=");
-        code = bytes > POLICY_BYTES_MAX
-                   ? -EINVAL
-                   : take_setting(policy, &capacity, text, key_length, value);
+        code = bytes > POLICY_BYTES_MAX ? -EINVAL
+                                        : take_setting(policy, &capacity, text, key_length, value);
         if (code == -EINVAL)
             error_set(error, code,
                       "%s:%u: '%.*s' is no setting, or its value is none; this file has lines such "

@@ -31,8 +31,8 @@ int access_peer(int socket, struct access_requester *requester, pid_t *pid);
 /* Read the peer's capabilities. -EPERM: it is in another user namespace, or that cannot be seen. */
 int access_peer_capabilities(int socket, uint64_t *permitted, uint64_t *effective);
 
-/* Ask the kernel whether this process of ours may see the memory of that one. 0, or a negative errno
- * with what stands against it and what would help. ptrace itself decides about attaching. */
+/* Ask the kernel whether this process of ours may see the memory of that one. 0, or a negative
+ * errno with what stands against it and what would help. ptrace itself decides about attaching. */
 int access_check(const struct process_info *info, struct error *error);
 
 struct access_policy {

@@ -200,8 +200,8 @@ static bool start_session(struct control *control, struct control_connection *co
         return true;
     }
     control_send_error(connection->fd, error.code, error.message);
-    tell(control, "session refused to uid %u, process %d: %s",
-         (unsigned)connection->requester.uid, (int)connection->pid, error.message);
+    tell(control, "session refused to uid %u, process %d: %s", (unsigned)connection->requester.uid,
+         (int)connection->pid, error.message);
     return false;
 }
 
@@ -220,8 +220,9 @@ static bool serve_request(struct control *control, struct control_connection *co
     peer_socket_skip(connection->fd);
     rendezvous_rest(&control->rendezvous, connection->fd);
     if (request == NULL)
-        control_send_error(connection->fd, -EPROTO,
-                           "the daemon does not understand this request: is it of another version?");
+        control_send_error(
+            connection->fd, -EPROTO,
+            "the daemon does not understand this request: is it of another version?");
     else if (request->start != NULL)
         control_send_error(connection->fd, -EINVAL,
                            "the trace must be a regular file, opened for writing");
@@ -299,7 +300,7 @@ static int handle_hello(void *context, int fd, pid_t pid, uid_t uid,
     if (!handshake_hello_is_sound(hello) || pid <= 0)
         return -EPROTO;
     return hello_routing_take(&control->hellos, fd, pid, uid, hello, reply) ? RENDEZVOUS_TAKEN_OVER
-                                                                           : 0;
+                                                                            : 0;
 }
 
 /* --- its life --- */
@@ -330,9 +331,9 @@ int control_open(struct control *control, const char *path, int listener, struct
         .context = control,
     };
     control->epoll = epoll_create1(EPOLL_CLOEXEC);
-    int code = control->epoll < 0 ? error_set(error, -errno, "cannot set up the event loop: %s",
-                                              strerror(errno))
-                                  : 0;
+    int code = control->epoll < 0
+                   ? error_set(error, -errno, "cannot set up the event loop: %s", strerror(errno))
+                   : 0;
     if (code == 0)
         code = access_policy_read(&control->policy, ACCESS_POLICY_PATH, error);
     if (code == 0 && path != NULL)

@@ -1,7 +1,7 @@
 /*
  * The daemon: listens for processes that say hello and for those who ask something of it
- * (proto/control.proto), and passes both on. Each session that is asked for has a process of its own
- * (supervisor.h); nothing here waits for one, nor for a peer.
+ * (proto/control.proto), and passes both on. Each session that is asked for has a process of its
+ * own (supervisor.h); nothing here waits for one, nor for a peer.
  *
  * A session lives as long as the connection of the one who began it, so that whoever is killed
  * leaves no session behind. Requests are untrusted, and who sends them is known from the kernel

@@ -26,8 +26,7 @@ static struct supervised *next_session(const struct hello_routing *routing,
 {
     const struct supervisor *supervisor = routing->supervisor;
     for (size_t i = 0; i < supervisor->count; i++) {
-        if (supervisor->sessions[i]->order > after &&
-            may_ask(supervisor->sessions[i], routed->uid))
+        if (supervisor->sessions[i]->order > after && may_ask(supervisor->sessions[i], routed->uid))
             return supervisor->sessions[i];
     }
     return NULL;
@@ -51,8 +50,8 @@ static bool ask_next(struct hello_routing *routing, struct routed_hello *routed,
     while ((session = next_session(routing, routed, routed->asked)) != NULL) {
         routed->asked = session->order;
         bool is_last = next_session(routing, routed, session->order) == NULL;
-        routed->ask_ms = is_last || now_ms + ASK_MS > routed->end_ms ? routed->end_ms
-                                                                     : now_ms + ASK_MS;
+        routed->ask_ms =
+            is_last || now_ms + ASK_MS > routed->end_ms ? routed->end_ms : now_ms + ASK_MS;
         const struct session_wire_hello message = {
             .type = SESSION_WIRE_HELLO,
             .ticket = routed->ticket,

@@ -29,10 +29,10 @@ struct hello_routing {
         pid_t pid;
         uid_t uid;
         struct handshake_hello hello;
-        uint64_t asked;   /* order of the session that is asked */
-        bool heard;       /* a session has answered that it does not want it */
-        uint64_t ask_ms;  /* the session has that long; CLOCK_MONOTONIC */
-        uint64_t end_ms;  /* the process has its answer by then */
+        uint64_t asked;  /* order of the session that is asked */
+        bool heard;      /* a session has answered that it does not want it */
+        uint64_t ask_ms; /* the session has that long; CLOCK_MONOTONIC */
+        uint64_t end_ms; /* the process has its answer by then */
     } hellos[HELLO_ROUTING_MAX];
     size_t count;
 };

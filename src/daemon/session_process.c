@@ -40,6 +40,18 @@
 /* Should memory run out on the machine, sessions go before what is profiled (0 to 1000). */
 #define OOM_SCORE "500"
 
+/* Sanitizers map terabytes and report on standard error. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define IS_SANITIZED 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define IS_SANITIZED 1
+#endif
+#ifndef IS_SANITIZED
+#define IS_SANITIZED 0
+#endif
+
 struct session_process {
     const struct session_process_start *start;
     struct station station;
@@ -48,8 +60,9 @@ struct session_process {
     int trace;
     bool over;
     Heapprofd__ControlReply__End__Reason reason;
+    uint64_t memory_bytes; /* that it may have; 0: no limit */
     bool memory_is_used_up;
-    unsigned refused; /* processes that the client was told of */
+    unsigned refused;                         /* processes that the client was told of */
     uint64_t progress_ms, state_ms, alive_ms; /* when each is due, or was last sent */
     pid_t awaited[SESSION_WIRE_AWAITED_MAX];
     size_t awaited_count;
@@ -78,8 +91,7 @@ static void send_awaited(void)
     pid_t pids[SESSION_WIRE_AWAITED_MAX];
     size_t count = station_awaited(&process.station, pids, SESSION_WIRE_AWAITED_MAX);
     struct session_wire_number head = {SESSION_WIRE_AWAITED, (uint32_t)count};
-    if (count == process.awaited_count &&
-        memcmp(pids, process.awaited, count * sizeof(*pids)) == 0)
+    if (count == process.awaited_count && memcmp(pids, process.awaited, count * sizeof(*pids)) == 0)
         return;
     if (session_wire_send(process.start->supervisor, &head, sizeof(head), pids,
                           count * sizeof(*pids), -1, false) < 0)
@@ -145,13 +157,11 @@ static void handle_refused(void *context, struct session *session, const struct 
 static void check_memory(struct session *session)
 {
     struct process_memory memory;
-    struct rlimit limit;
-    int statm = process_memory_open(getpid());
-    bool known = statm >= 0 && process_memory_read(statm, &memory) &&
-                 getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    int statm = process.memory_bytes > 0 ? process_memory_open(getpid()) : -1;
+    bool known = statm >= 0 && process_memory_read(statm, &memory);
     if (statm >= 0)
         close(statm);
-    if (!known || memory.rss_anon_bytes < limit.rlim_cur / 100 * MEMORY_SOFT_PERCENT)
+    if (!known || memory.rss_anon_bytes < process.memory_bytes / 100 * MEMORY_SOFT_PERCENT)
         return;
     process.memory_is_used_up = true;
     session->over = SESSION_OVER_GUARDRAIL;
@@ -208,11 +218,13 @@ static void serve_client(const void *bytes, size_t length)
         wanted = request->snapshot != NULL ? request->snapshot : request->stop;
     bool is_meant = wanted != NULL && (!wanted->has_id || wanted->id == process.start->id);
     if (request == NULL)
-        control_send_error(fd, -EPROTO, "the daemon does not understand this request: is it of "
-                                        "another version?");
+        control_send_error(fd, -EPROTO,
+                           "the daemon does not understand this request: is it of "
+                           "another version?");
     else if (wanted == NULL)
-        control_send_error(fd, -EBUSY, "this connection has a session already: ask for something "
-                                       "else over another one");
+        control_send_error(fd, -EBUSY,
+                           "this connection has a session already: ask for something "
+                           "else over another one");
     else if (is_meant && request->snapshot != NULL)
         session_dump(process.session);
     else if (is_meant)
@@ -242,8 +254,8 @@ static void take_hello(const struct session_wire_hello *asked, int fd)
 {
     struct session_wire_answer answer = {SESSION_WIRE_ANSWER, asked->ticket, 0};
     if (fd >= 0 && clock_read_ms(CLOCK_MONOTONIC) < asked->deadline_ms)
-        answer.verdict = server_take_hello(&process.station.server, fd, asked->pid, asked->uid,
-                                           &asked->hello);
+        answer.verdict =
+            server_take_hello(&process.station.server, fd, asked->pid, asked->uid, &asked->hello);
     if (fd >= 0)
         rendezvous_end_connection(&process.station.server.rendezvous, fd);
     session_wire_send(process.start->supervisor, &answer, sizeof(answer), NULL, 0, -1, true);
@@ -322,11 +334,7 @@ static void reset_signals(void)
 static void keep_descriptors(int kept[], size_t count)
 {
     int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
-#ifdef __SANITIZE_ADDRESS__
-    int standard = STDOUT_FILENO;
-#else
-    int standard = STDERR_FILENO;
-#endif
+    int standard = IS_SANITIZED ? STDOUT_FILENO : STDERR_FILENO;
     for (int fd = 0; nowhere >= 0 && fd <= standard; fd++)
         dup2(nowhere, fd);
     unsigned from = STDERR_FILENO + 1;
@@ -356,9 +364,10 @@ static void limit(const struct access_policy *policy, bool is_root)
         (void)wrote;
         close(fd);
     }
-    if (is_root || policy->session_memory_mb == 0 || getrlimit(RLIMIT_DATA, &memory) < 0)
-        return;
     rlim_t bytes = (rlim_t)policy->session_memory_mb << 20;
+    process.memory_bytes = is_root ? 0 : bytes;
+    if (process.memory_bytes == 0 || IS_SANITIZED || getrlimit(RLIMIT_DATA, &memory) < 0)
+        return;
     if (memory.rlim_max == RLIM_INFINITY || memory.rlim_max > bytes)
         memory = (struct rlimit){bytes, bytes};
     setrlimit(RLIMIT_DATA, &memory);
@@ -369,7 +378,8 @@ static int check_trace(int fd, struct error *error)
 {
     struct stat status;
     if (fd == -E2BIG)
-        return error_set(error, -EINVAL, "one file is taken with a request, the trace, not several");
+        return error_set(error, -EINVAL,
+                         "one file is taken with a request, the trace, not several");
     if (fd == -EMFILE)
         return error_set(error, fd, "the daemon has no file descriptor left for the trace");
     int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);

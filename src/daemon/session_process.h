@@ -1,8 +1,8 @@
 /*
  * The process of one session of the daemon. It runs with the rights of whoever asked for the
  * session (session_rights.h), so that nothing in it can do more than that user could: it finds and
- * attaches to processes, reads their rings, opens their files and writes the trace. Whatever blocks,
- * crashes or uses up memory there ends or delays that session alone.
+ * attaches to processes, reads their rings, opens their files and writes the trace. Whatever
+ * blocks, crashes or uses up memory there ends or delays that session alone.
  *
  * It speaks with its client over the client's own connection, and with the supervisor over
  * session_wire.h. It ends when the client's connection ends, when the supervisor says so or is

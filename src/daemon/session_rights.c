@@ -147,8 +147,8 @@ int session_rights_take(const struct session_rights *rights, struct error *error
         prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0);
         code = reduce_capabilities(&before, rights);
     }
-    if (code == 0 && (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-                      prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0))
+    if (code == 0 &&
+        (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0))
         code = -errno;
     return code < 0 ? explain(code, rights, error) : 0;
 }

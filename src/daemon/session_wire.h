@@ -67,7 +67,7 @@ struct session_wire_state {
 /* The session is over, and its trace written. The process ends after this message. */
 struct session_wire_ended {
     uint32_t type;
-    int32_t code; /* 0, or a negative errno with a message */
+    int32_t code;   /* 0, or a negative errno with a message */
     uint32_t began; /* 0: the session was refused */
     uint32_t profiled, absent;
     uint64_t samples, lost;

@@ -59,8 +59,7 @@ static void announce(const struct supervisor *supervisor)
 {
     unsigned startup_sessions = 0;
     for (size_t i = 0; i < supervisor->count; i++)
-        startup_sessions +=
-            supervisor->sessions[i]->wants_new && !supervisor->sessions[i]->leaving;
+        startup_sessions += supervisor->sessions[i]->wants_new && !supervisor->sessions[i]->leaving;
     run_directory_announce(supervisor->directory, startup_sessions);
 }
 
@@ -180,9 +179,9 @@ static int start_process(struct supervisor *supervisor, struct supervised *sessi
         kill(session->pid, SIGKILL);
         waitpid(session->pid, NULL, 0);
     }
-    return code < 0 ? error_set(error, code, "cannot start a session's process: %s",
-                                strerror(-code))
-                    : 0;
+    return code < 0
+               ? error_set(error, code, "cannot start a session's process: %s", strerror(-code))
+               : 0;
 }
 
 struct supervised *supervisor_start(struct supervisor *supervisor,
@@ -229,8 +228,8 @@ static void take_state(struct supervisor *supervisor, struct supervised *session
         return;
     if (!session->began && !session->leaving)
         tell(supervisor, "session %llu began: uid %u, process %d, interval %llu",
-             (unsigned long long)session->id, (unsigned)session->owner.uid,
-             (int)session->requester, (unsigned long long)state->interval_bytes);
+             (unsigned long long)session->id, (unsigned)session->owner.uid, (int)session->requester,
+             (unsigned long long)state->interval_bytes);
     session->began = true;
     heapprofd__control_session__free_unpacked(session->state, NULL);
     session->state = state;
@@ -509,9 +508,10 @@ uint64_t supervisor_do_due(struct supervisor *supervisor, uint64_t now_ms)
             /* The kernel holds it, in a write to a file that does not answer for instance. It still
              * counts as its owner's. */
             session->end_ms = UINT64_MAX;
-            tell(supervisor, "session %llu of uid %u: its process %d was killed, and waits in the "
-                 "kernel", (unsigned long long)session->id, (unsigned)session->owner.uid,
-                 (int)session->pid);
+            tell(supervisor,
+                 "session %llu of uid %u: its process %d was killed, and waits in the "
+                 "kernel",
+                 (unsigned long long)session->id, (unsigned)session->owner.uid, (int)session->pid);
             supervisor->user->ended(supervisor->user->context, session);
         } else if (patience_ms < next_ms) {
             next_ms = patience_ms;
@@ -599,7 +599,8 @@ void supervisor_send_status(const struct supervisor *supervisor, int fd,
 void supervisor_close(struct supervisor *supervisor)
 {
     for (size_t i = 0; i < supervisor->count; i++)
-        supervisor_stop(supervisor->sessions[i], HEAPPROFD__CONTROL_REPLY__END__REASON__DAEMON_ENDS);
+        supervisor_stop(supervisor->sessions[i],
+                        HEAPPROFD__CONTROL_REPLY__END__REASON__DAEMON_ENDS);
     while (supervisor->count > 0) {
         struct epoll_event event;
         uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);

@@ -27,8 +27,8 @@
 #define SUPERVISOR_SESSIONS_OF_A_USER_MAX (SUPERVISOR_SESSIONS_MAX / 4)
 #define SUPERVISOR_SESSIONS_OF_ROOT 8
 
-/* A session that should end and says nothing for so long is killed. Longer than it waits for the file
- * reader. */
+/* A session that should end and says nothing for so long is killed. Longer than it waits for the
+ * file reader. */
 #define SUPERVISOR_SILENCE_MS 12000
 /* And so is one that takes so long to end. */
 #define SUPERVISOR_END_MS 120000
@@ -37,13 +37,13 @@ struct supervised {
     uint64_t id;    /* random, of seven digits: no pid, and no count of sessions */
     uint64_t order; /* ascends with each start */
     struct access_requester owner;
-    pid_t requester;          /* process that asked for it */
-    pid_t pid;                /* of the session process */
-    int pidfd, socket;        /* socket -1: closed by it */
-    int client;               /* for the case that the process dies */
-    uint64_t start_ms;        /* all times: CLOCK_MONOTONIC */
-    uint64_t heard_ms;        /* it said something last */
-    uint64_t end_ms;          /* it was told to end, ends of itself, or was killed; else UINT64_MAX */
+    pid_t requester;   /* process that asked for it */
+    pid_t pid;         /* of the session process */
+    int pidfd, socket; /* socket -1: closed by it */
+    int client;        /* for the case that the process dies */
+    uint64_t start_ms; /* all times: CLOCK_MONOTONIC */
+    uint64_t heard_ms; /* it said something last */
+    uint64_t end_ms;   /* it was told to end, ends of itself, or was killed; else UINT64_MAX */
     bool began, leaving, is_over, was_killed;
     bool wants_new;
     Heapprofd__ControlSession *state; /* as it said last; NULL: nothing yet */
@@ -74,7 +74,7 @@ struct supervisor {
     struct supervised *sessions[SUPERVISOR_SESSIONS_MAX]; /* in the order of their start */
     size_t count;
     uint64_t last_order;
-    bool invites; /* the invitations have changed */
+    bool invites;                  /* the invitations have changed */
     uint64_t invite_ms, remind_ms; /* not before then again */
 };
 
