@@ -70,12 +70,31 @@ static bool has_ptrace_capability(const struct rights *rights)
     return (rights->effective >> CAPABILITY_SYS_PTRACE & 1) != 0;
 }
 
+static bool are_all(const unsigned ids[4], unsigned id)
+{
+    return ids[0] == id && ids[1] == id && ids[2] == id;
+}
+
 struct access_requester access_self(void)
 {
     struct rights rights;
     return (struct access_requester){.uid = geteuid(),
                                      .may_all = read_rights(getpid(), &rights) == 0 &&
                                                 has_ptrace_capability(&rights)};
+}
+
+/*
+ * Whether the process has gained rights by executing a file: it is setuid, or the kernel guards it.
+ * A user who connects, and then executes a privileged program, has none of that program's rights.
+ * The kernel gives files of a guarded process to root.
+ */
+static bool has_gained_rights(const struct ucred *credentials, const struct rights *rights)
+{
+    char path[64];
+    struct stat status;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)credentials->pid);
+    return !are_all(rights->uid, credentials->uid) || stat(path, &status) < 0 ||
+           status.st_uid != credentials->uid;
 }
 
 /* Read what /proc says of the peer. Return -EPERM if it is in another user namespace or cannot be
@@ -92,12 +111,13 @@ static int read_peer(int socket, struct ucred *credentials, struct rights *right
     int code = credentials->pid > 0 ? read_rights(credentials->pid, rights) : -EPERM;
     if (code == 0 && !is_in_our_user_namespace(credentials->pid))
         code = -EPERM;
+    /* Before Linux 6.5 the pid may mean another process by now: a user gains nothing by that. */
+    if (code == 0 && credentials->uid != 0 &&
+        (pidfd < 0 || has_gained_rights(credentials, rights)))
+        rights->permitted = rights->effective = 0;
     struct pollfd dead = {.fd = pidfd, .events = POLLIN};
     if (code == 0 && pidfd >= 0 && poll(&dead, 1, 0) != 0)
         code = -ESRCH;
-    /* Before Linux 6.5 the pid may mean another process by now: a user gains nothing by that. */
-    if (code == 0 && pidfd < 0 && credentials->uid != 0)
-        rights->permitted = rights->effective = 0;
     if (pidfd >= 0)
         close(pidfd);
     return code;
@@ -127,11 +147,6 @@ int access_peer_capabilities(int socket, uint64_t *permitted, uint64_t *effectiv
     *permitted = rights.permitted;
     *effective = rights.effective;
     return 0;
-}
-
-static bool are_all(const unsigned ids[4], unsigned id)
-{
-    return ids[0] == id && ids[1] == id && ids[2] == id;
 }
 
 /* Say why the kernel does not let us see the memory of a process. The kernel does not say. */

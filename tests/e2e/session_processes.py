@@ -426,6 +426,76 @@ def requester_with_a_capability(daemon, directory):
     end_programs(process)
 
 
+def varint(number):
+    """A number as protobuf has it."""
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def field(number, value):
+    """A field of a protobuf message: a number, or bytes."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def start_request(pid):
+    """A request for a session that profiles this process (proto/control.proto, proto/config.proto)."""
+    source = field(1, b"android.heapprofd") + field(105, field(1, 1) + field(4, pid))
+    config = field(2, field(1, source)) + field(3, 300)
+    return struct.pack("<II", 0x48504354, 1) + field(1, field(1, config))
+
+
+def answers_to_borrowed_rights(daemon, directory, privileged, pid):
+    """What the daemon says to a connection whose owner, Bob, has begun a privileged program."""
+    how = as_user(BOB)
+    peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    trace = os.open(os.path.join(directory, "bobs-trace"), os.O_RDWR | os.O_CREAT, 0o666)
+    hold, release = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setgroups(how["extra_groups"])
+        os.setgid(how["group"])
+        os.setuid(how["user"])
+        peer.connect(os.path.join(daemon.environment["HEAPPROFD_RUN_DIR"], "socket"))
+        os.dup2(hold, 0)
+        os.execv(privileged, [privileged])
+    wait_for("the program", lambda: os.readlink(f"/proc/{child}/exe") == privileged)
+    socket.send_fds(peer, [start_request(pid)], [trace])
+    peer.settimeout(PATIENCE)
+    answers = b""
+    with contextlib.suppress(OSError):
+        while got := peer.recv(1 << 16):
+            answers += got
+    peer.close()
+    for fd in (trace, hold, release):
+        os.close(fd)
+    os.waitpid(child, 0)
+    return answers
+
+
+def borrowed_rights():
+    """The rights of a privileged program that a user begins after connecting are not the user's."""
+    need_root()
+    harness.need("setcap")
+    with scene() as (daemon, directory):
+        reachable(directory)
+        setuid, capable = os.path.join(directory, "setuid"), os.path.join(directory, "capable")
+        for path in (setuid, capable):
+            shutil.copy(program("commanded"), path)
+        os.chmod(setuid, 0o4755)
+        run(["setcap", "cap_sys_ptrace,cap_dac_override+ep", capable])
+        for path in (setuid, capable):
+            for owner in (0, ALICE):
+                process = started([program("commanded")], **(as_user(owner) if owner else {}))
+                answers = answers_to_borrowed_rights(daemon, directory, path, process.pid)
+                check(b"belongs to another user" in answers, f"{path}, uid {owner}: {answers!r}")
+                end_programs(process)
+
+
 def joins_by_itself(daemon, directory):
     """With the library preloaded a process needs no ptrace; the rule is the same."""
     preloaded = {**daemon.environment, "LD_PRELOAD": LIBRARY}
