@@ -19,6 +19,7 @@
 #define SNAPSHOT_MS 10000
 /* Longer than a session may take to end, or is waited for before it is killed. */
 #define STOP_MS (SUPERVISOR_END_MS + 2000)
+
 __attribute__((format(printf, 2, 3))) static void tell(const struct control *control,
                                                        const char *format, ...)
 {

@@ -610,8 +610,9 @@ void supervisor_close(struct supervisor *supervisor)
             all_killed &= supervisor->sessions[i]->was_killed;
         int wait_ms = next_ms == UINT64_MAX ? 1000 : next_ms > now_ms ? (int)(next_ms - now_ms) : 0;
         int got = epoll_wait(supervisor->epoll, &event, 1, wait_ms);
-        if (got == 1)
-            supervisor_serve(supervisor, event.data.fd);
+        /* Nobody else is served any more. */
+        if (got == 1 && !supervisor_serve(supervisor, event.data.fd))
+            epoll_ctl(supervisor->epoll, EPOLL_CTL_DEL, event.data.fd, NULL);
         /* A process that the kernel holds does not even die. */
         if (got == 0 && all_killed)
             break;

@@ -16,7 +16,7 @@ import time
 import harness
 from daemon import (
     ALICE, BOB, DAEMON, LIBRARY, Commanded, Session, ask_as, as_user, check_figure, heap_of, joined, need_root, reachable,
-    report_of, scene, wait_for,
+    PATIENCE, report_of, scene, wait_for,
 )
 from harness import TOOL, check, program, run
 
@@ -135,6 +135,35 @@ def slow_to_close():
         works(daemon, directory)
         for end in ends:
             end.close()
+
+
+def processor_ticks(pid):
+    with open(f"/proc/{pid}/stat") as stat:
+        return sum(int(word) for word in stat.read().rsplit(")", 1)[1].split()[11:13])
+
+
+def connections_at_the_end():
+    """A daemon that ends, and waits for a session, does nothing about those who come meanwhile."""
+    with scene() as (daemon, directory):
+        process = Commanded(daemon.environment)
+        session = Session(daemon, os.path.join(directory, "one"), "-p", str(process.pid))
+        joined(daemon, process)
+        [stopped] = daemon.session_processes()
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            daemon.process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+            with connect(daemon) as peer:
+                peer.send(STATUS)
+                before = processor_ticks(daemon.process.pid)
+                time.sleep(1)
+                used = processor_ticks(daemon.process.pid) - before
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        check(used < 10, f"it used {used} of 100 ticks")
+        check(daemon.process.wait(PATIENCE) == 0, "it ends")
+        session.end(None)
+        process.end()
 
 
 # --- shares ---
