@@ -70,6 +70,8 @@ static void drain_all(void *context)
     struct server *server = context;
     for (size_t i = 0; i < server->session_count; i++)
         session_drain(server->sessions[i]);
+    if (server->user->busy != NULL)
+        server->user->busy(server->user->context);
 }
 
 int server_add_session(struct server *server, struct session *session)

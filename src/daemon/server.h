@@ -30,6 +30,8 @@ struct server_user {
     /* Called for a process that a session wants and that gets no profile; the remark says why. */
     void (*refused)(void *context, struct session *session, const struct process_info *info,
                     const char *remark);
+    /* Called every now and then during work that may take seconds: dumps, attaching, the end. */
+    void (*busy)(void *context);
     /* Somebody has sent what is no hello; as rendezvous_request. */
     rendezvous_request *request;
     void *context;

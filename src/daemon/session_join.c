@@ -169,7 +169,10 @@ static int attach_target(struct session *session, pid_t pid, bool beside_client,
 int session_attach(struct session *session, pid_t pid, unsigned patience_ms, int *pidfd,
                    struct error *error)
 {
-    return attach_target(session, pid, false, patience_ms, pidfd, error);
+    int code = attach_target(session, pid, false, patience_ms, pidfd, error);
+    /* Many processes may come one after the other. */
+    session_drain_all(session);
+    return code;
 }
 
 /*

@@ -106,13 +106,11 @@ static void send_type(enum session_wire_type type)
     session_wire_send(process.start->supervisor, &head, sizeof(head), NULL, 0, -1, true);
 }
 
-/* Called again and again while a dump is written. */
+/* Tell the supervisor that this process is at work. */
 static void stay_alive(void *context)
 {
-    struct server *server = context;
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
-    for (size_t i = 0; i < server->session_count; i++)
-        session_drain(server->sessions[i]);
+    (void)context;
     if (now_ms < process.alive_ms + ALIVE_PERIOD_MS)
         return;
     process.alive_ms = now_ms;
@@ -423,7 +421,6 @@ static _Noreturn void end_session(void)
     send_state();
     send_type(SESSION_WIRE_LEAVING);
     process.session = NULL;
-    session->drain_all = stay_alive;
     int code = station_finish(&process.station, session, &outcome);
     struct session_wire_ended ended = {
         .type = SESSION_WIRE_ENDED,
@@ -462,6 +459,7 @@ void session_process_run(const struct session_process_start *start)
         .session_over = handle_session_over,
         .progress = handle_progress,
         .refused = handle_refused,
+        .busy = stay_alive,
     };
     reset_signals();
     prctl(PR_SET_NAME, PROCESS_NAME);

@@ -28,7 +28,7 @@ enum session_wire_type {
     SESSION_WIRE_STATE,   /* struct session_wire_state, then a packed ControlSession */
     SESSION_WIRE_AWAITED, /* struct session_wire_number: a count, then as many pids */
     SESSION_WIRE_DUMPED,  /* struct session_wire_number: the snapshot's ticket */
-    SESSION_WIRE_ALIVE,   /* a type alone: the session ends, and that takes time */
+    SESSION_WIRE_ALIVE,   /* a type alone: the process is busy with what takes time */
     SESSION_WIRE_LEAVING, /* a type alone: it takes no more processes */
     SESSION_WIRE_ENDED,   /* struct session_wire_ended */
 };
