@@ -1,0 +1,227 @@
+#!/usr/bin/python3
+"""Whole test suites of other projects with and without a profiler, compared case by case.
+
+    bench/whole_suites.py cpython [MODULE...]     every module of CPython's own tests
+    bench/whole_suites.py redis DIR [TEST...]     ./runtest in DIR, a redis source tree with src/redis-server
+    bench/whole_suites.py stress [STRESSOR...]    stress-ng's memory class, two seconds each
+    bench/whole_suites.py allocators DIR          the programs of mimalloc-bench, built in DIR/out/bench,
+                                                  on glibc, jemalloc, mimalloc and tcmalloc
+
+Prints a line a case and a summary; exits with 1 if a case differs that ends the same way every time
+without us. HEAPPROFD_BUILD names the build directory. Takes from minutes (stress, allocators) to
+hours (cpython).
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+os.environ.setdefault("HEAPPROFD_BUILD", os.path.join(ROOT, "build"))
+sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+import harness  # noqa: E402
+import suites  # noqa: E402
+
+TIMEOUT_S = 1200
+BARE_RUNS_MORE = 3
+DIFFERS, SAME, UNSTABLE = "differs", "same", "unstable without us"
+
+
+class Outcome:
+    """How a command ended: its status (None: out of time) and its output with numbers left out."""
+
+    def __init__(self, command, environment=None, cwd=None):
+        began = time.monotonic()
+        with tempfile.TemporaryFile() as stream:
+            child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})}, cwd=cwd, start_new_session=True,
+            )
+            try:
+                self.status = child.wait(TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, 9)
+                child.wait()
+                self.status = None
+            stream.seek(0)
+            self.output = stream.read().decode(errors="replace")
+        self.seconds = time.monotonic() - began
+
+
+def profiled(command, output):
+    return harness.host_command(command, output, 4096, "--follow-children")
+
+
+def lost_samples(output):
+    """{reason: count} of what the profile says it lost, and its number of samples."""
+    report = harness.run([harness.TOOL, "report", "--json", output])
+    if report.status != 0:
+        return {"no report": 1}, 0
+    lost, samples = {}, 0
+    for heap in json.loads(report.stdout)["heaps"]:
+        samples += heap["heap_samples"] or 0
+        for reason, count in heap["lost"].items():
+            if count and reason != "unwind":
+                lost[reason] = lost.get(reason, 0) + count
+    return lost, samples
+
+
+def compare(name, command, judge, environment=None, cwd=None):
+    """Runs the command bare and profiled; `judge` makes of an outcome what must be equal."""
+    bare = Outcome(command, environment, cwd)
+    with tempfile.TemporaryDirectory(prefix="whole-") as directory:
+        output = os.path.join(directory, "profile")
+        ours = Outcome(profiled(command, output), environment, cwd)
+        lost, samples = lost_samples(output)
+    verdict, expected, got = SAME, judge(bare), judge(ours)
+    if got != expected:
+        others = [judge(Outcome(command, environment, cwd)) for _ in range(BARE_RUNS_MORE)]
+        verdict = UNSTABLE if any(other != expected for other in others) else DIFFERS
+    print(f"{name}: {verdict}; {bare.seconds:.1f} s bare, {ours.seconds:.1f} s profiled, "
+          f"{samples} samples, lost {lost or 'nothing'}", flush=True)
+    if verdict != SAME:
+        print(f"  bare: {expected}\n  profiled: {got}", flush=True)
+    return verdict
+
+
+def summarize(verdicts):
+    counts = {verdict: verdicts.count(verdict) for verdict in (SAME, UNSTABLE, DIFFERS)}
+    print(f"{len(verdicts)} cases: {counts[SAME]} the same, {counts[UNSTABLE]} unstable without us, "
+          f"{counts[DIFFERS]} differ")
+    return 1 if counts[DIFFERS] else 0
+
+
+# --- CPython ---
+
+
+def cpython(modules):
+    suites.need_tests()
+    if not modules:
+        listed = harness.run([suites.PYTHON, "-m", "test", "--list-tests"])
+        modules = [line[5:] for line in listed.stdout.decode().split() if line.startswith("test_")]
+    for module in modules:
+        try:
+            suites.compare_module(module, [])
+        except (subprocess.TimeoutExpired, AssertionError) as trouble:
+            harness.fail(f"test_{module}: {trouble}")
+    harness.finish()
+
+
+# --- redis ---
+
+REDIS_TEST = re.compile(r"^\[(ok|err|exception|skip|ignore)\]: (.*?)(?: \([\d.]+ m?s\))?$", re.M)
+
+
+def redis_tests(directory):
+    listed = Outcome(["./runtest", "--list-tests"], cwd=directory)
+    return re.findall(r"^\S+/\S+$", listed.output, re.M)
+
+
+def redis(directory, tests):
+    def judge(outcome):
+        plain = re.sub(r"\x1b\[[\d;]*m", "", outcome.output)
+        cases = sorted((test, end) for end, test in REDIS_TEST.findall(plain))
+        return outcome.status, tuple((re.sub(r"\d+", "N", test), end) for test, end in cases)
+
+    verdicts = []
+    for test in tests or redis_tests(directory):
+        command = ["./runtest", "--clients", "1", "--single", test, "--baseport", "24111"]
+        verdicts.append(compare(test, command, judge, cwd=directory))
+    return summarize(verdicts)
+
+
+# --- stress-ng ---
+
+
+def stress(stressors):
+    if not stressors:
+        words = Outcome(["stress-ng", "--class", "memory?"]).output
+        stressors = words.split(":", 1)[1].split()
+
+    def judge(outcome):
+        plain = re.sub(r"\[\d+\]|\d+(\.\d+)?", "-", outcome.output)
+        bad = [line for line in plain.splitlines() if re.search(r"fail|error|unexpected", line)]
+        return outcome.status, tuple(sorted(set(bad)))
+
+    verdicts = []
+    with tempfile.TemporaryDirectory(prefix="whole-") as directory:
+        for stressor in stressors:
+            command = [
+                "prlimit", "--as=4294967296", "stress-ng", f"--{stressor}", "1", "-t", "2",
+                "--verify", "--temp-path", directory, "--oomable",
+            ]
+            verdicts.append(compare(stressor, command, judge))
+    return summarize(verdicts)
+
+
+# --- allocators ---
+
+LIBRARIES = {
+    "glibc": None,
+    "jemalloc": "libjemalloc.so.2",
+    "mimalloc": "libmimalloc.so.2.0",
+    "tcmalloc": "libtcmalloc_minimal.so.4",
+}
+BENCHES = {
+    "cfrac": ["17545186520507317056371138836327483792789528"],
+    "espresso": ["{source}/espresso/largest.espresso"],
+    "barnes": [],
+    "larson": ["2.5", "7", "8", "1000", "5000", "100", "4141"],
+    "xmalloc-test": ["-w", "2", "-t", "5", "-s", "64"],
+    "cache-scratch": ["1", "1000", "1", "200000", "2"],
+    "cache-thrash": ["1", "1000", "1", "200000", "2"],
+    "glibc-simple": [],
+    "glibc-thread": ["2"],
+    "mstress": ["2", "50", "20"],
+    "rptest": ["2", "0", "1", "2", "100", "1000", "100", "8", "16000"],
+    "alloc-test": ["1"],
+    "malloc-large": [],
+    "mleak": ["10"],
+    "sh6bench": ["4"],
+    "sh8bench": ["4"],
+    "rbstress": ["2"],
+}
+
+
+def allocators(directory):
+    def judge(outcome):
+        return outcome.status, tuple(sorted(set(re.sub(r"[\d.:]+|\s+", "-", outcome.output).split())))
+
+    verdicts = []
+    for bench, arguments in BENCHES.items():
+        program = os.path.join(directory, "out", "bench", bench)
+        if not os.path.exists(program):
+            continue
+        source = os.path.join(directory, "bench")
+        command = [program, *(argument.format(source=source) for argument in arguments)]
+        standard_input = os.path.join(source, bench, "input")
+        if os.path.isfile(standard_input):
+            command = ["sh", "-c", 'exec "$@" < "$0"', standard_input, *command]
+        for name, library in LIBRARIES.items():
+            environment = {"LD_PRELOAD": library} if library else {}
+            verdicts.append(compare(f"{bench} on {name}", command, judge, environment))
+    return summarize(verdicts)
+
+
+def main():
+    words = sys.argv[1:]
+    if words[:1] == ["cpython"]:
+        return cpython(words[1:])
+    if words[:1] == ["redis"] and len(words) > 1:
+        return redis(words[1], words[2:])
+    if words[:1] == ["stress"]:
+        return stress(words[1:])
+    if words[:1] == ["allocators"] and len(words) == 2 and shutil.which("cmake"):
+        return allocators(words[1])
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    harness.limit_core_dumps()
+    sys.exit(main())
