@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "util/process_name.h"
+
 /* Time that the watcher gets to tell of a signal. A shell or timeout(1) that sends to several
  * processes needs microseconds, a busy machine longer. */
 #define WATCHER_PATIENCE_MS 30
@@ -65,30 +67,11 @@ static uint64_t now_ms(void)
 
 /* --- the watcher --- */
 
-/* Give the watcher another name and command line. killall, pidof and pkill -f then find only us; a
- * signal to both of us would count as one to the group. */
-static void change_name(void)
-{
-    char text[1024] = "", *rest = NULL;
-    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    const char *field = got > 0 ? strrchr(text, ')') : NULL;
-    /* After the name, which is field 2, to field 48: where the arguments begin. */
-    for (int i = 2; field != NULL && i < 48; i++)
-        field = strchr(field + 1, ' ');
-    unsigned long begin = field != NULL ? strtoul(field, &rest, 10) : 0;
-    unsigned long end = begin != 0 ? strtoul(rest, NULL, 10) : 0;
-    /* The kernel gives 0 or 1 if it does not say. */
-    if (begin > 1 && end > begin)
-        memset((char *)begin, 0, end - begin);
-    prctl(PR_SET_NAME, "signal-watcher");
-    close(fd);
-}
-
 static _Noreturn void watch(pid_t parent, int pipe)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    change_name();
+    /* A signal to both of us by name would count as one to the group. */
+    process_name_set("signal-watcher");
     if (getppid() != parent || dup2(pipe, STDIN_FILENO) < 0)
         _exit(0);
     /* Do not hold the user's pipes open. */

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include "daemon/rendezvous.h"
 #include "daemon/session_wire.h"
 #include "daemon/station.h"
+#include "util/process_name.h"
 
 /* Profilers are known by a name that begins so (other_profiler.c). */
 #define PROCESS_NAME "heapd-session"
@@ -462,7 +462,7 @@ void session_process_run(const struct session_process_start *start)
         .busy = stay_alive,
     };
     reset_signals();
-    prctl(PR_SET_NAME, PROCESS_NAME);
+    process_name_set(PROCESS_NAME);
     /* The kernel tells root alone. */
     int exec_events = exec_events_open(NULL);
     int kept[] = {start->supervisor, start->client, exec_events};

@@ -21,6 +21,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "util/process_name.h"
+
 #define NOBODY 65534
 
 /* Beyond what the asker has mapped. Files are mapped, and their debug files have several GiB; what
@@ -181,7 +183,7 @@ int reader_sandbox_enter(int socket, pid_t asker, int *step)
 {
     *step = READER_STEP_MEMORY;
     uint64_t mapped = mapped_bytes();
-    prctl(PR_SET_NAME, "heapprofd-read", 0, 0, 0);
+    process_name_set("heapprofd-read");
     setsid();
     int code = unmap_shared();
     if (code == 0)
