@@ -407,14 +407,9 @@ def trace_tiny_interned(directory, scale):
 
 
 def trace_gzip_bomb(directory, scale):
-    """Empty packets, packed."""
+    """Packets of a field that means nothing, packed."""
     body = clocks(1000, 1100) + USUAL + dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)])
-    out = io.BytesIO()
-    with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=9) as packed:
-        packed.write(body)
-        for _ in range(scale):
-            packed.write(b"\x0a\x00" * (1 << 19))
-    return write(directory, "trace_gzip_bomb.pb.gz", out.getvalue())
+    return write(directory, "trace_gzip_bomb.pb.gz", gzip.compress(body), *[gzip.compress(packet(field(900, bytes(1 << 20))))] * scale)
 
 
 def gzip_members(directory, scale):
@@ -552,14 +547,9 @@ def infra_chain_backwards(directory, scale):
 
 def infra_column_bomb(directory, scale):
     """A column of zeros, packed."""
-    out = io.BytesIO()
-    with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=9) as packed:
-        head, tail = event(1, 1, None, ONE, '"nodes":[0').split('"nodes":[0')
-        packed.write(('{"traceEvents":[' + head + '"nodes":[0').encode())
-        for _ in range(scale):
-            packed.write(b",0" * (1 << 19))
-        packed.write(("]" + tail + "]}").encode())
-    return write(directory, "infra_column_bomb.json.gz", out.getvalue())
+    head, tail = event(1, 1, None, ONE, '"nodes":[0').split('"nodes":[0')
+    return write(directory, "infra_column_bomb.json.gz", gzip.compress(('{"traceEvents":[' + head + '"nodes":[0').encode()),
+                 *[gzip.compress(b",0" * (1 << 19))] * scale, gzip.compress(("]" + tail + "]}").encode()))
 
 
 def infra_columns(directory, scale):
@@ -570,13 +560,9 @@ def infra_columns(directory, scale):
 
 def infra_events_bomb(directory, scale):
     """Sites that are all the same, packed."""
-    out = io.BytesIO()
-    with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=9) as packed:
-        packed.write(b'{"traceEvents":[')
-        for i in range(scale * 2):
-            packed.write((("," if i else "") + event(i + 1, 1, None, ONE, row([1] * 10000))).encode())
-        packed.write(b"]}")
-    return write(directory, "infra_events_bomb.json.gz", out.getvalue())
+    parts = [gzip.compress(b'{"traceEvents":[' + event(1, 1, None, ONE, row([1])).encode())]
+    again = gzip.compress(("," + event(2, 1, None, "", row([1] * 10000))).encode())
+    return write(directory, "infra_events_bomb.json.gz", *parts, *[again] * scale, gzip.compress(b"]}"))
 
 
 def infra_regions(directory, scale):
