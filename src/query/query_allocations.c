@@ -42,6 +42,23 @@ static struct query_counters counters_of(const struct profile_heap *heap,
     };
 }
 
+/* Sums that grow, of figures that fall, too: what the writer gives Perfetto's readers
+ * (trace_peaks.c). */
+static struct query_counters with_falls(const struct query_counters *now,
+                                        const struct query_counters *last)
+{
+    struct query_counters sums = *now;
+    int64_t bytes = last->allocated_bytes - last->freed_bytes;
+    int64_t count = last->allocated_count - last->freed_count;
+    sums.freed_bytes =
+        last->freed_bytes + (bytes > now->allocated_bytes ? bytes - now->allocated_bytes : 0);
+    sums.freed_count =
+        last->freed_count + (count > now->allocated_count ? count - now->allocated_count : 0);
+    sums.allocated_bytes += sums.freed_bytes;
+    sums.allocated_count += sums.freed_count;
+    return sums;
+}
+
 static struct query_counters less(const struct query_counters *now,
                                   const struct query_counters *last)
 {
@@ -123,6 +140,8 @@ static void walk_dump(struct walk *walk, size_t dump, walk_function *take)
         const struct profile_sample *sample = now->samples[i];
         struct last *last = &walk->last[sample->callsite];
         struct query_counters counters = counters_of(heap, sample);
+        if (heap->status.dump_at_max && !heap->is_perfettos)
+            counters = with_falls(&counters, &last->counters);
         struct query_counters grown = less(&counters, &last->counters);
         if (walk->unplaced[sample->callsite])
             continue;

@@ -87,6 +87,27 @@ static void fill_counters(HeapSample *message, const struct trace_figures *figur
                     at_most(round_counter(figures->freed_count), message->alloc_count));
 }
 
+/* The callstack's part of the maximum, or, once it has fallen, counters with this difference. */
+static void fill_peak(struct trace_writer *writer, HeapSample *message,
+                      const struct trace_heap_sample *sample)
+{
+    struct trace_peak peak = {.bytes = round_counter(sample->peak_bytes),
+                              .count = round_counter(sample->peak_count)};
+    if (trace_peaks_next(&writer->peaks, sample->callstack, &peak) < 0)
+        writer->error = -ENOMEM;
+    if (peak.freed_bytes == 0 && peak.freed_count == 0) {
+        /* Where it is left out, readers take no notice of the count. */
+        message->has_self_max = peak.bytes != 0 || peak.count != 0;
+        message->self_max = peak.bytes;
+        SET_UNLESS_ZERO(message, self_max_count, peak.count);
+        return;
+    }
+    SET_UNLESS_ZERO(message, self_allocated, peak.bytes + peak.freed_bytes);
+    SET_UNLESS_ZERO(message, alloc_count, peak.count + peak.freed_count);
+    SET_UNLESS_ZERO(message, self_freed, peak.freed_bytes);
+    SET_UNLESS_ZERO(message, free_count, peak.freed_count);
+}
+
 static void drop_what_counters_say(const HeapSample *message, HeapFigures *own)
 {
     own->has_allocated_bytes = own->allocated_bytes != (double)message->self_allocated;
@@ -171,13 +192,12 @@ static void put_sample(struct trace_writer *writer, const struct trace_heap_samp
     message.callstack_id = sample->callstack;
     fill_figures(&own, &sample->figures);
     message.estimate = &own;
-    if (writer->dump_at_max) {
-        SET_UNLESS_ZERO(&message, self_max, round_counter(sample->peak_bytes));
-        SET_UNLESS_ZERO(&message, self_max_count, round_counter(sample->peak_count));
-    } else {
+    if (writer->dump_at_max)
+        fill_peak(writer, &message, sample);
+    else
         fill_counters(&message, &sample->figures);
+    if (!message.has_self_max)
         drop_what_counters_say(&message, &own);
-    }
     SET_UNLESS_ZERO(&message, peak_bytes, sample->peak_bytes);
     SET_UNLESS_ZERO(&message, peak_count, sample->peak_count);
     SET_UNLESS_ZERO(&message, peak_bytes_variance, sample->peak_bytes_variance);
@@ -276,6 +296,11 @@ int trace_writer_dump_begin(struct trace_writer *writer, const struct trace_heap
     pack_into(&writer->dump_head, &head.base);
     if (writer->dump_head.failed || writer->dump_again.failed)
         writer->error = -ENOMEM;
+    /* A checkpoint has one dump of a heap. */
+    bool is_last = dump->final || writer->sequence != TRACE_SEQUENCE_MAIN;
+    if (dump->dump_at_max &&
+        trace_peaks_begin(&writer->peaks, dump->pid, head.heap_name, is_last) < 0)
+        writer->error = -ENOMEM;
     writer->in_dump = true;
     writer->dump_at_max = dump->dump_at_max;
     writer->dump_head_written = false;
@@ -345,5 +370,7 @@ int trace_writer_dump_end(struct trace_writer *writer)
     if (!writer->in_dump)
         return -EINVAL;
     writer->in_dump = false;
+    if (writer->dump_at_max)
+        trace_peaks_end(&writer->peaks);
     return write_dump_packet(writer, false);
 }

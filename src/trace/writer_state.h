@@ -6,6 +6,8 @@
 #ifndef HEAPPROFD_TRACE_WRITER_STATE_H
 #define HEAPPROFD_TRACE_WRITER_STATE_H
 
+#include <sys/types.h>
+
 #include "trace/intern.h"
 #include "trace/proto_buffer.h"
 #include "trace/trace_writer.h"
@@ -18,6 +20,19 @@
 /* All that a session writes is of one sequence; each checkpoint begins the other one anew. */
 #define TRACE_SEQUENCE_MAIN 1u
 #define TRACE_SEQUENCE_CHECKPOINT 2u
+
+/* trace_peaks.c: parts of maxima, in whole bytes and allocations. */
+struct trace_peak {
+    uint64_t bytes, count;             /* in this dump */
+    uint64_t freed_bytes, freed_count; /* sums of all falls from dump to dump */
+};
+
+struct trace_peaks {
+    struct peak_heap *heaps;
+    size_t count, capacity;
+    ssize_t current; /* heap whose dump is being written; -1: none that is remembered */
+    bool is_final;
+};
 
 struct trace_writer {
     int fd;
@@ -40,6 +55,7 @@ struct trace_writer {
     struct proto_buffer dump_again;   /* what of it every further packet repeats */
     struct proto_buffer dump_samples; /* samples not yet written */
     bool dump_head_written;
+    struct trace_peaks peaks;
 
     int32_t stream_pid; /* whose events wait */
     struct proto_buffer stream_allocations, stream_frees;
@@ -60,6 +76,13 @@ int packet_write_message(struct trace_writer *writer, uint32_t field,
 void packet_put_interned(struct trace_writer *writer);
 /* Writes it as a packet of its own, if there is any. */
 int packet_flush_interned(struct trace_writer *writer);
+
+/* Begin and end the dump of a heap with dump_at_max. A heap is forgotten after its final one. */
+int trace_peaks_begin(struct trace_peaks *peaks, int32_t pid, const char *name, bool final);
+void trace_peaks_end(struct trace_peaks *peaks);
+/* Fill in by how much the callstack's `bytes` and `count` have fallen in all dumps together. */
+int trace_peaks_next(struct trace_peaks *peaks, uint64_t callstack, struct trace_peak *peak);
+void trace_peaks_free(struct trace_peaks *peaks);
 
 uint64_t boottime_now_ns(void);
 

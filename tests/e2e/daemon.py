@@ -16,6 +16,7 @@ import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -545,16 +546,38 @@ def dump_at_max():
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         session = Session(
-            daemon, os.path.join(directory, "o"), "-p", str(process.pid), "--dump-at-max"
+            daemon, os.path.join(directory, "o"), "-p", str(process.pid), "--dump-at-max", "-c", "100"
         )
         joined(daemon, process)
-        process.tell("hold 10 100000")
+        process.tell("hold 3 200000")
+        time.sleep(0.3)
+        process.tell("drop")
+        process.tell("hold 1 100000")
+        process.tell("churn 1 590000")
+        time.sleep(0.3)
+        process.tell("hold 9 100000")
         process.tell("drop")
         process.tell("hold 3 100")
         session.end()
         heap = heap_of(session.report(), process.pid)
         check_figure(heap, "hold_block", "max", 1000000)
         check_figure(heap, "hold_block", "max_objects", 10)
+        # Perfetto's readers want counters that only grow.
+        falls, counters = 0, {}
+        with open(os.path.join(session.output, "raw-trace"), "rb") as file:
+            packets = trace.fields(file.read())
+        for _, packet in packets:
+            for dump in (value for n, value in trace.fields(trace.first(packet, 37, b"")) if n == 5):
+                for entry in (dict(trace.fields(value)) for n, value in trace.fields(dump) if n == 2):
+                    key = trace.first(dump, 1), trace.first(dump, 11), entry[1]
+                    grown = entry.get(8) or entry.get(2, 0)
+                    now = grown, entry.get(9) or entry.get(5, 0), entry.get(3, 0), entry.get(6, 0)
+                    check(all(a >= b for a, b in zip(now, counters.get(key, now))), f"{key}: {counters.get(key)} to {now}")
+                    peak = struct.unpack("<d", entry.get(5001, bytes(8)))[0]
+                    check(abs(grown - now[2] - peak) <= 0.5, f"{key}: {now} for a peak of {peak}")
+                    counters[key] = now
+                    falls += now[2] > 0
+        check(falls > 0, "no part of the maximum fell")
         process.end()
 
 

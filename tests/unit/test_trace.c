@@ -287,6 +287,51 @@ static void dump_at_max_has_self_max_and_no_other_counter(void **state)
     free(trace.bytes);
 }
 
+/* Trace processor takes differences of dumps, and counts a fall as an error. */
+static void a_part_of_the_maximum_that_falls_gets_counters(void **state)
+{
+    (void)state;
+    static const struct {
+        double bytes; /* twice the peak */
+        uint64_t allocated, freed;
+    } steps[] = {{100, 50, 0},  {200, 100, 0}, {80, 100, 60},
+                 {80, 100, 60}, {90, 105, 60}, {0, 105, 105}};
+    enum { STEPS = sizeof(steps) / sizeof(steps[0]) };
+    int fd = memfd_create("trace", 0);
+    struct trace_writer *writer = trace_writer_open(fd);
+    struct fixture_stacks stacks = fixture_stacks(writer);
+    for (unsigned i = 0; i < STEPS; i++)
+        write_dump(writer, i + 1, stacks.in_outer, steps[i].bytes, true);
+    trace_writer_close(writer);
+    struct fixture_trace trace = fixture_take(fd);
+    Perfetto__Protos__Trace *message =
+        perfetto__protos__trace__unpack(NULL, trace.length, trace.bytes);
+    assert_non_null(message);
+    for (unsigned i = 0; i < STEPS; i++) {
+        const Perfetto__Protos__ProfilePacket__HeapSample *sample =
+            message->packet[message->n_packet - STEPS + i]
+                ->profile_packet->process_dumps[0]
+                ->samples[0];
+        assert_int_equal(sample->has_self_max, steps[i].freed == 0);
+        assert_int_equal(sample->has_self_max ? sample->self_max : sample->self_allocated,
+                         steps[i].allocated);
+        assert_int_equal(sample->self_freed, steps[i].freed);
+    }
+    perfetto__protos__trace__free_unpacked(message, NULL);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    assert_int_equal(profile->heaps[0].dump_count, STEPS);
+    assert_true(profile->heaps[0].status.dump_at_max);
+    for (unsigned i = 0; i < STEPS; i++) {
+        const struct profile_sample *sample = profile->heaps[0].dumps[i].samples[0];
+        assert_true(sample->peak_bytes == steps[i].bytes / 2);
+        assert_true(sample->figures.allocated_bytes == steps[i].bytes);
+        assert_true(sample->figures.freed_bytes == 0);
+        assert_true(sample->figures.allocated_count == 1 && sample->figures.freed_count == 0);
+    }
+    profile_free(profile);
+    free(trace.bytes);
+}
+
 static void a_large_dump_is_split_below_the_limit(void **state)
 {
     (void)state;
@@ -651,6 +696,7 @@ int main(void)
         cmocka_unit_test(compressed_packets_read_the_same),
         cmocka_unit_test(what_a_dump_leaves_out_is_carried_over),
         cmocka_unit_test(dump_at_max_has_self_max_and_no_other_counter),
+        cmocka_unit_test(a_part_of_the_maximum_that_falls_gets_counters),
         cmocka_unit_test(a_large_dump_is_split_below_the_limit),
         cmocka_unit_test(an_exec_begins_another_process),
         cmocka_unit_test(tables_inside_a_profile_packet_are_read),
