@@ -116,10 +116,25 @@ static bool is_sql(const char *argument)
            (strpbrk(argument, " \n\t;(") != NULL || is_keyword(argument));
 }
 
-/* SQL that begins with a comment, which no option does. */
+/* SQL that begins with a comment: no option has a space after its hyphens, or lines. */
 static bool begins_with_comment(const char *argument)
 {
-    return strncmp(argument, "--", 2) == 0 && isspace((unsigned char)argument[2]);
+    return strncmp(argument, "--", 2) == 0 &&
+           (isspace((unsigned char)argument[2]) || strchr(argument, '\n') != NULL);
+}
+
+/* Take the first such argument, which getopt would call an option, out of the command line. */
+static const char *take_commented_sql(int *argc, char **argv)
+{
+    for (int i = 1; i < *argc && strcmp(argv[i], "--") != 0; i++) {
+        if (!begins_with_comment(argv[i]))
+            continue;
+        const char *sql = argv[i];
+        memmove(&argv[i], &argv[i + 1], (size_t)(*argc - i) * sizeof(*argv));
+        --*argc;
+        return sql;
+    }
+    return NULL;
 }
 
 /* Statements of a file; NULL, with a message. */
@@ -205,8 +220,7 @@ static int run(const struct request *request, struct query_database *database)
 int cmd_query(int argc, char **argv)
 {
     struct request request = {.format = isatty(STDOUT_FILENO) ? QUERY_TABLE : QUERY_CSV};
-    if (argc > 1 && begins_with_comment(argv[argc - 1]))
-        request.sql = argv[--argc];
+    request.sql = take_commented_sql(&argc, argv);
     int code = parse_options(argc, argv, &request);
     if (code >= 0)
         return code;
