@@ -52,6 +52,7 @@ struct builder {
 
     size_t process_capacity, thread_capacity, heap_capacity, unprofiled_capacity;
     size_t stream_capacity, smaps_capacity, looks_capacity;
+    uint64_t smaps_bytes;    /* of all SmapsPackets so far */
     struct id_map processes; /* pid: the newest process of that pid */
     struct id_map threads;   /* pid and tid */
     struct intern_table heap_ids; /* of pid, name and start */

@@ -10,6 +10,11 @@
 #include "profile/builder.h"
 #include "util/array.h"
 
+/* A process has 65,530 mappings at most, unless its system allows more. Beyond so many rows in all,
+ * each must have taken this much of the file: a list of zeros costs a byte a row. */
+#define FREE_ROWS UINT64_C(131072)
+#define ROW_BYTES_MIN 8u
+
 #define ENTRY(name) PB_SMAPS_ENTRY_##name
 
 static int take_entry(struct builder *builder, struct proto_span entry, struct profile_smaps *smaps)
@@ -79,6 +84,8 @@ static int take_entry(struct builder *builder, struct proto_span entry, struct p
 static int add(struct builder *builder, const struct profile_smaps *smaps)
 {
     struct profile *profile = builder->profile;
+    if (profile->smaps_count >= FREE_ROWS + builder->smaps_bytes / ROW_BYTES_MIN)
+        return -EBADMSG;
     if (array_reserve(&profile->smaps, &builder->smaps_capacity, profile->smaps_count, 1,
                       sizeof(*smaps)) < 0)
         return builder_fail(builder);
@@ -190,6 +197,7 @@ int builder_smaps(struct builder *builder, struct proto_span packet, uint64_t pa
     struct proto_field field;
     int32_t pid = 0;
     int status, code = 0;
+    builder->smaps_bytes += proto_length(packet);
     while ((status = proto_next(&packet, &field)) > 0) {
         if (field.number == PB_SMAPS_PACKET_PID)
             pid = (int32_t)field.value;
