@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "profile/agreement.h"
 #include "profile/id_map.h"
@@ -136,7 +137,7 @@ static const struct process_stat disagreements = {"hp_figures_disagree", "data_l
                                                   stat_disagreements};
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define BY_PROCESS_COUNT (LENGTH(before_malformed) + 1 + LENGTH(at_the_end) + 1)
-#define SINGLE_COUNT 3
+#define SINGLE_COUNT 4
 
 /* Counters that went down. This one goes by upid. */
 static void add_malformed(struct query_trace *trace, const uint64_t *malformed)
@@ -149,6 +150,20 @@ static void add_malformed(struct query_trace *trace, const uint64_t *malformed)
                                     .indexed = true,
                                     .index = trace->bases.process + (int64_t)i,
                                     .value = (int64_t)malformed[i]};
+}
+
+/* Count mappings whose files nobody finds later: those of a place for trials, without a build id.
+ */
+static uint64_t count_lost_trials(const struct profile *profile)
+{
+    static const char directory[] = "/data/local/tmp/";
+    uint64_t count = 0;
+    for (size_t i = 0; i < profile->mapping_count; i++) {
+        const struct profile_mapping *mapping = &profile->mappings[i];
+        count += *mapping->build_id == '\0' &&
+                 strncmp(mapping->path, directory, sizeof(directory) - 1) == 0;
+    }
+    return count;
 }
 
 static int add_all(struct query_trace *trace, const struct process_stat *stats, size_t count)
@@ -180,6 +195,9 @@ static int fill_stats(struct query_trace *trace)
         add_single(trace, "heapprofd_non_finalized_profile", "error", profile->unfinished_dumps);
         code = add_all(trace, at_the_end, LENGTH(at_the_end));
     }
+    if (code == 0)
+        add_single(trace, "symbolization_tmp_build_id_not_found", "error",
+                   count_lost_trials(profile));
     if (code == 0)
         code = add_by_process(trace, &disagreements);
     if (code == 0)

@@ -111,7 +111,7 @@ def tables():
            [(0, 1100, 1100, 0, 2, "libc.malloc"), (1, 2100, 2100, 0, 2, "libc.malloc")])
     expect(trace, "select name, idx, value from stats where severity = 'error'", [
         ("heapprofd_missing_packet", None, 0), ("heapprofd_non_finalized_profile", None, 0),
-        ("hp_damaged_packet", None, 0),
+        ("symbolization_tmp_build_id_not_found", None, 0), ("hp_damaged_packet", None, 0),
     ])
 
 
@@ -419,6 +419,25 @@ def dump_at_max():
                                          extra=told)], 0), timestamp=1, sequence=1))
         expect(trace, "select callsite_id, count, size from heap_profile_allocation",
                [(1, count, 77)])
+    # Traces of ours: what fell has rows that say so, and nothing is malformed.
+    def at_peak(now, allocated, freed):
+        counters = field(8, now) + field(9, 1) if freed == 0 else field(2, allocated) + field(3, freed) + field(5, 1)
+        return field(1, 1) + counters + field(5000, field(9, 1)) + double(5001, float(now)) + double(5002, 1.0)
+
+    steps = [(50, 50, 0), (100, 100, 0), (40, 100, 60), (45, 105, 60)]
+    trace = write(HEAD, packet(usual(), timestamp=1, sequence=1, flags=1), *(packet(profile_packet(
+        [heap_samples(7, [at_peak(*step)], 1000 * (i + 1), extra=field(13, 4096) + field(5011, 1))], i), timestamp=1, sequence=1)
+        for i, step in enumerate(steps)))
+    expect(trace, "select ts, count, size from heap_profile_allocation",
+           [(1100, 1, 50), (2100, 0, 50), (3100, 0, -60), (4100, 0, 5)])
+    expect(trace, "select size, alloc_size from experimental_flamegraph(3100, 2, 'native') where depth = 1", [(40, 100)])
+    expect(trace, "select value from stats where name = 'heapprofd_malformed_packet'", [])
+    # Of Perfetto's recorder a fall is malformed there, too.
+    trace = write(HEAD, packet(usual(), timestamp=1, sequence=1, flags=1), *(packet(profile_packet(
+        [heap_samples(7, [sample(1, maximum=size, maximum_count=1)], 1000 * (i + 1), extra=field(13, 4096))], i),
+        timestamp=1, sequence=1) for i, size in enumerate((50, 40))))
+    expect(trace, "select ts, size from heap_profile_allocation", [(1100, 50)])
+    expect(trace, "select value from stats where name = 'heapprofd_malformed_packet'", [(1,)])
 
 
 def resting_callsites():
@@ -659,6 +678,12 @@ def smaps_rows():
     trace = write(packed(["", "/a", "/b"], name_id=[2, 0, 2], size=[300, 4, 8], rss=[1, 1, 1], private_dirty=[1, 2, 3]),
                   packed(["/c", "/d"], aggregate_count=[5, 6], size=[70, 80], swap=[7, 8], pss=[1, 200]))
     expect(trace, columns, [("/b", 300, 1, 0, 0), ("", 4, 2, 0, 0), ("/b", 8, 3, 0, 0), ("/c", 70, 0, 7, 1), ("/d", 80, 0, 8, 200)])
+    # Rows that cost a byte each are taken as long as processes could have as many.
+    count = 1 << 20
+    trace = write(HEAD, packed(["/a"], name_id=[0] * count), packed(["/b"], size=[7]))
+    got = rows(trace, "select path, count(*) from profiler_smaps group by 1")
+    check(got[0][0] == "/a" and 65530 <= got[0][1] < count // 2 and got[1] == ("/b", 1), f"rows of a byte each: {got}")
+    expect(trace, "select value from stats where name = 'hp_damaged_packet'", [(1,)])
     # Lists that end too early, and a name that is not there.
     trace = write(HEAD, packed(["/a"], name_id=[0, 0], size=[5]), packed(["/a"], name_id=[0, 1], size=[5, 6]))
     expect(trace, columns, [("/a", 5, 0, 0, 0), ("/a", 5, 0, 0, 0)])
@@ -718,7 +743,15 @@ def stats_rows():
         ("heapprofd_unwind_samples", 5, "info", 0), ("heapprofd_unwind_samples", 7, "info", 13),
         ("heapprofd_client_spinlock_blocked", 5, "info", 0), ("heapprofd_client_spinlock_blocked", 7, "info", 13),
         ("heapprofd_last_profile_timestamp", 5, "info", 1), ("heapprofd_last_profile_timestamp", 7, "info", 1),
-        ("hp_damaged_packet", None, "error", 0)])
+        ("symbolization_tmp_build_id_not_found", None, "error", 0), ("hp_damaged_packet", None, "error", 0)])
+    # Mappings of a directory for trials whose files have no build id.
+    paths = {1: "data", 2: "local", 3: "tmp", 4: "tool", 5: "data2"}
+    for path, build_id, wanted in (([1, 2, 3, 4], 0, 1), ([1, 2, 3, 4], 1, 0), ([5, 2, 3, 4], 0, 0), ([1, 2, 3], 0, 0)):
+        data = interned(names=names("f"), paths=paths, build_ids={1: b"abc"}, mappings=[(1, build_id, 0, 9, path)],
+                        frames=[(1, 1, 1, 1)], stacks={1: [1]})
+        trial = write(HEAD, packet(data, timestamp=1, sequence=1, flags=1), packet(profile_packet(
+            [heap_samples(7, [sample(1, 1, 0, 1, 0)], 1000)], 0), timestamp=1, sequence=1))
+        expect(trial, "select value from stats where name = 'symbolization_tmp_build_id_not_found'", [(wanted,)])
     damaged = write(HEAD, two_dumps(), packet(field(37, b"\x0a\xff")), two_dumps())
     expect(damaged, "select value from stats where name = 'hp_damaged_packet'", [(1,)])
 
@@ -825,6 +858,11 @@ def refused():
     _, error = ask(trace, "explain", status=1)
     check("incomplete input" in error, error)
     check(ask(trace, "-- what it is\nselect 1 as n")[0] == '"n"\n1\n', "SQL that begins with a comment")
+    for sql in ("-- what it is\nselect 1 as n", "--what\nselect 1 as n"):
+        for argv in ((trace, sql, "--csv"), (sql, trace), ("--csv", sql, trace)):
+            done = subprocess.run([TOOL, "query", *argv], capture_output=True, text=True, timeout=60, check=False)
+            check(done.stdout == '"n"\n1\n', f"SQL that begins with a comment: {argv}: {done}")
+    check("there is no option" in ask(trace, "--selct", status=2)[1], "an option is one still")
     check(ask(trace, "/* so */ select 1 as n")[0] == '"n"\n1\n', "SQL that begins with another comment")
     for argv in ((trace, "-f", "--", "-- x"), (trace, "--jsonl=1", "-- x")):
         done = subprocess.run([TOOL, "query", *argv], capture_output=True, text=True, timeout=60, check=False)
