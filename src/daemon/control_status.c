@@ -13,8 +13,9 @@
 #include "daemon/run_directory.h"
 #include "wire/request.h"
 
-/* So many names and figures fit a message with room to spare. */
 #define PROCESSES_MAX 1000
+/* For what a reply has beside its sessions. */
+#define REPLY_HEAD_BYTES 8192
 #define COMMAND_BYTES_MAX 200
 
 void control_send_reply(int fd, const Heapprofd__ControlReply *reply)
@@ -103,7 +104,14 @@ struct packable {
     Heapprofd__ControlProcess *pointers[PROCESSES_MAX];
 };
 
-static struct packable *make_packable(const struct session *session)
+void control_status_fit(Heapprofd__ControlSession *session, size_t bytes_max)
+{
+    while (session->n_processes > 0 &&
+           heapprofd__control_session__get_packed_size(session) > bytes_max)
+        session->n_processes /= 2;
+}
+
+static struct packable *make_packable(const struct session *session, size_t bytes_max)
 {
     struct packable *packable = malloc(sizeof(*packable));
     if (packable == NULL)
@@ -118,12 +126,13 @@ static struct packable *make_packable(const struct session *session)
         fill_process(process, session->targets[i]);
         packable->pointers[to->n_processes++] = process;
     }
+    control_status_fit(to, bytes_max);
     return packable;
 }
 
-void *control_status_pack_session(const struct session *session, size_t *length)
+void *control_status_pack_session(const struct session *session, size_t bytes_max, size_t *length)
 {
-    struct packable *packable = make_packable(session);
+    struct packable *packable = make_packable(session, bytes_max);
     uint8_t *bytes = NULL;
     if (packable != NULL) {
         *length = heapprofd__control_session__get_packed_size(&packable->session);
@@ -217,8 +226,9 @@ void control_status_send_own(int fd, const struct server *server, uint64_t start
         .is_told = reach_is_told(server, &why_not),
         .why_not = why_not.message,
     };
+    size_t bytes_max = (REQUEST_BYTES_MAX - REPLY_HEAD_BYTES) / (server->session_count + 1);
     for (size_t i = 0; i < server->session_count; i++) {
-        packables[count] = make_packable(server->sessions[i]);
+        packables[count] = make_packable(server->sessions[i], bytes_max);
         if (packables[count] != NULL)
             sessions[count] = &packables[count]->session, count++;
     }

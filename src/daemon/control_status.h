@@ -23,8 +23,11 @@ Heapprofd__ControlRequest *control_read_request(const void *bytes, size_t length
 void control_status_fill_session(Heapprofd__ControlSession *to, const struct session *session,
                                  uint64_t now_ms);
 
-/* Pack a session with its processes. Return malloc'd bytes, or NULL. */
-void *control_status_pack_session(const struct session *session, size_t *length);
+/* Leave processes out until the session fits `bytes_max`: their names may be long. */
+void control_status_fit(Heapprofd__ControlSession *session, size_t bytes_max);
+
+/* Pack a session with as many of its processes as fit `bytes_max`. Return malloced bytes, or NULL. */
+void *control_status_pack_session(const struct session *session, size_t bytes_max, size_t *length);
 
 /* The profiler whose status is sent. */
 struct control_status_profiler {

@@ -79,8 +79,9 @@ static void send_state(void)
         return;
     struct session_wire_state head = {SESSION_WIRE_STATE, reach_wants_new(session)};
     size_t length;
-    void *bytes = control_status_pack_session(session, &length);
-    if (bytes != NULL && length <= SESSION_WIRE_BYTES_MAX - sizeof(head))
+    void *bytes =
+        control_status_pack_session(session, SESSION_WIRE_BYTES_MAX - sizeof(head), &length);
+    if (bytes != NULL)
         session_wire_send(process.start->supervisor, &head, sizeof(head), bytes, length, -1, false);
     free(bytes);
 }

@@ -256,6 +256,10 @@ def blocked_trace():
             check(b"killed" in outcome.stderr, f"stop: {outcome.stdout!r} {outcome.stderr!r}")
             check(took < 15, f"stop took {took:.1f} s")
             wait_for("the log", lambda: "was killed" in daemon.log())
+            began = time.monotonic()
+            again = run([TOOL, "stop", "--session", str(hers["id"])], env=daemon.environment)
+            took = time.monotonic() - began
+            check(again.status == 1 and took < SOON_S, f"stop again: {took:.1f} s, {again.stderr!r}")
             check(len(daemon.status()["sessions"]) == 1, "it counts as hers while the kernel holds it")
             blocking.let_go()
             wait_for("its end", lambda: not daemon.status()["sessions"])
@@ -678,6 +682,22 @@ def strangers_see_nothing():
         check("her-secret" not in refused.stderr and "commanded" not in refused.stderr, refused.stderr)
         check(session.end() == 0, session.stderr)
         end_programs(hers)
+
+
+def long_names():
+    """Processes with names that do not fit a message do not hide their session."""
+    with scene() as (daemon, directory):
+        processes = [
+            subprocess.Popen(["x" * 16000], executable=program("commanded"), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE) for _ in range(9)
+        ]
+        pids = ",".join(str(process.pid) for process in processes)
+        session = Session(daemon, os.path.join(directory, "long"), "-p", pids)
+        wait_for("the log", lambda: " began: uid" in daemon.log())
+        [seen] = wait_for("its status", lambda: daemon.status()["sessions"])
+        check(seen["process_count"] == 9 and seen["processes"], f"{str(seen)[:500]}")
+        session.end()
+        end_programs(*processes)
 
 
 def second_signal():
