@@ -280,7 +280,7 @@ int access_policy_read(struct access_policy *policy, const char *path, struct er
     for (unsigned number = 1; code == 0 && (length = getline(&line, &line_capacity, file)) >= 0;
          number++) {
         bytes += (size_t)length;
-        line[strcspn(line, "#\n")] = 0;
+        line[strcspn(line, "#\r\n")] = 0;
         char *text = line + strspn(line, " \t");
         if (*text == 0)
             continue;

@@ -134,6 +134,10 @@ static void ask_sessions(struct control *control, struct control_connection *con
             !supervisor_reaches(&connection->requester, session))
             continue;
         connection->reached++;
+        if (supervisor_is_held(session)) {
+            connection->failed++;
+            continue;
+        }
         if (stops)
             supervisor_stop(session, HEAPPROFD__CONTROL_REPLY__END__REASON__STOPPED);
         else if (supervisor_snapshot(session, connection->ticket) < 0) {

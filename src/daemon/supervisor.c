@@ -19,6 +19,7 @@
 #include "daemon/control_status.h"
 #include "daemon/rendezvous.h"
 #include "daemon/session_process.h"
+#include "util/terminal_text.h"
 
 /* Above all pids (PID_MAX_LIMIT), so that one number means one thing. */
 #define FIRST_ID 5000000u
@@ -263,33 +264,25 @@ static void leave(struct supervisor *supervisor, struct supervised *session)
     supervisor->user->leaving(supervisor->user->context, session);
 }
 
-/* For the log: one line, whatever bytes it consists of. */
-static void make_printable(char *text)
-{
-    for (; *text != 0; text++) {
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            *text = '?';
-    }
-}
-
 static void take_end(struct supervisor *supervisor, struct supervised *session,
                      const uint8_t *bytes, size_t length)
 {
     struct session_wire_ended ended;
+    char message[2 * sizeof(ended.message)];
     if (!session_wire_read(&ended, sizeof(ended), bytes, length) || session->is_over)
         return;
     leave(supervisor, session);
     session->is_over = true;
     ended.message[sizeof(ended.message) - 1] = 0;
-    make_printable(ended.message);
+    terminal_text_escape(ended.message, false, message, sizeof(message));
     if (ended.began == 0)
         tell(supervisor, "session refused to uid %u, process %d: %s", (unsigned)session->owner.uid,
-             (int)session->requester, ended.message);
+             (int)session->requester, message);
     else
         tell(supervisor, "session %llu ended: %u processes, %llu samples, %llu lost%s%s%s",
              (unsigned long long)session->id, ended.profiled, (unsigned long long)ended.samples,
              (unsigned long long)ended.lost, ended.code < 0 ? ", trace not whole" : "",
-             ended.message[0] != 0 ? ": " : "", ended.message);
+             message[0] != 0 ? ": " : "", message);
 }
 
 static void take_message(struct supervisor *supervisor, struct supervised *session,
@@ -529,6 +522,11 @@ int supervisor_snapshot(struct supervised *session, uint32_t ticket)
     return session_wire_send_number(session->socket, SESSION_WIRE_SNAPSHOT, ticket, false);
 }
 
+bool supervisor_is_held(const struct supervised *session)
+{
+    return session->was_killed && session->end_ms == UINT64_MAX;
+}
+
 void supervisor_stop(struct supervised *session, Heapprofd__ControlReply__End__Reason reason)
 {
     /* A session that takes no messages is killed for its silence. */
@@ -560,11 +558,6 @@ static Heapprofd__ControlSession describe(const struct supervised *session,
     return to;
 }
 
-static size_t packed_bytes(const Heapprofd__ControlSession *session)
-{
-    return heapprofd__control_session__get_packed_size(session);
-}
-
 void supervisor_send_status(const struct supervisor *supervisor, int fd,
                             const struct access_requester *requester, const char *socket_path,
                             uint64_t start_ms, const struct error *not_told)
@@ -585,10 +578,11 @@ void supervisor_send_status(const struct supervisor *supervisor, int fd,
         Heapprofd__ControlSession *to = &sessions[count];
         const struct supervised *session = supervisor->sessions[i];
         *to = describe(session, session->state, now_ms);
-        if (processes + to->n_processes > STATUS_PROCESSES_MAX || packed_bytes(to) > share)
+        if (processes + to->n_processes > STATUS_PROCESSES_MAX)
             to->n_processes = 0;
+        control_status_fit(to, share);
         /* A session may say anything of itself, but not so much that others are not heard. */
-        if (packed_bytes(to) > share)
+        if (heapprofd__control_session__get_packed_size(to) > share)
             *to = describe(session, NULL, now_ms);
         processes += to->n_processes;
         pointers[count++] = to;

@@ -105,6 +105,9 @@ int supervisor_snapshot(struct supervised *session, uint32_t ticket);
 /* Have the session end. It is killed if it does not. */
 void supervisor_stop(struct supervised *session, Heapprofd__ControlReply__End__Reason reason);
 
+/* Whether its process was killed and cannot end: the kernel holds it. */
+bool supervisor_is_held(const struct supervised *session);
+
 /* Whether requests of this user reach the session. */
 bool supervisor_reaches(const struct access_requester *requester, const struct supervised *session);
 
