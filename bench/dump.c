@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/dump.h"
 #include "daemon/ledger.h"
+#include "util/clock.h"
 #include "wire/record.h"
 
 #define FRAMES 30u

@@ -16,9 +16,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/ledger.h"
 #include "daemon/ring_reader.h"
+#include "util/clock.h"
 #include "wire/barrier.h"
 
 #define STACKS 5000u

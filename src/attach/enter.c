@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "util/pass_descriptor.h"
 #include "wire/ring.h"
 
 #ifndef MFD_EXEC
@@ -202,20 +203,9 @@ struct remote_message {
 static int send_ring(int socket, int ring_fd)
 {
     char byte = 0;
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec vector = {&byte, 1};
-    struct msghdr message = {.msg_iov = &vector,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof(control)};
-    control.header.cmsg_level = SOL_SOCKET;
-    control.header.cmsg_type = SCM_RIGHTS;
-    control.header.cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(&control.header), &ring_fd, sizeof(int));
-    return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+    const struct iovec part = {&byte, 1};
+    ssize_t sent = pass_descriptor(socket, &part, 1, ring_fd, MSG_DONTWAIT);
+    return sent < 0 ? (int)sent : 0;
 }
 
 static void receive_ring(struct entering *entering)

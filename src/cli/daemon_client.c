@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/run_directory.h"
+#include "util/pass_descriptor.h"
 #include "wire/request.h"
 
 int daemon_connect_to(const char *path, unsigned patience_s, struct error *error)
@@ -72,10 +73,6 @@ int daemon_connect(struct error *error)
 int daemon_send(int fd, const Heapprofd__ControlRequest *request, int passed_fd,
                 struct error *error)
 {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
     struct request_header header = {REQUEST_MAGIC, REQUEST_VERSION};
     size_t length = heapprofd__control_request__get_packed_size(request);
     if (length > REQUEST_BYTES_MAX - sizeof(header))
@@ -86,17 +83,7 @@ int daemon_send(int fd, const Heapprofd__ControlRequest *request, int passed_fd,
         return error_set(error, -ENOMEM, "no memory for a request");
     heapprofd__control_request__pack(request, bytes);
     struct iovec vectors[] = {{&header, sizeof(header)}, {bytes, length}};
-    struct msghdr message = {.msg_iov = vectors, .msg_iovlen = 2};
-    if (passed_fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control);
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(&control.header), &passed_fd, sizeof(int));
-    }
-    ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
-    int code = sent < 0 ? -errno : 0;
+    int code = (int)pass_descriptor(fd, vectors, 2, passed_fd, 0);
     free(bytes);
     if (code < 0)
         return error_set(error, code, "cannot ask the daemon: %s", strerror(-code));

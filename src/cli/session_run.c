@@ -9,12 +9,12 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/daemon_client.h"
 #include "daemon/session_requests.h"
 #include "daemon/station.h"
+#include "util/clock.h"
 
 /* --- signals --- */
 
@@ -32,13 +32,6 @@ static struct {
 } signals_state;
 static _Atomic bool is_to_end, is_to_dump;
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* Note a request. Whatever takes long, the second request for the end ends us at once, as being
  * killed would: profiled programs go on (attach/return_frame.h). */
 static void take_signal(int number)
@@ -50,10 +43,10 @@ static void take_signal(int number)
     if (number == SIGUSR1)
         is_to_dump = true;
     else if (signals_state.first_ms == 0)
-        signals_state.first_ms = now_ms();
+        signals_state.first_ms = clock_read_ms(CLOCK_MONOTONIC);
     if (number != SIGUSR1) {
         is_to_end = true;
-        if (now_ms() - signals_state.first_ms >= SAME_REQUEST_MS) {
+        if (clock_read_ms(CLOCK_MONOTONIC) - signals_state.first_ms >= SAME_REQUEST_MS) {
             signal(number, SIG_DFL);
             raise(number);
         }

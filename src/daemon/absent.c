@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/clock.h"
 #include "util/array.h"
+#include "util/clock.h"
 
 bool absent_note(struct absent_list *list, pid_t pid, uint64_t start_boottime_ns)
 {

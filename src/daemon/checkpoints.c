@@ -1,7 +1,7 @@
 /* See checkpoints.h. */
 #include "daemon/checkpoints.h"
 
-#include "daemon/clock.h"
+#include "util/clock.h"
 
 #define FIRST_MS 1000u
 #define PERIOD_MS 60000u

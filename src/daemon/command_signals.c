@@ -13,9 +13,9 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "util/clock.h"
 #include "util/process_name.h"
 
 /* Time that the watcher gets to tell of a signal. A shell or timeout(1) that sends to several
@@ -58,13 +58,6 @@ static struct {
 static _Atomic pid_t command; /* 0: none */
 static atomic_uint asked;
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* --- the watcher --- */
 
 static _Noreturn void watch(pid_t parent, int pipe)
@@ -82,7 +75,7 @@ static _Noreturn void watch(pid_t parent, int pipe)
     for (;;) {
         if (sigwaitinfo(&all, &info) < 0)
             continue;
-        struct watched_signal got = {info.si_signo, now_ms()};
+        struct watched_signal got = {info.si_signo, clock_read_ms(CLOCK_MONOTONIC)};
         if (write(STDIN_FILENO, &got, sizeof(got)) < 0 && errno != EAGAIN)
             _exit(0);
     }
@@ -130,14 +123,14 @@ static bool is_recent(int number, uint64_t since_ms)
 /* Whether the watcher received the signal, too: then the command did. */
 static bool was_sent_to_group(int number)
 {
-    uint64_t start_ms = now_ms(), left = WATCHER_PATIENCE_MS;
+    uint64_t start_ms = clock_read_ms(CLOCK_MONOTONIC), left = WATCHER_PATIENCE_MS;
     struct pollfd polled = {.fd = state.watched, .events = POLLIN};
     while (state.watcher > 0 && !is_recent(number, start_ms)) {
         struct watched_signal got;
         while (read(state.watched, &got, sizeof(got)) == sizeof(got))
             if (got.number > 0 && got.number < SIGNALS_MAX)
                 state.watched_ms[got.number] = got.time_ms;
-        uint64_t gone_ms = now_ms() - start_ms;
+        uint64_t gone_ms = clock_read_ms(CLOCK_MONOTONIC) - start_ms;
         if (is_recent(number, start_ms) || gone_ms >= left ||
             poll(&polled, 1, (int)(left - gone_ms)) <= 0 || (polled.revents & POLLIN) == 0)
             break;
@@ -160,8 +153,8 @@ static void ask_for_end(int number)
 {
     static uint64_t first_ms;
     if (first_ms == 0)
-        first_ms = now_ms();
-    if (now_ms() - first_ms < SAME_REQUEST_MS) {
+        first_ms = clock_read_ms(CLOCK_MONOTONIC);
+    if (clock_read_ms(CLOCK_MONOTONIC) - first_ms < SAME_REQUEST_MS) {
         ask(COMMAND_SIGNALS_END);
         return;
     }

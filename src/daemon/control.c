@@ -9,9 +9,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/control_status.h"
 #include "daemon/exec_events.h"
+#include "util/clock.h"
 
 #define EVENTS_AT_ONCE 64
 

@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/reach.h"
 #include "daemon/run_directory.h"
+#include "util/clock.h"
 #include "wire/request.h"
 
 #define PROCESSES_MAX 1000

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
+#include "util/clock.h"
 
 /* Numbers of the kernel's enums: their scope has changed between versions of its headers. */
 #define EVENT_NONE 0x00000000u /* the answer to a request */

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/clock.h"
 #include "daemon/frame_step.h"
 #include "daemon/unwind_file.h"
 #include "util/array.h"
+#include "util/clock.h"
 
 /* Deeper stacks lose their outer frames, as in the client. */
 #define FRAMES_MAX 1024u

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/clock.h"
 #include "daemon/rendezvous.h"
 #include "daemon/session_wire.h"
+#include "util/clock.h"
 
 /* A session has so long where another one could be asked, too; the whole answer comes before the
  * process gives up. */

@@ -16,7 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/command_signals.h"
 #include "daemon/descendants.h"
 #include "daemon/launcher.h"
@@ -24,6 +23,7 @@
 #include "daemon/session.h"
 #include "daemon/session_requests.h"
 #include "reader/file_reader.h"
+#include "util/clock.h"
 
 /* After the last profiled process has ended, time that its child gets to say hello. A child does so
  * at its first allocation. */

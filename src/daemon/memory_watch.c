@@ -8,9 +8,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/memory_maps.h"
 #include "daemon/usable_size.h"
+#include "util/clock.h"
 
 /* A look must not keep the ring waiting: a million samples would take 30 ms. A page's state is 8
  * bytes to read. */

@@ -13,9 +13,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/process_info.h"
 #include "daemon/ring_reader.h"
+#include "util/clock.h"
 #include "wire/ring.h"
 
 /* A profiler looks at each ring twenty times a second, and less often only while it writes. */

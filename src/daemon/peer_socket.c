@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
+#include "util/clock.h"
 
 /* A flood of such connections costs a fork for each PEER_SOCKETS_ENDING_MAX of them, or for those
  * of this long. The peer has this long to read why its connection ends. */

@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/diagnosis.h"
 #include "daemon/exec_events.h"
 #include "daemon/heap_rules.h"
 #include "daemon/other_profiler.h"
 #include "daemon/run_directory.h"
 #include "util/array.h"
+#include "util/clock.h"
 #include "wire/control_page.h"
 
 #define LIBRARY_NAME "libheapprofd_preload.so"

@@ -13,8 +13,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/control_status.h"
+#include "util/clock.h"
+#include "util/pass_descriptor.h"
 #include "util/safe_directory.h"
 
 /* Connections taken up in one go, so that a flood of them does not keep the
@@ -290,22 +291,9 @@ void rendezvous_close(struct rendezvous *rendezvous)
 
 void rendezvous_reply(int fd, const struct handshake_reply *reply, int memfd)
 {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec vector = {.iov_base = (void *)reply, .iov_len = sizeof(*reply)};
-    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
-    if (memfd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control);
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(&control.header), &memfd, sizeof(int));
-    }
+    const struct iovec part = {.iov_base = (void *)reply, .iov_len = sizeof(*reply)};
     /* A peer that cannot take it is dead, or will run unprofiled. */
-    sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    pass_descriptor(fd, &part, 1, memfd, MSG_DONTWAIT);
 }
 
 enum served { SERVED_WAITS, SERVED_DROP, SERVED_HANDED_ON };

@@ -6,9 +6,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/exec_events.h"
 #include "daemon/reach.h"
+#include "util/clock.h"
 
 /* Points of the timelines, and calls of progress. */
 #define SAMPLE_PERIOD_MS 100

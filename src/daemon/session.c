@@ -9,11 +9,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/diagnosis.h"
 #include "daemon/program.h"
 #include "reader/file_reader.h"
 #include "util/array.h"
+#include "util/clock.h"
 
 static uint64_t ring_bytes_of(const struct heap_config *config)
 {

@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/heap_rules.h"
 #include "daemon/program.h"
 #include "daemon/session_state.h"
+#include "util/clock.h"
 
 static const char *hint_of_exec(const struct session *session, const struct process_info *info)
 {

@@ -12,13 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/control_status.h"
 #include "daemon/exec_events.h"
 #include "daemon/reach.h"
 #include "daemon/rendezvous.h"
 #include "daemon/session_wire.h"
 #include "daemon/station.h"
+#include "util/clock.h"
 #include "util/process_name.h"
 
 /* Profilers are known by a name that begins so (other_profiler.c). */

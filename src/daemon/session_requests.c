@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "daemon/access.h"
-#include "daemon/clock.h"
 #include "daemon/control_status.h"
+#include "util/clock.h"
 
 void session_requests_open(struct session_requests *requests, struct server *server)
 {

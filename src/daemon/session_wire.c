@@ -7,30 +7,20 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "util/pass_descriptor.h"
+
 #define SEND_PATIENCE_MS 1000
 
 int session_wire_send(int fd, const void *head, size_t head_bytes, const void *rest,
                       size_t rest_bytes, int passed_fd, bool waits)
 {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec vectors[] = {{(void *)head, head_bytes}, {(void *)rest, rest_bytes}};
-    struct msghdr message = {.msg_iov = vectors, .msg_iovlen = 2};
-    if (passed_fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control);
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(&control.header), &passed_fd, sizeof(int));
-    }
+    const struct iovec parts[] = {{(void *)head, head_bytes}, {(void *)rest, rest_bytes}};
     for (int attempt = 0;; attempt++) {
-        if (sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+        ssize_t sent = pass_descriptor(fd, parts, 2, passed_fd, MSG_DONTWAIT);
+        if (sent >= 0)
             return 0;
-        if (errno != EAGAIN && errno != EINTR)
-            return -errno;
+        if (sent != -EAGAIN && sent != -EINTR)
+            return (int)sent;
         struct pollfd writable = {.fd = fd, .events = POLLOUT};
         if (!waits || attempt == 2 || poll(&writable, 1, SEND_PATIENCE_MS) == 0)
             return -EAGAIN;

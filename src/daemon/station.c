@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/clock.h"
 #include "daemon/exec_events.h"
 #include "daemon/reach.h"
 #include "reader/file_reader.h"
+#include "util/clock.h"
 
 /* A session with what it stands on. */
 struct station_session {

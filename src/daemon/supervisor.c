@@ -15,10 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/control_status.h"
 #include "daemon/rendezvous.h"
 #include "daemon/session_process.h"
+#include "util/clock.h"
 #include "util/terminal_text.h"
 
 /* Above all pids (PID_MAX_LIMIT), so that one number means one thing. */

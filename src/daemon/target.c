@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "client/attached/params.h"
-#include "daemon/clock.h"
 #include "daemon/diagnosis.h"
+#include "util/clock.h"
 
 /* After a fork, for how long a title is looked for at each look: memory points, which look for it
  * later, are 100 ms apart. */

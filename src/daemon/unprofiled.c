@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/clock.h"
 #include "util/array.h"
+#include "util/clock.h"
 
 /* Only so many of the latest are searched for a pid: an exec follows its fork soon. */
 #define RECENT_RECORDS 1024u

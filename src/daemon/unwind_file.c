@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/frame_step.h"
 #include "daemon/rule_cache.h"
 #include "reader/file_reader.h"
 #include "reader/target_file.h"
+#include "util/clock.h"
 
 /* What looking frames up in a file may take: at first, and as a part of the time since. A table
  * of a real program needs a few hundred ms once, at worst. */

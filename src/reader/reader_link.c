@@ -14,10 +14,10 @@
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "reader/reader_process.h"
+#include "util/clock.h"
 
 /* Failed readers in the life of this process, after which no other is started. */
 #define FAILURES_MAX 4u
@@ -55,13 +55,6 @@ struct wait {
     uint64_t deadline_ms;
     const char *why; /* it failed */
 };
-
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* --- start and end --- */
 
@@ -255,7 +248,7 @@ static bool await(struct wait *wait, short events)
 {
     struct pollfd ready = {.fd = link_state.socket, .events = events};
     for (;;) {
-        uint64_t now = now_ms();
+        uint64_t now = clock_read_ms(CLOCK_MONOTONIC);
         int left = wait->deadline_ms > now ? (int)(wait->deadline_ms - now) : 0;
         int got = poll(&ready, 1, left < LOOK_MS ? left : LOOK_MS);
         if (got > 0)
@@ -395,7 +388,7 @@ int reader_link_ask(const struct reader_file *file, const struct reader_request 
 {
     struct reader_request sent = *request;
     struct reader_reply answer = {0};
-    struct wait wait = {.deadline_ms = now_ms() + deadline_ms};
+    struct wait wait = {.deadline_ms = clock_read_ms(CLOCK_MONOTONIC) + deadline_ms};
     *reply = NULL;
     *length = 0;
     if (file_reader_complaint(file->path, file->build_id, file->build_id_length) != NULL)
@@ -420,7 +413,7 @@ int reader_link_ask(const struct reader_file *file, const struct reader_request 
 
 void reader_link_tell(const struct reader_request *request)
 {
-    struct wait wait = {.deadline_ms = now_ms()};
+    struct wait wait = {.deadline_ms = clock_read_ms(CLOCK_MONOTONIC)};
     forget_of_parent();
     /* Without a greeting it has kept nothing yet that could be given up. */
     if (link_state.pid == 0 || !link_state.greeted)

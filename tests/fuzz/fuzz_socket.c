@@ -12,8 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/control.h"
+#include "util/clock.h"
 
 #define CONNECTIONS 4
 #define KINDS 8

@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/supervisor.h"
+#include "util/clock.h"
 #include "wire/control_page.h"
 #include "wire/request.h"
 

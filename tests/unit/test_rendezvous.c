@@ -11,8 +11,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
 #include "daemon/rendezvous.h"
+#include "util/clock.h"
 
 /* Users that this test does not run as. */
 #define ALICE (geteuid() + 1)

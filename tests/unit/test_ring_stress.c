@@ -17,8 +17,8 @@
 #include "client/clock.h"
 #include "client/ring_writer.h"
 #include "client/thread_slot.h"
-#include "daemon/clock.h"
 #include "daemon/ring_reader.h"
+#include "util/clock.h"
 #include "wire/handshake.h"
 
 #define THREADS 8

@@ -1,6 +1,6 @@
-/* The clocks that the daemon reads, as whole numbers. */
-#ifndef HEAPPROFD_DAEMON_CLOCK_H
-#define HEAPPROFD_DAEMON_CLOCK_H
+/* The clocks of the kernel, as whole numbers. */
+#ifndef HEAPPROFD_UTIL_CLOCK_H
+#define HEAPPROFD_UTIL_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
