@@ -20,17 +20,31 @@
 /* Longer than a session may take to end, or is waited for before it is killed. */
 #define STOP_MS (SUPERVISOR_END_MS + 2000)
 
-__attribute__((format(printf, 2, 3))) static void tell(const struct control *control,
+/* Write a line about what this user does, unless he has used up his share of the log. */
+static void write_line(struct control *control, uid_t uid, const char *line)
+{
+    unsigned left_out;
+    char remark[96];
+    if (control->log == NULL ||
+        !log_shares_take(&control->log_shares, uid, clock_read_ms(CLOCK_MONOTONIC), &left_out))
+        return;
+    if (left_out > 0) {
+        snprintf(remark, sizeof(remark), "%u lines about uid %u were left out: there were too many",
+                 left_out, (unsigned)uid);
+        control->log(remark);
+    }
+    control->log(line);
+}
+
+__attribute__((format(printf, 3, 4))) static void tell(struct control *control, uid_t uid,
                                                        const char *format, ...)
 {
     char line[640];
     va_list arguments;
-    if (control->log == NULL)
-        return;
     va_start(arguments, format);
     vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    control->log(line);
+    write_line(control, uid, line);
 }
 
 static void set_events(const struct control *control, int fd, uint32_t events)
@@ -113,11 +127,9 @@ static void handle_leaving(void *context, struct supervised *session)
     hello_routing_leave(&control->hellos, session);
 }
 
-static void handle_log(void *context, const char *line)
+static void handle_log(void *context, uid_t uid, const char *line)
 {
-    const struct control *control = context;
-    if (control->log != NULL)
-        control->log(line);
+    write_line(context, uid, line);
 }
 
 static void ask_sessions(struct control *control, struct control_connection *connection,
@@ -150,8 +162,8 @@ static void ask_sessions(struct control *control, struct control_connection *con
     set_events(control, connection->fd, 0);
     rendezvous_hold(&control->rendezvous, connection->fd);
     if (!stops)
-        tell(control, "snapshot of %u sessions for uid %u", connection->reached,
-             (unsigned)connection->requester.uid);
+        tell(control, connection->requester.uid, "snapshot of %u sessions for uid %u",
+             connection->reached, (unsigned)connection->requester.uid);
     if (connection->awaited_count == 0)
         answer(control, connection);
 }
@@ -205,8 +217,8 @@ static bool start_session(struct control *control, struct control_connection *co
         return true;
     }
     control_send_error(connection->fd, error.code, error.message);
-    tell(control, "session refused to uid %u, process %d: %s", (unsigned)connection->requester.uid,
-         (int)connection->pid, error.message);
+    tell(control, connection->requester.uid, "session refused to uid %u, process %d: %s",
+         (unsigned)connection->requester.uid, (int)connection->pid, error.message);
     return false;
 }
 
@@ -415,5 +427,5 @@ void control_snapshot_all(struct control *control)
 {
     for (size_t i = 0; i < control->supervisor.count; i++)
         supervisor_snapshot(control->supervisor.sessions[i], 0);
-    tell(control, "snapshot of %zu sessions on a signal", control->supervisor.count);
+    tell(control, geteuid(), "snapshot of %zu sessions on a signal", control->supervisor.count);
 }

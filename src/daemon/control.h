@@ -16,6 +16,7 @@
 
 #include "daemon/access.h"
 #include "daemon/hello_routing.h"
+#include "daemon/log_shares.h"
 #include "daemon/rendezvous.h"
 #include "daemon/run_directory.h"
 #include "daemon/supervisor.h"
@@ -40,6 +41,7 @@ struct control_connection {
 struct control {
     /* Told of each event, as a line without its end; may be NULL. */
     void (*log)(const char *line);
+    struct log_shares log_shares;
     /* A descriptor of the owner's own is readable. */
     void (*readable)(void *context, int fd);
     void *context;

@@ -45,15 +45,16 @@
 #define STATUS_PROCESSES_MAX 1000
 #define STATUS_BYTES_MAX (REQUEST_BYTES_MAX - 8192)
 
-__attribute__((format(printf, 2, 3))) static void tell(const struct supervisor *supervisor,
-                                                       const char *format, ...)
+/* Say something about a user's session. */
+__attribute__((format(printf, 3, 4))) static void
+tell(const struct supervisor *supervisor, const struct supervised *session, const char *format, ...)
 {
     char line[640];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    supervisor->user->log(supervisor->user->context, line);
+    supervisor->user->log(supervisor->user->context, session->owner.uid, line);
 }
 
 static void announce(const struct supervisor *supervisor)
@@ -228,7 +229,7 @@ static void take_state(struct supervisor *supervisor, struct supervised *session
     if (state == NULL)
         return;
     if (!session->began && !session->leaving)
-        tell(supervisor, "session %llu began: uid %u, process %d, interval %llu",
+        tell(supervisor, session, "session %llu began: uid %u, process %d, interval %llu",
              (unsigned long long)session->id, (unsigned)session->owner.uid, (int)session->requester,
              (unsigned long long)state->interval_bytes);
     session->began = true;
@@ -276,10 +277,10 @@ static void take_end(struct supervisor *supervisor, struct supervised *session,
     ended.message[sizeof(ended.message) - 1] = 0;
     terminal_text_escape(ended.message, false, message, sizeof(message));
     if (ended.began == 0)
-        tell(supervisor, "session refused to uid %u, process %d: %s", (unsigned)session->owner.uid,
-             (int)session->requester, message);
+        tell(supervisor, session, "session refused to uid %u, process %d: %s",
+             (unsigned)session->owner.uid, (int)session->requester, message);
     else
-        tell(supervisor, "session %llu ended: %u processes, %llu samples, %llu lost%s%s%s",
+        tell(supervisor, session, "session %llu ended: %u processes, %llu samples, %llu lost%s%s%s",
              (unsigned long long)session->id, ended.profiled, (unsigned long long)ended.samples,
              (unsigned long long)ended.lost, ended.code < 0 ? ", trace not whole" : "",
              message[0] != 0 ? ": " : "", message);
@@ -363,8 +364,8 @@ static void explain_death(struct supervisor *supervisor, struct supervised *sess
     snprintf(message, sizeof(message), "the process of this session %s: the trace is not whole",
              how);
     control_send_error(session->client, -EIO, message);
-    tell(supervisor, "session %llu of uid %u: its process %d %s", (unsigned long long)session->id,
-         (unsigned)session->owner.uid, (int)session->pid, how);
+    tell(supervisor, session, "session %llu of uid %u: its process %d %s",
+         (unsigned long long)session->id, (unsigned)session->owner.uid, (int)session->pid, how);
 }
 
 static void forget(struct supervisor *supervisor, struct supervised *session)
@@ -501,7 +502,7 @@ uint64_t supervisor_do_due(struct supervisor *supervisor, uint64_t now_ms)
             /* The kernel holds it, in a write to a file that does not answer for instance. It still
              * counts as its owner's. */
             session->end_ms = UINT64_MAX;
-            tell(supervisor,
+            tell(supervisor, session,
                  "session %llu of uid %u: its process %d was killed, and waits in the "
                  "kernel",
                  (unsigned long long)session->id, (unsigned)session->owner.uid, (int)session->pid);

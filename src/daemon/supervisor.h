@@ -62,7 +62,8 @@ struct supervisor_user {
     /* Its process has ended, or was killed and cannot end. Nothing is to be expected of it. */
     void (*ended)(void *context, struct supervised *session);
     /* An event, as a line without its end. */
-    void (*log)(void *context, const char *line);
+    /* A line for the log, about what this user does. */
+    void (*log)(void *context, uid_t uid, const char *line);
     void *context;
 };
 

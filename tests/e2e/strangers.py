@@ -22,6 +22,7 @@ from harness import TOOL, check, program, run
 
 REQUEST = struct.pack("<II", 0x48504354, 1)
 STATUS = REQUEST + b"\x10\x01"
+SNAPSHOT = REQUEST + b"\x1a\x00"
 START = REQUEST + b"\x0a\x00"
 HELLO = struct.pack("<6I64s", 0x48504853, 1, 1, 1, 1, 1, b"")
 
@@ -280,9 +281,12 @@ def floods():
                             peer.send(message)
             return go_on
 
-        for message, each in ((STATUS, 1), (STATUS, 100), (HELLO, 1), (b"x", 1)):
+        for message, each in ((STATUS, 1), (STATUS, 100), (HELLO, 1), (SNAPSHOT, 100), (b"x", 1)):
             stack.enter_context(as_another(ALICE, flood(message, each))).readline()
         served(daemon, directory, "flooded", 0.3)
+        # Each snapshot costs a line of the log, up to the user's share.
+        lines = sum(f"uid {ALICE}" in line for line in daemon.log().splitlines())
+        check(100 < lines < 1000, f"{lines} lines of the log are about her")
 
 
 # --- another user's daemon ---

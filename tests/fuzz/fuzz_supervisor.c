@@ -84,9 +84,10 @@ static void on_session(void *context, struct supervised *session)
     check(session->pid >= FIRST_PID);
 }
 
-static void on_line(void *context, const char *line)
+static void on_line(void *context, uid_t uid, const char *line)
 {
     (void)context;
+    (void)uid;
     for (; *line != 0; line++)
         check((unsigned char)*line >= ' ' && *line != 0x7f);
 }

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "daemon/log_shares.h"
 #include "daemon/rendezvous.h"
 #include "util/clock.h"
 
@@ -34,6 +35,31 @@ static void nobody_holds_more_than_a_quarter(void **state)
     assert_int_equal(connection_shares_ask(&shares, ALICE), CONNECTION_SHARE_FREE);
     assert_int_equal(connection_shares_held(&shares, ALICE), 15);
     assert_int_equal(connection_shares_held(&shares, BOB), 0);
+}
+
+static void nobody_fills_the_log(void **state)
+{
+    static struct log_shares shares;
+    unsigned left_out, written = 0;
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++) {
+        written += log_shares_take(&shares, ALICE, 5, &left_out);
+        assert_int_equal(left_out, 0);
+        assert_true(log_shares_take(&shares, geteuid(), 5, &left_out));
+    }
+    assert_int_equal(written, LOG_SHARES_LINES);
+    assert_true(log_shares_take(&shares, BOB, 5, &left_out));
+    assert_false(log_shares_take(&shares, ALICE, 4 + LOG_SHARES_PERIOD_MS, &left_out));
+    assert_true(log_shares_take(&shares, ALICE, 5 + LOG_SHARES_PERIOD_MS, &left_out));
+    assert_int_equal(left_out, 1000 - LOG_SHARES_LINES + 1);
+    assert_true(log_shares_take(&shares, ALICE, 6 + LOG_SHARES_PERIOD_MS, &left_out));
+    assert_int_equal(left_out, 0);
+    /* More users than places, and later all of them again. */
+    for (unsigned i = 0; i < 2 * LOG_SHARES_USERS; i++)
+        log_shares_take(&shares, OTHERS + i, 7, &left_out);
+    for (unsigned i = 0; i < LOG_SHARES_USERS; i++)
+        assert_true(
+            log_shares_take(&shares, OTHERS + 1000 + i, 9 + 2 * LOG_SHARES_PERIOD_MS, &left_out));
 }
 
 static void an_eighth_is_roots(void **state)
@@ -155,6 +181,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_holds_more_than_a_quarter),
+        cmocka_unit_test(nobody_fills_the_log),
         cmocka_unit_test(an_eighth_is_roots),
         cmocka_unit_test(each_user_has_a_turn),
         cmocka_unit_test(idle_connections_end),
