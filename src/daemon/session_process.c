@@ -410,7 +410,11 @@ static int begin(const struct session_process_start *start, int exec_events, str
     process.station.server.supervisor = getppid();
     process.session = station_start(&process.station, &config, start->follow_children,
                                     &start->requester, process.trace, error);
-    return process.session != NULL ? 0 : error->code;
+    if (process.session == NULL)
+        return error->code;
+    /* Also a checkpoint may be what it does when it is to end. */
+    process.session->drain_all = stay_alive;
+    return 0;
 }
 
 static _Noreturn void end_session(void)
