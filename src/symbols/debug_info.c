@@ -10,6 +10,7 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <errno.h>
 #include <gelf.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include "symbols/elf_source.h"
 #include "symbols/entry_words.h"
 #include "symbols/line_table.h"
+#include "symbols/linked_files.h"
 #include "symbols/scopes.h"
 #include "symbols/supplementary.h"
 #include "util/array.h"
@@ -98,6 +100,8 @@ static int open_parts(struct debug_info *info, const char *path, struct error *e
     info->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
     if (info->dwarf == NULL)
         return error_set(error, -ENOENT, "%s: no debug information: %s", path, dwarf_errmsg(-1));
+    if (!linked_files_have_safe_alternate(info->dwarf, info->source.fd))
+        return error_set(error, -EINVAL, "%s: its alternate file is not a regular file", path);
     supplementary_open(&info->supplementary, elf, path);
     if (info->supplementary.dwarf != NULL) {
         dwarf_setalt(info->dwarf, info->supplementary.dwarf);
@@ -375,15 +379,18 @@ static bool find_entries(struct debug_info *info, struct scope_unit *unit)
         return true;
     if (find_packed(info, unit, id))
         return true;
-    if (dwarf_cu_info(unit->die.cu, &version, &type, &whole, &split, NULL, NULL, NULL) == 0 &&
+    const char *name = entry_string(&info->texts, &unit->die, DW_AT_dwo_name);
+    if (name == NULL)
+        name = entry_string(&info->texts, &unit->die, DW_AT_GNU_dwo_name);
+    if (name != NULL &&
+        linked_files_have_safe_split(
+            info->source.fd, entry_string(&info->texts, &unit->die, DW_AT_comp_dir), name) &&
+        dwarf_cu_info(unit->die.cu, &version, &type, &whole, &split, NULL, NULL, NULL) == 0 &&
         split.addr != NULL && find_unit(&split, unit)) {
         Elf *elf = dwarf_getelf(dwarf_cu_getdwarf(split.cu));
         set_abbreviations(unit, section_bytes(elf, "debug_abbrev.dwo"));
         return true;
     }
-    const char *name = entry_string(&info->texts, &unit->die, DW_AT_dwo_name);
-    if (name == NULL)
-        name = entry_string(&info->texts, &unit->die, DW_AT_GNU_dwo_name);
     if (info->missing_units++ == 0)
         info->missing_name = strdup(name != NULL ? name : "?");
     return false;

@@ -14,6 +14,11 @@
 #include <zlib.h>
 
 #include "symbols/elf_source.h"
+#include "util/regular_file.h"
+
+/* Reading more than this for a checksum takes too long: the file may be an empty one of any size.
+ */
+#define CHECKSUM_FILE_BYTES_MAX (INT64_C(8) << 30)
 
 #define PAGE_BYTES 4096u
 
@@ -109,11 +114,18 @@ bool elf_image_has_checksum(const char *path, uint32_t checksum)
     unsigned char buffer[65536];
     uLong sum = crc32(0, NULL, 0);
     ssize_t length = -1;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status;
+    int fd = regular_file_open(path, &status);
     if (fd < 0)
         return false;
-    while ((length = read(fd, buffer, sizeof(buffer))) > 0)
+    /* It may grow meanwhile. */
+    for (int64_t left = CHECKSUM_FILE_BYTES_MAX; left > 0 && status.st_size <= left;
+         left -= length) {
+        length = read(fd, buffer, sizeof(buffer));
+        if (length <= 0)
+            break;
         sum = crc32(sum, buffer, (uInt)length);
+    }
     close(fd);
     return length == 0 && sum == checksum;
 }

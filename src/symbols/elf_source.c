@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -14,18 +15,32 @@
 #include <unistd.h>
 
 #include "symbols/zip_archive.h"
+#include "util/regular_file.h"
+
+/* A process's own root is left by no link: the process may have put any there. */
+static int open_as_process(const char *path, int root_length, struct stat *status)
+{
+    char directory[64];
+    snprintf(directory, sizeof(directory), "%.*s", root_length, path);
+    int root = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return -errno;
+    int fd = regular_file_open_below(root, path + root_length, 0, status);
+    close(root);
+    return fd;
+}
 
 static int open_regular(const char *path)
 {
     struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return errno == ENOTDIR || errno == ENAMETOOLONG ? -ENOENT : -errno;
-    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-        close(fd);
+    int pid, length = 0;
+    bool is_of_process =
+        sscanf(path, "/proc/%9d/root%n", &pid, &length) == 1 && length > 0 && path[length] == '/';
+    int fd =
+        is_of_process ? open_as_process(path, length, &status) : regular_file_open(path, &status);
+    if (fd == -EINVAL)
         return -ENOEXEC;
-    }
-    return fd;
+    return fd == -ENOTDIR || fd == -ENAMETOOLONG ? -ENOENT : fd;
 }
 
 static int map_member(struct elf_source *source, const struct zip_member *member)

@@ -33,6 +33,7 @@
 #include "symbols/mapped_guard.h"
 #include "symbols/zip_archive.h"
 #include "util/array.h"
+#include "util/regular_file.h"
 
 #define DEBUG_DIRECTORY "/usr/lib/debug"
 #define APK_PREFIX "base.apk!"
@@ -91,7 +92,8 @@ static int each_member(const char *path, take_member *take, void *context)
     struct zip_archive archive = {0};
     struct elf_image image;
     char name[PATH_MAX];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), result = 0;
+    struct stat status;
+    int fd = regular_file_open(path, &status), result = 0;
     if (fd < 0)
         return 0;
     if (zip_archive_read(&archive, fd, NULL) == 0) {

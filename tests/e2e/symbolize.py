@@ -463,6 +463,10 @@ def split_units(scene):
             check(report[path]["missing_units"] == 1, f"{name}: {report[path]}")
             check(name + ".dwo is not there" in words, words)
             check(report[path]["with_lines"] > 20, f"{name}: {report[path]}")
+            os.mkfifo(scene.path(name + ".dwo"))
+            _, report, _ = symbolize(scene.directory, [(path, build_id_of(path), code_addresses(path), 0)], "--no-cache")
+            check(report[path]["missing_units"] == 1, f"{name}, a pipe: {report[path]}")
+            os.unlink(scene.path(name + ".dwo"))
 
 
 def packages(scene):
@@ -533,7 +537,11 @@ def separated(scene):
 def dwz(scene):
     """What two programs share in a file of its own (.gnu_debugaltlink), and within one file."""
     need("dwz")
-    share(scene, "common", "-m", scene.path("common"), "-M", scene.path("common"))
+    path, build_id, addresses = share(scene, "common", "-m", scene.path("common"), "-M", scene.path("common"))
+    os.unlink(scene.path("common"))
+    os.mkfifo(scene.path("common"))
+    _, report, _ = symbolize(scene.directory, [(path, build_id, addresses, 0)], "--no-cache")
+    check(report[path]["with_names"] == len(addresses), f"a pipe in place of the common file: {report}")
 
 
 def supplementary(scene):

@@ -1,0 +1,60 @@
+/*
+ * See linked_files.h. Names are completed as libdw does it: absolute ones stand for themselves,
+ * others follow the directory of the file with the debug information.
+ */
+#include "symbols/linked_files.h"
+
+#include <elfutils/libdwelf.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Whether nothing stands at the path, or a regular file. */
+static bool is_safe(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode);
+}
+
+/* Write the directory of an open file with "/" at its end; "" if it is not known. */
+static void find_directory(int fd, char directory[PATH_MAX])
+{
+    char link[32];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, directory, PATH_MAX - 1);
+    directory[length < 0 ? 0 : length] = '\0';
+    char *slash = strrchr(directory, '/');
+    *(slash == NULL ? directory : slash + 1) = '\0';
+}
+
+static bool is_safe_below(const char *first, const char *second, const char *name)
+{
+    char path[PATH_MAX];
+    int length = *name == '/'     ? snprintf(path, sizeof(path), "%s", name)
+                 : *second == '/' ? snprintf(path, sizeof(path), "%s/%s", second, name)
+                                  : snprintf(path, sizeof(path), "%s%s/%s", first, second, name);
+    /* libdw may have room for it. */
+    return length > 0 && (size_t)length < sizeof(path) && is_safe(path);
+}
+
+bool linked_files_have_safe_alternate(Dwarf *dwarf, int fd)
+{
+    const char *name;
+    const void *build_id;
+    char directory[PATH_MAX];
+    if (dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &build_id) <= 0)
+        return true;
+    find_directory(fd, directory);
+    return is_safe_below(directory, "", name);
+}
+
+bool linked_files_have_safe_split(int fd, const char *directory, const char *name)
+{
+    char own[PATH_MAX];
+    find_directory(fd, own);
+    return is_safe_below(own, "", name) &&
+           (directory == NULL || is_safe_below(own, directory, name));
+}
