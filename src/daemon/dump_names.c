@@ -16,19 +16,50 @@
 
 /* --- files --- */
 
-static bool is_file_of(const struct dump_file *file, const struct callsite_module *module)
+static uint64_t hash_path(const char *path)
 {
-    return file->build_id_length == module->build_id_length &&
+    uint64_t hash = 0;
+    for (; *path != 0; path++)
+        hash = callsite_tree_mix(hash ^ (uint8_t)*path);
+    return hash;
+}
+
+static bool is_file_of(const struct dump_file *file, const struct callsite_module *module,
+                       uint64_t hash)
+{
+    return file->hash == hash && file->build_id_length == module->build_id_length &&
            memcmp(file->build_id, module->build_id, module->build_id_length) == 0 &&
            strcmp(file->path, module->path) == 0;
 }
 
-/* NULL: no memory. */
+static int grow_places(struct dump_files *files)
+{
+    size_t count = files->place_count == 0 ? 64 : files->place_count * 2;
+    uint32_t *places = calloc(count, sizeof(*places));
+    if (places == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < files->count; i++) {
+        size_t at = files->files[i]->hash & (count - 1);
+        while (places[at] != 0)
+            at = (at + 1) & (count - 1);
+        places[at] = (uint32_t)i + 1;
+    }
+    free(files->places);
+    files->places = places;
+    files->place_count = count;
+    return 0;
+}
+
+/* NULL: no memory. A process may name 65,535 modules, so they are found by hash. */
 static struct dump_file *file_of(struct dump_files *files, const struct callsite_module *module)
 {
-    for (size_t i = 0; i < files->count; i++) {
-        if (is_file_of(files->files[i], module))
-            return files->files[i];
+    if (files->count * 2 >= files->place_count && grow_places(files) < 0)
+        return NULL;
+    uint64_t hash = hash_path(module->path);
+    size_t at = hash & (files->place_count - 1);
+    for (; files->places[at] != 0; at = (at + 1) & (files->place_count - 1)) {
+        if (is_file_of(files->files[files->places[at] - 1], module, hash))
+            return files->files[files->places[at] - 1];
     }
     struct dump_file *added = calloc(1, sizeof(*added));
     if (added == NULL || (added->path = strdup(module->path)) == NULL ||
@@ -42,7 +73,9 @@ static struct dump_file *file_of(struct dump_files *files, const struct callsite
     added->number = file_reader_number();
     added->build_id_length = module->build_id_length;
     memcpy(added->build_id, module->build_id, module->build_id_length);
+    added->hash = hash;
     files->files[files->count++] = added;
+    files->places[at] = (uint32_t)files->count;
     return added;
 }
 

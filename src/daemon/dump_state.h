@@ -19,6 +19,7 @@ struct dump_file {
     char *path;
     uint8_t build_id[RECORD_BUILD_ID_MAX];
     size_t build_id_length;
+    uint64_t hash;   /* of the path */
     uint32_t number; /* at the file reader */
     bool is_at_reader;
     struct known_name {
@@ -38,6 +39,8 @@ struct dump_file {
 struct dump_files {
     struct dump_file **files;
     size_t count, capacity;
+    uint32_t *places; /* by hash, open addressing: index + 1; 0: none */
+    size_t place_count;
     void (*pause)(void *context);
     void *pause_context;
     char *const *skipped_prefixes;
