@@ -36,6 +36,7 @@ struct dump_request {
     uint64_t start_ms;
     /* A living process whose view of the files holds; 0 for our own view. */
     pid_t root_pid;
+    bool shares_root; /* as in struct target_mapping */
     /* Exact totals by heap, RING_HEAPS_MAX of them; NULL: not known. */
     const struct ring_heap_totals *heap_totals;
     /* What an empty dump is called where there is no heap at all; NULL: libc.malloc. */

@@ -223,7 +223,8 @@ static void find_names(struct dump *dump, struct dump_file *file)
                                            .path = file->path,
                                            .start = file->start,
                                            .end = file->end,
-                                           .has_build_id = file->build_id_length > 0};
+                                           .has_build_id = file->build_id_length > 0,
+                                           .shares_root = dump->request->shares_root};
     struct reader_file passed = {.path = file->path,
                                  .debug_fd = -1,
                                  .number = file->number,

@@ -9,6 +9,7 @@
 #include "daemon/unwind_file.h"
 #include "util/array.h"
 #include "util/clock.h"
+#include "util/regular_file.h"
 
 /* Deeper stacks lose their outer frames, as in the client. */
 #define FRAMES_MAX 1024u
@@ -39,6 +40,7 @@ struct module_file {
 
 struct walk_finisher {
     pid_t pid;
+    bool shares_root;
     struct module_file *files; /* by the tree's index of the module */
     size_t file_count, file_capacity;
     uint64_t begun_ns, spent_ns; /* opening them */
@@ -61,6 +63,7 @@ struct walk_finisher *walk_finisher_open(pid_t pid)
     if (finisher == NULL)
         return NULL;
     finisher->pid = pid;
+    finisher->shares_root = regular_file_shares_root(pid);
     finisher->begun_ns = clock_read_ns(CLOCK_MONOTONIC);
     finisher->stack = calloc(1, sizeof(*finisher->stack) + FRAMES_MAX * sizeof(uint64_t));
     if (finisher->stack == NULL) {
@@ -103,7 +106,7 @@ static struct unwind_file *file_of(struct walk_finisher *finisher, const struct 
         OPENING_NS_AT_FIRST + (now_ns - finisher->begun_ns) / OPENING_TIME_PART)
         return NULL;
     known->looked = true;
-    known->file = unwind_file_take(finisher->pid, &tree->modules[module]);
+    known->file = unwind_file_take(finisher->pid, finisher->shares_root, &tree->modules[module]);
     finisher->spent_ns += clock_read_ns(CLOCK_MONOTONIC) - now_ns;
     return known->file;
 }
@@ -118,6 +121,7 @@ static const struct frame_rule *rule_at(struct walk *walk, uint64_t pc)
     const struct callsite_module *module = &walk->tree->modules[index];
     const struct frame_machine *machine = &walk->machine;
     const struct unwind_look look = {.pid = walk->finisher->pid,
+                                     .shares_root = walk->finisher->shares_root,
                                      .module = module,
                                      .words = machine->stack,
                                      .word_count = (machine->stack_high - machine->stack_low) / 8};

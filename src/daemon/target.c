@@ -12,6 +12,7 @@
 #include "client/attached/params.h"
 #include "daemon/diagnosis.h"
 #include "util/clock.h"
+#include "util/regular_file.h"
 
 /* After a fork, for how long a title is looked for at each look: memory points, which look for it
  * later, are 100 ms apart. */
@@ -36,6 +37,7 @@ struct target *target_open(struct process_info *info, int pidfd, uint64_t data_b
     target->start_ms = clock_read_ms(CLOCK_MONOTONIC_COARSE);
     target->totals.client_state = RING_CLIENT_RUNNING;
     target->ledger = ledger_open(target->interval_bytes);
+    target->shares_root = regular_file_shares_root(info->pid);
     target->unlisted = unlisted_code_open(info->pid);
     target->has_ring =
         target->ledger != NULL && ring_reader_open(&target->reader, data_bytes, memfd) == 0;
@@ -590,6 +592,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
     struct dump_request request = {
         .start_ms = target->start_ms,
         .root_pid = end->running ? target->info.pid : 0,
+        .shares_root = target->shares_root,
         .heap_totals = target->heap_totals,
         .stack_mode = target->config->stack_mode,
         .no_heap_name = target->config->heaps != NULL ? target->config->heaps[0] : NULL,

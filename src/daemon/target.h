@@ -24,9 +24,10 @@
 
 struct target {
     struct process_info info;
-    int pidfd;    /* readable once the process is dead */
-    int statm_fd; /* -1: none */
-    int image_fd; /* process_image_open; -1: none */
+    bool shares_root; /* when it joined: as in struct target_mapping */
+    int pidfd;        /* readable once the process is dead */
+    int statm_fd;     /* -1: none */
+    int image_fd;     /* process_image_open; -1: none */
     struct memory_watch memory;
     struct ring_reader reader;
     struct ledger *ledger;
@@ -46,19 +47,20 @@ struct target {
      * if the kernel told of that, else no earlier than this; 0: unknown. */
     uint64_t began_us, attached_us;
     bool told_of_start;
-    uint32_t restrictions;                 /* of its system calls, when it was attached to */
+    uint32_t restrictions;                     /* of its system calls, when it was attached to */
     char attach_remark[3 * ATTACH_LEFT_BYTES]; /* problems of the attachment, in sentences */
     char allocator[64];
     /* Why the client does not see all that the process allocates, in a sentence, and which
      * allocator it does not see; "": it sees all, as far as the program's file tells. */
     char unseen_reason[PROGRAM_REASON_BYTES], unseen_allocator[24];
-    bool is_go; /* a Go program, whose own heap nobody sees */
+    bool is_go;                             /* a Go program, whose own heap nobody sees */
     char attach_failure[ATTACH_LEFT_BYTES]; /* why attaching failed; "" */
     bool has_ring;                          /* false once no more records can come */
     bool announced;                         /* the trace has its process */
     bool title_changed;                     /* since then: the next dump writes it again */
-    uint64_t left_ns;  /* CLOCK_MONOTONIC_COARSE, before the profiler left it running; 0: it did not */
-    uint64_t image;                         /* number of the program in the trace */
+    uint64_t
+        left_ns;    /* CLOCK_MONOTONIC_COARSE, before the profiler left it running; 0: it did not */
+    uint64_t image; /* number of the program in the trace */
     bool corrupted, out_of_memory, hit_guardrail;
     bool image_gone;         /* the process became another program, which is not a target */
     bool superseded;         /* it became another program, which is a target of its own */

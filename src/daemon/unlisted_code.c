@@ -81,8 +81,11 @@ static bool read_module(struct unlisted_code *code, const struct code_range *ran
                         struct callsite_module *module)
 {
     const char *path = code->ranges.texts + range->path;
-    const struct target_mapping mapping = {
-        .pid = code->jit.pid, .path = path, .start = range->start, .end = range->end};
+    const struct target_mapping mapping = {.pid = code->jit.pid,
+                                           .path = path,
+                                           .start = range->start,
+                                           .end = range->end,
+                                           .shares_root = code->jit.shares_root};
     struct reader_segment segment;
     *module = (struct callsite_module){
         .start = range->start, .end = range->end, .file_offset = range->offset};
@@ -90,8 +93,6 @@ static bool read_module(struct unlisted_code *code, const struct code_range *ran
     for (int way = 0; way < TARGET_FILE_WAYS && !is_read; way++) {
         struct stat status;
         struct reader_file file = {.path = path, .debug_fd = -1};
-        if (way == TARGET_FILE_BY_PATH && !code->jit.shares_root)
-            break;
         file.fd = target_file_open(&mapping, (enum target_file_way)way, &status);
         if (file.fd < 0)
             continue;

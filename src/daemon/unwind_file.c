@@ -99,9 +99,11 @@ static bool is_same(const struct unwind_file *file, const struct stat *status,
            memcmp(file->build_id, module->build_id, module->build_id_length) == 0;
 }
 
-static struct target_mapping mapping_of(pid_t pid, const struct callsite_module *module)
+static struct target_mapping mapping_of(pid_t pid, bool shares_root,
+                                        const struct callsite_module *module)
 {
     return (struct target_mapping){.pid = pid,
+                                   .shares_root = shares_root,
                                    .path = module->path,
                                    .start = module->start,
                                    .end = module->end,
@@ -125,9 +127,10 @@ static struct unwind_file *find_or_open(int fd, const struct stat *status,
     return file;
 }
 
-struct unwind_file *unwind_file_take(pid_t pid, const struct callsite_module *module)
+struct unwind_file *unwind_file_take(pid_t pid, bool shares_root,
+                                     const struct callsite_module *module)
 {
-    const struct target_mapping mapping = mapping_of(pid, module);
+    const struct target_mapping mapping = mapping_of(pid, shares_root, module);
     struct unwind_file *file = NULL;
     for (int way = 0; way < TARGET_FILE_WAYS && file == NULL; way++) {
         struct stat status;
@@ -162,10 +165,10 @@ bool unwind_file_says_more(const struct unwind_file *file)
 /* --- rules --- */
 
 /* Pass the file to another reader than the one that had it. */
-static bool open_again(const struct unwind_file *file, pid_t pid,
-                       const struct callsite_module *module)
+static bool open_again(const struct unwind_file *file, const struct unwind_look *look)
 {
-    const struct target_mapping mapping = mapping_of(pid, module);
+    const struct callsite_module *module = look->module;
+    const struct target_mapping mapping = mapping_of(look->pid, look->shares_root, module);
     for (int way = 0; way < TARGET_FILE_WAYS; way++) {
         struct stat status;
         int fd = target_file_open(&mapping, (enum target_file_way)way, &status);
@@ -184,7 +187,7 @@ static int ask_reader(struct unwind_file *file, const struct unwind_look *look,
 {
     const struct reader_file asked = reader_file_of(look->module, file->number);
     int code = file_reader_rules(&asked, addresses, count, rules);
-    if (code == -EBADF && open_again(file, look->pid, look->module))
+    if (code == -EBADF && open_again(file, look))
         code = file_reader_rules(&asked, addresses, count, rules);
     return code;
 }

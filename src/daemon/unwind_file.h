@@ -20,7 +20,8 @@ struct unwind_file;
 
 /* The file of a process's module; NULL: it cannot be read, is another one, or has no call frame
  * information. To be given back. */
-struct unwind_file *unwind_file_take(pid_t pid, const struct callsite_module *module);
+struct unwind_file *unwind_file_take(pid_t pid, bool shares_root,
+                                     const struct callsite_module *module);
 void unwind_file_give(struct unwind_file *file);
 
 /* Whether it says more than what is loaded from it into a process. */
@@ -29,6 +30,7 @@ bool unwind_file_says_more(const struct unwind_file *file);
 /* For whom a rule is looked up. */
 struct unwind_look {
     pid_t pid;
+    bool shares_root;                     /* as in struct target_mapping */
     const struct callsite_module *module; /* as when the file was taken */
     const uint64_t *words;                /* the stack, whose other addresses will be looked up */
     size_t word_count;

@@ -32,28 +32,13 @@ static void read_status(struct jit_files *files)
     fclose(file);
 }
 
-static bool is_same_file(const char *theirs, const char *ours)
-{
-    struct stat left, right;
-    return stat(theirs, &left) == 0 && stat(ours, &right) == 0 && left.st_ino == right.st_ino &&
-           left.st_dev == right.st_dev;
-}
-
-static void read_root(struct jit_files *files)
-{
-    char root[64], mounts[64];
-    snprintf(root, sizeof(root), "/proc/%d/root", (int)files->pid);
-    snprintf(mounts, sizeof(mounts), "/proc/%d/ns/mnt", (int)files->pid);
-    files->shares_root = is_same_file(root, "/") && is_same_file(mounts, "/proc/self/ns/mnt");
-}
-
 void jit_files_open(struct jit_files *files, pid_t pid)
 {
     *files = (struct jit_files){.pid = pid, .map_fd = -1, .dump_fd = -1};
     for (int i = 0; i < 4; i++)
         files->uids[i] = (uid_t)-1;
     read_status(files);
-    read_root(files);
+    files->shares_root = regular_file_shares_root(pid);
 }
 
 void jit_files_close(struct jit_files *files)

@@ -63,7 +63,8 @@ int target_file_open(const struct target_mapping *mapping, enum target_file_way 
         fd = open_mapped(mapping, status);
     else if (way == TARGET_FILE_IN_ROOT && mapping->pid > 0)
         fd = open_in_root(mapping, status);
-    else if (way == TARGET_FILE_BY_PATH && (mapping->pid <= 0 || !has_root(mapping->pid)))
+    else if (way == TARGET_FILE_BY_PATH && (mapping->has_build_id || mapping->shares_root) &&
+             (mapping->pid <= 0 || !has_root(mapping->pid)))
         fd = regular_file_open(mapping->path, status);
     return fd < 0 ? -1 : fd;
 }

@@ -16,6 +16,7 @@ struct target_mapping {
     const char *path; /* as it has it */
     uint64_t start, end;
     bool has_build_id; /* so that what is opened will be checked */
+    bool shares_root;  /* while it lived its paths led to our files: regular_file_shares_root() */
 };
 
 /* The ways to the file, best first. */
@@ -25,7 +26,8 @@ enum target_file_way {
     TARGET_FILE_MAPPED,
     /* Its path below the process's own root directory. */
     TARGET_FILE_IN_ROOT,
-    /* Its path as we see it, for a process that is gone or closed to us. */
+    /* Its path as we see it, for a process that is gone or closed to us. Without a build id only if
+     * it shared our root: a container's path would lead to another file, perhaps one of root's. */
     TARGET_FILE_BY_PATH,
     TARGET_FILE_WAYS,
 };

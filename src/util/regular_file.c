@@ -52,3 +52,18 @@ int regular_file_root_of(pid_t pid)
     int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return root < 0 ? -errno : root;
 }
+
+static bool is_same_file(const char *theirs, const char *ours)
+{
+    struct stat left, right;
+    return stat(theirs, &left) == 0 && stat(ours, &right) == 0 && left.st_ino == right.st_ino &&
+           left.st_dev == right.st_dev;
+}
+
+bool regular_file_shares_root(pid_t pid)
+{
+    char root[64], mounts[64];
+    snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
+    snprintf(mounts, sizeof(mounts), "/proc/%d/ns/mnt", (int)pid);
+    return is_same_file(root, "/") && is_same_file(mounts, "/proc/self/ns/mnt");
+}

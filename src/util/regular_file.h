@@ -5,6 +5,7 @@
 #ifndef HEAPPROFD_UTIL_REGULAR_FILE_H
 #define HEAPPROFD_UTIL_REGULAR_FILE_H
 
+#include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -20,5 +21,9 @@ int regular_file_open_below(int root, const char *path, int flags, struct stat *
 
 /* Open the root directory of a process, for regular_file_open_below(). */
 int regular_file_root_of(pid_t pid);
+
+/* Whether a process's paths lead to the same files as ours: same root, same mounts. False if it is
+ * gone or closed to us. */
+bool regular_file_shares_root(pid_t pid);
 
 #endif

@@ -120,6 +120,7 @@ static struct profile *dump(struct scene *scene, void (*pause)(void *context),
     struct dump_files *files = dump_files_open(pause, scene);
     struct trace_writer *writer = trace_writer_open(fd);
     struct dump_request request = {
+        .shares_root = true,
         .status = {.pid = FIXTURE_PID, .exit_status = -1, .timestamp_ns = 1}};
     assert_true(fd >= 0 && files != NULL && writer != NULL);
     dump_files_skip(files, skipped_prefixes);

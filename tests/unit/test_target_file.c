@@ -147,7 +147,11 @@ static void test_mapped_file_is_the_one_that_was_mapped(void **state)
     /* Another file's name, and no build id to tell: it may be a later program's mapping. */
     mapping.path = "/another/name";
     assert_int_equal(-1, target_file_open(&mapping, TARGET_FILE_MAPPED, &status));
+    /* Of a container: the path leads elsewhere, and nothing tells whether it is the same file. */
     mapping = (struct target_mapping){.path = path};
+    assert_int_equal(-1, target_file_open(&mapping, TARGET_FILE_BY_PATH, &status));
+    mapping.shares_root = regular_file_shares_root(getpid());
+    assert_true(mapping.shares_root);
     assert_int_equal('s', first_byte(target_file_open(&mapping, TARGET_FILE_BY_PATH, &status)));
     munmap(memory, 4096);
 }
