@@ -525,6 +525,41 @@ def mappings_of_processes():
     expect(trace, "select count(*) from stack_profile_mapping", [(1,)])
 
 
+def checkpoints():
+    """A checkpoint of ours after a dump is another sequence, and counts from the start again."""
+    def dump(sequence, bytes_of, time):
+        entry = sample(1, bytes_of, 0, 1, 0) + field(5000, field(9, 1))
+        return packet(usual(), timestamp=1, sequence=sequence, flags=1) + packet(profile_packet(
+            [heap_samples(7, [entry], time, extra=field(12, 1))], 0), timestamp=1, sequence=sequence)
+
+    trace = write(HEAD, dump(1, 100, 1000), dump(2, 130, 2000))
+    expect(trace, "select alloc_size, alloc_count, live_size from hp_total", [(100.0, 1.0, 100.0), (130.0, 1.0, 130.0)])
+
+
+def names_of_r8():
+    """Names that R8 gave: overloaded, of merged classes, without their arguments, of JIT code."""
+    def names_for(path, package, found, members):
+        data = interned(names=names(*found), paths=names(*path), build_ids={1: b"id"},
+                        mappings=[(1, 1, 0, 0x9000, range(1, len(path) + 1))],
+                        frames=[(i + 1, 1, 0x1000, i + 1) for i in range(len(found))],
+                        stacks={i + 1: [i + 1] for i in range(len(found))})
+        trace = write(HEAD, packet(data, timestamp=1, sequence=1, flags=1), packet(profile_packet(
+            [heap_samples(7, [sample(i + 1, 10, 0, 1, 0) for i in range(len(found))], 1000)], 0), timestamp=1, sequence=1),
+            deobfuscation(package, members))
+        return rows(trace, "select name, deobfuscated_name, mapping, rel_pc from stack_profile_frame")
+
+    path, package = ["data", "app", "org.some.app-x1", "base.apk"], "org.some.app"
+    two = {"b": ("org.some.Source", {"a": "get", "b": "get"})}
+    check(names_for(path, package, ["b.a", "b.b"], two) ==
+          [("b.a", "org.some.Source.get", 0, 0x1000), ("b.b", "org.some.Source.get", 0, 0x1000)], "overloaded")
+    # A class that another took in keeps its name in its members'.
+    merged = {"a": ("org.some.Sub", {"a": "org.some.Base.run", "b": "stop", "c": "org.some.Other.made"})}
+    check([row[1] for row in names_for(path, package, ["a.a", "a.b", "a.c"], merged)] ==
+          ["org.some.Base.run", "org.some.Sub.stop", "org.some.Other.made"], "merged classes")
+    # Two functions at one place of generated code are two frames.
+    check(names_for(["cache"], "", ["one", "two"], {}) == [("one", None, 0, 0x1000), ("two", None, 0, 0x1000)], "one place")
+
+
 def returning_stacks():
     """Perfetto's recorder counts from zero under a new id when a callstack that was at rest returns."""
     def dumps(*of_dumps):
@@ -1006,7 +1041,7 @@ def perfettos_recorder():
 CASES = [tables, upids, finding_rows, finding_dumps, seed_queries, android_10, clock_snapshots, packet_clocks, windows,
          intervals, frame_kinds, timelines, continued, several_heaps, dump_at_max,
          resting_callsites, malformed, java_heap, empty_stack, compressed, several_sequences,
-         mappings_of_processes, returning_stacks, lost_packets,
+         mappings_of_processes, checkpoints, names_of_r8, returning_stacks, lost_packets,
          symbols_anywhere, deobfuscated, deobfuscated_lines, smaps_rows, streamed, looks, stats_rows, several_traces, exported, perfettos_recorder,
          refused, errors_point, formats, statements_from, sums_agree]
 
