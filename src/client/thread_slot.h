@@ -69,8 +69,8 @@ static inline __attribute__((always_inline)) struct thread_passage thread_enter(
     return passage;
 }
 
-/* Give a newcomer its slot, if one is to be had, and let signals come. To be called again when the
- * process has taken up its session. here: the frame that entered. */
+/* Give a newcomer its slot, if it can have one, and release signals. Call it again when the process
+ * has taken up its session. here: the frame that entered. */
 void thread_settle(struct thread_passage *passage, uintptr_t here);
 
 /* Leave as a newcomer. */

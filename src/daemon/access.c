@@ -98,7 +98,7 @@ static bool has_gained_rights(const struct ucred *credentials, const struct righ
 }
 
 /* Read what /proc says of the peer. Return -EPERM if it is in another user namespace or cannot be
- * seen. What /proc says of a pid is said of the peer only if the peer still lives after. */
+ * seen. The text of /proc/PID is the peer's only if the peer is still alive afterwards. */
 static int read_peer(int socket, struct ucred *credentials, struct rights *rights)
 {
     int pidfd = -1;
@@ -149,14 +149,14 @@ int access_peer_capabilities(int socket, uint64_t *permitted, uint64_t *effectiv
     return 0;
 }
 
-/* Say why the kernel does not let us see the memory of a process. The kernel does not say. */
+/* Find out why the kernel does not let us see the memory of a process, which it does not tell. */
 static int explain_refusal(const struct process_info *info, struct error *error)
 {
     int pid = (int)info->pid;
     struct rights theirs, own;
     if (read_rights(info->pid, &theirs) < 0 || read_rights(getpid(), &own) < 0)
         return error_set(error, -ESRCH, "there is no process %d any more", pid);
-    /* Of another user's process nothing is said but its number. */
+    /* Another user's process: name its number alone. */
     if (!are_all(theirs.uid, (unsigned)getuid()))
         return error_set(error, -EPERM,
                          "process %d belongs to another user than you (uid %u), or has the rights "
@@ -188,7 +188,7 @@ int access_check(const struct process_info *info, struct error *error)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/maps", (int)info->pid);
-    /* The kernel asks itself here what it asks for ptrace to read (PTRACE_MODE_READ). */
+    /* The kernel applies its rule for reading by ptrace here (PTRACE_MODE_READ). */
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {
         close(fd);
@@ -252,7 +252,7 @@ static FILE *open_policy(const char *path, struct error *error)
         return NULL;
     }
     FILE *file = NULL;
-    /* Whoever can write to it decides who is profiled. */
+    /* Every user who may write to it could decide who is profiled. */
     if ((status.st_uid != 0 && status.st_uid != geteuid()) || (status.st_mode & 022) != 0)
         error_set(
             error, -EPERM,
@@ -290,8 +290,9 @@ int access_policy_read(struct access_policy *policy, const char *path, struct er
                                         : take_setting(policy, &capacity, text, key_length, value);
         if (code == -EINVAL)
             error_set(error, code,
-                      "%s:%u: '%.*s' is no setting, or its value is none; this file has lines such "
-                      "as: never_profile sshd, gpg-agent; session_memory_mb 1024 (%u to %u, 0: no "
+                      "%s:%u: '%.*s' is not a setting, or its value is not valid; this file has "
+                      "lines such as: never_profile sshd, gpg-agent; session_memory_mb 1024 (%u to "
+                      "%u, 0: no "
                       "limit)",
                       path, number, (int)(key_length < 64 ? key_length : 64), text,
                       SESSION_MEMORY_MB_MIN, SESSION_MEMORY_MB_MAX);

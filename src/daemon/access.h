@@ -22,17 +22,17 @@ struct access_requester {
     bool may_all; /* had CAP_SYS_PTRACE when asking */
 };
 
-/* Ourselves. */
+/* Describe this process. */
 struct access_requester access_self(void);
 
-/* Who stands at the other end of a unix socket. 0 or a negative errno. */
+/* Describe the process at the other end of a unix socket. 0 or a negative errno. */
 int access_peer(int socket, struct access_requester *requester, pid_t *pid);
 
 /* Read the peer's capabilities. -EPERM: it is in another user namespace, or that cannot be seen. */
 int access_peer_capabilities(int socket, uint64_t *permitted, uint64_t *effective);
 
-/* Ask the kernel whether this process of ours may see the memory of that one. 0, or a negative
- * errno with what stands against it and what would help. ptrace itself decides about attaching. */
+/* Ask the kernel whether this process may read the memory of that one. 0, or a negative errno with
+ * the reason and a remedy. ptrace itself decides about attaching. */
 int access_check(const struct process_info *info, struct error *error);
 
 struct access_policy {
@@ -41,8 +41,8 @@ struct access_policy {
     uint64_t session_memory_mb; /* of a user's session; 0: no limit */
 };
 
-/* Reads a policy; a file that is not there denies nothing. 0, or a negative errno with a
- * message that names file and line: a policy that cannot be read must not be taken for none. */
+/* Read a policy; without the file nothing is denied. 0, or a negative errno with a message that
+ * names file and line: a policy that cannot be read must not pass for an empty one. */
 int access_policy_read(struct access_policy *policy, const char *path, struct error *error);
 void access_policy_clear(struct access_policy *policy);
 bool access_policy_denies(const struct access_policy *policy, const struct process_info *info);

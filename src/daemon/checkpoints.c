@@ -1,4 +1,4 @@
-/* See checkpoints.h. */
+/* See checkpoints.h: when the next checkpoint is due, by its cost in time and bytes. */
 #include "daemon/checkpoints.h"
 
 #include "util/clock.h"

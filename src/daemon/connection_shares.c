@@ -1,4 +1,6 @@
-/* See connection_shares.h. */
+/*
+ * See connection_shares.h: a table of users, searched from its start, since few are there at once.
+ */
 #include "daemon/connection_shares.h"
 
 #include <unistd.h>

@@ -1,9 +1,8 @@
 /*
- * Which user holds how many connections: nobody more than a quarter of all places, and the last
- * eighth is root's. And who has had how much of a turn: in each, everybody is served a few
- * messages.
+ * Counts the connections of each user. A user holds a quarter of all places at most, and the last
+ * eighth is root's. Counts the messages of each user in a turn, too: each is served a few.
  *
- * The user whom the profiler runs as counts as root.
+ * The profiler's own user counts as root.
  */
 #ifndef HEAPPROFD_DAEMON_CONNECTION_SHARES_H
 #define HEAPPROFD_DAEMON_CONNECTION_SHARES_H

@@ -15,9 +15,9 @@
 
 #define EVENTS_AT_ONCE 64
 
-/* Sessions that have not taken a snapshot by then are named as such. */
+/* Time that sessions have for a snapshot. The answer counts those that took longer. */
 #define SNAPSHOT_MS 10000
-/* Longer than a session may take to end, or is waited for before it is killed. */
+/* Longer than the supervisor lets a session take to end. */
 #define STOP_MS (SUPERVISOR_END_MS + 2000)
 
 /* Write a line about what this user does, unless he has used up his share of the log. */
@@ -81,7 +81,7 @@ static void answer(struct control *control, struct control_connection *connectio
     set_events(control, connection->fd, EPOLLIN);
 }
 
-/* A session has done what the connection waits for, or never will. */
+/* Stop waiting for a session: it has done what it was asked for, or never will. */
 static void strike_off(struct control *control, struct control_connection *connection,
                        const struct supervised *session, bool failed)
 {
@@ -158,7 +158,7 @@ static void ask_sessions(struct control *control, struct control_connection *con
         }
         connection->awaited[connection->awaited_count++] = session->order;
     }
-    /* What else it asks waits. */
+    /* Its later requests wait. */
     set_events(control, connection->fd, 0);
     rendezvous_hold(&control->rendezvous, connection->fd);
     if (!stops)
@@ -281,11 +281,11 @@ static void handle_request(void *context, int fd, const struct peer_message *mes
         drop_connection(control, added);
 }
 
-/* Return false if the peer is gone, or has to go. */
+/* Return false if the connection has ended or is to end. */
 static bool read_connection(struct control *control, struct control_connection *connection)
 {
     struct peer_message message;
-    /* While it waits for an answer nothing is read: this is its end. */
+    /* While it waits for an answer, only its end is reported. */
     if (connection->awaited_count > 0)
         return false;
     if (!rendezvous_is_in_turn(&control->rendezvous, connection->fd))
@@ -389,7 +389,7 @@ void control_close(struct control *control)
     control->epoll = -1;
 }
 
-/* Do what is due. Return how long nothing will be; -1: for ever. */
+/* Do what is due. Return the time until the next thing is due in ms; -1: nothing is. */
 static int do_due(struct control *control)
 {
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);

@@ -3,9 +3,9 @@
  * (proto/control.proto), and passes both on. Each session that is asked for has a process of its
  * own (supervisor.h); nothing here waits for one, nor for a peer.
  *
- * A session lives as long as the connection of the one who began it, so that whoever is killed
- * leaves no session behind. Requests are untrusted, and who sends them is known from the kernel
- * alone; a user's requests see and reach his own sessions, root's all.
+ * A session ends with the connection of the client that began it, so that a client that is killed
+ * leaves no session behind. Requests are untrusted; the kernel says who sends them. A user's
+ * requests see and reach that user's sessions, root's all.
  */
 #ifndef HEAPPROFD_DAEMON_CONTROL_H
 #define HEAPPROFD_DAEMON_CONTROL_H
@@ -39,7 +39,7 @@ struct control_connection {
 };
 
 struct control {
-    /* Told of each event, as a line without its end; may be NULL. */
+    /* Called for each event, with a line without its end; may be NULL. */
     void (*log)(const char *line);
     struct log_shares log_shares;
     /* A descriptor of the owner's own is readable. */
@@ -54,7 +54,7 @@ struct control {
     struct supervisor_user supervisor_user;
     struct hello_routing hellos;
     char socket_path[RUN_DIRECTORY_PATH_MAX + 16];
-    struct error not_told; /* why the kernel does not tell of programs that begin; 0: it does */
+    struct error not_told; /* why the kernel reports no programs that begin; 0: it does */
     uint64_t start_ms;
     uint64_t wake_ms; /* the owner's; UINT64_MAX: never */
     uint32_t last_ticket;
@@ -64,21 +64,21 @@ struct control {
 
 /*
  * Take the run directory at `path` (NULL: none, a socket in a new directory). `listener`: a socket
- * that listens already (-1: none). The callbacks are to be set before. 0 or a negative errno with a
+ * that listens already (-1: none). Set the callbacks before. 0 or a negative errno with a
  * message; -EBUSY: another daemon is there.
  */
 int control_open(struct control *control, const char *path, int listener, struct error *error);
 
-/* End all sessions with their data written, and tell those who began them. */
+/* End all sessions with their data written, and answer their clients. */
 void control_close(struct control *control);
 
-/* Have the owner told when fd is readable. 0 or a negative errno. */
+/* Call `readable` when fd is readable. 0 or a negative errno. */
 int control_watch(const struct control *control, int fd);
 
 /* Do what is due and wait for what comes next. */
 void control_step(struct control *control);
 
-/* A dump of every session, now. */
+/* Have every session take a dump now. */
 void control_snapshot_all(struct control *control);
 
 #endif

@@ -1,4 +1,7 @@
-/* See hello_routing.h. */
+/*
+ * See hello_routing.h: one entry for each process that waits, and the session that is asked for
+ * it.
+ */
 #include "daemon/hello_routing.h"
 
 #include <stdio.h>
@@ -8,12 +11,12 @@
 #include "daemon/session_wire.h"
 #include "util/clock.h"
 
-/* A session has so long where another one could be asked, too; the whole answer comes before the
- * process gives up. */
+/* Time that a session has to answer if others could be asked, and all sessions together: the
+ * process gives up later. */
 #define ASK_MS 900
 #define WHOLE_MS (HANDSHAKE_TIMEOUT_MS - 200)
 
-/* Whether the kernel could let the session's owner see the process. The session asks it. */
+/* Whether the session's owner might be allowed to see the process. The session asks the kernel. */
 static bool may_ask(const struct supervised *session, uid_t uid)
 {
     return !session->leaving && session->socket >= 0 &&

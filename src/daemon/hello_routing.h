@@ -30,26 +30,26 @@ struct hello_routing {
         uid_t uid;
         struct handshake_hello hello;
         uint64_t asked;  /* order of the session that is asked */
-        bool heard;      /* a session has answered that it does not want it */
-        uint64_t ask_ms; /* the session has that long; CLOCK_MONOTONIC */
-        uint64_t end_ms; /* the process has its answer by then */
+        bool heard;      /* a session has answered that it does not want the process */
+        uint64_t ask_ms; /* when the next session is asked; CLOCK_MONOTONIC */
+        uint64_t end_ms; /* when the process has its answer at the latest */
     } hellos[HELLO_ROUTING_MAX];
     size_t count;
 };
 
-/* Take up a hello. Return true if the connection is ours now, false if no session is to be asked:
- * *reply is the answer. */
+/* Take up a hello. Return true if the connection is ours from now on, or false if there is no
+ * session to ask, with the answer in *reply. */
 bool hello_routing_take(struct hello_routing *routing, int fd, pid_t pid, uid_t uid,
                         const struct handshake_hello *hello, struct handshake_reply *reply);
 
-/* A session has answered; as the supervisor's user is told. */
+/* Take a session's answer (struct supervisor_user). */
 void hello_routing_answer(struct hello_routing *routing, const struct supervised *session,
                           uint32_t ticket, int verdict);
 
-/* A session answers no more. */
+/* Ask other sessions in place of this one, which will not answer. */
 void hello_routing_leave(struct hello_routing *routing, const struct supervised *session);
 
-/* Pass over sessions that did not answer in time. Return when there is more to do. */
+/* Pass over sessions that did not answer in time. Return when to call it again. */
 uint64_t hello_routing_do_due(struct hello_routing *routing, uint64_t now_ms);
 
 void hello_routing_close(struct hello_routing *routing);

@@ -1,4 +1,4 @@
-/* See peer_socket.h. */
+/* See peer_socket.h: messages are peeked at, and a child that is killed closes slow descriptors. */
 #include "daemon/peer_socket.h"
 
 #include <errno.h>
@@ -84,7 +84,7 @@ int peer_socket_take_descriptor(int fd)
 static bool is_emptied(int fd)
 {
     const int on = 1;
-    /* Nothing comes after what is there now. */
+    /* No message can come in any more. */
     shutdown(fd, SHUT_RD);
     /* Credentials tell an empty message from the end. The room is theirs alone. */
     if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
@@ -116,8 +116,8 @@ static void reap_children(struct peer_sockets *sockets)
     }
 }
 
-/* Start a child that holds all that we hold, until it is killed; -1: there is none. Its end is no
- * SIGCHLD: whoever embeds the profiler waits for other children with it. */
+/* Start a child that holds all our descriptors until it is killed. Return -1 if that fails. Its end
+ * sends no SIGCHLD, which programs that embed the profiler wait for. */
 static pid_t start_holder(void)
 {
     pid_t parent = getpid(), pid = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, 0);

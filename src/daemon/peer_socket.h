@@ -3,9 +3,9 @@
  *
  * A descriptor that nobody asked for must not stay open, and closing it may take as long as its
  * sender likes: the last close of a TCP socket with SO_LINGER waits for its peer, and each close
- * of a file on FUSE waits for whoever serves it. So a message is looked at first and stays in the
- * socket with its descriptors. They are received only for a request that takes one. A message with
- * others is never received: its connection ends, and peer_sockets lets it go.
+ * of a file on FUSE waits for the process that serves it. So a message is looked at first and stays
+ * in the socket with its descriptors. They are received only for a request that takes one. A
+ * message with others is never received: its connection ends, and peer_sockets lets it go.
  */
 #ifndef HEAPPROFD_DAEMON_PEER_SOCKET_H
 #define HEAPPROFD_DAEMON_PEER_SOCKET_H
@@ -50,7 +50,7 @@ struct peer_sockets {
 /* Close a connection without waiting for what is left in it. */
 void peer_sockets_close(struct peer_sockets *sockets, int fd);
 
-/* Let go what is due. Return when something will be again, UINT64_MAX: nothing. */
+/* Let go of connections whose time has come. Return when the next are due; UINT64_MAX: none are. */
 uint64_t peer_sockets_expire(struct peer_sockets *sockets, uint64_t now_ms);
 
 /* Let everything go at once. */

@@ -264,7 +264,7 @@ static void explain_if_numbered(struct session *session, const struct process_in
     }
 }
 
-/* Of another user's process the trace has the number alone, which the owner has named. */
+/* Of another user's process, write the number alone: the owner has named it. */
 static void explain_forbidden(struct session *session, const struct process_info *info,
                               const char *remark)
 {
@@ -301,7 +301,7 @@ static enum reach_state reach_process(struct server *server, struct session *ses
     }
     if (target != NULL && !target->image_gone)
         return REACH_DONE;
-    /* First of all: of what is none of the owner's business nothing else is said. */
+    /* First of all: the owner learns nothing else of a process that belongs to others. */
     if (session_may_profile(session, info, &error) < 0) {
         explain_forbidden(session, info, error.message);
         return REACH_DONE;

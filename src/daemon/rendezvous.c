@@ -37,7 +37,7 @@ static int make_directory(struct rendezvous *rendezvous)
     if (base == NULL || base[0] != '/' || strlen(base) > 60)
         base = "/tmp";
     for (int attempt = 0; attempt < 2; attempt++, base = "/tmp") {
-        /* What is made there gets permissions by its path. */
+        /* Permissions are set by path below. */
         int safe = safe_directory_open(base, NULL);
         if (safe < 0) {
             errno = -safe;
@@ -160,7 +160,7 @@ static void remove_peer(struct rendezvous *rendezvous, unsigned index)
     *peer = rendezvous->peers[--rendezvous->peer_count];
 }
 
-/* End a connection, or have whoever it was handed to end it. */
+/* End a connection. If it was handed on, shut it down: its reader ends it. */
 static void drop_peer(struct rendezvous *rendezvous, unsigned index)
 {
     struct rendezvous_peer *peer = &rendezvous->peers[index];
@@ -245,8 +245,8 @@ static bool drop_of_the_greediest(struct rendezvous *rendezvous, unsigned held)
     return chosen < RENDEZVOUS_PLACES;
 }
 
-/* Make room for one more connection of this user. Return false if there is none, and say why to
- * the peer. */
+/* Make room for one more connection of this user. If there is none, send the peer the reason and
+ * return false. */
 static bool make_room(struct rendezvous *rendezvous, uid_t uid, int fd)
 {
     char message[128];
@@ -270,7 +270,7 @@ static bool make_room(struct rendezvous *rendezvous, uid_t uid, int fd)
 
 void rendezvous_close(struct rendezvous *rendezvous)
 {
-    /* Those that were handed on are ended by whoever has them. */
+    /* Their readers end those that were handed on. */
     for (unsigned i = rendezvous->peer_count; i-- > 0;) {
         if (rendezvous->peers[i].state == RENDEZVOUS_NEW ||
             rendezvous->peers[i].state == RENDEZVOUS_SILENT)

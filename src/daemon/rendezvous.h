@@ -1,13 +1,13 @@
 /*
  * The place where clients meet the daemon: a listening socket, and the handshake
- * (wire/handshake.h) with whoever connects. Never waits for a peer: one that is
- * silent for a second is dropped. Whoever says something else than hello, and says it in
- * the form of a request (wire/request.h), is handed on.
+ * (wire/handshake.h) with each that connects. It never waits for a peer, and drops one that is
+ * silent for a second. A connection whose first message is a request (wire/request.h) instead of a
+ * hello is handed on.
  *
  * Connections are shared out among users (connection_shares.h), also those that were handed on. A
  * connection that asks nothing and waits for nothing is ended after RENDEZVOUS_REST_MS. Accepting
- * one costs little, so that a flood of them keeps nobody long who stands behind it in the backlog.
- * Then each user is served a few messages in each turn.
+ * one costs little, so that nobody waits long in the backlog behind a flood. Then each user is
+ * served a few messages in each turn.
  */
 #ifndef HEAPPROFD_DAEMON_RENDEZVOUS_H
 #define HEAPPROFD_DAEMON_RENDEZVOUS_H
@@ -25,15 +25,15 @@
 /* One user may hold a quarter of them, and all may hold half of the descriptors that there can be.
  */
 #define RENDEZVOUS_CONNECTIONS_MAX CONNECTION_SHARES_MAX
-/* Connections that are being ended by whoever they were handed to count no more, but are there. */
+/* A connection that was handed on and shut down keeps its place, but counts as nobody's. */
 #define RENDEZVOUS_PLACES (RENDEZVOUS_CONNECTIONS_MAX + RENDEZVOUS_CONNECTIONS_MAX / 4)
 
 #define RENDEZVOUS_PATIENCE_MS 1000
 #define RENDEZVOUS_REST_MS 10000
 
 enum rendezvous_state {
-    RENDEZVOUS_NEW,    /* nobody has looked whether it has said something */
-    RENDEZVOUS_SILENT, /* has said nothing yet */
+    RENDEZVOUS_NEW,    /* accepted, and not looked at yet */
+    RENDEZVOUS_SILENT, /* has sent nothing yet */
     RENDEZVOUS_RESTS,  /* handed on, and waits for nothing */
     RENDEZVOUS_HELD,   /* handed on, and has a session or waits for an answer */
     RENDEZVOUS_ENDS    /* handed on, and shut down here: reading it says so */

@@ -411,8 +411,8 @@ static bool is_gone(const struct ring_reader *reader, uint32_t slot)
            syscall(SYS_tgkill, reader->process, tid, 0) < 0 && errno == ESRCH;
 }
 
-/* A thread that has used so many ticks since its record was met has left it: what is to be done for
- * a record takes no hundredth of one. */
+/* A thread that has used this many ticks since its record was found unfinished has left it: a
+ * record takes less than a hundredth of a tick. */
 #define TICKS_OF_A_RECORD 3
 
 /* What the kernel says of the slot's thread: its state, and the processor time that it has used.

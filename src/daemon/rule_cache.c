@@ -1,4 +1,7 @@
-/* See rule_cache.h. */
+/*
+ * See rule_cache.h: a hash table from addresses to rules, and one that finds equal rules. When the
+ * cache is full, it starts anew.
+ */
 #include "daemon/rule_cache.h"
 
 #include <stdlib.h>

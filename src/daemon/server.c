@@ -172,7 +172,7 @@ int server_take_hello(struct server *server, int fd, pid_t pid, uid_t uid,
     struct handshake_reply reply;
     int memfd = -1;
     int verdict = answer_hello(server, fd, pid, uid, hello, &reply, &memfd);
-    /* The library in it stays asleep where it was attached to instead. */
+    /* If it was attached to instead, the library in it stays asleep. */
     bool is_taken = verdict == 1;
     for (size_t i = 0; i < server->session_count; i++)
         is_taken |= verdict == 0 && session_profiles(server->sessions[i], pid);

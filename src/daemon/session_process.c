@@ -1,4 +1,7 @@
-/* See session_process.h. */
+/*
+ * See session_process.h: a station with one session, and what passes between it, the client and the
+ * supervisor.
+ */
 #include "daemon/session_process.h"
 
 #include <control.pb-c.h>
@@ -27,17 +30,18 @@
 #define MESSAGES_AT_ONCE 16
 
 #define PROGRESS_PERIOD_MS 250
-/* The supervisor takes a session for stuck that is silent for much longer. */
+/* The supervisor kills an ending session that is silent for SUPERVISOR_SILENCE_MS. */
 #define ALIVE_PERIOD_MS 500
 
-/* More messages would fill the socket before the peer reads, and later ones would be lost. */
+/* More of these messages could fill the socket before the client reads, so that later ones are
+ * lost. */
 #define REFUSED_MAX 32
 
-/* Of the memory that a session may have, the session ends when so much is used: the rest is for
- * writing its profile. */
+/* A session ends when it has used this much of its memory. The rest is for writing its profile. */
 #define MEMORY_SOFT_PERCENT 75
 
-/* Should memory run out on the machine, sessions go before what is profiled (0 to 1000). */
+/* If the machine runs out of memory, the kernel ends sessions before the programs that they profile
+ * (0 to 1000). */
 #define OOM_SCORE "500"
 
 /* Sanitizers map terabytes and report on standard error. */
@@ -86,7 +90,7 @@ static void send_state(void)
     free(bytes);
 }
 
-/* Have the processes invited that have the library and have not joined. */
+/* Name the processes that have the library and have not joined, so that they are invited. */
 static void send_awaited(void)
 {
     pid_t pids[SESSION_WIRE_AWAITED_MAX];
@@ -290,7 +294,7 @@ static void take_message(const void *bytes, size_t length, int passed_fd)
     }
 }
 
-/* Take what has come, up to a bound: rings are to be looked at, too. */
+/* Take messages, up to a bound: the rings have their turn, too. */
 static void read_supervisor(void)
 {
     char bytes[256];
@@ -351,7 +355,7 @@ static void keep_descriptors(int kept[], size_t count)
     }
 }
 
-/* As long as we may: whoever is no root cannot raise it again. */
+/* Called while the process is root, which the user may not undo. */
 static void limit(const struct access_policy *policy, bool is_root)
 {
     const struct rlimit no_core = {0, 0};
@@ -468,7 +472,7 @@ void session_process_run(const struct session_process_start *start)
     };
     reset_signals();
     process_name_set(PROCESS_NAME);
-    /* The kernel tells root alone. */
+    /* The kernel sends them to root alone. */
     int exec_events = exec_events_open(NULL);
     int kept[] = {start->supervisor, start->client, exec_events};
     keep_descriptors(kept, sizeof(kept) / sizeof(kept[0]));

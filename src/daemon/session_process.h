@@ -32,7 +32,7 @@ struct session_process_start {
     bool follow_children, wants_progress;
 };
 
-/* To be called in a forked child, which has nothing else to do. */
+/* Run the session and exit. Call it in a forked child. */
 _Noreturn void session_process_run(const struct session_process_start *start);
 
 #endif

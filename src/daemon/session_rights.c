@@ -1,4 +1,4 @@
-/* See session_rights.h. */
+/* See session_rights.h: reads rights from the socket before the fork, takes them after it. */
 #include "daemon/session_rights.h"
 
 #include <errno.h>

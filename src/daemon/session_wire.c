@@ -1,4 +1,4 @@
-/* See session_wire.h. */
+/* See session_wire.h: sends and receives; the structs need no other encoding on one machine. */
 #include "daemon/session_wire.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  * message each, a struct of this file, in some cases with bytes after it.
  *
  * A session process runs with the rights of the user who asked for it. The supervisor believes it
- * nothing but what concerns its own session, and checks every length.
+ * about its own session alone, and checks every length.
  */
 #ifndef HEAPPROFD_DAEMON_SESSION_WIRE_H
 #define HEAPPROFD_DAEMON_SESSION_WIRE_H

@@ -1,4 +1,7 @@
-/* See supervisor.h. */
+/*
+ * See supervisor.h: the life of session processes, from fork to the end, and their messages.
+ * supervisor_status.c answers who asks for their status.
+ */
 #include "daemon/supervisor.h"
 
 #include <errno.h>
@@ -25,12 +28,12 @@
 #define FIRST_ID 5000000u
 #define IDS 5000000u
 
-/* Messages of one session in one turn: others have theirs. */
+/* Messages of one session that are read in one turn. */
 #define MESSAGES_AT_ONCE 8
 /* A socket holds no more messages than these turns take, once its process has ended. */
 #define LAST_TURNS 64
 
-/* What is killed and still there after so long is not waited for. */
+/* A process that is still there this long after SIGKILL is held by the kernel. */
 #define KILLED_MS 1000
 
 /* Invitations are written to the control page at most so often: each reads a file of /proc. */
@@ -38,14 +41,7 @@
 /* A hello may be lost: where sessions do not answer in time, or too many come at once. */
 #define REMIND_PERIOD_MS 1000
 
-/* Figures that are older are called old. A session publishes some ten times a second. */
-#define SILENT_MS 2000
-
-/* Processes in one status, and its bytes: more might not fit a message. */
-#define STATUS_PROCESSES_MAX 1000
-#define STATUS_BYTES_MAX (REQUEST_BYTES_MAX - 8192)
-
-/* Say something about a user's session. */
+/* Log an event of a user's session. */
 __attribute__((format(printf, 3, 4))) static void
 tell(const struct supervisor *supervisor, const struct supervised *session, const char *format, ...)
 {
@@ -107,7 +103,7 @@ static int check_shares(const struct supervisor *supervisor,
     return 0;
 }
 
-/* In the child. What others have said is none of its business. */
+/* In the child: wipe what other sessions have sent, and begin. */
 static _Noreturn void run_child(struct supervisor *supervisor, struct session_process_start *start)
 {
     for (size_t i = 0; i < supervisor->count; i++) {
@@ -125,7 +121,7 @@ static int watch(const struct supervisor *supervisor, int operation, int fd, uin
     return epoll_ctl(supervisor->epoll, operation, fd, &event) < 0 ? -errno : 0;
 }
 
-/* What is left in its sockets may be slow to close. */
+/* Descriptors that are left in its sockets may be slow to close. */
 static void close_all(struct supervisor *supervisor, struct supervised *session)
 {
     if (session->pidfd >= 0)
@@ -209,14 +205,14 @@ struct supervised *supervisor_start(struct supervisor *supervisor,
     }
     session->client = request->client;
     session->order = ++supervisor->last_order;
-    /* Until it has said what it wants: no process that begins is to be missed. */
+    /* Until its first message: no process that begins meanwhile may be missed. */
     session->wants_new = true;
     supervisor->sessions[supervisor->count++] = session;
     announce(supervisor);
     return session;
 }
 
-/* --- what they say --- */
+/* --- their messages --- */
 
 static void take_state(struct supervisor *supervisor, struct supervised *session,
                        const uint8_t *bytes, size_t length)
@@ -321,7 +317,7 @@ static void take_message(struct supervisor *supervisor, struct supervised *sessi
     }
 }
 
-/* It has said its last. */
+/* No more messages will come. */
 static void close_socket(struct supervisor *supervisor, struct supervised *session)
 {
     rendezvous_end_connection(supervisor->rendezvous, session->socket);
@@ -335,7 +331,7 @@ static void read_messages(struct supervisor *supervisor, struct supervised *sess
         ssize_t got = peer_socket_peek(session->socket, &message);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;
-        /* None of its messages has a descriptor: it is not itself any more. */
+        /* None of its messages has a descriptor: somebody has taken it over. */
         if (got > 0 && message.has_descriptors)
             kill(session->pid, SIGKILL);
         if (got <= 0 || message.has_descriptors) {
@@ -385,7 +381,7 @@ static void forget(struct supervisor *supervisor, struct supervised *session)
 static void reap(struct supervisor *supervisor, struct supervised *session)
 {
     int status = 0;
-    /* What it said last is still to be read. */
+    /* Its last messages may still be unread. */
     for (int i = 0; i < LAST_TURNS && session->socket >= 0; i++)
         read_messages(supervisor, session);
     if (waitpid(session->pid, &status, WNOHANG) == 0)
@@ -397,7 +393,7 @@ static void reap(struct supervisor *supervisor, struct supervised *session)
 
 static void handle_client_gone(struct supervisor *supervisor, struct supervised *session)
 {
-    /* The session process sees it, too. It is watched whether it does. */
+    /* The session process sees it, too, and has to end. */
     epoll_ctl(supervisor->epoll, EPOLL_CTL_DEL, session->client, NULL);
     if (session->end_ms == UINT64_MAX && !session->was_killed)
         session->end_ms = session->heard_ms = clock_read_ms(CLOCK_MONOTONIC);
@@ -432,7 +428,7 @@ static bool may_invite(const struct supervised *session, pid_t pid)
             status.st_uid == session->owner.uid);
 }
 
-/* Each session's first, then each one's second, and so on: all have a share of the page. */
+/* Take each session's first process, then each one's second, and so on: all share the page. */
 static void invite(struct supervisor *supervisor)
 {
     pid_t pids[CONTROL_PAGE_INVITED_MAX];
@@ -461,7 +457,7 @@ static bool awaits_any(const struct supervisor *supervisor)
     return false;
 }
 
-/* When the session is to be killed. */
+/* Return when to kill the session. */
 static uint64_t patience_ends_ms(const struct supervised *session)
 {
     if (session->end_ms == UINT64_MAX)
@@ -499,8 +495,8 @@ uint64_t supervisor_do_due(struct supervisor *supervisor, uint64_t now_ms)
             if (now_ms + KILLED_MS < next_ms)
                 next_ms = now_ms + KILLED_MS;
         } else if (patience_ms <= now_ms) {
-            /* The kernel holds it, in a write to a file that does not answer for instance. It still
-             * counts as its owner's. */
+            /* The kernel holds it, for example in a write to a file that does not answer. It goes
+             * on counting as its owner's. */
             session->end_ms = UINT64_MAX;
             tell(supervisor, session,
                  "session %llu of uid %u: its process %d was killed, and waits in the "
@@ -540,55 +536,6 @@ void supervisor_stop(struct supervised *session, Heapprofd__ControlReply__End__R
 bool supervisor_reaches(const struct access_requester *requester, const struct supervised *session)
 {
     return requester->may_all || requester->uid == session->owner.uid;
-}
-
-/* What is known of a session, which nobody but us says: whose it is, and since when. */
-static Heapprofd__ControlSession describe(const struct supervised *session,
-                                          const Heapprofd__ControlSession *state, uint64_t now_ms)
-{
-    Heapprofd__ControlSession to = HEAPPROFD__CONTROL_SESSION__INIT;
-    if (state != NULL)
-        to = *state;
-    to.has_id = to.has_uid = to.has_elapsed_ms = to.has_pid = true;
-    to.pid = session->pid;
-    to.id = session->id;
-    to.uid = session->owner.uid;
-    to.elapsed_ms = now_ms - session->start_ms;
-    to.has_silent_ms = now_ms > session->heard_ms + SILENT_MS;
-    to.silent_ms = now_ms - session->heard_ms;
-    return to;
-}
-
-void supervisor_send_status(const struct supervisor *supervisor, int fd,
-                            const struct access_requester *requester, const char *socket_path,
-                            uint64_t start_ms, const struct error *not_told)
-{
-    Heapprofd__ControlSession sessions[SUPERVISOR_SESSIONS_MAX];
-    Heapprofd__ControlSession *pointers[SUPERVISOR_SESSIONS_MAX];
-    const struct control_status_profiler self = {
-        .socket_path = socket_path,
-        .start_ms = start_ms,
-        .is_told = not_told->code == 0,
-        .why_not = not_told->message,
-    };
-    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
-    size_t share = STATUS_BYTES_MAX / (supervisor->count + 1), count = 0, processes = 0;
-    for (size_t i = 0; i < supervisor->count; i++) {
-        if (!supervisor_reaches(requester, supervisor->sessions[i]))
-            continue;
-        Heapprofd__ControlSession *to = &sessions[count];
-        const struct supervised *session = supervisor->sessions[i];
-        *to = describe(session, session->state, now_ms);
-        if (processes + to->n_processes > STATUS_PROCESSES_MAX)
-            to->n_processes = 0;
-        control_status_fit(to, share);
-        /* A session may say anything of itself, but not so much that others are not heard. */
-        if (heapprofd__control_session__get_packed_size(to) > share)
-            *to = describe(session, NULL, now_ms);
-        processes += to->n_processes;
-        pointers[count++] = to;
-    }
-    control_status_send(fd, &self, pointers, count);
 }
 
 void supervisor_close(struct supervisor *supervisor)

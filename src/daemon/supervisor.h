@@ -2,9 +2,9 @@
  * The daemon's session processes as the daemon sees them: starts one for each session that is asked
  * for, reads what they publish, and learns of their ends.
  *
- * Each runs with the rights of its owner. What it says is believed of its own session alone. The
- * supervisor never waits for one: a session that should end and is silent is killed, one that does
- * not take a message misses it.
+ * Each runs with the rights of its owner, and is believed about its own session alone. The
+ * supervisor never waits for one: a session that should end and is silent is killed; one whose
+ * socket is full misses messages.
  *
  * Shares: a user has a quarter of all sessions at most, and some are kept for root.
  */
@@ -27,10 +27,10 @@
 #define SUPERVISOR_SESSIONS_OF_A_USER_MAX (SUPERVISOR_SESSIONS_MAX / 4)
 #define SUPERVISOR_SESSIONS_OF_ROOT 8
 
-/* A session that should end and says nothing for so long is killed. Longer than it waits for the
- * file reader. */
+/* A session that should end is killed after this time without a message. It is longer than the
+ * session waits for the file reader. */
 #define SUPERVISOR_SILENCE_MS 12000
-/* And so is one that takes so long to end. */
+/* A session that takes this long to end is killed, too. */
 #define SUPERVISOR_END_MS 120000
 
 struct supervised {
@@ -42,16 +42,16 @@ struct supervised {
     int pidfd, socket; /* socket -1: closed by it */
     int client;        /* for the case that the process dies */
     uint64_t start_ms; /* all times: CLOCK_MONOTONIC */
-    uint64_t heard_ms; /* it said something last */
-    uint64_t end_ms;   /* it was told to end, ends of itself, or was killed; else UINT64_MAX */
+    uint64_t heard_ms; /* its last message */
+    uint64_t end_ms;   /* it was told to end, ends by itself, or was killed; else UINT64_MAX */
     bool began, leaving, is_over, was_killed;
     bool wants_new;
-    Heapprofd__ControlSession *state; /* as it said last; NULL: nothing yet */
+    Heapprofd__ControlSession *state; /* the last one that it sent; NULL: none yet */
     pid_t awaited[SESSION_WIRE_AWAITED_MAX];
     size_t awaited_count;
 };
 
-/* What the supervisor's user is told. */
+/* Callbacks of the supervisor's user. */
 struct supervisor_user {
     /* An answer to supervisor_ask(); 1: taken; 0: not wanted; a negative errno: refused. */
     void (*answered)(void *context, struct supervised *session, uint32_t ticket, int verdict);
@@ -59,7 +59,7 @@ struct supervisor_user {
     void (*dumped)(void *context, struct supervised *session, uint32_t ticket);
     /* It takes no more processes. */
     void (*leaving)(void *context, struct supervised *session);
-    /* Its process has ended, or was killed and cannot end. Nothing is to be expected of it. */
+    /* Its process has ended, or was killed and cannot end. It will answer nothing. */
     void (*ended)(void *context, struct supervised *session);
     /* An event, as a line without its end. */
     /* A line for the log, about what this user does. */
@@ -79,7 +79,7 @@ struct supervisor {
     uint64_t invite_ms, remind_ms; /* not before then again */
 };
 
-/* What a request for a session came with. */
+/* A request for a session, and its sender. */
 struct supervisor_request {
     struct access_requester requester;
     pid_t pid;
@@ -117,7 +117,7 @@ void supervisor_send_status(const struct supervisor *supervisor, int fd,
                             const struct access_requester *requester, const char *socket_path,
                             uint64_t start_ms, const struct error *not_told);
 
-/* End all sessions, those that do not by force. */
+/* End all sessions. Kill those that do not end by themselves. */
 void supervisor_close(struct supervisor *supervisor);
 
 #endif

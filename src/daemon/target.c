@@ -560,7 +560,7 @@ void target_learn_program(struct target *target, const struct program *program)
 int target_write_dump(struct target *target, struct trace_writer *writer, struct dump_files *files,
                       const struct target_end *end, bool dump_at_max)
 {
-    /* What was allocated before this time is in the dump, and a little of what came after. */
+    /* The dump has all allocations before this time, and a few after it. */
     uint64_t timestamp_ns =
         target->left_ns > 0 ? target->left_ns : clock_read_ns(CLOCK_MONOTONIC_COARSE);
     if (target->has_ring)

@@ -110,7 +110,7 @@ static struct target_mapping mapping_of(pid_t pid, bool shares_root,
                                    .has_build_id = module->build_id_length > 0};
 }
 
-/* What is open already, or can be opened; NULL: neither. */
+/* Return the file, which may be open already; NULL: it cannot be opened. */
 static struct unwind_file *find_or_open(int fd, const struct stat *status,
                                         const struct callsite_module *module)
 {

@@ -1,4 +1,4 @@
-/* See file_reader.h: the requests, and what is made of the replies. */
+/* See file_reader.h: makes the requests and checks the replies. */
 #include "reader/file_reader.h"
 
 #include <errno.h>
@@ -94,7 +94,7 @@ int reader_functions_take(const void *bytes, size_t length, size_t count)
     return (int)found;
 }
 
-/* What a check of the reply came to: one that makes no sense is the reader's end. */
+/* Return the code of a checked reply. End a reader whose reply makes no sense. */
 static int checked(const struct reader_file *file, int code)
 {
     if (code != -EBADMSG)

@@ -1,4 +1,7 @@
-/* See reader_process.h. */
+/*
+ * See reader_process.h: the loop that receives a question with its descriptors and sends the
+ * answer.
+ */
 #include "reader/reader_process.h"
 
 #include <errno.h>

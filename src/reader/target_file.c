@@ -1,4 +1,4 @@
-/* See target_file.h. */
+/* See target_file.h: one function for each way to the file. */
 #include "reader/target_file.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * Opens the files that a profiled process has mapped. What the process says of them may be a lie:
- * nothing is opened that our own rights do not open, and nothing but regular files.
+ * Opens the files that a profiled process has mapped. The process may lie about them: only regular
+ * files are opened, and only with our own rights.
  */
 #ifndef HEAPPROFD_READER_TARGET_FILE_H
 #define HEAPPROFD_READER_TARGET_FILE_H
@@ -15,7 +15,7 @@ struct target_mapping {
     pid_t pid;        /* 0: it is gone */
     const char *path; /* as it has it */
     uint64_t start, end;
-    bool has_build_id; /* so that what is opened will be checked */
+    bool has_build_id; /* the file that is opened will be checked against it */
     bool shares_root;  /* while it lived its paths led to our files: regular_file_shares_root() */
 };
 

@@ -1,11 +1,11 @@
 /*
  * Checkpoints: parts of a trace that count only as long as nothing better follows.
  *
- * A checkpoint is a run of packets behind a head. The head is a packet with one field of bytes,
- * `withdrawn`, whose length says what readers do: 0, and they go on to the packets behind it; the
- * length of all those packets, and they pass over them as the value of a field that means nothing.
- * So eight bytes of the file decide, whoever reads it. While a checkpoint is being written, the
- * length is larger than what the file has: a reader finds a file that is cut off at the head.
+ * A checkpoint is a run of packets after a head. The head is a packet with one field of bytes,
+ * `withdrawn`. If the field's length is 0, readers go on to the packets after it. If it is the
+ * length of all those packets, readers skip them as the value of an unknown field. So eight bytes
+ * of the file decide for every reader. While a checkpoint is being written, the length is larger
+ * than the rest of the file: a reader finds a file that is cut off at the head.
  *
  * A process that is killed in the middle of a write may leave a part of it, up to a page's end. So
  * no head lies in two pages.
@@ -47,7 +47,7 @@ static void make_head(uint8_t head[HEAD_BYTES], uint64_t withdrawn)
     put_length(head + 1 + LENGTH_BYTES + FIELD_KEY_BYTES, withdrawn);
 }
 
-/* Where the next byte goes, if that is for us to say; -1: it is not. */
+/* Return the file offset of the next byte; -1: we do not control it. */
 static int64_t position_of(const struct trace_writer *writer)
 {
     struct stat status;

@@ -1,4 +1,7 @@
-/* See output_file.h. */
+/*
+ * See output_file.h: chooses by what stands at the path how to write, and puts the file in place at
+ * the end.
+ */
 #include "util/output_file.h"
 
 #include <fcntl.h>
@@ -24,7 +27,7 @@ static int refuse(const struct output_file *file, const char *reason, struct err
     return error_set(error, -EINVAL, "%.300s: cannot be written: %s", file->path, reason);
 }
 
-/* --- what is open already --- */
+/* --- open descriptors --- */
 
 /* Return the descriptor that a path like /dev/stdout stands for, or -1. */
 static int descriptor_of(const char *path)
@@ -89,7 +92,7 @@ static bool is_mount_point(int directory, const char *name)
            (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
-/* Overwrite what is there. Of other names of it we know nothing. */
+/* Overwrite the file that is there, if it has no other names. */
 static int open_in_place(struct output_file *file, int directory, struct error *error)
 {
     struct stat status;
@@ -256,7 +259,7 @@ static int look_at(struct output_file *file, int directory, unsigned flags, stru
                          file->path, (unsigned)status->st_uid);
     file->replaces = true;
     if (S_ISLNK(status->st_mode)) {
-        /* Replace the link. What it leads to stays. */
+        /* Replace the link, not the file that it leads to. */
         status->st_mode = S_IFREG;
         return 0;
     }
@@ -325,7 +328,7 @@ int output_file_open(struct output_file *file, const char *path, unsigned flags,
     if (fd >= 0)
         return open_descriptor(file, fd, error);
     int directory = safe_directory_open_parent(path, file->name, error);
-    /* The reason of a refusal is said already. */
+    /* A refusal has its reason already. */
     if (directory < 0)
         return directory == -EPERM ? directory : fail(file, directory, error);
     int code = open_kind(file, directory, flags, error);

@@ -1,12 +1,13 @@
 /*
- * A file that is written for somebody, wherever that is. Every writer of our programs uses this.
+ * A file that is written for a user, at a path of the user's. Every writer of our programs uses
+ * this.
  *
  * A regular file is written without a name, or under another one, and takes its place when it is
- * whole: a reader sees the old file, the new one or none, and whatever ends the writer leaves
- * no half of one that looks whole. It replaces a file of the caller or root; never what stands
- * behind a hard link or a stranger's symlink. Its directory must be safe (safe_directory.h). The
- * replaced file's permissions stay. Where no file can be created, or the file is a mount point of
- * its own, an existing file with one name is overwritten in place.
+ * whole. So a reader sees the old file, the new one or none, and a writer that is killed leaves no
+ * part that looks whole. It replaces a file of the caller or root, never the target of a hard link
+ * or of a stranger's symlink. Its directory must be safe (safe_directory.h). The
+ * replaced file's permissions stay. If no file can be created, or the file is a mount point, an
+ * existing file with one name is overwritten in place.
  *
  * Devices, pipes and open descriptors (/dev/null, /dev/stdout, /dev/fd/3) are written as they are.
  */
@@ -26,7 +27,7 @@ struct output_file {
     int directory; /* -1: nothing to do at the end */
     char path[PATH_MAX];
     char name[NAME_MAX + 1];
-    char beside[NAME_MAX + 1]; /* where it stands meanwhile; "": without a name */
+    char beside[NAME_MAX + 1]; /* its name until it takes its place; "": none */
     bool is_new;
     bool replaces;
     bool has_mode; /* it replaces a file with these */

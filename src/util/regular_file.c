@@ -1,4 +1,7 @@
-/* See regular_file.h. */
+/*
+ * See regular_file.h: finds the file with O_PATH, looks at its type, then opens it by its
+ * descriptor.
+ */
 #include "util/regular_file.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* See safe_directory.h. */
+/*
+ * See safe_directory.h: the rules for one directory, and the walk that applies them to each on the
+ * way.
+ */
 #include "util/safe_directory.h"
 
 #include <fcntl.h>
@@ -110,9 +113,9 @@ static int check(int fd, const char *path, struct error *error)
 
 struct walk {
     const char *path; /* as the caller named it */
-    int fd;           /* where it has come to */
+    int fd;           /* the directory that it has reached */
     unsigned links;
-    char rest[PATH_MAX]; /* what is left to follow */
+    char rest[PATH_MAX]; /* still to follow */
 };
 
 static bool is_proc(int fd)
@@ -141,7 +144,7 @@ static int begin(struct walk *walk, struct error *error)
                 error);
 }
 
-/* Put what a symlink says in front of what is left. `length` is that of the component. */
+/* Put a symlink's text in front of the rest of the path. `length` is that of the component. */
 static int follow_link(struct walk *walk, const char *name, size_t length, uid_t owner,
                        struct error *error)
 {
@@ -285,7 +288,7 @@ void safe_directory_put_random(char *name)
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     unsigned char random[6] = {0};
     char *at = name + strlen(name);
-    /* Names need not be secret: whoever uses them creates the entry itself. */
+    /* Names need not be secret: the caller creates the entry with O_EXCL or mkdir(). */
     if (getrandom(random, sizeof(random), GRND_NONBLOCK) < 0)
         random[0] = (unsigned char)getpid();
     for (size_t i = 0; i < sizeof(random); i++)

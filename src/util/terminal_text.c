@@ -1,4 +1,4 @@
-/* See terminal_text.h. */
+/* See terminal_text.h: decodes one character at a time and decides whether to escape it. */
 #include "util/terminal_text.h"
 
 #include <stdint.h>

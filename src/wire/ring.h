@@ -178,9 +178,9 @@ struct ring_thread {
  * is what the samples in the ring are of, even where the process dies in the middle of one.
  *
  * A line's words change one after the other. Meanwhile `counting` is the line's next `calls`, and
- * settled_bytes and settled_calls are what the line had before, less what was pending: to be read
- * in place of the words. A jump may leave `counting` set, so it holds as long as `calls` has not
- * gone beyond it (ring_is_counting()).
+ * settled_bytes and settled_calls are the line's totals before, less the pending ones: readers take
+ * them in place of the words. A jump may leave `counting` set, so it holds as long as `calls` has
+ * not gone beyond it (ring_is_counting()).
  */
 struct ring_pending {
     uint64_t bytes, calls;
