@@ -112,7 +112,7 @@ struct ring_thread *heap_line_get(struct ring_thread *thread, uint32_t id)
     } while (!cas_relaxed(&client.control->heap_lines_used, &used, used + 1));
     struct ring_thread *line = &client.heap_lines[used];
     uint64_t seed = client.seed ^ (uint64_t)id << 48 ^ (uint64_t)slot << 32 ^ used;
-    sampler_start(line, sampler_random(&seed), &heaps[id].rule);
+    sampler_start(line, heap_pending(line), sampler_random(&seed), &heaps[id].rule);
     line->samples = slot;
     store_release(&line->tid, id);
     *number = used + 1;

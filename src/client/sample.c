@@ -272,12 +272,11 @@ static void lose_calls(uint64_t calls, uint64_t bytes)
 void sample_lose_left(struct ring_pending *pending, uint64_t size)
 {
     bool has_begun = size != UINT64_MAX;
-    uint64_t calls = load_relaxed(&pending->calls) - has_begun;
-    uint64_t bytes = load_relaxed(&pending->bytes) - (has_begun ? size : 0);
-    if (likely(calls == 0))
+    uint64_t left = load_relaxed(&pending->samples) - (has_begun ? ring_pending_word(size) : 0);
+    if (likely(left == 0))
         return;
-    lose_calls(calls, bytes);
-    sampler_settle(pending, calls, bytes);
+    lose_calls(ring_pending_calls(left), ring_pending_bytes(left));
+    sampler_settle(pending, left);
 }
 
 static void settle(const struct sample *sample, bool recorded)
@@ -286,7 +285,7 @@ static void settle(const struct sample *sample, bool recorded)
         return;
     if (unlikely(!recorded))
         lose_calls(1, sample->size);
-    sampler_settle(sample->pending, 1, sample->size);
+    sampler_settle(sample->pending, ring_pending_word(sample->size));
 }
 
 /* Puts the sample's record in place of the header and what follows it; 0: the session is over. */
@@ -355,15 +354,13 @@ static void account_allocation(const void *memory, size_t size, bool nested,
     struct ring_thread *thread = thread_slot_get();
     if (unlikely(thread == NULL))
         return;
+    struct ring_pending *pending = &client.pending[thread - client.threads];
     if (unlikely(client_state() != CLIENT_ACTIVE)) {
-        sampler_idle(thread);
-        counter_add_own(&thread->bytes_before, size);
-        counter_add_own(&thread->calls, 1);
+        sampler_idle(thread, pending, 1, size);
         session_tick();
         return;
     }
     uint32_t drawn_by = thread->rule, index = adaptive_index();
-    struct ring_pending *pending = &client.pending[thread - client.threads];
     if (sampler_count(thread, pending, size, adaptive_rule(drawn_by), adaptive_rule(index))) {
         if (likely(!nested))
             sample_lose_left(pending, size);

@@ -70,25 +70,43 @@ static uint64_t next_gap(struct ring_thread *thread, const struct sampler_rule *
     return rule->interval_bytes <= 1 ? 0 : draw_gap(&thread->random, rule->interval_bytes);
 }
 
-void sampler_start(struct ring_thread *thread, uint64_t seed, const struct sampler_rule *rule)
-{
-    thread->random = seed;
-    thread->bytes_before = 0;
-    thread->calls = 0;
-    thread->bytes_loaded = thread->bytes_left = 0;
-    load_gap(thread, 0, next_gap(thread, rule), rule);
-}
-
 /* Let readers take what the line has now until it is whole again. */
 static void begin_counting(const struct ring_thread *thread, struct ring_pending *pending)
 {
     uint64_t bytes = load_relaxed(&thread->bytes_before) + load_relaxed(&thread->bytes_loaded) -
                      load_relaxed(&thread->bytes_left);
-    store_relaxed(&pending->settled_bytes, bytes - load_relaxed(&pending->bytes));
+    uint64_t samples = load_relaxed(&pending->samples);
+    store_relaxed(&pending->settled_bytes, bytes - ring_pending_bytes(samples));
     uint64_t calls = load_relaxed(&thread->calls);
-    store_relaxed(&pending->settled_calls, calls - load_relaxed(&pending->calls));
+    store_relaxed(&pending->settled_calls, calls - ring_pending_calls(samples));
     store_release(&pending->counting, calls + 1);
     barrier_signal();
+}
+
+static void end_counting(struct ring_pending *pending)
+{
+    store_release(&pending->counting, 0);
+}
+
+/* The words become what readers take in their place, and what is pending. */
+void sampler_inherit(struct ring_thread *thread, struct ring_pending *pending)
+{
+    if (ring_is_counting(pending->counting, thread->calls)) {
+        uint64_t bytes = thread->bytes_before + thread->bytes_loaded - thread->bytes_left;
+        uint64_t samples = pending->samples;
+        thread->bytes_before += pending->settled_bytes + ring_pending_bytes(samples) - bytes;
+        store_relaxed(&thread->calls, pending->settled_calls + ring_pending_calls(samples));
+    }
+    end_counting(pending);
+}
+
+void sampler_start(struct ring_thread *thread, struct ring_pending *pending, uint64_t seed,
+                   const struct sampler_rule *rule)
+{
+    begin_counting(thread, pending);
+    thread->random = seed;
+    load_gap(thread, load_relaxed(&thread->bytes_left), next_gap(thread, rule), rule);
+    end_counting(pending);
 }
 
 bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uint64_t size,
@@ -102,8 +120,7 @@ bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uin
 
     begin_counting(thread, pending);
     if (sampled) {
-        counter_add_own(&pending->bytes, size);
-        counter_add_own(&pending->calls, 1);
+        counter_add_own(&pending->samples, ring_pending_word(size));
         barrier_signal();
     }
     counter_add_own(&thread->bytes_before, size);
@@ -112,19 +129,23 @@ bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uin
         load_gap(thread, left, next_gap(thread, next), next);
     else
         load_gap(thread, left, gap - weighed, rule);
-    store_release(&pending->counting, 0);
+    end_counting(pending);
     return sampled;
 }
 
-void sampler_settle(struct ring_pending *pending, uint64_t calls, uint64_t bytes)
+void sampler_settle(struct ring_pending *pending, uint64_t samples)
 {
     barrier_signal();
-    counter_add_own(&pending->bytes, -bytes);
-    counter_add_own(&pending->calls, -calls);
+    counter_add_own(&pending->samples, -samples);
 }
 
-void sampler_idle(struct ring_thread *thread)
+void sampler_idle(struct ring_thread *thread, struct ring_pending *pending, uint64_t calls,
+                  uint64_t bytes)
 {
+    begin_counting(thread, pending);
+    counter_add_own(&thread->bytes_before, bytes);
+    counter_add_own(&thread->calls, calls);
     thread->gap_rest = 0;
     reload(thread, load_relaxed(&thread->bytes_left), IDLE_GAP_BYTES);
+    end_counting(pending);
 }

@@ -185,24 +185,6 @@ struct unwind_stack_bounds *thread_slot_bounds(const struct ring_thread *thread)
     return &bounds[thread - client.threads];
 }
 
-/* Add a gone thread's totals to the process's. Ordered after the claim and before the slot is
- * empty, so that the daemon, if it is adding up the slots, sees that it must begin again. */
-static void retire_totals(struct ring_thread *thread)
-{
-    struct ring_pending *pending = &client.pending[thread - client.threads];
-    uint64_t bytes = thread->bytes_before + thread->bytes_loaded - thread->bytes_left;
-    uint64_t calls = thread->calls;
-    if (ring_is_counting(pending->counting, calls)) {
-        bytes = pending->settled_bytes + pending->bytes;
-        calls = pending->settled_calls + pending->calls;
-    }
-    pending->counting = 0;
-    add_ordered(&client.control->retired_bytes, bytes);
-    add_ordered(&client.control->retired_calls, calls);
-    sample_lose_left(pending, UINT64_MAX);
-    thread->bytes_before = thread->bytes_loaded = thread->bytes_left = thread->calls = 0;
-}
-
 /* Takes over the number if its thread is gone. */
 static bool claim_if_gone(uint32_t number, uint32_t own_tid)
 {
@@ -216,7 +198,9 @@ static bool claim_if_gone(uint32_t number, uint32_t own_tid)
     struct ring_thread *thread = &client.threads[number];
     store_relaxed(&thread->tid, RING_THREAD_CLAIMED);
     leave_slot(thread);
-    retire_totals(thread);
+    struct ring_pending *pending = &client.pending[number];
+    sampler_inherit(thread, pending);
+    sample_lose_left(pending, UINT64_MAX);
     return true;
 }
 
@@ -270,9 +254,10 @@ static void open_account(struct ring_thread *thread, uint32_t tid)
     thread->rule = (uint16_t)adaptive_index();
     uint64_t seed = client.seed ^ ((uint64_t)tid << 32);
     if (client_state() == CLIENT_ACTIVE)
-        sampler_start(thread, sampler_random(&seed), adaptive_rule(thread->rule));
+        sampler_start(thread, &client.pending[number], sampler_random(&seed),
+                      adaptive_rule(thread->rule));
     else
-        sampler_idle(thread);
+        sampler_idle(thread, &client.pending[number], 0, 0);
     store_release(&owners[number], tid);
     store_release(&thread->tid, tid);
     show_slot(number);

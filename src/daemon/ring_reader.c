@@ -309,7 +309,6 @@ static int take_other(struct drain *drain, union record_header header, const uin
         if (header.length < sizeof(*thread) || thread->tid == 0 ||
             memchr(thread->name, 0, sizeof(thread->name)) == NULL)
             return -EBADMSG;
-        ring_reader_forget(drain->reader, header.thread);
         return drain->visitor->thread(drain->context, header.thread, thread->tid, thread->name);
     }
     case RECORD_HEAP: {

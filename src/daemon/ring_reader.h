@@ -67,7 +67,7 @@ struct ring_reader {
     uint64_t stuck_at; /* what `consumed` was when an unfinished record was first met there */
     uint64_t stuck_since_ms;
     uint64_t stuck_ticks; /* processor time that the record's thread had used by then */
-    uint32_t generation; /* of modules, as the client counts them; 0: the first */
+    uint32_t generation;  /* of modules, as the client counts them; 0: the first */
     pid_t process; /* whose threads they are, by our numbers; 0: not known, or by other numbers */
 };
 
@@ -153,11 +153,9 @@ void ring_reader_stop(struct ring_reader *reader);
 int ring_reader_cut(struct ring_reader *reader);
 void ring_reader_end_cut(struct ring_reader *reader);
 
-/* For the drain: return where it must stop; note an allocation that it has taken; note a slot that
- * another thread may own from here on. */
+/* For the drain: return where it must stop; note an allocation that it has taken. */
 uint64_t ring_reader_end(const struct ring_reader *reader);
 void ring_reader_note(struct ring_reader *reader, const struct heap_event *event);
-void ring_reader_forget(struct ring_reader *reader, uint16_t slot);
 
 void ring_reader_totals(const struct ring_reader *reader, struct ring_totals *totals);
 

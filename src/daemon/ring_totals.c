@@ -18,9 +18,6 @@
 /* How often a line is read again that changes meanwhile. */
 #define ACCOUNT_TRIES 8
 
-/* How often all are read again where threads come and go meanwhile. */
-#define SUM_TRIES 32
-
 /* How many lines one cut looks through for those of events, for a program may have many of both.
  * Some 20 ms. */
 #define LINES_SEEN_MAX (UINT32_C(1) << 24)
@@ -48,17 +45,19 @@ static struct account read_account(const struct ring_thread *line,
     for (int i = 0; i < ACCOUNT_TRIES; i++) {
         uint64_t calls = load_acquire(&line->calls);
         uint64_t counting = load_acquire(&pending->counting);
-        uint64_t pending_calls = load_acquire(&pending->calls);
-        uint64_t bytes = load_acquire(&line->bytes_before) + load_acquire(&line->bytes_loaded) -
-                         load_acquire(&line->bytes_left);
-        bool is_taken = pending_calls == 1 && taken != 0 && taken == (uint32_t)calls;
-        account.bytes = bytes - (is_taken ? 0 : load_acquire(&pending->bytes));
-        account.calls = calls - (is_taken ? 0 : pending_calls);
+        uint64_t samples = load_acquire(&pending->samples);
+        uint64_t loaded = load_acquire(&line->bytes_loaded);
+        uint64_t bytes =
+            load_acquire(&line->bytes_before) + loaded - load_acquire(&line->bytes_left);
+        bool is_taken = ring_pending_calls(samples) == 1 && taken != 0 && taken == (uint32_t)calls;
+        account.bytes = bytes - (is_taken ? 0 : ring_pending_bytes(samples));
+        account.calls = calls - (is_taken ? 0 : ring_pending_calls(samples));
         if (ring_is_counting(counting, calls)) {
             account.bytes = load_acquire(&pending->settled_bytes);
             account.calls = load_acquire(&pending->settled_calls);
         }
-        if (load_acquire(&line->calls) == calls && load_acquire(&pending->calls) == pending_calls &&
+        if (load_acquire(&line->calls) == calls && load_acquire(&pending->samples) == samples &&
+            load_acquire(&line->bytes_loaded) == loaded &&
             load_relaxed(&pending->counting) == counting)
             break;
     }
@@ -77,23 +76,13 @@ static uint32_t line_count(const struct ring_reader *reader)
     return lines < RING_HEAP_LINES_MAX ? lines : RING_HEAP_LINES_MAX;
 }
 
-/*
- * Sums up what the process's threads have counted. False: a slot changed hands meanwhile, and its
- * last thread's account may be in the sum twice, or not at all: a newcomer marks the slot as
- * claimed, adds the account to those of threads that are gone, and only then empties the slot.
- */
-static bool sum_accounts(const struct ring_reader *reader, uint32_t threads,
-                         struct ring_totals *totals, uint32_t *ordinals)
+/* ordinals: NULL, or where to put how far each thread has come. */
+static void sum_threads(const struct ring_reader *reader, uint32_t threads,
+                        struct ring_totals *totals, uint32_t *ordinals)
 {
     const struct ring_control *control = reader->control;
-    bool settled = true;
     memset(totals, 0, sizeof(*totals));
-    uint64_t retired_calls = load_acquire(&control->retired_calls);
-    uint64_t retired_bytes = load_acquire(&control->retired_bytes);
-    totals->calls = retired_calls;
-    totals->bytes = retired_bytes;
     for (uint32_t i = 0; i < threads; i++) {
-        settled = settled && load_acquire(&reader->threads[i].tid) != RING_THREAD_CLAIMED;
         struct account account = read_account(&reader->threads[i], &reader->pending[i],
                                               i < reader->taken_count ? reader->taken[i] : 0);
         totals->calls += account.calls;
@@ -101,19 +90,6 @@ static bool sum_accounts(const struct ring_reader *reader, uint32_t threads,
         totals->samples += load_relaxed(&reader->threads[i].samples);
         if (ordinals != NULL)
             ordinals[i] = (uint32_t)account.calls;
-    }
-    return settled && load_relaxed(&control->retired_calls) == retired_calls &&
-           load_relaxed(&control->retired_bytes) == retired_bytes;
-}
-
-/* ordinals: NULL, or where to put how far each thread has come. */
-static void sum_threads(const struct ring_reader *reader, uint32_t threads,
-                        struct ring_totals *totals, uint32_t *ordinals)
-{
-    const struct ring_control *control = reader->control;
-    for (int i = 0; i < SUM_TRIES; i++) {
-        if (sum_accounts(reader, threads, totals, ordinals))
-            break;
     }
     totals->blocked_us = load_relaxed(&control->blocked_us);
     for (unsigned i = 0; i < RING_LOSS_COUNT; i++)
@@ -223,12 +199,6 @@ static void note_taken(struct ring_reader *reader, uint16_t slot, uint32_t ordin
         reader->taken_count = count;
     }
     reader->taken[slot] = ordinal;
-}
-
-void ring_reader_forget(struct ring_reader *reader, uint16_t slot)
-{
-    if (slot < reader->taken_count)
-        reader->taken[slot] = 0;
 }
 
 void ring_reader_note(struct ring_reader *reader, const struct heap_event *event)

@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC UINT32_C(0x48505244) /* "HPRD" */
-#define RING_VERSION 7
+#define RING_VERSION 8
 
 #define RING_DATA_BYTES_MIN 8192u
 #define RING_DATA_BYTES_MAX (512u << 20)
@@ -126,14 +126,13 @@ struct ring_control {
     uint8_t pad2[40];
 
     /* Written by producers, seldom. */
-    uint32_t waiters;                      /* threads asleep on space_futex, or more */
-    uint32_t client_state;                 /* enum ring_client_state */
-    uint32_t threads_used;                 /* slots [0, threads_used) may hold a thread */
-    uint32_t wake_futex;                   /* bumped when the ring passes half full */
-    uint64_t blocked_us;                   /* time that threads spent waiting for space */
-    uint64_t retired_calls, retired_bytes; /* totals of threads that are gone */
-    uint64_t lost[RING_LOSS_COUNT];        /* indexed by enum ring_loss */
-    uint32_t heap_lines_used;              /* lines [0, heap_lines_used) may be in use */
+    uint32_t waiters;               /* threads asleep on space_futex, or more */
+    uint32_t client_state;          /* enum ring_client_state */
+    uint32_t threads_used;          /* slots [0, threads_used) may hold a thread */
+    uint32_t wake_futex;            /* bumped when the ring passes half full */
+    uint64_t blocked_us;            /* time that threads spent waiting for space */
+    uint64_t lost[RING_LOSS_COUNT]; /* indexed by enum ring_loss */
+    uint32_t heap_lines_used;       /* lines [0, heap_lines_used) may be in use */
     uint32_t
         restricted; /* 1: the process has a filter of system calls, and the client makes none */
 
@@ -156,7 +155,9 @@ struct ring_control {
  *
  *   bytes requested so far = bytes_before + (bytes_loaded - bytes_left)
  *
- * bytes and calls count requests (malloc, calloc, each realloc, ...).
+ * bytes and calls count requests (malloc, calloc, each realloc, ...). They are those of all threads
+ * that had the slot: a thread adds to what it finds. So no sum changes when a slot changes hands,
+ * and an ordinal stands for one call.
  */
 struct ring_thread {
     uint64_t bytes_left;   /* until the next slow tick; an allocation larger than this takes it */
@@ -183,11 +184,31 @@ struct ring_thread {
  * not gone beyond it (ring_is_counting()).
  */
 struct ring_pending {
-    uint64_t bytes, calls;
+    uint64_t samples; /* ring_pending_word(): both figures change in one instruction */
     uint64_t settled_bytes, settled_calls;
     uint64_t counting;
-    uint64_t pad[3];
+    uint64_t pad[4];
 };
+
+#define RING_PENDING_BYTES_BITS 48u
+#define RING_PENDING_BYTES_MAX (UINT64_C(1) << 47) /* no object of a process is larger */
+
+/* What one sample adds to `samples`. */
+static inline uint64_t ring_pending_word(uint64_t bytes)
+{
+    return (UINT64_C(1) << RING_PENDING_BYTES_BITS) +
+           (bytes < RING_PENDING_BYTES_MAX ? bytes : RING_PENDING_BYTES_MAX);
+}
+
+static inline uint64_t ring_pending_calls(uint64_t samples)
+{
+    return samples >> RING_PENDING_BYTES_BITS;
+}
+
+static inline uint64_t ring_pending_bytes(uint64_t samples)
+{
+    return samples & ((UINT64_C(1) << RING_PENDING_BYTES_BITS) - 1);
+}
 
 static inline bool ring_is_counting(uint64_t counting, uint64_t calls)
 {
