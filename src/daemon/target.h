@@ -58,8 +58,8 @@ struct target {
     bool has_ring;                          /* false once no more records can come */
     bool announced;                         /* the trace has its process */
     bool title_changed;                     /* since then: the next dump writes it again */
-    uint64_t
-        left_ns;    /* CLOCK_MONOTONIC_COARSE, before the profiler left it running; 0: it did not */
+    /* CLOCK_MONOTONIC_COARSE, before the profiler left it running; 0: it did not. */
+    uint64_t left_ns;
     uint64_t image; /* number of the program in the trace */
     bool corrupted, out_of_memory, hit_guardrail;
     bool image_gone;         /* the process became another program, which is not a target */
