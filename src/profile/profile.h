@@ -107,6 +107,7 @@ struct profile_dump {
     struct trace_figures total; /* sum over samples and what is left out */
     uint64_t exact_bytes, exact_calls;
     uint64_t order; /* among the dumps of all heaps, as the trace has them */
+    uint32_t sequence; /* of packets that it came in, by order of appearance */
 };
 
 /* Figures that files of others do not tell: where they are 0, or what else was known, it is for

@@ -273,12 +273,12 @@ static int fill_totals(struct query_trace *trace)
     for (size_t i = 0; i < profile->heap_count && code == 0; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         for (size_t j = 0; j < heap->dump_count; j++) {
-            /* Dumps of ours name all callsites, those of a checkpoint under ids of its own. */
-            if (!heap->is_perfettos) {
-                trace->totals[heap->dumps[j].order] = heap->dumps[j].total;
-                continue;
-            }
-            if (j > 0)
+            /* A checkpoint of ours is a sequence of its own, and tells everything again. */
+            bool again = j > 0 && !heap->is_perfettos &&
+                         heap->dumps[j].sequence != heap->dumps[j - 1].sequence;
+            if (again)
+                forget_heap(&walk, heap);
+            else if (j > 0)
                 trace->totals[heap->dumps[j].order] = trace->totals[heap->dumps[j - 1].order];
             walk_dump(&walk, heap->dumps[j].order, take_total);
         }
