@@ -73,12 +73,16 @@ static void print_figures(FILE *out, const struct rollup_values *values,
     print_or_null(out, is_untold, values->figures.temporary_count);
 }
 
-/* --- frames: a frame stands in many stacks and is put into words once --- */
+/* --- frames: a frame stands in many stacks; its text is kept --- */
+
+/* Many frames can have one long name. Texts beyond this are made again each time. */
+#define KEPT_BYTES_MAX ((size_t)32 << 20)
 
 struct frame_texts {
     const struct profile *profile;
-    char **texts; /* by frame; NULL: not yet */
+    char **texts; /* by frame; NULL: not kept */
     size_t *lengths;
+    size_t kept_bytes;
 };
 
 static bool frame_texts_begin(struct frame_texts *frames, const struct profile *profile)
@@ -125,11 +129,12 @@ static void print_frame(FILE *out, const struct profile *profile, const struct p
 static void print_frame_once(FILE *out, struct frame_texts *frames, uint32_t index)
 {
     const struct profile *profile = frames->profile;
-    if (frames->texts[index] == NULL) {
+    if (frames->texts[index] == NULL && frames->kept_bytes < KEPT_BYTES_MAX) {
         FILE *text = open_memstream(&frames->texts[index], &frames->lengths[index]);
         if (text != NULL) {
             print_frame(text, profile, &profile->frames[index]);
             fclose(text);
+            frames->kept_bytes += frames->lengths[index];
         }
     }
     if (frames->texts[index] != NULL)

@@ -16,9 +16,13 @@
 #include "util/terminal_text.h"
 #include "util/utf8.h"
 
+/* Many frames can have one long name. Names beyond this are made again each time. */
+#define KEPT_BYTES_MAX ((size_t)32 << 20)
+
 struct names {
     const struct profile *profile;
     struct proto_buffer text; /* made harmless, each with its length before it */
+    size_t kept_bytes;        /* the text after them is a name that is not kept */
     size_t *at;               /* by frame: where in text, and 1; 0: not yet made */
 };
 
@@ -62,19 +66,24 @@ static void put_name(struct proto_buffer *text, const char *name)
     text->length += length;
 }
 
-static bool make_name(struct names *names, uint32_t frame)
+/* Return where a frame's name stands in the text, until the next one is made; NULL: no memory. */
+static const uint8_t *make_name(struct names *names, uint32_t frame)
 {
     char label[EXPORT_LABEL_BYTES];
-    size_t begin = names->text.length, length = 0;
+    size_t begin = names->kept_bytes, length = 0;
+    names->text.length = begin;
     proto_put_raw(&names->text, &length, sizeof(length));
     put_name(&names->text,
              export_frame_label(names->profile, &names->profile->frames[frame], label));
     if (names->text.failed)
-        return false;
+        return NULL;
     length = names->text.length - begin - sizeof(length);
     memcpy(names->text.bytes + begin, &length, sizeof(length));
-    names->at[frame] = begin + 1;
-    return true;
+    if (begin < KEPT_BYTES_MAX) {
+        names->at[frame] = begin + 1;
+        names->kept_bytes = names->text.length;
+    }
+    return names->text.bytes + begin;
 }
 
 /* --- a line --- */
@@ -87,10 +96,11 @@ static int write_line(struct names *names, const struct proto_buffer *prefix,
         fwrite(prefix->bytes, 1, prefix->length, out);
     while (depth-- > 0) {
         uint32_t frame = frames[depth];
-        if (names->at[frame] == 0 && !make_name(names, frame))
-            return -ENOMEM;
-        const uint8_t *name = names->text.bytes + names->at[frame] - 1;
+        const uint8_t *name = names->at[frame] != 0 ? names->text.bytes + names->at[frame] - 1
+                                                    : make_name(names, frame);
         size_t length;
+        if (name == NULL)
+            return -ENOMEM;
         memcpy(&length, name, sizeof(length));
         fwrite(name + sizeof(length), 1, length, out);
         fputc(depth > 0 ? ';' : ' ', out);

@@ -80,6 +80,12 @@ def line_ranges():
     check(b"frames kept the names that they had" in outcome.stdout + outcome.stderr, "nothing is said of names that were not sought")
 
 
+def long_names():
+    """One name of 128 KiB that 3,000 functions have: it is written again and again, but not kept for each."""
+    for verb in ("json", "collapsed", "speedscope", "flamegraph"):
+        cost("pprof_long_name", 256, verb)
+
+
 def everything():
     """Every file, smaller, for one verb each."""
     for name in CASES:
