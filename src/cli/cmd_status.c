@@ -35,7 +35,7 @@ static void print_session(const Heapprofd__ControlSession *session)
            session->process_count == 1 ? "" : "es", session->profiled, session->live_bytes / 1e6,
            (unsigned long long)session->samples, (unsigned long long)session->lost);
     if (session->has_silent_ms)
-        printf("  it has not answered for %.1f s: these figures are as old\n",
+        printf("  it has not answered for %.1f s: these figures are that old\n",
                (double)session->silent_ms / 1e3);
     for (size_t i = 0; i < session->n_processes; i++) {
         const Heapprofd__ControlProcess *process = session->processes[i];

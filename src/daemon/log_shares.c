@@ -1,9 +1,9 @@
-/* See log_shares.h. */
+/* See log_shares.h: a small table of users; the place of a quiet user goes to the next one. */
 #include "daemon/log_shares.h"
 
 #include <unistd.h>
 
-/* A place is free for another user when its period has ended and nothing of it is left to tell. */
+/* Whether another user may have the place: its period has ended, and no lines are unmentioned. */
 static bool is_free(const struct log_share *share, uint64_t now_ms)
 {
     return now_ms >= share->end_ms && share->left_out == 0;

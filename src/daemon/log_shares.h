@@ -1,7 +1,7 @@
 /*
- * How much of the log each user may fill. What a user asks of the daemon costs a line, and he may
- * ask a thousand times a second: the disk would fill, and the journal would drop what others need.
- * Root's lines, and those of whoever runs the daemon, are all written.
+ * Bounds the lines in the log about each user. A request costs a line, and a user may send
+ * thousands a second: the disk would fill, or the journal would drop lines that others need. Lines
+ * about root and the daemon's own user have no bound.
  */
 #ifndef HEAPPROFD_DAEMON_LOG_SHARES_H
 #define HEAPPROFD_DAEMON_LOG_SHARES_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* In one period a user has so many lines. Users beyond the last place share one. */
+/* Lines of one user in a period. Users beyond the last place share one. */
 #define LOG_SHARES_LINES 120u
 #define LOG_SHARES_PERIOD_MS 60000u
 #define LOG_SHARES_USERS 64u
@@ -26,8 +26,8 @@ struct log_shares {
     unsigned user_count;
 };
 
-/* Whether a line about this user may be written now (CLOCK_MONOTONIC). *left_out: how many before
- * it were not, and nobody has been told. */
+/* Whether a line about this user may be written now (CLOCK_MONOTONIC). *left_out: lines before it
+ * that were left out and not yet mentioned. */
 bool log_shares_take(struct log_shares *shares, uid_t uid, uint64_t now_ms, unsigned *left_out);
 
 #endif

@@ -53,7 +53,8 @@ struct supervised {
 
 /* Callbacks of the supervisor's user. */
 struct supervisor_user {
-    /* An answer to supervisor_ask(); 1: taken; 0: not wanted; a negative errno: refused. */
+    /* It has answered the hello with that ticket; 1: taken; 0: not wanted; a negative errno:
+     * refused. */
     void (*answered)(void *context, struct supervised *session, uint32_t ticket, int verdict);
     /* It has taken the dump of that ticket. */
     void (*dumped)(void *context, struct supervised *session, uint32_t ticket);
@@ -61,8 +62,7 @@ struct supervisor_user {
     void (*leaving)(void *context, struct supervised *session);
     /* Its process has ended, or was killed and cannot end. It will answer nothing. */
     void (*ended)(void *context, struct supervised *session);
-    /* An event, as a line without its end. */
-    /* A line for the log, about what this user does. */
+    /* A line for the log, without its end, about a session of this user. */
     void (*log)(void *context, uid_t uid, const char *line);
     void *context;
 };

@@ -1276,7 +1276,7 @@ def denied_by_policy():
         harness.skip(f"{policy} is there")
     try:
         with open(policy, "w") as file:
-            file.write("# nobody profiles these\nnever_profile other, secr*t\n")
+            file.write("# nobody profiles these\nnever_profile other, secr*t\r\n")
         with scene() as (daemon, directory):
             process = Commanded(daemon.environment, "secret", directory)
             session = Session(
