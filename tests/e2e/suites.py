@@ -176,8 +176,8 @@ def run_module(module, prefix=(), only=(), ignored=()):
             timeout=MODULE_TIMEOUT,
         )
         results, words = read_results(path)
-        if not results and outcome.status == 0 and b"skipped" in outcome.stdout:
-            results = {"(all of it)": ["skipped"]}
+        if not results and outcome.status == 0:  # skipped as a whole, or made of doctests alone
+            results = {"(all of it)": ["skipped" if b"skipped" in outcome.stdout else "passed"]}
         if not results:
             fail(f"test_{module} {prefix[:2]} ended without results: {outcome.status} "
                  f"{outcome.stdout[-500:]!r} {outcome.stderr[-500:]!r}")
