@@ -29,6 +29,9 @@
 
 #define MESSAGES_AT_ONCE 16
 
+/* A session of root's may have this part of the machine's memory. */
+#define ROOT_MEMORY_PART 4
+
 #define PROGRESS_PERIOD_MS 250
 /* The supervisor kills an ending session that is silent for SUPERVISOR_SILENCE_MS. */
 #define ALIVE_PERIOD_MS 500
@@ -368,7 +371,10 @@ static void limit(const struct access_policy *policy, bool is_root)
         close(fd);
     }
     rlim_t bytes = (rlim_t)policy->session_memory_mb << 20;
-    process.memory_bytes = is_root ? 0 : bytes;
+    /* A hostile program that root profiles must not fill the machine. */
+    if (is_root)
+        bytes = (rlim_t)sysconf(_SC_PHYS_PAGES) / ROOT_MEMORY_PART * (rlim_t)sysconf(_SC_PAGESIZE);
+    process.memory_bytes = bytes;
     if (process.memory_bytes == 0 || IS_SANITIZED || getrlimit(RLIMIT_DATA, &memory) < 0)
         return;
     if (memory.rlim_max == RLIM_INFINITY || memory.rlim_max > bytes)
