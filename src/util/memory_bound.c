@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #define FLOOR_BYTES (UINT64_C(64) << 20)
-#define TIMES 20u
-#define UNPACKED_TIMES 4u
+#define TIMES 32u
+#define UNPACKED_TIMES 16u /* unpacked bytes that count, for each that came */
 
 /* Return the process's own memory that is resident, or 0 where nobody says. */
 static uint64_t resident_bytes(void)
@@ -34,12 +34,10 @@ void memory_bound_begin(struct memory_bound *bound)
 int memory_bound_check(const struct memory_bound *bound, uint64_t came_bytes,
                        uint64_t unpacked_bytes, uint64_t spared_bytes, struct error *error)
 {
-    uint64_t counted = TIMES * came_bytes;
-    counted = unpacked_bytes < counted ? unpacked_bytes : counted;
-    uint64_t allowed = UNPACKED_TIMES * counted;
-    if (allowed < TIMES * came_bytes)
-        allowed = TIMES * came_bytes;
-    allowed += FLOOR_BYTES + spared_bytes;
+    uint64_t counted = UNPACKED_TIMES * came_bytes;
+    if (unpacked_bytes < counted)
+        counted = unpacked_bytes < came_bytes ? came_bytes : unpacked_bytes;
+    uint64_t allowed = FLOOR_BYTES + TIMES * counted + spared_bytes;
     uint64_t now = bound->base_bytes == 0 ? 0 : resident_bytes();
     if (now <= bound->base_bytes || now - bound->base_bytes <= allowed)
         return 0;

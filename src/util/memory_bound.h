@@ -1,9 +1,10 @@
 /*
- * How much memory a file may cost its reader: 64 MiB, and 20 times the bytes that came; of what was
- * packed also 4 times what it unpacks to, as far as that is 20 times what came.
+ * Limit of the memory that a file may cost its reader: 64 MiB, and 32 times its bytes. Of a packed
+ * file the unpacked bytes count, up to 16 times those of the file.
  *
- * Readers need a few times the size of honest files. Made ones name millions of things in bytes
- * that are few, and would take all of the machine's memory before anything else stops them.
+ * Made files name millions of things in few bytes, and would take all of the machine's memory. The
+ * limits are a choice: five times what the most costly of 20 real profiles takes, or more
+ * (docs/robustness.md).
  */
 #ifndef HEAPPROFD_UTIL_MEMORY_BOUND_H
 #define HEAPPROFD_UTIL_MEMORY_BOUND_H

@@ -5,6 +5,7 @@ n KiB, packed or not."""
 import gzip
 import io
 import os
+import subprocess
 import tarfile
 import zlib
 
@@ -410,6 +411,14 @@ def trace_gzip_bomb(directory, scale):
     """Packets of a field that means nothing, packed."""
     body = clocks(1000, 1100) + USUAL + dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)])
     return write(directory, "trace_gzip_bomb.pb.gz", gzip.compress(body), *[gzip.compress(packet(field(900, bytes(1 << 20))))] * scale)
+
+
+def trace_zstd_bomb(directory, scale):
+    """The same with zstd: a frame of a MiB is 50 bytes."""
+    body = clocks(1000, 1100) + USUAL + dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)])
+    frames = [subprocess.run(["zstd", "-q"], input=part, stdout=subprocess.PIPE, check=True).stdout
+              for part in (body, packet(field(900, bytes(1 << 20))))]
+    return write(directory, "trace_zstd_bomb.pb.zst", frames[0], frames[1] * scale)
 
 
 def gzip_members(directory, scale):
