@@ -9,8 +9,8 @@
 
 #include "profile/rollup.h"
 
-/* A choice: these are gigabytes of text. A C++ compiler's heap with each allocation sampled and 60
- * dumps has 7 million. */
+/* A choice: these are gigabytes of text. The last dump of a C++ compiler, each allocation sampled,
+ * has 7 million. */
 #define FRAMES_MAX (UINT64_C(1) << 28)
 
 const struct export_view_words export_view_words[EXPORT_VIEWS] = {

@@ -3,7 +3,7 @@
  * file the unpacked bytes count, up to 16 times those of the file.
  *
  * Made files name millions of things in few bytes, and would take all of the machine's memory. The
- * limits are a choice: five times what the most costly of 20 real profiles takes, or more
+ * limits are a choice: at least four times what each of 19 real profiles took
  * (docs/robustness.md).
  */
 #ifndef HEAPPROFD_UTIL_MEMORY_BOUND_H
