@@ -3,7 +3,7 @@
  * file the unpacked bytes count, up to 16 times those of the file.
  *
  * Made files name millions of things in few bytes, and would take all of the machine's memory. The
- * limits are a choice: at least four times what each of 19 real profiles took
+ * limits are a choice: at least four times what each of 19 files of real profiles took
  * (docs/robustness.md).
  */
 #ifndef HEAPPROFD_UTIL_MEMORY_BOUND_H
