@@ -30,6 +30,7 @@
 struct rights {
     unsigned uid[4], gid[4];       /* real, effective, saved, of files */
     uint64_t permitted, effective; /* capabilities */
+    uint64_t ambient;              /* those that any program keeps, and that no file gives */
 };
 
 static int read_rights(pid_t pid, struct rights *rights)
@@ -50,6 +51,8 @@ static int read_rights(pid_t pid, struct rights *rights)
             rights->permitted = bits;
         else if (sscanf(line, "CapEff: %llx", &bits) == 1)
             rights->effective = bits;
+        else if (sscanf(line, "CapAmb: %llx", &bits) == 1)
+            rights->ambient = bits;
     }
     fclose(file);
     return 0;
@@ -112,9 +115,14 @@ static int read_peer(int socket, struct ucred *credentials, struct rights *right
     if (code == 0 && !is_in_our_user_namespace(credentials->pid))
         code = -EPERM;
     /* Before Linux 6.5 the pid may mean another process by now: a user gains nothing by that. */
-    if (code == 0 && credentials->uid != 0 &&
-        (pidfd < 0 || has_gained_rights(credentials, rights)))
-        rights->permitted = rights->effective = 0;
+    if (code == 0 && credentials->uid != 0 && (pidfd < 0 || has_gained_rights(credentials, rights)))
+        rights->ambient = 0;
+    /* Or it executes one program with rights and then another, and is asked in between: rights that
+     * it gained are not ambient, and one read of its status has both. */
+    if (code == 0 && credentials->uid != 0) {
+        rights->permitted &= rights->ambient;
+        rights->effective &= rights->ambient;
+    }
     struct pollfd dead = {.fd = pidfd, .events = POLLIN};
     if (code == 0 && pidfd >= 0 && poll(&dead, 1, 0) != 0)
         code = -ESRCH;
