@@ -16,6 +16,9 @@
  * of this long. The peer has this long to read why its connection ends. */
 #define ENDING_DELAY_MS 20
 
+/* The end of a killed child is looked for this often: a descriptor may keep it for long. */
+#define REAP_PERIOD_MS 100
+
 /* Messages that fit a socket's buffer. Fewer are the rule: one. */
 #define LEFT_MAX 1024
 
@@ -108,12 +111,16 @@ static bool is_emptied(int fd)
     return false;
 }
 
-static void reap_children(struct peer_sockets *sockets)
+/* Return true if a child is left that is not gone yet. */
+static bool reap_children(struct peer_sockets *sockets)
 {
+    bool has_child = false;
     for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++) {
         if (sockets->children[i] > 0 && waitpid(sockets->children[i], NULL, WNOHANG | __WALL) != 0)
             sockets->children[i] = 0;
+        has_child = has_child || sockets->children[i] > 0;
     }
+    return has_child;
 }
 
 /* Start a child that holds all our descriptors until it is killed. Return -1 if that fails. Its end
@@ -162,11 +169,10 @@ void peer_sockets_close(struct peer_sockets *sockets, int fd)
 
 uint64_t peer_sockets_expire(struct peer_sockets *sockets, uint64_t now_ms)
 {
-    if (sockets->count == 0)
-        return UINT64_MAX;
-    if (now_ms >= sockets->due_ms)
+    if (sockets->count > 0 && now_ms >= sockets->due_ms)
         let_go(sockets);
-    return sockets->due_ms;
+    uint64_t reap_ms = reap_children(sockets) ? now_ms + REAP_PERIOD_MS : UINT64_MAX;
+    return sockets->count > 0 && sockets->due_ms < reap_ms ? sockets->due_ms : reap_ms;
 }
 
 void peer_sockets_clear(struct peer_sockets *sockets)

@@ -50,7 +50,8 @@ struct peer_sockets {
 /* Close a connection without waiting for what is left in it. */
 void peer_sockets_close(struct peer_sockets *sockets, int fd);
 
-/* Let go of connections whose time has come. Return when the next are due; UINT64_MAX: none are. */
+/* Let go of connections whose time has come, and reap children that are gone. Return when to call
+ * again; UINT64_MAX: nothing is left to do. */
 uint64_t peer_sockets_expire(struct peer_sockets *sockets, uint64_t now_ms);
 
 /* Let everything go at once. */

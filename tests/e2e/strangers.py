@@ -115,6 +115,15 @@ def lingering(patience_s):
     return first, second
 
 
+def has_zombie(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as children:
+        for child in children.read().split():
+            with open(f"/proc/{child}/stat") as stat:
+                if stat.read().rsplit(") ", 1)[1].startswith("Z"):
+                    return True
+    return False
+
+
 def slow_to_close():
     """The daemon waits for no descriptor that it lets go."""
     with scene() as (daemon, directory), same_descriptors(daemon):
@@ -133,6 +142,7 @@ def slow_to_close():
         check(daemon.status() is not None, "it serves")
         took = time.monotonic() - start
         check(took < 2, f"status took {took:.1f} s")
+        wait_for("the end of the children", lambda: not has_zombie(daemon.process.pid))
         works(daemon, directory)
         for end in ends:
             end.close()
