@@ -5,6 +5,7 @@
 #include "daemon/supervisor.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -103,11 +104,27 @@ static int check_shares(const struct supervisor *supervisor,
     return 0;
 }
 
+static void wipe_and_free(void *context, void *block)
+{
+    (void)context;
+    if (block != NULL)
+        explicit_bzero(block, malloc_usable_size(block));
+    free(block);
+}
+
+/* Leave nothing of it in memory that the process of another session inherits. */
+static void wipe_state(struct supervised *session)
+{
+    ProtobufCAllocator wiping = {.free = wipe_and_free};
+    heapprofd__control_session__free_unpacked(session->state, &wiping);
+    session->state = NULL;
+}
+
 /* In the child: wipe what other sessions have sent, and begin. */
 static _Noreturn void run_child(struct supervisor *supervisor, struct session_process_start *start)
 {
     for (size_t i = 0; i < supervisor->count; i++) {
-        heapprofd__control_session__free_unpacked(supervisor->sessions[i]->state, NULL);
+        wipe_state(supervisor->sessions[i]);
         explicit_bzero(supervisor->sessions[i], sizeof(*supervisor->sessions[i]));
         free(supervisor->sessions[i]);
     }
@@ -229,7 +246,7 @@ static void take_state(struct supervisor *supervisor, struct supervised *session
              (unsigned long long)session->id, (unsigned)session->owner.uid, (int)session->requester,
              (unsigned long long)state->interval_bytes);
     session->began = true;
-    heapprofd__control_session__free_unpacked(session->state, NULL);
+    wipe_state(session);
     session->state = state;
     session->wants_new = head.wants_new != 0;
     announce(supervisor);
@@ -374,7 +391,7 @@ static void forget(struct supervisor *supervisor, struct supervised *session)
             (supervisor->count - at) * sizeof(*supervisor->sessions));
     supervisor->user->ended(supervisor->user->context, session);
     close_all(supervisor, session);
-    heapprofd__control_session__free_unpacked(session->state, NULL);
+    wipe_state(session);
     free(session);
 }
 
