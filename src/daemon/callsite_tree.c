@@ -12,8 +12,7 @@
 
 static uint64_t node_hash(const struct callsite_node *node)
 {
-    return callsite_tree_mix(node->pc +
-                             callsite_tree_mix(((uint64_t)node->parent << 32) | node->module));
+    return keyed_hash_pair(node->pc, ((uint64_t)node->parent << 32) | node->module);
 }
 
 int callsite_tree_init(struct callsite_tree *tree)
@@ -182,7 +181,7 @@ static uint32_t node_intern(struct callsite_tree *tree, uint32_t parent, uint32_
 
 static struct callsite_stack *stack_place(struct callsite_stack *stacks, size_t size, uint64_t hash)
 {
-    size_t position = callsite_tree_mix(hash) & (size - 1);
+    size_t position = keyed_hash(hash) & (size - 1);
     while (stacks[position].hash != 0 && stacks[position].hash != hash)
         position = (position + 1) & (size - 1);
     return &stacks[position];

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/keyed_hash.h"
 #include "wire/record.h"
 
 /* Parent of outermost frames. */
@@ -89,18 +90,10 @@ uint32_t callsite_tree_module_at(const struct callsite_tree *tree, uint64_t addr
 /* The callsite of a stack hash; CALLSITE_ROOT if it was never sent. */
 uint32_t callsite_tree_find(const struct callsite_tree *tree, uint64_t hash);
 
-static inline uint64_t callsite_tree_mix(uint64_t value)
-{
-    value *= UINT64_C(0x9E3779B97F4A7C15);
-    value ^= value >> 32;
-    value *= UINT64_C(0xD6E8FEB86659FD93);
-    return value ^ (value >> 32);
-}
-
 /* Fetches what callsite_tree_find will look at. */
 static inline void callsite_tree_prefetch(const struct callsite_tree *tree, uint64_t hash)
 {
-    __builtin_prefetch(&tree->stacks[callsite_tree_mix(hash) & (tree->stacks_size - 1)]);
+    __builtin_prefetch(&tree->stacks[keyed_hash(hash) & (tree->stacks_size - 1)]);
 }
 
 #endif

@@ -20,7 +20,7 @@ static uint64_t hash_path(const char *path)
 {
     uint64_t hash = 0;
     for (; *path != 0; path++)
-        hash = callsite_tree_mix(hash ^ (uint8_t)*path);
+        hash = keyed_hash(hash ^ (uint8_t)*path);
     return hash;
 }
 
@@ -106,7 +106,7 @@ void dump_file_close(struct dump_file *file)
 
 static struct known_name *place_of(const struct known_name *names, size_t size, uint64_t address)
 {
-    size_t at = callsite_tree_mix(address) & (size - 1);
+    size_t at = keyed_hash(address) & (size - 1);
     while (names[at].state != NAME_EMPTY && names[at].address != address)
         at = (at + 1) & (size - 1);
     return (struct known_name *)&names[at];

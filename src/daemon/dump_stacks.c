@@ -40,8 +40,7 @@ static uint64_t mapping_id(struct dump *dump, uint32_t index)
 
 static uint64_t frame_hash(uint32_t module, uint64_t pc)
 {
-    uint64_t hash = (pc ^ (uint64_t)module << 48) * UINT64_C(0x9E3779B97F4A7C15);
-    return hash ^ hash >> 32;
+    return keyed_hash_pair(pc, module);
 }
 
 static struct known_frame *frame_place(const struct frame_table *table, uint32_t module,

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "trace/trace_writer.h"
+#include "util/keyed_hash.h"
 #include "wire/barrier.h"
 
 #define FIGURES_NONE UINT32_MAX
@@ -81,11 +82,9 @@ static inline struct ledger_figures *figures_table_change(struct figures_table *
 
 static inline size_t figures_table_home(const struct figures_table *table, struct figures_key key)
 {
-    uint64_t hash = (uint64_t)key.node << 32 | key.thread << 16 | (uint32_t)key.heap << 8;
-    hash = (hash ^ key.interval) * UINT64_C(0x9E3779B97F4A7C15);
-    hash ^= hash >> 32 ^ key.tag;
-    hash *= UINT64_C(0xD6E8FEB86659FD93);
-    return (hash ^ (hash >> 32)) & (table->index_size - 1);
+    return keyed_hash_pair((uint64_t)key.node << 32 | key.thread,
+                           (uint64_t)key.tag << 32 | (uint32_t)key.interval << 8 | key.heap) &
+           (table->index_size - 1);
 }
 
 /* Fetch what figures_table_find looks at, in this order, and what an event changes. */

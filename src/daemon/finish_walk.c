@@ -9,6 +9,7 @@
 #include "daemon/unwind_file.h"
 #include "util/array.h"
 #include "util/clock.h"
+#include "util/keyed_hash.h"
 #include "util/regular_file.h"
 
 /* Deeper stacks lose their outer frames, as in the client. */
@@ -206,7 +207,7 @@ static uint64_t hash_of(const struct record_stack *stack)
 {
     uint64_t hash = stack->error + ((uint64_t)stack->flags << 16) + 1;
     for (uint32_t i = 0; i < stack->count; i++)
-        hash = callsite_tree_mix(hash + stack->frames[i]);
+        hash = keyed_hash(hash + stack->frames[i]);
     return hash != 0 ? hash : 1;
 }
 

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/keyed_hash.h"
+
 #define LIVE_TABLE_SEGMENTS 64
 
 struct live_sample {
@@ -60,13 +62,10 @@ int live_table_size_pack(struct live_table *table, uint64_t size, uint32_t *pack
 uint64_t live_table_size(const struct live_table *table, uint32_t packed);
 void live_table_size_release(struct live_table *table, uint32_t packed);
 
+/* The segment is chosen by the highest bits. */
 static inline uint64_t live_table_hash(uint64_t key)
 {
-    /* Two rounds of multiply and fold: addresses differ in a few middle bits,
-     * and the segment is chosen by the top ones. */
-    key *= UINT64_C(0x9E3779B97F4A7C15);
-    key ^= key >> 32;
-    return key * UINT64_C(0xD6E8FEB86659FD93);
+    return keyed_hash_high(key);
 }
 
 static inline uint32_t live_table_home(const struct live_segment *segment, uint64_t hash)

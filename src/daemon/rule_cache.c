@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/callsite_tree.h"
 #include "util/array.h"
+#include "util/keyed_hash.h"
 
 #define PLACES_MAX (1u << 18)      /* 4 MiB */
 #define RULES_BYTES_MAX (8u << 20) /* real files have some hundred rules of 700 bytes */
@@ -19,7 +19,7 @@
 
 static size_t place_of(const struct rule_cache *cache, uint64_t address)
 {
-    size_t at = callsite_tree_mix(address) & (cache->places_size - 1);
+    size_t at = keyed_hash(address) & (cache->places_size - 1);
     while (cache->places[at].rule != NO_ENTRY && cache->places[at].address != address)
         at = (at + 1) & (cache->places_size - 1);
     return at;
@@ -58,7 +58,7 @@ static uint64_t hash_of(const struct frame_rule *rule, size_t bytes)
     uint64_t hash = bytes, word;
     for (size_t i = 0; i + sizeof(word) <= bytes; i += sizeof(word)) {
         memcpy(&word, at + i, sizeof(word));
-        hash = callsite_tree_mix(hash + word);
+        hash = keyed_hash(hash + word);
     }
     return hash;
 }

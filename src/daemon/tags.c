@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "util/array.h"
+#include "util/keyed_hash.h"
 
 #define UNKNOWN_NAME "[unknown]"
 
@@ -14,9 +15,7 @@
 
 static struct tag_place *find_place(const struct tag_index *index, uint64_t key)
 {
-    uint64_t hash = key * UINT64_C(0x9E3779B97F4A7C15);
-    hash ^= hash >> 32;
-    size_t position = hash * UINT64_C(0xD6E8FEB86659FD93) >> 32 & (index->size - 1);
+    size_t position = keyed_hash(key) & (index->size - 1);
     /* Half of the places are empty: one of them ends every search. */
     while (index->places[position].value != 0 && index->places[position].key != key)
         position = (position + 1) & (index->size - 1);

@@ -667,6 +667,62 @@ static void test_types_beyond_the_bound_are_counted(void **state)
     ledger_close(ledger);
 }
 
+static uint64_t inverse(uint64_t odd)
+{
+    uint64_t found = odd;
+    for (int i = 0; i < 6; i++)
+        found *= 2 - odd * found;
+    return found;
+}
+
+/* A number that a fixed mix (multiply, fold, multiply, fold) makes `i << 32` of. */
+static uint64_t chosen_hash(uint64_t i)
+{
+    uint64_t value = i << 32;
+    value ^= value >> 32;
+    value *= inverse(UINT64_C(0xD6E8FEB86659FD93));
+    value ^= value >> 32;
+    return value * inverse(UINT64_C(0x9E3779B97F4A7C15));
+}
+
+/* Hashes are the client's: those that it chooses are as far from their places as any others. */
+static void test_chosen_stack_hashes_do_not_collide(void **state)
+{
+    (void)state;
+    enum { COUNT = 3000 };
+    struct callsite_tree tree;
+    uint64_t far = 0;
+    assert_int_equal(callsite_tree_init(&tree), 0);
+    for (uint64_t i = 1; i <= COUNT; i++) {
+        struct record_stack stack = {.hash = chosen_hash(i), .error = 1};
+        assert_int_equal(callsite_tree_add_stack(&tree, &stack), 0);
+    }
+    for (size_t i = 0; i < tree.stacks_size; i++) {
+        if (tree.stacks[i].hash != 0)
+            far += (i - keyed_hash(tree.stacks[i].hash)) & (tree.stacks_size - 1);
+    }
+    assert_true(far < 20 * COUNT);
+    callsite_tree_clear(&tree);
+}
+
+/* Key 0 of a live table aside, each way to hash spreads numbers that differ in few bits. */
+static void test_keyed_hashes_spread(void **state)
+{
+    (void)state;
+    enum { PLACES = 1 << 12 };
+    for (unsigned shift = 0; shift < 52; shift++) {
+        unsigned counts[3][PLACES] = {0}, most = 0;
+        for (uint64_t i = 0; i < PLACES; i++) {
+            counts[0][keyed_hash(i << shift) % PLACES]++;
+            counts[1][keyed_hash_pair(i << shift, i) % PLACES]++;
+            counts[2][keyed_hash_high(i << shift) / (UINT64_MAX / PLACES + 1)]++;
+        }
+        for (size_t i = 0; i < 3 * PLACES; i++)
+            most = counts[i / PLACES][i % PLACES] > most ? counts[i / PLACES][i % PLACES] : most;
+        assert_true(most < 64);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -695,6 +751,8 @@ int main(void)
         cmocka_unit_test(test_no_address_is_none_of_malloc),
         cmocka_unit_test(test_figures_are_told_apart_by_type_and_context),
         cmocka_unit_test(test_types_beyond_the_bound_are_counted),
+        cmocka_unit_test(test_chosen_stack_hashes_do_not_collide),
+        cmocka_unit_test(test_keyed_hashes_spread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
