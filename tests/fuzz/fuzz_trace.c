@@ -34,8 +34,8 @@ static void check_profile(const struct profile *profile)
     }
 }
 
-static void check_dump(const struct profile *profile, const struct profile_heap *heap,
-                       const struct profile_dump *dump)
+static void check_dump(const struct profile *profile, const struct pprof_file_names *names,
+                       const struct profile_heap *heap, const struct profile_dump *dump)
 {
     char name[256];
     for (size_t i = 0; i < dump->sample_count; i++) {
@@ -50,7 +50,7 @@ static void check_dump(const struct profile *profile, const struct profile_heap 
     rollup_tree_free(rollup_tree_new(profile, dump, true));
     for (enum grouping_key key = GROUPING_TYPE; key <= GROUPING_BACKTRACE; key++)
         grouping_free(grouping_new(dump, key, key % GROUPING_BACKTRACE + 1));
-    pprof_file_name(profile, heap, dump, name, sizeof(name));
+    pprof_file_name(names, heap, dump, name, sizeof(name));
     int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     pprof_write(profile, heap, dump, &(struct pprof_options){.gzip = true, .annotated = true}, fd, NULL);
     close(fd);
@@ -108,12 +108,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
         return 0;
     }
     check_profile(profile);
+    struct pprof_file_names names;
+    check(pprof_file_names_make(&names, profile) == 0);
     for (size_t i = 0; i < profile->heap_count; i++) {
         check(profile->heaps[i].process < profile->process_count);
         /* All of them in a hostile file would take long and show nothing new. */
         for (size_t j = 0; j < profile->heaps[i].dump_count && j < 4; j++)
-            check_dump(profile, &profile->heaps[i], &profile->heaps[i].dumps[j]);
+            check_dump(profile, &names, &profile->heaps[i], &profile->heaps[i].dumps[j]);
     }
+    pprof_file_names_clear(&names);
     check_stacks(profile);
     profile_free(profile);
     check_in_trace(bytes, length);
