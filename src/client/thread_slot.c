@@ -151,11 +151,13 @@ void thread_leave_as_newcomer(const struct thread_passage *passage)
     system_release_signals(&passage->signals);
 }
 
+static struct ring_thread *take_slot(void);
+
 void thread_settle(struct thread_passage *passage, uintptr_t here)
 {
     uint32_t state = client_state();
     bool has_slots = state == CLIENT_ACTIVE || state == CLIENT_DORMANT || state == CLIENT_ENDED;
-    struct ring_thread *thread = has_slots ? thread_slot_get() : NULL;
+    struct ring_thread *thread = has_slots ? take_slot() : NULL;
     if (passage->thread != NULL || thread == NULL)
         return;
     passage->was = 0;
@@ -263,7 +265,8 @@ static void open_account(struct ring_thread *thread, uint32_t tid)
     show_slot(number);
 }
 
-struct ring_thread *thread_slot_get(void)
+/* Return the slot of this thread, which it takes now if it has none; NULL if it can have none. */
+static struct ring_thread *take_slot(void)
 {
     struct ring_thread *thread = own_slot();
     if (likely(thread != NULL))
@@ -282,8 +285,15 @@ struct ring_thread *thread_slot_get(void)
         store_release(&thread->tid, 0);
         store_release(&owners[number], 0);
     }
-    add_relaxed(&client.control->lost[RING_LOST_NO_THREAD_SLOT], 1);
     return NULL;
+}
+
+struct ring_thread *thread_slot_get(void)
+{
+    struct ring_thread *thread = take_slot();
+    if (unlikely(thread == NULL))
+        add_relaxed(&client.control->lost[RING_LOST_NO_THREAD_SLOT], 1);
+    return thread;
 }
 
 #ifdef HEAPPROFD_ATTACHED

@@ -19,7 +19,7 @@
 /* Maps the cells and the stack bounds; 0 or -ENOMEM. */
 int thread_slot_init(void);
 
-/* This thread's slot, a new one if it has none; NULL: none is to be had. */
+/* This thread's slot, a new one if it has none; NULL: none is to be had, which is counted. */
 struct ring_thread *thread_slot_get(void);
 
 #ifdef HEAPPROFD_ATTACHED
