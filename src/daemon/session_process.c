@@ -73,6 +73,7 @@ struct session_process {
     uint64_t progress_ms, state_ms, alive_ms; /* when each is due, or was last sent */
     pid_t awaited[SESSION_WIRE_AWAITED_MAX];
     size_t awaited_count;
+    bool has_begun; /* the client has been told so */
 };
 
 static struct session_process process;
@@ -183,7 +184,7 @@ static void handle_progress(void *context, struct session *session, uint64_t now
     check_memory(session);
     send_awaited();
     send_state();
-    if (!process.start->wants_progress || now_ms < process.progress_ms)
+    if (!process.has_begun || !process.start->wants_progress || now_ms < process.progress_ms)
         return;
     process.progress_ms = now_ms + PROGRESS_PERIOD_MS;
     Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
@@ -267,14 +268,29 @@ static void take_hello(const struct session_wire_hello *asked, int fd)
     session_wire_send(process.start->supervisor, &answer, sizeof(answer), NULL, 0, -1, true);
 }
 
+/* Those that the session awaits are invited: tell the client that it has begun. */
+static void tell_beginning(void)
+{
+    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    if (process.has_begun)
+        return;
+    process.has_begun = true;
+    reply.has_session_id = true;
+    reply.session_id = process.start->id;
+    control_send_reply(process.start->client, &reply);
+}
+
 static void take_message(const void *bytes, size_t length, int passed_fd)
 {
     struct session_wire_number number = {0};
     struct session_wire_hello hello;
     struct session_wire_claimed claimed;
-    if (!session_wire_read(&number, sizeof(number), bytes, length))
+    if (!session_wire_read(&number.type, sizeof(number.type), bytes, length))
         return;
     switch (number.type) {
+    case SESSION_WIRE_INVITED:
+        tell_beginning();
+        break;
     case SESSION_WIRE_HELLO:
         if (session_wire_read(&hello, sizeof(hello), bytes, length))
             take_hello(&hello, passed_fd);
@@ -285,11 +301,15 @@ static void take_message(const void *bytes, size_t length, int passed_fd)
                            claimed.whose);
         break;
     case SESSION_WIRE_SNAPSHOT:
+        if (!session_wire_read(&number, sizeof(number), bytes, length))
+            break;
         session_dump(process.session);
         session_wire_send_number(process.start->supervisor, SESSION_WIRE_DUMPED, number.number,
                                  true);
         break;
     case SESSION_WIRE_STOP:
+        if (!session_wire_read(&number, sizeof(number), bytes, length))
+            break;
         end((Heapprofd__ControlReply__End__Reason)number.number);
         break;
     default:
@@ -488,12 +508,8 @@ void session_process_run(const struct session_process_start *start)
     if (process.session->over != SESSION_GOES_ON) {
         handle_session_over(NULL, process.session);
     } else {
-        Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
-        reply.has_session_id = true;
-        reply.session_id = start->id;
         send_awaited();
         send_state();
-        control_send_reply(start->client, &reply);
     }
     while (!process.over)
         server_step(&process.station.server);

@@ -23,6 +23,7 @@ enum session_wire_type {
     SESSION_WIRE_CLAIMED,   /* struct session_wire_claimed */
     SESSION_WIRE_SNAPSHOT,  /* struct session_wire_number: a ticket */
     SESSION_WIRE_STOP,      /* struct session_wire_number: ControlReply.End.Reason */
+    SESSION_WIRE_INVITED,   /* a type alone: those it awaited at its first state are invited */
     /* To the supervisor. */
     SESSION_WIRE_ANSWER,  /* struct session_wire_answer */
     SESSION_WIRE_STATE,   /* struct session_wire_state, then a packed ControlSession */

@@ -231,6 +231,8 @@ struct supervised *supervisor_start(struct supervisor *supervisor,
 
 /* --- their messages --- */
 
+static void invite(struct supervisor *supervisor);
+
 static void take_state(struct supervisor *supervisor, struct supervised *session,
                        const uint8_t *bytes, size_t length)
 {
@@ -245,11 +247,18 @@ static void take_state(struct supervisor *supervisor, struct supervised *session
         tell(supervisor, session, "session %llu began: uid %u, process %d, interval %llu",
              (unsigned long long)session->id, (unsigned)session->owner.uid, (int)session->requester,
              (unsigned long long)state->interval_bytes);
+    bool is_first = !session->began;
     session->began = true;
     wipe_state(session);
     session->state = state;
     session->wants_new = head.wants_new != 0;
     announce(supervisor);
+    if (!is_first)
+        return;
+    /* The client is told only then: what it does next must not come before the invitation. */
+    uint32_t invited = SESSION_WIRE_INVITED;
+    invite(supervisor);
+    session_wire_send(session->socket, &invited, sizeof(invited), NULL, 0, -1, false);
 }
 
 static void take_awaited(struct supervisor *supervisor, struct supervised *session,
@@ -451,6 +460,7 @@ static void invite(struct supervisor *supervisor)
     pid_t pids[CONTROL_PAGE_INVITED_MAX];
     size_t count = 0;
     bool any = true;
+    supervisor->invites = false;
     for (size_t turn = 0; any; turn++) {
         any = false;
         for (size_t i = 0; i < supervisor->count; i++) {
@@ -490,7 +500,6 @@ uint64_t supervisor_do_due(struct supervisor *supervisor, uint64_t now_ms)
 {
     uint64_t next_ms = UINT64_MAX;
     if (supervisor->invites && now_ms >= supervisor->invite_ms) {
-        supervisor->invites = false;
         supervisor->invite_ms = now_ms + INVITE_PERIOD_MS;
         invite(supervisor);
     }
