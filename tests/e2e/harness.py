@@ -35,6 +35,11 @@ CACHE = tempfile.mkdtemp(prefix="test-cache-")
 atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
 os.environ["XDG_CACHE_HOME"] = CACHE
 
+# A shell's & starts us with these ignored, and so the programs that we start.
+for _number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
+
 failures = []
 
 
