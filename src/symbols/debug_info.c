@@ -325,7 +325,7 @@ static bool find_unit(Dwarf_Die *die, struct scope_unit *unit)
 /* Behind this offset of a section that the program has for all of its units. */
 static struct dwarf_bytes behind(struct dwarf_bytes section, uint64_t offset)
 {
-    if (offset > (uint64_t)(section.end - section.at))
+    if (section.at == NULL || offset > (uint64_t)(section.end - section.at))
         return (struct dwarf_bytes){0};
     return (struct dwarf_bytes){section.at + offset, section.end};
 }

@@ -6,7 +6,17 @@
 #include <stdio.h>
 #include <unistd.h>
 
+/* Sanitizers keep shadows and freed memory. */
+#if defined(__SANITIZE_ADDRESS__)
+#define FLOOR_BYTES (UINT64_C(512) << 20)
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FLOOR_BYTES (UINT64_C(512) << 20)
+#endif
+#endif
+#ifndef FLOOR_BYTES
 #define FLOOR_BYTES (UINT64_C(64) << 20)
+#endif
 #define TIMES 32u
 #define UNPACKED_TIMES 16u /* unpacked bytes that count, for each that came */
 
