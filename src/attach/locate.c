@@ -170,7 +170,7 @@ void own_symbols_close(struct own_symbols *own)
     free(own);
 }
 
-/* Have the reader find them. False: there are none. */
+/* Ask the file reader for them. Return false if it finds no function. */
 static bool find_own(struct own_symbols *own, int fd, const char *path)
 {
     own->text = calloc(OWN_NAMES_MAX, OWN_NAME_BYTES);

@@ -26,8 +26,8 @@ struct located {
     uint64_t dl_find_object, clock_gettime, stack_end; /* 0: none */
 };
 
-/* The allocator's functions in .symtab of a process's executable. To be read before the process is
- * stopped: another process reads the file. NULL: there are none. */
+/* Read the allocator's functions in .symtab of a process's executable. Call it before the process
+ * is stopped, because another process reads the file. Return NULL if it has no such functions. */
 struct own_symbols *own_symbols_open(pid_t pid);
 void own_symbols_close(struct own_symbols *own);
 

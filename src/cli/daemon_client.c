@@ -34,8 +34,7 @@ int daemon_connect_to(const char *path, unsigned patience_s, struct error *error
     return error_set(error, code, "cannot reach the profiler at %s: %s", path, strerror(-code));
 }
 
-/* Who listens is told our configuration and has our trace to write to: only root, or we ourselves.
- */
+/* The daemon gets our configuration and writes our trace. Trust only root's, or our own. */
 static int check_daemon(int fd, const char *directory, struct error *error)
 {
     struct ucred peer;

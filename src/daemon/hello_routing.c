@@ -46,7 +46,7 @@ static void fill_refusal(struct handshake_reply *reply, bool heard)
     };
 }
 
-/* Ask the next session. Return false if there is none. */
+/* Ask the next session. Return false if all were asked. */
 static bool ask_next(struct hello_routing *routing, struct routed_hello *routed, uint64_t now_ms)
 {
     struct supervised *session;

@@ -134,7 +134,7 @@ static void add_peer(struct rendezvous *rendezvous, int fd, const struct ucred *
     };
 }
 
-/* Return a peer, or NULL if there is none of that descriptor. */
+/* Return the peer with this descriptor, or NULL. */
 static struct rendezvous_peer *find_peer(struct rendezvous *rendezvous, int fd)
 {
     for (unsigned i = 0; i < rendezvous->peer_count; i++) {
@@ -207,7 +207,7 @@ void rendezvous_end_connection(struct rendezvous *rendezvous, int fd)
         close_connection(rendezvous, fd);
 }
 
-/* Drop the oldest connection of this user that was not handed on. Return false if there is none. */
+/* Drop the oldest connection of this user that still waits here. Return whether one was dropped. */
 static bool drop_silent_of(struct rendezvous *rendezvous, uid_t uid)
 {
     unsigned chosen = RENDEZVOUS_PLACES;
@@ -224,8 +224,8 @@ static bool drop_silent_of(struct rendezvous *rendezvous, uid_t uid)
     return chosen < RENDEZVOUS_PLACES;
 }
 
-/* Drop the oldest connection that may be dropped of the user who holds most, and more than `held`.
- * Return false if there is none. */
+/* Find the user who holds most connections, and more than `held`. Drop the oldest of them that may
+ * be dropped. Return whether one was dropped. */
 static bool drop_of_the_greediest(struct rendezvous *rendezvous, unsigned held)
 {
     unsigned chosen = RENDEZVOUS_PLACES;
@@ -245,8 +245,8 @@ static bool drop_of_the_greediest(struct rendezvous *rendezvous, unsigned held)
     return chosen < RENDEZVOUS_PLACES;
 }
 
-/* Make room for one more connection of this user. If there is none, send the peer the reason and
- * return false. */
+/* Make room for one more connection of this user. If all places are taken, send the peer the reason
+ * and return false. */
 static bool make_room(struct rendezvous *rendezvous, uid_t uid, int fd)
 {
     char message[128];

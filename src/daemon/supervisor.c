@@ -255,7 +255,7 @@ static void take_state(struct supervisor *supervisor, struct supervised *session
     announce(supervisor);
     if (!is_first)
         return;
-    /* The client is told only then: what it does next must not come before the invitation. */
+    /* Invite first. The session then answers its client, whose next step may rely on it. */
     uint32_t invited = SESSION_WIRE_INVITED;
     invite(supervisor);
     session_wire_send(session->socket, &invited, sizeof(invited), NULL, 0, -1, false);
