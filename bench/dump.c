@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/dump.h"
-#include "daemon/ledger.h"
+#include "daemon/dump/dump.h"
+#include "daemon/ledger/ledger.h"
 #include "util/clock.h"
 #include "wire/record.h"
 

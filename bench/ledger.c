@@ -16,8 +16,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "daemon/ledger.h"
-#include "daemon/ring_reader.h"
+#include "daemon/ledger/ledger.h"
+#include "daemon/ring/ring_reader.h"
 #include "util/clock.h"
 #include "wire/barrier.h"
 

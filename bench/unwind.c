@@ -15,8 +15,8 @@
 #include <libunwind.h>
 
 #include "client/arch/registers.h"
-#include "client/unwind.h"
-#include "client/unwind_memory.h"
+#include "client/unwind/unwind.h"
+#include "client/unwind/unwind_memory.h"
 
 #define ROUNDS 30
 #define WALKS 2000

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/attached/params.h"
 #include "util/error.h"
+#include "wire/attached_params.h"
 
 struct image {
     uint8_t *bytes; /* as they are to be mapped */

@@ -32,7 +32,7 @@ static const char *const names[ATTACHED_FUNCTIONS] = {
     [ATTACHED_FREE_SIZED] = "free_sized",
     [ATTACHED_FREE_ALIGNED_SIZED] = "free_aligned_sized",
     [ATTACHED_DLCLOSE] = "dlclose",
-    /* In the order of enum cxx_function (src/client/real.h). */
+    /* In the order of enum cxx_function (src/client/real_allocator.h). */
     [ATTACHED_CXX] = "_Znwm",
     "_Znam",
     "_ZnwmRKSt9nothrow_t",

@@ -11,7 +11,7 @@
 
 #include "attach/process.h"
 #include "attach/tracee.h"
-#include "client/attached/params.h"
+#include "wire/attached_params.h"
 
 /* A function that can be patched. */
 struct located_function {

@@ -12,7 +12,7 @@
 #include "attach/process.h"
 #include "attach/tracee.h"
 #include "attach/trampoline.h"
-#include "client/attached/params.h"
+#include "wire/attached_params.h"
 
 struct presence {
     uint64_t params_address;

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/attached/params.h"
+#include "wire/attached_params.h"
 
 /* `jmp rel32`. */
 #define TRAMPOLINE_JUMP_BYTES 5

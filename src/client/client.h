@@ -46,10 +46,10 @@ struct client_live {
     uint32_t modules_checked_ms;
     uint32_t threads_hand;     /* next slot to look at for a thread that is gone */
     uint32_t threads_numbered; /* numbers of slots that threads have, or had */
-    uint32_t interval_index;   /* of the sampling interval in force (client/adaptive.h) */
+    uint32_t interval_index;   /* of the sampling interval in force (client/sample/adaptive.h) */
     uint32_t lengthened_ms;    /* when it was lengthened last */
     uint32_t newcomers;        /* threads inside that had no slot when they came */
-    uint32_t heaps_untold;     /* 1: the program is to be told what changed (client/heaps.h) */
+    uint32_t heaps_untold; /* 1: the program is to be told what changed (client/heaps/heaps.h) */
     uint32_t heap_words[RING_HEAPS_MAX]; /* enum heap_word */
     uint32_t heap_begun[RING_HEAPS_MAX]; /* not 0: the session has decided for it */
 };

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/sampler.h"
+#include "client/sample/sampler.h"
 
 /*
  * What the first allocation of an image or of a forked child leads to: sets the

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-#include "arch/syscall.h"
+#include "client/arch/syscall.h"
 #include "wire/barrier.h"
 
 /* Whether the process has restricted its system calls: all of ours fail then, with -EPERM. The

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/host.h"
-#include "daemon/serve.h"
+#include "daemon/host/host.h"
+#include "daemon/service/serve.h"
 #include "util/output_file.h"
 
 #define LIBRARY_NAME "libheapprofd_preload.so"

@@ -9,7 +9,7 @@
 
 #include "pb_field_numbers.h"
 #include "profile/java_frame.h"
-#include "trace/trace_reader.h"
+#include "trace/read/trace_reader.h"
 #include "util/array.h"
 
 #define HEAP_GRAPH_FIELD 56u /* of TracePacket; we take nothing from it */

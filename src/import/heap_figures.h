@@ -5,7 +5,7 @@
 #ifndef HEAPPROFD_IMPORT_HEAP_FIGURES_H
 #define HEAPPROFD_IMPORT_HEAP_FIGURES_H
 
-#include "profile/builder.h"
+#include "profile/builder/builder.h"
 
 struct heap_figures {
     struct builder *builder;

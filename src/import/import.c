@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "import/memory_infra/memory_infra.h"
 #include "import/readers.h"
-#include "memory_infra/import.h"
 #include "memory_infra/read.h"
 #include "profile/filter.h"
 #include "trace/proto_cursor.h"
-#include "trace/trace_source.h"
+#include "trace/read/trace_source.h"
 
 /* Enough for the first line of collapsed stacks, which may be deep. */
 #define PEEK_BYTES (64u * 1024u)

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "trace/trace_source.h"
+#include "trace/read/trace_source.h"
 
 #define LINE_BYTES_MAX (16u << 20)
 

@@ -7,7 +7,7 @@
 
 #include "profile/id_map.h"
 #include "trace/proto_cursor.h"
-#include "trace/trace_source.h"
+#include "trace/read/trace_source.h"
 
 /* More, unpacked, is taken for a bomb. */
 #define PPROF_BYTES_MAX (UINT64_C(2) << 30)

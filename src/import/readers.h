@@ -6,7 +6,7 @@
 #define HEAPPROFD_IMPORT_READERS_H
 
 #include "profile/profile.h"
-#include "trace/trace_source.h"
+#include "trace/read/trace_source.h"
 
 struct profile *import_pprof(struct trace_source *source,
                              const struct profile_read_options *options, struct error *error);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "memory_infra/read_private.h"
-#include "trace/trace_source.h"
+#include "trace/read/trace_source.h"
 #include "util/array.h"
 
 #define DEPTH_MAX 512u

@@ -171,7 +171,7 @@ int memory_infra_reader_problem(const struct memory_infra_reader *reader, struct
                                 int code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* All of a source, unpacked on the way (trace/trace_source.h). As the functions above. */
+/* All of a source, unpacked on the way (trace/read/trace_source.h). As the functions above. */
 struct trace_source;
 int memory_infra_read_source(struct trace_source *source,
                              const struct memory_infra_visitor *visitor, void *context,

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "memory_infra/symbolize_private.h"
-#include "trace/trace_source.h"
+#include "trace/read/trace_source.h"
 #include "util/array.h"
 
 #define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)

@@ -7,7 +7,7 @@
 
 #include "export/packed_file.h"
 #include "memory_infra/symbolize_private.h"
-#include "trace/trace_source.h"
+#include "trace/read/trace_source.h"
 #include "util/array.h"
 
 struct copying {

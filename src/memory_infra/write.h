@@ -23,7 +23,7 @@
 #include <stdio.h>
 
 #include "export/view.h"
-#include "trace/trace_config.h"
+#include "trace/config/trace_config.h"
 
 /* Frames on a stack, all included: diff_heap_profiler descends by recursion, and Python ends that
  * at 1,000. Of a deeper stack the middle is left out, and a frame of this name stands there. */

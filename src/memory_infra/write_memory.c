@@ -439,7 +439,7 @@ static void take_timeline(const struct profile_process *process, const struct wr
     }
 }
 
-static void take_look(const struct memory_look *look, const struct written_event *event,
+static void take_look(const struct memory_snapshot *look, const struct written_event *event,
                       struct totals *nearest)
 {
     static const bool is_private[MEMORY_KINDS] = {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "profile/agreement.h"
-#include "profile/builder.h"
-#include "trace/trace_reader.h"
+#include "profile/builder/builder.h"
+#include "trace/read/trace_reader.h"
 #include "wire/ring.h"
 
 /* A heap without a call and without a sample. Of malloc that means that nobody saw its calls: every

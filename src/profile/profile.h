@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #include "symbols/demangle.h"
-#include "trace/memory_look.h"
-#include "trace/trace_writer.h" /* struct trace_figures: the same figures travel through */
+#include "trace/memory_snapshot.h"
+#include "trace/write/trace_writer.h" /* struct trace_figures: the same figures travel through */
 #include "util/error.h"
 
 #define PROFILE_NONE UINT32_MAX
@@ -94,7 +94,7 @@ struct profile_left_out {
 };
 
 struct profile_dump {
-    uint64_t boottime_ns; /* trace time */
+    uint64_t boottime_ns;       /* trace time */
     uint64_t start_boottime_ns; /* of what it tells: the dump before, as a rule; or the same */
     bool final;
     bool incomplete; /* samples of it are missing from the trace: all but the exact totals are too
@@ -106,7 +106,7 @@ struct profile_dump {
     struct profile_left_out left_out;
     struct trace_figures total; /* sum over samples and what is left out */
     uint64_t exact_bytes, exact_calls;
-    uint64_t order; /* among the dumps of all heaps, as the trace has them */
+    uint64_t order;    /* among the dumps of all heaps, as the trace has them */
     uint32_t sequence; /* of packets that it came in, by order of appearance */
 };
 
@@ -138,7 +138,7 @@ struct profile_heap {
     uint64_t start_boottime_ns;
     uint64_t packet_boottime_ns; /* when its last dump was written */
     bool unnamed;                /* in the trace, which calls it nothing */
-    struct profile_dump *dumps; /* in order of time */
+    struct profile_dump *dumps;  /* in order of time */
     size_t dump_count;
     /* Of Perfetto's recorder, whose counts are of samples, not of allocations. */
     bool is_perfettos;
@@ -167,7 +167,7 @@ struct profile_process {
     const char *arguments;      /* all, with a blank between; NULL: the trace does not say */
     /* As the trace processor calls it: a first argument that stands alone ends at a blank. */
     const char *title; /* NULL: the first argument */
-    uint64_t image;             /* which program of this pid; 0: the trace does not say */
+    uint64_t image;    /* which program of this pid; 0: the trace does not say */
     struct profile_memory_point *timeline;
     size_t timeline_count;
 };
@@ -215,8 +215,8 @@ enum profile_smaps_told {
 };
 
 /* A look at a process's memory; its strings are the profile's. */
-struct profile_memory_look {
-    struct memory_look look;
+struct profile_memory_snapshot {
+    struct memory_snapshot look;
     uint32_t process;
     uint64_t order; /* dumps with this order or a higher one come behind it */
 };
@@ -226,7 +226,7 @@ struct profile_unprofiled {
     int32_t pid, parent_pid; /* the first one's */
     uint64_t count;          /* 0: perhaps there were some that nobody saw */
     const char *name, *reason;
-    bool by_choice; /* the user named other processes */
+    bool by_choice;   /* the user named other processes */
     const char *kind; /* the reason in one word (docs/report.md); "": not told */
 };
 
@@ -251,7 +251,7 @@ struct profile {
     size_t stream_count;
     struct profile_smaps *smaps;
     size_t smaps_count;
-    struct profile_memory_look *looks;
+    struct profile_memory_snapshot *looks;
     size_t look_count;
     struct profile_symbol_line *symbol_lines; /* where as_in_trace was asked for */
     size_t symbol_line_count;

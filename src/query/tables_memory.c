@@ -85,7 +85,7 @@ static size_t look_count(struct query_trace *trace)
 }
 
 static struct query_value dump_of(const struct query_trace *trace,
-                                  const struct profile_memory_look *look)
+                                  const struct profile_memory_snapshot *look)
 {
     for (size_t i = look->order; i < trace->dump_count; i++)
         if (query_trace_heap(trace, i)->process == look->process)
@@ -93,7 +93,7 @@ static struct query_value dump_of(const struct query_trace *trace,
     return query_null();
 }
 
-static struct memory_part sum_of(const struct memory_look *look)
+static struct memory_part sum_of(const struct memory_snapshot *look)
 {
     struct memory_part sum = {0};
     for (size_t i = 0; i < MEMORY_KINDS; i++) {
@@ -105,8 +105,8 @@ static struct memory_part sum_of(const struct memory_look *look)
 
 static struct query_value look_value(struct query_trace *trace, size_t row, unsigned column)
 {
-    const struct profile_memory_look *told = &trace->profile->looks[row];
-    const struct memory_look *look = &told->look;
+    const struct profile_memory_snapshot *told = &trace->profile->looks[row];
+    const struct memory_snapshot *look = &told->look;
     switch (column) {
     case 1:
         return query_integer((int64_t)look->boottime_ns);
@@ -140,7 +140,7 @@ static struct query_value look_value(struct query_trace *trace, size_t row, unsi
 }
 
 static const struct query_column look_part_columns[] = {
-    {"look_id", INT, "hp_memory_look.id", QUERY_INDEXED},
+    {"look_id", INT, "hp_memory_snapshot.id", QUERY_INDEXED},
     {"kind", TEXT, "what the mappings are, as report --rss --json has it", QUERY_BY_LOOKING},
     {"rss_size", INT, "resident bytes", QUERY_BY_LOOKING},
     {"swap_size", INT, "bytes swapped out", QUERY_BY_LOOKING},
@@ -228,7 +228,7 @@ static struct query_value stream_value(struct query_trace *trace, size_t row, un
 const struct query_table query_memory_tables[] = {
     {"hp_timeline", "live bytes and RSS over time", COLUMNS(timeline_columns), false,
      timeline_count, NULL, timeline_value, NULL},
-    {"hp_memory_look", "looks at what a process has in memory (report --rss)",
+    {"hp_memory_snapshot", "looks at what a process has in memory (report --rss)",
      COLUMNS(look_columns), true, look_count, NULL, look_value, NULL},
     {"hp_memory_part", "of each look, its parts: they add up to the RSS",
      COLUMNS(look_part_columns), false, look_part_count, NULL, look_part_value, NULL},

@@ -1,6 +1,6 @@
 /*
  * What a program's ELF file says of how it can be profiled. Flat: it is passed between processes
- * (daemon/program.h is what others use).
+ * (daemon/processes/program.h is what others use).
  */
 #ifndef HEAPPROFD_READER_PROGRAM_FILE_H
 #define HEAPPROFD_READER_PROGRAM_FILE_H

@@ -8,7 +8,7 @@
 
 #include "pb_field_numbers.h"
 #include "trace/proto_buffer.h"
-#include "trace/trace_reader.h"
+#include "trace/read/trace_reader.h"
 
 /* What is known of the module that a packet is about, and room to put keys together. */
 struct module {

@@ -13,7 +13,7 @@
 #include "pb_field_numbers.h"
 #include "profile/id_map.h"
 #include "trace/intern.h"
-#include "trace/trace_reader.h"
+#include "trace/read/trace_reader.h"
 #include "util/array.h"
 
 #define PATH_BYTES_MAX 8192u

@@ -18,7 +18,7 @@
 
 #include "symbols/dwp.h"
 #include "symbols/elf_source.h"
-#include "symbols/entry_words.h"
+#include "symbols/function_entry.h"
 #include "symbols/line_table.h"
 #include "symbols/linked_files.h"
 #include "symbols/scopes.h"
@@ -55,7 +55,7 @@ struct debug_info {
     struct line_row *rows;
     uint32_t *innermost;
     size_t addresses_capacity, rows_capacity, innermost_capacity;
-    struct entry_words *words; /* by scope */
+    struct function_entry *words; /* by scope */
     size_t words_capacity;
     const char *directory;
     char **paths; /* by file index, as they are asked for */
@@ -219,9 +219,9 @@ static size_t make_frames(struct debug_info *info, struct line_row row, uint32_t
     size_t count = 0;
     frames[0] = (struct source_frame){.file = path_of(info, row.file), .line = row.line};
     while (scope != SCOPE_NONE && count < SOURCE_FRAMES_MAX) {
-        struct entry_words *words = &info->words[scope];
+        struct function_entry *words = &info->words[scope];
         if (!words->known)
-            entry_words_read(&info->texts, &info->scanner.scopes[scope].die, words);
+            function_entry_read(&info->texts, &info->scanner.scopes[scope].die, words);
         frames[count++].function = words->function;
         scope = info->scanner.scopes[scope].parent;
         if (scope == SCOPE_NONE || count == SOURCE_FRAMES_MAX)

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# What has other loaders pass the library over (src/client/foreign_loader.c).
+# What has other loaders pass the library over (src/client/musl_loader.c).
 FOREIGN = {"__libc_start_main@@HEAPPROFD_1", "stdin@@HEAPPROFD_1"}
 INTERNAL = ("_fini", "_init", "_end", "_edata", "__bss_start")
 

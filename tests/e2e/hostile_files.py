@@ -10,7 +10,7 @@ import tarfile
 import zlib
 
 from perfetto_bytes import (
-    callstack, clocks, deobfuscation, double, field, frame, heap_samples, interned, mapping, memory_look, module_symbols, packet,
+    callstack, clocks, deobfuscation, double, field, frame, heap_samples, interned, mapping, memory_snapshot, module_symbols, packet,
     process_tree, profile_packet, sample, smaps, snapshot, string, text, varint,
 )
 
@@ -259,7 +259,7 @@ def trace_looks(directory, scale):
     """Looks at the memory of processes."""
     count = scale * 1024 // 30
     return trace(directory, "trace_looks", USUAL,
-                 *(memory_look(7 + i % 5000, 20 + i, {1: (4, 0, 4, 1), 2: (4, 0, 4, 1)}, {}) for i in range(count)),
+                 *(memory_snapshot(7 + i % 5000, 20 + i, {1: (4, 0, 4, 1), 2: (4, 0, 4, 1)}, {}) for i in range(count)),
                  dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
 
 

@@ -11,7 +11,7 @@
 #include "../unit/trace_fixture.h"
 #include "export/pprof.h"
 #include "profile/rollup.h"
-#include "trace/trace_config.h"
+#include "trace/config/trace_config.h"
 
 static double now_seconds(void)
 {
@@ -94,8 +94,12 @@ static int write_trace(const char *path, uint64_t callsites)
     struct trace_memory_point point = {
         .boottime_ns = 5000, .pid = FIXTURE_PID, .rss_bytes = 8192, .heap_bytes = 4097};
     trace_writer_memory_point(writer, &point);
-    struct trace_unprofiled other = {
-        .pid = 9, .parent_pid = FIXTURE_PID, .name = "child", .reason = "it is static", .kind = "static", .count = 1};
+    struct trace_unprofiled other = {.pid = 9,
+                                     .parent_pid = FIXTURE_PID,
+                                     .name = "child",
+                                     .reason = "it is static",
+                                     .kind = "static",
+                                     .count = 1};
     trace_writer_unprofiled(writer, &other);
     fixture_process(writer);
     uint64_t program = fixture_stacks(writer).program;

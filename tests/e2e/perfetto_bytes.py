@@ -169,7 +169,7 @@ def smaps(pid, timestamp, entries):
     return packet(field(68, body), timestamp=timestamp)
 
 
-def memory_look(pid, timestamp, parts, figures):
+def memory_snapshot(pid, timestamp, parts, figures):
     """parts: {kind: (resident, swapped, mapped, mappings)}; figures: other fields by their numbers."""
     body = field(1, pid)
     for kind, values in parts.items():

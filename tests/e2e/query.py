@@ -15,7 +15,7 @@ import zlib
 
 from harness import BUILD, TOOL, check, finish
 from perfetto_bytes import (
-    callstack, clocks, snapshot, deobfuscation, double, field, fields, frame, heap_samples, interned, mapping, memory_look, module_symbols,
+    callstack, clocks, snapshot, deobfuscation, double, field, fields, frame, heap_samples, interned, mapping, memory_snapshot, module_symbols,
     packet, process_tree, profile_packet, sample, smaps, string, text, varint,
 )
 
@@ -742,16 +742,16 @@ def streamed():
 
 def looks():
     """What a process has in memory: its parts add up, and belong to the dump that follows."""
-    first = memory_look(7, 1050, {1: (5000, 0, 8192, 1), 9: (4096, 100, 4096, 2)},
+    first = memory_snapshot(7, 1050, {1: (5000, 0, 8192, 1), 9: (4096, 100, 4096, 2)},
                         {3: 4000.0, 4: 16.0, 5: 10.0, 6: 80.0, 7: "glibc", 8: 256.0, 9: 0.0, 10: "libc.so.6", 11: 77})
-    second = memory_look(7, 2600, {2: (1, 2, 3, 4)}, {12: 1})
+    second = memory_snapshot(7, 2600, {2: (1, 2, 3, 4)}, {12: 1})
     trace = write(HEAD, first, two_dumps(), second)
-    expect(trace, "select * from hp_memory_look", [
+    expect(trace, "select * from hp_memory_snapshot", [
         (0, 1050, 2, 0, 9096, 100, 4000.0, 16.0, 10.0, 80.0, "glibc", 256.0, 0.0, "libc.so.6", 77),
         (1, 2600, 2, None, 1, 2, 0.0, 0.0, 0.0, None, None, None, None, None, 0)])
     expect(trace, "select look_id, kind, rss_size, swap_size, mapped_size, mappings from hp_memory_part where mappings > 0",
            [(0, "allocator", 5000, 0, 8192, 1), (0, "kernel", 4096, 100, 4096, 2), (1, "anonymous", 1, 2, 3, 4)])
-    expect([trace, trace], "select l.trace_id t, l.id, dump_id, p.trace_id p, sum(r.rss_size) = l.rss_size from hp_memory_look l "
+    expect([trace, trace], "select l.trace_id t, l.id, dump_id, p.trace_id p, sum(r.rss_size) = l.rss_size from hp_memory_snapshot l "
            "join hp_memory_part r on r.look_id = l.id left join heap_profile p on p.id = dump_id group by l.id",
            [(0, 0, 0, 0, 1), (0, 1, None, None, 1), (1, 2, 2, 1, 1), (1, 3, None, None, 1)])
 
@@ -825,7 +825,7 @@ def exported():
     for table in ("process", "thread", "stack_profile_mapping", "stack_profile_frame",
                   "stack_profile_callsite", "stack_profile_symbol", "heap_profile",
                   "heap_profile_allocation", "profiler_smaps", "stats", "hp_trace",
-                  "hp_callsite_stats", "hp_part", "hp_total", "hp_timeline", "hp_memory_look", "hp_memory_part", "hp_stream",
+                  "hp_callsite_stats", "hp_part", "hp_total", "hp_timeline", "hp_memory_snapshot", "hp_memory_part", "hp_stream",
                   "android_heap_profile_summary_tree", "_android_heap_profile_intervals"):
         sql = f"select * from {table}"
         check(client.execute(sql).fetchall() == rows(trace, sql), f"exported: {table}")
@@ -952,7 +952,7 @@ def statements_from():
     check(ask(trace, None, "-f", path)[0] == wanted, "-f")
     check(ask(trace, None, stdin=open(path, encoding="utf-8").read())[0] == wanted, "standard input")
     out, _ = ask(trace, None, "-i", stdin=".tables\n.schema stats\n.examples\n.quit\nselect 99;\n")
-    for table in ("heap_profile_allocation", "hp_stream", "hp_memory_look", "hp_memory_part",
+    for table in ("heap_profile_allocation", "hp_stream", "hp_memory_snapshot", "hp_memory_part",
                   "_android_heap_profile_intervals"):
         check(table in out.split(), f".tables: {table}: {out}")
     check("severity" in out and "demangle" not in out.split()[:3],

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "client/cfi.h"
-#include "client/unwind_rule.h"
+#include "client/unwind/cfi.h"
+#include "client/unwind/unwind_rule.h"
 
 #define BASE UINT64_C(0x100000)
 

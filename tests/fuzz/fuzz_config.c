@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/heap_rules.h"
-#include "trace/trace_config.h"
+#include "daemon/session/heap_rules.h"
+#include "trace/config/trace_config.h"
 
 static void check_round_trip(const struct heap_config *config)
 {

@@ -20,12 +20,12 @@
 
 #include "attach/process.h"
 #include "attach/seccomp_filter.h"
-#include "client/module_object.h"
+#include "client/modules/module_object.h"
 #include "client/system.h"
-#include "daemon/access.h"
-#include "daemon/memory_maps.h"
-#include "daemon/other_profiler.h"
-#include "daemon/process_info.h"
+#include "daemon/dump/memory_maps.h"
+#include "daemon/processes/access.h"
+#include "daemon/processes/other_profiler.h"
+#include "daemon/processes/process_info.h"
 #include "jit/code_ranges.h"
 #include "jit/jit_files.h"
 #include "symbols/live_files.h"
@@ -35,7 +35,7 @@ static long read_own_maps(long number, void *to, size_t bytes);
 #undef system_call6
 #define system_call6(number, a, b, c, d, e, f)                                                     \
     read_own_maps(number, (void *)(uintptr_t)(b), (size_t)(uintptr_t)(c))
-#include "../../src/client/module_maps.c"
+#include "client/modules/module_maps.c"
 
 #define PID 1000000000 /* beyond the kernel's largest */
 #define DIRECTORY "/proc/1000000000/"

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/frame_step.h"
-#include "daemon/rule_cache.h"
+#include "daemon/walk/frame_step.h"
+#include "daemon/walk/rule_cache.h"
 #include "reader/file_reader.h"
 
 #define COUNT_MAX 64u

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/finish_walk.h"
-#include "daemon/ledger.h"
-#include "daemon/ring_reader.h"
+#include "daemon/ledger/ledger.h"
+#include "daemon/ring/ring_reader.h"
+#include "daemon/walk/finish_walk.h"
 
 #define DATA_BYTES (64u << 10)
 

@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/control.h"
+#include "daemon/service/control.h"
 #include "util/clock.h"
 
 #define CONNECTIONS 4

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "../unit/text_fixture.h"
-#include "trace/text_print.h"
+#include "trace/text/text_print.h"
 
 static void check(bool good)
 {

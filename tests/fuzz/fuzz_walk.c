@@ -12,7 +12,7 @@
 
 #include <libelf.h>
 
-#include "daemon/frame_step.h"
+#include "daemon/walk/frame_step.h"
 #include "reader/answers.h"
 #include "reader/file_reader.h"
 

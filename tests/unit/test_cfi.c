@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "client/cfi.h"
+#include "client/unwind/cfi.h"
 
 #define BASE UINT64_C(0x10000) /* address that the image is read as */
 #define CODE UINT64_C(0x20000) /* address of the function */

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "daemon/diagnosis.h"
-#include "daemon/process_info.h"
-#include "daemon/program.h"
+#include "daemon/processes/diagnosis.h"
+#include "daemon/processes/process_info.h"
+#include "daemon/processes/program.h"
 
 static char text[DIAGNOSIS_BYTES_MAX];
 

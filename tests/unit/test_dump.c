@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/dump.h"
+#include "daemon/dump/dump.h"
 #include "profile/grouping.h"
 #include "profile/profile.h"
 #include "trace_fixture.h"
@@ -120,8 +120,7 @@ static struct profile *dump(struct scene *scene, void (*pause)(void *context),
     struct dump_files *files = dump_files_open(pause, scene);
     struct trace_writer *writer = trace_writer_open(fd);
     struct dump_request request = {
-        .shares_root = true,
-        .status = {.pid = FIXTURE_PID, .exit_status = -1, .timestamp_ns = 1}};
+        .shares_root = true, .status = {.pid = FIXTURE_PID, .exit_status = -1, .timestamp_ns = 1}};
     assert_true(fd >= 0 && files != NULL && writer != NULL);
     dump_files_skip(files, skipped_prefixes);
     assert_int_equal(0, dump_write(writer, files, scene->ledger, &request));

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/finish_walk.h"
-#include "daemon/frame_step.h"
+#include "daemon/walk/finish_walk.h"
+#include "daemon/walk/frame_step.h"
 
 #define STACK_WORDS 2048
 #define THEIRS_MAX 256

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/heap_rules.h"
+#include "daemon/session/heap_rules.h"
 
 static struct ring_heaps rules;
 

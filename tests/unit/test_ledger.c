@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/ledger.h"
+#include "daemon/ledger/ledger.h"
 
 #define STACKS 40
 

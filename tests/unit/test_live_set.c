@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "client/live_set.h"
+#include "client/sample/live_set.h"
 
 /* As an allocator would hand them out: 16-byte steps from a heap's start. */
 static uint64_t address_of(uint64_t i)

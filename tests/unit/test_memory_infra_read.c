@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "import/import.h"
+#include "import/memory_infra/totals.h"
 #include "memory_infra/read.h"
-#include "memory_infra/totals.h"
 
 /* --- what is told, as text --- */
 

@@ -1,5 +1,5 @@
 /* What mappings are for, how they add up, and what allocators take for a size. */
-#include "daemon/memory_maps.h"
+#include "daemon/dump/memory_maps.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "cli/report_rss.h"
-#include "daemon/usable_size.h"
+#include "cli/report/report_rss.h"
+#include "daemon/ledger/usable_size.h"
 
 #define STACK_LIMIT ((8u << 20) + 4096)
 
@@ -146,8 +146,8 @@ static void rows_add_up(void **state)
     (void)state;
     unsigned seed = 7;
     for (int round = 0; round < 1000; round++) {
-        struct memory_look look = {.rounding_rule = round % 2 ? "glibc" : NULL,
-                                   .pages_unknown = round % 3 == 0};
+        struct memory_snapshot look = {.rounding_rule = round % 2 ? "glibc" : NULL,
+                                       .pages_unknown = round % 3 == 0};
         for (int i = 0; i < MEMORY_KINDS; i++)
             look.parts[i].rss_bytes = (uint64_t)(rand_r(&seed) % 1000) * 4096;
         look.live_bytes = rand_r(&seed) / 7.0;
@@ -164,7 +164,7 @@ static void rows_add_up(void **state)
             if (table.rows[i].source == RSS_NOT_KNOWN)
                 assert_int_equal(table.rows[i].bytes, 0);
         }
-        assert_int_equal(sum, memory_look_rss(&look));
+        assert_int_equal(sum, memory_snapshot_rss(&look));
         assert_int_equal(sum, table.rss_bytes);
     }
 }

@@ -1,5 +1,5 @@
 /* Ranges against a map of pages that is kept in the most naive way. */
-#include "daemon/ranges.h"
+#include "daemon/ledger/ranges.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -11,8 +11,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/log_shares.h"
-#include "daemon/rendezvous.h"
+#include "daemon/sockets/log_shares.h"
+#include "daemon/sockets/rendezvous.h"
 #include "util/clock.h"
 
 /* Users that this test does not run as. */

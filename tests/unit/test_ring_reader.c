@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "client/sampler.h"
-#include "daemon/ring_reader.h"
+#include "client/sample/sampler.h"
+#include "daemon/ring/ring_reader.h"
 
 /* ThreadSanitizer puts signals off, so code cannot be interrupted at each instruction. */
 #if defined(__has_feature)

@@ -15,9 +15,9 @@
 
 #include "client/client.h"
 #include "client/clock.h"
-#include "client/ring_writer.h"
-#include "client/thread_slot.h"
-#include "daemon/ring_reader.h"
+#include "client/sample/ring_writer.h"
+#include "client/sample/thread_slot.h"
+#include "daemon/ring/ring_reader.h"
 #include "util/clock.h"
 #include "wire/handshake.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "client/sampler.h"
+#include "client/sample/sampler.h"
 #include "wire/sampling.h"
 
 static struct sampler_rule rule_of(uint64_t interval_bytes)

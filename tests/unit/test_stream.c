@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/ledger.h"
+#include "daemon/ledger/ledger.h"
 #include "pb_field_numbers.h"
 #include "profile/profile.h"
 #include "trace.pb-c.h"
 #include "trace/proto_buffer.h"
-#include "trace/trace_reader.h"
+#include "trace/read/trace_reader.h"
 #include "trace_fixture.h"
 
 enum { EVENTS = 60000, ADDRESSES = 4096, PID = 4242, OTHER_PID = 4243 };

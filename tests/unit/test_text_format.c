@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/text_token.h"
-#include "trace/trace_config.h"
+#include "trace/config/trace_config.h"
+#include "trace/text/text_token.h"
 
 #define DATA_SOURCE "data_sources { config { name: \"android.heapprofd\" heapprofd_config {"
 

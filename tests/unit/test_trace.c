@@ -16,7 +16,7 @@
 #include "profile/rollup.h"
 #include "trace.pb-c.h"
 #include "trace/proto_buffer.h"
-#include "trace/trace_reader.h"
+#include "trace/read/trace_reader.h"
 #include "trace_fixture.h"
 
 static struct profile *read_fixture(void)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "config.pb-c.h"
-#include "trace/trace_config.h"
+#include "trace/config/trace_config.h"
 
 static struct heap_config fresh(void)
 {

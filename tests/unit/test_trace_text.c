@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "text_fixture.h"
-#include "trace/text_number.h"
-#include "trace/text_print.h"
+#include "trace/text/text_number.h"
+#include "trace/text/text_print.h"
 #include "trace_fixture.h"
 
 static bool print(const void *bytes, size_t length, struct proto_buffer *text)

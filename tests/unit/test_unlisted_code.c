@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/unlisted_code.h"
+#include "daemon/walk/non_module_code.h"
 
 #define PAGE 4096u
 
@@ -34,17 +34,17 @@ static void add_stack(struct callsite_tree *tree, uint64_t pc)
     assert_int_equal(callsite_tree_add_stack(tree, stack), 0);
 }
 
-static enum unlisted_kind kind_of(const struct unlisted_code *code, uint64_t pc)
+static enum unlisted_kind kind_of(const struct non_module_code *code, uint64_t pc)
 {
     const struct callsite_module *module;
-    return unlisted_code_find(code, pc, &module);
+    return non_module_code_find(code, pc, &module);
 }
 
 static void generated_code_is_told_from_files(void **state)
 {
     (void)state;
     struct callsite_tree tree;
-    struct unlisted_code *code = unlisted_code_open(getpid());
+    struct non_module_code *code = non_module_code_open(getpid());
     int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     uint64_t generated = map_code(-1, 0), file = map_code(self, 0), nothing = 0x1000;
     close(self);
@@ -52,12 +52,12 @@ static void generated_code_is_told_from_files(void **state)
     add_stack(&tree, generated + 5);
     add_stack(&tree, file + 7);
     add_stack(&tree, nothing);
-    unlisted_code_look(code, &tree, 1000, false);
+    non_module_code_look(code, &tree, 1000, false);
     assert_int_equal(kind_of(code, generated + 5), UNLISTED_GENERATED);
     assert_int_equal(kind_of(code, nothing), UNLISTED_UNKNOWN);
     assert_int_equal(kind_of(code, generated + 6), UNLISTED_UNKNOWN); /* never asked for */
     const struct callsite_module *module;
-    assert_int_equal(unlisted_code_find(code, file + 7, &module), UNLISTED_FILE);
+    assert_int_equal(non_module_code_find(code, file + 7, &module), UNLISTED_FILE);
     char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
     path[length] = 0;
@@ -67,7 +67,7 @@ static void generated_code_is_told_from_files(void **state)
     munmap((void *)(uintptr_t)generated, PAGE);
     munmap((void *)(uintptr_t)file, PAGE);
     callsite_tree_clear(&tree);
-    unlisted_code_close(code);
+    non_module_code_close(code);
 }
 
 /* Otherwise one stack would be two in the dumps of one heap, and its figures count twice. */
@@ -75,12 +75,12 @@ static void what_a_dump_did_not_know_stays_unknown(void **state)
 {
     (void)state;
     struct callsite_tree tree;
-    struct unlisted_code *code = unlisted_code_open(getpid());
+    struct non_module_code *code = non_module_code_open(getpid());
     uint64_t generated = map_code(-1, 0);
     munmap((void *)(uintptr_t)generated, PAGE);
     assert_int_equal(callsite_tree_init(&tree), 0);
     add_stack(&tree, generated + 5);
-    unlisted_code_settle(code, &tree, false);
+    non_module_code_settle(code, &tree, false);
     assert_ptr_equal(mmap((void *)(uintptr_t)generated, PAGE, PROT_READ | PROT_EXEC,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
                      (void *)(uintptr_t)generated);
@@ -91,14 +91,14 @@ static void what_a_dump_did_not_know_stays_unknown(void **state)
     assert_non_null(map);
     fprintf(map, "%lx 100 made\n", (unsigned long)generated);
     fclose(map);
-    unlisted_code_look(code, &tree, 100000, false);
-    unlisted_code_name(code, &tree, UNLISTED_RUNS, NULL, NULL);
+    non_module_code_look(code, &tree, 100000, false);
+    non_module_code_name(code, &tree, UNLISTED_RUNS, NULL, NULL);
     unlink(path);
     assert_int_equal(kind_of(code, generated + 5), UNLISTED_UNKNOWN);
     assert_int_equal(kind_of(code, generated + 6), UNLISTED_GENERATED);
     munmap((void *)(uintptr_t)generated, PAGE);
     callsite_tree_clear(&tree);
-    unlisted_code_close(code);
+    non_module_code_close(code);
 }
 
 int main(void)

@@ -18,9 +18,9 @@
 #include <libunwind.h>
 
 #include "client/arch/registers.h"
-#include "client/module.h"
-#include "client/unwind.h"
-#include "client/unwind_memory.h"
+#include "client/modules/module.h"
+#include "client/unwind/unwind.h"
+#include "client/unwind/unwind_memory.h"
 
 #define NOINLINE __attribute__((noinline))
 

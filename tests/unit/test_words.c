@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "cli/words.h"
+#include "cli/print/format.h"
 
 static void limits_stand_beside_their_value(void **state)
 {
@@ -38,18 +38,18 @@ static void limits_stand_beside_their_value(void **state)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_string_equal(
-            words_of_margin(cases[i].value, cases[i].low, cases[i].high, cases[i].counts).bytes,
+            format_margin(cases[i].value, cases[i].low, cases[i].high, cases[i].counts).bytes,
             cases[i].words);
 }
 
 static void nothing_has_no_sign(void **state)
 {
     (void)state;
-    assert_string_equal(words_of_signed(-0.4, true).bytes, "0");
-    assert_string_equal(words_of_signed(0.4, false).bytes, "0 B");
-    assert_string_equal(words_of_signed(-0.6, true).bytes, "-1");
-    assert_string_equal(words_of_signed(1500, false).bytes, "+1.50 kB");
-    assert_string_equal(words_of_bytes(-0.4).bytes, "0 B");
+    assert_string_equal(format_signed(-0.4, true).bytes, "0");
+    assert_string_equal(format_signed(0.4, false).bytes, "0 B");
+    assert_string_equal(format_signed(-0.6, true).bytes, "-1");
+    assert_string_equal(format_signed(1500, false).bytes, "+1.50 kB");
+    assert_string_equal(format_bytes(-0.4).bytes, "0 B");
 }
 
 static void times_have_units_for_people(void **state)
@@ -67,7 +67,7 @@ static void times_have_units_for_people(void **state)
         {18123, "5 h 2 min"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        assert_string_equal(words_of_time(cases[i].seconds).bytes, cases[i].words);
+        assert_string_equal(format_time(cases[i].seconds).bytes, cases[i].words);
 }
 
 int main(void)

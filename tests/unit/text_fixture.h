@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "trace.pb-c.h"
-#include "trace/text_format.h"
+#include "trace/text/text_format.h"
 
 #define TRACE (&perfetto__protos__trace__descriptor)
 

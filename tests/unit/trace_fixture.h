@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "trace/trace_writer.h"
+#include "trace/write/trace_writer.h"
 
 struct fixture_trace {
     uint8_t *bytes;
@@ -131,8 +131,12 @@ static inline struct fixture_trace fixture_full_trace(void)
     trace_writer_dump_sample(writer, &both);
     trace_writer_dump_sample(writer, &one);
     trace_writer_dump_end(writer);
-    struct trace_unprofiled other = {
-        .pid = 9, .parent_pid = FIXTURE_PID, .name = "child", .reason = "it is static", .kind = "static", .count = 1};
+    struct trace_unprofiled other = {.pid = 9,
+                                     .parent_pid = FIXTURE_PID,
+                                     .name = "child",
+                                     .reason = "it is static",
+                                     .kind = "static",
+                                     .count = 1};
     trace_writer_unprofiled(writer, &other);
     trace_writer_close(writer);
     return fixture_take(fd);

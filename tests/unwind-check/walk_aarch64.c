@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "client/arch/registers.h"
-#include "client/module.h"
-#include "client/unwind.h"
-#include "client/unwind_memory.h"
+#include "client/modules/module.h"
+#include "client/unwind/unwind.h"
+#include "client/unwind/unwind_memory.h"
 
 int main(int argc, char **argv);
 

@@ -2,9 +2,9 @@
 #ifndef HEAPPROFD_CLIENT_ARCH_RULE_H
 #define HEAPPROFD_CLIENT_ARCH_RULE_H
 
-#include "client/cfi.h"
-#include "client/unwind_rule.h"
-#include "client/unwind_stack.h"
+#include "client/unwind/cfi.h"
+#include "client/unwind/unwind_rule.h"
+#include "client/unwind/unwind_stack.h"
 
 /* What a rule needs and changes. */
 struct rule_frame {

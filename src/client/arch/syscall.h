@@ -3,9 +3,9 @@
 #define HEAPPROFD_CLIENT_ARCH_SYSCALL_H
 
 #if defined(__x86_64__)
-#include "x86_64/syscall.h"
+#include "client/arch/x86_64/syscall.h"
 #elif defined(__aarch64__)
-#include "aarch64/syscall.h"
+#include "client/arch/aarch64/syscall.h"
 #else
 #error "heapprofd runs on x86-64 and aarch64"
 #endif

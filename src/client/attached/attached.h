@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "client/attached/params.h"
+#include "wire/attached_params.h"
 
 /* Found by the attacher by this name; the only symbol that is exported. */
 extern struct attached_params heapprofd_attach_params __attribute__((visibility("default")));

@@ -1,12 +1,12 @@
 /*
- * The hooks that patched entries jump to: the hot paths and slow halves of src/client/hooks.c, on
- * real functions that may end in hooked ones (hooks.h).
+ * The hooks that patched entries jump to: the hot paths and slow halves of
+ * src/client/hooks/hooks.c, on real functions that may end in hooked ones (hooks.h).
  */
 #include "client/attached/hooks.h"
-#include "client/module.h"
-#include "client/real.h"
+#include "client/modules/module.h"
+#include "client/real_allocator.h"
+#include "client/sample/thread_slot.h"
 #include "client/session.h"
-#include "client/thread_slot.h"
 
 /* The real function, by its name in enum attached_function. */
 #define REAL(name, type, ...) ((type(*)(__VA_ARGS__))real_address(ATTACHED_##name))
@@ -26,7 +26,7 @@
 #define FREE_ALIGNED_SIZED REAL(FREE_ALIGNED_SIZED, void, void *, size_t, size_t)
 #define DLCLOSE REAL(DLCLOSE, int, void *)
 
-/* As in src/client/hooks.c: the way through entry.S into a slow half. */
+/* As in src/client/hooks/hooks.c: the way through entry.S into a slow half. */
 #define HOOK(type, name, parameters, ...)                                                          \
     HIDDEN type entry_##name parameters;                                                           \
     HIDDEN type slow_##name(__VA_ARGS__, const struct unwind_registers *caller)
@@ -138,7 +138,7 @@ HIDDEN int slow_posix_memalign(void **memory, size_t alignment, size_t size,
     return result;
 }
 
-/* As in src/client/hooks.c: out of the set before the address can be another's. */
+/* As in src/client/hooks/hooks.c: out of the set before the address can be another's. */
 static int begin_realloc(struct hook_call call, const void *memory)
 {
     return call.thread != NULL ? sample_free_for_realloc(memory) : 0;

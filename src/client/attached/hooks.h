@@ -19,7 +19,7 @@
 #include "client/attached/attached.h"
 #include "client/attached/thread_table.h"
 #include "client/client.h"
-#include "client/sample.h"
+#include "client/sample/sample.h"
 
 /* So much may be allocated inside one real function before its thread looks whether it
  * left that function by a jump. */

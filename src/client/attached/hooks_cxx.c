@@ -9,7 +9,7 @@
  * whatever their number.
  */
 #include "client/attached/hooks.h"
-#include "client/real.h"
+#include "client/real_allocator.h"
 
 /* What a reference to std::nothrow refers to: nobody reads it. */
 static const char nothrow_tag;

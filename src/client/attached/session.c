@@ -14,13 +14,13 @@
 #include "client/attached/thread_table.h"
 #include "client/client.h"
 #include "client/clock.h"
-#include "client/live_set.h"
-#include "client/module.h"
-#include "client/sample.h"
-#include "client/stack_cache.h"
+#include "client/modules/module.h"
+#include "client/sample/live_set.h"
+#include "client/sample/sample.h"
+#include "client/sample/stack_cache.h"
+#include "client/sample/thread_slot.h"
 #include "client/system.h"
-#include "client/thread_slot.h"
-#include "client/unwind.h"
+#include "client/unwind/unwind.h"
 
 static struct client_live live_at_start; /* until there is wiped memory */
 struct client client = {.live = &live_at_start};

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/attached/params.h"
+#include "wire/attached_params.h"
 #include "wire/barrier.h"
 
 /* Twice as many places as there can be slots. */

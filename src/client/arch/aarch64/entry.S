@@ -1,7 +1,7 @@
 /* The entries of malloc's hooks. */
-#include "hook_entry.inc"
+#include "client/arch/aarch64/hook_entry.inc"
 
     .text
-#include "../hook_entries.inc"
+#include "client/arch/hook_entries.inc"
 
     .section .note.GNU-stack, "", %progbits

@@ -1,5 +1,5 @@
 /* The entries of what programs map themselves. */
-#include "hook_entry.inc"
+#include "client/arch/aarch64/hook_entry.inc"
 
     .text
     HOOK_ENTRY mmap, x6

@@ -1,5 +1,5 @@
 /* The entries of what programs report of their own heaps: four arguments. */
-#include "hook_entry.inc"
+#include "client/arch/aarch64/hook_entry.inc"
 
     .text
     HOOK_ENTRY report_allocation, x4

@@ -1,5 +1,5 @@
 /* The entries of what programs report of their own heaps: four arguments. */
-#include "hook_entry.inc"
+#include "client/arch/x86_64/hook_entry.inc"
 
     .text
     HOOK_ENTRY report_allocation, %r8

@@ -1,0 +1,168 @@
+/* The results of budgets as CI systems read them: JUnit's XML and GitHub's annotations. See
+ * check_report.h. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/compare/check_format.h"
+#include "util/terminal_text.h"
+#include "util/utf8.h"
+
+#define TEXT_BYTES 1024
+
+/* --- JUnit --- */
+
+/* U+FFFE and U+FFFF. */
+static bool is_no_character(const unsigned char *at)
+{
+    return at[0] == 0xef && at[1] == 0xbf && at[2] >= 0xbe;
+}
+
+/* XML has no place for control characters, and a reader refuses what is not UTF-8. */
+static void print_xml(FILE *out, const char *text)
+{
+    for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
+        size_t length = utf8_length(at);
+        if (*at == '&')
+            fputs("&amp;", out);
+        else if (*at == '<')
+            fputs("&lt;", out);
+        else if (*at == '>')
+            fputs("&gt;", out);
+        else if (*at == '"')
+            fputs("&quot;", out);
+        else if (length == 0 || *at < ' ' || *at == 0x7f || is_no_character(at))
+            fputc('?', out);
+        else
+            fwrite(at, 1, length, out);
+        at += length > 0 ? length : 1;
+    }
+}
+
+static void print_case(const struct check_page *page, const struct budget_result *result, FILE *out)
+{
+    char text[TEXT_BYTES];
+    check_subject(page->profile, result, text, sizeof(text));
+    fputs("    <testcase classname=\"", out);
+    print_xml(out, text);
+    fputs("\" name=\"", out);
+    check_title(result, text, sizeof(text));
+    print_xml(out, text);
+    if (result->state == BUDGET_HOLDS) {
+        fputs("\"/>\n", out);
+        return;
+    }
+    const char *element = result->state == BUDGET_FAILS ? "failure"
+                          : page->undecided_passes      ? "skipped"
+                                                        : "error";
+    fprintf(out, "\">\n      <%s message=\"", element);
+    check_finding(result, text, sizeof(text));
+    print_xml(out, text);
+    fputs("\"/>\n    </testcase>\n", out);
+}
+
+void check_report_junit(const struct check_page *page, FILE *out)
+{
+    const struct budget_report *report = page->report;
+    size_t undecided = check_report_count(report, BUDGET_UNDECIDABLE);
+    fprintf(out,
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
+            "  <testsuite name=\"heap_profile check\" tests=\"%zu\" failures=\"%zu\" "
+            "errors=\"%zu\" skipped=\"%zu\">\n",
+            report->count, check_report_count(report, BUDGET_FAILS),
+            page->undecided_passes ? 0 : undecided, page->undecided_passes ? undecided : 0);
+    for (size_t i = 0; i < report->count; i++)
+        print_case(page, &report->results[i], out);
+    fputs("  </testsuite>\n</testsuites>\n", out);
+}
+
+/* --- GitHub --- */
+
+/* Escape what would end a message, or in a property a property, and what a terminal would obey. */
+static void print_escaped(FILE *out, const char *text, bool property)
+{
+    char next[TERMINAL_TEXT_ESCAPE_BYTES];
+    size_t taken;
+    for (const unsigned char *at = (const unsigned char *)text;
+         (taken = terminal_text_next(at, next)) > 0; at += taken) {
+        bool ends = *at == '%' || *at < ' ' || (property && (*at == ':' || *at == ','));
+        if (ends)
+            fprintf(out, "%%%02X", *at);
+        else
+            fputs(next, out);
+    }
+}
+
+/* Files are named from the root of the sources: where the check runs. malloc'd; NULL: no memory. */
+static char *relative(const char *path)
+{
+    char *here = getcwd(NULL, 0), *whole = realpath(path, NULL);
+    const char *name = whole != NULL ? whole : path;
+    size_t length = here != NULL ? strlen(here) : 0;
+    if (length > 1 && strncmp(name, here, length) == 0 && name[length] == '/')
+        name += length + 1;
+    char *copy = strdup(name);
+    free(here);
+    free(whole);
+    return copy;
+}
+
+static void print_file(const char *path, unsigned line, FILE *out)
+{
+    char *name = relative(path);
+    if (name == NULL)
+        return;
+    fputs("file=", out);
+    print_escaped(out, name, true);
+    fprintf(out, ",line=%u,", line);
+    free(name);
+}
+
+/* A line of the heaviest callsite: one that there is a file of, if any. */
+static const struct profile_frame *source_of(const struct check_page *page,
+                                             const struct budget_result *result)
+{
+    const struct profile *profile = page->profile;
+    const struct profile_frame *found = NULL;
+    uint32_t at = result->culprits[0];
+    if (at != PROFILE_NONE)
+        at = folding_charge(&page->folding, profile, at);
+    for (; at != PROFILE_NONE; at = profile->callsites[at].parent) {
+        const struct profile_frame *frame = &profile->frames[profile->callsites[at].frame];
+        if (*frame->source_file == '\0')
+            continue;
+        if (access(frame->source_file, F_OK) == 0)
+            return frame;
+        found = found == NULL ? frame : found;
+    }
+    return found;
+}
+
+static void print_annotation(const struct check_page *page, const struct budget_result *result,
+                             FILE *out)
+{
+    char text[TEXT_BYTES];
+    const struct profile_frame *frame = source_of(page, result);
+    fputs(result->state == BUDGET_FAILS ? "::error " : "::warning ", out);
+    if (frame != NULL)
+        print_file(frame->source_file, frame->line, out);
+    else if (page->budgets_path != NULL && result->budget->line > 0)
+        print_file(page->budgets_path, result->budget->line, out);
+    fputs("title=", out);
+    check_title(result, text, sizeof(text));
+    print_escaped(out, text, true);
+    fprintf(out, "::%s: ", check_state_name(result->state));
+    check_finding(result, text, sizeof(text));
+    print_escaped(out, text, false);
+    check_subject(page->profile, result, text, sizeof(text));
+    fputs(" in ", out);
+    print_escaped(out, text, false);
+    fputc('\n', out);
+}
+
+void check_report_github(const struct check_page *page, FILE *out)
+{
+    for (size_t i = 0; i < page->report->count; i++)
+        if (page->report->results[i].state != BUDGET_HOLDS)
+            print_annotation(page, &page->report->results[i], out);
+}

@@ -1,0 +1,238 @@
+/* See check_report.h. JUnit's and GitHub's forms are in check_files.c. */
+#include "cli/compare/check_report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "cli/compare/check_format.h"
+#include "cli/print/stack_format.h"
+#include "util/json.h"
+
+#define NAME_WIDTH 255
+#define REASON_WIDTH 500
+#define STATE_WIDTH 12
+#define FIGURE_COLUMNS 13 /* of bytes, before a callsite */
+
+size_t check_report_count(const struct budget_report *report, enum budget_state state)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < report->count; i++)
+        count += report->results[i].state == state;
+    return count;
+}
+
+const char *check_state_name(enum budget_state state)
+{
+    return state == BUDGET_HOLDS ? "holds" : state == BUDGET_FAILS ? "fails" : "undecidable";
+}
+
+struct formatted check_amount(const struct budget_result *result, double value)
+{
+    struct formatted text;
+    bool negative = value < 0;
+    if (result->budget->kind == BUDGET_TEMPORARY)
+        snprintf(text.bytes, sizeof(text.bytes), "%.1f %%", 100 * value);
+    else if (result->budget->kind == BUDGET_ALLOCATIONS)
+        text = format_count(value);
+    else
+        snprintf(text.bytes, sizeof(text.bytes), "%s%.30s", negative ? "-" : "",
+                 format_bytes(negative ? -value : value).bytes);
+    return text;
+}
+
+void check_title(const struct budget_result *result, char *buffer, size_t size)
+{
+    const struct budget *budget = result->budget;
+    snprintf(buffer, size, "%s %s%s%s", budget_names[budget->kind],
+             budget->pattern != NULL ? budget->pattern : "", budget->pattern != NULL ? "=" : "",
+             budget->text);
+}
+
+void check_finding(const struct budget_result *result, char *buffer, size_t size)
+{
+    struct formatted value = check_amount(result, result->value);
+    int used = 0;
+    if (result->unprofiled != NULL) {
+        snprintf(buffer, size, "it ran and was not profiled (--only-profiled leaves it out): %s",
+                 result->reason);
+        return;
+    }
+    if (result->unknown) {
+        snprintf(buffer, size, "%s", result->reason);
+        return;
+    }
+    if (result->exact)
+        used = snprintf(buffer, size, "%s, exact", value.bytes);
+    else if (result->low != result->high)
+        used = snprintf(buffer, size, "%s (95 %%: %s to %s)", value.bytes,
+                        check_amount(result, result->low).bytes,
+                        check_amount(result, result->high).bytes);
+    else
+        used = snprintf(buffer, size, "%s", value.bytes);
+    if (result->state != BUDGET_UNDECIDABLE || used < 0 || (size_t)used >= size)
+        return;
+    if (result->deciding_interval_bytes > 0)
+        snprintf(buffer + used, size - (size_t)used, "; %s: an interval of %s B would tell",
+                 result->reason, format_count((double)result->deciding_interval_bytes).bytes);
+    else
+        snprintf(buffer + used, size - (size_t)used, "; %s", result->reason);
+}
+
+void check_subject(const struct profile *profile, const struct budget_result *result, char *buffer,
+                   size_t size)
+{
+    if (result->unprofiled != NULL) {
+        int used = snprintf(buffer, size, "%s", result->unprofiled->name);
+        if (result->unprofiled->pid != 0 && used > 0 && (size_t)used < size)
+            used += snprintf(buffer + used, size - (size_t)used, " %d", result->unprofiled->pid);
+        if (result->unprofiled_count > 1 && used > 0 && (size_t)used < size)
+            snprintf(buffer + used, size - (size_t)used, " and %zu more",
+                     result->unprofiled_count - 1);
+        return;
+    }
+    if (result->heap == NULL) {
+        snprintf(buffer, size, "all that was profiled");
+        return;
+    }
+    const struct profile_process *process = &profile->processes[result->heap->process];
+    snprintf(buffer, size, "%s %d, %s", process->name, process->pid, result->heap->name);
+}
+
+static bool has_culprits(const struct budget_result *result)
+{
+    return result->state != BUDGET_HOLDS && result->budget->kind != BUDGET_TEMPORARY &&
+           result->budget->kind != BUDGET_ALLOCATIONS;
+}
+
+static void print_result(const struct check_page *page, const struct budget_result *result,
+                         FILE *out)
+{
+    char text[1024];
+    const struct stack_format words = {
+        .profile = page->profile,
+        .folding = &page->folding,
+        .lines = true,
+        .simple = true,
+        .columns = stack_format_room(stack_format_columns(out), STATE_WIDTH + FIGURE_COLUMNS),
+    };
+    fprintf(out, "%-*s ", STATE_WIDTH,
+            result->state == BUDGET_FAILS ? "FAILS" : check_state_name(result->state));
+    check_title(result, text, sizeof(text));
+    format_print(out, text, NAME_WIDTH);
+    fputs(": ", out);
+    check_finding(result, text, sizeof(text));
+    format_print(out, text, REASON_WIDTH);
+    check_subject(page->profile, result, text, sizeof(text));
+    fputs("   [", out);
+    format_print(out, text, NAME_WIDTH);
+    fputs("]\n", out);
+    for (int i = 0; i < BUDGET_CULPRITS && has_culprits(result); i++) {
+        if (result->culprits[i] == PROFILE_NONE)
+            break;
+        fprintf(out, "%*s %10s  ", STATE_WIDTH, "", format_bytes(result->culprit_bytes[i]).bytes);
+        stack_format_print_row(&words, result->culprits[i], out);
+        fputc('\n', out);
+    }
+}
+
+static void print_suppressions(const struct check_page *page, FILE *out)
+{
+    for (size_t i = 0; i < page->budgets->suppression_count; i++) {
+        const struct budget_suppression *suppression = &page->budgets->suppressions[i];
+        bool used = suppression->count > 0;
+        fprintf(out, "%-*s leak:", STATE_WIDTH, used ? "suppressed" : "unused");
+        format_print(out, suppression->pattern, NAME_WIDTH);
+        if (used)
+            fprintf(out, ": %s in %s blocks", format_bytes(suppression->bytes).bytes,
+                    format_count(suppression->count).bytes);
+        else
+            fputs(": it suppresses nothing", out);
+        fputs(" (", out);
+        format_print(out, suppression->reason, REASON_WIDTH);
+        fputs(")\n", out);
+    }
+}
+
+void check_report_text(const struct check_page *page, FILE *out)
+{
+    static const enum budget_state order[] = {BUDGET_FAILS, BUDGET_UNDECIDABLE, BUDGET_HOLDS};
+    for (size_t state = 0; state < sizeof(order) / sizeof(order[0]); state++)
+        for (size_t i = 0; i < page->report->count; i++)
+            if (page->report->results[i].state == order[state])
+                print_result(page, &page->report->results[i], out);
+    print_suppressions(page, out);
+    fprintf(out, "heap_profile check: %zu of %zu budgets hold, %zu fail, %zu undecidable%s\n",
+            check_report_count(page->report, BUDGET_HOLDS), page->report->count,
+            check_report_count(page->report, BUDGET_FAILS),
+            check_report_count(page->report, BUDGET_UNDECIDABLE),
+            page->undecided_passes ? " (which pass)" : "");
+}
+
+/* --- JSON --- */
+
+static void print_field(FILE *out, const char *key, double value)
+{
+    fprintf(out, ",\"%s\":", key);
+    json_print_number(out, value);
+}
+
+static void print_json_result(const struct check_page *page, const struct budget_result *result,
+                              FILE *out)
+{
+    const struct budget *budget = result->budget;
+    fprintf(out, "{\"budget\":\"%s\",\"state\":\"%s\",\"text\":", budget_names[budget->kind],
+            check_state_name(result->state));
+    json_print_string(out, budget->text);
+    if (budget->pattern != NULL) {
+        fputs(",\"pattern\":", out);
+        json_print_string(out, budget->pattern);
+    }
+    print_field(out, "limit", result->limit);
+    print_field(out, "value", result->unknown ? (double)NAN : result->value);
+    print_field(out, "low95", result->unknown ? (double)NAN : result->low);
+    print_field(out, "high95", result->unknown ? (double)NAN : result->high);
+    fprintf(out, ",\"exact\":%s,\"reason\":", result->exact ? "true" : "false");
+    json_print_string(out, result->reason);
+    if (result->deciding_interval_bytes > 0)
+        fprintf(out, ",\"deciding_interval_bytes\":%" PRIu64, result->deciding_interval_bytes);
+    if (result->heap != NULL) {
+        const struct profile_process *process = &page->profile->processes[result->heap->process];
+        fprintf(out, ",\"pid\":%d,\"name\":", process->pid);
+        json_print_string(out, process->name);
+        fputs(",\"heap\":", out);
+        json_print_string(out, result->heap->name);
+    }
+    if (result->unprofiled != NULL) {
+        fprintf(out, ",\"pid\":%d,\"name\":", result->unprofiled->pid);
+        json_print_string(out, result->unprofiled->name);
+        fprintf(out, ",\"unprofiled\":%zu", result->unprofiled_count);
+    }
+    if (budget->line > 0)
+        fprintf(out, ",\"line\":%u", budget->line);
+    fputc('}', out);
+}
+
+void check_report_json(const struct check_page *page, FILE *out)
+{
+    fprintf(out, "{\"version\":1,\"holds\":%zu,\"fails\":%zu,\"undecidable\":%zu,\"results\":[",
+            check_report_count(page->report, BUDGET_HOLDS),
+            check_report_count(page->report, BUDGET_FAILS),
+            check_report_count(page->report, BUDGET_UNDECIDABLE));
+    for (size_t i = 0; i < page->report->count; i++) {
+        fputs(i > 0 ? ",\n" : "\n", out);
+        print_json_result(page, &page->report->results[i], out);
+    }
+    fputs("],\"suppressions\":[", out);
+    for (size_t i = 0; i < page->budgets->suppression_count; i++) {
+        const struct budget_suppression *suppression = &page->budgets->suppressions[i];
+        fputs(i > 0 ? ",{\"pattern\":" : "{\"pattern\":", out);
+        json_print_string(out, suppression->pattern);
+        fputs(",\"reason\":", out);
+        json_print_string(out, suppression->reason);
+        print_field(out, "space", suppression->bytes);
+        print_field(out, "objects", suppression->count);
+        fputc('}', out);
+    }
+    fputs("]}\n", out);
+}

@@ -1,0 +1,405 @@
+/*
+ * heap_profile check: whether a profile, or a command that is run for it, keeps to its budgets.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "cli/compare/check_report.h"
+#include "cli/compare/compare_source.h"
+#include "cli/options/parse.h"
+#include "cli/options/suggest.h"
+#include "cli/print/format.h"
+#include "cli/print/progress.h"
+#include "cli/print/wait_notice.h"
+#include "cli/record/host_command.h"
+#include "util/output_file.h"
+
+#define EXIT_HOLDS 0
+#define EXIT_FAILS 1
+#define EXIT_UNDECIDABLE 2 /* or it could not be judged at all */
+
+static const char help[] =
+    "usage: heap_profile check [options] TRACE\n"
+    "       heap_profile check [options] -- COMMAND [ARGS]\n"
+    "\n"
+    "Says whether a profile keeps to its budgets: each holds, fails, or is undecidable at the\n"
+    "interval of the profile. COMMAND is run with every allocation recorded, which is exact.\n"
+    "Exit code: 0 all hold, 1 one fails, 2 one is undecidable, or nothing could be judged;\n"
+    "COMMAND's own where it fails. Sizes are bytes, as in 4096, 64k, 1.5M.\n"
+    "\n"
+    "  --max-peak SIZE           live when the heap was largest\n"
+    "  --max-live SIZE           live at the end\n"
+    "  --max-allocated SIZE      ever allocated (exact at any interval)\n"
+    "  --max-allocations N       calls (exact at any interval)\n"
+    "  --max-temporary N%        share of allocations freed before their thread's next one\n"
+    "  --max-leak PATTERN=SIZE   live at the end in stacks with this function or\n"
+    "                            module:FILE; * ? [ as in file names; several times\n"
+    "  --baseline TRACE --max-growth SIZE|N%   live at the end beyond that of the baseline\n"
+    "  --budgets FILE            lines of 'max-live = 64k', 'suppress: leak:NAME  # reason' and\n"
+    "                            '# comment' (docs/check.md)\n"
+    "  --suppress 'leak:PATTERN # reason'      leave these out of what is live at the end\n"
+    "  --undecided pass|fail     what becomes of undecidable ones (exit code 2)\n"
+    "  --pid PID, --heap NAME    only this process, only this heap\n"
+    "  --only-profiled           ignore processes that ran and were not profiled; otherwise their\n"
+    "                            budgets are undecidable\n"
+    "  --json                    the results, for scripts\n"
+    "  --junit FILE              the results for CI systems\n"
+    "  --github                  annotations of the sources, for GitHub's\n"
+    "\n"
+    "  With a command, the report goes to standard error:\n"
+    "  -i, --interval BYTES      mean bytes between samples (1: every allocation)\n"
+    "  -o, --output DIR          keep the profile there\n"
+    "      --follow-children     check all processes that COMMAND starts\n"
+    "\n"
+    "Examples:\n"
+    "  heap_profile check --max-live 0 -- ./unit-tests\n"
+    "  heap_profile check --budgets heap.budgets --junit heap.xml -- ./unit-tests\n"
+    "  heap_profile check --baseline old/raw-trace --max-growth 5% new/raw-trace\n";
+
+enum {
+    OPTION_BUDGET = 256, /* and the kinds of budgets */
+    OPTION_BASELINE = OPTION_BUDGET + BUDGET_KINDS,
+    OPTION_BUDGETS,
+    OPTION_SUPPRESS,
+    OPTION_UNDECIDED,
+    OPTION_PID,
+    OPTION_HEAP,
+    OPTION_JSON,
+    OPTION_JUNIT,
+    OPTION_GITHUB,
+    OPTION_FOLLOW,
+    OPTION_ONLY_PROFILED,
+};
+
+static const struct option options[] = {
+    {"max-peak", required_argument, NULL, OPTION_BUDGET + BUDGET_PEAK},
+    {"max-live", required_argument, NULL, OPTION_BUDGET + BUDGET_LIVE},
+    {"max-allocated", required_argument, NULL, OPTION_BUDGET + BUDGET_ALLOCATED},
+    {"max-allocations", required_argument, NULL, OPTION_BUDGET + BUDGET_ALLOCATIONS},
+    {"max-temporary", required_argument, NULL, OPTION_BUDGET + BUDGET_TEMPORARY},
+    {"max-leak", required_argument, NULL, OPTION_BUDGET + BUDGET_LEAK},
+    {"max-growth", required_argument, NULL, OPTION_BUDGET + BUDGET_GROWTH},
+    {"baseline", required_argument, NULL, OPTION_BASELINE},
+    {"budgets", required_argument, NULL, OPTION_BUDGETS},
+    {"suppress", required_argument, NULL, OPTION_SUPPRESS},
+    {"undecided", required_argument, NULL, OPTION_UNDECIDED},
+    {"pid", required_argument, NULL, OPTION_PID},
+    {"heap", required_argument, NULL, OPTION_HEAP},
+    {"only-profiled", no_argument, NULL, OPTION_ONLY_PROFILED},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"junit", required_argument, NULL, OPTION_JUNIT},
+    {"github", no_argument, NULL, OPTION_GITHUB},
+    {"interval", required_argument, NULL, 'i'},
+    {"output", required_argument, NULL, 'o'},
+    {"follow-children", no_argument, NULL, OPTION_FOLLOW},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+enum undecided { UNDECIDED_TOLD, UNDECIDED_PASS, UNDECIDED_FAIL };
+
+struct request {
+    struct budgets budgets;
+    struct heap_config config;
+    struct compare_choice choice;
+    const char *budgets_path, *junit, *output;
+    bool json, github, follow_children, only_profiled;
+    enum undecided undecided;
+    char *const *command; /* NULL: a trace */
+    const char *trace;
+};
+
+static bool parse_undecided(const char *text, enum undecided *undecided)
+{
+    if (strcmp(text, "pass") != 0 && strcmp(text, "fail") != 0) {
+        format_printf(stderr, "heap_profile: --undecided takes pass or fail, not '%s'\n", text);
+        return false;
+    }
+    *undecided = *text == 'p' ? UNDECIDED_PASS : UNDECIDED_FAIL;
+    return true;
+}
+
+static bool parse_pid(const char *text, int32_t *pid)
+{
+    uint64_t number;
+    if (!parse_number("--pid", text, INT32_MAX, &number))
+        return false;
+    *pid = (int32_t)number;
+    return true;
+}
+
+/* False, with a message, unless it is for suggest_option to complain. */
+static bool take_option(int option, struct request *request)
+{
+    struct error error = {0};
+    int code = 0;
+    switch (option) {
+    case OPTION_BASELINE:
+        code = budgets_add(&request->budgets, "baseline", optarg, 0, &error);
+        break;
+    case OPTION_BUDGETS:
+        request->budgets_path = optarg;
+        waiting_announce_input(optarg);
+        code = budgets_read(&request->budgets, optarg, &error);
+        break;
+    case OPTION_SUPPRESS:
+        code = budgets_suppress(&request->budgets, optarg, 0, &error);
+        break;
+    case OPTION_UNDECIDED:
+        return parse_undecided(optarg, &request->undecided);
+    case OPTION_PID:
+        return parse_pid(optarg, &request->choice.pid);
+    case OPTION_HEAP:
+        request->choice.heap = optarg;
+        break;
+    case OPTION_JSON:
+        request->json = true;
+        break;
+    case OPTION_JUNIT:
+        request->junit = optarg;
+        break;
+    case OPTION_GITHUB:
+        request->github = true;
+        break;
+    case OPTION_FOLLOW:
+        request->follow_children = true;
+        break;
+    case OPTION_ONLY_PROFILED:
+        request->only_profiled = true;
+        break;
+    case 'i':
+        return parse_bytes("--interval", optarg, &request->config.sampling_interval_bytes);
+    case 'o':
+        request->output = optarg;
+        break;
+    default:
+        if (option < OPTION_BUDGET || option >= OPTION_BASELINE)
+            return false;
+        code =
+            budgets_add(&request->budgets, budget_names[option - OPTION_BUDGET], optarg, 0, &error);
+    }
+    if (code < 0)
+        format_printf(stderr, "heap_profile: %s\n", error.message);
+    return code == 0;
+}
+
+static bool needs_baseline(const struct budgets *budgets)
+{
+    for (size_t i = 0; i < budgets->count; i++)
+        if (budgets->items[i].kind == BUDGET_GROWTH)
+            return true;
+    return false;
+}
+
+/* What is checked: a command stands behind "--". */
+static bool take_subject(int argc, char **argv, struct request *request)
+{
+    bool is_command = optind > 1 && strcmp(argv[optind - 1], "--") == 0;
+    if (is_command && optind < argc) {
+        request->command = argv + optind;
+        return true;
+    }
+    if (is_command || argc - optind > 1) {
+        fputs("heap_profile: what is to be checked? As in: heap_profile check [options] TRACE, or "
+              "heap_profile check [options] -- COMMAND [ARGS]\n",
+              stderr);
+        return false;
+    }
+    request->trace = argv[optind];
+    return true;
+}
+
+/* -1: go on; else the exit code. */
+static int parse_arguments(int argc, char **argv, struct request *request)
+{
+    int option;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "+:i:o:h", options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return 0;
+        }
+        if (!take_option(option, request)) {
+            if (option == '?' || option == ':')
+                suggest_option("heap_profile check", argv, option, options);
+            return EXIT_UNDECIDABLE;
+        }
+    }
+    struct error error = {0};
+    if (!take_subject(argc, argv, request))
+        return EXIT_UNDECIDABLE;
+    if (request->budgets.count == 0) {
+        fputs("heap_profile: no budget: name some, as in --max-live 64k, or a file of them by "
+              "--budgets\n",
+              stderr);
+        return EXIT_UNDECIDABLE;
+    }
+    if (needs_baseline(&request->budgets) != (request->budgets.baseline != NULL)) {
+        fputs("heap_profile: --max-growth and --baseline go together\n", stderr);
+        return EXIT_UNDECIDABLE;
+    }
+    if (heap_config_check(&request->config, &error) != 0) {
+        format_printf(stderr, "heap_profile: %s\n", error.message);
+        return EXIT_UNDECIDABLE;
+    }
+    return -1;
+}
+
+/* --- checking --- */
+
+static int open_source(const char *argument, const struct compare_choice *choice,
+                       struct compare_source *source)
+{
+    struct error error = {0};
+    int code = compare_source_parse(argument, source, &error);
+    if (code == 0) {
+        source->profile = progress_import(source->path, NULL, &error);
+        code = source->profile == NULL ? error.code : compare_source_choose(source, choice, &error);
+    }
+    if (code < 0)
+        format_printf(stderr, "heap_profile: %s\n", error.message);
+    else if (*source->profile->warning != '\0')
+        format_printf(stderr, "heap_profile: %s: %s\n", source->argument, source->profile->warning);
+    return code;
+}
+
+static void close_source(struct compare_source *source)
+{
+    profile_free(source->profile);
+    free(source->dumps);
+}
+
+static int write_junit(const struct check_page *page, const char *path)
+{
+    struct output_file file;
+    struct error error;
+    FILE *out = NULL;
+    int code = output_file_open(&file, path, 0, &error);
+    if (code == 0 && (out = output_file_stream(&file)) == NULL)
+        code = error_set(&error, -ENOMEM, "no memory to write %s", path);
+    if (out != NULL)
+        check_report_junit(page, out);
+    code = code < 0 ? code : output_file_close(&file, 0, &error);
+    if (code < 0)
+        format_printf(stderr, "heap_profile: %s\n", error.message);
+    return code;
+}
+
+static int exit_code_of(const struct request *request, const struct budget_report *report)
+{
+    bool undecided = check_report_count(report, BUDGET_UNDECIDABLE) > 0;
+    if (check_report_count(report, BUDGET_FAILS) > 0 ||
+        (undecided && request->undecided == UNDECIDED_FAIL))
+        return EXIT_FAILS;
+    return undecided && request->undecided == UNDECIDED_TOLD ? EXIT_UNDECIDABLE : EXIT_HOLDS;
+}
+
+static int print(const struct request *request, const struct check_page *page)
+{
+    /* A command's standard output is its own; scripts that ask for JSON know it. */
+    FILE *out = request->command != NULL && !request->json ? stderr : stdout;
+    if (request->json)
+        check_report_json(page, out);
+    else
+        check_report_text(page, out);
+    if (request->github)
+        check_report_github(page, request->json ? stderr : out);
+    if (request->junit != NULL && write_junit(page, request->junit) < 0)
+        return EXIT_UNDECIDABLE;
+    if (fflush(out) != 0 || ferror(out)) {
+        perror("heap_profile: cannot write the report");
+        return EXIT_UNDECIDABLE;
+    }
+    return exit_code_of(request, page->report);
+}
+
+/* Leave out heaps of which nothing was seen, unless there are no others. */
+static void leave_out_unseen(struct compare_source *source)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < source->dump_count; i++)
+        kept += !source->dumps[i].heap->unseen;
+    if (kept == 0)
+        return;
+    kept = 0;
+    for (size_t i = 0; i < source->dump_count; i++)
+        if (!source->dumps[i].heap->unseen)
+            source->dumps[kept++] = source->dumps[i];
+    source->dump_count = kept;
+}
+
+/* The trace, or what the command left. */
+static int check(struct request *request, const char *trace)
+{
+    struct compare_source source = {0}, baseline = {0};
+    struct budget_report report = {0};
+    int code = EXIT_UNDECIDABLE;
+    const struct compare_choice same_heap = {.heap = request->choice.heap};
+    if (open_source(trace, &request->choice, &source) == 0 &&
+        (request->budgets.baseline == NULL ||
+         open_source(request->budgets.baseline, &same_heap, &baseline) == 0)) {
+        if (request->only_profiled)
+            leave_out_unseen(&source);
+        struct budget_subject subject = {source.profile, source.dumps, source.dump_count,
+                                         request->only_profiled || request->choice.pid != 0};
+        struct budget_subject before = {baseline.profile, baseline.dumps, baseline.dump_count,
+                                        false};
+        struct check_page page = {
+            .profile = source.profile,
+            .budgets = &request->budgets,
+            .report = &report,
+            .budgets_path = request->budgets_path,
+            .undecided_passes = request->undecided == UNDECIDED_PASS,
+        };
+        if (folding_make(&page.folding, source.profile) == 0 &&
+            budgets_check(&request->budgets, &subject, &before, &report) == 0)
+            code = print(request, &page);
+        else
+            fputs("heap_profile: no memory\n", stderr);
+        folding_clear(&page.folding);
+    }
+    budget_report_clear(&report);
+    close_source(&source);
+    close_source(&baseline);
+    return code;
+}
+
+static int check_command(struct request *request)
+{
+    const struct host_command command = {
+        .config = &request->config,
+        .command = request->command,
+        .output = request->output,
+        .follow_children = request->follow_children,
+        .end_with_command = true,
+        .quiet = true,
+    };
+    struct host_outcome outcome;
+    struct error error = {0};
+    int code = host_command_run(&command, &outcome, &error), result = EXIT_UNDECIDABLE;
+    if (code < 0)
+        format_printf(stderr, "heap_profile: %s\n", error.message);
+    else if (outcome.result.started)
+        result = check(request, outcome.output.directory);
+    if (!outcome.result.started && outcome.result.exec_errno == 0)
+        return EXIT_UNDECIDABLE;
+    /* A command that failed has not done all that the budgets are for. */
+    int command_code = host_command_exit_code(&outcome.result, request->command[0]);
+    return command_code != 0 ? command_code : result;
+}
+
+int cmd_check(int argc, char **argv)
+{
+    struct request request = {0};
+    heap_config_init(&request.config);
+    request.config.sampling_interval_bytes = 1;
+    int code = parse_arguments(argc, argv, &request);
+    if (code < 0)
+        code = request.command != NULL ? check_command(&request) : check(&request, request.trace);
+    budgets_clear(&request.budgets);
+    heap_config_clear(&request.config);
+    return code;
+}

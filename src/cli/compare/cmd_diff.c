@@ -1,0 +1,329 @@
+/* heap_profile diff: what grew and what shrank between two profiles. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "cli/compare/compare.h"
+#include "cli/compare/compare_format.h"
+#include "cli/options/filter_options.h"
+#include "cli/options/parse.h"
+#include "cli/options/suggest.h"
+#include "cli/print/format.h"
+#include "compare/diff_pprof.h"
+#include "util/output_file.h"
+
+static const char help[] =
+    "usage: heap_profile diff [options] BEFORE AFTER\n"
+    "       heap_profile diff [options] TRACE         its first dump and its last\n"
+    "\n"
+    "Says what grew and what shrank, by how much, how sure that is, and marks what sampling\n"
+    "alone does not explain. BEFORE and AFTER are what `heap_profile host` wrote (DIR or\n"
+    "TRACE), pprof files, or dumps of a trace: TRACE@2 (by number), TRACE@12.5s (the next to\n"
+    "that time), TRACE@max (the one with most live), TRACE@last.\n"
+    "\n"
+    "  --by WHAT       callsite (default), function or module (with all they call), thread,\n"
+    "                  type, context\n"
+    "  --view VIEW     space (bytes live, default), objects (allocations live), alloc_space,\n"
+    "                  alloc_objects (ever allocated), max (live when the heap was largest)\n"
+    "  --lines         callsites with their source lines, which tell them apart, too\n"
+    "  --stacks        whole stacks\n"
+    "  --top N         lines of a table (20; 0: all)\n"
+    "  --pid PID[,PID], --heap NAME   only this process (before, and after), only this "
+    "heap\n" FILTER_HELP
+    "  --frames all    show frames of allocators, language run times and standard libraries,\n"
+    "                  too; the default (own) folds them\n"
+    "  --demangle full|simple|none   functions' names (simple; with --json full)\n"
+    "  --json          everything, for scripts (docs/diff.md)\n"
+    "  --pprof FILE    the difference as a pprof file, too (gzipped: FILE.gz); what shrank is\n"
+    "                  below zero in it\n"
+    "\n"
+    "Functions are matched by name: two builds of a program compare.\n"
+    "\n"
+    "Examples:\n"
+    "  heap_profile diff old/raw-trace new/raw-trace\n"
+    "  heap_profile diff --by function --view alloc_space old new\n"
+    "  heap_profile diff trace@1 trace@last           what piled up while it ran\n";
+
+const char *const compare_by_names[] = {
+    [DIFF_CALLSITE] = "callsite", [DIFF_FUNCTION] = "function", [DIFF_MODULE] = "module",
+    [DIFF_THREAD] = "thread",     [DIFF_TYPE] = "type",         [DIFF_CONTEXT] = "context",
+};
+
+enum {
+    OPTION_BY = 256,
+    OPTION_VIEW,
+    OPTION_LINES,
+    OPTION_STACKS,
+    OPTION_TOP,
+    OPTION_PID,
+    OPTION_HEAP,
+    OPTION_DEMANGLE,
+    OPTION_JSON,
+    OPTION_PPROF,
+    OPTION_FRAMES,
+};
+
+static const struct option options[] = {
+    {"by", required_argument, NULL, OPTION_BY},
+    {"view", required_argument, NULL, OPTION_VIEW},
+    {"lines", no_argument, NULL, OPTION_LINES},
+    {"stacks", no_argument, NULL, OPTION_STACKS},
+    {"top", required_argument, NULL, OPTION_TOP},
+    {"pid", required_argument, NULL, OPTION_PID},
+    {"heap", required_argument, NULL, OPTION_HEAP},
+    {"demangle", required_argument, NULL, OPTION_DEMANGLE},
+    FILTER_OPTIONS,
+    {"frames", required_argument, NULL, OPTION_FRAMES},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"pprof", required_argument, NULL, OPTION_PPROF},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+struct request {
+    struct compare_options compare;
+    struct compare_choice choices[2];
+    struct profile_read_options reading;
+    struct profile_filter filter;
+    const char *pprof;
+    bool json, names_chosen, all_frames;
+    uint64_t *pids;
+    size_t pid_count;
+};
+
+static bool parse_by(const char *text, enum diff_by *by)
+{
+    for (int i = 0; i <= DIFF_CONTEXT; i++) {
+        if (strcmp(text, compare_by_names[i]) == 0) {
+            *by = (enum diff_by)i;
+            return true;
+        }
+    }
+    format_printf(
+        stderr,
+        "heap_profile: --by takes callsite, function, module, thread, type or context, not "
+        "'%s'\n",
+        text);
+    return false;
+}
+
+static bool parse_view(const char *text, enum export_view *view)
+{
+    for (int i = 0; i < EXPORT_VIEWS; i++) {
+        if (strcmp(text, export_view_words[i].name) == 0) {
+            *view = (enum export_view)i;
+            return true;
+        }
+    }
+    format_printf(
+        stderr,
+        "heap_profile: no view '%s'; there are space, objects, alloc_space, alloc_objects and "
+        "max\n",
+        text);
+    return false;
+}
+
+static bool take_option(int option, struct request *request)
+{
+    switch (option) {
+    case OPTION_BY:
+        return parse_by(optarg, &request->compare.diff.by);
+    case OPTION_VIEW:
+        return parse_view(optarg, &request->compare.view);
+    case OPTION_LINES:
+        request->compare.diff.lines = true;
+        return true;
+    case OPTION_STACKS:
+        request->compare.stacks = true;
+        return true;
+    case OPTION_TOP:
+        return parse_number("--top", optarg, UINT32_MAX, &request->compare.top);
+    case OPTION_PID:
+        return parse_pids(optarg, &request->pids, &request->pid_count);
+    case OPTION_HEAP:
+        request->choices[0].heap = request->choices[1].heap = optarg;
+        return true;
+    case OPTION_DEMANGLE:
+        request->names_chosen = true;
+        return parse_demangling(optarg, &request->reading.demangling);
+    case OPTION_FRAMES:
+        return parse_frames(optarg, &request->all_frames);
+    case OPTION_JSON:
+        request->json = true;
+        return true;
+    case OPTION_PPROF:
+        request->pprof = optarg;
+        return true;
+    default:
+        return filter_options_has(option) && filter_options_take(option, optarg, &request->filter);
+    }
+}
+
+/* -1: go on; else the exit code. */
+static int parse_options(int argc, char **argv, struct request *request)
+{
+    int option;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return 0;
+        }
+        if (!take_option(option, request)) {
+            if (option == '?' || option == ':')
+                suggest_option("heap_profile diff", argv, option, options);
+            return 2;
+        }
+    }
+    if (argc - optind < 1 || argc - optind > 2) {
+        fputs("heap_profile: which two profiles? As in: heap_profile diff BEFORE AFTER\n", stderr);
+        return 2;
+    }
+    if (request->pid_count > 2) {
+        fputs("heap_profile: --pid takes a process, or one before and one after\n", stderr);
+        return 2;
+    }
+    if (!request->names_chosen && !request->json)
+        request->reading.demangling = DEMANGLE_SIMPLE;
+    request->reading.filter = &request->filter;
+    for (size_t i = 0; i < 2 && request->pid_count > 0; i++)
+        request->choices[i].pid = (int32_t)request->pids[i < request->pid_count ? i : 0];
+    return -1;
+}
+
+static bool is_one_dump(const struct compare_source *source)
+{
+    for (size_t i = 0; i < source->dump_count; i++)
+        if (source->dumps[i].heap->dump_count > 1)
+            return false;
+    return true;
+}
+
+static int open_sources(char *const *arguments, int count, struct compare_source sources[2],
+                        const struct request *request, struct error *error)
+{
+    int code = compare_source_parse(arguments[0], &sources[0], error);
+    if (code == 0)
+        code = compare_source_parse(arguments[count - 1], &sources[1], error);
+    if (code < 0)
+        return code;
+    if (count == 1 && sources[0].which != COMPARE_LAST)
+        return error_set(error, -EINVAL, "%s is one dump: to what is it to be compared?",
+                         arguments[0]);
+    if (count == 1) {
+        sources[0].which = COMPARE_NUMBER;
+        sources[0].number = 1;
+    }
+    code = compare_sources_read(sources, &request->reading, error);
+    for (int i = 0; i < 2 && code == 0; i++)
+        code = compare_source_choose(&sources[i], &request->choices[i], error);
+    if (code == 0 && count == 1 && is_one_dump(&sources[0]))
+        code = error_set(error, -EINVAL,
+                         "%s has no two dumps to be compared: name another profile, too, or take "
+                         "dumps of one by --continuous-dump",
+                         arguments[0]);
+    return code;
+}
+
+static bool is_gzip_name(const char *path)
+{
+    size_t length = strlen(path);
+    return length > 3 && strcmp(path + length - 3, ".gz") == 0;
+}
+
+/* Callsites with all that tells them apart, whatever the table is by. */
+static int write_pprof(const char *path, const struct compare_source sources[2],
+                       const struct diff_side *before, const struct diff_side *after)
+{
+    const struct diff_options by_callsite = {.by = DIFF_CALLSITE, .lines = true};
+    struct error error = {0};
+    char title[512];
+    snprintf(title, sizeof(title), "heap_profile diff %.200s %.200s", sources[0].argument,
+             sources[1].argument);
+    struct output_file file;
+    int code = output_file_open(&file, path, 0, &error);
+    if (code < 0) {
+        format_printf(stderr, "heap_profile: %s\n", error.message);
+        return code;
+    }
+    struct diff *diff = diff_new(before, after, &by_callsite);
+    if (diff == NULL)
+        code = error_set(&error, -ENOMEM, "no memory for the pprof file");
+    else
+        code = diff_pprof_write(diff, before, after, title, is_gzip_name(path), file.fd, &error);
+    code = output_file_close(&file, code, &error);
+    if (code < 0)
+        format_printf(stderr, "heap_profile: %s\n", error.message);
+    diff_free(diff);
+    return code;
+}
+
+static int print(const struct request *request, const struct compare_source sources[2])
+{
+    struct diff_side before = {sources[0].profile, sources[0].dumps, sources[0].dump_count};
+    struct diff_side after = {sources[1].profile, sources[1].dumps, sources[1].dump_count};
+    if (request->pprof != NULL && write_pprof(request->pprof, sources, &before, &after) < 0)
+        return 1;
+    struct compare_options compare = request->compare;
+    struct compare_stacks stacks = {
+        .profiles = {before.profile, after.profile},
+        .all_frames = request->all_frames,
+        .lines = compare.diff.lines,
+        .columns = stack_format_columns(stdout),
+    };
+    struct diff *diff = NULL;
+    int code = compare_stacks_make(&stacks);
+    if (!request->json) {
+        compare.shown = &stacks;
+        compare.diff.as_shown = !compare.diff.lines && !compare.stacks;
+        for (int i = 0; i < 2 && !request->all_frames; i++)
+            compare.diff.foldings[i] = &stacks.foldings[i];
+    }
+    if (code == 0)
+        diff = diff_new(&before, &after, &compare.diff);
+    code = diff == NULL    ? -ENOMEM
+           : request->json ? compare_print_json(diff, sources, &compare, stdout)
+                           : compare_print_text(diff, sources, &compare, stdout);
+    diff_free(diff);
+    compare_stacks_clear(&stacks);
+    if (code < 0)
+        format_printf(stderr, "heap_profile: %s\n", strerror(-code));
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("heap_profile: cannot write the difference");
+        return 1;
+    }
+    return code < 0 ? 1 : 0;
+}
+
+int cmd_diff(int argc, char **argv)
+{
+    struct request request = {
+        .compare = {.view = EXPORT_SPACE,
+                    .top = 20,
+                    .colours = isatty(STDOUT_FILENO) && getenv("NO_COLOR") == NULL},
+    };
+    struct compare_source sources[2] = {0};
+    struct error error = {0};
+    int code = parse_options(argc, argv, &request);
+    if (code < 0) {
+        code = 1;
+        bool whole_stacks = request.json || request.compare.stacks;
+        if (open_sources(argv + optind, argc - optind, sources, &request, &error) == 0 &&
+            (!whole_stacks || compare_sources_count_frames(sources, &error) == 0))
+            code = print(&request, sources);
+        else
+            format_printf(stderr, "heap_profile: %s\n", error.message);
+    }
+    for (int i = 0; i < 2; i++)
+        if (sources[i].profile != NULL && *sources[i].profile->warning != '\0')
+            format_printf(stderr, "heap_profile: %s: %s\n", sources[i].argument,
+                          sources[i].profile->warning);
+    compare_sources_close(sources);
+    profile_filter_clear(&request.filter);
+    free(request.pids);
+    return code;
+}

@@ -1,0 +1,113 @@
+/* See compare_format.h. */
+#include "cli/compare/compare_format.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cli/options/filter_options.h"
+#include "export/view.h"
+
+#define FILTER_WIDTH 4096
+#define STACK_INDENT "              "
+
+struct formatted compare_amount(double value, bool counts)
+{
+    return counts ? format_count(value) : format_bytes(value);
+}
+
+struct formatted compare_signed_amount(double value, bool counts)
+{
+    return format_signed(value, counts);
+}
+
+struct formatted compare_margin(const struct change *change, bool counts, bool exact)
+{
+    struct formatted text;
+    if (exact)
+        snprintf(text.bytes, sizeof(text.bytes), "exact");
+    else if (change->uncertain)
+        snprintf(text.bytes, sizeof(text.bytes), "± unknown");
+    else
+        return format_margin(change->value, change->interval.low, change->interval.high, counts);
+    return text;
+}
+
+int compare_margin_width(const struct formatted *margin, int columns)
+{
+    return strncmp(margin->bytes, "±", strlen("±")) == 0 ? columns + 1 : columns;
+}
+
+void compare_left_out(const struct export_dump *dumps, size_t count, enum export_view view,
+                      double *part, double *whole)
+{
+    bool counts = !export_view_words[view].counts_bytes;
+    *part = *whole = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct rollup_values left = rollup_values_of(&dumps[i].dump->left_out.sum);
+        struct profile_estimate one = diff_estimate_of(&left, diff_figure_of(view));
+        *part += counts ? one.count : one.bytes;
+        for (size_t j = 0; j < dumps[i].dump->sample_count; j++) {
+            struct rollup_values kept = rollup_values_of(dumps[i].dump->samples[j]);
+            one = diff_estimate_of(&kept, diff_figure_of(view));
+            *whole += counts ? one.count : one.bytes;
+        }
+    }
+    *whole += *part;
+}
+
+void compare_print_filter(FILE *out, const char *filter, const struct diff_pair *pair,
+                          enum export_view view)
+{
+    bool counts = !export_view_words[view].counts_bytes;
+    double part, whole;
+    if (*filter == '\0')
+        return;
+    fputs("  filter    ", out);
+    format_print(out, filter, FILTER_WIDTH);
+    fputs(" leaves out ", out);
+    compare_left_out(pair->before, pair->before_count, view, &part, &whole);
+    if (pair->before_count > 0)
+        fprintf(out, "%s before%s", filter_options_share(part, whole, counts).bytes,
+                pair->after_count > 0 ? ", " : "");
+    compare_left_out(pair->after, pair->after_count, view, &part, &whole);
+    if (pair->after_count > 0)
+        fprintf(out, "%s%s", filter_options_share(part, whole, counts).bytes,
+                pair->before_count > 0 ? " after" : "");
+    fputc('\n', out);
+}
+
+int compare_stacks_make(struct compare_stacks *stacks)
+{
+    int code = 0;
+    for (int i = 0; i < 2 && code == 0 && !stacks->all_frames; i++)
+        if (stacks->profiles[i] != NULL)
+            code = folding_make(&stacks->foldings[i], stacks->profiles[i]);
+    return code;
+}
+
+void compare_stacks_clear(struct compare_stacks *stacks)
+{
+    folding_clear(&stacks->foldings[0]);
+    folding_clear(&stacks->foldings[1]);
+}
+
+struct stack_format compare_stacks_words(const struct compare_stacks *stacks,
+                                         const struct profile *profile, size_t figures)
+{
+    int side = profile == stacks->profiles[0] ? 0 : 1;
+    return (struct stack_format){
+        .profile = profile,
+        .folding = stacks->all_frames ? NULL : &stacks->foldings[side],
+        .lines = stacks->lines,
+        .columns = stack_format_room(stacks->columns, figures),
+        .line_columns = stacks->columns,
+    };
+}
+
+void compare_print_stack(const struct stack_format *words, uint32_t callsite, bool whole, FILE *out)
+{
+    stack_format_print_row(words, callsite, out);
+    fputc('\n', out);
+    if (whole)
+        stack_format_print_stack(words, callsite, 0, STACK_INDENT, out);
+}

@@ -1,0 +1,47 @@
+/*
+ * What people name to be compared: a trace, or one dump of it, as in TRACE, TRACE@2 (its second
+ * dump), TRACE@12.5s (the dump next to 12.5 s after the profile's start), TRACE@max (the dump at
+ * which most was live) and TRACE@last. TRACE may be a directory that heap_profile wrote.
+ */
+#ifndef HEAPPROFD_CLI_COMPARE_COMPARE_SOURCE_H
+#define HEAPPROFD_CLI_COMPARE_COMPARE_SOURCE_H
+
+#include "compare/diff.h"
+
+enum compare_dump { COMPARE_LAST, COMPARE_NUMBER, COMPARE_TIME, COMPARE_MAX };
+
+struct compare_source {
+    const char *argument; /* as it was typed */
+    char path[4096];
+    enum compare_dump which;
+    uint64_t number;    /* from 1 */
+    uint64_t offset_ns; /* since the start of the trace's first profile */
+    struct profile *profile;
+    struct export_dump *dumps; /* those that were chosen */
+    size_t dump_count;
+};
+
+/* Splits an argument. 0, or a negative errno with a message. */
+int compare_source_parse(const char *argument, struct compare_source *source, struct error *error);
+
+/* Reads the profiles of both, once if it is one file. 0, or a negative errno with a message. */
+int compare_sources_read(struct compare_source sources[2],
+                         const struct profile_read_options *options, struct error *error);
+/* 0, or -E2BIG with *error set where the chosen dumps have too many frames to write their stacks
+ * one by one. */
+int compare_sources_count_frames(const struct compare_source sources[2], struct error *error);
+void compare_sources_close(struct compare_source sources[2]);
+
+struct compare_choice {
+    int32_t pid;        /* 0: all */
+    const char *heap;   /* NULL: all */
+    const char *name;   /* of the process; NULL: all */
+    const char *labels; /* is part of its command line; NULL: all */
+};
+
+/* Chooses the dumps of a source whose profile has been read. 0, or a negative errno with a message
+ * where there are none. */
+int compare_source_choose(struct compare_source *source, const struct compare_choice *choice,
+                          struct error *error);
+
+#endif

@@ -1,0 +1,284 @@
+/* The difference for people: a head of both sides and of the totals, then what changed most. See
+ * compare.h. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/compare/compare.h"
+#include "cli/compare/compare_format.h"
+
+#define NAME_WIDTH 255
+#define COMMAND_WIDTH 4096
+#define FIGURES_COLUMNS 72 /* of a row, before its text */
+
+#define BOLD "\033[1m"
+#define PLAIN "\033[0m"
+
+struct page {
+    const struct diff_pair *pair;
+    const struct compare_options *options;
+    FILE *out;
+};
+
+static bool counts_calls(enum export_view view)
+{
+    return !export_view_words[view].counts_bytes;
+}
+
+/* --- what a row is --- */
+
+static void print_module(const struct page *page, const struct diff_row *row)
+{
+    const struct profile_frame *frame = &row->profile->frames[row->frame];
+    const char *path =
+        frame->mapping == PROFILE_NONE ? "" : row->profile->mappings[frame->mapping].path;
+    const char *slash = strrchr(path, '/');
+    format_print(page->out,
+                 *path == '\0'   ? "unknown code"
+                 : slash != NULL ? slash + 1
+                                 : path,
+                 NAME_WIDTH);
+}
+
+static void print_name(const struct page *page, const struct diff_row *row)
+{
+    static const char *const nothing[] = {
+        [DIFF_THREAD] = "[no name]", [DIFF_TYPE] = "[no type]", [DIFF_CONTEXT] = "[no context]"};
+    enum diff_by by = page->options->diff.by;
+    struct stack_format words;
+    if (by == DIFF_CALLSITE || by == DIFF_FUNCTION)
+        words = compare_stacks_words(page->options->shown, row->profile, FIGURES_COLUMNS);
+    if (by == DIFF_CALLSITE) {
+        compare_print_stack(&words, row->callsite, page->options->stacks, page->out);
+        return;
+    } else if (by == DIFF_FUNCTION) {
+        stack_format_print_frame(&words, row->frame, words.columns, words.lines, true, page->out);
+    } else if (by == DIFF_MODULE) {
+        print_module(page, row);
+    } else {
+        if (row->tid != 0)
+            fprintf(page->out, "%d ", row->tid);
+        format_print(page->out, *row->label != '\0' ? row->label : nothing[by], COMMAND_WIDTH);
+    }
+    fputc('\n', page->out);
+}
+
+/* --- tables --- */
+
+static void print_title(const struct page *page, const char *title)
+{
+    fputs(page->options->colours ? "\n" BOLD : "\n", page->out);
+    format_print(page->out, title, COMMAND_WIDTH);
+    fputs(page->options->colours ? PLAIN "\n" : "\n", page->out);
+}
+
+static void print_row(const struct page *page, const struct diff_row *row)
+{
+    enum export_view view = page->options->view;
+    bool counts = counts_calls(view);
+    const struct change *change = &row->changes[view];
+    const struct profile_estimate *before = &row->before[diff_figure_of(view)];
+    const struct profile_estimate *after = &row->after[diff_figure_of(view)];
+    struct formatted margin = compare_margin(change, counts, page->pair->exact);
+    int width = compare_margin_width(&margin, 21);
+    double other = counts ? after->bytes - before->bytes : after->count - before->count;
+    fprintf(page->out, "%11s %c %-*s %11s %10s %10s  ",
+            compare_signed_amount(change->value, counts).bytes, row->marks[view] ? '*' : ' ', width,
+            margin.bytes, compare_signed_amount(other, !counts).bytes,
+            compare_amount(counts ? before->count : before->bytes, counts).bytes,
+            compare_amount(counts ? after->count : after->bytes, counts).bytes);
+    print_name(page, row);
+}
+
+static bool is_shown(const struct page *page, const struct diff_row *row)
+{
+    /* Less than half a byte comes from rounding. */
+    return fabs(row->changes[page->options->view].value) >= 0.5;
+}
+
+static void print_table(const struct page *page, const struct diff_row **rows, size_t count,
+                        bool grown)
+{
+    static const char *const what[] = {[DIFF_CALLSITE] = "function < its callers",
+                                       [DIFF_FUNCTION] = "function and all it calls",
+                                       [DIFF_MODULE] = "module and all it calls",
+                                       [DIFF_THREAD] = "thread",
+                                       [DIFF_TYPE] = "type",
+                                       [DIFF_CONTEXT] = "context"};
+    enum export_view view = page->options->view;
+    bool counts = counts_calls(view);
+    size_t shown = 0, all = 0, top = page->options->top;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_shown(page, rows[i]) || (rows[i]->changes[view].value > 0) != grown)
+            continue;
+        if (all++ == 0) {
+            print_title(page, grown ? "What grew" : "What shrank");
+            fprintf(page->out, "%11s   %-21s %11s %10s %10s  %s\n", counts ? "count" : "bytes",
+                    "95 %", counts ? "bytes" : "count", "before", "after",
+                    what[page->options->diff.by]);
+        }
+        if (top != 0 && all > top)
+            continue;
+        print_row(page, rows[i]);
+        shown++;
+    }
+    if (shown < all)
+        fprintf(page->out, "%11s   (%s more; --top 0 shows all)\n", "...",
+                format_count((double)(all - shown)).bytes);
+}
+
+/* --- the head --- */
+
+/* Whether a side's figures are unknown, because one of its processes is missing. */
+static bool is_unseen(const struct export_dump *dumps, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (dumps[i].heap->unseen)
+            return true;
+    return false;
+}
+
+static void print_side(const struct page *page, const char *name,
+                       const struct compare_source *source, const struct export_dump *dumps,
+                       size_t count)
+{
+    fprintf(page->out, "  %-9s", name);
+    if (count == 0) {
+        fputs("not there\n", page->out);
+        return;
+    }
+    const struct profile_heap *heap = dumps[0].heap;
+    const struct profile_process *process = &source->profile->processes[heap->process];
+    format_print(page->out, source->argument, COMMAND_WIDTH);
+    fputs(": ", page->out);
+    format_print(page->out, process->name, NAME_WIDTH);
+    if (count > 1)
+        fprintf(page->out, ", %zu processes", count);
+    else
+        fprintf(page->out, " %d, dump %zu of %zu, at %.2f s", process->pid,
+                (size_t)(dumps[0].dump - heap->dumps) + 1, heap->dump_count,
+                (double)(dumps[0].dump->boottime_ns - heap->start_boottime_ns) / 1e9);
+    if (heap->interval_bytes > 0)
+        fprintf(page->out, ", interval %s B\n", format_count((double)heap->interval_bytes).bytes);
+    else
+        fputs(", at an interval that the file does not tell: no ± can be said\n", page->out);
+    if (is_unseen(dumps, count))
+        fputs("  unknown  no call of the allocator was seen: heap_profile report says why\n",
+              page->out);
+    for (size_t i = 0; i < count; i++) {
+        if (!dumps[i].heap->unseen && profile_dump_is_partial(dumps[i].heap, dumps[i].dump)) {
+            fputs("  partial  samples are missing on this side: heap_profile report says which\n",
+                  page->out);
+            break;
+        }
+    }
+}
+
+/* Whether there may be a difference that no sample shows. */
+static bool has_margin(const struct change *change)
+{
+    return change->interval.high >= 0.5 || change->interval.low <= -0.5;
+}
+
+/* In any view, of any row. */
+static bool differs(const struct diff_pair *pair)
+{
+    for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
+        if (!diff_is_untold(pair, view) && has_margin(&pair->total.changes[view]))
+            return true;
+    for (size_t i = 0; i < pair->row_count; i++)
+        for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
+            if (!diff_is_untold(pair, view) && pair->rows[i].changes[view].value != 0)
+                return true;
+    return false;
+}
+
+static void print_head(const struct page *page, const struct compare_source sources[2])
+{
+    static const enum export_view views[] = {EXPORT_SPACE, EXPORT_OBJECTS, EXPORT_ALLOC_SPACE,
+                                             EXPORT_ALLOC_OBJECTS, EXPORT_MAX};
+    const struct diff_pair *pair = page->pair;
+    const struct export_dump *dump = pair->after_count > 0 ? pair->after : pair->before;
+    const struct profile *profile = sources[pair->after_count > 0].profile;
+    const struct profile_process *process = &profile->processes[dump->heap->process];
+    char title[NAME_WIDTH * 2];
+    snprintf(title, sizeof(title), "%.200s, heap %.200s",
+             *process->name != '\0' ? process->name : "(a process without a name)",
+             dump->heap->name);
+    print_title(page, title);
+    print_side(page, "before", &sources[0], pair->before, pair->before_count);
+    print_side(page, "after", &sources[1], pair->after, pair->after_count);
+    if (pair->same_process)
+        fputs("  same      one process: samples that live in both dumps cancel\n", page->out);
+    compare_print_filter(page->out, profile->filter, pair, page->options->view);
+    for (size_t i = 0; i < sizeof(views) / sizeof(views[0]) && differs(pair); i++) {
+        enum export_view view = views[i];
+        const struct change *change = &pair->total.changes[view];
+        bool counts = counts_calls(view);
+        if (diff_is_untold(pair, view)) {
+            fprintf(page->out, "    %-38s %11s not told by both sides\n",
+                    export_view_words[view].title, "?");
+            continue;
+        }
+        struct formatted margin = {""};
+        if (change->value != 0 || has_margin(change))
+            margin = compare_margin(change, counts, page->pair->exact);
+        fprintf(page->out, "  %c %-38s %11s %s\n", pair->total.marks[view] ? '*' : ' ',
+                export_view_words[view].title, compare_signed_amount(change->value, counts).bytes,
+                margin.bytes);
+    }
+}
+
+static int print_pair(const struct page *page, const struct compare_source sources[2])
+{
+    size_t count = 0, shown = 0;
+    const struct diff_row **rows = diff_rank(page->pair, page->options->view, &count);
+    if (rows == NULL)
+        return -ENOMEM;
+    print_head(page, sources);
+    if (is_unseen(page->pair->before, page->pair->before_count) ||
+        is_unseen(page->pair->after, page->pair->after_count)) {
+        fputs("\nA side is unknown: nothing can be compared\n", page->out);
+        free(rows);
+        return 0;
+    }
+    if (diff_is_untold(page->pair, page->options->view)) {
+        fprintf(page->out, "\n%s: one of the files does not tell; --view %s may be there\n",
+                export_view_words[page->options->view].title,
+                page->options->view == EXPORT_SPACE ? "alloc_space" : "space");
+        free(rows);
+        return 0;
+    }
+    for (size_t i = 0; i < count; i++)
+        shown += is_shown(page, rows[i]);
+    print_table(page, rows, count, true);
+    print_table(page, rows, count, false);
+    if (!differs(page->pair))
+        fputs("\nno difference\n", page->out);
+    else if (page->options->diff.by == DIFF_THREAD && page->options->view == EXPORT_MAX)
+        fputs("\nthe peak is not known by thread: choose another --view\n", page->out);
+    else if (shown == 0)
+        fprintf(page->out, "\nno difference in %s by %s\n",
+                export_view_words[page->options->view].title,
+                compare_by_names[page->options->diff.by]);
+    else if (!page->pair->exact && page->options->view == EXPORT_MAX)
+        fputs("\nat the peak only the total is marked: samples decide which moment that is\n",
+              page->out);
+    else if (!page->pair->exact)
+        fputs("\n* beyond what sampling alone does (99 % for the whole table, by Holm)\n",
+              page->out);
+    free(rows);
+    return 0;
+}
+
+int compare_print_text(const struct diff *diff, const struct compare_source sources[2],
+                       const struct compare_options *options, FILE *out)
+{
+    int code = 0;
+    for (size_t i = 0; i < diff->pair_count && code == 0; i++) {
+        struct page page = {&diff->pairs[i], options, out};
+        code = print_pair(&page, sources);
+    }
+    return code;
+}

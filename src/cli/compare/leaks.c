@@ -1,0 +1,150 @@
+/* See leaks.h. */
+#include "cli/compare/leaks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/id_map.h"
+#include "trace/intern.h"
+
+static void describe(const struct leaks *leaks, const struct diff_pair *pair,
+                     struct leaks_heap *heap)
+{
+    bool late = pair->after_count > 0;
+    const struct export_dump *dumps = late ? pair->after : pair->before;
+    size_t count = late ? pair->after_count : pair->before_count;
+    heap->pair = pair;
+    heap->name = dumps[0].heap->name;
+    heap->profile = late || leaks->before == NULL ? leaks->after->profile : leaks->before->profile;
+    heap->process = &heap->profile->processes[dumps[0].heap->process];
+    heap->process_count = 1;
+    for (size_t i = 1; i < count; i++)
+        heap->process_count += dumps[i].heap->process != dumps[i - 1].heap->process;
+}
+
+/* What tells processes apart, and the numbers that this gave them, from 1. */
+struct numbering {
+    struct intern_table texts, keys;
+    struct id_map processes; /* by address and process_count */
+    struct id_map unpaired;  /* by address */
+};
+
+/* Return the number of a heap's process, the same for those that look the same; 0: no memory. */
+static uint32_t process_number(struct numbering *numbering, const struct leaks_heap *heap)
+{
+    bool added;
+    const struct profile_process *process = heap->process;
+    uint64_t id = (uint64_t)(uintptr_t)process + heap->process_count - 1;
+    uint32_t known = heap->process_count < sizeof(*process) ? id_map_find(&numbering->processes, id)
+                                                            : ID_MAP_NONE;
+    if (known != ID_MAP_NONE)
+        return known;
+    uint64_t key[] = {
+        (uint32_t)process->pid,
+        heap->process_count,
+        intern_bytes(&numbering->texts, process->name, strlen(process->name), &added),
+        intern_bytes(&numbering->texts, process->command, strlen(process->command), &added),
+    };
+    uint32_t number = (uint32_t)intern_bytes(&numbering->keys, key, sizeof(key), &added);
+    if (key[2] == 0 || key[3] == 0 || number == 0 ||
+        (heap->process_count < sizeof(*process) &&
+         id_map_set(&numbering->processes, id, number) < 0))
+        return 0;
+    return number;
+}
+
+bool leaks_is_first_of_process(const struct leaks *leaks, size_t index)
+{
+    return index == 0 ||
+           leaks->heaps[index - 1].process_number != leaks->heaps[index].process_number;
+}
+
+/* Bring the heaps of each process together: processes in the order of their first heaps. */
+static int group_heaps(struct leaks *leaks, uint32_t processes)
+{
+    size_t *starts = calloc((size_t)processes + 2, sizeof(*starts));
+    struct leaks_heap *grouped = calloc(leaks->heap_count + 1, sizeof(*grouped));
+    int code = starts == NULL || grouped == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < leaks->heap_count && code == 0; i++)
+        starts[leaks->heaps[i].process_number + 1]++;
+    for (uint32_t i = 1; i <= processes && code == 0; i++)
+        starts[i + 1] += starts[i];
+    for (size_t i = 0; i < leaks->heap_count && code == 0; i++)
+        grouped[starts[leaks->heaps[i].process_number]++] = leaks->heaps[i];
+    free(starts);
+    if (code < 0) {
+        free(grouped);
+        return code;
+    }
+    free(leaks->heaps);
+    leaks->heaps = grouped;
+    return 0;
+}
+
+static int take_unpaired(struct leaks *leaks, struct numbering *numbering, struct leaks_heap *heap)
+{
+    uint64_t id = (uint64_t)(uintptr_t)heap->process;
+    heap->process_number = (uint32_t)leaks->unpaired_count + 1;
+    heap->is_told = id_map_find(&numbering->unpaired, id) != ID_MAP_NONE;
+    leaks->unpaired[leaks->unpaired_count++] = *heap;
+    return heap->is_told ? 0 : id_map_set(&numbering->unpaired, id, 1);
+}
+
+static int take_pair(struct leaks *leaks, struct numbering *numbering, const struct diff_pair *pair)
+{
+    struct leaks_heap heap = {0};
+    describe(leaks, pair, &heap);
+    if (leaks->before != NULL && pair->process_missing)
+        return take_unpaired(leaks, numbering, &heap);
+    heap.process_number = process_number(numbering, &heap);
+    if (heap.process_number == 0)
+        return -ENOMEM;
+    struct leaks_heap *at = &leaks->heaps[leaks->heap_count++];
+    *at = heap;
+    int code = growth_list_make(pair, &leaks->options->growth, false, &at->grown);
+    return code < 0 ? code : growth_list_make(pair, &leaks->options->growth, true, &at->shrunk);
+}
+
+int leaks_make(struct compare_source *before, struct compare_source *after,
+               const struct leaks_options *options, struct leaks *leaks)
+{
+    const struct diff_options by = {.by = DIFF_CALLSITE,
+                                    .lines = options->lines,
+                                    .pairing = options->pairing,
+                                    .views = 1U << EXPORT_SPACE | 1U << EXPORT_OBJECTS,
+                                    .types = true};
+    struct diff_side late = {after->profile, after->dumps, after->dump_count};
+    struct diff_side early = {after->profile, NULL, 0};
+    if (before != NULL)
+        early = (struct diff_side){before->profile, before->dumps, before->dump_count};
+    struct numbering numbering = {0};
+    *leaks = (struct leaks){.before = before, .after = after, .options = options};
+    leaks->diff = diff_new(&early, &late, &by);
+    if (leaks->diff == NULL)
+        return -ENOMEM;
+    leaks->heaps = calloc(leaks->diff->pair_count + 1, sizeof(*leaks->heaps));
+    leaks->unpaired = calloc(leaks->diff->pair_count + 1, sizeof(*leaks->unpaired));
+    int code = leaks->heaps == NULL || leaks->unpaired == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < leaks->diff->pair_count && code == 0; i++)
+        code = take_pair(leaks, &numbering, &leaks->diff->pairs[i]);
+    if (code == 0)
+        code = group_heaps(leaks, numbering.keys.count);
+    intern_free(&numbering.texts);
+    intern_free(&numbering.keys);
+    id_map_free(&numbering.processes);
+    id_map_free(&numbering.unpaired);
+    return code;
+}
+
+void leaks_clear(struct leaks *leaks)
+{
+    for (size_t i = 0; i < leaks->heap_count; i++) {
+        growth_list_clear(&leaks->heaps[i].grown);
+        growth_list_clear(&leaks->heaps[i].shrunk);
+    }
+    free(leaks->heaps);
+    free(leaks->unpaired);
+    diff_free(leaks->diff);
+    *leaks = (struct leaks){0};
+}

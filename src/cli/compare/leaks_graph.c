@@ -1,0 +1,337 @@
+/* See leaks_graph.h. */
+#include "cli/compare/leaks_graph.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "export/flame_page.h"
+#include "trace/intern.h"
+#include "util/array.h"
+#include "util/json.h"
+
+#define OBJECTS_SUFFIX "-objects.json"
+
+/* --- the page --- */
+
+static const struct flame_view grown_views[] = {
+    {"space", "bytes grown", 0, true},
+    {"objects", "allocations grown", 0, false},
+};
+static const struct flame_view live_views[] = {
+    {"space", "bytes live", 0, true},
+    {"objects", "allocations live", 0, false},
+};
+
+static void read_site(const void *context, size_t index, struct flame_site *site)
+{
+    const struct growth_list *list = context;
+    const struct diff_row *row = list->entries[index].row;
+    const struct change_parts *parts = &row->parts[DIFF_LIVE];
+    *site = (struct flame_site){.profile = row->profile,
+                                .callsite = row->callsite,
+                                .figures = {{parts->gained, parts->lost}}};
+}
+
+static int add_heap(struct flame_page *page, const struct leaks *leaks,
+                    const struct leaks_heap *heap)
+{
+    bool difference = leaks->before != NULL;
+    struct flame_graph graph = {
+        .process = heap->process->name,
+        .labels = heap->process->command,
+        .heap = heap->name,
+        .pid = heap->process->pid,
+        .difference = difference,
+        .exact = heap->pair->exact,
+        .gained_interval_bytes = heap->pair->sampling.gained_interval_bytes,
+        .lost_interval_bytes = heap->pair->sampling.lost_interval_bytes,
+        .views = difference ? grown_views : live_views,
+        .view_count = 2,
+        .figure_count = 1,
+        .site_count = heap->grown.count,
+        .read_site = read_site,
+        .context = &heap->grown,
+    };
+    return flame_page_add(page, &graph);
+}
+
+/* Order by growth, the largest first. */
+static int compare_growth(const void *left_pointer, const void *right_pointer)
+{
+    const struct leaks_heap *left = *(const struct leaks_heap *const *)left_pointer;
+    const struct leaks_heap *right = *(const struct leaks_heap *const *)right_pointer;
+    if (left->grown.size_sum != right->grown.size_sum)
+        return left->grown.size_sum > right->grown.size_sum ? -1 : 1;
+    return left < right ? -1 : left > right;
+}
+
+/* The page opens on the first heap. */
+static int add_heaps(struct flame_page *page, const struct leaks *leaks)
+{
+    const struct leaks_heap **heaps = calloc(leaks->heap_count + 1, sizeof(*heaps));
+    int code = heaps == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < leaks->heap_count && code == 0; i++)
+        heaps[i] = &leaks->heaps[i];
+    if (code == 0 && leaks->heap_count > 1)
+        qsort(heaps, leaks->heap_count, sizeof(*heaps), compare_growth);
+    for (size_t i = 0; i < leaks->heap_count && code == 0; i++)
+        if (heaps[i]->grown.count > 0)
+            code = add_heap(page, leaks, heaps[i]);
+    free(heaps);
+    return code;
+}
+
+static int write_page(const struct leaks *leaks, FILE *out)
+{
+    char title[512];
+    if (leaks->before != NULL)
+        snprintf(title, sizeof(title), "Growth from %.200s to %.200s", leaks->before->argument,
+                 leaks->after->argument);
+    else
+        snprintf(title, sizeof(title), "Live in %.400s", leaks->after->argument);
+    struct flame_page *page = flame_page_new(out, title);
+    if (page == NULL)
+        return -ENOMEM;
+    return flame_page_end(page, add_heaps(page, leaks));
+}
+
+/* --- the nested objects --- */
+
+/* A place in the stacks of all entries, from the outermost frame down. */
+struct place {
+    const char *name; /* one of names; of the root none */
+    double size, count;
+    size_t first, last, next; /* children, and the next of the same parent; 0: none */
+};
+
+struct places {
+    struct place *items; /* the first is the root */
+    size_t count, capacity;
+    struct intern_table names, ids;
+    char **texts;
+    size_t text_capacity;
+    uint32_t *stack;
+};
+
+static const char *name_of(struct places *places, const struct profile *profile,
+                           const struct profile_frame *frame, uint64_t *number)
+{
+    char buffer[EXPORT_LABEL_BYTES];
+    bool added = false;
+    const char *label = export_frame_label(profile, frame, buffer);
+    *number = intern_bytes(&places->names, label, strlen(label), &added);
+    if (*number == 0 || array_reserve(&places->texts, &places->text_capacity, *number - 1, 1,
+                                      sizeof(*places->texts)) < 0)
+        return NULL;
+    if (added)
+        places->texts[*number - 1] = strdup(label);
+    return places->texts[*number - 1];
+}
+
+/* The place of a frame below another; 0: no memory. */
+static size_t place_below(struct places *places, size_t parent, const struct profile *profile,
+                          const struct profile_frame *frame)
+{
+    uint64_t number;
+    bool added = false;
+    const char *name = name_of(places, profile, frame, &number);
+    uint64_t key[] = {parent, number};
+    uint64_t id = name == NULL ? 0 : intern_bytes(&places->ids, key, sizeof(key), &added);
+    if (id == 0 ||
+        array_reserve(&places->items, &places->capacity, id, 1, sizeof(*places->items)) < 0)
+        return 0;
+    if (added) {
+        struct place *above = &places->items[parent];
+        places->items[id] = (struct place){.name = name};
+        if (above->first == 0)
+            above->first = id;
+        else
+            places->items[above->last].next = id;
+        above->last = id;
+        places->count = id + 1;
+    }
+    return (size_t)id;
+}
+
+static int add_entry(struct places *places, const struct growth_entry *entry)
+{
+    const struct profile *profile = entry->row->profile;
+    size_t depth = export_take_stack(profile, entry->row->callsite, places->stack), at = 0;
+    for (;;) {
+        places->items[at].size += entry->size;
+        places->items[at].count += entry->count;
+        if (depth == 0)
+            return 0;
+        at = place_below(places, at, profile, &profile->frames[places->stack[--depth]]);
+        if (at == 0)
+            return -ENOMEM;
+    }
+}
+
+static void begin_place(FILE *out, const struct place *place)
+{
+    fputs("{\"name\":", out);
+    json_print_string(out, place->name);
+    fputs(",\"size\":", out);
+    json_print_number(out, place->size);
+    fputs(",\"count\":", out);
+    json_print_number(out, place->count);
+    if (place->first != 0)
+        fputs(",\"children\":[", out);
+}
+
+/* Stacks may be deeper than ours: the way back is remembered beside. */
+static int write_places(const struct places *places, FILE *out)
+{
+    size_t *way = calloc(places->count + 1, sizeof(*way)), depth = 0, at = 0;
+    if (way == NULL)
+        return -ENOMEM;
+    for (;;) {
+        begin_place(out, &places->items[at]);
+        if (places->items[at].first != 0) {
+            way[depth++] = at;
+            at = places->items[at].first;
+            continue;
+        }
+        fputc('}', out);
+        while (depth > 0 && places->items[at].next == 0) {
+            at = way[--depth];
+            fputs("]}", out);
+        }
+        if (places->items[at].next == 0)
+            break;
+        fputs(",\n", out);
+        at = places->items[at].next;
+    }
+    fputc('\n', out);
+    free(way);
+    return 0;
+}
+
+static size_t deepest_of(const struct leaks *leaks)
+{
+    size_t after = export_deepest_stack(leaks->after->profile);
+    size_t before = leaks->before == NULL ? 0 : export_deepest_stack(leaks->before->profile);
+    return after > before ? after : before;
+}
+
+static int write_objects(const struct leaks *leaks, const struct leaks_heap *heap, FILE *out)
+{
+    struct places places = {.count = 1};
+    int code = array_reserve(&places.items, &places.capacity, 0, 1, sizeof(*places.items));
+    places.stack = calloc(deepest_of(leaks), sizeof(*places.stack));
+    if (code == 0 && places.stack != NULL)
+        places.items[0] = (struct place){.name = "root"};
+    else
+        code = -ENOMEM;
+    for (size_t i = 0; i < heap->grown.count && code == 0; i++)
+        code = add_entry(&places, &heap->grown.entries[i]);
+    if (code == 0)
+        code = write_places(&places, out);
+    for (uint64_t i = 0; i < places.names.count && i < places.text_capacity; i++)
+        free(places.texts[i]);
+    intern_free(&places.names);
+    intern_free(&places.ids);
+    free(places.texts);
+    free(places.items);
+    free(places.stack);
+    return code;
+}
+
+/* --- the files --- */
+
+static FILE *open_in(const struct leaks_place *place, const char *name, struct output_file *file,
+                     struct error *error)
+{
+    if (output_file_open_in(file, place->fd, place->path, name, 0, error) < 0)
+        return NULL;
+    FILE *out = output_file_stream(file);
+    if (out == NULL)
+        output_file_close(file, error_set(error, -ENOMEM, "no memory to write %s", name), error);
+    return out;
+}
+
+static void write_index_entry(const struct leaks_heap *heap, const char *objects, FILE *index)
+{
+    fprintf(index, "{\"pid\":%d,\"heap\":", heap->process->pid);
+    json_print_string(index, heap->name);
+    fputs(",\"name\":", index);
+    json_print_string(index, heap->process->name);
+    fputs(",\"labels\":", index);
+    json_print_string(index, heap->process->command);
+    fputs(",\"objects\":", index);
+    json_print_string(index, objects);
+    fprintf(index, ",\"potential leaks\":%zu,\"objects leaked\":", heap->grown.count);
+    json_print_number(index, heap->grown.count_sum);
+    fputc('}', index);
+}
+
+static int write_heaps(const struct leaks *leaks, const struct leaks_place *place, FILE *index,
+                       struct error *error)
+{
+    struct output_file file;
+    size_t written = 0;
+    int code = 0;
+    for (size_t i = 0; i < leaks->heap_count && code == 0; i++) {
+        const struct leaks_heap *heap = &leaks->heaps[i];
+        if (heap->grown.count == 0)
+            continue;
+        FILE *out = leaks_create(place, heap, OBJECTS_SUFFIX, &file, error);
+        if (out == NULL)
+            return error->code;
+        code = write_objects(leaks, heap, out);
+        if (code < 0)
+            error_set(error, code, "no memory for %s", file.path);
+        code = output_file_close(&file, code, error);
+        fputs(written++ > 0 ? ",\n" : "\n", index);
+        write_index_entry(heap, file.name, index);
+    }
+    return code;
+}
+
+static int write_index(const struct leaks *leaks, const struct leaks_place *place,
+                       struct error *error)
+{
+    struct output_file file;
+    FILE *out = open_in(place, "index.json", &file, error);
+    if (out == NULL)
+        return error->code;
+    fputc('[', out);
+    int code = write_heaps(leaks, place, out, error);
+    fputs("\n]\n", out);
+    return output_file_close(&file, code, error);
+}
+
+static int write_index_page(const struct leaks *leaks, const struct leaks_place *place,
+                            struct error *error)
+{
+    struct output_file file;
+    FILE *out = open_in(place, "index.html", &file, error);
+    if (out == NULL)
+        return error->code;
+    int code = write_page(leaks, out);
+    if (code < 0)
+        error_set(error, code, "no memory for %s", file.path);
+    return output_file_close(&file, code, error);
+}
+
+int leaks_write_graph(const struct leaks *leaks, const char *parent, size_t *removed,
+                      struct error *error)
+{
+    struct leaks_place place;
+    char directory[PATH_MAX];
+    if (snprintf(directory, sizeof(directory), "%s/graph", parent) >= (int)sizeof(directory))
+        return error_set(error, -ENAMETOOLONG, "%.200s: its name is too long", parent);
+    int code = leaks_open_place(&place, directory, error);
+    if (code < 0)
+        return code;
+    code = leaks_remove_old(&place, OBJECTS_SUFFIX, removed, error);
+    if (code == 0)
+        code = write_index(leaks, &place, error);
+    if (code == 0)
+        code = write_index_page(leaks, &place, error);
+    close(place.fd);
+    return code;
+}

@@ -1,0 +1,249 @@
+/* The leaks for people; see leaks.h. */
+#include <string.h>
+
+#include "cli/compare/compare_format.h"
+#include "cli/compare/leaks.h"
+
+#define NAME_WIDTH 255
+#define LABELS_WIDTH 4096
+#define TYPE_WIDTH 80
+#define TYPES_SHOWN 6
+#define FIGURES_COLUMNS 69 /* of a row, before its text */
+
+#define BOLD "\033[1m"
+#define PLAIN "\033[0m"
+
+struct page {
+    const struct leaks *leaks;
+    const struct leaks_heap *heap;
+    FILE *out;
+    struct compare_stacks stacks;
+};
+
+static bool is_difference(const struct page *page)
+{
+    return page->leaks->before != NULL;
+}
+
+static bool is_untold(const struct page *page, enum export_view view)
+{
+    return diff_is_untold(page->heap->pair, view);
+}
+
+static bool is_unseen(const struct diff_pair *pair)
+{
+    bool unseen = false;
+    for (size_t i = 0; i < pair->before_count; i++)
+        unseen |= pair->before[i].heap->unseen;
+    for (size_t i = 0; i < pair->after_count; i++)
+        unseen |= pair->after[i].heap->unseen;
+    return unseen;
+}
+
+static struct formatted size_words(const struct page *page, double value, bool counts)
+{
+    if (counts && is_untold(page, EXPORT_OBJECTS))
+        return (struct formatted){"?"};
+    return is_difference(page) ? compare_signed_amount(value, counts)
+                               : compare_amount(value, counts);
+}
+
+/* --- an entry --- */
+
+static void print_types(const struct page *page, const struct diff_row *row)
+{
+    const struct diff_type *types = &page->heap->pair->types[row->type_first];
+    size_t shown = 0, left = 0;
+    bool named = false;
+    for (size_t i = 0; i < row->type_count; i++)
+        named |= strcmp(types[i].type, DIFF_NO_TYPE) != 0;
+    for (size_t i = 0; named && i < row->type_count; i++) {
+        double count = growth_type_count(&types[i]);
+        if (count == 0)
+            continue;
+        if (shown == TYPES_SHOWN) {
+            left++;
+            continue;
+        }
+        fputs(shown++ == 0 ? "              by type: " : ", ", page->out);
+        format_print(page->out, types[i].type, TYPE_WIDTH);
+        fprintf(page->out, " %s", size_words(page, count, true).bytes);
+    }
+    if (left > 0)
+        fprintf(page->out, ", %zu types more", left);
+    if (shown > 0)
+        fputc('\n', page->out);
+}
+
+static void print_entry(const struct page *page, const struct growth_entry *entry)
+{
+    const struct leaks_options *options = page->leaks->options;
+    const struct diff_row *row = entry->row;
+    const struct change *size = &row->changes[EXPORT_SPACE], *count = &row->changes[EXPORT_OBJECTS];
+    struct formatted size_margin = compare_margin(size, false, page->heap->pair->exact);
+    struct formatted count_margin = {""};
+    if (!is_untold(page, EXPORT_OBJECTS))
+        count_margin = compare_margin(count, true, page->heap->pair->exact);
+    fprintf(page->out, "%12s %c %-*s %11s %c %-*s  ", size_words(page, size->value, false).bytes,
+            is_difference(page) && row->marks[EXPORT_SPACE] ? '*' : ' ',
+            compare_margin_width(&size_margin, 19), size_margin.bytes,
+            size_words(page, count->value, true).bytes,
+            is_difference(page) && row->marks[EXPORT_OBJECTS] ? '*' : ' ',
+            compare_margin_width(&count_margin, 17), count_margin.bytes);
+    struct stack_format words = compare_stacks_words(&page->stacks, row->profile, FIGURES_COLUMNS);
+    compare_print_stack(&words, row->callsite, options->stacks, page->out);
+    print_types(page, row);
+}
+
+static void print_list(const struct page *page, const struct growth_list *list, bool shrunk)
+{
+    uint64_t top = page->leaks->options->top;
+    size_t shown = top == 0 || list->count <= top ? list->count : (size_t)top;
+    if (list->count == 0)
+        return;
+    if (shrunk)
+        fprintf(page->out, "  shrank:\n");
+    fprintf(page->out, "%12s   %-19s %11s   %-17s  %s\n", "bytes", "95 %", "count", "95 %",
+            "function < its callers");
+    double size = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (i < shown)
+            print_entry(page, &list->entries[i]);
+        else
+            size += list->entries[i].size;
+    }
+    if (shown < list->count)
+        fprintf(page->out, "%12s   (%s more with %s; --top 0 shows all)\n", "...",
+                format_count((double)(list->count - shown)).bytes, format_bytes(size).bytes);
+}
+
+/* --- a heap --- */
+
+static void print_process(const struct page *page)
+{
+    const struct profile_process *process = page->heap->process;
+    const char *bold = page->leaks->options->colours ? BOLD : "";
+    fprintf(page->out, "%sProcess[%d] ", bold, process->pid);
+    format_print(page->out, process->name, NAME_WIDTH);
+    fputs(": ", page->out);
+    format_print(page->out, process->command, LABELS_WIDTH);
+    fputs(page->leaks->options->colours ? PLAIN "\n" : "\n", page->out);
+    if (page->heap->process_count > 1)
+        fprintf(page->out, "  %zu processes of that name and command, added up\n",
+                page->heap->process_count);
+}
+
+/* Of processes that were paired by pid alone. */
+static void print_other_name(const struct page *page)
+{
+    const struct diff_pair *pair = page->heap->pair;
+    if (!is_difference(page) || pair->before_count == 0 || pair->after_count == 0)
+        return;
+    const struct profile_process *process =
+        &page->leaks->before->profile->processes[pair->before[0].heap->process];
+    if (strcmp(process->name, page->heap->process->name) == 0 &&
+        process->pid == page->heap->process->pid)
+        return;
+    fprintf(page->out, "  compared with process %d ", process->pid);
+    format_print(page->out, process->name, NAME_WIDTH);
+    fputc('\n', page->out);
+}
+
+/* Where samples may not show all: how much it is together. */
+static void print_total(const struct page *page)
+{
+    const struct diff_pair *pair = page->heap->pair;
+    const struct change *total = &pair->total.changes[EXPORT_SPACE];
+    struct formatted margin = compare_margin(total, false, pair->exact);
+    if (pair->exact)
+        return;
+    fputs("; in all ", page->out);
+    format_print_amount(page->out, total->value, size_words(page, total->value, false).bytes, "",
+                        &margin);
+}
+
+static void print_heap(const struct page *page)
+{
+    const struct leaks_heap *heap = page->heap;
+    fputs("  ", page->out);
+    format_print(page->out, heap->name, NAME_WIDTH);
+    if (is_unseen(heap->pair)) {
+        fputs(": what is live is unknown, no call of the allocator was seen (heap_profile report "
+              "says why)\n",
+              page->out);
+        return;
+    }
+    if (is_untold(page, EXPORT_SPACE)) {
+        fprintf(page->out, ": what is live is not told by the file%s\n",
+                is_difference(page) ? "s" : "");
+        return;
+    }
+    if (page->leaks->options->growth.has_count_threshold && is_untold(page, EXPORT_OBJECTS)) {
+        fprintf(page->out, ": counts are not told by the file%s: nothing is above --threshold\n",
+                is_difference(page) ? "s" : "");
+        return;
+    }
+    fprintf(page->out, ": %zu potential leaks found", heap->grown.count);
+    print_total(page);
+    fputs(".\n", page->out);
+    compare_print_filter(page->out, heap->profile->filter, heap->pair, EXPORT_SPACE);
+    print_list(page, &heap->grown, false);
+    if (page->leaks->options->shrunk)
+        print_list(page, &heap->shrunk, true);
+    else if (heap->grown.count == 0 && heap->shrunk.count > 0)
+        fprintf(page->out, "  %s call stacks shrank, by %s together; --shrunk lists them\n",
+                format_count((double)heap->shrunk.count).bytes,
+                format_bytes(heap->shrunk.size_sum).bytes);
+}
+
+static bool has_marks(const struct leaks *leaks)
+{
+    for (size_t i = 0; i < leaks->heap_count; i++)
+        if (!leaks->heaps[i].pair->exact && leaks->heaps[i].grown.count > 0)
+            return leaks->before != NULL;
+    return false;
+}
+
+static void print_unpaired(const struct leaks *leaks, FILE *out)
+{
+    for (size_t i = 0; i < leaks->unpaired_count; i++) {
+        const struct leaks_heap *heap = &leaks->unpaired[i];
+        if (heap->is_told)
+            continue;
+        fprintf(out, "Process[%d] ", heap->process->pid);
+        format_print(out, heap->process->name, NAME_WIDTH);
+        fputs(heap->pair->before_count == 0 ? ": not there before, in " : ": not there in ", out);
+        format_print(
+            out, heap->pair->before_count == 0 ? leaks->before->argument : leaks->after->argument,
+            LABELS_WIDTH);
+        fputs("; left out\n", out);
+    }
+}
+
+int leaks_print_text(const struct leaks *leaks, FILE *out)
+{
+    struct page page = {
+        .leaks = leaks,
+        .out = out,
+        .stacks = {.profiles = {leaks->before == NULL ? NULL : leaks->before->profile,
+                                leaks->after->profile},
+                   .all_frames = leaks->options->all_frames,
+                   .lines = leaks->options->lines,
+                   .columns = stack_format_columns(out)},
+    };
+    int code = compare_stacks_make(&page.stacks);
+    for (size_t i = 0; i < leaks->heap_count && code == 0; i++) {
+        page.heap = &leaks->heaps[i];
+        if (leaks_is_first_of_process(leaks, i)) {
+            print_process(&page);
+            print_other_name(&page);
+        }
+        print_heap(&page);
+    }
+    print_unpaired(leaks, out);
+    if (has_marks(leaks))
+        fputs("\n* beyond what sampling alone does (99 % for all call stacks of a heap, by Holm)\n",
+              out);
+    compare_stacks_clear(&page.stacks);
+    return code;
+}

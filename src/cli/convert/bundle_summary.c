@@ -1,0 +1,116 @@
+/* See bundle_summary.h. */
+#include "cli/convert/bundle_summary.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/files/symbol_options.h"
+#include "cli/print/format.h"
+#include "cli/report/unnamed_frames.h"
+
+void bundle_outcome_clear(struct bundle_outcome *outcome)
+{
+    symbolize_report_clear(&outcome->symbols);
+    trace_addresses_clear(&outcome->addresses);
+    deobfuscate_report_clear(&outcome->maps);
+    trace_names_clear(&outcome->names);
+}
+
+void bundle_words_print_maps(const struct deobfuscate_report *maps)
+{
+    for (size_t i = 0; i < maps->count; i++) {
+        const struct deobfuscate_result *result = &maps->results[i];
+        const char *remedy = deobfuscate_remedy(result);
+        format_printf(stderr, "%s: %zu of %zu Java names are of its classes%s%s\n", result->path,
+                      result->names, maps->trace_names,
+                      remedy != NULL ? "; it names nothing: " : "", remedy != NULL ? remedy : "");
+    }
+}
+
+static void print_files(const struct symbolize_report *symbols)
+{
+    static const char *const sources[] = {"no symbols", "what it exports", "its symbol table",
+                                          "debug information"};
+    for (size_t i = 0; i < symbols->count; i++) {
+        const struct symbolized_module *module = &symbols->modules[i];
+        format_printf(stderr, "  %s (build id %s): ", module->path,
+                      module->build_id[0] != '\0' ? module->build_id : "none");
+        if (module->breakpad != NULL)
+            format_printf(stderr, "%s%s", module->breakpad,
+                          module->found.path != NULL ? ", then " : "\n");
+        if (module->found.path != NULL)
+            format_printf(stderr, "%s: %s\n", module->found.path, sources[module->found.quality]);
+        else if (module->breakpad == NULL)
+            fputs("no file\n", stderr);
+    }
+}
+
+/* 1 + the reason that most of a module's addresses without a name have; 0: all have one. */
+static uint8_t reason_of(const struct symbolized_module *module)
+{
+    size_t most = 0;
+    uint8_t found = 0;
+    for (int reason = 0; reason < SYMBOL_REASONS; reason++) {
+        if (module->without[reason] <= most)
+            continue;
+        most = module->without[reason];
+        found = (uint8_t)(1 + reason);
+    }
+    return found;
+}
+
+/* By mapping of the profile, or NULL: no memory. */
+static uint8_t *find_reasons(const struct profile *profile, const struct symbolize_report *symbols)
+{
+    uint8_t *reasons = calloc(profile->mapping_count + 1, sizeof(*reasons));
+    for (size_t i = 0; reasons != NULL && i < profile->mapping_count; i++) {
+        const struct profile_mapping *mapping = &profile->mappings[i];
+        for (size_t j = 0; j < symbols->count && reasons[i] == 0; j++)
+            if (strcmp(symbols->modules[j].path, mapping->path) == 0 &&
+                strcmp(symbols->modules[j].build_id, mapping->build_id) == 0)
+                reasons[i] = reason_of(&symbols->modules[j]);
+    }
+    return reasons;
+}
+
+/* What has no name in the bundle, wherever names were to come from. False: it is no heap profile,
+ * or cannot be read again. */
+static bool print_missing(const struct bundle_outcome *outcome, const char *path)
+{
+    struct error error;
+    struct unnamed_modules unnamed = {0};
+    const struct report_options options = {.view = REPORT_ALLOC_SPACE};
+    struct profile *profile = strcmp(path, "-") == 0 ? NULL : profile_read(path, &error);
+    bool done = profile != NULL && profile->heap_count > 0;
+    if (done) {
+        uint8_t *reasons = find_reasons(profile, &outcome->symbols);
+        if (unnamed_collect(&unnamed, profile, &options, reasons) == 0) {
+            unnamed_print_text(stderr, &unnamed, &options, 0);
+            if (unnamed.count == 0)
+                fputs("every frame has a name\n", stderr);
+        }
+        unnamed_clear(&unnamed);
+        free(reasons);
+    }
+    profile_free(profile);
+    return done;
+}
+
+void bundle_words_print(const struct bundle_outcome *outcome, const char *path, bool verbose)
+{
+    size_t addresses = 0, lines = 0;
+    for (size_t i = 0; i < outcome->symbols.count; i++) {
+        addresses += outcome->symbols.modules[i].addresses;
+        lines += outcome->symbols.modules[i].with_lines;
+    }
+    format_printf(stderr,
+                  "%s: %zu code addresses in %zu modules, files at hand tell the line of %zu; ",
+                  path, addresses, outcome->symbols.count, lines);
+    fprintf(stderr, "%lld names were added\n", (long long)outcome->added);
+    if (verbose)
+        print_files(&outcome->symbols);
+    bundle_words_print_maps(&outcome->maps);
+    if (!print_missing(outcome, path))
+        symbol_words_print(stderr, &outcome->symbols);
+}

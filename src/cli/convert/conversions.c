@@ -1,0 +1,46 @@
+/* See conversions.h: the list of them. */
+#include "cli/convert/conversions.h"
+
+#include <string.h>
+
+#include "cli/options/suggest.h"
+
+const struct conversion conversions[] = {
+    {"binary", convert_binary, "the trace that a text describes"},
+    {"bundle", convert_bundle, "the trace with names for all that can be found, in one file"},
+    {"collapsed", convert_collapsed, "stacks for flamegraph.pl, inferno and others"},
+    {"decompress_packets", convert_decompress_packets, "the trace without compressed packets"},
+    {"memory_infra", convert_memory_infra,
+     "Chrome's memory dumps, for the trace viewer and its scripts"},
+    {"flamegraph", convert_flamegraph, "a page with flame graphs: every view of each heap"},
+    {"profile", convert_profile, "pprof files, one for each process, heap and dump"},
+    {"speedscope", convert_speedscope, "a file for Speedscope: every view, with files and lines"},
+    {"deobfuscate", convert_deobfuscate,
+     "names of obfuscated Java code, to be appended to the trace"},
+    {"symbolize", convert_symbolize, "functions, files and lines, to be appended to the trace"},
+    {"text", convert_text, "every packet as protobuf's text format"},
+};
+const size_t conversion_count = sizeof(conversions) / sizeof(conversions[0]);
+
+const struct conversion *conversion_find(const char *name)
+{
+    for (size_t i = 0; i < conversion_count; i++)
+        if (strcmp(name, conversions[i].name) == 0)
+            return &conversions[i];
+    return NULL;
+}
+
+const char *conversion_meant(const char *name)
+{
+    static const char *const others[][2] = {
+        {"pprof", "profile"},
+        {"folded", "collapsed"},
+        {"flame-graph", "flamegraph"},
+        {"json", "memory_infra"},
+        {"decompress", "decompress_packets"},
+    };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (strcmp(name, others[i][0]) == 0)
+            return others[i][1];
+    return suggest_nearest(name, conversions, conversion_count, sizeof(conversions[0]));
+}

@@ -1,0 +1,335 @@
+/*
+ * One file with all in it: a trace, and behind it what can be found of names for it. That is a
+ * trace again, which every tool reads; Perfetto's traceconv makes a tar archive of the same parts.
+ * What the trace has already is not added again.
+ */
+#include <errno.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/convert/bundle_summary.h"
+#include "cli/convert/conversions.h"
+#include "cli/files/conversion_io.h"
+#include "cli/files/symbol_options.h"
+#include "cli/print/format.h"
+#include "symbolize/known_symbols.h"
+#include "trace/read/trace_source.h"
+
+static const char help[] =
+    "usage: traceconv bundle [options] TRACE OUT\n"
+    "\n"
+    "  Writes one trace with all in it: TRACE, functions, files and lines of its code\n"
+    "  addresses, and the names of obfuscated Java code. Says in the end what is missing, why,\n"
+    "  and what to do. TRACE or OUT '-': standard input, standard output.\n"
+    "\n"
+    "  --symbol-paths DIR,...      directories with the files that ran, or their debug files,\n"
+    "                              whatever they are called and however deep they are; before\n"
+    "                              the usual places (default: PERFETTO_BINARY_PATH, searched\n"
+    "                              as PERFETTO_SYMBOLIZER_MODE says)\n"
+    "  --no-auto-symbol-paths      look in no other place\n"
+    "  --breakpad-symbols DIR,...  directories with Breakpad's symbol files, asked before all "
+    "else\n"
+    "  --proguard-map [PKG=]FILE   a ProGuard or R8 map, of that package's code or of all;\n"
+    "                              may be repeated; one that cannot be read is an error\n"
+    "  --no-auto-proguard-maps     not those of PERFETTO_PROGUARD_MAP, nor those of gradle in\n"
+    "                              app/build/outputs/mapping/*/mapping.txt\n"
+    "  --verbose                   which file each module's symbols come from\n"
+    "  -q, --quiet                 no summary\n"
+    "      --help, --version\n"
+    "\n"
+    "Exit code: 0, even if names are missing; 1 for what cannot be read or written; 2.\n";
+
+enum {
+    OPTION_SYMBOL_PATHS = 256,
+    OPTION_NO_SYMBOL_PATHS,
+    OPTION_BREAKPAD,
+    OPTION_MAP,
+    OPTION_NO_MAPS,
+    OPTION_VERBOSE
+};
+
+static const struct option options[] = {
+    {"symbol-paths", required_argument, NULL, OPTION_SYMBOL_PATHS},
+    {"no-auto-symbol-paths", no_argument, NULL, OPTION_NO_SYMBOL_PATHS},
+    {"breakpad-symbols", required_argument, NULL, OPTION_BREAKPAD},
+    {"proguard-map", required_argument, NULL, OPTION_MAP},
+    {"no-auto-proguard-maps", no_argument, NULL, OPTION_NO_MAPS},
+    {"verbose", no_argument, NULL, OPTION_VERBOSE},
+    {"quiet", no_argument, NULL, 'q'},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'v'},
+    {0},
+};
+
+struct request {
+    const char *trace, *out;
+    struct symbol_places places;
+    struct deobfuscate_maps maps;      /* each has to be readable */
+    struct deobfuscate_maps automatic; /* these need not */
+    bool automatic_places, automatic_maps, verbose, quiet;
+};
+
+/* --- the places that need no option --- */
+
+/* Where Android's builds keep what they strip. */
+static int add_build_directories(struct request *request, struct error *error)
+{
+    static const char *const built[] = {"app/build/intermediates/cmake",
+                                        "app/build/intermediates/merged_native_libs", ".build-id"};
+    const char *product = getenv("ANDROID_PRODUCT_OUT");
+    char symbols[PATH_MAX];
+    int result = 0;
+    for (size_t i = 0; i < sizeof(built) / sizeof(built[0]) && result == 0; i++) {
+        if (access(built[i], R_OK | X_OK) != 0)
+            continue;
+        request->places.by_build_id = true;
+        result = symbol_places_add(&request->places, built[i], error);
+    }
+    if (result == 0 && product != NULL && *product != '\0' &&
+        snprintf(symbols, sizeof(symbols), "%s/symbols", product) < (int)sizeof(symbols) &&
+        access(symbols, R_OK | X_OK) == 0)
+        result = symbol_places_add(&request->places, symbols, error);
+    return result;
+}
+
+static int find_maps(struct request *request, struct error *error)
+{
+    glob_t found = {0};
+    int result =
+        deobfuscate_maps_add_list(&request->automatic, getenv("PERFETTO_PROGUARD_MAP"), error);
+    if (result == 0 && glob("app/build/outputs/mapping/*/mapping.txt", 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc && result == 0; i++)
+            result = deobfuscate_maps_add(&request->automatic, found.gl_pathv[i], error);
+    }
+    globfree(&found);
+    return result;
+}
+
+/* --- the parts --- */
+
+/* The trace's whole packets, unpacked where the file as a whole is packed. */
+static int copy_trace(const char *path, uint64_t length, int fd, struct error *error)
+{
+    static uint8_t buffer[256 * 1024];
+    struct trace_source *source = trace_source_open(path, error);
+    ssize_t got = 1;
+    if (source == NULL)
+        return error->code;
+    while (length > 0 && got > 0) {
+        size_t wanted = length < sizeof(buffer) ? (size_t)length : sizeof(buffer);
+        got = trace_source_read(source, buffer, wanted, error);
+        for (ssize_t at = 0, written; at < got; at += written) {
+            written = write(fd, buffer + at, (size_t)(got - at));
+            if (written < 0 && errno == EINTR)
+                written = 0;
+            if (written < 0)
+                got = error_set(error, -errno, "the bundle cannot be written: %s", strerror(errno));
+        }
+        length -= got > 0 ? (uint64_t)got : 0;
+    }
+    trace_source_close(source);
+    return got < 0 ? (int)got : 0;
+}
+
+static int find_symbols(const struct request *request, const char *path, int fd,
+                        struct bundle_outcome *outcome, struct error *error)
+{
+    struct error warning = {0};
+    const struct symbol_finder_options finding = {
+        .directories = request->places.directories,
+        .by_build_id = request->places.by_build_id,
+        .automatic = request->automatic_places,
+    };
+    int result = trace_addresses_read(&outcome->addresses, path, error);
+    struct symbol_finder *finder = NULL;
+    struct symbolize_options symbolizing = {0};
+    if (result == 0)
+        result = symbol_places_open_breakpad(&request->places, &symbolizing.breakpad, error);
+    if (result == 0 && (finder = symbol_finder_open(&finding, &warning, error)) == NULL)
+        result = error->code;
+    if (warning.code != 0)
+        conversion_warn("%s", warning.message);
+    bool progress = !request->quiet && isatty(STDERR_FILENO);
+    size_t modules = outcome->addresses.count;
+    if (result == 0)
+        result =
+            symbolize_addresses_as(&symbolizing, &outcome->addresses, finder, fd, &outcome->symbols,
+                                   progress ? symbol_words_progress : NULL, &modules, error);
+    if (progress)
+        fputs("\r\033[K", stderr);
+    symbol_finder_close(finder);
+    breakpad_store_close(symbolizing.breakpad);
+    return result;
+}
+
+/* One map after the other: what one of those that nobody named cannot do stops no other. */
+static int find_names(struct request *request, const char *path, int fd,
+                      struct bundle_outcome *outcome, struct error *error)
+{
+    if (request->maps.count + request->automatic.count == 0)
+        return 0;
+    int result = trace_names_read(&outcome->names, path, error);
+    if (result == 0 && request->maps.count > 0)
+        result = deobfuscate_write(&request->maps, &outcome->names, fd, &outcome->maps, error);
+    for (size_t i = 0; i < request->automatic.count && result == 0; i++) {
+        struct deobfuscate_maps one = {.items = &request->automatic.items[i], .count = 1};
+        struct deobfuscate_report report = {0};
+        struct error problem;
+        if (deobfuscate_write(&one, &outcome->names, fd, &report, &problem) < 0)
+            conversion_warn("%s", problem.message);
+        else if (!request->quiet)
+            bundle_words_print_maps(&report);
+        deobfuscate_report_clear(&report);
+    }
+    return result;
+}
+
+/* What is in the file so far and not in the trace goes to fd. */
+static int add_new(struct known_symbols *known, int parts, int fd, int64_t *added,
+                   struct error *error)
+{
+    struct stat status;
+    if (fstat(parts, &status) != 0 || status.st_size == 0)
+        return 0;
+    void *packets = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, parts, 0);
+    if (packets == MAP_FAILED)
+        return error_set(error, -errno, "no memory for the symbols: %s", strerror(errno));
+    *added = known_symbols_write_new(known, packets, (size_t)status.st_size, fd, error);
+    munmap(packets, (size_t)status.st_size);
+    return *added < 0 ? (int)*added : 0;
+}
+
+static int make_bundle(struct request *request, const char *path, struct bundle_outcome *outcome,
+                       struct error *error)
+{
+    struct known_symbols known;
+    struct output_file file = {.fd = -1};
+    int parts = memfd_create("symbols", MFD_CLOEXEC);
+    int result = known_symbols_read(&known, path, error);
+    if (result == 0 && known.warning[0] != '\0')
+        conversion_warn("%s; what comes before that is bundled", known.warning);
+    if (result == 0 && parts < 0)
+        result = error_set(error, -errno, "no memory for the symbols: %s", strerror(errno));
+    if (result == 0)
+        result = find_symbols(request, path, parts, outcome, error);
+    if (result == 0)
+        result = find_names(request, path, parts, outcome, error);
+    /* Only now: where a map cannot be read, nothing is written. */
+    if (result == 0)
+        result = conversion_open_output(&file, request->out, path, false, error);
+    if (result == 0)
+        result = copy_trace(path, known.good_bytes, file.fd, error);
+    if (result == 0)
+        result = add_new(&known, parts, file.fd, &outcome->added, error);
+    result = output_file_close(&file, result, error);
+    if (parts >= 0)
+        close(parts);
+    known_symbols_clear(&known);
+    return result;
+}
+
+static int run(struct request *request)
+{
+    char path[PATH_MAX];
+    struct bundle_outcome outcome = {0};
+    struct error error = {0};
+    int result = conversion_find_input(request->trace, path, &error);
+    if (result == 0 && strcmp(path, "-") == 0)
+        result = conversion_keep_input(path, &error);
+    if (result == 0 && conversion_is_no_trace(path, &error))
+        result = error.code;
+    if (result == 0 && request->automatic_places)
+        result = add_build_directories(request, &error);
+    if (result == 0 && request->automatic_maps)
+        result = find_maps(request, &error);
+    if (result == 0)
+        result = make_bundle(request, path, &outcome, &error);
+    if (result == 0 && !request->quiet)
+        bundle_words_print(&outcome, request->out, request->verbose);
+    bundle_outcome_clear(&outcome);
+    return result < 0 ? conversion_fail(&error) : 0;
+}
+
+/* 0, or the exit code. */
+static int take_option(struct request *request, int option)
+{
+    struct error error;
+    int result = 0;
+    switch (option) {
+    case OPTION_SYMBOL_PATHS:
+        request->places.by_build_id = true;
+        result = symbol_places_set(&request->places, optarg, ',', &error);
+        break;
+    case OPTION_NO_SYMBOL_PATHS:
+        request->automatic_places = false;
+        break;
+    case OPTION_BREAKPAD:
+        result = symbol_places_add_breakpad(&request->places, optarg, &error);
+        break;
+    case OPTION_MAP:
+        result = deobfuscate_maps_add(&request->maps, optarg, &error);
+        break;
+    case OPTION_NO_MAPS:
+        request->automatic_maps = false;
+        break;
+    case OPTION_VERBOSE:
+        request->verbose = true;
+        break;
+    case 'q':
+        request->quiet = true;
+        break;
+    default:
+        return -1;
+    }
+    if (result == 0)
+        return 0;
+    conversion_fail(&error);
+    return 2;
+}
+
+static int take_arguments(struct request *request, int argc, char **argv)
+{
+    if (!conversion_takes(argc, argv, 2))
+        return 2;
+    if (argc - optind < 2) {
+        format_printf(stderr,
+                      "%s: which trace, and where to? As in: %s bundle raw-trace bundled-trace\n",
+                      program_invocation_short_name, program_invocation_short_name);
+        return 2;
+    }
+    request->trace = argv[optind];
+    request->out = argv[optind + 1];
+    return run(request);
+}
+
+int convert_bundle(int argc, char **argv)
+{
+    struct request request = {.automatic_places = true, .automatic_maps = true};
+    struct error error;
+    int option, status = 0;
+    bool answered = false;
+    if (symbol_places_read(&request.places, &error) < 0) {
+        conversion_fail(&error);
+        status = 2;
+    }
+    opterr = 0;
+    while (status == 0 && !answered &&
+           (option = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
+        status = take_option(&request, option);
+        if (status < 0) {
+            answered = true;
+            status = conversion_other_option(argv, option, options, help);
+        }
+    }
+    if (status == 0 && !answered)
+        status = take_arguments(&request, argc, argv);
+    deobfuscate_maps_clear(&request.maps);
+    deobfuscate_maps_clear(&request.automatic);
+    symbol_places_clear(&request.places);
+    return status;
+}

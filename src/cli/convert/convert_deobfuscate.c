@@ -1,0 +1,216 @@
+/*
+ * Names for a trace's obfuscated Java code: options, and the summary of what each map named and
+ * what to do where it named nothing. The work is deobfuscate/deobfuscate.h's.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/convert/conversions.h"
+#include "cli/files/conversion_io.h"
+#include "cli/print/format.h"
+#include "cli/print/progress.h"
+#include "cli/print/wait_notice.h"
+#include "deobfuscate/deobfuscate.h"
+#include "util/json.h"
+
+static const char help[] =
+    "usage: traceconv deobfuscate [options] [TRACE] [OUT]\n"
+    "\n"
+    "  Writes the names that ProGuard's or R8's maps have for a trace's Java code as packets\n"
+    "  that may be appended to it: traceconv deobfuscate raw-trace names;\n"
+    "  cat raw-trace names > named-trace. TRACE: '-', or none where it is not a terminal:\n"
+    "  standard input. OUT: '-' or none: standard output.\n"
+    "\n"
+    "  --proguard-map [PACKAGE=]FILE   the map of a package, repeatable, besides\n"
+    "                                  PERFETTO_PROGUARD_MAP; without a package: of all code\n"
+    "  --whole-maps                    write all that the maps hold, not only what this trace\n"
+    "                                  needs of them\n"
+    "  --json FILE                     write the summary as JSON ('-': standard error)\n"
+    "  -q, --quiet                     no summary\n"
+    "      --help, --version\n"
+    "\n"
+    "  PERFETTO_PROGUARD_MAP=package=file:package=file   the maps\n";
+
+static const struct option options[] = {
+    {"proguard-map", required_argument, NULL, 'm'},
+    {"whole-maps", no_argument, NULL, 'w'},
+    {"json", required_argument, NULL, 'j'},
+    {"quiet", no_argument, NULL, 'q'},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'v'},
+    {0},
+};
+
+struct request {
+    const char *trace, *out, *json;
+    struct deobfuscate_maps maps;
+    bool whole, quiet;
+};
+
+/* --- what is printed --- */
+
+static void print_known_packages(const struct trace_names *names)
+{
+    static const size_t most = 5;
+    for (size_t i = 0; i < names->package_count && i < most; i++)
+        format_printf(stderr, "%s%.60s", i == 0 ? "    the trace has " : ", ", names->packages[i]);
+    if (names->package_count > most)
+        fprintf(stderr, " and %zu more", names->package_count - most);
+    if (names->package_count > 0)
+        fputc('\n', stderr);
+}
+
+static void print_summary(const struct deobfuscate_report *report, const struct trace_names *names)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        const struct deobfuscate_result *result = &report->results[i];
+        const char *remedy = deobfuscate_remedy(result);
+        format_printf(stderr, "%s (%s): %zu of the trace's %zu names are of its %zu classes; ",
+                      *result->package != '\0' ? result->package : "all packages", result->path,
+                      result->names, report->trace_names, result->classes);
+        fprintf(stderr, "%zu classes and %zu methods written\n", result->written_classes,
+                result->written_methods);
+        if (result->unknown_lines > 0)
+            fprintf(stderr, "  %zu of %zu lines are unknown and were passed over\n",
+                    result->unknown_lines, result->lines);
+        if (remedy != NULL)
+            format_printf(stderr, "  it names nothing: %s\n", remedy);
+        if (!result->package_in_trace)
+            print_known_packages(names);
+    }
+}
+
+static void print_json_result(FILE *out, const struct deobfuscate_result *result)
+{
+    fputs("{\"package\": ", out);
+    json_print_string(out, result->package);
+    fputs(", \"path\": ", out);
+    json_print_string(out, result->path);
+    fprintf(out, ", \"lines\": %zu, \"unknown_lines\": %zu", result->lines, result->unknown_lines);
+    fprintf(out, ", \"classes\": %zu, \"methods\": %zu, \"fields\": %zu", result->classes,
+            result->methods, result->fields);
+    fprintf(out, ", \"written_classes\": %zu, \"written_methods\": %zu, \"written_fields\": %zu",
+            result->written_classes, result->written_methods, result->written_fields);
+    fprintf(out, ", \"names\": %zu, \"unlisted_names\": %zu, \"package_in_trace\": %s",
+            result->names, result->unlisted, result->package_in_trace ? "true" : "false");
+    fputs(", \"remedy\": ", out);
+    if (deobfuscate_remedy(result) != NULL)
+        json_print_string(out, deobfuscate_remedy(result));
+    else
+        fputs("null", out);
+    fputc('}', out);
+}
+
+static int write_json(const char *path, const struct deobfuscate_report *report)
+{
+    struct output_file file;
+    struct error error;
+    FILE *out = conversion_open_details(&file, path, &error);
+    if (out == NULL)
+        return conversion_fail(&error);
+    fprintf(out, "{\"trace_names\": %zu, \"maps\": [", report->trace_names);
+    for (size_t i = 0; i < report->count; i++) {
+        fputs(i == 0 ? "\n  " : ",\n  ", out);
+        print_json_result(out, &report->results[i]);
+    }
+    fputs("\n]}\n", out);
+    return output_file_close(&file, 0, &error) < 0 ? conversion_fail(&error) : 0;
+}
+
+/* --- the work --- */
+
+static int run(struct request *request)
+{
+    char path[PATH_MAX];
+    struct trace_names names = {0};
+    struct deobfuscate_report report = {0};
+    struct error error = {0};
+    struct output_file file = {.fd = -1};
+    int status, result = conversion_find_input(request->trace, path, &error);
+    struct progress shown = result == 0 ? progress_begin(path, false) : (struct progress){0};
+    if (result == 0 && conversion_is_no_trace(path, &error))
+        result = error.code;
+    if (result == 0)
+        result = trace_names_read_telling(&names, path, progress_tell_bytes, &shown, &error);
+    progress_end(&shown);
+    if (names.warning[0] != '\0')
+        conversion_warn("%s", names.warning);
+    if (result == 0)
+        result = conversion_open_output(&file, request->out, path, false, &error);
+    if (result >= 0) {
+        names.has_heap_graph |= request->whole;
+        shown = progress_begin(path, isatty(file.fd));
+        request->maps.tell = progress_tell_lines;
+        request->maps.tell_context = &shown;
+        result = deobfuscate_write(&request->maps, &names, file.fd, &report, &error);
+        progress_end(&shown);
+        result = output_file_close(&file, result, &error);
+    }
+    if (result < 0) {
+        status = conversion_fail(&error);
+    } else {
+        status = 0;
+        if (!request->quiet)
+            print_summary(&report, &names);
+        if (request->json != NULL)
+            status = write_json(request->json, &report);
+    }
+    deobfuscate_report_clear(&report);
+    trace_names_clear(&names);
+    return status;
+}
+
+/* 0, or the exit code. */
+static int take_options(struct request *request, int argc, char **argv, bool *answered)
+{
+    struct error error;
+    int option;
+    opterr = 0;
+    if (deobfuscate_maps_add_list(&request->maps, getenv("PERFETTO_PROGUARD_MAP"), &error) < 0) {
+        conversion_fail(&error);
+        return 2;
+    }
+    while ((option = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
+        if (option == 'm') {
+            waiting_announce_input(strchr(optarg, '=') != NULL ? strchr(optarg, '=') + 1 : optarg);
+            if (deobfuscate_maps_add(&request->maps, optarg, &error) < 0) {
+                conversion_fail(&error);
+                return 2;
+            }
+        } else if (option == 'w') {
+            request->whole = true;
+        } else if (option == 'j') {
+            request->json = optarg;
+        } else if (option == 'q') {
+            request->quiet = true;
+        } else {
+            *answered = true;
+            return conversion_other_option(argv, option, options, help);
+        }
+    }
+    return conversion_takes(argc, argv, 2) ? 0 : 2;
+}
+
+int convert_deobfuscate(int argc, char **argv)
+{
+    struct request request = {0};
+    bool answered = false;
+    int status = take_options(&request, argc, argv, &answered);
+    if (status == 0 && !answered && request.maps.count == 0) {
+        format_printf(stderr,
+                      "%s: no map: give PERFETTO_PROGUARD_MAP=package=FILE or --proguard-map "
+                      "[PACKAGE=]FILE\n",
+                      program_invocation_short_name);
+        status = 2;
+    } else if (status == 0 && !answered) {
+        request.trace = argc > optind ? argv[optind] : NULL;
+        request.out = argc > optind + 1 ? argv[optind + 1] : NULL;
+        status = run(&request);
+    }
+    deobfuscate_maps_clear(&request.maps);
+    return status;
+}

@@ -1,0 +1,322 @@
+/* The pprof files of a trace: which of them, where, and a warning for each profile that is not
+ * whole. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/convert/conversions.h"
+#include "cli/files/conversion_io.h"
+#include "cli/files/output.h"
+#include "cli/options/filter_options.h"
+#include "cli/options/parse.h"
+#include "cli/print/format.h"
+#include "cli/print/progress.h"
+#include "export/view.h"
+#include "import/import.h"
+#include "util/safe_directory.h"
+
+static const char help[] =
+    "usage: traceconv profile [options] [DIR|TRACE]\n"
+    "\n"
+    "  Writes one pprof file for each process, heap and dump of a trace and prints the name of\n"
+    "  the directory that they are in. TRACE: '-', or none where it is not a terminal: standard\n"
+    "  input.\n"
+    "\n"
+    "  --pid PID,...        only these processes\n"
+    "  --timestamps T,...   only the dumps at these times of the trace, in nanoseconds\n"
+    "  --no-annotations     functions without [jit], [interp] and the like behind their names\n"
+    "  -o, --output DIR     the directory, made if it is not there; files of the same names\n"
+    "                       in it are replaced (default: a new one in TMPDIR or /tmp)\n"
+    "  --gzip               gzipped files\n" FILTER_HELP
+    "  --demangle full|simple|none   functions' names with all that is in them (default),\n"
+    "                       without parameters and template arguments, or mangled\n"
+    "      --help, --version\n"
+    "\n"
+    "  Profiles that ended early, or never began because another session had the process, are\n"
+    "  said on standard error.\n";
+
+enum { OPTION_PID = 256, OPTION_TIMESTAMPS, OPTION_NO_ANNOTATIONS, OPTION_GZIP, OPTION_DEMANGLE };
+
+static const struct option options[] = {
+    {"pid", required_argument, NULL, OPTION_PID},
+    {"timestamps", required_argument, NULL, OPTION_TIMESTAMPS},
+    {"no-annotations", no_argument, NULL, OPTION_NO_ANNOTATIONS},
+    {"gzip", no_argument, NULL, OPTION_GZIP},
+    {"demangle", required_argument, NULL, OPTION_DEMANGLE},
+    FILTER_OPTIONS,
+    {"output", required_argument, NULL, 'o'},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'v'},
+    {0},
+};
+
+struct request {
+    const char *argument, *directory;
+    struct output_pprof choice;
+    struct profile_read_options reading;
+    struct profile_filter filter;
+    uint64_t *pids, *timestamps;
+};
+
+/* --- what is not as was wished --- */
+
+static void warn_of(const struct profile_process *process, const struct trace_heap_dump *status)
+{
+    static const char *const client_errors[] = {"its client had an error",
+                                                "its client waited too long for the profiler",
+                                                "its client did not know the bounds of a stack"};
+    size_t errors = sizeof(client_errors) / sizeof(client_errors[0]);
+    const struct {
+        bool is_so;
+        const char *what;
+    } ends[] = {
+        {status->buffer_overran, "its ring buffer overran (see --shmem-size, --block-client)"},
+        {status->buffer_corrupted,
+         "its ring buffer was corrupted: by a fault of the program or of the profiler"},
+        {status->hit_guardrail, "a guardrail was hit: the profiler's limit of memory or CPU time"},
+        {status->client_error != 0,
+         client_errors[status->client_error < errors ? status->client_error : 0]},
+    };
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        if (ends[i].is_so)
+            conversion_warn("the profile of process %d (%s) ended early: %s", process->pid,
+                            process->name, ends[i].what);
+    if (status->rejected_concurrent)
+        conversion_warn("process %d (%s) was not profiled: another session had it", process->pid,
+                        process->name);
+}
+
+static bool is_wanted(int32_t pid, const struct output_pprof *choice)
+{
+    for (size_t i = 0; i < choice->pid_count; i++)
+        if (choice->pids[i] == (uint64_t)pid)
+            return true;
+    return choice->pid_count == 0;
+}
+
+/* What is so of a process stands in each of its heaps: it is said once. */
+static void warn_of_all(const struct profile *profile, const struct output_pprof *choice)
+{
+    struct trace_heap_dump *ends = calloc(profile->process_count + 1, sizeof(*ends));
+    for (size_t i = 0; i < profile->heap_count && ends != NULL; i++) {
+        const struct trace_heap_dump *status = &profile->heaps[i].status;
+        struct trace_heap_dump *all = &ends[profile->heaps[i].process];
+        all->buffer_overran |= status->buffer_overran;
+        all->buffer_corrupted |= status->buffer_corrupted;
+        all->hit_guardrail |= status->hit_guardrail;
+        all->rejected_concurrent |= status->rejected_concurrent;
+        if (status->client_error != 0)
+            all->client_error = status->client_error;
+    }
+    for (size_t i = 0; i < profile->process_count && ends != NULL; i++)
+        if (is_wanted(profile->processes[i].pid, choice))
+            warn_of(&profile->processes[i], &ends[i]);
+    free(ends);
+    if (profile->warning[0] != '\0')
+        conversion_warn("%s", profile->warning);
+}
+
+/* Warn that the sums written are not those of the heaps. Each file's comments say so, too. */
+static void warn_of_filter(const struct profile *profile, const struct output_pprof *choice)
+{
+    double part = 0, whole = 0;
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        for (size_t j = 0; j < heap->dump_count; j++) {
+            if (!output_has_pprof(profile, heap, &heap->dumps[j], choice))
+                continue;
+            part += heap->dumps[j].left_out.sum.figures.allocated_bytes;
+            whole += heap->dumps[j].total.allocated_bytes;
+        }
+    }
+    if (*profile->filter != '\0')
+        conversion_warn("%.300s leaves out %s: bytes ever allocated", profile->filter,
+                        filter_options_share(part, whole, false).bytes);
+}
+
+/* --- what was asked for and is not there --- */
+
+/* Numbers that are listed where one is not there. */
+#define LISTED_BYTES 300
+
+/* Adds a number to a list in words, unless it is full or ends with it. */
+static void list_number(char list[LISTED_BYTES], uint64_t number)
+{
+    static const char more[] = " ...";
+    char text[24];
+    size_t length = strlen(list);
+    int digits = snprintf(text, sizeof(text), "%" PRIu64, number);
+    const char *last = strrchr(list, ' ');
+    if (strcmp(last == NULL ? list : last + 1, text) == 0)
+        return;
+    if (length + (size_t)digits + sizeof(more) + 2 < LISTED_BYTES)
+        snprintf(list + length, LISTED_BYTES - length, "%s%s", length > 0 ? ", " : "", text);
+    else if (length < sizeof(more) || strcmp(list + length - strlen(more), more) != 0)
+        snprintf(list + length, LISTED_BYTES - length, "%s", more);
+}
+
+/* 0, or -ENOENT with *error set, which lists those that there are. */
+static int check_numbers(const struct profile *profile, const struct output_pprof *choice,
+                         bool are_pids, struct error *error)
+{
+    const uint64_t *numbers = are_pids ? choice->pids : choice->timestamps;
+    size_t count = are_pids ? choice->pid_count : choice->timestamp_count;
+    for (size_t i = 0; i < count; i++) {
+        struct output_pprof one = {.pids = choice->pids, .pid_count = choice->pid_count};
+        char there[LISTED_BYTES] = "";
+        bool found = false;
+        if (are_pids)
+            one.pid_count = 0;
+        for (size_t j = 0; j < profile->heap_count; j++) {
+            const struct profile_heap *heap = &profile->heaps[j];
+            for (size_t k = 0; k < heap->dump_count; k++) {
+                const struct profile_dump *dump = &heap->dumps[k];
+                if (!output_has_pprof(profile, heap, dump, &one))
+                    continue;
+                uint64_t number =
+                    are_pids ? (uint64_t)profile->processes[heap->process].pid : dump->boottime_ns;
+                found |= number == numbers[i];
+                list_number(there, number);
+            }
+        }
+        if (!found && there[0] == '\0')
+            return error_set(error, -ENOENT, "there is no dump in it");
+        if (!found)
+            return error_set(error, -ENOENT,
+                             are_pids ? "there is no heap profile of process %" PRIu64
+                                        " in it, but of: %s"
+                                      : "no dump is at %" PRIu64 "; there are: %s",
+                             numbers[i], there);
+    }
+    return 0;
+}
+
+/* --- the conversion --- */
+
+static int check(const struct profile *profile, const char *path, const struct output_pprof *choice,
+                 struct error *error)
+{
+    struct error found = {0};
+    if (profile->heap_count == 0)
+        return error_set(error, -ENOENT, "%.300s: there is no heap profile in it%s%.150s", path,
+                         profile->warning[0] != '\0' ? ": " : "", profile->warning);
+    uint64_t frames = 0;
+    int code = check_numbers(profile, choice, true, &found);
+    if (code == 0)
+        code = check_numbers(profile, choice, false, &found);
+    for (size_t i = 0; i < profile->heap_count && code == 0; i++)
+        for (size_t j = 0; j < profile->heaps[i].dump_count && code == 0; j++) {
+            const struct profile_dump *dump = &profile->heaps[i].dumps[j];
+            frames = 0; /* a file each */
+            if (output_has_pprof(profile, &profile->heaps[i], dump, choice))
+                code = export_count_frames(profile, dump, &frames, &found);
+        }
+    return code == 0 ? 0 : error_set(error, code, "%.100s: %.400s", path, found.message);
+}
+
+static int write_files(struct request *request)
+{
+    char path[PATH_MAX], made[PATH_MAX];
+    const char *directory = request->directory != NULL ? request->directory : made;
+    struct error error = {0};
+    struct profile *profile = NULL;
+    struct progress shown = {0};
+    int fd = -1, files = conversion_find_input(request->argument, path, &error);
+    if (files == 0) {
+        shown = progress_begin(path, false);
+        request->reading.tell = progress_tell_bytes;
+        request->choice.tell = progress_tell_files;
+        request->reading.tell_context = request->choice.tell_context = &shown;
+        profile = import_profile(path, &request->reading, &error);
+        files = profile == NULL ? error.code : 0;
+    }
+    if (files == 0)
+        files = check(profile, path, &request->choice, &error);
+    if (files == 0)
+        files = fd = request->directory == NULL ? output_make_temporary(made, &error)
+                                                : safe_directory_make(directory, &error);
+    if (fd >= 0) {
+        files = output_write_pprof(fd, directory, profile, &request->choice, &error);
+        close(fd);
+    }
+    progress_end(&shown);
+    if (files >= 0) {
+        warn_of_all(profile, &request->choice);
+        warn_of_filter(profile, &request->choice);
+    }
+    profile_free(profile);
+    if (files < 0)
+        return conversion_fail(&error);
+    format_printf(stderr, "%d pprof file%s in\n", files, files == 1 ? "" : "s");
+    /* A script reads the name as it is. */
+    if (isatty(STDOUT_FILENO))
+        format_printf(stdout, "%s\n", directory);
+    else
+        puts(directory);
+    return 0;
+}
+
+/* --- options --- */
+
+/* -1: go on; else the exit code. */
+static int parse_options(int argc, char **argv, struct request *request)
+{
+    int option;
+    struct output_pprof *choice = &request->choice;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":o:h", options, NULL)) != -1) {
+        switch (option) {
+        case OPTION_PID:
+            if (!parse_pids(optarg, &request->pids, &choice->pid_count))
+                return 2;
+            break;
+        case OPTION_TIMESTAMPS:
+            if (!parse_numbers("--timestamps", "times of dumps", optarg, &request->timestamps,
+                               &choice->timestamp_count))
+                return 2;
+            break;
+        case OPTION_NO_ANNOTATIONS:
+            choice->options.annotated = false;
+            break;
+        case OPTION_GZIP:
+            choice->options.gzip = true;
+            break;
+        case OPTION_DEMANGLE:
+            if (!parse_demangling(optarg, &request->reading.demangling))
+                return 2;
+            break;
+        case 'o':
+            request->directory = optarg;
+            break;
+        default:
+            if (filter_options_has(option)) {
+                if (!filter_options_take(option, optarg, &request->filter))
+                    return 2;
+                break;
+            }
+            return conversion_other_option(argv, option, options, help);
+        }
+    }
+    return -1;
+}
+
+int convert_profile(int argc, char **argv)
+{
+    struct request request = {.choice.options.annotated = true};
+    request.reading.filter = &request.filter;
+    int code = parse_options(argc, argv, &request);
+    if (code < 0 && !conversion_takes(argc, argv, 1))
+        code = 2;
+    request.argument = code < 0 ? argv[optind] : NULL;
+    request.choice.pids = request.pids;
+    request.choice.timestamps = request.timestamps;
+    if (code < 0)
+        code = write_files(&request);
+    profile_filter_clear(&request.filter);
+    free(request.pids);
+    free(request.timestamps);
+    return code;
+}

@@ -1,0 +1,284 @@
+/*
+ * Names for the code addresses of a trace or of MemoryInfra JSON: options, and the summary of what
+ * has no name and what to do about it. The work is symbolize/symbolize.h's.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/convert/conversions.h"
+#include "cli/convert/symbolize_file.h"
+#include "cli/files/conversion_io.h"
+#include "cli/files/symbol_options.h"
+#include "cli/print/format.h"
+#include "symbolize/symbolize.h"
+#include "util/json.h"
+
+static const char help[] =
+    "usage: traceconv symbolize [options] [TRACE] [OUT]\n"
+    "\n"
+    "  Writes the functions, files and lines of a trace's code addresses as packets that may\n"
+    "  be appended to it: traceconv symbolize raw-trace symbols;\n"
+    "  cat raw-trace symbols > symbolized-trace. TRACE: '-', or none where it is not a\n"
+    "  terminal: standard input. OUT: '-' or none: standard output.\n"
+    "\n"
+    "  Of Chrome's memory dumps (JSON, gzipped or not) the frames themselves get names. The\n"
+    "  file is rewritten in place, and the original kept as FILE.BACKUP; with OUT it stays.\n"
+    "\n"
+    "  --symbol-paths DIR,...   directories to look in (default: PERFETTO_BINARY_PATH,\n"
+    "                           with colons between them), before the usual places\n"
+    "  --no-auto-symbol-paths   look in none of the places of this machine besides\n"
+    "  --breakpad-symbols DIR,...  directories with Breakpad's symbol files (.sym), asked\n"
+    "                           before all else\n"
+    "  --no-backup              of a file that is rewritten in place the original is not kept\n"
+    "  --json FILE              write the summary as JSON ('-': standard error)\n"
+    "  --no-cache               neither use what was found before nor keep what is found, in\n"
+    "                           $XDG_CACHE_HOME/heapprofd, or ~/.cache/heapprofd\n"
+    "  --symbolizer own|llvm    llvm: ask llvm-symbolizer, from PATH, instead; far slower\n"
+    "  -q, --quiet              no summary\n"
+    "      --help, --version\n"
+    "\n"
+    "  PERFETTO_SYMBOLIZER_MODE=find   look for each file by the path that it had (default)\n"
+    "  PERFETTO_SYMBOLIZER_MODE=index  read the build ids of all files in the directories\n"
+    "  DEBUGINFOD_URLS                 servers that are asked for what is nowhere else\n";
+
+static const struct option options[] = {
+    {"symbol-paths", required_argument, NULL, 's'},
+    {"no-auto-symbol-paths", no_argument, NULL, 'n'},
+    {"breakpad-symbols", required_argument, NULL, 'b'},
+    {"no-backup", no_argument, NULL, 'B'},
+    {"json", required_argument, NULL, 'j'},
+    {"no-cache", no_argument, NULL, 'c'},
+    {"symbolizer", required_argument, NULL, 'S'},
+    {"quiet", no_argument, NULL, 'q'},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'v'},
+    {0},
+};
+
+struct request {
+    const char *trace, *out, *json;
+    struct symbol_places places;
+    bool automatic, quiet, backup;
+    struct symbolize_options symbolizing;
+};
+
+/* --- what is printed --- */
+
+static void print_string(FILE *out, const char *name, const char *text)
+{
+    fprintf(out, ", \"%s\": ", name);
+    if (text == NULL)
+        fputs("null", out);
+    else
+        json_print_string(out, text);
+}
+
+static void print_json_module(FILE *out, const struct symbolized_module *module)
+{
+    static const char *const sources[] = {"none", "dynsym", "symtab", "dwarf"};
+    const struct symbol_found *found = &module->found;
+    fputs("{\"path\": ", out);
+    json_print_string(out, module->path);
+    print_string(out, "build_id", module->build_id);
+    print_string(out, "file", found->path);
+    print_string(out, "source", found->path == NULL ? NULL : sources[found->quality]);
+    print_string(out, "other_build", found->other_build);
+    print_string(out, "breakpad", module->breakpad);
+    fprintf(out, ", \"addresses\": %zu, \"with_lines\": %zu, \"with_names\": %zu, \"frames\": %zu",
+            module->addresses, module->with_lines, module->with_names, module->frames);
+    fprintf(out, ", \"damaged_units\": %zu, \"missing_units\": %zu, \"without\": {",
+            module->damaged_units, module->missing_units);
+    for (int reason = 0; reason < SYMBOL_REASONS; reason++)
+        fprintf(out, "%s\"%s\": %zu", reason == 0 ? "" : ", ", symbol_reason_name(reason),
+                module->without[reason]);
+    fputs("}}", out);
+}
+
+/* summary: of MemoryInfra JSON, else NULL. */
+static int write_json(const char *path, const struct symbolize_report *report,
+                      const struct memory_infra_summary *summary)
+{
+    struct output_file file;
+    struct error error;
+    FILE *out = conversion_open_details(&file, path, &error);
+    if (out == NULL)
+        return conversion_fail(&error);
+    fputc('{', out);
+    if (summary != NULL)
+        fprintf(out,
+                "\"frames\": %zu, \"named\": %zu, \"no_region\": %zu, \"no_maps\": %zu, "
+                "\"no_file\": %zu, ",
+                summary->frames, summary->named, summary->strays[MEMORY_INFRA_NO_REGION],
+                summary->strays[MEMORY_INFRA_NO_MAPS], summary->strays[MEMORY_INFRA_NO_FILE]);
+    fputs("\"modules\": [", out);
+    for (size_t i = 0; i < report->count; i++) {
+        fputs(i == 0 ? "\n  " : ",\n  ", out);
+        print_json_module(out, &report->modules[i]);
+    }
+    fputs("\n]}\n", out);
+    return output_file_close(&file, 0, &error) < 0 ? conversion_fail(&error) : 0;
+}
+
+/* --- the work --- */
+
+static int open_places(const struct request *request, struct symbol_finder **finder,
+                       struct breakpad_store **breakpad, struct error *error)
+{
+    const struct symbol_finder_options finding = {
+        .directories = request->places.directories,
+        .by_build_id = request->places.by_build_id,
+        .automatic = request->automatic,
+    };
+    struct error warning;
+    *finder = symbol_finder_open(&finding, &warning, error);
+    if (*finder == NULL)
+        return error->code;
+    if (warning.code != 0)
+        conversion_warn("%s", warning.message);
+    return symbol_places_open_breakpad(&request->places, breakpad, error);
+}
+
+static int symbolize(const struct request *request, const char *path,
+                     const struct trace_addresses *addresses, struct symbolize_report *report,
+                     struct error *error)
+{
+    struct symbolize_options symbolizing = request->symbolizing;
+    struct symbol_finder *finder = NULL;
+    struct output_file file = {.fd = -1};
+    int result = open_places(request, &finder, &symbolizing.breakpad, error);
+    if (result == 0)
+        result = conversion_open_output(&file, request->out, path, false, error);
+    bool progress = !request->quiet && isatty(STDERR_FILENO);
+    size_t modules = addresses->count;
+    if (result >= 0)
+        result = symbolize_addresses_as(&symbolizing, addresses, finder, file.fd, report,
+                                        progress ? symbol_words_progress : NULL, &modules, error);
+    if (progress)
+        fputs("\r\033[K", stderr);
+    result = output_file_close(&file, result, error);
+    symbol_finder_close(finder);
+    breakpad_store_close(symbolizing.breakpad);
+    return result;
+}
+
+/* MemoryInfra JSON. The exit code. */
+static int rewrite(const struct request *request, const char *path, const char *out)
+{
+    struct symbolize_file file = {
+        .path = path,
+        .out = out,
+        .backup = request->backup,
+        .quiet = request->quiet,
+        .symbolizing = {.symbolizing = request->symbolizing},
+    };
+    struct memory_infra_symbols *symbols = NULL;
+    struct memory_infra_summary summary;
+    struct error error;
+    int status = 0, result = open_places(request, &file.symbolizing.finder,
+                                         &file.symbolizing.symbolizing.breakpad, &error);
+    if (result == 0)
+        result = symbolize_file_run(&file, &symbols, &error);
+    if (result < 0)
+        status = conversion_fail(&error);
+    if (result == 0 && request->json != NULL) {
+        memory_infra_symbols_sum(symbols, &summary);
+        status = write_json(request->json, summary.modules, &summary);
+    }
+    memory_infra_symbols_free(symbols);
+    symbol_finder_close(file.symbolizing.finder);
+    breakpad_store_close(file.symbolizing.symbolizing.breakpad);
+    return status;
+}
+
+static int run(const struct request *request)
+{
+    char path[PATH_MAX];
+    struct trace_addresses addresses = {0};
+    struct symbolize_report report = {0};
+    struct error error = {0};
+    int status, result = conversion_find_input(request->trace, path, &error);
+    bool is_input = result == 0 && strcmp(path, "-") == 0;
+    if (is_input)
+        result = conversion_keep_input(path, &error);
+    if (result == 0 && symbolize_file_is_json(path))
+        return rewrite(request, path, request->out == NULL && is_input ? "-" : request->out);
+    if (result == 0 && conversion_is_no_trace(path, &error))
+        result = error.code;
+    if (result == 0)
+        result = trace_addresses_read(&addresses, path, &error);
+    if (addresses.warning[0] != '\0')
+        conversion_warn("%s", addresses.warning);
+    if (result == 0)
+        result = symbolize(request, path, &addresses, &report, &error);
+    if (result < 0) {
+        status = conversion_fail(&error);
+    } else {
+        status = 0;
+        if (!request->quiet)
+            symbol_words_print(stderr, &report);
+        if (request->json != NULL)
+            status = write_json(request->json, &report, NULL);
+    }
+    symbolize_report_clear(&report);
+    trace_addresses_clear(&addresses);
+    return status;
+}
+
+static int set_symbolizer(struct request *request, const char *name)
+{
+    request->symbolizing.by_llvm = strcmp(name, "llvm") == 0;
+    if (request->symbolizing.by_llvm || strcmp(name, "own") == 0)
+        return 0;
+    format_printf(stderr, "%s: --symbolizer takes own or llvm, not '%s'\n",
+                  program_invocation_short_name, name);
+    return 2;
+}
+
+int convert_symbolize(int argc, char **argv)
+{
+    struct request request = {.automatic = true, .backup = true};
+    struct error error;
+    int option, status = 0;
+    if (symbol_places_read(&request.places, &error) < 0) {
+        conversion_fail(&error);
+        status = 2;
+    }
+    opterr = 0;
+    while (status == 0 && (option = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
+        if (option == 's') {
+            if (symbol_places_set(&request.places, optarg, ',', &error) < 0)
+                status = conversion_fail(&error);
+        } else if (option == 'b') {
+            if (symbol_places_add_breakpad(&request.places, optarg, &error) < 0)
+                status = conversion_fail(&error);
+        } else if (option == 'B') {
+            request.backup = false;
+        } else if (option == 'n') {
+            request.automatic = false;
+        } else if (option == 'j') {
+            request.json = optarg;
+        } else if (option == 'S') {
+            status = set_symbolizer(&request, optarg);
+        } else if (option == 'c') {
+            request.symbolizing.no_cache = true;
+        } else if (option == 'q') {
+            request.quiet = true;
+        } else {
+            symbol_places_clear(&request.places);
+            return conversion_other_option(argv, option, options, help);
+        }
+    }
+    if (status == 0 && !conversion_takes(argc, argv, 2))
+        status = 2;
+    if (status == 0) {
+        request.trace = argc > optind ? argv[optind] : NULL;
+        request.out = argc > optind + 1 ? argv[optind + 1] : NULL;
+        status = run(&request);
+    }
+    symbol_places_clear(&request.places);
+    return status;
+}

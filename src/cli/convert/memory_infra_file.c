@@ -1,0 +1,91 @@
+/* See memory_infra_file.h. */
+#include "cli/convert/memory_infra_file.h"
+
+#include <errno.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/report/report.h"
+#include "export/packed_file.h"
+
+/* What goes to the packer at once. */
+#define WRITE_BYTES (256u * 1024u)
+
+bool memory_infra_file_is_packed(const char *name)
+{
+    size_t length = name == NULL ? 0 : strlen(name);
+    return length > 3 && strcmp(name + length - 3, ".gz") == 0;
+}
+
+struct writing {
+    struct packed_file packed;
+    const struct memory_infra_file *file;
+    uint64_t bytes;
+};
+
+static ssize_t write_some(void *cookie, const char *bytes, size_t length)
+{
+    struct writing *writing = cookie;
+    packed_file_write(&writing->packed, bytes, length);
+    writing->bytes += length;
+    if (writing->file->tell != NULL)
+        writing->file->tell(writing->file->tell_context, writing->bytes);
+    return (ssize_t)length; /* errors are told at the end */
+}
+
+int memory_infra_file_write(const struct profile *profile, const struct export_dump *dumps,
+                            size_t dump_count, const struct memory_infra_write_options *options,
+                            const struct memory_infra_file *file, struct error *error)
+{
+    static const cookie_io_functions_t functions = {.write = write_some};
+    struct writing writing = {.file = file};
+    char *buffer = malloc(WRITE_BYTES);
+    int code = 0;
+    packed_file_open(&writing.packed, file->fd, file->packed);
+    FILE *out = fopencookie(&writing, "w", functions);
+    if (out != NULL)
+        __fsetlocking(out, FSETLOCKING_BYCALLER); /* it is ours alone, and written bit by bit */
+    if (out != NULL && buffer != NULL)
+        setvbuf(out, buffer, _IOFBF, WRITE_BYTES);
+    if (out == NULL)
+        code = -ENOMEM;
+    int64_t sites = code == 0 ? memory_infra_write(profile, dumps, dump_count, options, out) : 0;
+    code = sites < 0 ? (int)sites : code;
+    if (out != NULL && fclose(out) != 0 && code == 0)
+        code = -errno;
+    int written = packed_file_close(&writing.packed);
+    free(buffer);
+    if (code == 0 && written < 0)
+        return error_set(error, written, "the MemoryInfra file cannot be written: %s",
+                         strerror(-written));
+    if (code == -E2BIG)
+        return error_set(error, code,
+                         "the MemoryInfra file cannot hold so many stacks of more than %d frames; "
+                         "--pid, --heap and --dump choose fewer",
+                         MEMORY_INFRA_FRAMES_MAX);
+    return code < 0 ? error_set(error, code, "no memory to write the MemoryInfra file") : 0;
+}
+
+int memory_infra_file_write_all(const struct profile *profile, int fd, bool packed,
+                                struct error *error)
+{
+    static const struct memory_infra_write_options usual = {.stack_mode = HEAP_STACK_NATIVE};
+    size_t most = 0, count = 0;
+    for (size_t i = 0; i < profile->heap_count; i++)
+        most += profile->heaps[i].dump_count;
+    struct export_dump *dumps = malloc((most + 1) * sizeof(*dumps));
+    if (dumps == NULL)
+        return error_set(error, -ENOMEM, "no memory for a list of dumps");
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        for (size_t j = 0; j < heap->dump_count; j++)
+            if (!heap->unseen)
+                dumps[count++] = (struct export_dump){heap, &heap->dumps[j]};
+    }
+    int code =
+        memory_infra_file_write(profile, dumps, count, &usual,
+                                &(const struct memory_infra_file){fd, packed, NULL, NULL}, error);
+    free(dumps);
+    return code;
+}

@@ -1,0 +1,29 @@
+/* A file of MemoryInfra JSON, packed or plain. */
+#ifndef HEAPPROFD_CLI_CONVERT_MEMORY_INFRA_FILE_H
+#define HEAPPROFD_CLI_CONVERT_MEMORY_INFRA_FILE_H
+
+#include "memory_infra/write.h"
+#include "util/error.h"
+
+/* By its name; NULL: standard output, which is plain. */
+bool memory_infra_file_is_packed(const char *name);
+
+/* Where to. */
+struct memory_infra_file {
+    int fd; /* stays the caller's */
+    bool packed;
+    /* Told time and again how many bytes of text, before packing, there are; NULL: nobody asks. */
+    void (*tell)(void *context, uint64_t bytes);
+    void *tell_context;
+};
+
+/* 0 or a negative errno. */
+int memory_infra_file_write(const struct profile *profile, const struct export_dump *dumps,
+                            size_t dump_count, const struct memory_infra_write_options *options,
+                            const struct memory_infra_file *file, struct error *error);
+
+/* The same of all dumps that a profile has. */
+int memory_infra_file_write_all(const struct profile *profile, int fd, bool packed,
+                                struct error *error);
+
+#endif

@@ -1,0 +1,313 @@
+/* See stack_conversion.h. */
+#include "cli/convert/stack_conversion.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/files/conversion_io.h"
+#include "cli/options/filter_options.h"
+#include "cli/options/parse.h"
+#include "cli/print/format.h"
+#include "cli/print/progress.h"
+#include "cli/report/report.h"
+
+/* What the options ask for. */
+struct choice {
+    int32_t pid;      /* 0: all */
+    const char *heap; /* NULL: all */
+    uint64_t dump;    /* number of the dump, from 1; 0: the last */
+    enum export_view view;
+    struct profile_read_options reading;
+    struct profile_filter filter;
+};
+
+/* --- which dumps --- */
+
+static bool parse_dump(const char *text, struct choice *choice)
+{
+    if (strcmp(text, "final") == 0) {
+        choice->dump = 0;
+        return true;
+    }
+    if (!parse_number("--dump", text, UINT32_MAX, &choice->dump))
+        return false;
+    if (choice->dump > 0)
+        return true;
+    format_printf(stderr, "%s: --dump counts from 1; 'final' is the last\n",
+                  program_invocation_short_name);
+    return false;
+}
+
+static const struct profile_dump *
+dump_of(const struct profile *profile, const struct profile_heap *heap, const struct choice *choice)
+{
+    if (heap->dump_count == 0 || choice->dump > heap->dump_count)
+        return NULL;
+    if (choice->pid != 0 && profile->processes[heap->process].pid != choice->pid)
+        return NULL;
+    if (choice->heap != NULL && strcmp(choice->heap, heap->name) != 0)
+        return NULL;
+    const struct profile_dump *dump =
+        &heap->dumps[(choice->dump == 0 ? heap->dump_count : (size_t)choice->dump) - 1];
+    return heap->unseen ? NULL : dump;
+}
+
+/* Heaps that are named where none answers. */
+#define NAMED_MAX 6
+
+static int explain_none(const struct profile *profile, const struct choice *choice,
+                        const char *path, struct error *error)
+{
+    char there[300] = "";
+    size_t length = 0, named = 0, heaps = 0;
+    struct choice all = {0};
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        if (dump_of(profile, heap, &all) == NULL)
+            continue;
+        heaps++;
+        if (named == NAMED_MAX || length > sizeof(there) - 80)
+            continue;
+        length += (size_t)snprintf(there + length, sizeof(there) - length,
+                                   "%s%.30s of process %d (%zu dump%s)", named++ == 0 ? "" : ", ",
+                                   heap->name, profile->processes[heap->process].pid,
+                                   heap->dump_count, heap->dump_count == 1 ? "" : "s");
+    }
+    if (heaps == 0)
+        return error_set(error, -ENOENT, "%.150s: there is no heap profile in it%s%.200s", path,
+                         profile->warning[0] != '\0' ? ": " : "", profile->warning);
+    const char *more = heaps > named ? " and others" : "";
+    if (choice->dump > 0)
+        return error_set(error, -ENOENT,
+                         "%.100s: no heap that was asked for has a dump %" PRIu64
+                         "; there are %s%s",
+                         path, choice->dump, there, more);
+    return error_set(error, -ENOENT, "%.100s: none of what was asked for is in it; there are %s%s",
+                     path, there, more);
+}
+
+/* The dumps, one of each heap that has such, malloc'd. How many, or a negative errno: where none
+ * answers, *error says what there is. */
+static int64_t take_dumps(const struct profile *profile, const struct choice *choice,
+                          const char *path, struct export_dump **dumps, struct error *error)
+{
+    int64_t count = 0;
+    *dumps = malloc((profile->heap_count + 1) * sizeof(**dumps));
+    if (*dumps == NULL)
+        return error_set(error, -ENOMEM, "no memory for a list of dumps");
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        const struct profile_dump *dump = dump_of(profile, heap, choice);
+        if (dump != NULL)
+            (*dumps)[count++] = (struct export_dump){heap, dump};
+    }
+    return count > 0 ? count : explain_none(profile, choice, path, error);
+}
+
+struct ranked_dump {
+    struct export_dump dump;
+    struct rollup_size size;
+    size_t index;
+};
+
+static int compare_sizes(const void *left_pointer, const void *right_pointer)
+{
+    const struct ranked_dump *left = left_pointer, *right = right_pointer;
+    int order = rollup_size_compare(&left->size, &right->size);
+    return order != 0 ? order : left->index < right->index ? -1 : left->index > right->index;
+}
+
+/* 0 or -ENOMEM. */
+static int order_by_size(struct export_dump *dumps, size_t count)
+{
+    struct ranked_dump *ranked = calloc(count + 1, sizeof(*ranked));
+    if (ranked == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        ranked[i] = (struct ranked_dump){dumps[i], rollup_size_of(dumps[i].dump), i};
+    if (count > 1)
+        qsort(ranked, count, sizeof(*ranked), compare_sizes);
+    for (size_t i = 0; i < count; i++)
+        dumps[i] = ranked[i].dump;
+    free(ranked);
+    return 0;
+}
+
+/* --- the conversion --- */
+
+/* Warn that filters left stacks out, so the sums in the output are smaller than the heaps. */
+static void warn_of_filter(const struct profile *profile, const struct export_dump *dumps,
+                           size_t count, enum export_view view)
+{
+    double part = 0, whole = 0;
+    if (*profile->filter == '\0')
+        return;
+    for (size_t i = 0; i < count; i++) {
+        part += export_view_value(&dumps[i].dump->left_out.sum, view);
+        for (size_t j = 0; j < dumps[i].dump->sample_count; j++)
+            whole += export_view_value(dumps[i].dump->samples[j], view);
+    }
+    conversion_warn(
+        "%.300s leaves out %s: %s", profile->filter,
+        filter_options_share(part, part + whole, !export_view_words[view].counts_bytes).bytes,
+        export_view_words[view].title);
+}
+
+static int check_frames(const struct profile *profile, const struct export_dump *dumps,
+                        int64_t count, const char *path, struct error *error)
+{
+    uint64_t frames = 0;
+    struct error problem;
+    for (int64_t i = 0; i < count; i++)
+        if (export_count_frames(profile, dumps[i].dump, &frames, &problem) < 0)
+            return error_set(error, problem.code, "%.150s: %.300s", path, problem.message);
+    return 0;
+}
+
+static int64_t write_dumps(const struct stack_conversion *conversion, const struct profile *profile,
+                           const struct choice *choice, const char *path, const char *out_path,
+                           struct error *error)
+{
+    struct export_dump *dumps = NULL;
+    struct output_file file = {.fd = -1};
+    FILE *out = NULL;
+    int64_t written = 0;
+    int64_t count = take_dumps(profile, choice, path, &dumps, error);
+    if (count > 0 && !conversion->shares_callers &&
+        check_frames(profile, dumps, count, path, error) < 0)
+        count = error->code;
+    if (count > 0 && conversion->largest_first && order_by_size(dumps, (size_t)count) < 0)
+        count = error_set(error, -ENOMEM, "no memory for a list of dumps");
+    if (count > 0 && conversion_open_output(&file, out_path, path, true, error) < 0)
+        count = error->code;
+    if (count > 0 && (out = output_file_stream(&file)) == NULL)
+        count = error_set(error, -errno, "no memory to write: %s", strerror(errno));
+    if (count > 0) {
+        char name[PATH_MAX + 256];
+        snprintf(name, sizeof(name), "%s%s%.250s", strcmp(path, "-") == 0 ? "heap profile" : path,
+                 *profile->filter != '\0' ? " " : "", profile->filter);
+        errno = 0;
+        written = conversion->write(profile, dumps, (size_t)count, choice->view, name, out);
+        warn_of_filter(profile, dumps, (size_t)count, choice->view);
+        if (written < 0)
+            count = error_set(error, (int)written, "no memory to write the stacks");
+    }
+    int code = output_file_close(&file, count < 0 ? (int)count : 0, error);
+    count = code < 0 ? code : count;
+    free(dumps);
+    return count < 0 ? count : written;
+}
+
+static int convert(const struct stack_conversion *conversion, const struct choice *choice,
+                   const char *argument, const char *out_path)
+{
+    char path[PATH_MAX];
+    struct error error = {0};
+    struct profile *profile = NULL;
+    int64_t written = conversion_find_input(argument, path, &error);
+    if (written == 0) {
+        profile = progress_import(path, &choice->reading, &error);
+        written = profile == NULL ? error.code : 0;
+    }
+    if (written == 0)
+        written = write_dumps(conversion, profile, choice, path, out_path, &error);
+    if (written >= 0 && profile->warning[0] != '\0')
+        conversion_warn("%s", profile->warning);
+    if (written == 0)
+        conversion_warn("%s: there is nothing in the view %s (%s)", path,
+                        export_view_words[choice->view].name,
+                        export_view_words[choice->view].title);
+    profile_free(profile);
+    return written < 0 ? conversion_fail(&error) : 0;
+}
+
+/* --- options --- */
+
+enum { OPTION_VIEW = 256, OPTION_PID, OPTION_HEAP, OPTION_DUMP, OPTION_DEMANGLE };
+
+static const struct option options[] = {
+    {"pid", required_argument, NULL, OPTION_PID},
+    {"heap", required_argument, NULL, OPTION_HEAP},
+    {"dump", required_argument, NULL, OPTION_DUMP},
+    {"demangle", required_argument, NULL, OPTION_DEMANGLE},
+    FILTER_OPTIONS,
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'v'},
+    {"view", required_argument, NULL, OPTION_VIEW},
+    {0},
+};
+
+static bool parse_view(const char *text, enum export_view *view)
+{
+    for (*view = 0; *view < EXPORT_VIEWS; (*view)++)
+        if (strcmp(text, export_view_words[*view].name) == 0)
+            return true;
+    format_printf(
+        stderr, "%s: no view '%s'; there are space, objects, alloc_space, alloc_objects and max\n",
+        program_invocation_short_name, text);
+    return false;
+}
+
+/* False, with a message. */
+static bool parse_option(int option, const char *text, struct choice *choice)
+{
+    uint64_t number;
+    if (filter_options_has(option))
+        return filter_options_take(option, text, &choice->filter);
+    switch (option) {
+    case OPTION_VIEW:
+        return parse_view(text, &choice->view);
+    case OPTION_DUMP:
+        return parse_dump(text, choice);
+    case OPTION_DEMANGLE:
+        return parse_demangling(text, &choice->reading.demangling);
+    case OPTION_HEAP:
+        choice->heap = text;
+        return true;
+    default:
+        if (!parse_number("--pid", text, INT32_MAX, &number))
+            return false;
+        choice->pid = (int32_t)number;
+        return true;
+    }
+}
+
+/* Without --view: the last entry but the end is not there. */
+static const struct option *options_of(const struct stack_conversion *conversion,
+                                       struct option *copy)
+{
+    memcpy(copy, options, sizeof(options));
+    if (!conversion->has_view)
+        copy[sizeof(options) / sizeof(options[0]) - 2] = (struct option){0};
+    return copy;
+}
+
+int stack_conversion_run(int argc, char **argv, const struct stack_conversion *conversion)
+{
+    struct choice choice = {.view = EXPORT_SPACE};
+    struct option copy[sizeof(options) / sizeof(options[0])];
+    const struct option *known = options_of(conversion, copy);
+    int option, code = -1;
+    choice.reading.filter = &choice.filter;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":h", known, NULL)) != -1) {
+        if (option < OPTION_VIEW) {
+            code = conversion_other_option(argv, option, known, conversion->help);
+            break;
+        }
+        if (!parse_option(option, optarg, &choice)) {
+            code = 2;
+            break;
+        }
+    }
+    if (code < 0 && !conversion_takes(argc, argv, 2))
+        code = 2;
+    if (code < 0)
+        code = convert(conversion, &choice, argv[optind],
+                       argv[optind] == NULL ? NULL : argv[optind + 1]);
+    profile_filter_clear(&choice.filter);
+    return code;
+}

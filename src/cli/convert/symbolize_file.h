@@ -1,0 +1,29 @@
+/*
+ * MemoryInfra JSON symbolized, in place or to another file: what is written stands under its name
+ * when it is whole, and the original is kept.
+ */
+#ifndef HEAPPROFD_CLI_CONVERT_SYMBOLIZE_FILE_H
+#define HEAPPROFD_CLI_CONVERT_SYMBOLIZE_FILE_H
+
+#include <stdbool.h>
+
+#include "memory_infra/symbolize.h"
+#include "util/error.h"
+
+struct symbolize_file {
+    const char *path;
+    const char *out; /* NULL: in place; "-": standard output */
+    bool backup;     /* in place: the original is kept as PATH.BACKUP, or as the next free name */
+    bool quiet;
+    struct memory_infra_symbolize_options symbolizing;
+};
+
+/* Whether the file is such JSON, as far as its first bytes tell. */
+bool symbolize_file_is_json(const char *path);
+
+/* Says on standard error what was done, unless quiet. *symbols, to be freed in any case, has the
+ * summary. 0 or a negative errno with *error set: then nothing has changed. */
+int symbolize_file_run(const struct symbolize_file *request, struct memory_infra_symbols **symbols,
+                       struct error *error);
+
+#endif

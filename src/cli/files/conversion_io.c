@@ -1,0 +1,146 @@
+/* See conversion_io.h. */
+#include "cli/files/conversion_io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/files/output.h"
+#include "cli/options/suggest.h"
+#include "cli/print/format.h"
+#include "import/import.h"
+#include "trace/read/trace_source.h"
+
+/* Tells what a file is: import.h. */
+#define PEEK_BYTES (64u * 1024u)
+
+int conversion_find_input(const char *argument, char path[PATH_MAX], struct error *error)
+{
+    if (argument != NULL ? strcmp(argument, "-") != 0 : isatty(STDIN_FILENO))
+        return output_find_trace(argument, path, error);
+    strcpy(path, "-");
+    return 0;
+}
+
+int conversion_keep_input(char path[PATH_MAX], struct error *error)
+{
+    char buffer[65536];
+    ssize_t got;
+    FILE *file = tmpfile();
+    if (file == NULL)
+        return error_set(error, -errno, "no room to keep standard input: %s", strerror(errno));
+    while ((got = read(STDIN_FILENO, buffer, sizeof(buffer))) > 0 || (got < 0 && errno == EINTR))
+        if (got > 0 && fwrite(buffer, 1, (size_t)got, file) != (size_t)got)
+            break;
+    if (got != 0 || fflush(file) != 0)
+        return error_set(error, -errno, "standard input cannot be kept: %s", strerror(errno));
+    snprintf(path, PATH_MAX, "/proc/self/fd/%d", fileno(file));
+    return 0;
+}
+
+static bool is_same_file(const char *one, const char *other)
+{
+    struct stat a, b;
+    return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino && S_ISREG(a.st_mode);
+}
+
+int conversion_open_output(struct output_file *file, const char *out, const char *input,
+                           bool is_text, struct error *error)
+{
+    if (out == NULL || strcmp(out, "-") == 0) {
+        if (!is_text && isatty(STDOUT_FILENO))
+            return error_set(error, -EINVAL,
+                             "what comes out is no text for a terminal: name a file to write to");
+        int flags = fcntl(STDOUT_FILENO, F_GETFL);
+        if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+            return error_set(error, -EBADF, "standard output is closed: name a file to write to");
+        return output_file_open(file, "/dev/stdout", 0, error);
+    }
+    if (is_same_file(out, input))
+        return error_set(error, -EINVAL, "%s is the trace itself: name another file to write to",
+                         out);
+    return output_file_open(file, out, 0, error);
+}
+
+FILE *conversion_open_details(struct output_file *file, const char *path, struct error *error)
+{
+    const char *place = strcmp(path, "-") == 0 ? "/dev/stderr" : path;
+    if (output_file_open(file, place, 0, error) < 0)
+        return NULL;
+    FILE *out = output_file_stream(file);
+    if (out == NULL)
+        output_file_close(file, error_set(error, -ENOMEM, "no memory to write %s", path), error);
+    return out;
+}
+
+bool conversion_is_no_trace(const char *path, struct error *error)
+{
+    static const char *const kinds[] = {
+        [IMPORT_PPROF] = "a pprof profile",
+        [IMPORT_HEAPTRACK] = "a profile of heaptrack",
+        [IMPORT_COLLAPSED] = "collapsed stacks",
+        [IMPORT_TEXT_HEAP] = "a heap profile as text",
+        [IMPORT_MEMORY_INFRA] = "Chrome's memory dumps, which `symbolize` gives names",
+    };
+    struct error nobody_asks;
+    size_t length = 0;
+    struct trace_source *source =
+        strcmp(path, "-") == 0 ? NULL : trace_source_open(path, &nobody_asks);
+    const uint8_t *first = source == NULL ? NULL : trace_source_peek(source, PEEK_BYTES, &length);
+    enum import_kind kind = first == NULL || length == 0
+                                ? IMPORT_TRACE
+                                : import_kind_of(first, length, length < PEEK_BYTES);
+    if (source != NULL)
+        trace_source_close(source);
+    if (kind != IMPORT_TRACE)
+        error_set(error, -EINVAL, "%.250s is no trace but %s: heap_profile report reads it",
+                  strncmp(path, "/proc/self/fd/", 14) == 0 ? "standard input" : path, kinds[kind]);
+    return kind != IMPORT_TRACE;
+}
+
+int conversion_fail(const struct error *error)
+{
+    format_printf(stderr, "%s: %s\n", program_invocation_short_name, error->message);
+    return 1;
+}
+
+void conversion_warn(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    format_printf(stderr, "%s: warning: ", program_invocation_short_name);
+    format_vprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+}
+
+int conversion_other_option(char **argv, int option, const struct option *options, const char *help)
+{
+    if (option == 'h') {
+        fputs(help, stdout);
+        return 0;
+    }
+    if (option == 'v') {
+        printf("%s " HEAPPROFD_VERSION "\n", program_invocation_short_name);
+        return 0;
+    }
+    char command[64];
+    snprintf(command, sizeof(command), "%.40s %.20s", program_invocation_short_name, argv[0]);
+    suggest_option(command, argv, option, options);
+    return 2;
+}
+
+bool conversion_takes(int argc, char **argv, int most)
+{
+    if (argc - optind <= most)
+        return true;
+    format_printf(stderr, "%s: '%s' is one argument too many; see %s %s --help\n",
+                  program_invocation_short_name, argv[optind + most], program_invocation_short_name,
+                  argv[0]);
+    return false;
+}

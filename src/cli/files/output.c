@@ -1,0 +1,354 @@
+/* See output.h. */
+#include "cli/files/output.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/print/format.h"
+#include "cli/print/wait_notice.h"
+#include "export/pprof.h"
+#include "util/output_file.h"
+#include "util/safe_directory.h"
+
+#define LATEST "heap_profile-latest"
+#define PPROF_THREADS_MAX 16
+
+static const char *temporary_directory(void)
+{
+    const char *directory = getenv("TMPDIR");
+    return directory != NULL && directory[0] == '/' ? directory : "/tmp";
+}
+
+/* Print the name of the user's own symlink. /tmp has one for each user. */
+static void print_latest(char name[NAME_MAX + 1])
+{
+    snprintf(name, NAME_MAX + 1, LATEST "-%u", (unsigned)geteuid());
+}
+
+/* Point the symlink at the new directory, by rename, so that readers see the old one or the new
+ * one. Create it in the new directory, where no other user can have created a file of that name. */
+static void link_latest(const struct output *output)
+{
+    static const char fresh[] = ".latest";
+    char latest[NAME_MAX + 1];
+    struct error error;
+    print_latest(latest);
+    int parent = safe_directory_open(temporary_directory(), &error);
+    if (parent >= 0 && (symlinkat(output->directory, output->fd, fresh) != 0 ||
+                        renameat(output->fd, fresh, parent, latest) != 0))
+        error_set(&error, -errno, "%s", strerror(errno));
+    else if (parent >= 0)
+        error.code = 0;
+    if (error.code != 0) {
+        format_printf(stderr,
+                      "heap_profile: warning: cannot make the link %s/%s to this profile: %s; use "
+                      "heap_profile report %s\n",
+                      temporary_directory(), latest, error.message, output->directory);
+        unlinkat(output->fd, fresh, 0);
+    }
+    if (parent >= 0)
+        close(parent);
+}
+
+static bool is_empty(int fd)
+{
+    int entries = 0, copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = copy < 0 ? NULL : fdopendir(copy);
+    if (directory == NULL && copy >= 0)
+        close(copy);
+    while (directory != NULL && entries <= 2 && readdir(directory) != NULL)
+        entries++;
+    if (directory != NULL)
+        closedir(directory);
+    return directory != NULL && entries <= 2; /* . and .. */
+}
+
+static int take_directory(struct output *output, const char *wanted, struct error *error)
+{
+    if (*wanted == '\0')
+        return error_set(error, -ENOENT, "the output directory has no name");
+    output->fd = safe_directory_make(wanted, error);
+    if (output->fd < 0)
+        return output->fd;
+    if (realpath(wanted, output->directory) == NULL)
+        return error_set(error, -errno, "cannot resolve %s: %s", wanted, strerror(errno));
+    if (!is_empty(output->fd))
+        return error_set(error, -ENOTEMPTY,
+                         "the output directory %s is not empty: name a new one, or empty it",
+                         wanted);
+    return 0;
+}
+
+int output_create(struct output *output, const char *wanted, struct error *error)
+{
+    output->is_own = wanted == NULL;
+    if (wanted != NULL) {
+        int result = take_directory(output, wanted, error);
+        if (result != 0)
+            return result;
+    } else if ((output->fd = output_make_temporary(output->directory, error)) < 0) {
+        return output->fd;
+    }
+    int printed = snprintf(output->trace, sizeof(output->trace), "%s/raw-trace", output->directory);
+    if (printed < 0 || (size_t)printed >= sizeof(output->trace))
+        return error_set(error, -ENAMETOOLONG, "the path %s is too long", output->directory);
+    return 0;
+}
+
+void output_publish(const struct output *output)
+{
+    if (output->is_own)
+        link_latest(output);
+}
+
+void output_discard(const struct output *output)
+{
+    unlinkat(output->fd, "raw-trace", 0);
+    if (output->is_own)
+        rmdir(output->directory);
+}
+
+int output_make_temporary(char path[PATH_MAX], struct error *error)
+{
+    char name[NAME_MAX + 1];
+    const char *place = temporary_directory();
+    struct error reason;
+    int parent = safe_directory_open(place, &reason);
+    if (parent < 0)
+        return error_set(error, parent, "%s; set TMPDIR or use -o", reason.message);
+    int fd = safe_directory_make_unique(parent, "heap_profile-", name);
+    close(parent);
+    if (fd < 0)
+        return error_set(error, fd, "cannot create a directory in %s: %s; set TMPDIR or use -o",
+                         place, strerror(-fd));
+    if (snprintf(path, PATH_MAX, "%s/%s", place, name) >= PATH_MAX) {
+        close(fd);
+        return error_set(error, -ENAMETOOLONG, "the path in TMPDIR is too long");
+    }
+    return fd;
+}
+
+int output_open_trace(const struct output *output, struct error *error)
+{
+    struct output_file file;
+    int code = output_file_open_in(&file, output->fd, output->directory, "raw-trace",
+                                   OUTPUT_FILE_NEW | OUTPUT_FILE_AT_ONCE, error);
+    return code < 0 ? code : file.fd;
+}
+
+/* The files to be written, taken by one thread after the other. */
+struct pprof_work {
+    int directory;
+    const char *path;
+    struct pprof_file_names names;
+    const struct output_pprof *choice;
+    pthread_t teller; /* who tells how far it is */
+    struct pprof_file {
+        const struct profile_heap *heap;
+        const struct profile_dump *dump;
+    } * files;
+    size_t count;
+    _Atomic size_t next;
+    _Atomic bool failed;
+    struct error error; /* of the one that failed first */
+};
+
+static int write_one(const struct pprof_work *work, const struct pprof_file *which,
+                     struct error *error)
+{
+    static const char gzip_suffix[] = ".gz";
+    const struct pprof_options *options = &work->choice->options;
+    char name[NAME_MAX + 1];
+    struct output_file file;
+    pprof_file_name(&work->names, which->heap, which->dump, name, sizeof(name));
+    if (!options->gzip)
+        name[strlen(name) - strlen(gzip_suffix)] = '\0';
+    int result = output_file_open_in(&file, work->directory, work->path, name, 0, error);
+    if (result < 0)
+        return result;
+    result = pprof_write(work->names.profile, which->heap, which->dump, options, file.fd, error);
+    return output_file_close(&file, result, error);
+}
+
+static void *write_files(void *context)
+{
+    struct pprof_work *work = context;
+    size_t at;
+    while ((at = work->next++) < work->count && !work->failed) {
+        struct error error;
+        const struct pprof_file *file = &work->files[at];
+        if (write_one(work, file, &error) == 0) {
+            if (work->choice->tell != NULL && pthread_equal(pthread_self(), work->teller))
+                work->choice->tell(work->choice->tell_context, at + 1, work->count);
+            continue;
+        }
+        if (!atomic_exchange(&work->failed, true))
+            work->error = error;
+    }
+    return NULL;
+}
+
+/* As many at a time as there are processors; each has tables of its own in memory. */
+static void write_all(struct pprof_work *work)
+{
+    pthread_t threads[PPROF_THREADS_MAX];
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t most = processors < 1 ? 1 : (size_t)processors, started = 0;
+    if (most > work->count)
+        most = work->count;
+    while (started + 1 < most && started < PPROF_THREADS_MAX &&
+           pthread_create(&threads[started], NULL, write_files, work) == 0)
+        started++;
+    write_files(work);
+    while (started > 0)
+        pthread_join(threads[--started], NULL);
+}
+
+static bool is_in(uint64_t number, const uint64_t *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (numbers[i] == number)
+            return true;
+    return false;
+}
+
+bool output_has_pprof(const struct profile *profile, const struct profile_heap *heap,
+                      const struct profile_dump *dump, const struct output_pprof *choice)
+{
+    uint64_t pid = (uint64_t)profile->processes[heap->process].pid;
+    return !heap->unseen &&
+           (choice->pid_count == 0 || is_in(pid, choice->pids, choice->pid_count)) &&
+           (choice->timestamp_count == 0 ||
+            is_in(dump->boottime_ns, choice->timestamps, choice->timestamp_count));
+}
+
+int output_write_pprof(int directory, const char *path, const struct profile *profile,
+                       const struct output_pprof *choice, struct error *error)
+{
+    struct pprof_work work = {
+        .directory = directory, .path = path, .choice = choice, .teller = pthread_self()};
+    size_t dumps = 0;
+    for (size_t i = 0; i < profile->heap_count; i++)
+        dumps += profile->heaps[i].dump_count;
+    work.files = calloc(dumps + 1, sizeof(*work.files));
+    if (work.files == NULL || pprof_file_names_make(&work.names, profile) < 0) {
+        free(work.files);
+        return error_set(error, -ENOMEM, "no memory to write pprof files");
+    }
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        for (size_t j = 0; j < heap->dump_count; j++) {
+            if (output_has_pprof(profile, heap, &heap->dumps[j], choice))
+                work.files[work.count++] = (struct pprof_file){heap, &heap->dumps[j]};
+        }
+    }
+    write_all(&work);
+    pprof_file_names_clear(&work.names);
+    free(work.files);
+    if (work.failed)
+        return error_set(error, work.error.code, "%s", work.error.message);
+    return (int)work.count;
+}
+
+static int complain_of_latest(const char *place, const char *reason, int code, struct error *error)
+{
+    return error_set(error, code,
+                     "there is no latest profile (%.200s: %.150s): make one by heap_profile host "
+                     "-- COMMAND, or name one",
+                     place, reason);
+}
+
+/* Find the trace in a directory: with names for its addresses if there is one. */
+static int find_in(const char *directory, char path[PATH_MAX], struct error *error)
+{
+    static const char *const names[] = {"symbolized-trace", "raw-trace"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        int printed = snprintf(path, PATH_MAX, "%s/%s", directory, names[i]);
+        if (printed < 0 || printed >= PATH_MAX)
+            return error_set(error, -ENAMETOOLONG, "the path %s is too long", directory);
+        if (access(path, F_OK) == 0)
+            return 0;
+    }
+    return -errno;
+}
+
+static bool is_callers(int directory, const char *name)
+{
+    struct stat info;
+    return fstatat(directory, name, &info, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) == 0 &&
+           info.st_uid == geteuid();
+}
+
+/* Follow the user's symlink if it and the directory that it names are the caller's and no stranger
+ * can change where it leads. Write the directory's path, and return its descriptor. */
+static int open_latest(int parent, const char *link, char directory[PATH_MAX], struct error *error)
+{
+    static const char not_ours[] = "it, or what it names, is not this user's alone";
+    ssize_t length = readlinkat(parent, link, directory, PATH_MAX - 1);
+    directory[length > 0 ? length : 0] = '\0';
+    if (length < 0 && errno != EINVAL)
+        return error_set(error, -errno, "%s", strerror(errno));
+    if (!is_callers(parent, link) || *directory != '/')
+        return error_set(error, -EPERM, not_ours);
+    int fd = safe_directory_open(directory, error);
+    bool is_other = fd == -EPERM || (fd >= 0 && !is_callers(fd, ""));
+    if (is_other && fd >= 0)
+        close(fd);
+    return is_other ? error_set(error, -EPERM, not_ours) : fd;
+}
+
+static int find_latest(char path[PATH_MAX], struct error *error)
+{
+    char link[NAME_MAX + 1], place[PATH_MAX], directory[PATH_MAX] = "";
+    struct error reason;
+    print_latest(link);
+    snprintf(place, sizeof(place), "%.4000s/%.80s", temporary_directory(), link);
+    int parent = safe_directory_open(temporary_directory(), &reason), code = parent;
+    if (code >= 0)
+        code = open_latest(parent, link, directory, &reason);
+    if (parent >= 0)
+        close(parent);
+    if (code < 0)
+        return complain_of_latest(place, reason.message, code, error);
+    int fd = code;
+    code = find_in(directory, path, error);
+    if (code < 0 && code != -ENAMETOOLONG)
+        complain_of_latest(path, strerror(-code), code, error);
+    /* In a directory of the caller's a file of another user's is no profile of the caller's. */
+    if (code == 0 && !is_callers(fd, strrchr(path, '/') + 1))
+        code = complain_of_latest(path, "it is not this user's", -EPERM, error);
+    close(fd);
+    return code;
+}
+
+int output_find_trace(const char *argument, char path[PATH_MAX], struct error *error)
+{
+    struct stat info;
+    int code = 0;
+    if (argument == NULL) {
+        code = find_latest(path, error);
+    } else if (stat(argument, &info) == 0 && S_ISDIR(info.st_mode)) {
+        code = find_in(argument, path, error);
+        /* What cannot be looked at is complained of by whoever opens it. */
+        if (code == -ENOENT)
+            error_set(error, code,
+                      "the directory %s has no raw-trace in it: name one that heap_profile wrote, "
+                      "or a trace file",
+                      argument);
+        else if (code != -ENAMETOOLONG)
+            code = 0;
+    } else if (snprintf(path, PATH_MAX, "%s", argument) >= PATH_MAX) {
+        code = error_set(error, -ENAMETOOLONG, "the path %s is too long", argument);
+    } else {
+        waiting_announce_input(path);
+    }
+    return code;
+}

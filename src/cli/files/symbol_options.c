@@ -1,0 +1,170 @@
+/* See symbol_options.h. */
+#include "cli/files/symbol_options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/files/conversion_io.h"
+#include "cli/print/format.h"
+#include "symbols/live_files.h"
+
+/* --- places --- */
+
+int symbol_places_set(struct symbol_places *places, const char *list, char separator,
+                      struct error *error)
+{
+    char *copy = strdup(list);
+    if (copy == NULL)
+        return error_set(error, -ENOMEM, "no memory for a list of directories");
+    free(places->directories);
+    places->directories = copy;
+    for (char *at = copy; separator != ':' && *at != '\0'; at++)
+        *at = *at == separator ? ':' : *at;
+    return 0;
+}
+
+int symbol_places_add(struct symbol_places *places, const char *directory, struct error *error)
+{
+    char *joined;
+    if (places->directories == NULL)
+        return symbol_places_set(places, directory, ':', error);
+    if (asprintf(&joined, "%s:%s", places->directories, directory) < 0)
+        return error_set(error, -ENOMEM, "no memory for a list of directories");
+    free(places->directories);
+    places->directories = joined;
+    return 0;
+}
+
+int symbol_places_read(struct symbol_places *places, struct error *error)
+{
+    const char *mode = getenv("PERFETTO_SYMBOLIZER_MODE"), *list = getenv("PERFETTO_BINARY_PATH");
+    *places = (struct symbol_places){0};
+    if (mode != NULL && strcmp(mode, "index") == 0)
+        places->by_build_id = true;
+    else if (mode != NULL && *mode != '\0' && strcmp(mode, "find") != 0)
+        return error_set(error, -EINVAL,
+                         "PERFETTO_SYMBOLIZER_MODE is '%.100s'; it may be find or index", mode);
+    return list != NULL ? symbol_places_set(places, list, ':', error) : 0;
+}
+
+int symbol_places_add_breakpad(struct symbol_places *places, const char *list, struct error *error)
+{
+    char *joined;
+    const char *before = places->breakpad == NULL ? "" : places->breakpad;
+    if (asprintf(&joined, "%s%s%s", before, *before == '\0' ? "" : ":", list) < 0)
+        return error_set(error, -ENOMEM, "no memory for a list of directories");
+    for (char *at = joined; *at != '\0'; at++)
+        *at = *at == ',' ? ':' : *at;
+    free(places->breakpad);
+    places->breakpad = joined;
+    return 0;
+}
+
+int symbol_places_open_breakpad(const struct symbol_places *places, struct breakpad_store **store,
+                                struct error *error)
+{
+    struct error warning;
+    *store = NULL;
+    if (places->breakpad == NULL)
+        return 0;
+    *store = breakpad_store_open(places->breakpad, &warning, error);
+    if (*store == NULL)
+        return error->code;
+    if (warning.code != 0)
+        conversion_warn("%s", warning.message);
+    return 0;
+}
+
+void symbol_places_clear(struct symbol_places *places)
+{
+    free(places->breakpad);
+    free(places->directories);
+    *places = (struct symbol_places){0};
+}
+
+/* --- words --- */
+
+static bool is_deleted(const char *path)
+{
+    size_t length = strlen(path), suffix = strlen(LIVE_FILES_DELETED);
+    return length > suffix && strcmp(path + length - suffix, LIVE_FILES_DELETED) == 0;
+}
+
+/* In words, with more than the reason alone knows. */
+static const char *reason_text(const struct symbolized_module *module, enum symbol_reason reason)
+{
+    if ((reason == SYMBOL_NO_FILE || reason == SYMBOL_OTHER_BUILD) && is_deleted(module->path))
+        return "the file was deleted or replaced while it was in use";
+    if (reason == SYMBOL_NO_FILE && *module->build_id == '\0')
+        return "there is no such file";
+    return symbol_reason_text(reason);
+}
+
+static void print_reasons(FILE *out, const struct symbolized_module *module)
+{
+    for (int reason = 0; reason < SYMBOL_REASONS; reason++) {
+        size_t count = module->without[reason];
+        if (count == 0)
+            continue;
+        format_printf(out, "  %s: %zu of %zu addresses without a name: %s", module->path, count,
+                      module->addresses, reason_text(module, reason));
+        if (reason == SYMBOL_OTHER_BUILD && module->found.other_build != NULL)
+            format_printf(out, " (%s)", module->found.other_build);
+        if (reason == SYMBOL_NO_INFORMATION)
+            format_printf(out, " (in %s)",
+                          module->found.path != NULL ? module->found.path : module->breakpad);
+        if (*module->build_id != '\0')
+            format_printf(out, " (build id %s)", module->build_id);
+        format_printf(out, "; %s\n", symbol_reason_remedy(reason));
+    }
+    if (module->missing_units > 0)
+        format_printf(
+            out,
+            "  %s: inlined functions are missing from %zu units: %s is not there; keep the .dwo "
+            "files where they were built\n",
+            module->path, module->missing_units, module->missing_name);
+    if (module->damaged_units > 0)
+        format_printf(out, "  %s: %zu units of the debug information in %s cannot be read\n",
+                      module->path, module->damaged_units, module->found.path);
+    if (module->problem != NULL)
+        format_printf(out, "  %s: its symbol file is of no use: %s\n", module->path,
+                      module->problem);
+    if (module->breakpad == NULL && module->found.path != NULL &&
+        module->found.quality < SYMBOLS_DWARF && module->with_names > 0)
+        format_printf(
+            out,
+            "  %s: functions, but no files and lines: %s has no debug information; install "
+            "its debug symbols, or build it with -g\n",
+            module->path, module->found.path);
+}
+
+void symbol_words_print(FILE *out, const struct symbolize_report *report)
+{
+    size_t addresses = 0, lines = 0, names = 0, frames = 0;
+    for (size_t i = 0; i < report->count; i++) {
+        addresses += report->modules[i].addresses;
+        lines += report->modules[i].with_lines;
+        names += report->modules[i].with_names;
+        frames += report->modules[i].frames;
+    }
+    format_printf(
+        out,
+        "%zu addresses in %zu modules: %zu with file and line, %zu with the function alone, %zu "
+        "without a name; %zu functions, inlined ones included\n",
+        addresses, report->count, lines, names, addresses - lines - names, frames);
+    for (size_t i = 0; i < report->count; i++)
+        print_reasons(out, &report->modules[i]);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+void symbol_words_progress(void *context, size_t done, const struct trace_module *module)
+{
+    format_printf(stderr, "\r\033[K%zu of %zu modules: %.60s", done, *(const size_t *)context,
+                  base_name(module->path));
+}

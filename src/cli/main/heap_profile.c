@@ -1,0 +1,94 @@
+/* heap_profile: the verbs and their dispatch. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "cli/convert/conversions.h"
+#include "cli/main/malloc_tuning.h"
+#include "cli/main/standard_files.h"
+#include "cli/options/suggest.h"
+#include "cli/print/format.h"
+#include "cli/print/wait_notice.h"
+
+static const struct verb {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+} verbs[] = {
+    {"check", cmd_check, "say whether a profile, or a command, keeps to its budgets"},
+    {"diff", cmd_diff, "say what grew and what shrank between two profiles"},
+    {"doctor", cmd_doctor, "say what will work here, with a process or a program"},
+    {"explore", cmd_explore, "walk through a profile, on the terminal"},
+    {"host", cmd_host, "run a command and profile its heap"},
+    {"leaks", cmd_leaks, "list the call stacks that hold most, or have grown most"},
+    {"query", cmd_query, "ask profiles in SQL"},
+    {"record", cmd_record, "run the session that a configuration file describes"},
+    {"report", cmd_report, "print what a profile says"},
+    {"shell", cmd_shell, "run a shell whose programs can be profiled later"},
+    {"snapshot", cmd_snapshot, "take a dump of what is profiled, now"},
+    {"status", cmd_status, "say which sessions run, and what they see"},
+    {"stop", cmd_stop, "end sessions"},
+};
+
+static void print_help(FILE *out)
+{
+    fputs("usage: heap_profile VERB [options]\n"
+          "       heap_profile -n NAME | -p PID [options]   profile what runs already\n"
+          "\n"
+          "Shows which call stacks of a program hold, allocate and free its memory.\n"
+          "\n",
+          out);
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+        fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
+    fputs("\n"
+          "Makes other files of a profile, as traceconv does:\n"
+          "\n",
+          out);
+    for (size_t i = 0; i < conversion_count; i++)
+        fprintf(out, "  %-18s %s\n", conversions[i].name, conversions[i].summary);
+    fputs("\n"
+          "In short:\n"
+          "  heap_profile host -- COMMAND [ARGS]\n"
+          "  heap_profile report\n"
+          "\n"
+          "heap_profile VERB --help says more; so does man heap_profile.\n",
+          out);
+}
+
+int main(int argc, char **argv)
+{
+    standard_files_open();
+    waiting_announce_outputs();
+    memory_keep_freed();
+    if (argc < 2) {
+        print_help(stderr);
+        return 2;
+    }
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+        if (strcmp(argv[1], verbs[i].name) == 0)
+            return verbs[i].run(argc - 1, argv + 1);
+    const struct conversion *conversion = conversion_find(argv[1]);
+    if (conversion != NULL)
+        return conversion->run(argc - 1, argv + 1);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_help(stdout);
+        return 0;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("heap_profile " HEAPPROFD_VERSION);
+        return 0;
+    }
+    if (argv[1][0] == '-')
+        return cmd_profile(argc, argv);
+    const char *nearest =
+        suggest_nearest(argv[1], verbs, sizeof(verbs) / sizeof(verbs[0]), sizeof(verbs[0]));
+    if (nearest == NULL)
+        nearest = conversion_meant(argv[1]);
+    format_printf(stderr, "heap_profile: there is no verb '%s'", argv[1]);
+    if (nearest != NULL)
+        format_printf(stderr, "; did you mean %s?", nearest);
+    fputc('\n', stderr);
+    format_printf(stderr, "heap_profile: to profile a program: heap_profile host -- %s ...\n",
+                  argv[1]);
+    return 2;
+}

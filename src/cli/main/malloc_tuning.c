@@ -1,0 +1,11 @@
+/* See memory.h. */
+#include "cli/main/malloc_tuning.h"
+
+#include <malloc.h>
+
+void memory_keep_freed(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 256 << 20);
+    mallopt(M_TOP_PAD, 16 << 20);
+}

@@ -1,0 +1,53 @@
+/* traceconv: turns traces into files that other tools read. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/convert/conversions.h"
+#include "cli/main/malloc_tuning.h"
+#include "cli/main/standard_files.h"
+#include "cli/print/format.h"
+#include "cli/print/wait_notice.h"
+
+static void print_help(FILE *out)
+{
+    fputs("usage: traceconv VERB [options] [TRACE] [OUT]\n"
+          "\n"
+          "Makes of a trace:\n"
+          "\n",
+          out);
+    for (size_t i = 0; i < conversion_count; i++)
+        fprintf(out, "  %-18s %s\n", conversions[i].name, conversions[i].summary);
+    fputs("\n"
+          "TRACE: a file, or a directory that heap_profile wrote; '-' or none: standard input.\n"
+          "OUT: a file; '-' or none: standard output.\n"
+          "traceconv VERB --help says more; so does man traceconv.\n",
+          out);
+}
+
+int main(int argc, char **argv)
+{
+    standard_files_open();
+    waiting_announce_outputs();
+    memory_keep_freed();
+    if (argc < 2) {
+        print_help(stderr);
+        return 2;
+    }
+    const struct conversion *conversion = conversion_find(argv[1]);
+    if (conversion != NULL)
+        return conversion->run(argc - 1, argv + 1);
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("traceconv " HEAPPROFD_VERSION);
+        return 0;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_help(stdout);
+        return 0;
+    }
+    const char *nearest = conversion_meant(argv[1]);
+    format_printf(stderr, "traceconv: there is no conversion '%s'", argv[1]);
+    if (nearest != NULL)
+        format_printf(stderr, "; did you mean %s?", nearest);
+    fputs("\ntraceconv: see traceconv --help\n", stderr);
+    return 2;
+}

@@ -1,0 +1,161 @@
+/* See parse.h. */
+#include "cli/options/parse.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/print/format.h"
+#include "wire/ring.h"
+
+static bool parse_whole(const char *text, uint64_t *value, const char **rest)
+{
+    if (*text < '0' || *text > '9')
+        return false; /* strtoull would take a sign and blanks */
+    char *end;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    *rest = end;
+    return errno == 0;
+}
+
+bool parse_number(const char *option, const char *text, uint64_t max, uint64_t *value)
+{
+    const char *rest = "";
+    if (parse_whole(text, value, &rest) && *rest == '\0' && *value <= max)
+        return true;
+    format_printf(stderr, "%s: %s takes a whole number up to %llu, not '%s'\n",
+                  program_invocation_short_name, option, (unsigned long long)max, text);
+    return false;
+}
+
+/* A size with its suffix; *rest is what follows. */
+static bool parse_size(const char *text, uint64_t *value, const char **rest)
+{
+    const char *suffixes = "kMG";
+    if (!parse_whole(text, value, rest))
+        return false;
+    const char *suffix = **rest != '\0' ? strchr(suffixes, **rest) : NULL;
+    int shift = suffix != NULL ? 10 * (int)(suffix - suffixes + 1) : 0;
+    if (*value > UINT64_MAX >> shift)
+        return false;
+    *value <<= shift;
+    *rest += suffix != NULL;
+    return true;
+}
+
+bool parse_bytes(const char *option, const char *text, uint64_t *value)
+{
+    const char *rest = "";
+    if (parse_size(text, value, &rest) && *rest == '\0')
+        return true;
+    format_printf(stderr, "heap_profile: %s takes bytes, as in 4096, 64k or 1M, not '%s'\n", option,
+                  text);
+    return false;
+}
+
+bool parse_ring_bytes(const char *text, uint64_t *value)
+{
+    if (!parse_bytes("--shmem-size", text, value))
+        return false;
+    if (*value > RING_DATA_BYTES_MAX)
+        format_printf(stderr, "heap_profile: warning: --shmem-size %s is cut to %uM, the largest\n",
+                      text, RING_DATA_BYTES_MAX >> 20);
+    return true;
+}
+
+bool parse_names(const char *text, char ***names)
+{
+    size_t count = 0;
+    if (text[strspn(text, ", ")] == '\0') {
+        format_printf(stderr, "heap_profile: a list of names has none in it: '%s'\n", text);
+        return false;
+    }
+    while (*names != NULL && (*names)[count] != NULL)
+        count++;
+    while (*text != '\0') {
+        /* "a, b" in quotes is meant as "a,b". */
+        text += strspn(text, " ");
+        size_t length = strcspn(text, ",");
+        if (length > 0) {
+            char **grown = realloc(*names, (count + 2) * sizeof(*grown));
+            if (grown == NULL)
+                return false;
+            *names = grown;
+            grown[count] = strndup(text, length);
+            grown[count + 1] = NULL;
+            if (grown[count++] == NULL)
+                return false;
+        }
+        text += length + (text[length] == ',');
+    }
+    return true;
+}
+
+bool parse_numbers(const char *option, const char *what, const char *text, uint64_t **numbers,
+                   size_t *count)
+{
+    const char *at = text;
+    do {
+        uint64_t number;
+        const char *rest = at;
+        if (!parse_whole(at, &number, &rest) || (*rest != ',' && *rest != '\0')) {
+            format_printf(stderr, "%s: %s takes %s, as in 12,345, not '%s'\n",
+                          program_invocation_short_name, option, what, text);
+            return false;
+        }
+        uint64_t *grown = realloc(*numbers, (*count + 1) * sizeof(*grown));
+        if (grown == NULL)
+            return false;
+        *numbers = grown;
+        grown[(*count)++] = number;
+        at = rest + (*rest == ',');
+    } while (*at != '\0');
+    return true;
+}
+
+bool parse_pids(const char *text, uint64_t **pids, size_t *count)
+{
+    return parse_numbers("--pid", "numbers of processes", text, pids, count);
+}
+
+bool parse_byte_list(const char *option, const char *text, uint64_t **values, size_t *count)
+{
+    const char *at = text;
+    do {
+        uint64_t value;
+        const char *rest = at;
+        if (!parse_size(at, &value, &rest) || (*rest != ',' && *rest != '\0')) {
+            format_printf(stderr, "heap_profile: %s takes bytes, as in 4096,64k,1, not '%s'\n",
+                          option, text);
+            return false;
+        }
+        uint64_t *grown = realloc(*values, (*count + 1) * sizeof(*grown));
+        if (grown == NULL)
+            return false;
+        *values = grown;
+        grown[(*count)++] = value;
+        at = rest + (*rest == ',');
+    } while (*at != '\0');
+    return true;
+}
+
+bool parse_demangling(const char *text, enum demangle_mode *mode)
+{
+    if (demangle_mode_parse(text, mode))
+        return true;
+    format_printf(stderr, "%s: --demangle takes full, simple or none, not '%s'\n",
+                  program_invocation_short_name, text);
+    return false;
+}
+
+bool parse_frames(const char *text, bool *all)
+{
+    *all = strcmp(text, "all") == 0;
+    if (*all || strcmp(text, "own") == 0)
+        return true;
+    format_printf(stderr, "%s: --frames takes own or all, not '%s'\n",
+                  program_invocation_short_name, text);
+    return false;
+}

@@ -1,0 +1,174 @@
+/* See format.h. */
+#include "cli/print/format.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/terminal_text.h"
+
+struct formatted format_bytes(double bytes)
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    struct formatted text;
+    unsigned unit = 0;
+    double value = fabs(bytes);
+    while (value >= 999.5 && unit < 4) {
+        value /= 1000;
+        unit++;
+    }
+    int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+    snprintf(text.bytes, sizeof(text.bytes), "%s%.*f %s", bytes <= -0.5 ? "-" : "", digits, value,
+             units[unit]);
+    return text;
+}
+
+struct formatted format_count(double count)
+{
+    char digits[32];
+    struct formatted text;
+    snprintf(digits, sizeof(digits), "%.0f", fabs(count) < 9e18 ? fabs(count) : 9e18);
+    size_t length = strlen(digits), at = 0;
+    for (size_t i = 0; i < length && at + 2 < sizeof(text.bytes); i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            text.bytes[at++] = ',';
+        text.bytes[at++] = digits[i];
+    }
+    text.bytes[at] = '\0';
+    return text;
+}
+
+struct formatted format_time(double seconds)
+{
+    static const char *const units[] = {"us", "ms", "s"};
+    struct formatted text;
+    double value = seconds * 1e6;
+    unsigned unit = 0;
+    while (value >= 999.5 && unit < 2) {
+        value /= 1000;
+        unit++;
+    }
+    double whole = round(seconds), minutes = floor(whole / 60);
+    if (minutes >= 60)
+        snprintf(text.bytes, sizeof(text.bytes), "%.0f h %.0f min", floor(minutes / 60),
+                 fmod(minutes, 60));
+    else if (minutes >= 1)
+        snprintf(text.bytes, sizeof(text.bytes), "%.0f min %.0f s", minutes, fmod(whole, 60));
+    else
+        snprintf(text.bytes, sizeof(text.bytes), "%.*f %s",
+                 unit == 0 || value >= 99.95 ? 0
+                 : value >= 9.995            ? 1
+                                             : 2,
+                 value, units[unit]);
+    return text;
+}
+
+static struct formatted format_amount(double amount, bool counts)
+{
+    return counts ? format_count(amount) : format_bytes(amount);
+}
+
+static bool rounds_to_0(double amount)
+{
+    return fabs(amount) < 0.5;
+}
+
+struct formatted format_signed(double amount, bool counts)
+{
+    struct formatted text, size = format_amount(fabs(amount), counts);
+    const char *sign = rounds_to_0(amount) ? "" : amount < 0 ? "-" : "+";
+    snprintf(text.bytes, sizeof(text.bytes), "%s%.30s", sign, size.bytes);
+    return text;
+}
+
+struct formatted format_margin(double value, double low, double high, bool counts)
+{
+    struct formatted text, most = format_amount(high, counts),
+                           printed = format_amount(value, counts);
+    double shown = counts ? round(value) : value; /* a reader adds the limits to this value */
+    double below = shown - low, above = high - shown;
+    bool is_nothing = rounds_to_0(value) && rounds_to_0(below) && high >= 0.5;
+    if (is_nothing || (value > high && strcmp(printed.bytes, most.bytes) != 0)) {
+        snprintf(text.bytes, sizeof(text.bytes), "at most %.23s", most.bytes);
+        return text;
+    }
+    below = rounds_to_0(below) ? 0 : fmax(below, 0);
+    above = rounds_to_0(above) ? 0 : fmax(above, 0);
+    if (above <= 1.25 * below && below <= 1.25 * above)
+        snprintf(text.bytes, sizeof(text.bytes), "± %.26s",
+                 format_amount(fmax(above, below), counts).bytes);
+    else
+        snprintf(text.bytes, sizeof(text.bytes), "%s%.12s%s%s%.12s", below > 0 ? "-" : "",
+                 below > 0 ? format_amount(below, counts).bytes : "",
+                 below > 0 && above > 0 ? " " : "", above > 0 ? "+" : "",
+                 above > 0 ? format_amount(above, counts).bytes : "");
+    return text;
+}
+
+void format_print_amount(FILE *out, double value, const char *amount, const char *unit,
+                         const struct formatted *margin)
+{
+    bool is_limit = strncmp(margin->bytes, "at most", strlen("at most")) == 0;
+    if (is_limit && !rounds_to_0(value))
+        fprintf(out, "%s%s", margin->bytes, unit);
+    else
+        fprintf(out, "%s%s%s %s", amount, unit, is_limit ? "," : "", margin->bytes);
+}
+
+/* Return the columns of the escaped text, or a number above `width` if they are more. */
+static size_t shown_length(const char *text, size_t width)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    char next[TERMINAL_TEXT_ESCAPE_BYTES];
+    size_t used = 0, taken;
+    while (used <= width && (taken = terminal_text_next(at, next)) > 0) {
+        used += strlen(next);
+        at += taken;
+    }
+    return used;
+}
+
+void format_print(FILE *out, const char *text, size_t width)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    char next[TERMINAL_TEXT_ESCAPE_BYTES];
+    bool is_cut = shown_length(text, width) > width;
+    size_t used = 0, room = is_cut ? width - 3 : width, taken;
+    while ((taken = terminal_text_next(at, next)) > 0 && used + strlen(next) <= room) {
+        used += strlen(next);
+        fputs(next, out);
+        at += taken;
+    }
+    if (is_cut)
+        fputs("...", out);
+}
+
+void format_vprintf(FILE *out, const char *format, va_list arguments)
+{
+    char *text;
+    size_t length = strlen(format);
+    bool ends_line = length > 0 && format[length - 1] == '\n';
+    if (vasprintf(&text, format, arguments) < 0)
+        return;
+    if (ends_line)
+        text[strlen(text) - 1] = '\0';
+    /* Written at once: standard error has no buffer, and other programs write there, too. */
+    size_t room = strlen(text) * (TERMINAL_TEXT_ESCAPE_BYTES - 1) + 2;
+    char *shown = malloc(room);
+    if (shown != NULL) {
+        terminal_text_escape(text, false, shown, room - 1);
+        if (ends_line)
+            strcat(shown, "\n");
+        fputs(shown, out);
+    }
+    free(shown);
+    free(text);
+}
+
+void format_printf(FILE *out, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    format_vprintf(out, format, arguments);
+    va_end(arguments);
+}

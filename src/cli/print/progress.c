@@ -1,0 +1,102 @@
+/* See progress.h. */
+#include "cli/print/progress.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/print/format.h"
+#include "import/import.h"
+
+#define TELL_NS INT64_C(200000000)
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+struct progress progress_begin(const char *path, bool writes)
+{
+    struct stat info;
+    struct progress progress = {.is_shown =
+                                    isatty(STDERR_FILENO) && !(writes && isatty(STDOUT_FILENO)),
+                                .doing = "",
+                                .told_ns = now_ns()};
+    if (strcmp(path, "-") != 0 && stat(path, &info) == 0 && S_ISREG(info.st_mode))
+        progress.total = (uint64_t)info.st_size;
+    return progress;
+}
+
+/* Whether it is time to tell again. */
+static bool is_due(struct progress *progress)
+{
+    int64_t now = progress->is_shown ? now_ns() : 0;
+    if (!progress->is_shown || now - progress->told_ns < TELL_NS)
+        return false;
+    progress->told_ns = now;
+    progress->has_told = true;
+    return true;
+}
+
+void progress_tell_bytes(void *context, uint64_t bytes)
+{
+    struct progress *progress = context;
+    if (!is_due(progress))
+        return;
+    /* A packed file grows beyond its size. */
+    if (bytes <= progress->total)
+        fprintf(stderr, "\r%s%.0f of %.0f MB \b", progress->doing, (double)bytes / 1e6,
+                (double)progress->total / 1e6);
+    else
+        fprintf(stderr, "\r%s%.0f MB          \b", progress->doing, (double)bytes / 1e6);
+}
+
+void progress_tell_written(void *context, uint64_t bytes)
+{
+    if (is_due(context))
+        fprintf(stderr, "\r%.0f MB written   \b", (double)bytes / 1e6);
+}
+
+void progress_tell_lines(void *context, const char *path, size_t lines)
+{
+    if (!is_due(context))
+        return;
+    fputs("\r\033[K", stderr);
+    format_printf(stderr, "%.60s: %zu lines", path, lines);
+}
+
+void progress_tell_profiles(void *context, size_t files, size_t all)
+{
+    if (is_due(context))
+        fprintf(stderr, "\r\033[Kwriting the profiles: %zu of %zu files", files, all);
+}
+
+void progress_tell_files(void *context, size_t files, size_t all)
+{
+    if (is_due(context))
+        fprintf(stderr, "\r%zu of %zu files      \b", files, all);
+}
+
+void progress_end(const struct progress *progress)
+{
+    if (progress->has_told)
+        fputs("\r\033[K", stderr);
+}
+
+struct profile *progress_import(const char *path, const struct profile_read_options *options,
+                                struct error *error)
+{
+    struct progress shown = progress_begin(path, false);
+    struct profile_read_options telling = {.demangling = DEMANGLE_FULL};
+    if (options != NULL)
+        telling = *options;
+    telling.tell = progress_tell_bytes;
+    telling.tell_context = &shown;
+    struct profile *profile = import_profile(path, &telling, error);
+    progress_end(&shown);
+    return profile;
+}

@@ -1,0 +1,339 @@
+/* See stack_format.h. */
+#include "cli/print/stack_format.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cli/print/format.h"
+#include "symbols/demangle.h"
+
+#define CALLER_COLUMNS 40u /* most columns of one caller, if the width is limited */
+#define MODULE_WIDTH 255
+#define NAME_BYTES 4200u /* as long as the demangler makes them */
+#define COLUMNS_MAX 10000
+#define ROOM_LEAST 24u
+
+#define BEFORE_CALLER " < "
+#define MORE " < ..."
+
+size_t stack_format_columns(FILE *out)
+{
+    const char *wanted = getenv("COLUMNS");
+    struct winsize size;
+    int fd = fileno(out);
+    if (wanted != NULL && isdigit((unsigned char)*wanted)) {
+        unsigned long columns = strtoul(wanted, NULL, 10);
+        if (columns > 0)
+            return columns < COLUMNS_MAX ? columns : COLUMNS_MAX;
+    }
+    if (fd < 0 || !isatty(fd) || ioctl(fd, TIOCGWINSZ, &size) != 0)
+        return 0;
+    return size.ws_col;
+}
+
+size_t stack_format_room(size_t columns, size_t figures)
+{
+    if (columns == 0)
+        return 0;
+    return columns > figures + ROOM_LEAST ? columns - figures : ROOM_LEAST;
+}
+
+/* --- names --- */
+
+/* Characters of UTF-8 text. */
+static size_t columns_of(const char *text)
+{
+    size_t columns = 0;
+    for (; *text != '\0'; text++)
+        columns += ((unsigned char)*text & 0xc0) != 0x80;
+    return columns;
+}
+
+/* Return the bytes of an operator's name that looks like brackets; 0 if there is no such operator.
+ */
+static size_t operator_length(const char *name, size_t at)
+{
+    static const char *const signs[] = {"()", "<=>", "<<=", ">>=", "->*", "<<",
+                                        ">>", "<=",  ">=",  "->",  "<",   ">"};
+    static const char word[] = "operator";
+    size_t length = strlen(word);
+    if (strncmp(name + at, word, length) != 0)
+        return 0;
+    for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
+        if (strncmp(name + at + length, signs[i], strlen(signs[i])) == 0)
+            return length + strlen(signs[i]);
+    return 0;
+}
+
+static bool is_arrow(const char *name, size_t at)
+{
+    return at > 0 && name[at] == '>' && name[at - 1] == '-';
+}
+
+/* Return the bytes from an opening bracket to the end of its closing one; 0 if it is not closed. */
+static size_t bracket_length(const char *name, size_t at)
+{
+    size_t depth = 0;
+    for (size_t i = at; name[i] != '\0'; i++) {
+        if (strchr("<([{", name[i]) != NULL)
+            depth++;
+        else if (strchr(">)]}", name[i]) != NULL && !is_arrow(name, i) && --depth == 0)
+            return i + 1 - at;
+    }
+    return 0;
+}
+
+/* Shorten the contents of a name's widest outer brackets. Return false if nothing can be shortened.
+ */
+static bool elide_arguments(char *name)
+{
+    size_t widest = 0, where = 0;
+    for (size_t i = 0; name[i] != '\0';) {
+        size_t skipped = operator_length(name, i);
+        size_t length = skipped == 0 && strchr("<(", name[i]) != NULL ? bracket_length(name, i) : 0;
+        /* Brackets at the beginning are not arguments: "<T as Trait>::f". */
+        if (i > 0 && length > widest && length > strlen("<...>")) {
+            widest = length;
+            where = i;
+        }
+        i += skipped > 0 ? skipped : length > 0 ? length : 1;
+    }
+    if (widest == 0)
+        return false;
+    char *inside = name + where + 1, *closing = name + where + widest - 1;
+    memcpy(inside, "...", 3);
+    memmove(inside + 3, closing, strlen(closing) + 1);
+    return true;
+}
+
+/* Return the name from the first qualifier with which it fits after "..."; at least its own name.
+ */
+static const char *find_tail(const char *name, size_t columns)
+{
+    const char *tail = name;
+    for (size_t i = 0; name[i] != '\0';) {
+        size_t skipped = operator_length(name, i);
+        size_t length =
+            skipped == 0 && strchr("<({", name[i]) != NULL ? bracket_length(name, i) : 0;
+        bool separates = strncmp(name + i, "::", 2) == 0 && i > 0;
+        if (separates && (tail == name || columns_of(tail) + strlen("...") > columns))
+            tail = name + i;
+        i += skipped > 0 ? skipped : length > 0 ? length : separates ? 2 : 1;
+    }
+    return tail;
+}
+
+void stack_format_print_name(FILE *out, const char *name, size_t columns)
+{
+    char text[NAME_BYTES];
+    size_t length = strnlen(name, NAME_BYTES);
+    if (columns == 0 || length == NAME_BYTES || columns_of(name) <= columns) {
+        format_print(out, name, NAME_BYTES);
+        return;
+    }
+    memcpy(text, name, length + 1);
+    while (columns_of(text) > columns && elide_arguments(text))
+        ;
+    const char *tail = columns_of(text) > columns ? find_tail(text, columns) : text;
+    if (tail != text)
+        fputs("...", out);
+    format_print(out, tail, NAME_BYTES);
+}
+
+/* --- frames --- */
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static void print_module(FILE *out, const struct profile *profile,
+                         const struct profile_frame *frame)
+{
+    if (frame->mapping == PROFILE_NONE || frame->name[0] == '\0')
+        return;
+    const char *kind = profile_frame_kind(frame);
+    fputs(" [", out);
+    format_print(out, *kind != '\0' ? kind : base_name(profile->mappings[frame->mapping].path),
+                 MODULE_WIDTH);
+    fputc(']', out);
+}
+
+static void print_function(const struct stack_format *words, const struct profile_frame *frame,
+                           size_t columns, FILE *out)
+{
+    bool renamed = *frame->obfuscated_name != '\0' || *frame->linkage_name == '\0';
+    char *simple =
+        words->simple && !renamed ? demangle_name_as(frame->linkage_name, DEMANGLE_SIMPLE) : NULL;
+    stack_format_print_name(out, simple != NULL ? simple : frame->name, columns);
+    free(simple);
+}
+
+void stack_format_print_frame(const struct stack_format *words, uint32_t index, size_t columns,
+                              bool lines, bool module, FILE *out)
+{
+    const struct profile *profile = words->profile;
+    const struct profile_frame *frame = &profile->frames[index];
+    if (frame->name[0] == '\0') {
+        const char *path =
+            frame->mapping != PROFILE_NONE ? profile->mappings[frame->mapping].path : "";
+        fprintf(out, "0x%" PRIx64 " @ ", frame->rel_pc);
+        format_print(out, *path != '\0' ? base_name(path) : "unknown code", MODULE_WIDTH);
+        return;
+    }
+    print_function(words, frame, columns, out);
+    if (lines && frame->source_file[0] != '\0') {
+        fputc(' ', out);
+        format_print(out, base_name(frame->source_file), MODULE_WIDTH);
+        fprintf(out, ":%u", frame->line);
+    }
+    if (module)
+        print_module(out, profile, frame);
+}
+
+/* --- rows --- */
+
+/* A piece of a row, made before its width is known. */
+struct piece {
+    char *text;
+    size_t length, columns;
+};
+
+static struct piece make_piece(const struct stack_format *words, uint32_t callsite, size_t columns,
+                               bool module)
+{
+    struct piece piece = {0};
+    FILE *out = open_memstream(&piece.text, &piece.length);
+    if (out == NULL)
+        return piece;
+    stack_format_print_frame(words, words->profile->callsites[callsite].frame, columns,
+                             words->lines, module, out);
+    if (fclose(out) == 0)
+        piece.columns = columns_of(piece.text);
+    return piece;
+}
+
+/* Print a caller if it fits into the columns. */
+static bool put_caller(struct piece *piece, size_t columns, size_t *used, FILE *out)
+{
+    bool fits = piece->text != NULL && piece->columns <= columns;
+    if (fits) {
+        fputs(BEFORE_CALLER, out);
+        fputs(piece->text, out);
+        *used += strlen(BEFORE_CALLER) + piece->columns;
+    }
+    free(piece->text);
+    return fits;
+}
+
+void stack_format_print_row(const struct stack_format *words, uint32_t callsite, FILE *out)
+{
+    const struct profile *profile = words->profile;
+    uint32_t charged = folding_charge(words->folding, profile, callsite);
+    uint32_t head = folding_head(words->folding, profile, callsite);
+    size_t used = 0, width = words->columns;
+    struct piece piece = make_piece(words, head, 0, true);
+    if (width > 0 && piece.columns > width) {
+        /* The module goes before the name does. */
+        free(piece.text);
+        piece = make_piece(words, head, width, false);
+    }
+    if (piece.text != NULL)
+        fputs(piece.text, out);
+    used += piece.columns;
+    free(piece.text);
+    uint32_t at = head != charged ? charged : folding_caller(words->folding, profile, charged);
+    for (int i = 0; i < FOLDING_CALLERS && at != PROFILE_NONE; i++) {
+        uint32_t next = folding_caller(words->folding, profile, at);
+        size_t reserved = strlen(BEFORE_CALLER) + (next != PROFILE_NONE ? strlen(MORE) : 0);
+        size_t room = width > used + reserved ? width - used - reserved : 1;
+        room = room < CALLER_COLUMNS ? room : CALLER_COLUMNS;
+        piece = make_piece(words, at, width > 0 ? room : 0, false);
+        if (!put_caller(&piece, width > 0 ? room : SIZE_MAX, &used, out))
+            break;
+        at = next;
+    }
+    if (at != PROFILE_NONE && (width == 0 || used + strlen(MORE) <= width))
+        fputs(MORE, out);
+}
+
+/* --- whole stacks --- */
+
+#define FOLDED_MAX 8u /* names in a line of folded frames */
+
+struct folded {
+    const char *names[FOLDED_MAX];
+    size_t count, frames;
+};
+
+static void add_folded(struct folded *folded, const struct known_frames *known)
+{
+    folded->frames++;
+    for (size_t i = 0; i < folded->count; i++)
+        if (strcmp(folded->names[i], known->what) == 0)
+            return;
+    if (folded->count < FOLDED_MAX)
+        folded->names[folded->count++] = known->what;
+}
+
+/* "4 frames of libstdc++ and the allocator". */
+static void print_folded(const struct folded *folded, FILE *out)
+{
+    fprintf(out, "... %zu frame%s of ", folded->frames, folded->frames == 1 ? "" : "s");
+    for (size_t i = 0; i < folded->count; i++)
+        fprintf(out, "%s%s",
+                i == 0                   ? ""
+                : i + 1 == folded->count ? " and "
+                                         : ", ",
+                folded->names[i]);
+}
+
+/* Print the line that begins at a callsite, if out is not NULL. Return the next line's callsite. */
+static uint32_t put_line(const struct stack_format *words, uint32_t at, uint32_t charged,
+                         size_t columns, FILE *out)
+{
+    const struct profile *profile = words->profile;
+    struct folded folded = {0};
+    const struct known_frames *known;
+    while (at != PROFILE_NONE && at != charged &&
+           (known = folding_of(words->folding, profile->callsites[at].frame)) != NULL) {
+        add_folded(&folded, known);
+        at = profile->callsites[at].parent;
+    }
+    if (folded.frames > 0) {
+        if (out != NULL)
+            print_folded(&folded, out);
+        return at;
+    }
+    if (out != NULL)
+        stack_format_print_frame(words, profile->callsites[at].frame, columns, true, true, out);
+    return profile->callsites[at].parent;
+}
+
+#define OUTERMOST_LINES 4u /* of a stack that is too long */
+
+void stack_format_print_stack(const struct stack_format *words, uint32_t callsite, size_t most,
+                              const char *indent, FILE *out)
+{
+    uint32_t charged = folding_charge(words->folding, words->profile, callsite), at, next;
+    size_t columns = stack_format_room(words->line_columns, strlen(indent)), lines = 0, line = 0;
+    for (at = callsite; at != PROFILE_NONE; at = put_line(words, at, charged, 0, NULL))
+        lines++;
+    size_t left_out = most == 0 || lines <= most ? 0 : lines - most + 1;
+    size_t first = most - OUTERMOST_LINES - 1;
+    for (at = callsite; at != PROFILE_NONE; at = next, line++) {
+        bool is_left_out = left_out > 0 && line >= first && line < first + left_out;
+        if (is_left_out && line == first)
+            fprintf(out, "%s... %zu lines more; --stacks shows them\n", indent, left_out);
+        if (!is_left_out)
+            fputs(indent, out);
+        next = put_line(words, at, charged, columns, is_left_out ? NULL : out);
+        if (!is_left_out)
+            fputc('\n', out);
+    }
+}

@@ -1,0 +1,249 @@
+/* heap_profile query: SQL over traces. */
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "cli/files/output.h"
+#include "cli/options/suggest.h"
+#include "cli/print/format.h"
+#include "cli/print/wait_notice.h"
+#include "cli/query/query_shell.h"
+
+#define SQL_FILE_BYTES_MAX (1u << 20)
+
+static const char help[] =
+    "usage: heap_profile query [DIR|TRACE...] [SQL] [options]\n"
+    "\n"
+    "  Asks traces in SQL. The tables are those of Perfetto's trace processor (process, thread,\n"
+    "  stack_profile_mapping, _frame, _callsite, _symbol, heap_profile, heap_profile_allocation,\n"
+    "  profiler_smaps, stats, experimental_flamegraph) and ours (hp_...); .schema lists them.\n"
+    "  Without TRACE: the latest profile. Without SQL: the shell, or statements from standard\n"
+    "  input where that is no terminal. The last argument is SQL if there is no such file.\n"
+    "\n"
+    "  -f, --file FILE      statements from a file ('-': standard input)\n"
+    "  -i, --interactive    a shell\n"
+    "      --csv            rows as Perfetto's trace processor writes them (the default where\n"
+    "                       output is no terminal)\n"
+    "      --json           rows as an array of objects\n"
+    "      --jsonl          an object a line\n"
+    "      --table          rows for people\n"
+    "      --export FILE    all tables as an SQLite database, which query reads, too\n"
+    "      --help, --version\n";
+
+static const struct option options[] = {
+    {"file", required_argument, NULL, 'f'},   {"interactive", no_argument, NULL, 'i'},
+    {"csv", no_argument, NULL, 'c'},          {"json", no_argument, NULL, 'j'},
+    {"jsonl", no_argument, NULL, 'l'},        {"table", no_argument, NULL, 't'},
+    {"export", required_argument, NULL, 'e'}, {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'v'},      {0},
+};
+
+struct request {
+    const char *file, *export_path, *sql;
+    bool interactive;
+    enum query_format format;
+    char **traces;
+    int trace_count;
+};
+
+/* -1: go on; else the exit code. */
+static int parse_options(int argc, char **argv, struct request *request)
+{
+    int option;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":f:ih", options, NULL)) != -1) {
+        switch (option) {
+        case 'f':
+            request->file = optarg;
+            break;
+        case 'i':
+            request->interactive = true;
+            break;
+        case 'c':
+            request->format = QUERY_CSV;
+            break;
+        case 'j':
+            request->format = QUERY_JSON;
+            break;
+        case 'l':
+            request->format = QUERY_JSONL;
+            break;
+        case 't':
+            request->format = QUERY_TABLE;
+            break;
+        case 'e':
+            request->export_path = optarg;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return 0;
+        case 'v':
+            puts("heap_profile " HEAPPROFD_VERSION);
+            return 0;
+        default:
+            suggest_option("heap_profile query", argv, option, options);
+            return 2;
+        }
+    }
+    return -1;
+}
+
+/* What statements begin with that may be one word, or are all that a slip of the hand leaves. */
+static bool is_keyword(const char *argument)
+{
+    static const char *const words[] = {
+        "alter",    "analyze", "attach",  "begin",     "commit", "create",  "delete",  "detach",
+        "drop",     "end",     "explain", "insert",    "pragma", "reindex", "release", "replace",
+        "rollback", "select",  "update",  "savepoint", "vacuum", "values",  "with",
+    };
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcasecmp(argument, words[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The last argument is SQL where it reads so and is no file. */
+static bool is_sql(const char *argument)
+{
+    return strcmp(argument, "-") != 0 && access(argument, F_OK) != 0 &&
+           (strpbrk(argument, " \n\t;(") != NULL || is_keyword(argument));
+}
+
+/* SQL that begins with a comment: no option has a space after its hyphens, or lines. */
+static bool begins_with_comment(const char *argument)
+{
+    return strncmp(argument, "--", 2) == 0 &&
+           (isspace((unsigned char)argument[2]) || strchr(argument, '\n') != NULL);
+}
+
+/* Take the first such argument, which getopt would call an option, out of the command line. */
+static const char *take_commented_sql(int *argc, char **argv)
+{
+    for (int i = 1; i < *argc && strcmp(argv[i], "--") != 0; i++) {
+        if (!begins_with_comment(argv[i]))
+            continue;
+        const char *sql = argv[i];
+        memmove(&argv[i], &argv[i + 1], (size_t)(*argc - i) * sizeof(*argv));
+        --*argc;
+        return sql;
+    }
+    return NULL;
+}
+
+/* Statements of a file; NULL, with a message. */
+static char *read_file(const char *path)
+{
+    waiting_announce_input(path);
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    char *text = malloc(SQL_FILE_BYTES_MAX + 1);
+    size_t length = 0;
+    if (file == NULL || text == NULL) {
+        format_printf(stderr, "heap_profile: %s: %s\n", path, strerror(errno));
+        free(text);
+        text = NULL;
+    } else {
+        length = fread(text, 1, SQL_FILE_BYTES_MAX + 1, file);
+        if (length > SQL_FILE_BYTES_MAX || ferror(file)) {
+            format_printf(stderr, "heap_profile: %s: %s\n", path,
+                          ferror(file) ? strerror(errno) : "more than 1 MB of SQL");
+            free(text);
+            text = NULL;
+        } else {
+            text[length] = '\0';
+        }
+    }
+    if (file != NULL && file != stdin)
+        fclose(file);
+    return text;
+}
+
+static struct query_database *open_traces(const struct request *request, struct error *error)
+{
+    char path[PATH_MAX];
+    int count = request->trace_count == 0 ? 1 : request->trace_count;
+    struct query_database *database = NULL;
+    for (int i = 0; i < count; i++) {
+        const char *argument = request->trace_count == 0 ? NULL : request->traces[i];
+        if (output_find_trace(argument, path, error) < 0)
+            goto failed;
+        if (query_is_database(path)) {
+            if (count > 1) {
+                error_set(error, -EINVAL, "%.300s: an exported database is asked alone", path);
+                goto failed;
+            }
+            return query_database_open_file(path, error);
+        }
+        if (database == NULL && (database = query_database_new(error)) == NULL)
+            return NULL;
+        if (query_database_add(database, path, error) < 0)
+            goto failed;
+        const char *warning = query_database_warning(database, (size_t)i);
+        if (warning != NULL && *warning != '\0')
+            format_printf(stderr, "heap_profile: %s: %s\n", path, warning);
+    }
+    return database;
+failed:
+    query_database_close(database);
+    return NULL;
+}
+
+static int run(const struct request *request, struct query_database *database)
+{
+    struct error error = {0};
+    if (request->export_path != NULL &&
+        query_database_export(database, request->export_path, &error) < 0) {
+        format_printf(stderr, "heap_profile: %s\n", error.message);
+        return 1;
+    }
+    int code = 0;
+    if (request->sql != NULL)
+        code = query_run(database, request->sql, request->format);
+    if (request->file != NULL && code == 0) {
+        char *text = read_file(request->file);
+        code = text == NULL ? 1 : query_run(database, text, request->format);
+        free(text);
+    }
+    bool asks_nothing =
+        request->sql == NULL && request->file == NULL && request->export_path == NULL;
+    if ((request->interactive || asks_nothing) && code == 0)
+        code = query_shell(database, request->format);
+    return code;
+}
+
+int cmd_query(int argc, char **argv)
+{
+    struct request request = {.format = isatty(STDOUT_FILENO) ? QUERY_TABLE : QUERY_CSV};
+    request.sql = take_commented_sql(&argc, argv);
+    int code = parse_options(argc, argv, &request);
+    if (code >= 0)
+        return code;
+    request.traces = argv + optind;
+    request.trace_count = argc - optind;
+    if (request.sql == NULL && request.trace_count > 0 &&
+        is_sql(request.traces[request.trace_count - 1]))
+        request.sql = request.traces[--request.trace_count];
+    if (request.sql != NULL && request.file != NULL) {
+        fputs("heap_profile: SQL, or a file of it (-f), not both\n", stderr);
+        return 2;
+    }
+    struct error error = {0};
+    struct query_database *database = open_traces(&request, &error);
+    if (database == NULL) {
+        format_printf(stderr, "heap_profile: %s\n", error.message);
+        return 1;
+    }
+    code = run(&request, database);
+    query_database_close(database);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("heap_profile: cannot write the rows");
+        return 1;
+    }
+    return code;
+}

@@ -1,0 +1,76 @@
+/*
+ * heap_profile shell: a shell, or a command, whose programs can be profiled at any time later,
+ * from their next allocation on, without attaching to them.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "cli/files/preload_path.h"
+#include "cli/print/format.h"
+#include "daemon/host/launcher.h"
+#include "daemon/sockets/run_directory.h"
+
+static const char help[] =
+    "usage: heap_profile shell [-- COMMAND [ARGS]]\n"
+    "\n"
+    "Runs $SHELL, or COMMAND, with the profiling library preloaded and asleep: everything that is\n"
+    "started from it costs some 2 ns an allocation, and heap_profile -n or -p can profile it "
+    "later\n"
+    "(-n from its first allocation on).\n"
+    "\n"
+    "Example:\n"
+    "  heap_profile shell -- ./server &\n"
+    "  heap_profile -n server -d 10000\n";
+
+static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {0}};
+
+/* Set the variable to `first` and `second` with a colon between; either may be missing. */
+static int set_joined(const char *name, const char *first, const char *second, struct error *error)
+{
+    char value[2 * PATH_MAX];
+    first = first != NULL ? first : "";
+    second = second != NULL ? second : "";
+    int printed = snprintf(value, sizeof(value), "%s%s%s", first,
+                           first[0] != 0 && second[0] != 0 ? ":" : "", second);
+    if (printed < 0 || (size_t)printed >= sizeof(value) || setenv(name, value, 1) != 0)
+        return error_set(error, -ENOMEM, "the environment's %s is too long", name);
+    return 0;
+}
+
+static int prepare(struct error *error)
+{
+    char library[PATH_MAX], directory[RUN_DIRECTORY_PATH_MAX];
+    if (library_find(library, error) < 0 || run_directory_choose(directory, error) < 0 ||
+        run_directory_prepare(directory, error) < 0 ||
+        set_joined("LD_PRELOAD", library, getenv("LD_PRELOAD"), error) < 0)
+        return error->code;
+    return set_joined(LAUNCHER_ASAN_ENV, getenv(LAUNCHER_ASAN_ENV), LAUNCHER_ASAN_OPTION, error);
+}
+
+int cmd_shell(int argc, char **argv)
+{
+    int option;
+    while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
+        fputs(help, option == 'h' ? stdout : stderr);
+        return option == 'h' ? 0 : 2;
+    }
+    struct error error = {0};
+    if (prepare(&error) < 0) {
+        format_printf(stderr, "heap_profile: %s\n", error.message);
+        return 125;
+    }
+    const char *shell = getenv("SHELL");
+    char *const interactive[] = {(char *)(shell != NULL && shell[0] != 0 ? shell : "/bin/sh"),
+                                 NULL};
+    char *const *command = optind < argc ? argv + optind : interactive;
+    execvp(command[0], command);
+    int code = errno;
+    format_printf(stderr, "heap_profile: cannot run %s: %s\n", command[0], strerror(code));
+    return code == ENOENT ? 127 : 126;
+}

@@ -1,0 +1,141 @@
+/* heap_profile record: a session as a configuration file describes it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "cli/options/suggest.h"
+#include "cli/print/format.h"
+#include "cli/print/wait_notice.h"
+#include "cli/record/record_session.h"
+#include "util/array.h"
+
+#define CONFIG_BYTES_MAX (1u << 20)
+
+static const char help[] =
+    "usage: heap_profile record -c CONFIG [--txt] [-o TRACE]\n"
+    "\n"
+    "Runs the session that a Perfetto TraceConfig describes and writes its trace. What\n"
+    "heap_profile ... --print-config prints is such a configuration.\n"
+    "\n"
+    "  -c, --config FILE      text or binary; -: standard input\n"
+    "      --txt              it is text (else that is seen by looking at it)\n"
+    "  -o, --out TRACE        the trace (default: raw-trace in a new directory, and pprof files)\n"
+    "      --no-symbols       names as the programs' own files have them; no files and lines\n"
+    "      --quiet            say nothing but errors\n"
+    "\n"
+    "The session ends as the configuration says, or by Ctrl-C or heap_profile stop. If the\n"
+    "configuration asks for running processes only, it ends with the last of them.\n"
+    "\n"
+    "Exit code: 0, 1 if the session failed or none of its pids can be profiled, 2 for a wrong\n"
+    "configuration, 3 if no process was profiled.\n";
+
+static const struct option options[] = {
+    {"config", required_argument, NULL, 'c'}, {"txt", no_argument, NULL, 't'},
+    {"out", required_argument, NULL, 'o'},    {"output", required_argument, NULL, 'o'},
+    {"no-symbols", no_argument, NULL, 's'},   {"quiet", no_argument, NULL, 'q'},
+    {"help", no_argument, NULL, 'h'},         {0},
+};
+
+/* All of a file, malloc'd; NULL with a message. */
+static char *read_file(const char *path, size_t *length, struct error *error)
+{
+    waiting_announce_input(path);
+    int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        error_set(error, -errno, "cannot read the configuration %s: %s", path, strerror(errno));
+        return NULL;
+    }
+    char *bytes = NULL;
+    size_t capacity = 0;
+    ssize_t got = 1;
+    *length = 0;
+    while (got > 0 && *length <= CONFIG_BYTES_MAX &&
+           array_reserve(&bytes, &capacity, *length, 4096, 1) == 0) {
+        got = read(fd, bytes + *length, capacity - *length);
+        *length += got > 0 ? (size_t)got : 0;
+    }
+    int code = got < 0 ? -errno : 0;
+    if (fd != STDIN_FILENO)
+        close(fd);
+    if (got == 0)
+        return bytes;
+    free(bytes);
+    if (code < 0)
+        error_set(error, code, "cannot read the configuration %s: %s", path, strerror(-code));
+    else
+        error_set(error, -EFBIG, "the configuration %s is larger than %u bytes: is it one?", path,
+                  CONFIG_BYTES_MAX);
+    return NULL;
+}
+
+static int read_config(const char *path, bool is_text, struct heap_config *config,
+                       struct error *error)
+{
+    size_t length;
+    char *bytes = read_file(path, &length, error);
+    if (bytes == NULL)
+        return error->code;
+    struct heap_config_warnings warnings = {0};
+    int code = is_text ? heap_config_read_text(bytes, length, config, &warnings, error)
+                       : heap_config_read(bytes, length, config, &warnings, error);
+    free(bytes);
+    for (size_t i = 0; i < warnings.count; i++)
+        format_printf(stderr, "heap_profile: warning: %s: %s\n", path, warnings.messages[i]);
+    heap_config_warnings_clear(&warnings);
+    if (code == 0 && (code = heap_config_check_targets(config, error)) < 0)
+        heap_config_clear(config);
+    return code;
+}
+
+int cmd_record(int argc, char **argv)
+{
+    const char *path = NULL;
+    bool is_text = false;
+    struct machine_session session = {0};
+    int option;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":c:o:h", options, NULL)) != -1) {
+        switch (option) {
+        case 'c':
+            path = optarg;
+            break;
+        case 't':
+            is_text = true;
+            break;
+        case 'o':
+            session.trace_path = optarg;
+            break;
+        case 'q':
+            session.quiet = true;
+            break;
+        case 's':
+            session.no_symbols = true;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return MACHINE_SESSION_DONE;
+        default:
+            suggest_option("heap_profile record", argv, option, options);
+            return MACHINE_SESSION_USAGE;
+        }
+    }
+    struct heap_config config;
+    struct error error = {0};
+    if (path == NULL || optind < argc) {
+        fputs(help, stderr);
+        return MACHINE_SESSION_USAGE;
+    }
+    if (read_config(path, is_text, &config, &error) < 0) {
+        format_printf(stderr, "heap_profile: %s: %s\n", path, error.message);
+        return MACHINE_SESSION_USAGE;
+    }
+    session.config = &config;
+    int code = machine_session_run(&session);
+    heap_config_clear(&config);
+    return code;
+}

@@ -1,0 +1,175 @@
+/* heap_profile status: the sessions of the running daemon, and of profilers without one. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "cli/options/suggest.h"
+#include "cli/print/format.h"
+#include "cli/record/session_list.h"
+#include "util/json.h"
+
+static const char help[] =
+    "usage: heap_profile status [--json]\n"
+    "\n"
+    "Prints the sessions of the running heapprofd, and of each of your heap_profile commands that\n"
+    "run without it (root: of all users'). Each session has the number that snapshot and stop "
+    "take.\n"
+    "Your own sessions have their processes, with samples and losses. The profilers' memory and "
+    "CPU\n"
+    "time are printed, too.\n"
+    "\n"
+    "Exit code: 0, 1 if no heapprofd and no session runs.\n";
+
+static const struct option options[] = {
+    {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+
+static void print_session(const Heapprofd__ControlSession *session)
+{
+    printf("\nsession %llu of user %u, process %d: %.1f s, interval %llu bytes, %u process%s now, "
+           "%u profiled in all,\n  %.1f MB live, %llu samples, %llu lost\n",
+           (unsigned long long)session->id, session->uid, (int)session->pid,
+           (double)session->elapsed_ms / 1e3, (unsigned long long)session->interval_bytes,
+           session->process_count, session->process_count == 1 ? "" : "es", session->profiled,
+           session->live_bytes / 1e6, (unsigned long long)session->samples,
+           (unsigned long long)session->lost);
+    if (session->has_silent_ms)
+        printf("  it has not answered for %.1f s: these figures are that old\n",
+               (double)session->silent_ms / 1e3);
+    for (size_t i = 0; i < session->n_processes; i++) {
+        const Heapprofd__ControlProcess *process = session->processes[i];
+        format_printf(stdout, "  %7d %-20s %10.1f MB live %12llu samples %8llu lost%s\n",
+                      process->pid, process->name, process->live_bytes / 1e6,
+                      (unsigned long long)process->samples, (unsigned long long)process->lost,
+                      process->attached ? "  attached" : "");
+    }
+}
+
+static void print_daemon(const Heapprofd__ControlStatus *status)
+{
+    format_printf(
+        stdout, "heapprofd %s, process %d, %s, up %.0f s, %.1f MB resident, %.2f s of CPU time\n",
+        status->version, status->pid, status->run_directory, (double)status->elapsed_ms / 1e3,
+        (double)status->rss_bytes / 1e6, (double)status->cpu_us / 1e6);
+    if (status->has_told_of_newcomers && status->told_of_newcomers)
+        puts("new programs: the kernel reports them");
+    else if (status->has_told_of_newcomers)
+        format_printf(stdout, "new programs: found by scanning /proc ten times a second (%s)\n",
+                      status->not_told_because);
+    if (status->n_sessions == 0)
+        puts("no sessions");
+}
+
+static void print_text(const struct session_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const struct session_server *server = &list->servers[i];
+        const Heapprofd__ControlStatus *status = session_server_status(server);
+        if (i > 0 || session_list_daemon(list) == NULL)
+            putchar('\n');
+        if (status == NULL)
+            format_printf(stdout, "process %d: %s\n", server->pid, server->error.message);
+        else if (server->is_daemon)
+            print_daemon(status);
+        else
+            format_printf(stdout,
+                          "heap_profile, process %d, up %.0f s, %.1f MB resident, %.2f s of CPU "
+                          "time: %s\n",
+                          status->pid, (double)status->elapsed_ms / 1e3,
+                          (double)status->rss_bytes / 1e6, (double)status->cpu_us / 1e6,
+                          status->command != NULL ? status->command : "");
+        for (size_t j = 0; status != NULL && j < status->n_sessions; j++)
+            print_session(status->sessions[j]);
+    }
+}
+
+static void print_session_json(const Heapprofd__ControlSession *session,
+                               const Heapprofd__ControlStatus *status)
+{
+    printf("{\"id\":%llu,\"uid\":%u,\"elapsed_ms\":%llu,\"interval_bytes\":%llu,\"profiled\":%u,"
+           "\"process_count\":%u,\"live_bytes\":%.0f,\"samples\":%llu,\"lost\":%llu,"
+           "\"pid\":%d,\"silent_ms\":%llu,\"processes\":[",
+           (unsigned long long)session->id, session->uid, (unsigned long long)session->elapsed_ms,
+           (unsigned long long)session->interval_bytes, session->profiled, session->process_count,
+           session->live_bytes, (unsigned long long)session->samples,
+           (unsigned long long)session->lost, (int)session->pid,
+           (unsigned long long)session->silent_ms);
+    for (size_t i = 0; i < session->n_processes; i++) {
+        const Heapprofd__ControlProcess *process = session->processes[i];
+        printf("%s{\"pid\":%d,\"name\":", i > 0 ? "," : "", process->pid);
+        json_print_string(stdout, process->name);
+        printf(",\"live_bytes\":%.0f,\"samples\":%llu,\"lost\":%llu,\"attached\":%s}",
+               process->live_bytes, (unsigned long long)process->samples,
+               (unsigned long long)process->lost, process->attached ? "true" : "false");
+    }
+    printf("],\"profiler\":{\"pid\":%d,\"command\":", status->pid);
+    if (status->command != NULL)
+        json_print_string(stdout, status->command);
+    else
+        fputs("null", stdout);
+    fputs("}}", stdout);
+}
+
+static void print_daemon_json(const Heapprofd__ControlStatus *status)
+{
+    fputs("\"version\":", stdout);
+    json_print_string(stdout, status->version);
+    printf(",\"pid\":%d,\"run_directory\":", status->pid);
+    json_print_string(stdout, status->run_directory);
+    printf(",\"told_of_newcomers\":%s", status->told_of_newcomers ? "true" : "false");
+    printf(",\"elapsed_ms\":%llu,\"rss_bytes\":%llu,\"cpu_us\":%llu,",
+           (unsigned long long)status->elapsed_ms, (unsigned long long)status->rss_bytes,
+           (unsigned long long)status->cpu_us);
+}
+
+/* Print the JSON members of the daemon; if none runs, they are missing. */
+static void print_json(const struct session_list *list)
+{
+    const struct session_server *daemon = session_list_daemon(list);
+    const char *separator = "";
+    putchar('{');
+    if (daemon != NULL && session_server_status(daemon) != NULL)
+        print_daemon_json(session_server_status(daemon));
+    fputs("\"sessions\":[", stdout);
+    for (size_t i = 0; i < list->count; i++) {
+        const Heapprofd__ControlStatus *status = session_server_status(&list->servers[i]);
+        for (size_t j = 0; status != NULL && j < status->n_sessions; j++, separator = ",") {
+            fputs(separator, stdout);
+            print_session_json(status->sessions[j], status);
+        }
+    }
+    puts("]}");
+}
+
+int cmd_status(int argc, char **argv)
+{
+    bool json = false;
+    int option;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return 0;
+        }
+        if (option != 'j') {
+            suggest_option("heap_profile status", argv, option, options);
+            return 2;
+        }
+        json = true;
+    }
+    if (optind < argc) {
+        fputs(help, stderr);
+        return 2;
+    }
+    struct session_list list;
+    session_list_read(&list);
+    bool is_empty = list.count == 0;
+    if (is_empty)
+        fputs("heap_profile: no heapprofd is running, and no session of yours without one\n",
+              stderr);
+    else
+        (json ? print_json : print_text)(&list);
+    session_list_clear(&list);
+    return is_empty ? 1 : 0;
+}

@@ -1,0 +1,177 @@
+/* heap_profile snapshot and heap_profile stop: requests to running sessions. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "cli/options/parse.h"
+#include "cli/options/suggest.h"
+#include "cli/print/format.h"
+#include "cli/record/session_list.h"
+
+static const char snapshot_help[] =
+    "usage: heap_profile snapshot [ID | PID]\n"
+    "\n"
+    "Takes a dump of each of your sessions now (root: of all users'): those of the running "
+    "heapprofd\n"
+    "and those of heap_profile commands without it. The dump becomes a separate profile in the\n"
+    "session's output. A number selects one session: by its number in heap_profile status, or by "
+    "a\n"
+    "process that it profiles. kill -USR1 of heap_profile or heapprofd takes a dump, too.\n"
+    "\n"
+    "      --session ID       the number is that of a session, not of a process\n"
+    "\n"
+    "Exit code: 0, 1 if there is no such session.\n";
+
+static const char stop_help[] =
+    "usage: heap_profile stop [ID | PID]\n"
+    "\n"
+    "Ends your sessions (root: all), with all data written. A command that heap_profile host runs\n"
+    "continues. A number selects one session: by its number in heap_profile status, or by a "
+    "process\n"
+    "that it profiles.\n"
+    "\n"
+    "      --session ID       the number is that of a session, not of a process\n"
+    "\n"
+    "Exit code: 0, 1 if there is no such session.\n";
+
+static const struct option options[] = {
+    {"session", required_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'}, {0}};
+
+/* Which sessions are meant. */
+struct choice {
+    bool has_number;
+    bool is_session; /* the number is a session's */
+    uint64_t number;
+};
+
+static bool has_process(const Heapprofd__ControlSession *session, uint64_t pid)
+{
+    for (size_t i = 0; i < session->n_processes; i++) {
+        if ((uint64_t)session->processes[i]->pid == pid)
+            return true;
+    }
+    return false;
+}
+
+static bool matches(const Heapprofd__ControlSession *session, const struct choice *choice,
+                    bool by_process)
+{
+    return by_process ? has_process(session, choice->number)
+                      : session->id == choice->number || (uint64_t)session->pid == choice->number;
+}
+
+/* Send the request to a server, for one session or, with NULL, for all. Return the number of
+ * sessions that it reached, or a negative errno after printing the error. */
+static int ask_server(const struct session_server *server, const uint64_t *id, bool stop)
+{
+    Heapprofd__ControlRequest__Session session = HEAPPROFD__CONTROL_REQUEST__SESSION__INIT;
+    Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
+    struct error error = {0};
+    session.has_id = id != NULL;
+    session.id = id != NULL ? *id : 0;
+    *(stop ? &request.stop : &request.snapshot) = &session;
+    Heapprofd__ControlReply *reply = session_server_ask(server, &request, &error);
+    if (reply == NULL) {
+        format_printf(stderr, "heap_profile: process %d: %s\n", server->pid, error.message);
+        return error.code < 0 ? error.code : -EIO;
+    }
+    int count = (int)reply->sessions;
+    heapprofd__control_reply__free_unpacked(reply, NULL);
+    return count;
+}
+
+struct asked {
+    unsigned sessions;
+    bool failed;
+};
+
+static void add(struct asked *asked, int count)
+{
+    if (count < 0)
+        asked->failed = true;
+    else
+        asked->sessions += (unsigned)count;
+}
+
+static void ask_chosen(const struct session_list *list, const struct choice *choice,
+                       bool by_process, bool stop, struct asked *asked)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const Heapprofd__ControlStatus *status = session_server_status(&list->servers[i]);
+        for (size_t j = 0; status != NULL && j < status->n_sessions; j++) {
+            if (matches(status->sessions[j], choice, by_process))
+                add(asked, ask_server(&list->servers[i], &status->sessions[j]->id, stop));
+        }
+    }
+}
+
+static int ask_all(const struct choice *choice, bool stop)
+{
+    struct session_list list;
+    struct asked asked = {0};
+    session_list_read(&list);
+    for (size_t i = 0; i < list.count; i++) {
+        const struct session_server *server = &list.servers[i];
+        bool is_meant = !choice->has_number || choice->number == (uint64_t)server->pid;
+        if (session_server_status(server) == NULL && is_meant) {
+            format_printf(stderr, "heap_profile: process %d: %s\n", server->pid,
+                          server->error.message);
+            asked.failed = true;
+        } else if (!choice->has_number) {
+            add(&asked, ask_server(server, NULL, stop));
+        }
+    }
+    if (choice->has_number)
+        ask_chosen(&list, choice, false, stop, &asked);
+    if (choice->has_number && !choice->is_session && asked.sessions == 0 && !asked.failed)
+        ask_chosen(&list, choice, true, stop, &asked);
+    session_list_clear(&list);
+    if (asked.sessions > 0)
+        printf("%s %u session%s\n", stop ? "ended" : "took a dump of", asked.sessions,
+               asked.sessions == 1 ? "" : "s");
+    else if (!asked.failed)
+        fputs("heap_profile: there is no such session of yours: heap_profile status shows all\n",
+              stderr);
+    return asked.failed || asked.sessions == 0 ? 1 : 0;
+}
+
+static int ask(int argc, char **argv, const char *help, bool stop)
+{
+    struct choice choice = {0};
+    int option;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":s:h", options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return 0;
+        }
+        if (option != 's')
+            suggest_option(stop ? "heap_profile stop" : "heap_profile snapshot", argv, option,
+                           options);
+        if (option != 's' || !parse_number("--session", optarg, UINT64_MAX, &choice.number))
+            return 2;
+        choice.has_number = choice.is_session = true;
+    }
+    if (optind < argc && !choice.has_number) {
+        if (!parse_number("ID or PID", argv[optind++], UINT64_MAX, &choice.number))
+            return 2;
+        choice.has_number = true;
+    }
+    if (optind < argc) {
+        fputs(help, stderr);
+        return 2;
+    }
+    return ask_all(&choice, stop);
+}
+
+int cmd_snapshot(int argc, char **argv)
+{
+    return ask(argc, argv, snapshot_help, false);
+}
+
+int cmd_stop(int argc, char **argv)
+{
+    return ask(argc, argv, stop_help, true);
+}

@@ -1,0 +1,146 @@
+/* See finish.h. */
+#include "cli/record/finish.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cli/convert/memory_infra_file.h"
+#include "cli/print/format.h"
+#include "cli/print/progress.h"
+#include "cli/print/stack_format.h"
+#include "cli/record/finish_names.h"
+#include "cli/report/report.h"
+#include "cli/report/unnamed_frames.h"
+#include "util/output_file.h"
+
+#define UNNAMED_LINES 3
+
+struct finished {
+    const struct output *output;
+    struct profile *profile;
+    struct finish_names names;
+    int files; /* of pprof */
+};
+
+static void print_unnamed(const struct finished *finished, const struct report_options *options)
+{
+    struct unnamed_modules unnamed;
+    if (unnamed_collect(&unnamed, finished->profile, options, finished->names.reasons) < 0)
+        return;
+    unnamed_print_text(stderr, &unnamed, options, UNNAMED_LINES);
+    unnamed_clear(&unnamed);
+}
+
+static void print_summary(const struct finished *finished)
+{
+    const struct output *output = finished->output;
+    int files = finished->files;
+    struct report_options report = {
+        .view = REPORT_MAX,
+        .brief = true,
+        .colours = isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL,
+        .columns = stack_format_columns(stderr),
+        .simple_names = true,
+    };
+    report_print_text(finished->profile, &report, stderr);
+    print_unnamed(finished, &report);
+    fputc('\n', stderr);
+    format_printf(stderr, "Profile in %s: raw-trace%s and %d pprof file%s\n", output->directory,
+                  finished->names.added ? ", symbolized-trace" : "", files, files == 1 ? "" : "s");
+    /* As it was called: it need not stand in the PATH. */
+    format_printf(stderr, "  %s report %s   all callsites; --tree, --view max, --json\n",
+                  program_invocation_name, output->directory);
+    /* It adds up what it is given: heaps that contain each other, dumps of one heap. */
+    if (files > 0)
+        format_printf(stderr, "  go tool pprof -http=: %s/%s.pb.gz   flame graph in a browser%s\n",
+                      output->directory, files == 1 ? "*" : "FILE",
+                      files == 1 ? "" : "; several FILEs become one sum");
+    format_printf(stderr, "  https://ui.perfetto.dev   opens %s/%s\n", output->directory,
+                  finished->names.added ? "symbolized-trace" : "raw-trace");
+}
+
+/* Show what goes on, as long as it is slow: thousands of processes take a while. */
+static struct progress begin_progress(const char *path, bool quiet)
+{
+    struct progress progress = progress_begin(path, false);
+    progress.is_shown &= !quiet;
+    progress.doing = "reading the trace: ";
+    return progress;
+}
+
+static struct profile *read_trace(const char *path, bool quiet, struct error *error)
+{
+    struct progress shown = begin_progress(path, quiet);
+    const struct profile_read_options reading = {
+        .demangling = DEMANGLE_FULL, .tell = progress_tell_bytes, .tell_context = &shown};
+    struct profile *profile = profile_read_as(path, &reading, error);
+    progress_end(&shown);
+    return profile;
+}
+
+static int write_pprof(const struct finished *finished, bool quiet, struct error *error)
+{
+    struct progress shown = begin_progress("-", quiet);
+    const struct output_pprof all = {.options = {.gzip = true, .annotated = true},
+                                     .tell = progress_tell_profiles,
+                                     .tell_context = &shown};
+    int files = output_write_pprof(finished->output->fd, finished->output->directory,
+                                   finished->profile, &all, error);
+    progress_end(&shown);
+    return files;
+}
+
+/* With the names, if there are any: the trace is read again, which is the one way to read it. */
+static void add_names(struct finished *finished, bool quiet)
+{
+    char path[PATH_MAX];
+    struct error error;
+    finish_names_add(finished->output, finished->profile, quiet, &finished->names);
+    if (!finished->names.added)
+        return;
+    int printed = snprintf(path, sizeof(path), "%s/symbolized-trace", finished->output->directory);
+    struct profile *named = printed < (int)sizeof(path) ? read_trace(path, quiet, &error) : NULL;
+    if (named == NULL)
+        return;
+    profile_free(finished->profile);
+    finished->profile = named;
+}
+
+static int write_memory_infra(const struct finished *finished, bool quiet, struct error *error)
+{
+    static const char name[] = "memory_infra.json.gz";
+    struct output_file file;
+    const char *directory = finished->output->directory;
+    int code = output_file_open_in(&file, finished->output->fd, directory, name, 0, error);
+    if (code < 0)
+        return code;
+    code = memory_infra_file_write_all(finished->profile, file.fd,
+                                       memory_infra_file_is_packed(name), error);
+    code = output_file_close(&file, code, error);
+    if (code == 0 && !quiet)
+        format_printf(stderr, "  %s/%s   for the memory columns of Chromium's trace viewer\n",
+                      directory, name);
+    return code;
+}
+
+int finish_output(const struct output *output, const struct finish_options *options,
+                  struct error *error)
+{
+    struct finished finished = {.output = output,
+                                .profile = read_trace(output->trace, options->quiet, error)};
+    if (finished.profile == NULL)
+        return error->code;
+    if (!options->no_symbols)
+        add_names(&finished, options->quiet);
+    finished.files = write_pprof(&finished, options->quiet, error);
+    if (finished.files >= 0 && !options->quiet)
+        print_summary(&finished);
+    int code = finished.files < 0 ? finished.files : 0;
+    if (code == 0 && options->memory_infra)
+        code = write_memory_infra(&finished, options->quiet, error);
+    profile_free(finished.profile);
+    finish_names_clear(&finished.names);
+    return code;
+}

@@ -1,0 +1,219 @@
+/* See finish_addresses.h. */
+#include "cli/record/finish_addresses.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbols/mapped_guard.h"
+#include "trace/intern.h"
+#include "util/array.h"
+
+/* --- modules --- */
+
+static int hex_digit(char character)
+{
+    if (character >= '0' && character <= '9')
+        return character - '0';
+    return character >= 'a' && character <= 'f' ? character - 'a' + 10 : -1;
+}
+
+static size_t read_hex(const char *text, uint8_t bytes[TRACE_BUILD_ID_BYTES_MAX])
+{
+    size_t length = 0;
+    while (length < TRACE_BUILD_ID_BYTES_MAX && text[0] != '\0' && text[1] != '\0') {
+        int high = hex_digit(text[0]), low = hex_digit(text[1]);
+        if (high < 0 || low < 0)
+            return 0;
+        bytes[length++] = (uint8_t)(high << 4 | low);
+        text += 2;
+    }
+    return length;
+}
+
+/* Processes map the same file: it is asked once. */
+static uint32_t find_module(struct finish_addresses *addresses, struct intern_table *ids,
+                            const struct profile_mapping *mapping)
+{
+    const void *key[] = {mapping->path, mapping->build_id, (void *)(uintptr_t)mapping->load_bias};
+    struct trace_addresses *found = &addresses->found;
+    bool added;
+    uint64_t id = intern_bytes(ids, key, sizeof(key), &added);
+    if (id == 0)
+        return PROFILE_NONE;
+    if (!added)
+        return (uint32_t)(id - 1);
+    struct trace_module module = {.load_bias = mapping->load_bias, .path = strdup(mapping->path)};
+    module.build_id_length = read_hex(mapping->build_id, module.build_id);
+    if (module.path == NULL ||
+        array_reserve(&found->modules, &found->capacity, found->count, 1, sizeof(module)) < 0)
+        return PROFILE_NONE;
+    found->modules[found->count++] = module;
+    return (uint32_t)(id - 1);
+}
+
+static int take_modules(struct finish_addresses *addresses, const struct profile *profile)
+{
+    struct intern_table ids = {0};
+    int result = 0;
+    for (size_t i = 0; i < profile->mapping_count && result == 0; i++) {
+        addresses->module_of[i] = PROFILE_NONE;
+        if (profile->mappings[i].path[0] == '\0')
+            continue;
+        addresses->module_of[i] = find_module(addresses, &ids, &profile->mappings[i]);
+        result = addresses->module_of[i] == PROFILE_NONE ? -ENOMEM : 0;
+    }
+    intern_free(&ids);
+    return result;
+}
+
+/* --- which of them --- */
+
+struct search {
+    struct symbol_finder *finder;
+    const struct trace_module *module;
+    struct symbol_found found;
+};
+
+static int search(void *context)
+{
+    struct search *at = context;
+    return symbol_finder_find(at->finder, at->module->path, at->module->build_id,
+                              at->module->build_id_length, &at->found);
+}
+
+/* 1 + the reason why nothing more can be known of it; 0: a file may know more. */
+static uint8_t reason_of(struct symbol_finder *finder, const struct trace_module *module)
+{
+    struct search at = {.finder = finder, .module = module};
+    if (module->build_id_length == 0)
+        return 1 + SYMBOL_NO_BUILD_ID;
+    if (mapped_guard_run(search, &at) < 0)
+        return 1 + SYMBOL_SHRANK;
+    uint8_t reason = 0;
+    if (at.found.path == NULL)
+        reason = 1 + (at.found.other_build != NULL ? SYMBOL_OTHER_BUILD : SYMBOL_NO_FILE);
+    else if (at.found.quality < SYMBOLS_DWARF && strcmp(at.found.path, module->path) == 0)
+        reason = 1 + SYMBOL_NO_INFORMATION;
+    symbol_found_clear(&at.found);
+    return reason;
+}
+
+/* Throws out the modules that have a reason; now: their new numbers. */
+static int drop_modules(struct finish_addresses *addresses, struct symbol_finder *finder,
+                        uint8_t *reasons)
+{
+    struct trace_addresses *found = &addresses->found;
+    uint8_t *reason = calloc(found->count + 1, sizeof(*reason));
+    uint32_t *now = calloc(found->count + 1, sizeof(*now));
+    int result = reason == NULL || now == NULL ? -ENOMEM : 0;
+    size_t kept = 0;
+    for (size_t i = 0; i < found->count && result == 0; i++) {
+        reason[i] = reason_of(finder, &found->modules[i]);
+        now[i] = reason[i] == 0 ? (uint32_t)kept : PROFILE_NONE;
+        if (reason[i] == 0)
+            found->modules[kept++] = found->modules[i];
+        else
+            free(found->modules[i].path);
+    }
+    for (size_t i = 0; i < addresses->mapping_count && result == 0; i++) {
+        uint32_t module = addresses->module_of[i];
+        if (module == PROFILE_NONE)
+            continue;
+        reasons[i] = reason[module];
+        addresses->module_of[i] = now[module];
+    }
+    if (result == 0)
+        found->count = kept;
+    free(reason);
+    free(now);
+    return result;
+}
+
+/* --- addresses --- */
+
+/* Those that still run have files that were deleted or replaced meanwhile. */
+static void take_processes(struct trace_addresses *found, const struct profile *profile)
+{
+    for (size_t i = 0; i < profile->heap_count && found->process_count < TRACE_PROCESSES_MAX; i++) {
+        pid_t pid = profile->processes[profile->heaps[i].process].pid;
+        size_t known = 0;
+        while (known < found->process_count && found->processes[known] != pid)
+            known++;
+        if (known == found->process_count)
+            found->processes[found->process_count++] = pid;
+    }
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+static void sort_addresses(struct trace_module *module)
+{
+    size_t kept = 0;
+    if (module->count == 0)
+        return;
+    qsort(module->addresses, module->count, sizeof(uint64_t), compare_addresses);
+    for (size_t i = 1; i < module->count; i++) {
+        if (module->addresses[i] != module->addresses[kept])
+            module->addresses[++kept] = module->addresses[i];
+    }
+    module->count = kept + 1;
+}
+
+static int take_addresses(struct finish_addresses *addresses, const struct profile *profile)
+{
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        const struct profile_frame *frame = &profile->frames[i];
+        if (frame->mapping == PROFILE_NONE || addresses->module_of[frame->mapping] == PROFILE_NONE)
+            continue;
+        struct trace_module *module =
+            &addresses->found.modules[addresses->module_of[frame->mapping]];
+        if (array_reserve(&module->addresses, &module->capacity, module->count, 1,
+                          sizeof(uint64_t)) < 0)
+            return -ENOMEM;
+        module->addresses[module->count++] = frame->rel_pc;
+    }
+    for (size_t i = 0; i < addresses->found.count; i++)
+        sort_addresses(&addresses->found.modules[i]);
+    return 0;
+}
+
+int finish_addresses_collect(struct finish_addresses *addresses, const struct profile *profile,
+                             struct symbol_finder *finder, uint8_t *reasons, struct error *error)
+{
+    addresses->mapping_count = profile->mapping_count;
+    addresses->module_of = calloc(profile->mapping_count + 1, sizeof(*addresses->module_of));
+    int result = addresses->module_of == NULL ? -ENOMEM : 0;
+    if (result == 0)
+        result = take_modules(addresses, profile);
+    take_processes(&addresses->found, profile);
+    symbol_finder_set_processes(finder, addresses->found.processes, addresses->found.process_count);
+    if (result == 0)
+        result = drop_modules(addresses, finder, reasons);
+    if (result == 0)
+        result = take_addresses(addresses, profile);
+    return result < 0 ? error_set(error, result, "no memory for the addresses of the trace") : 0;
+}
+
+void finish_addresses_tell(const struct finish_addresses *addresses,
+                           const struct symbolize_report *report, uint8_t *reasons)
+{
+    for (size_t i = 0; i < addresses->mapping_count; i++) {
+        uint32_t index = addresses->module_of == NULL ? PROFILE_NONE : addresses->module_of[i];
+        if (index == PROFILE_NONE || index >= report->count)
+            continue;
+        const struct symbolized_module *module = &report->modules[index];
+        size_t most = 0;
+        for (int reason = 0; reason < SYMBOL_REASONS; reason++) {
+            if (module->without[reason] <= most)
+                continue;
+            most = module->without[reason];
+            reasons[i] = (uint8_t)(1 + reason);
+        }
+    }
+}

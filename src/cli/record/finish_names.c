@@ -1,0 +1,237 @@
+/* See finish_names.h. */
+#include "cli/record/finish_names.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/files/symbol_options.h"
+#include "cli/print/format.h"
+#include "cli/record/finish_addresses.h"
+#include "deobfuscate/deobfuscate.h"
+#include "util/output_file.h"
+
+/* What the child does and the parent looks at. */
+struct work {
+    const struct output *output;
+    const struct profile *profile;
+    bool progress;
+    struct output_file symbols, names;
+    uint8_t *reasons; /* shared */
+};
+
+static void warn(const char *what, const char *why)
+{
+    format_printf(stderr, "heap_profile: warning: %s: %s\n", what, why);
+}
+
+/* --- files that are there when they are whole --- */
+
+static int open_file(const struct output *output, const char *name, struct output_file *file)
+{
+    struct error error;
+    int code =
+        output_file_open_in(file, output->fd, output->directory, name, OUTPUT_FILE_NEW, &error);
+    if (code < 0)
+        warn("no names were looked up", error.message);
+    return code;
+}
+
+/* Throw the file away if it is not `whole`. */
+static bool close_file(struct output_file *file, bool whole)
+{
+    struct error error = {0};
+    int code = output_file_close(file, whole ? 0 : -ECANCELED, &error);
+    if (code < 0 && whole)
+        warn("names", error.message);
+    return code == 0;
+}
+
+/* The kernel copies, or shares the blocks where the file system can. */
+static bool append(int to, int from, off_t length)
+{
+    off_t at = 0;
+    char buffer[65536];
+    while (at < length) {
+        ssize_t copied = copy_file_range(from, &at, to, NULL, (size_t)(length - at), 0);
+        if (copied > 0)
+            continue;
+        ssize_t got = pread(from, buffer, sizeof(buffer), at);
+        if (got <= 0 || write(to, buffer, (size_t)got) != got)
+            return false;
+        at += got;
+    }
+    return true;
+}
+
+static off_t length_of(int fd)
+{
+    struct stat status;
+    return fd >= 0 && fstat(fd, &status) == 0 ? status.st_size : 0;
+}
+
+static bool write_symbolized(const struct work *work)
+{
+    struct output_file file = {.fd = -1};
+    int raw = openat(work->output->fd, "raw-trace", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    bool done = raw >= 0 && open_file(work->output, "symbolized-trace", &file) == 0 &&
+                append(file.fd, raw, length_of(raw)) &&
+                append(file.fd, work->symbols.fd, length_of(work->symbols.fd)) &&
+                append(file.fd, work->names.fd, length_of(work->names.fd));
+    if (!done)
+        warn("no symbolized-trace", strerror(errno));
+    if (raw >= 0)
+        close(raw);
+    return close_file(&file, done) && done;
+}
+
+/* --- in the child --- */
+
+static int write_symbols(const struct work *work)
+{
+    struct symbol_places places;
+    struct finish_addresses addresses = {0};
+    struct symbolize_report report = {0};
+    struct error error, warning = {0};
+    if (symbol_places_read(&places, &error) < 0) {
+        warn("no symbols", error.message);
+        return 1;
+    }
+    const struct symbol_finder_options finding = {
+        .directories = places.directories,
+        .by_build_id = places.by_build_id,
+        .automatic = true,
+        .offline = true,
+    };
+    struct symbol_finder *finder = symbol_finder_open(&finding, &warning, &error);
+    int result = finder == NULL ? error.code : 0;
+    if (warning.code != 0)
+        warn("symbols", warning.message);
+    if (result == 0)
+        result = finish_addresses_collect(&addresses, work->profile, finder, work->reasons, &error);
+    size_t modules = addresses.found.count;
+    if (result == 0 && modules > 0)
+        result =
+            symbolize_addresses(&addresses.found, finder, work->symbols.fd, &report,
+                                work->progress ? symbol_words_progress : NULL, &modules, &error);
+    if (work->progress && modules > 0)
+        fputs("\r\033[K", stderr);
+    finish_addresses_tell(&addresses, &report, work->reasons);
+    if (result < 0)
+        warn("no symbols", error.message);
+    return result < 0 ? 1 : 0;
+}
+
+static int write_names(const struct work *work)
+{
+    struct deobfuscate_maps maps = {0};
+    struct deobfuscate_report report = {0};
+    struct trace_names names = {0};
+    struct error error;
+    int result = deobfuscate_maps_add_list(&maps, getenv("PERFETTO_PROGUARD_MAP"), &error);
+    if (result == 0)
+        result = trace_names_read(&names, work->output->trace, &error);
+    if (result == 0)
+        result = deobfuscate_write(&maps, &names, work->names.fd, &report, &error);
+    if (result < 0)
+        warn("Java's names stay obfuscated", error.message);
+    return result < 0 ? 1 : 0;
+}
+
+/* The status of the child: how it exited, or -signal. */
+static int run_child(const struct work *work, int (*write_it)(const struct work *))
+{
+    /* Ctrl-C ends the child alone: the profile is taken, and what is left to do is short. */
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    int status = 0;
+    pid_t us = getpid();
+    sigaction(SIGINT, NULL, &before);
+    /* Whoever handles it does so for a command that goes on. */
+    if (before.sa_handler == SIG_DFL)
+        sigaction(SIGINT, &ignore, NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGINT, SIG_DFL);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        _exit(getppid() == us ? write_it(work) : 1);
+    }
+    if (child < 0) {
+        warn("no names were looked up", strerror(errno));
+        status = 1 << 8;
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    sigaction(SIGINT, &before, NULL);
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* Return whether there is something in it. Empty a file that came to no good end. */
+static bool make_file(struct work *work, const struct output_file *file,
+                      int (*write_it)(const struct work *))
+{
+    int status = run_child(work, write_it);
+    if (status < 0) {
+        if (work->progress)
+            fputs("\r\033[K", stderr);
+        format_printf(
+            stderr,
+            "heap_profile: warning: looking for names was ended by signal %d (%s): %s bundle "
+            "%s FILE does it again\n",
+            -status, strsignal(-status), program_invocation_name, work->output->directory);
+    }
+    if (status == 0 && length_of(file->fd) > 0)
+        return true;
+    if (ftruncate(file->fd, 0) != 0)
+        warn("names", strerror(errno));
+    return false;
+}
+
+/* --- both --- */
+
+void finish_names_add(const struct output *output, const struct profile *profile, bool quiet,
+                      struct finish_names *names)
+{
+    *names = (struct finish_names){.reason_count = profile->mapping_count};
+    /* Nothing may stand behind a trace that is cut off in the middle of a packet. */
+    if (profile->warning[0] != '\0' || profile->frame_count == 0)
+        return;
+    void *shared = mmap(NULL, profile->mapping_count + 1, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
+        warn("no names were looked up", strerror(errno));
+        return;
+    }
+    names->reasons = shared;
+    struct work work = {
+        .output = output,
+        .profile = profile,
+        .progress = !quiet && isatty(STDERR_FILENO),
+        .symbols.fd = -1,
+        .names.fd = -1,
+        .reasons = names->reasons,
+    };
+    const char *maps = getenv("PERFETTO_PROGUARD_MAP");
+    bool has_symbols = open_file(output, "symbols", &work.symbols) == 0 &&
+                       make_file(&work, &work.symbols, write_symbols);
+    bool has_names = maps != NULL && *maps != '\0' &&
+                     open_file(output, "deobfuscation-packets", &work.names) == 0 &&
+                     make_file(&work, &work.names, write_names);
+    names->added = (has_symbols || has_names) && write_symbolized(&work);
+    close_file(&work.symbols, has_symbols);
+    close_file(&work.names, has_names);
+}
+
+void finish_names_clear(struct finish_names *names)
+{
+    if (names->reasons != NULL)
+        munmap(names->reasons, names->reason_count + 1);
+    *names = (struct finish_names){0};
+}

@@ -1,0 +1,120 @@
+/* See host_command.h. */
+#include "cli/record/host_command.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/files/preload_path.h"
+#include "cli/print/format.h"
+#include "cli/record/finish.h"
+
+/* --- progress: one line, rewritten, only where it disturbs nobody --- */
+
+static bool shows_progress(const struct host_command *request)
+{
+    struct stat output, errors;
+    if (request->quiet || !isatty(STDERR_FILENO))
+        return false;
+    /* The command's own words stand on the same terminal: keep out. */
+    return fstat(STDOUT_FILENO, &output) == 0 && fstat(STDERR_FILENO, &errors) == 0 &&
+           output.st_rdev != errors.st_rdev;
+}
+
+static void show_progress(void *context, const struct host_progress *progress)
+{
+    (void)context;
+    if (progress->ending > 0)
+        fprintf(stderr, "\r\033[Kwriting the dumps of %u process%s ...", progress->ending,
+                progress->ending == 1 ? "" : "es");
+    else
+        fprintf(stderr, "\r\033[K%.1f s, %u process%s, %.1f MB live, %llu samples, %llu lost",
+                (double)progress->elapsed_ms / 1000, progress->processes,
+                progress->processes == 1 ? "" : "es", progress->live_bytes / 1e6,
+                (unsigned long long)progress->samples, (unsigned long long)progress->lost);
+}
+
+static void tell_outlived(unsigned processes)
+{
+    format_printf(
+        stderr,
+        "heap_profile: the command has ended; %u process%s that it started %s still profiled, "
+        "until %s, or Ctrl-C or heap_profile stop\n",
+        processes, processes == 1 ? "" : "es", processes == 1 ? "is" : "are",
+        processes == 1 ? "it ends" : "they end");
+}
+
+/* --- the run --- */
+
+int host_command_run(const struct host_command *request, struct host_outcome *outcome,
+                     struct error *error)
+{
+    char library[PATH_MAX];
+    int trace_fd = -1, code;
+    *outcome = (struct host_outcome){.result = {.wait_status = -1}};
+    if ((code = library_find(library, error)) != 0 ||
+        (code = output_create(&outcome->output, request->output, error)) != 0)
+        return code;
+    if ((trace_fd = output_open_trace(&outcome->output, error)) < 0)
+        return trace_fd;
+    bool progress = shows_progress(request);
+    struct host_options host = {
+        .config = request->config,
+        .command = request->command,
+        .preload_library = library,
+        .trace_fd = trace_fd,
+        .follow_children = request->follow_children,
+        .end_with_command = request->end_with_command,
+        .outlived = request->quiet ? NULL : tell_outlived,
+        .progress = progress ? show_progress : NULL,
+    };
+    code = host_run(&host, &outcome->result, error);
+    close(trace_fd);
+    if (progress)
+        fputs("\r\033[K", stderr);
+    if (outcome->result.started)
+        output_publish(&outcome->output);
+    else
+        output_discard(&outcome->output);
+    const struct finish_options finish = {request->quiet, request->no_symbols,
+                                          request->memory_infra};
+    if (code == 0 && outcome->result.started)
+        code = finish_output(&outcome->output, &finish, error);
+    return code;
+}
+
+/* --- after the run --- */
+
+/* Ends as the command ended, so that whoever waits for us sees no difference. */
+static int end_like(int wait_status)
+{
+    if (WIFEXITED(wait_status))
+        return WEXITSTATUS(wait_status);
+    int number = WTERMSIG(wait_status);
+    struct rlimit no_core = {0, 0};
+    setrlimit(RLIMIT_CORE, &no_core); /* the command has left its own */
+    signal(number, SIG_DFL);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    raise(number);
+    return 128 + number;
+}
+
+int host_command_exit_code(struct host_result *result, const char *command)
+{
+    if (!result->started) {
+        format_printf(stderr, "heap_profile: cannot run %s: %s\n", command,
+                      strerror(result->exec_errno));
+        return result->exec_errno == ENOENT ? HOST_NOT_FOUND : HOST_NOT_EXECUTABLE;
+    }
+    /* The profile is over and the command is not. */
+    host_wait(result);
+    return result->wait_status == -1 ? HOST_PROFILER_FAILED : end_like(result->wait_status);
+}

@@ -1,0 +1,138 @@
+/* See record_session.h. */
+#include "cli/record/record_session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/files/output.h"
+#include "cli/print/format.h"
+#include "cli/record/finish.h"
+#include "cli/record/session_run.h"
+#include "util/output_file.h"
+
+/* More are not printed one by one. */
+#define REFUSED_LINES_MAX 20
+
+static bool quiet, by_number;
+static unsigned refused;
+static const char *line_start = ""; /* removes the line that shows the progress */
+
+static void tell_started(bool in_daemon)
+{
+    if (!quiet)
+        format_printf(stderr, "Profiling%s; Ctrl-C ends it and writes the profile.\n",
+                      in_daemon ? " through the running heapprofd" : "");
+}
+
+/* A process asked for by its number is an error; a name may match any number of processes. */
+static void tell_refused(int32_t pid, const char *name, const char *reason)
+{
+    refused++;
+    if (quiet && !by_number)
+        return;
+    if (refused > REFUSED_LINES_MAX) {
+        if (refused == REFUSED_LINES_MAX + 1)
+            format_printf(stderr,
+                          "%sheap_profile: more processes cannot be profiled: the report has all\n",
+                          line_start);
+        return;
+    }
+    fputs(line_start, stderr);
+    format_printf(stderr, "heap_profile: process %d%s%s%s: %s\n", (int)pid,
+                  name[0] != 0 ? " (" : "", name, name[0] != 0 ? ")" : "", reason);
+}
+
+/* One line, rewritten, on a terminal alone. */
+static void show_progress(const struct session_progress *progress)
+{
+    fprintf(stderr, "\r\033[K%.1f s, %u process%s, %.1f MB live, %llu samples, %llu lost",
+            (double)progress->elapsed_ms / 1000, progress->processes,
+            progress->processes == 1 ? "" : "es", progress->live_bytes / 1e6,
+            (unsigned long long)progress->samples, (unsigned long long)progress->lost);
+}
+
+static int open_trace(const struct machine_session *session, struct output *output,
+                      struct error *error)
+{
+    if (session->trace_path == NULL) {
+        int code = output_create(output, session->output, error);
+        return code < 0 ? code : output_open_trace(output, error);
+    }
+    struct output_file file;
+    int code = output_file_open(&file, session->trace_path, OUTPUT_FILE_AT_ONCE, error);
+    return code < 0 ? code : file.fd;
+}
+
+static void tell_end(const struct session_run_result *result)
+{
+    if (result->daemon_ended)
+        fputs("heap_profile: the daemon ended, and the session with it\n", stderr);
+    if (result->hit_guardrail)
+        fputs("heap_profile: a guardrail of the configuration ended the session\n", stderr);
+    if (result->profiled == 0 && result->absent == 0)
+        fputs("heap_profile: no process was profiled: none that is asked for ran meanwhile (a name "
+              "is that of the program's file, or what the process calls itself)\n",
+              stderr);
+    else if (result->profiled == 0)
+        fputs("heap_profile: no process was profiled; heap_profile doctor -p PID says what would "
+              "work\n",
+              stderr);
+}
+
+int machine_session_run(const struct machine_session *session)
+{
+    struct error error = {0};
+    struct output output = {.is_own = false};
+    int trace_fd = open_trace(session, &output, &error);
+    if (trace_fd < 0) {
+        format_printf(stderr, "heap_profile: %s\n", error.message);
+        return MACHINE_SESSION_FAILED;
+    }
+    quiet = session->quiet;
+    by_number = session->config->pid_count > 0;
+    bool progress = !quiet && isatty(STDERR_FILENO);
+    line_start = progress ? "\r\033[K" : "";
+    struct session_run_options options = {
+        .config = session->config,
+        .follow_children = session->follow_children,
+        .trace_fd = trace_fd,
+        .progress = progress ? show_progress : NULL,
+        .started = tell_started,
+        .refused = tell_refused,
+    };
+    struct session_run_result result;
+    int code = session_run(&options, &result, &error);
+    bool wrote = lseek(trace_fd, 0, SEEK_END) > 0;
+    close(trace_fd);
+    if (progress)
+        fputs("\r\033[K", stderr);
+    if (code < 0)
+        format_printf(stderr, "heap_profile: %s\n", error.message);
+    /* All has been said. */
+    if (code == 0 && result.processes_ended && result.profiled == 0 && by_number) {
+        if (session->trace_path == NULL && output.is_own)
+            output_discard(&output);
+        return MACHINE_SESSION_FAILED;
+    }
+    if (session->trace_path == NULL && wrote) {
+        output_publish(&output);
+        const struct finish_options finish = {quiet, session->no_symbols, session->memory_infra};
+        int finished = finish_output(&output, &finish, &error);
+        if (finished < 0)
+            format_printf(stderr, "heap_profile: %s\n", error.message);
+        code = code < 0 ? code : finished;
+    } else if (session->trace_path == NULL) {
+        output_discard(&output);
+    } else if (wrote && !quiet) {
+        format_printf(stderr, "Trace in %s\n", session->trace_path);
+        format_printf(stderr, "  %s report %s   what it says\n", program_invocation_name,
+                      session->trace_path);
+    }
+    if (code < 0)
+        return MACHINE_SESSION_FAILED;
+    tell_end(&result);
+    return result.profiled > 0 ? MACHINE_SESSION_DONE : MACHINE_SESSION_EMPTY;
+}

@@ -1,0 +1,373 @@
+/* See session_run.h. */
+#include "cli/record/session_run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cli/record/daemon_client.h"
+#include "daemon/host/session_requests.h"
+#include "daemon/server/session_manager.h"
+#include "util/clock.h"
+
+/* --- signals --- */
+
+static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+#define ENDS (sizeof(ends) / sizeof(ends[0]))
+
+/* timeout(1) sends a signal to us and to our group: within this time two requests are one. */
+#define SAME_REQUEST_MS 250
+
+static struct {
+    pid_t process; /* children have our handlers, too, and are not meant */
+    int event;     /* readable after a signal */
+    uint64_t first_ms;
+    struct sigaction before[ENDS];
+} signals_state;
+static _Atomic bool is_to_end, is_to_dump;
+
+/* Note a request. Whatever takes long, the second request for the end ends us at once, as being
+ * killed would: profiled programs go on (attach/return_frame.h). */
+static void take_signal(int number)
+{
+    int error_before = errno;
+    uint64_t one = 1;
+    if (getpid() != signals_state.process)
+        return;
+    if (number == SIGUSR1)
+        is_to_dump = true;
+    else if (signals_state.first_ms == 0)
+        signals_state.first_ms = clock_read_ms(CLOCK_MONOTONIC);
+    if (number != SIGUSR1) {
+        is_to_end = true;
+        if (clock_read_ms(CLOCK_MONOTONIC) - signals_state.first_ms >= SAME_REQUEST_MS) {
+            signal(number, SIG_DFL);
+            raise(number);
+        }
+    }
+    if (write(signals_state.event, &one, sizeof(one)) < 0)
+        errno = 0; /* it is readable already */
+    errno = error_before;
+}
+
+/* Return a descriptor that is readable after a signal, or -1. */
+static int take_signals(void)
+{
+    struct sigaction action = {.sa_handler = take_signal, .sa_flags = SA_RESTART};
+    sigfillset(&action.sa_mask);
+    signals_state.process = getpid();
+    signals_state.first_ms = 0;
+    is_to_end = is_to_dump = false;
+    signals_state.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (signals_state.event < 0)
+        return -1;
+    for (size_t i = 0; i < ENDS; i++) {
+        struct sigaction *before = &signals_state.before[i];
+        /* nohup(1) ignores SIGHUP. */
+        if (sigaction(ends[i], NULL, before) == 0 &&
+            !(ends[i] == SIGHUP && before->sa_handler == SIG_IGN))
+            sigaction(ends[i], &action, NULL);
+    }
+    sigaction(SIGUSR1, &action, NULL);
+    return signals_state.event;
+}
+
+static void pass_over(int number)
+{
+    (void)number;
+}
+
+/* Return to what was before. A late request for the end must not interrupt the report if nobody
+ * asked before; a late request for a dump must never. */
+static void give_signals_back(bool was_asked)
+{
+    struct sigaction once = {.sa_handler = pass_over, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    signal(SIGUSR1, SIG_IGN);
+    for (size_t i = 0; i < ENDS; i++) {
+        const struct sigaction *before = &signals_state.before[i];
+        bool passes = !was_asked && before->sa_handler == SIG_DFL;
+        sigaction(ends[i], passes ? &once : before, NULL);
+    }
+    close(signals_state.event);
+}
+
+/* Return whether a signal asked for the end; set *dump if one asked for a dump. */
+static bool read_signals(int signals, bool *dump)
+{
+    uint64_t count;
+    if (read(signals, &count, sizeof(count)) < 0)
+        return false;
+    *dump |= atomic_exchange(&is_to_dump, false);
+    return is_to_end;
+}
+
+/* --- in the daemon --- */
+
+/* Takes in one reply; true: it was the last. */
+static bool take_reply(const Heapprofd__ControlReply *reply,
+                       const struct session_run_options *options, struct session_run_result *result)
+{
+    const Heapprofd__ControlSession *from = reply->progress;
+    if (from != NULL && options->progress != NULL) {
+        struct session_progress progress = {
+            .elapsed_ms = from->elapsed_ms,
+            .processes = from->process_count,
+            .live_bytes = from->live_bytes,
+            .samples = from->samples,
+            .lost = from->lost,
+        };
+        options->progress(&progress);
+    }
+    if (reply->refused != NULL && options->refused != NULL)
+        options->refused(reply->refused->pid,
+                         reply->refused->name != NULL ? reply->refused->name : "",
+                         reply->refused->reason != NULL ? reply->refused->reason : "");
+    if (reply->end == NULL)
+        return false;
+    result->profiled = reply->end->profiled;
+    result->absent = reply->end->absent;
+    result->hit_guardrail = reply->end->reason == HEAPPROFD__CONTROL_REPLY__END__REASON__GUARDRAIL;
+    result->processes_ended =
+        reply->end->reason == HEAPPROFD__CONTROL_REPLY__END__REASON__PROCESSES_ENDED;
+    result->daemon_ended = reply->end->reason == HEAPPROFD__CONTROL_REPLY__END__REASON__DAEMON_ENDS;
+    return true;
+}
+
+/* Wait for a reply while signals may come. Whoever asks for the end before the session began gets
+ * it when it has. */
+static void wait_for_reply(int fd, int signals, bool *asked)
+{
+    struct pollfd polled[] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+    bool dump = false, is_there = false;
+    while (!is_there) {
+        if (poll(polled, 2, -1) < 0)
+            continue;
+        is_there = polled[0].revents != 0;
+        *asked |= polled[1].revents != 0 && read_signals(signals, &dump);
+    }
+}
+
+/* Return 0 with the session's number (0 if it is over already), or a negative errno. */
+static int start_remote(int fd, int signals, const struct session_run_options *options,
+                        uint64_t *id, struct session_run_result *result, struct error *error)
+{
+    Heapprofd__ControlRequest__Start start = HEAPPROFD__CONTROL_REQUEST__START__INIT;
+    Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
+    start.trace_config.data = heap_config_to_bytes(options->config, &start.trace_config.len);
+    if (start.trace_config.data == NULL)
+        return error_set(error, -ENOMEM, "no memory for the configuration");
+    start.has_trace_config = start.has_follow_children = start.has_progress = true;
+    start.follow_children = options->follow_children;
+    start.progress = options->progress != NULL;
+    request.start = &start;
+    int code = daemon_send(fd, &request, options->trace_fd, error);
+    free(start.trace_config.data);
+    if (code < 0)
+        return code;
+    /* Processes that the session cannot profile come before its number. */
+    *id = 0;
+    bool asked = false;
+    for (bool over = false; *id == 0 && !over;) {
+        wait_for_reply(fd, signals, &asked);
+        Heapprofd__ControlReply *reply = daemon_receive(fd, error);
+        if (reply == NULL)
+            return error->code;
+        over = take_reply(reply, options, result);
+        *id = over ? 0 : reply->session_id;
+        heapprofd__control_reply__free_unpacked(reply, NULL);
+    }
+    if (asked)
+        shutdown(fd, SHUT_WR);
+    return 0;
+}
+
+static int ask_for_dump(int fd, uint64_t id, struct error *error)
+{
+    Heapprofd__ControlRequest__Session session = HEAPPROFD__CONTROL_REQUEST__SESSION__INIT;
+    Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
+    session.has_id = true;
+    session.id = id;
+    request.snapshot = &session;
+    return daemon_send(fd, &request, -1, error);
+}
+
+static int run_remote(int fd, uint64_t id, int signals, const struct session_run_options *options,
+                      struct session_run_result *result, struct error *error)
+{
+    int code = 0;
+    if (options->started != NULL)
+        options->started(true);
+    struct pollfd polled[] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+    for (bool over = false; code == 0 && !over;) {
+        if (poll(polled, 2, -1) < 0) {
+            if (errno != EINTR)
+                return error_set(error, -errno, "cannot wait for the daemon: %s", strerror(errno));
+            continue;
+        }
+        bool dump = false, end = polled[1].revents != 0 && read_signals(signals, &dump);
+        if (dump && !end)
+            code = ask_for_dump(fd, id, error);
+        if (end) {
+            /* The daemon sees the end of what it is asked, and answers with the end. */
+            shutdown(fd, SHUT_WR);
+            polled[1].fd = -1;
+        }
+        if (polled[0].revents == 0)
+            continue;
+        Heapprofd__ControlReply *reply = daemon_receive(fd, error);
+        if (reply == NULL)
+            return error->code;
+        over = take_reply(reply, options, result);
+        heapprofd__control_reply__free_unpacked(reply, NULL);
+    }
+    return code;
+}
+
+/* --- in this process --- */
+
+struct local {
+    struct session_manager manager;
+    struct session_requests requests;
+    const struct session_run_options *options;
+    int signals;
+    bool over;
+};
+
+static void handle_readable(void *context, int fd)
+{
+    struct local *local = context;
+    bool dump = false;
+    if (fd != local->signals)
+        return;
+    local->over |= read_signals(fd, &dump);
+    for (size_t i = 0; dump && i < local->manager.server.session_count; i++)
+        session_dump(local->manager.server.sessions[i]);
+}
+
+static void handle_refused(void *context, struct session *session, const struct process_info *info,
+                           const char *remark)
+{
+    const struct local *local = context;
+    (void)session;
+    if (local->options->refused != NULL)
+        local->options->refused(info->pid, process_info_name(info), remark);
+}
+
+static void handle_request(void *context, int fd, const struct peer_message *message)
+{
+    struct local *local = context;
+    session_requests_serve(&local->requests, fd, message);
+}
+
+static void handle_over(void *context, struct session *session)
+{
+    struct local *local = context;
+    (void)session;
+    local->over = true;
+}
+
+static void handle_progress(void *context, struct session *session, uint64_t now_ms)
+{
+    struct local *local = context;
+    session_manager_invite(&local->manager);
+    if (local->options->progress == NULL)
+        return;
+    struct session_progress progress = {
+        .elapsed_ms = now_ms - session->start_ms,
+        .processes = (unsigned)session->target_count,
+        .live_bytes = session_live_bytes(session),
+        .samples = session_samples(session),
+        .lost = session_lost(session),
+    };
+    local->options->progress(&progress);
+}
+
+/* The place of the daemon that does not run: so that preloaded processes find us. Without
+ * such a place, only those can be profiled that can be attached to. */
+static int open_manager(struct local *local, const struct server_user *user, struct error *error)
+{
+    char path[RUN_DIRECTORY_PATH_MAX];
+    if (run_directory_choose(path, error) == 0) {
+        int code = session_manager_open(&local->manager, path, -1, user, error);
+        if (code == 0 || code == -EINVAL)
+            return code;
+    }
+    return session_manager_open(&local->manager, NULL, -1, user, error);
+}
+
+static int run_local(int signals, const struct session_run_options *options,
+                     struct session_run_result *result, struct error *error)
+{
+    struct local local = {.options = options, .signals = signals};
+    const struct server_user user = {.readable = handle_readable,
+                                     .session_over = handle_over,
+                                     .progress = handle_progress,
+                                     .refused = handle_refused,
+                                     .request = handle_request,
+                                     .context = &local};
+    struct heap_config config;
+    struct access_requester self = access_self();
+    int code = open_manager(&local, &user, error);
+    if (code < 0)
+        return code;
+    code = server_watch(&local.manager.server, signals);
+    if (code < 0)
+        error_set(error, code, "cannot listen to signals: %s", strerror(-code));
+    if (code == 0 && (code = heap_config_copy(&config, options->config)) < 0)
+        error_set(error, code, "no memory for the configuration");
+    struct session *session = NULL;
+    if (code == 0)
+        session = session_manager_start(&local.manager, &config, options->follow_children, &self,
+                                        options->trace_fd, error);
+    if (session != NULL) {
+        session->id = (uint64_t)getpid();
+        session_requests_open(&local.requests, &local.manager.server);
+        if (options->started != NULL && session->over == SESSION_GOES_ON)
+            options->started(false);
+        while (!local.over && session->over == SESSION_GOES_ON)
+            server_step(&local.manager.server);
+        struct session_manager_outcome outcome;
+        result->hit_guardrail = session->over == SESSION_OVER_GUARDRAIL;
+        result->processes_ended = session->over == SESSION_OVER_ENDED;
+        code = session_manager_finish(&local.manager, session, &outcome);
+        result->profiled = outcome.profiled;
+        result->absent = outcome.absent;
+        if (code < 0)
+            error_set(error, code, "cannot write the trace: %s", strerror(-code));
+        session_requests_close(&local.requests);
+    } else if (code == 0) {
+        code = error->code;
+    }
+    session_manager_close(&local.manager);
+    return code;
+}
+
+int session_run(const struct session_run_options *options, struct session_run_result *result,
+                struct error *error)
+{
+    *result = (struct session_run_result){0};
+    int signals = take_signals();
+    if (signals < 0)
+        return error_set(error, -errno, "cannot listen to signals: %s", strerror(errno));
+    int fd = daemon_connect(error), code = fd < 0 ? fd : 0;
+    if (fd >= 0) {
+        uint64_t id = 0;
+        code = start_remote(fd, signals, options, &id, result, error);
+        /* What listens there serves only itself: a heap_profile such as we. */
+        if (code == -EPIPE || code == -ECONNRESET)
+            code = -ENOENT;
+        else if (code == 0 && id != 0)
+            code = run_remote(fd, id, signals, options, result, error);
+        close(fd);
+    }
+    if (code == -ENOENT)
+        code = run_local(signals, options, result, error);
+    give_signals_back(!result->processes_ended);
+    return code;
+}

@@ -1,0 +1,141 @@
+/* What the reports share: views, totals, words. See report.h. */
+#include "cli/report/report.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "export/view.h"
+#include "profile/unseen.h"
+#include "wire/ring.h"
+
+const char *const report_view_names[REPORT_VIEWS] = {
+    [REPORT_SPACE] = "space",
+    [REPORT_OBJECTS] = "objects",
+    [REPORT_ALLOC_SPACE] = "alloc_space",
+    [REPORT_ALLOC_OBJECTS] = "alloc_objects",
+    [REPORT_MAX] = "max",
+};
+
+const struct profile_dump *report_dump_of(const struct profile *profile,
+                                          const struct profile_heap *heap,
+                                          const struct report_options *options)
+{
+    if (heap->dump_count == 0)
+        return NULL;
+    if (options->pid != 0 && profile->processes[heap->process].pid != options->pid)
+        return NULL;
+    if (options->heap != NULL && strcmp(options->heap, heap->name) != 0)
+        return NULL;
+    if (options->dump < 0 || (uint64_t)options->dump > heap->dump_count)
+        return NULL;
+    size_t number = options->dump == 0 ? heap->dump_count : (size_t)options->dump;
+    return &heap->dumps[number - 1];
+}
+
+struct report_figure report_figure_of(const struct rollup_values *values, enum report_view view)
+{
+    const struct trace_figures *figures = &values->figures;
+    switch (view) {
+    case REPORT_ALLOC_SPACE:
+    case REPORT_ALLOC_OBJECTS:
+        return (struct report_figure){figures->allocated_bytes, figures->allocated_count,
+                                      figures->allocated_bytes_variance,
+                                      figures->allocated_count_variance, (double)figures->samples};
+    case REPORT_MAX:
+        return (struct report_figure){values->peak_bytes, values->peak_count,
+                                      values->peak_bytes_variance, values->peak_count_variance,
+                                      values->peak_samples};
+    default:
+        return (struct report_figure){rollup_live_bytes(figures), rollup_live_count(figures),
+                                      rollup_live_bytes_variance(figures),
+                                      rollup_live_count_variance(figures),
+                                      (double)figures->samples - (double)figures->freed_samples};
+    }
+}
+
+struct profile_interval report_interval_of(const struct report_figure *figure, bool counts,
+                                           const struct profile_heap *heap,
+                                           const struct profile_dump *dump)
+{
+    struct profile_estimate estimate = {figure->bytes, figure->count, figure->bytes_variance,
+                                        figure->count_variance, figure->samples};
+    if (heap->interval_bytes == 0)
+        return (struct profile_interval){NAN, NAN};
+    struct profile_interval interval =
+        counts ? profile_interval_of_count(&estimate, heap->interval_bytes)
+               : profile_interval_of_bytes(&estimate);
+    return profile_interval_cut(interval, rollup_most(heap, dump, counts));
+}
+
+struct profile_interval report_total_interval_of(const struct report_figure *figure, bool counts,
+                                                 const struct profile_heap *heap,
+                                                 const struct profile_dump *dump)
+{
+    struct profile_interval interval = report_interval_of(figure, counts, heap, dump);
+    if (heap->interval_bytes == 0)
+        return interval;
+    interval = unseen_raise(interval, counts ? figure->count : figure->bytes,
+                            unseen_of(heap, dump, counts));
+    return profile_interval_cut(interval, rollup_most(heap, dump, counts));
+}
+
+_Static_assert((int)REPORT_VIEWS == (int)EXPORT_VIEWS && (int)REPORT_MAX == (int)EXPORT_MAX,
+               "the views are the same");
+
+bool report_is_untold(const struct profile_heap *heap, enum report_view view)
+{
+    return export_view_is_untold(heap, (enum export_view)view);
+}
+
+double report_rank(const struct report_figure *figure, enum report_view view)
+{
+    return view == REPORT_OBJECTS || view == REPORT_ALLOC_OBJECTS ? figure->count : figure->bytes;
+}
+
+struct report_figure report_total_of(const struct profile_dump *dump, enum report_view view)
+{
+    struct rollup_values sum = rollup_values_of(&dump->left_out.sum);
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        struct rollup_values one = rollup_values_of(dump->samples[i]);
+        rollup_values_add(&sum, &one);
+    }
+    return report_figure_of(&sum, view);
+}
+
+const char *report_loss_name(size_t loss)
+{
+    static const char *const names[] = {
+        [RING_LOST_OVERRUN] =
+            "samples after the process allocated faster than the profiler could read",
+        [RING_LOST_REENTRANT] = "samples in signal handlers, which do not wait for the profiler",
+        [RING_LOST_NO_SCRATCH] = "stacks: more threads sampled at once than there are buffers",
+        [RING_LOST_NO_THREAD_SLOT] = "calls of threads beyond the 16,384th",
+        [RING_LOST_LIVE_SET] = "frees: there was no memory to remember their allocations",
+        [RING_LOST_UNWIND] = "stacks that end before the outermost frame",
+        [RING_LOST_ABANDONED] =
+            "samples that a signal handler left by longjmp, or that came too late",
+        [RING_LOST_FREE] = "frees in signal handlers, which do not wait for the profiler",
+    };
+    return loss < sizeof(names) / sizeof(names[0]) ? names[loss] : NULL;
+}
+
+double report_peak_bytes(const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    /* The status is as of the last dump: earlier ones had not come to that peak yet. */
+    return dump == &heap->dumps[heap->dump_count - 1] ? heap->status.peak_live_bytes
+                                                      : report_total_of(dump, REPORT_MAX).bytes;
+}
+
+uint64_t report_peak_rss(const struct profile_process *process)
+{
+    uint64_t peak = 0;
+    for (size_t i = 0; i < process->timeline_count; i++)
+        if (process->timeline[i].rss_bytes > peak)
+            peak = process->timeline[i].rss_bytes;
+    return peak;
+}
+
+int32_t report_pid_of_stream(const struct profile *profile, const struct profile_stream *stream)
+{
+    return stream->process != PROFILE_NONE ? profile->processes[stream->process].pid : 0;
+}

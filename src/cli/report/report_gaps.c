@@ -1,0 +1,166 @@
+/* See report_gaps.h. */
+#include "cli/report/report_gaps.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/print/format.h"
+#include "trace/write/trace_writer.h"
+#include "util/json.h"
+
+#define LINES_MAX 5u
+#define MODULE_WIDTH 255
+
+/* In place of a mapping. */
+#define NO_GAP UINT32_MAX
+#define GAP_OF_NO_MODULE (UINT32_MAX - 1)
+
+static bool is_gap(const struct profile *profile, uint32_t callsite)
+{
+    const struct profile_frame *frame = &profile->frames[profile->callsites[callsite].frame];
+    return frame->mapping == PROFILE_NONE && strcmp(frame->name, TRACE_NO_UNWINDING_FRAME) == 0;
+}
+
+/* By callsite: the mapping of the code that could not be left, or one of the above. */
+static uint32_t *find_ends(const struct profile *profile)
+{
+    uint32_t *ends = calloc(profile->callsite_count + 1, sizeof(*ends));
+    for (size_t i = 0; ends != NULL && i < profile->callsite_count; i++) {
+        const struct profile_callsite *callsite = &profile->callsites[i];
+        uint32_t mapping = profile->frames[callsite->frame].mapping;
+        ends[i] = NO_GAP;
+        if (is_gap(profile, (uint32_t)i))
+            ends[i] = GAP_OF_NO_MODULE;
+        else if (callsite->parent != PROFILE_NONE && is_gap(profile, callsite->parent))
+            ends[i] = mapping != PROFILE_NONE ? mapping : GAP_OF_NO_MODULE;
+        else if (callsite->parent != PROFILE_NONE)
+            ends[i] = ends[callsite->parent];
+    }
+    return ends;
+}
+
+static int compare_gaps(const void *left_pointer, const void *right_pointer)
+{
+    const struct report_gap *left = left_pointer, *right = right_pointer;
+    if (left->samples != right->samples)
+        return left->samples < right->samples ? 1 : -1;
+    return strcmp(left->module, right->module);
+}
+
+static int compare_modules(const void *left, const void *right)
+{
+    return strcmp(((const struct report_gap *)left)->module,
+                  ((const struct report_gap *)right)->module);
+}
+
+/* One for each path: a module may have been mapped several times. */
+static size_t merge(struct report_gap *gaps, size_t count)
+{
+    size_t used = 0;
+    qsort(gaps, count, sizeof(*gaps), compare_modules);
+    for (size_t i = 0; i < count; i++) {
+        if (used > 0 && strcmp(gaps[used - 1].module, gaps[i].module) == 0)
+            gaps[used - 1].samples += gaps[i].samples;
+        else
+            gaps[used++] = gaps[i];
+    }
+    return used;
+}
+
+int report_gaps_find(const struct profile *profile, const struct profile_dump *dump,
+                     struct report_gaps *gaps)
+{
+    uint64_t total = 0, ending_nowhere = 0;
+    uint32_t *ends = find_ends(profile);
+    uint64_t *samples = calloc(profile->mapping_count + 1, sizeof(*samples));
+    gaps->items = calloc(profile->mapping_count + 1, sizeof(*gaps->items));
+    gaps->count = 0;
+    int code = ends != NULL && samples != NULL && gaps->items != NULL ? 0 : -ENOMEM;
+    for (size_t i = 0; code == 0 && i < dump->sample_count; i++) {
+        const struct profile_sample *sample = dump->samples[i];
+        uint32_t end = ends[sample->callsite];
+        total += sample->figures.samples;
+        if (end == GAP_OF_NO_MODULE)
+            ending_nowhere += sample->figures.samples;
+        else if (end != NO_GAP)
+            samples[end] += sample->figures.samples;
+    }
+    size_t count = 0;
+    if (code == 0 && ending_nowhere > 0)
+        gaps->items[count++] = (struct report_gap){"", ending_nowhere, 0};
+    for (size_t i = 0; code == 0 && i < profile->mapping_count; i++) {
+        if (samples[i] > 0)
+            gaps->items[count++] = (struct report_gap){profile->mappings[i].path, samples[i], 0};
+    }
+    if (count > 0) {
+        gaps->count = merge(gaps->items, count);
+        qsort(gaps->items, gaps->count, sizeof(*gaps->items), compare_gaps);
+    }
+    for (size_t i = 0; i < gaps->count; i++)
+        gaps->items[i].share = (double)gaps->items[i].samples / (double)total;
+    free(ends);
+    free(samples);
+    return code;
+}
+
+void report_gaps_clear(struct report_gaps *gaps)
+{
+    free(gaps->items);
+    *gaps = (struct report_gaps){0};
+}
+
+const char *report_gap_remedy(const struct report_gap *gap)
+{
+    /* Generated code: in no file, or in a file that only names it. */
+    bool is_generated = gap->module[0] == '\0' || strncmp(gap->module, "[jit:", 5) == 0 ||
+                        strncmp(gap->module, "/[jit:", 6) == 0;
+    return !is_generated
+               ? "build it with -fasynchronous-unwind-tables or -fno-omit-frame-pointer"
+               : "have what generates it keep frame pointers (java -XX:+PreserveFramePointer)";
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
+void report_gaps_print_text(const struct profile *profile, const struct profile_dump *dump,
+                            FILE *out)
+{
+    struct report_gaps gaps;
+    report_gaps_find(profile, dump, &gaps);
+    for (size_t i = 0; i < gaps.count && i < LINES_MAX; i++) {
+        const struct report_gap *gap = &gaps.items[i];
+        fprintf(out, "  gaps          %.1f %% of samples: stacks end in ", gap->share * 100);
+        format_print(out, gap->module[0] != '\0' ? base_name(gap->module) : "code of no module",
+                     MODULE_WIDTH);
+        fprintf(out, ", which has no unwind information: %s\n", report_gap_remedy(gap));
+    }
+    if (gaps.count > LINES_MAX)
+        fprintf(out, "  gaps          in %zu modules more: heap_profile report --json has them\n",
+                gaps.count - LINES_MAX);
+    report_gaps_clear(&gaps);
+}
+
+void report_gaps_print_json(const struct profile *profile, const struct profile_dump *dump,
+                            FILE *out)
+{
+    struct report_gaps gaps;
+    report_gaps_find(profile, dump, &gaps);
+    fputs(",\"unwind_gaps\":[", out);
+    for (size_t i = 0; i < gaps.count; i++) {
+        const struct report_gap *gap = &gaps.items[i];
+        fputs(i > 0 ? ",{\"mapping\":" : "{\"mapping\":", out);
+        json_print_string(out, gap->module);
+        fprintf(out, ",\"samples\":%" PRIu64 ",\"share\":%.17g,\"remedy\":", gap->samples,
+                gap->share);
+        json_print_string(out, report_gap_remedy(gap));
+        fputc('}', out);
+    }
+    fputc(']', out);
+    report_gaps_clear(&gaps);
+}

@@ -1,0 +1,71 @@
+/* The report by type and context: tables of groups, and what is in each. See report.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/report/report.h"
+
+const char *report_group_key_name(enum grouping_key key)
+{
+    static const char *const names[] = {
+        [GROUPING_NONE] = "",
+        [GROUPING_TYPE] = "type",
+        [GROUPING_CONTEXT] = "context",
+        [GROUPING_BACKTRACE] = "backtrace",
+    };
+    return names[key];
+}
+
+static enum grouping_key parse_key(const char *text, size_t length)
+{
+    for (enum grouping_key key = GROUPING_TYPE; key <= GROUPING_BACKTRACE; key++) {
+        const char *name = report_group_key_name(key);
+        if (strlen(name) == length && strncmp(name, text, length) == 0)
+            return key;
+    }
+    return GROUPING_NONE;
+}
+
+bool report_parse_groups(const char *text, enum grouping_key by[2])
+{
+    size_t length = strcspn(text, ",");
+    by[0] = parse_key(text, length);
+    by[1] = GROUPING_NONE;
+    if (text[length] == ',')
+        by[1] = parse_key(text + length + 1, strlen(text + length + 1));
+    /* Backtraces alone are the ordinary report. */
+    return by[0] != GROUPING_NONE && by[0] != by[1] &&
+           (text[length] == ',' ? by[1] != GROUPING_NONE : by[0] != GROUPING_BACKTRACE);
+}
+
+struct ranked {
+    size_t index;
+    double rank;
+};
+
+static int compare_ranked(const void *left_pointer, const void *right_pointer)
+{
+    const struct ranked *left = left_pointer, *right = right_pointer;
+    if (left->rank != right->rank)
+        return left->rank < right->rank ? 1 : -1;
+    return left->index < right->index ? -1 : left->index > right->index;
+}
+
+size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum report_view view,
+                         size_t *ranked_count)
+{
+    struct ranked *ranked = calloc(count + 1, sizeof(*ranked));
+    size_t *order = calloc(count + 1, sizeof(*order)), used = 0;
+    for (size_t i = 0; ranked != NULL && order != NULL && i < count; i++) {
+        struct report_figure figure = report_figure_of(&rows[i].values, view);
+        double rank = report_rank(&figure, view);
+        if (rank >= 0.5)
+            ranked[used++] = (struct ranked){i, rank};
+    }
+    if (used > 1)
+        qsort(ranked, used, sizeof(*ranked), compare_ranked);
+    for (size_t i = 0; i < used; i++)
+        order[i] = ranked[i].index;
+    free(ranked);
+    *ranked_count = used;
+    return order;
+}

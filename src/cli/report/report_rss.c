@@ -1,0 +1,417 @@
+/* See report_rss.h. */
+#include "cli/report/report_rss.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/print/format.h"
+#include "util/json.h"
+
+#define NAME_WIDTH 255
+#define MALLOC_NAME "libc.malloc"
+#define DEVIATIONS 1.96 /* 95 % of a normal distribution */
+#define AT_THE_DUMP_NS UINT64_C(20000000)
+
+/* --- the table --- */
+
+static void add(struct rss_table *table, struct rss_row row)
+{
+    if (table->count < RSS_ROWS_MAX)
+        table->rows[table->count++] = row;
+}
+
+static void add_of_allocator(struct rss_table *table, const struct memory_snapshot *look)
+{
+    double margin = DEVIATIONS * sqrt(fmax(look->live_bytes_variance, 0));
+    bool has_rule = look->rounding_rule != NULL;
+    enum rss_source of_pages = look->pages_unknown ? RSS_NOT_KNOWN : RSS_ESTIMATED;
+    add(table, (struct rss_row){"live_requested", "live, as requested", llround(look->live_bytes),
+                                margin, RSS_ESTIMATED, MEMORY_UNKNOWN});
+    add(table, (struct rss_row){"rounding", "rounded up, and headers",
+                                has_rule ? llround(look->rounding_bytes) : 0, -1,
+                                has_rule ? RSS_BY_RULE : RSS_NOT_KNOWN, MEMORY_UNKNOWN});
+    add(table, (struct rss_row){"untouched", "of that never touched",
+                                look->pages_unknown ? 0 : -llround(look->untouched_bytes), -1,
+                                of_pages, MEMORY_UNKNOWN});
+    if (look->pages_unknown || look->swapped_bytes > 0)
+        add(table, (struct rss_row){"live_swapped", "of that swapped out",
+                                    look->pages_unknown ? 0 : -llround(look->swapped_bytes), -1,
+                                    of_pages, MEMORY_UNKNOWN});
+    int64_t known = 0;
+    for (size_t i = 0; i < table->count; i++)
+        known += table->rows[i].bytes;
+    table->allocator_bytes = look->parts[MEMORY_ALLOCATOR].rss_bytes;
+    add(table, (struct rss_row){"free_lists", "free lists, fragmentation, not profiled",
+                                (int64_t)table->allocator_bytes - known, margin, RSS_REMAINDER,
+                                MEMORY_UNKNOWN});
+    table->allocator_count = table->count;
+}
+
+void rss_table_fill(struct rss_table *table, const struct memory_snapshot *look)
+{
+    static const struct {
+        enum memory_kind kind;
+        const char *name, *words;
+    } others[] = {
+        {MEMORY_ANONYMOUS, "anonymous", "mapped without a file, nothing live of malloc's in it"},
+        {MEMORY_THREAD_STACKS, "thread_stacks", "stacks of threads"},
+        {MEMORY_MAIN_STACK, "main_stack", "stack of the main thread"},
+        {MEMORY_FILES_WRITTEN, "files_written", "files, written to: data, .bss"},
+        {MEMORY_FILES_CLEAN, "files_clean", "files, as on disk: code, constants"},
+        {MEMORY_SHARED, "shared", "shared memory"},
+        {MEMORY_PROFILER, "profiler", "the profiler's own part"},
+        {MEMORY_KERNEL, "kernel", "the kernel's pages"},
+        {MEMORY_UNKNOWN, "unknown", "of a kind that this version does not know"},
+    };
+    *table = (struct rss_table){.rss_bytes = memory_snapshot_rss(look)};
+    add_of_allocator(table, look);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        const struct memory_part *part = &look->parts[others[i].kind];
+        if (part->rss_bytes > 0)
+            add(table, (struct rss_row){others[i].name, others[i].words, (int64_t)part->rss_bytes,
+                                        -1, RSS_MEASURED, others[i].kind});
+    }
+    for (unsigned i = 0; i < MEMORY_KINDS; i++)
+        table->swap_bytes += look->parts[i].swap_bytes;
+}
+
+/* --- which look --- */
+
+/* The last one before the dump was written. */
+static const struct memory_snapshot *look_of(const struct profile *profile, uint32_t process,
+                                             const struct profile_dump *dump)
+{
+    const struct memory_snapshot *found = NULL;
+    for (size_t i = 0; i < profile->look_count; i++) {
+        const struct profile_memory_snapshot *look = &profile->looks[i];
+        if (look->process == process && look->order <= dump->order)
+            found = &look->look;
+    }
+    return found;
+}
+
+static bool is_malloc(const struct profile_heap *heap)
+{
+    return strncmp(heap->name, MALLOC_NAME, sizeof(MALLOC_NAME) - 1) == 0;
+}
+
+/* Whose dumps stand for the process's: malloc's, or the first that there is. */
+static const struct profile_heap *heap_of(const struct profile *profile, uint32_t process,
+                                          const struct report_options *options)
+{
+    const struct profile_heap *found = NULL;
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        if (heap->process != process || report_dump_of(profile, heap, options) == NULL)
+            continue;
+        if (found == NULL || (is_malloc(heap) && !is_malloc(found)))
+            found = heap;
+    }
+    return found;
+}
+
+/* What the timeline says the RSS was at the dump; 0: nothing. */
+static uint64_t timeline_rss(const struct profile_process *process, const struct profile_dump *dump)
+{
+    uint64_t rss = 0;
+    for (size_t i = 0; i < process->timeline_count; i++) {
+        const struct profile_memory_point *point = &process->timeline[i];
+        if (point->boottime_ns <= dump->boottime_ns && point->rss_bytes > 0)
+            rss = point->rss_bytes;
+    }
+    return rss;
+}
+
+struct subject {
+    const struct profile_process *process;
+    const struct profile_heap *heap;
+    const struct profile_dump *dump;
+    const struct memory_snapshot *look; /* NULL: the trace has none */
+    double mapped_bytes;                /* live in libc.mmap; < 0: not profiled */
+};
+
+static double age_seconds(const struct subject *subject)
+{
+    uint64_t look = subject->look->boottime_ns, dump = subject->dump->boottime_ns;
+    return dump > look + AT_THE_DUMP_NS ? (double)(dump - look) / 1e9 : 0;
+}
+
+/* Whether the process is known to have ended before the dump. */
+static bool has_ended(const struct subject *subject)
+{
+    return subject->dump->final && subject->heap->status.disconnected;
+}
+
+/* --- what cannot be known --- */
+
+typedef void tell_fn(void *context, const char *words);
+
+static void tell_of_remainder(const struct subject *subject, const struct rss_table *table,
+                              tell_fn *tell, void *context)
+{
+    const struct rss_row *rest = &table->rows[table->allocator_count - 1];
+    tell(context,
+         "Free lists, fragmentation and what was allocated before the profile began cannot "
+         "be told apart from outside: the allocator's own count (malloc_info) would need a "
+         "call in the process. The row is what is left of the allocator's memory, with "
+         "the error of the estimates above.");
+    if (rest->bytes < 0)
+        tell(context, "It is below nothing: the estimates are too high by at least as much. A "
+                      "smaller interval (-i) makes them exact.");
+    if (subject->look->rounding_rule == NULL)
+        tell(context, "How much this allocator rounds up is not known; it is in the remainder.");
+    if (subject->look->pages_unknown)
+        tell(context, "Which pages of live allocations were touched could not be read; what was "
+                      "not lowers the remainder.");
+}
+
+static void tell_unknown(const struct subject *subject, const struct rss_table *table,
+                         tell_fn *tell, void *context)
+{
+    char words[256];
+    tell_of_remainder(subject, table, tell, context);
+    if (subject->look->parts[MEMORY_ANONYMOUS].rss_bytes > 0 && subject->mapped_bytes < 0)
+        tell(context, "Who mapped what has no file is not known: the program itself, or an "
+                      "allocator that has nothing live in it. --heaps libc.malloc,libc.mmap "
+                      "profiles mappings, too.");
+    if (subject->mapped_bytes >= 0) {
+        snprintf(
+            words, sizeof(words),
+            "The program itself had %s mapped without a file (heap libc.mmap), touched or not.",
+            format_bytes(subject->mapped_bytes).bytes);
+        tell(context, words);
+    }
+    if (age_seconds(subject) > 0) {
+        snprintf(words, sizeof(words),
+                 "%s%.1f s before the dump, the last time that the memory was looked at.",
+                 has_ended(subject) ? "The program had ended at the dump. This is " : "This is ",
+                 age_seconds(subject));
+        tell(context, words);
+    }
+}
+
+/* --- for people --- */
+
+static const char *const source_words[] = {
+    [RSS_ESTIMATED] = "estimated from samples",
+    [RSS_BY_RULE] = "by the rule of",
+    [RSS_MEASURED] = "measured",
+    [RSS_REMAINDER] = "remainder",
+    [RSS_NOT_KNOWN] = "not known",
+};
+
+static const char *const source_names[] = {
+    [RSS_ESTIMATED] = "estimated", [RSS_BY_RULE] = "rule",        [RSS_MEASURED] = "measured",
+    [RSS_REMAINDER] = "remainder", [RSS_NOT_KNOWN] = "not_known",
+};
+
+static struct formatted signed_count(int64_t value)
+{
+    struct formatted words = format_count(fabs((double)value)), result;
+    snprintf(result.bytes, sizeof(result.bytes), "%s%.30s", value < 0 ? "-" : "", words.bytes);
+    return result;
+}
+
+static void print_row(const struct rss_row *row, const struct memory_snapshot *look, FILE *out)
+{
+    struct formatted bytes = signed_count(row->bytes);
+    fprintf(out, "  %-54s %17s  %s", row->words, row->source == RSS_NOT_KNOWN ? "?" : bytes.bytes,
+            source_words[row->source]);
+    if (row->source == RSS_BY_RULE) {
+        fputc(' ', out);
+        format_print(out, look->rounding_rule, NAME_WIDTH);
+    }
+    if (row->margin >= 0.5)
+        fprintf(out, ", ± %s", format_count(row->margin).bytes);
+    if (row->kind != MEMORY_UNKNOWN)
+        fprintf(out, ", %s mappings", format_count((double)look->parts[row->kind].mappings).bytes);
+    fputc('\n', out);
+}
+
+static void print_note(void *context, const char *words)
+{
+    FILE *out = context;
+    size_t column = 0;
+    while (*words != '\0') {
+        size_t length = strcspn(words, " ");
+        if (column > 0 && column + 1 + length > 92) {
+            fputc('\n', out);
+            column = 0;
+        }
+        column += (size_t)fprintf(out, "%s%.*s", column == 0 ? "  " : " ", (int)length, words);
+        words += length + strspn(words + length, " ");
+    }
+    fputc('\n', out);
+}
+
+static void print_missing(const struct subject *subject, FILE *out)
+{
+    uint64_t rss = timeline_rss(subject->process, subject->dump);
+    struct report_figure live = report_total_of(subject->dump, REPORT_SPACE);
+    fprintf(out, "  live, as requested   %17s  %s\n", signed_count(llround(live.bytes)).bytes,
+            source_words[RSS_ESTIMATED]);
+    if (rss > 0) {
+        fprintf(out, "  all else             %17s  %s\n",
+                signed_count((int64_t)rss - llround(live.bytes)).bytes,
+                source_words[RSS_REMAINDER]);
+        fprintf(out, "= RSS                  %17s  %s\n", format_count((double)rss).bytes,
+                source_words[RSS_MEASURED]);
+    } else {
+        fputs("= RSS                                  ?  not in the trace\n", out);
+    }
+    fputc('\n', out);
+    print_note(out, "What the memory consisted of is not in the trace: the process ended before it "
+                    "was looked at (within the first second), or it could not be looked at, or "
+                    "the profile was not taken by this version of heapprofd.");
+}
+
+static void print_text(const struct subject *subject, FILE *out)
+{
+    struct rss_table table;
+    format_print(out, subject->process->name, NAME_WIDTH);
+    fprintf(out, " (pid %d), dump %zu of %zu: from the heap to the RSS, in bytes\n\n",
+            subject->process->pid, (size_t)(subject->dump - subject->heap->dumps) + 1,
+            subject->heap->dump_count);
+    if (subject->look == NULL) {
+        print_missing(subject, out);
+        return;
+    }
+    rss_table_fill(&table, subject->look);
+    for (size_t i = 0; i < table.allocator_count; i++)
+        print_row(&table.rows[i], subject->look, out);
+    fprintf(out, "= %-54s %17s  measured, %s mappings\n", "the allocator's memory",
+            format_count((double)table.allocator_bytes).bytes,
+            format_count((double)subject->look->parts[MEMORY_ALLOCATOR].mappings).bytes);
+    for (size_t i = table.allocator_count; i < table.count; i++)
+        print_row(&table.rows[i], subject->look, out);
+    fprintf(out, "= %-54s %17s  measured\n", "RSS", format_count((double)table.rss_bytes).bytes);
+    fprintf(out, "  %-54s %17s  measured\n\n", "beside it, swapped out",
+            format_count((double)table.swap_bytes).bytes);
+    tell_unknown(subject, &table, print_note, out);
+}
+
+/* --- for scripts --- */
+
+struct json_notes {
+    FILE *out;
+    bool any;
+};
+
+static void print_json_note(void *context, const char *words)
+{
+    struct json_notes *notes = context;
+    if (notes->any)
+        fputc(',', notes->out);
+    notes->any = true;
+    json_print_string(notes->out, words);
+}
+
+static void print_json_row(const struct rss_row *row, const struct memory_snapshot *look, FILE *out)
+{
+    fprintf(out, "{\"name\":\"%s\",\"words\":", row->name);
+    json_print_string(out, row->words);
+    if (row->source == RSS_NOT_KNOWN)
+        fputs(",\"bytes\":null", out);
+    else
+        fprintf(out, ",\"bytes\":%" PRId64, row->bytes);
+    fprintf(out, ",\"source\":\"%s\"", source_names[row->source]);
+    if (row->source == RSS_BY_RULE) {
+        fputs(",\"rule\":", out);
+        json_print_string(out, look->rounding_rule);
+    }
+    if (row->margin >= 0) {
+        fputs(",\"margin_bytes\":", out);
+        json_print_number(out, row->margin);
+    }
+    if (row->kind != MEMORY_UNKNOWN)
+        fprintf(out, ",\"mappings\":%" PRIu64 ",\"mapped_bytes\":%" PRIu64,
+                look->parts[row->kind].mappings, look->parts[row->kind].mapped_bytes);
+    fputc('}', out);
+}
+
+static void print_json_rows(const struct rss_row *rows, size_t count,
+                            const struct memory_snapshot *look, const char *name, FILE *out)
+{
+    fprintf(out, ",\"%s\":[", name);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            fputc(',', out);
+        print_json_row(&rows[i], look, out);
+    }
+    fputc(']', out);
+}
+
+static void print_json(const struct subject *subject, FILE *out)
+{
+    struct rss_table table;
+    const struct memory_snapshot *look = subject->look;
+    fprintf(out, "{\"pid\":%d,\"process\":", subject->process->pid);
+    json_print_string(out, subject->process->name);
+    fprintf(out, ",\"dump\":%zu,\"dumps\":%zu,\"timeline_rss_bytes\":%" PRIu64,
+            (size_t)(subject->dump - subject->heap->dumps) + 1, subject->heap->dump_count,
+            timeline_rss(subject->process, subject->dump));
+    if (look == NULL) {
+        fputs(",\"known\":false}", out);
+        return;
+    }
+    rss_table_fill(&table, look);
+    fputs(",\"known\":true,\"seconds_before_dump\":", out);
+    json_print_number(out, age_seconds(subject));
+    fprintf(out, ",\"look_us\":%" PRIu64 ",\"allocator\":", look->duration_us);
+    if (look->allocator != NULL)
+        json_print_string(out, look->allocator);
+    else
+        fputs("null", out);
+    print_json_rows(table.rows, table.allocator_count, look, "allocator_rows", out);
+    fprintf(out, ",\"allocator_bytes\":%" PRIu64, table.allocator_bytes);
+    print_json_rows(table.rows + table.allocator_count, table.count - table.allocator_count, look,
+                    "other_rows", out);
+    fprintf(out, ",\"rss_bytes\":%" PRIu64 ",\"swap_bytes\":%" PRIu64 ",\"not_known\":[",
+            table.rss_bytes, table.swap_bytes);
+    struct json_notes notes = {.out = out};
+    tell_unknown(subject, &table, print_json_note, &notes);
+    fputs("]}", out);
+}
+
+/* --- both --- */
+
+/* Live in libc.mmap at the same number of dump; < 0: it was not profiled. */
+static double mapped_of(const struct profile *profile, uint32_t process,
+                        const struct report_options *options)
+{
+    struct report_options same = *options;
+    same.heap = "libc.mmap";
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_dump *dump = report_dump_of(profile, &profile->heaps[i], &same);
+        if (dump != NULL && profile->heaps[i].process == process)
+            return report_total_of(dump, REPORT_SPACE).bytes;
+    }
+    return -1;
+}
+
+int report_print_rss(const struct profile *profile, const struct report_options *options, bool json,
+                     FILE *out)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < profile->process_count; i++) {
+        struct subject subject = {.process = &profile->processes[i]};
+        subject.heap = heap_of(profile, i, options);
+        if (subject.heap == NULL)
+            continue;
+        subject.dump = report_dump_of(profile, subject.heap, options);
+        subject.look = look_of(profile, i, subject.dump);
+        subject.mapped_bytes = mapped_of(profile, i, options);
+        fputs(json ? any ? ",\n" : "{\"processes\":[" : any ? "\n" : "", out);
+        any = true;
+        if (json)
+            print_json(&subject, out);
+        else
+            print_text(&subject, out);
+    }
+    if (json && any)
+        fputs("]}\n", out);
+    return any ? 0 : -ENOENT;
+}

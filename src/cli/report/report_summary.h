@@ -1,0 +1,39 @@
+/*
+ * Choose and order the sections of a report for people. The process with the largest heap comes
+ * first, and within a process its largest heap. If there are many processes, a table comes before.
+ */
+#ifndef HEAPPROFD_CLI_REPORT_REPORT_SUMMARY_H
+#define HEAPPROFD_CLI_REPORT_REPORT_SUMMARY_H
+
+#include "cli/report/report_tables.h"
+
+struct report_section {
+    const struct profile_heap *heap;
+    const struct profile_dump *dump;
+    double rank;             /* in the report's view */
+    struct rollup_size size; /* decides between equal ranks */
+    bool unseen;             /* the process was never profiled: the section has the reason */
+    size_t process;          /* place of its process in the order, from 0 */
+    bool hidden;             /* left out, because the report is long enough */
+};
+
+struct report_sections {
+    struct report_section *items;
+    size_t count, process_count;           /* processes: only profiled ones */
+    size_t hidden_heaps, hidden_processes; /* heaps: only those of processes that are shown */
+    size_t hidden_wrappers;                /* heaps from before an exec, of processes shown */
+};
+
+/* Collect all sections that the options ask for. Return 0 or -ENOMEM. */
+int report_sections_make(struct report_sections *sections, const struct profile *profile,
+                         const struct report_options *options);
+void report_sections_clear(struct report_sections *sections);
+
+/* Print the table of processes, if there are several. Print, after the sections, what was left
+ * out. */
+void report_summary_print(const struct report_sections *sections, const struct profile *profile,
+                          const struct report_options *options, FILE *out);
+void report_summary_print_hidden(const struct report_sections *sections,
+                                 const struct report_options *options, FILE *out);
+
+#endif

@@ -1,0 +1,489 @@
+/* See report_tables.h. */
+#include "cli/report/report_tables.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "wire/ring.h"
+
+#define STACK_INDENT "              "
+#define TOP_STACKS 3       /* rows whose stacks are shown whole */
+#define TOP_STACK_LINES 40 /* at most, for each of these stacks */
+
+#define BOLD "\033[1m"
+#define PLAIN "\033[0m"
+
+struct line {
+    uint32_t index; /* of a sample, or of a rollup row */
+    double rank;
+};
+
+bool printer_is_partial(const struct printer *printer)
+{
+    return profile_dump_is_partial(printer->heap, printer->dump);
+}
+
+bool printer_is_exact(const struct printer *printer)
+{
+    return printer->heap->interval_bytes == 1 && printer->heap->status.weighed_samples == 0 &&
+           !printer_is_partial(printer);
+}
+
+/* The margin in words where the file or the interval decides it; empty: by the limits. */
+static struct formatted margin_of_heap(const struct printer *printer)
+{
+    struct formatted text = {""};
+    const struct trace_heap_dump *status = &printer->heap->status;
+    bool all_weighed = status->weighed_samples == status->heap_samples;
+    /* How well the program sampled is not for us to say. */
+    if (status->weighed_samples > 0 && !printer_is_partial(printer) &&
+        (all_weighed || printer->heap->interval_bytes == 1))
+        snprintf(text.bytes, sizeof(text.bytes), "as reported");
+    else if (printer->heap->interval_bytes == 1)
+        snprintf(text.bytes, sizeof(text.bytes), printer_is_exact(printer) ? "exact" : "partial");
+    else if (printer->heap->interval_bytes == 0)
+        snprintf(text.bytes, sizeof(text.bytes), "± unknown");
+    return text;
+}
+
+struct formatted printer_margin(const struct printer *printer, const struct report_figure *figure,
+                                bool counts)
+{
+    struct formatted text = margin_of_heap(printer);
+    if (text.bytes[0] != '\0')
+        return text;
+    struct profile_interval interval =
+        report_interval_of(figure, counts, printer->heap, printer->dump);
+    return format_margin(counts ? figure->count : figure->bytes, interval.low, interval.high,
+                         counts);
+}
+
+struct formatted printer_total_margin(const struct printer *printer,
+                                      const struct report_figure *total, bool counts)
+{
+    struct formatted text = margin_of_heap(printer);
+    if (text.bytes[0] != '\0')
+        return text;
+    struct profile_interval interval =
+        report_total_interval_of(total, counts, printer->heap, printer->dump);
+    return format_margin(counts ? total->count : total->bytes, interval.low, interval.high, counts);
+}
+
+static bool view_counts(enum report_view view)
+{
+    return view == REPORT_OBJECTS || view == REPORT_ALLOC_OBJECTS;
+}
+
+const char *printer_view_title(enum report_view view)
+{
+    static const char *const titles[REPORT_VIEWS] = {
+        [REPORT_SPACE] = "Bytes live",
+        [REPORT_OBJECTS] = "Allocations live",
+        [REPORT_ALLOC_SPACE] = "Bytes ever allocated",
+        [REPORT_ALLOC_OBJECTS] = "Allocations ever made",
+        [REPORT_MAX] = "Bytes live at the peak",
+    };
+    return titles[view];
+}
+
+void printer_title(const struct printer *printer, const char *title)
+{
+    fputs(printer->options->colours ? "\n" BOLD : "\n", printer->out);
+    format_print(printer->out, title, PRINTER_COMMAND_WIDTH);
+    fputs(printer->options->colours ? PLAIN "\n" : "\n", printer->out);
+}
+
+void printer_frame(const struct printer *printer, uint32_t index, size_t used)
+{
+    size_t columns = printer->words.columns;
+    stack_format_print_frame(&printer->words, index, stack_format_room(columns, used), false, true,
+                             printer->out);
+}
+
+/* --- tables --- */
+
+#define FIGURES_COLUMNS 60u /* before a row's text; without the last two figures: */
+#define FEW_FIGURES_COLUMNS 39u
+#define TEXT_LEAST 48u /* where it has less, it gets the room of two figures */
+
+void printer_set_words(struct printer *printer, const struct folding *folding)
+{
+    size_t columns = printer->options->columns;
+    printer->is_narrow = columns > 0 && columns < FIGURES_COLUMNS + TEXT_LEAST;
+    printer->words = (struct stack_format){
+        .profile = printer->profile,
+        .folding = folding,
+        .simple = printer->options->simple_names,
+        .columns =
+            stack_format_room(columns, printer->is_narrow ? FEW_FIGURES_COLUMNS : FIGURES_COLUMNS),
+        .line_columns = columns,
+    };
+}
+
+static int compare_lines(const void *a, const void *b)
+{
+    const struct line *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? 1 : -1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+void printer_figures(const struct printer *printer, const struct report_figure *figure,
+                     double total, enum report_view view)
+{
+    bool counts = view_counts(view);
+    double rank = report_rank(figure, view);
+    struct formatted value = counts ? format_count(figure->count) : format_bytes(figure->bytes);
+    struct formatted margin = printer_margin(printer, figure, counts);
+    struct formatted other = counts ? format_bytes(figure->bytes) : format_count(figure->count);
+    bool counts_untold = (printer->heap->untold & PROFILE_UNTOLD_COUNTS) != 0;
+    if (!counts && counts_untold)
+        other = (struct formatted){"?"};
+    /* The ± sign is two bytes wide and one column. */
+    int margin_width = strncmp(margin.bytes, "±", strlen("±")) == 0 ? 20 : 19;
+    fprintf(printer->out, "%10s %5.1f%% %-*s ", value.bytes, total > 0 ? 100 * rank / total : 0,
+            margin_width, margin.bytes);
+    if (!printer->is_narrow)
+        fprintf(printer->out, "%10s %9s ", other.bytes,
+                counts_untold          ? "?"
+                : figure->count >= 0.5 ? format_bytes(figure->bytes / figure->count).bytes
+                                       : "-");
+    fputc(' ', printer->out);
+}
+
+void printer_columns(const struct printer *printer, enum report_view view, const char *what)
+{
+    bool counts = view_counts(view);
+    fprintf(printer->out, "%10s %6s %-19s ", counts ? "count" : "bytes", "share", "95 %");
+    if (!printer->is_narrow)
+        fprintf(printer->out, "%10s %9s ", counts ? "bytes" : "count", "mean");
+    fprintf(printer->out, " %s\n", what);
+}
+
+/* Print the function that a callsite is charged to, and its callers. */
+static void print_callsite(const struct printer *printer, uint32_t callsite)
+{
+    stack_format_print_row(&printer->words, callsite, printer->out);
+    fputc('\n', printer->out);
+    if (printer->options->stacks)
+        stack_format_print_stack(&printer->words, callsite, 0, STACK_INDENT, printer->out);
+}
+
+/* What stands in a line of a table of callsites. */
+struct callsite_line {
+    XXH128_hash_t text; /* of the stack as it is printed */
+    uint32_t callsite;  /* of the stack that ranks highest among those of the line */
+    struct rollup_values values;
+    double rank, highest; /* of all stacks of the line, of that one */
+    size_t stacks;
+    size_t order; /* of equal ones */
+};
+
+static int compare_texts(const void *a, const void *b)
+{
+    const struct callsite_line *x = a, *y = b;
+    int difference = XXH128_cmp(&x->text, &y->text);
+    if (difference != 0)
+        return difference;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const struct callsite_line *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? 1 : -1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* How a callsite ranks in a table: in a view, or by its temporary allocations. */
+enum { BY_TEMPORARY = REPORT_VIEWS };
+
+static double rank_of(const struct rollup_values *values, int by)
+{
+    if (by == BY_TEMPORARY)
+        return values->figures.temporary_count;
+    struct report_figure figure = report_figure_of(values, (enum report_view)by);
+    return report_rank(&figure, (enum report_view)by);
+}
+
+/* Adds up those that are printed the same. The number that is left. */
+static size_t merge_lines(struct callsite_line *lines, size_t count)
+{
+    size_t kept = 0;
+    qsort(lines, count, sizeof(*lines), compare_texts);
+    for (size_t i = 0; i < count; i++) {
+        struct callsite_line *last = kept > 0 ? &lines[kept - 1] : NULL;
+        if (last == NULL || !XXH128_isEqual(last->text, lines[i].text)) {
+            lines[kept++] = lines[i];
+            continue;
+        }
+        rollup_values_add(&last->values, &lines[i].values);
+        last->stacks++;
+        if (lines[i].highest > last->highest) {
+            last->highest = lines[i].highest;
+            last->callsite = lines[i].callsite;
+        }
+    }
+    return kept;
+}
+
+/* The lines of a table, that which ranks highest first: a line for each stack that can be told
+ * from the others by what is printed of it. NULL: no memory. */
+static struct callsite_line *rank_callsites(const struct printer *printer, int by,
+                                            size_t *line_count)
+{
+    const struct profile_dump *dump = printer->dump;
+    struct callsite_line *lines = calloc(dump->sample_count + 1, sizeof(*lines));
+    size_t count = 0, kept = 0;
+    char *text = NULL;
+    size_t length = 0;
+    struct printer to_text = *printer;
+    to_text.out = open_memstream(&text, &length);
+    if (lines == NULL || to_text.out == NULL) {
+        free(lines);
+        lines = NULL;
+    }
+    for (size_t i = 0; lines != NULL && i < dump->sample_count; i++) {
+        struct callsite_line line = {
+            .values = rollup_values_of(dump->samples[i]), .stacks = 1, .order = i};
+        line.highest = rank_of(&line.values, by);
+        if (!(line.highest > 0))
+            continue;
+        line.callsite = dump->samples[i]->callsite;
+        rewind(to_text.out);
+        print_callsite(&to_text, line.callsite);
+        if (fflush(to_text.out) == 0)
+            line.text = XXH3_128bits(text, length);
+        lines[count++] = line;
+    }
+    if (to_text.out != NULL)
+        fclose(to_text.out);
+    free(text);
+    count = lines != NULL ? merge_lines(lines, count) : 0;
+    for (size_t i = 0; i < count; i++) {
+        lines[i].rank = rank_of(&lines[i].values, by);
+        if (lines[i].rank >= 0.5)
+            lines[kept++] = lines[i];
+    }
+    if (kept > 0)
+        qsort(lines, kept, sizeof(*lines), compare_ranks);
+    *line_count = kept;
+    return lines;
+}
+
+static void print_callsites(const struct printer *printer, const struct callsite_line *lines,
+                            size_t count, double total, enum report_view view, size_t top)
+{
+    size_t shown = top == 0 || top > count ? count : top;
+    printer_columns(printer, view, "function < its callers");
+    for (size_t i = 0; i < shown; i++) {
+        struct report_figure figure = report_figure_of(&lines[i].values, view);
+        printer_figures(printer, &figure, total, view);
+        print_callsite(printer, lines[i].callsite);
+    }
+    if (shown < count)
+        fprintf(printer->out, "%10s        (%s more callsites; --top 0 shows all)\n", "...",
+                format_count((double)(count - shown)).bytes);
+}
+
+/* Print the stacks of the first rows with the row's share. If a row has several stacks, print the
+ * largest stack's own share, too. */
+static void print_top_stacks(const struct printer *printer, const struct callsite_line *lines,
+                             size_t count, double total, enum report_view view)
+{
+    bool counts = view_counts(view);
+    count = count < TOP_STACKS ? count : TOP_STACKS;
+    printer_title(printer, count == 1 ? "Its stack" : "Stacks of the first rows");
+    for (size_t i = 0; i < count; i++) {
+        const struct callsite_line *line = &lines[i];
+        struct formatted all = counts ? format_count(line->rank) : format_bytes(line->rank);
+        struct formatted own = counts ? format_count(line->highest) : format_bytes(line->highest);
+        fprintf(printer->out, "%10s %5.1f%%  ", all.bytes,
+                total > 0 ? 100 * line->rank / total : 0);
+        if (line->stacks > 1)
+            fprintf(printer->out, "in %s stacks; the largest has %s\n",
+                    format_count((double)line->stacks).bytes, own.bytes);
+        else
+            fputs("in one stack\n", printer->out);
+        stack_format_print_stack(&printer->words, line->callsite, TOP_STACK_LINES, STACK_INDENT,
+                                 printer->out);
+    }
+}
+
+void printer_callsites(const struct printer *printer, enum report_view view, size_t top,
+                       const char *title, bool with_stacks)
+{
+    size_t count = 0;
+    struct callsite_line *lines = rank_callsites(printer, (int)view, &count);
+    if (lines == NULL)
+        return;
+    struct report_figure total = report_total_of(printer->dump, view);
+    printer_title(printer, title);
+    if (count == 0)
+        fputs("  nothing\n", printer->out);
+    else
+        print_callsites(printer, lines, count, report_rank(&total, view), view, top);
+    if (count > 0 && with_stacks && !printer->options->stacks)
+        print_top_stacks(printer, lines, count, report_rank(&total, view), view);
+    free(lines);
+}
+
+void printer_temporary(const struct printer *printer)
+{
+    const struct trace_figures *all = &printer->dump->total;
+    size_t count = 0;
+    struct callsite_line *lines = rank_callsites(printer, BY_TEMPORARY, &count);
+    if (lines != NULL && count > 0) {
+        printer_title(printer, "Temporary allocations");
+        fprintf(printer->out,
+                "  %.1f %% of all allocations were freed by their thread before it allocated "
+                "again\n%10s %6s %10s %9s  %s\n",
+                100 * all->temporary_count / fmax(all->allocated_count, 1), "count", "share",
+                "bytes", "mean", "function < its callers");
+    }
+    for (size_t i = 0; lines != NULL && i < count && i < PRINTER_SECTION_LINES; i++) {
+        const struct trace_figures *figures = &lines[i].values.figures;
+        fprintf(printer->out, "%10s %5.1f%% %10s %9s  ",
+                format_count(figures->temporary_count).bytes,
+                100 * figures->temporary_count / fmax(figures->allocated_count, 1),
+                format_bytes(figures->temporary_bytes).bytes,
+                format_bytes(figures->temporary_bytes / figures->temporary_count).bytes);
+        print_callsite(printer, lines[i].callsite);
+    }
+    free(lines);
+}
+
+void printer_rollup(const struct printer *printer, enum rollup_key key, const char *title)
+{
+    enum report_view view = printer->options->view;
+    struct rollup *rollup = rollup_new(printer->profile, printer->dump, key);
+    struct line *lines = rollup != NULL ? calloc(rollup->row_count + 1, sizeof(*lines)) : NULL;
+    if (lines == NULL) {
+        rollup_free(rollup);
+        return;
+    }
+    size_t count = 0, folded = 0;
+    for (size_t i = 0; i < rollup->row_count; i++) {
+        const struct rollup_row *row = &rollup->rows[i];
+        struct report_figure figure =
+            report_figure_of(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
+        double rank = report_rank(&figure, view);
+        bool is_folded =
+            key != ROLLUP_THREAD && folding_of(printer->words.folding, row->frame) != NULL;
+        folded += is_folded && rank >= 0.5;
+        if (rank >= 0.5 && !is_folded)
+            lines[count++] = (struct line){(uint32_t)i, rank};
+    }
+    qsort(lines, count, sizeof(*lines), compare_lines);
+    struct report_figure total = report_total_of(printer->dump, view);
+    size_t top = printer->options->top;
+    printer_title(printer, title);
+    if (count == 0)
+        fputs(key == ROLLUP_THREAD && view == REPORT_MAX
+                  ? "  the peak is not known by thread: choose another --view\n"
+                  : "  nothing\n",
+              printer->out);
+    else
+        printer_columns(printer, view,
+                        key == ROLLUP_THREAD ? "thread" : "function and all it calls");
+    for (size_t i = 0; i < count && (top == 0 || i < top); i++) {
+        const struct rollup_row *row = &rollup->rows[lines[i].index];
+        struct report_figure figure =
+            report_figure_of(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
+        printer_figures(printer, &figure, report_rank(&total, view), view);
+        if (key == ROLLUP_THREAD) {
+            int32_t pid = printer->profile->processes[printer->heap->process].pid;
+            fprintf(printer->out, "%d ", row->tid);
+            format_print(printer->out, profile_thread_name(printer->profile, pid, row->tid),
+                         PRINTER_MODULE_WIDTH);
+            fputc('\n', printer->out);
+        } else {
+            printer_frame(printer, row->frame, 0);
+            fputc('\n', printer->out);
+        }
+    }
+    if (top != 0 && count > top)
+        fprintf(printer->out, "%10s        (%s more; --top 0 shows all)\n", "...",
+                format_count((double)(count - top)).bytes);
+    if (folded > 0)
+        fprintf(printer->out,
+                "%10s        (%s functions of libraries and allocators; --frames all shows them)\n",
+                "...", format_count((double)folded).bytes);
+    free(lines);
+    rollup_free(rollup);
+}
+
+/* --- by type and context --- */
+
+static const char *title_of_groups(enum grouping_key key)
+{
+    return key == GROUPING_TYPE      ? "By type"
+           : key == GROUPING_CONTEXT ? "By context"
+                                     : "By callsite";
+}
+
+static void print_group(const struct printer *printer, const struct grouping_row *row,
+                        enum grouping_key key, double total, const char *indent)
+{
+    enum report_view view = printer->options->view;
+    struct report_figure figure = report_figure_of(&row->values, view);
+    printer_figures(printer, &figure, total, view);
+    fputs(indent, printer->out);
+    if (key == GROUPING_BACKTRACE) {
+        print_callsite(printer, row->callsite);
+        return;
+    }
+    if (row->label[0] == '\0')
+        fputs(key == GROUPING_TYPE ? "[no type]" : "[no context]", printer->out);
+    format_print(printer->out, row->label, PRINTER_COMMAND_WIDTH);
+    fputc('\n', printer->out);
+}
+
+/* Rows of one level; the outer one's have theirs below them. */
+static void print_group_rows(const struct printer *printer, const struct grouping *grouping,
+                             const struct grouping_row *outer, double total, size_t top)
+{
+    const struct grouping_row *rows =
+        outer == NULL ? grouping->outer : grouping->inner + outer->first;
+    size_t count = 0, rows_count = outer == NULL ? grouping->outer_count : outer->count;
+    size_t *order = report_rank_rows(rows, rows_count, printer->options->view, &count);
+    enum grouping_key key = printer->options->by[outer != NULL];
+    if (order == NULL)
+        return;
+    if (count == 0 && outer == NULL)
+        fputs("  nothing\n", printer->out);
+    for (size_t i = 0; i < count && (top == 0 || i < top); i++) {
+        const struct grouping_row *row = &rows[order[i]];
+        print_group(printer, row, key, total, outer != NULL ? "  " : "");
+        if (row->count > 0 && outer == NULL)
+            print_group_rows(printer, grouping, row, total, top == 0 ? 0 : PRINTER_SECTION_LINES);
+    }
+    if (top != 0 && count > top)
+        fprintf(printer->out, "%10s        %*s(%s more; --top 0 shows all)\n", "...",
+                outer != NULL ? 2 : 0, "", format_count((double)(count - top)).bytes);
+    free(order);
+}
+
+void printer_groups(const struct printer *printer)
+{
+    const enum grouping_key *by = printer->options->by;
+    struct grouping *grouping = grouping_new(printer->dump, by[0], by[1]);
+    if (grouping == NULL)
+        return;
+    struct report_figure total = report_total_of(printer->dump, printer->options->view);
+    printer_title(printer, title_of_groups(by[0]));
+    printer_columns(printer, printer->options->view, report_group_key_name(by[0]));
+    print_group_rows(printer, grouping, NULL, report_rank(&total, printer->options->view),
+                     printer->options->top);
+    if (grouping->outer_count == 1 && grouping->outer[0].label != NULL &&
+        grouping->outer[0].label[0] == '\0' && by[0] != GROUPING_BACKTRACE)
+        fprintf(printer->out, "  the program says no %ss here: docs/heaps.md has how it can\n",
+                report_group_key_name(by[0]));
+    grouping_free(grouping);
+}

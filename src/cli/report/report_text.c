@@ -1,0 +1,523 @@
+/* The report for people: a head of facts, then tables. See report.h. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "cli/options/filter_options.h"
+#include "cli/report/report_gaps.h"
+#include "cli/report/report_summary.h"
+#include "cli/report/report_tables.h"
+#include "cli/report/unnamed_frames.h"
+#include "profile/agreement.h"
+#include "wire/ring.h"
+
+#define BRIEF_LINES 5
+#define REMARK_WIDTH 2000
+#define UNPROFILED_NAMES 20u /* with one reason */
+
+/* --- the head --- */
+
+static void print_losses(const struct printer *printer)
+{
+    const struct trace_heap_dump *status = &printer->heap->status;
+    for (size_t i = 0; i < sizeof(status->lost) / sizeof(status->lost[0]); i++)
+        if (status->lost[i] > 0 && report_loss_name(i) != NULL)
+            fprintf(printer->out, "  lost          %s %s\n",
+                    format_count((double)status->lost[i]).bytes, report_loss_name(i));
+    if (status->lost[RING_LOST_CALLS] > 0)
+        fprintf(printer->out,
+                "  lost          %s allocation%s (%s in all) whose samples never came\n",
+                format_count((double)status->lost[RING_LOST_CALLS]).bytes,
+                status->lost[RING_LOST_CALLS] == 1 ? "" : "s",
+                format_bytes((double)status->lost[RING_LOST_BYTES]).bytes);
+    if (status->unsent_bytes_of_ring > 0)
+        fprintf(printer->out, "  lost          %s of records unfinished at the process's death\n",
+                format_bytes((double)status->unsent_bytes_of_ring).bytes);
+    if (status->blocked_us > 0)
+        fprintf(
+            printer->out,
+            "  slowed down   its threads waited %s for the profiler, added up over all of them; "
+            "use a larger --shmem-size or -i\n",
+            format_time((double)status->blocked_us / 1e6).bytes);
+    if (status->buffer_overran)
+        fprintf(printer->out,
+                "  ended early   the process allocated faster than the profiler could read; use "
+                "--block-client, a larger --shmem-size or a larger --interval\n");
+    if (status->buffer_corrupted)
+        fprintf(printer->out,
+                "  ended early   the process overwrote the memory that it shares with the "
+                "profiler\n");
+    if (status->client_error == 1)
+        fprintf(printer->out, "  ended early   a thread waited for the profiler longer than "
+                              "--block-client-timeout; use a larger --shmem-size or --interval\n");
+    if (status->hit_guardrail)
+        fprintf(printer->out,
+                "  ended early   the profiler reached its limit of memory or CPU time\n");
+    if (status->rejected_concurrent)
+        fprintf(printer->out, "  no profile    another session was profiling this process\n");
+}
+
+static void print_others(const struct printer *printer)
+{
+    const struct trace_heap_dump *status = &printer->heap->status;
+    if (status->other_types > 0)
+        fprintf(printer->out, "  other types   %s samples, of types beyond the 65,536th\n",
+                format_count((double)status->other_types).bytes);
+    if (status->other_contexts > 0)
+        fprintf(printer->out, "  other contexts %s samples, of contexts beyond the 65,536th\n",
+                format_count((double)status->other_contexts).bytes);
+}
+
+/* A total and its margin. */
+static void print_total(const struct printer *printer, double value,
+                        const struct report_figure *figure, bool counts)
+{
+    struct formatted margin = printer_total_margin(printer, figure, counts);
+    struct formatted amount = counts ? format_count(value) : format_bytes(value);
+    bool one = strcmp(amount.bytes, "1") == 0;
+    const char *unit = !counts ? "" : one ? " allocation" : " allocations";
+    format_print_amount(printer->out, value, amount.bytes, unit, &margin);
+}
+
+/* Exact, unless the program sampled by itself. */
+static void print_allocated(const struct printer *printer)
+{
+    const struct profile_dump *dump = printer->dump;
+    bool untold = report_is_untold(printer->heap, REPORT_ALLOC_SPACE);
+    if (dump->exact_calls > 0 || (dump->total.samples == 0 && !untold)) {
+        fprintf(printer->out, "\n  allocated     %s in %s calls, %s\n",
+                format_bytes((double)dump->exact_bytes).bytes,
+                format_count((double)dump->exact_calls).bytes,
+                printer->heap->status.unseen_allocator == NULL ? "exact" : "partial");
+        return;
+    }
+    if (untold) {
+        fputs("\n  allocated     not told by the file\n", printer->out);
+        return;
+    }
+    const struct report_figure all = report_total_of(dump, REPORT_ALLOC_SPACE);
+    fputs("\n  allocated     ", printer->out);
+    print_total(printer, all.bytes, &all, false);
+    if (report_is_untold(printer->heap, REPORT_ALLOC_OBJECTS))
+        fprintf(printer->out, " by %s samples; the trace counts samples, not allocations\n",
+                format_count((double)dump->total.samples).bytes);
+    else
+        fprintf(printer->out, " in %s allocations\n", format_count(all.count).bytes);
+}
+
+static void print_live(const struct printer *printer)
+{
+    const struct report_figure live = report_total_of(printer->dump, REPORT_SPACE);
+    FILE *out = printer->out;
+    if (report_is_untold(printer->heap, REPORT_SPACE)) {
+        fputs("  live          not told by the file\n", out);
+        return;
+    }
+    fputs("  live          ", out);
+    print_total(printer, live.bytes, &live, false);
+    if (!report_is_untold(printer->heap, REPORT_OBJECTS)) {
+        fputs(" in ", out);
+        print_total(printer, live.count, &live, true);
+    }
+    fputc('\n', out);
+}
+
+static void print_peak(const struct printer *printer)
+{
+    const struct report_figure peak = report_total_of(printer->dump, REPORT_MAX);
+    if (report_is_untold(printer->heap, REPORT_MAX)) {
+        fputs("  peak          not told by the file", printer->out);
+        return;
+    }
+    fputs("  peak          ", printer->out);
+    print_total(printer, report_peak_bytes(printer->heap, printer->dump), &peak, false);
+}
+
+/* Print one line of figures that disagree; `amount` formats them. */
+static void print_gap(const struct printer *printer, const struct profile_gap *gap, double exact,
+                      const struct report_figure *estimate, bool counts)
+{
+    struct formatted (*amount)(double) = counts ? format_count : format_bytes;
+    if (!profile_gap_is_real(gap))
+        return;
+    const char *unit = counts ? " calls" : "";
+    fprintf(printer->out, "  figures       disagree: exact %s%s, estimate %s", amount(exact).bytes,
+            unit, amount(counts ? estimate->count : estimate->bytes).bytes);
+    if (printer->heap->interval_bytes > 1)
+        fprintf(printer->out, " %s", printer_margin(printer, estimate, counts).bytes);
+    fprintf(printer->out, ": %s%s are %s\n", amount(fabs(gap->missing)).bytes, unit,
+            gap->missing > 0 ? "in no sample" : "in samples and not in the exact total");
+}
+
+/* Warn if chance does not explain the difference: samples are missing, so stacks lack memory. */
+static void print_disagreement(const struct printer *printer)
+{
+    const struct profile_dump *dump = printer->dump;
+    struct profile_agreement agreement = profile_agreement_of(printer->heap, dump);
+    if (!agreement.known)
+        return;
+    const struct report_figure all = report_total_of(dump, REPORT_ALLOC_SPACE);
+    print_gap(printer, &agreement.bytes, (double)dump->exact_bytes, &all, false);
+    print_gap(printer, &agreement.calls, (double)dump->exact_calls, &all, true);
+}
+
+const char *report_process_title(const struct profile_process *process)
+{
+    if (process->command[strspn(process->command, "' ")] != '\0')
+        return process->command;
+    return process->name[0] != '\0' ? process->name : "(a process without a name)";
+}
+
+/* Print what the filter left out. The figures above it are the whole heap's. */
+static void print_filter(const struct printer *printer)
+{
+    enum report_view view = printer->options->view;
+    if (*printer->profile->filter == '\0')
+        return;
+    struct rollup_values left = rollup_values_of(&printer->dump->left_out.sum);
+    const struct report_figure part = report_figure_of(&left, view);
+    const struct report_figure whole = report_total_of(printer->dump, view);
+    bool counts = view == REPORT_OBJECTS || view == REPORT_ALLOC_OBJECTS;
+    fputs("  filter        ", printer->out);
+    format_print(printer->out, printer->profile->filter, PRINTER_COMMAND_WIDTH);
+    fprintf(
+        printer->out, " leaves out %s\n",
+        filter_options_share(report_rank(&part, view), report_rank(&whole, view), counts).bytes);
+}
+
+static void print_head(const struct printer *printer)
+{
+    const struct profile_heap *heap = printer->heap;
+    const struct profile_dump *dump = printer->dump;
+    const struct profile_process *process = &printer->profile->processes[heap->process];
+    FILE *out = printer->out;
+
+    printer_title(printer, report_process_title(process));
+    fprintf(out, "  process       %d, %.2f s, heap ", process->pid,
+            (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
+    format_print(out, heap->name, PRINTER_MODULE_WIDTH);
+    if (heap->status.allocator != NULL && heap->status.allocator[0] != '\0') {
+        fputs(" (", out);
+        format_print(out, heap->status.allocator, PRINTER_MODULE_WIDTH);
+        fputc(')', out);
+    }
+    if (heap->dump_count > 1)
+        fprintf(out, ", dump %zu of %zu", (size_t)(dump - heap->dumps) + 1, heap->dump_count);
+    print_allocated(printer);
+    print_live(printer);
+    print_peak(printer);
+    if (report_peak_rss(process) > 0)
+        fprintf(out, "; resident memory reached %s",
+                format_bytes((double)report_peak_rss(process)).bytes);
+    if (heap->status.weighed_samples > 0 &&
+        heap->status.weighed_samples == heap->status.heap_samples)
+        fprintf(out, "\n  samples       %s, drawn by the program: each stands for what it says\n",
+                format_count((double)dump->total.samples).bytes);
+    else if (heap->interval_bytes == 1 && heap->status.weighed_samples > 0)
+        fprintf(out, "\n  samples       %s, every allocation; %s drawn by the program, for more\n",
+                format_count((double)dump->total.samples).bytes,
+                format_count((double)heap->status.weighed_samples).bytes);
+    else if (printer->heap->interval_bytes == 1)
+        fprintf(out, "\n  samples       %s, every allocation%s\n",
+                format_count((double)dump->total.samples).bytes,
+                printer_is_exact(printer) ? ": all figures are exact" : " that was not lost");
+    else if (heap->interval_bytes == 0)
+        fputs("\n  samples       at an interval that the file does not tell: no ± can be said\n",
+              out);
+    else
+        fprintf(out,
+                "\n  samples       %s, one in %s B on average; ± is 95 %%, a callsite below %s may "
+                "go unseen\n",
+                format_count((double)dump->total.samples).bytes,
+                format_count((double)heap->interval_bytes).bytes,
+                format_bytes(profile_floor_bytes(heap->interval_bytes)).bytes);
+    print_filter(printer);
+    print_losses(printer);
+    print_disagreement(printer);
+    report_gaps_print_text(printer->profile, dump, out);
+    print_others(printer);
+    if (dump->incomplete)
+        fputs("  partial       samples of this dump are missing from the trace: all but the exact "
+              "totals are too low\n",
+              out);
+    else if (heap->status.unseen_allocator != NULL) {
+        fputs("  partial       another allocator of the process (", out);
+        format_print(out, heap->status.unseen_allocator, PRINTER_MODULE_WIDTH);
+        fputs(") was not profiled: what it gave is missing from all figures\n", out);
+    } else if (printer_is_partial(printer))
+        fputs("  partial       all but the exact totals leave out what was lost\n", out);
+    if (heap->unfinished && dump == &heap->dumps[heap->dump_count - 1])
+        fprintf(
+            out,
+            "  unfinished    the profiler was killed, or still runs: nothing is known of what the "
+            "process did after %.2f s\n",
+            (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
+    if (heap->status.remark != NULL && heap->status.remark[0] != '\0') {
+        fputs("  note          ", out);
+        format_print(out, heap->status.remark, REMARK_WIDTH);
+        fputc('\n', out);
+    }
+}
+
+/* Whether two remarks say the same, perhaps with other numbers: of processes, of milliseconds. */
+static bool say_the_same(const char *left, const char *right)
+{
+    static const char digits[] = "0123456789";
+    while (*left != '\0' || *right != '\0') {
+        size_t left_digits = strspn(left, digits), right_digits = strspn(right, digits);
+        if ((left_digits > 0) != (right_digits > 0) || (left_digits == 0 && *left != *right))
+            return false;
+        left += left_digits > 0 ? left_digits : 1;
+        right += right_digits > 0 ? right_digits : 1;
+    }
+    return true;
+}
+
+static bool was_never_joined(const struct profile_heap *heap)
+{
+    return heap->status.timestamp_ns == heap->status.start_timestamp_ns;
+}
+
+/* Whether both are of programs of one name that were not profiled for one reason. */
+static bool are_unseen_alike(const struct profile *profile, const struct report_section *left,
+                             const struct report_section *right)
+{
+    const struct profile_process *processes = profile->processes;
+    return left->unseen && right->unseen &&
+           was_never_joined(left->heap) == was_never_joined(right->heap) &&
+           strcmp(processes[left->heap->process].name, processes[right->heap->process].name) == 0 &&
+           say_the_same(profile_heap_why_unseen(left->heap), profile_heap_why_unseen(right->heap));
+}
+
+/* Print a heap without figures; zeros would look like figures. Its line also stands for the other
+ * processes of the same name and reason. */
+static void print_unseen(const struct printer *printer, const struct report_sections *sections,
+                         size_t index)
+{
+    const struct profile *profile = printer->profile;
+    const struct report_section *own = &sections->items[index];
+    const struct profile_process *process = &profile->processes[own->heap->process];
+    size_t count = 0;
+    uint64_t rss_bytes = 0;
+    for (size_t i = 0; i < sections->count; i++) {
+        const struct report_section *other = &sections->items[i];
+        if (other != own && !are_unseen_alike(profile, own, other))
+            continue;
+        if (i < index)
+            return;
+        uint64_t peak = report_peak_rss(&profile->processes[other->heap->process]);
+        rss_bytes = peak > rss_bytes ? peak : rss_bytes;
+        count++;
+    }
+    printer_title(printer, report_process_title(process));
+    if (count > 1)
+        fprintf(printer->out, "  processes     %d and %s more of this name, not profiled",
+                process->pid, format_count((double)(count - 1)).bytes);
+    else
+        fprintf(printer->out, "  process       %d, not profiled", process->pid);
+    if (!was_never_joined(own->heap))
+        fprintf(printer->out, ": no call of %s allocator was seen, what %s allocated is unknown",
+                count > 1 ? "their" : "its", count > 1 ? "they" : "it");
+    if (rss_bytes > 0)
+        fprintf(printer->out, "; resident memory reached %s%s",
+                format_bytes((double)rss_bytes).bytes, count > 1 ? " each" : "");
+    fputs("\n  note          ", printer->out);
+    format_print(printer->out, profile_heap_why_unseen(own->heap), REMARK_WIDTH);
+    fputc('\n', printer->out);
+}
+
+/* --- all of it --- */
+
+/* What a process still held when it ended has leaked; while it runs, nobody can say. */
+static const char *title_of_rest(const struct trace_heap_dump *status)
+{
+    return status->exit_status >= 0 ? "Leaks: still live at the end" : "Still live at the end";
+}
+
+static void print_body(const struct printer *printer)
+{
+    const struct report_options *options = printer->options;
+    if (report_is_untold(printer->heap, options->view)) {
+        printer_title(printer, printer_view_title(options->view));
+        fputs("  not told by the file\n", printer->out);
+        if (!report_is_untold(printer->heap, REPORT_MAX))
+            printer_callsites(printer, REPORT_MAX, options->top, printer_view_title(REPORT_MAX),
+                              true);
+        return;
+    }
+    if (options->tree)
+        printer_tree(printer);
+    if (options->cumulative)
+        printer_rollup(printer, ROLLUP_FUNCTION, printer_view_title(options->view));
+    if (options->thread)
+        printer_rollup(printer, ROLLUP_THREAD, "By thread");
+    if (options->by[0] != GROUPING_NONE)
+        printer_groups(printer);
+    if (options->tree || options->cumulative || options->thread || options->by[0] != GROUPING_NONE)
+        return;
+    printer_callsites(printer, options->view, options->top, printer_view_title(options->view),
+                      true);
+    if (options->view != REPORT_SPACE && printer->dump->final)
+        printer_callsites(printer, REPORT_SPACE, PRINTER_SECTION_LINES,
+                          title_of_rest(&printer->heap->status), false);
+    printer_temporary(printer);
+}
+
+static const char *title_of_peak_at_end(const struct trace_heap_dump *status)
+{
+    return status->exit_status >= 0 ? "Leaks: still live at the end, which is the peak"
+                                    : "Still live at the end, which is the peak";
+}
+
+/* Whether what is live is what was live at the peak, callsite by callsite. */
+static bool is_peak(const struct printer *printer)
+{
+    for (size_t i = 0; i < printer->dump->sample_count; i++) {
+        struct rollup_values values = rollup_values_of(printer->dump->samples[i]);
+        struct report_figure live = report_figure_of(&values, REPORT_SPACE);
+        struct report_figure peak = report_figure_of(&values, REPORT_MAX);
+        if (fabs(live.bytes - peak.bytes) >= 0.5 || fabs(live.count - peak.count) >= 0.5)
+            return false;
+    }
+    return true;
+}
+
+static void print_brief(const struct printer *printer)
+{
+    struct report_figure live = report_total_of(printer->dump, REPORT_SPACE);
+    struct report_figure all = report_total_of(printer->dump, REPORT_ALLOC_SPACE);
+    if (all.bytes < 0.5)
+        return;
+    bool peak_is_end = is_peak(printer);
+    printer_callsites(printer, REPORT_MAX, BRIEF_LINES,
+                      peak_is_end ? title_of_peak_at_end(&printer->heap->status)
+                                  : printer_view_title(REPORT_MAX),
+                      false);
+    if (live.bytes >= 0.5 && !peak_is_end)
+        printer_callsites(printer, REPORT_SPACE, BRIEF_LINES, title_of_rest(&printer->heap->status),
+                          false);
+}
+
+/* Print the names of processes that share one reason. Return the first index after them. */
+static size_t print_unprofiled_names(const struct profile *profile, size_t first, FILE *out)
+{
+    const struct profile_unprofiled *processes = profile->unprofiled;
+    size_t i = first;
+    fputs("  ", out);
+    for (; i < profile->unprofiled_count && i - first < UNPROFILED_NAMES &&
+           strcmp(processes[i].reason, processes[first].reason) == 0;
+         i++) {
+        fputs(i > first ? ", " : "", out);
+        format_print(out, processes[i].name, PRINTER_MODULE_WIDTH);
+        if (processes[i].count > 1)
+            fprintf(out, " (%s processes)", format_count((double)processes[i].count).bytes);
+    }
+    size_t after = i;
+    while (after < profile->unprofiled_count &&
+           strcmp(processes[after].reason, processes[first].reason) == 0)
+        after++;
+    if (after > i)
+        fprintf(out, ", and %zu more names: report --json lists them", after - i);
+    return after;
+}
+
+static void print_unprofiled(const struct profile *profile, FILE *out)
+{
+    for (size_t i = 0, next; i < profile->unprofiled_count; i = next) {
+        if (i == 0)
+            fputs("\nNot profiled\n", out);
+        next = print_unprofiled_names(profile, i, out);
+        fputs("\n      ", out);
+        format_print(out, profile->unprofiled[i].reason, REMARK_WIDTH);
+        fputc('\n', out);
+    }
+}
+
+/* Beside the profile there is every sample by itself (stream_allocations). */
+static void print_streams(const struct profile *profile, const struct report_options *options,
+                          FILE *out)
+{
+    bool any = false;
+    for (size_t i = 0; i < profile->stream_count; i++) {
+        const struct profile_stream *stream = &profile->streams[i];
+        int32_t pid = report_pid_of_stream(profile, stream);
+        if (options->pid != 0 && options->pid != pid)
+            continue;
+        fprintf(out, "%s  process %d, heap %u: %s allocations, which stand for %s",
+                any ? "" : "\nStreamed one by one\n", pid, stream->heap_id,
+                format_count((double)stream->allocations).bytes,
+                format_bytes(stream->allocated_bytes).bytes);
+        fprintf(out, " in %s; %s frees", format_count(stream->allocated_count).bytes,
+                format_count((double)stream->frees).bytes);
+        if (stream->undone_frees > 0)
+            fprintf(out, ", of which %s did not happen",
+                    format_count((double)stream->undone_frees).bytes);
+        fputc('\n', out);
+        any = true;
+    }
+}
+
+/* A brief report leaves them to its caller, who may know more of the reasons. */
+static void print_unnamed(const struct profile *profile, const struct report_options *options,
+                          FILE *out)
+{
+    struct unnamed_modules unnamed;
+    if (options->brief || unnamed_collect(&unnamed, profile, options, NULL) < 0)
+        return;
+    unnamed_print_text(out, &unnamed, options, options->top);
+    unnamed_clear(&unnamed);
+}
+
+static void print_heap(const struct printer *printer)
+{
+    print_head(printer);
+    if (printer->options->brief)
+        print_brief(printer);
+    else if (printer->dump->sample_count + printer->dump->left_out.callsites > 0)
+        print_body(printer);
+}
+
+int report_print_text(const struct profile *profile, const struct report_options *options,
+                      FILE *out)
+{
+    struct report_sections sections;
+    struct folding folding = {0};
+    int code = report_sections_make(&sections, profile, options);
+    if (code == 0 && sections.count == 0)
+        code = -ENOENT;
+    if (code == 0)
+        code = folding_make(&folding, profile);
+    if (code < 0) {
+        report_sections_clear(&sections);
+        return code;
+    }
+    report_summary_print(&sections, profile, options, out);
+    for (size_t i = 0; i < sections.count; i++) {
+        struct printer printer = {
+            .profile = profile,
+            .options = options,
+            .heap = sections.items[i].heap,
+            .dump = sections.items[i].dump,
+            .out = out,
+        };
+        printer_set_words(&printer, options->all_frames ? NULL : &folding);
+        if (sections.items[i].hidden)
+            continue;
+        if (sections.items[i].unseen)
+            print_unseen(&printer, &sections, i);
+        else
+            print_heap(&printer);
+    }
+    report_summary_print_hidden(&sections, options, out);
+    report_sections_clear(&sections);
+    folding_clear(&folding);
+    print_streams(profile, options, out);
+    print_unprofiled(profile, out);
+    print_unnamed(profile, options, out);
+    if (profile->warning[0] != '\0') {
+        fputs("\nwarning: ", out);
+        format_print(out, profile->warning, REMARK_WIDTH);
+        fputc('\n', out);
+    }
+    return 0;
+}

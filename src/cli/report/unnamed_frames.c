@@ -1,0 +1,235 @@
+/* See unnamed_frames.h. */
+#include "cli/report/unnamed_frames.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/print/format.h"
+#include "symbolize/symbolize.h"
+#include "trace/intern.h"
+#include "util/json.h"
+
+#define PATH_WIDTH 60
+
+struct collecting {
+    const struct profile *profile;
+    struct unnamed_modules *unnamed;
+    uint32_t *module_of; /* by frame; PROFILE_NONE: it has a name */
+    uint64_t *last;      /* by module: the last sample that was counted */
+};
+
+/* --- why --- */
+
+/* Files of others leave more out than a trace. */
+static bool is_imported(const struct profile *profile)
+{
+    for (size_t i = 0; i < profile->heap_count; i++)
+        if (profile->heaps[i].untold != 0 && !profile->heaps[i].unseen &&
+            !profile->heaps[i].is_perfettos)
+            return true;
+    return false;
+}
+
+static void explain(const struct profile *profile, struct unnamed_module *module, uint32_t kind,
+                    uint8_t known)
+{
+    if (module->path[0] == '\0') {
+        module->reason = "code in no file";
+        module->remedy = "it was made by the program itself, or its file was not known";
+    } else if (kind == TRACE_FRAME_JIT || strncmp(module->path, "[jit:", strlen("[jit:")) == 0) {
+        module->reason = "generated code that no map names";
+        module->remedy = "let the program write /tmp/perf-PID.map or a jitdump: docs/symbols.md";
+    } else if (known != 0) {
+        module->reason = symbol_reason_text(known - 1);
+        module->remedy = symbol_reason_remedy(known - 1);
+    } else if (module->build_id[0] == '\0') {
+        module->reason = symbol_reason_text(SYMBOL_NO_BUILD_ID);
+        module->remedy = is_imported(profile)
+                             ? "the file tells none; of Chrome's memory dumps heap_profile "
+                               "symbolize takes what has that name now"
+                             : symbol_reason_remedy(SYMBOL_NO_BUILD_ID);
+    } else {
+        module->reason = "no symbols in the trace";
+        module->remedy = "heap_profile bundle --symbol-paths DIR (for Chrome's memory dumps: "
+                         "symbolize) adds them from the directory that has its debug symbols";
+    }
+}
+
+/* --- which --- */
+
+/* The module of a frame, added if it is new; PROFILE_NONE: no memory. */
+static uint32_t module_of(struct collecting *at, struct intern_table *ids,
+                          const struct profile_frame *frame, const uint8_t *reasons)
+{
+    const struct profile_mapping *mapping =
+        frame->mapping == PROFILE_NONE ? NULL : &at->profile->mappings[frame->mapping];
+    const char *path = mapping == NULL ? "" : mapping->path;
+    const char *build_id = mapping == NULL ? "" : mapping->build_id;
+    const void *key[] = {path[0] == '\0' ? NULL : path, build_id[0] == '\0' ? NULL : build_id};
+    bool added;
+    uint64_t id = intern_bytes(ids, key, sizeof(key), &added);
+    if (id == 0)
+        return PROFILE_NONE;
+    if (added) {
+        struct unnamed_module *module = &at->unnamed->items[at->unnamed->count++];
+        *module = (struct unnamed_module){.path = path, .build_id = build_id};
+        explain(at->profile, module, frame->kind,
+                reasons == NULL || mapping == NULL ? 0 : reasons[frame->mapping]);
+    }
+    at->unnamed->items[id - 1].frames++;
+    return (uint32_t)(id - 1);
+}
+
+/* How many frames have no name, or -ENOMEM. */
+static int find_modules(struct collecting *at, const uint8_t *reasons)
+{
+    const struct profile *profile = at->profile;
+    struct intern_table ids = {0};
+    int result = 0;
+    for (size_t i = 0; i < profile->frame_count && result == 0; i++) {
+        at->module_of[i] = PROFILE_NONE;
+        if (profile->frames[i].name[0] != '\0')
+            continue;
+        at->module_of[i] = module_of(at, &ids, &profile->frames[i], reasons);
+        if (at->module_of[i] == PROFILE_NONE)
+            result = -ENOMEM;
+    }
+    intern_free(&ids);
+    return result;
+}
+
+/* Each module once a stack. */
+static void add_sample(struct collecting *at, uint32_t callsite, double weight, uint64_t number)
+{
+    const struct profile *profile = at->profile;
+    for (; callsite != PROFILE_NONE; callsite = profile->callsites[callsite].parent) {
+        uint32_t module = at->module_of[profile->callsites[callsite].frame];
+        if (module == PROFILE_NONE || at->last[module] == number)
+            continue;
+        at->last[module] = number;
+        at->unnamed->items[module].weight += weight;
+    }
+}
+
+static void add_dumps(struct collecting *at, const struct report_options *options)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < at->profile->heap_count; i++) {
+        const struct profile_dump *dump =
+            report_dump_of(at->profile, &at->profile->heaps[i], options);
+        for (size_t j = 0; dump != NULL && j < dump->sample_count; j++) {
+            struct rollup_values values = rollup_values_of(dump->samples[j]);
+            struct report_figure figure = report_figure_of(&values, options->view);
+            double weight = report_rank(&figure, options->view);
+            at->unnamed->total += weight;
+            add_sample(at, dump->samples[j]->callsite, weight, ++number);
+        }
+    }
+}
+
+static int compare_modules(const void *a, const void *b)
+{
+    const struct unnamed_module *left = a, *right = b;
+    if (left->weight != right->weight)
+        return left->weight < right->weight ? 1 : -1;
+    return strcmp(left->path, right->path);
+}
+
+/* Frames that only other dumps have are none of these. */
+static void drop_weightless(struct unnamed_modules *unnamed)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < unnamed->count; i++)
+        if (unnamed->items[i].weight > 0)
+            unnamed->items[kept++] = unnamed->items[i];
+    unnamed->count = kept;
+}
+
+int unnamed_collect(struct unnamed_modules *unnamed, const struct profile *profile,
+                    const struct report_options *options, const uint8_t *reasons)
+{
+    size_t frames = 0;
+    *unnamed = (struct unnamed_modules){0};
+    for (size_t i = 0; i < profile->frame_count; i++)
+        frames += profile->frames[i].name[0] == '\0';
+    if (frames == 0)
+        return 0;
+    /* There are not more modules than mappings, and the one that is none. */
+    size_t most = profile->mapping_count + 1;
+    struct collecting at = {
+        .profile = profile,
+        .unnamed = unnamed,
+        .module_of = calloc(profile->frame_count, sizeof(*at.module_of)),
+        .last = calloc(most, sizeof(*at.last)),
+    };
+    unnamed->items = calloc(most, sizeof(*unnamed->items));
+    int result = -ENOMEM;
+    if (at.module_of != NULL && at.last != NULL && unnamed->items != NULL)
+        result = find_modules(&at, reasons);
+    if (result == 0) {
+        add_dumps(&at, options);
+        drop_weightless(unnamed);
+        qsort(unnamed->items, unnamed->count, sizeof(*unnamed->items), compare_modules);
+    }
+    free(at.module_of);
+    free(at.last);
+    if (result < 0)
+        unnamed_clear(unnamed);
+    return result;
+}
+
+void unnamed_clear(struct unnamed_modules *unnamed)
+{
+    free(unnamed->items);
+    *unnamed = (struct unnamed_modules){0};
+}
+
+/* --- said --- */
+
+static double share_of(const struct unnamed_modules *unnamed, const struct unnamed_module *module)
+{
+    return unnamed->total > 0 ? 100 * module->weight / unnamed->total : 0;
+}
+
+void unnamed_print_text(FILE *out, const struct unnamed_modules *unnamed,
+                        const struct report_options *options, size_t most)
+{
+    static const char *const of[REPORT_VIEWS] = {
+        "live bytes", "live allocations", "allocated bytes", "allocations", "bytes at the peak"};
+    size_t shown = most == 0 || unnamed->count < most ? unnamed->count : most;
+    if (shown == 0)
+        return;
+    fprintf(out, "\nFrames without a name (%% of %s that have one on the stack)\n",
+            of[options->view]);
+    for (size_t i = 0; i < shown; i++) {
+        const struct unnamed_module *module = &unnamed->items[i];
+        fprintf(out, "  %5.1f %%  ", share_of(unnamed, module));
+        format_print(out, module->path[0] == '\0' ? "[no file]" : module->path, PATH_WIDTH);
+        fprintf(out, ": %zu address%s: %s; %s\n", module->frames, module->frames == 1 ? "" : "es",
+                module->reason, module->remedy);
+    }
+    if (shown < unnamed->count)
+        fprintf(out, "  and %zu more modules: heap_profile report names them\n",
+                unnamed->count - shown);
+}
+
+void unnamed_print_json(FILE *out, const struct unnamed_modules *unnamed)
+{
+    fputc('[', out);
+    for (size_t i = 0; i < unnamed->count; i++) {
+        const struct unnamed_module *module = &unnamed->items[i];
+        fprintf(out, "%s{\"mapping\":", i > 0 ? "," : "");
+        json_print_string(out, module->path);
+        fputs(",\"build_id\":", out);
+        json_print_string(out, module->build_id);
+        fprintf(out, ",\"addresses\":%zu,\"share\":%.6g,\"reason\":", module->frames,
+                share_of(unnamed, module) / 100);
+        json_print_string(out, module->reason);
+        fputs(",\"remedy\":", out);
+        json_print_string(out, module->remedy);
+        fputc('}', out);
+    }
+    fputc(']', out);
+}

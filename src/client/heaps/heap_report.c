@@ -1,0 +1,168 @@
+/*
+ * What programs report of their own heaps. The hot halves are here, with the slow ones that
+ * arch/<cpu>/entry_report.S leads to; see client/heaps/heaps.h for what a heap's word says.
+ */
+#include <errno.h>
+#include <stddef.h>
+
+#include "client/client.h"
+#include "client/forward.h"
+#include "client/heaps/heaps.h"
+#include "client/sample/context.h"
+#include "client/sample/sample.h"
+#include "client/sample/thread_slot.h"
+#include "client/session.h"
+#include "wire/record.h"
+
+HIDDEN bool entry_report_allocation(uint32_t id, uint64_t allocation, uint64_t size,
+                                    const char *type);
+HIDDEN bool entry_report_sample(uint32_t id, uint64_t allocation, uint64_t size, const char *type);
+HIDDEN bool slow_report_allocation(uint32_t id, uint64_t allocation, uint64_t size,
+                                   const char *type, const struct unwind_registers *caller);
+HIDDEN bool slow_report_sample(uint32_t id, uint64_t allocation, uint64_t size, const char *type,
+                               const struct unwind_registers *caller);
+
+/* --- hot --- */
+
+static inline uint32_t heap_word(uint32_t id)
+{
+    /* Acquire: a heap's set and lines were made before its word said so. */
+    return likely(id < RING_HEAPS_MAX) ? load_acquire(&client.live->heap_words[id])
+                                       : (uint32_t)HEAP_IDLE;
+}
+
+/* Whether a report is done with: the heap is not profiled, or it is and nothing was sampled. */
+static inline __attribute__((always_inline)) bool is_done(uint32_t id, uint64_t allocation,
+                                                          uint64_t size)
+{
+    uint32_t word = heap_word(id);
+    if (likely(word == HEAP_IDLE))
+        return likely(!heaps_are_to_look());
+    if (unlikely(word != HEAP_COUNTS))
+        return false;
+    struct ring_thread *line = heap_line_known(id);
+    return likely(line != NULL) && likely(!live_set_might_hold(&heaps[id].live, allocation)) &&
+           client_take(line, size);
+}
+
+EXPORT_HOT bool AHeapProfile_reportAllocation(uint32_t id, uint64_t allocation, uint64_t size)
+{
+    FORWARD(report_allocation, id, allocation, size);
+    if (likely(is_done(id, allocation, size)))
+        return false;
+    return entry_report_allocation(id, allocation, size, NULL);
+}
+
+EXPORT_HOT bool HeapProfile_reportAllocationOfType(uint32_t id, uint64_t allocation, uint64_t size,
+                                                   const char *type)
+{
+    FORWARD(report_of_type, id, allocation, size, type);
+    if (likely(is_done(id, allocation, size)))
+        return false;
+    return entry_report_allocation(id, allocation, size, type);
+}
+
+EXPORT bool AHeapProfile_reportSample(uint32_t id, uint64_t allocation, uint64_t size)
+{
+    FORWARD(report_sample, id, allocation, size);
+    if (likely(heap_word(id) == HEAP_IDLE) && likely(!heaps_are_to_look()))
+        return false;
+    return entry_report_sample(id, allocation, size, NULL);
+}
+
+static void free_slowly(uint32_t id, uint64_t allocation);
+
+EXPORT_HOT void AHeapProfile_reportFree(uint32_t id, uint64_t allocation)
+{
+    FORWARD(report_free, id, allocation);
+    uint32_t word = heap_word(id);
+    if (likely(word == HEAP_IDLE) || likely(!live_set_might_hold(&heaps[id].live, allocation)))
+        return;
+    free_slowly(id, allocation);
+}
+
+/* --- slow --- */
+
+/* An id that is live no more. The line says how far the thread is in this heap. */
+static void account_free(struct ring_thread *thread, uint32_t id, uint64_t allocation)
+{
+    const struct ring_thread *line = heap_line_known(id);
+    const struct sample_freed freed = {.address = allocation,
+                                       .ordinal = line != NULL ? (uint32_t)line->calls : 0,
+                                       .heap = (uint8_t)id,
+                                       .live = &heaps[id].live};
+    if (live_set_remove(freed.live, allocation))
+        sample_record_free(thread, &freed);
+}
+
+/* nested: in a signal handler that interrupted a sample of its thread. */
+static bool account_allocation(uint32_t id, uint64_t allocation, uint64_t size, const char *type,
+                               uint32_t flags, bool nested, const struct unwind_registers *caller)
+{
+    /* Once it is seen to be active it does not change under us, nor does the slot's ring. */
+    struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
+    if (thread == NULL || !heap_look(thread, id))
+        return false;
+    struct AHeapInfo *heap = &heaps[id];
+    account_free(thread, id, allocation);
+    struct ring_thread *line = heap_line_get(thread, id);
+    if (line == NULL)
+        return false;
+    bool weighed = (flags & RECORD_ALLOC_WEIGHED) != 0;
+    struct ring_pending *pending = heap_pending(line);
+    if (!weighed && !sampler_count(line, pending, size, &heap->rule, &heap->rule))
+        return false;
+    if (!weighed && !nested)
+        sample_lose_left(pending, size);
+    const struct sample sample = {
+        .address = allocation,
+        .size = size,
+        .interval = heap->interval_index,
+        .flags = flags,
+        .ordinal = (uint32_t)line->calls,
+        .heap = (uint8_t)id,
+        .live = &heap->live,
+        .type = type,
+        .pending = weighed ? NULL : pending,
+    };
+    return sample_record(thread, &sample, caller);
+}
+
+static bool report(uint32_t id, uint64_t allocation, uint64_t size, const char *type,
+                   uint32_t flags, const struct unwind_registers *caller)
+{
+    if (id == 0 || id >= RING_HEAPS_MAX)
+        return false;
+    int saved_errno = errno;
+    session_look();
+    struct thread_passage passage = thread_enter();
+    bool sampled = account_allocation(id, allocation, size, type, flags, passage.was != 0, caller);
+    thread_leave(&passage);
+    if (heaps_are_to_be_told())
+        heaps_tell();
+    errno = saved_errno;
+    return sampled;
+}
+
+HIDDEN bool slow_report_allocation(uint32_t id, uint64_t allocation, uint64_t size,
+                                   const char *type, const struct unwind_registers *caller)
+{
+    return report(id, allocation, size, type, 0, caller);
+}
+
+HIDDEN bool slow_report_sample(uint32_t id, uint64_t allocation, uint64_t size, const char *type,
+                               const struct unwind_registers *caller)
+{
+    return report(id, allocation, size, type, RECORD_ALLOC_WEIGHED, caller);
+}
+
+static __attribute__((noinline)) void free_slowly(uint32_t id, uint64_t allocation)
+{
+    int saved_errno = errno;
+    struct thread_passage passage = thread_enter();
+    struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
+    if (thread != NULL && id != 0)
+        account_free(thread, id, allocation);
+    thread_leave(&passage);
+    errno = saved_errno;
+}

@@ -1,0 +1,334 @@
+/* See heaps.h. */
+#include "client/heaps/heaps.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "client/forward.h"
+#include "client/sample/ring_writer.h"
+#include "client/sample/thread_slot.h"
+#include "client/session.h"
+#include "client/system.h"
+#include "wire/record.h"
+#include "wire/sampling.h"
+
+/* Intervals of heaps are numbered from here on; those below are malloc's
+ * (client/sample/adaptive.h). */
+#define HEAP_INTERVALS_FIRST 64u
+#define HEAP_INTERVALS_MAX 192u
+
+HIDDEN struct AHeapInfo heaps[RING_HEAPS_MAX];
+HIDDEN __thread uint32_t *heap_line_numbers;
+
+/* Those of all threads, by their slots' numbers, which a thread keeps while it lives. */
+static uint32_t (*line_numbers)[RING_HEAPS_MAX];
+
+static uint32_t heaps_described; /* ids [1, this] are taken */
+
+/* What numbers stand for, in all sessions. */
+static uint64_t intervals[HEAP_INTERVALS_MAX];
+static uint32_t interval_count;
+
+/* --- describing --- */
+
+EXPORT AHeapInfo *AHeapInfo_create(const char *heap_name)
+{
+    FORWARD(create, heap_name);
+    size_t length = heap_name != NULL ? strnlen(heap_name, RING_HEAP_NAME_BYTES) : 0;
+    if (length == 0 || length >= RING_HEAP_NAME_BYTES)
+        return NULL;
+    uint32_t described = load_relaxed(&heaps_described);
+    do {
+        if (described >= RING_HEAPS_MAX - 1)
+            return NULL;
+    } while (!cas_relaxed(&heaps_described, &described, described + 1));
+    struct AHeapInfo *heap = &heaps[described + 1];
+    memcpy(heap->name, heap_name, length);
+    store_release(&heap->stage, HEAP_DESCRIBED);
+    return heap;
+}
+
+static bool is_described(const AHeapInfo *info)
+{
+    return info != NULL && load_acquire(&info->stage) == HEAP_DESCRIBED;
+}
+
+EXPORT AHeapInfo *AHeapInfo_setEnabledCallback(AHeapInfo *info,
+                                               AHeapProfileEnabledCallback callback, void *data)
+{
+    FORWARD(set_enabled, info, callback, data);
+    if (is_described(info)) {
+        info->enabled = callback;
+        info->enabled_data = data;
+    }
+    return info;
+}
+
+EXPORT AHeapInfo *AHeapInfo_setDisabledCallback(AHeapInfo *info,
+                                                AHeapProfileDisabledCallback callback, void *data)
+{
+    FORWARD(set_disabled, info, callback, data);
+    if (is_described(info)) {
+        info->disabled = callback;
+        info->disabled_data = data;
+    }
+    return info;
+}
+
+EXPORT uint64_t
+AHeapProfileEnableCallbackInfo_getSamplingInterval(const AHeapProfileEnableCallbackInfo *info)
+{
+    FORWARD(interval, info);
+    const struct AHeapInfo *heap = (const void *)info;
+    return heap->rule.interval_bytes;
+}
+
+/* --- lines --- */
+
+int heaps_init(void)
+{
+    if (line_numbers != NULL)
+        return 0;
+    void *numbers = system_map_wiped(RING_THREADS_MAX * sizeof(*line_numbers));
+    if (numbers == NULL)
+        return -ENOMEM;
+    store_release(&line_numbers, numbers);
+    return 0;
+}
+
+struct ring_thread *heap_line_get(struct ring_thread *thread, uint32_t id)
+{
+    uint32_t slot = (uint32_t)(thread - client.threads);
+    heap_line_numbers = line_numbers[slot];
+    uint32_t *number = &heap_line_numbers[id];
+    if (likely(*number != 0))
+        return &client.heap_lines[*number - 1];
+    uint32_t used = load_relaxed(&client.control->heap_lines_used);
+    do {
+        if (used >= RING_HEAP_LINES_MAX) {
+            add_relaxed(&client.control->lost[RING_LOST_NO_THREAD_SLOT], 1);
+            return NULL;
+        }
+    } while (!cas_relaxed(&client.control->heap_lines_used, &used, used + 1));
+    struct ring_thread *line = &client.heap_lines[used];
+    uint64_t seed = client.seed ^ (uint64_t)id << 48 ^ (uint64_t)slot << 32 ^ used;
+    sampler_start(line, heap_pending(line), sampler_random(&seed), &heaps[id].rule);
+    line->samples = slot;
+    store_release(&line->tid, id);
+    *number = used + 1;
+    return line;
+}
+
+/* --- what the session wants --- */
+
+/* What the session says of heaps of this name; NULL: nothing. */
+static const struct ring_heap_rule *find_rule(const char *name)
+{
+    const struct ring_heaps *wanted = client.wanted_heaps;
+    uint32_t count = wanted->count < RING_HEAPS_MAX ? wanted->count : RING_HEAPS_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        if (strncmp(wanted->rules[i].name, name, RING_HEAP_NAME_BYTES) == 0)
+            return &wanted->rules[i];
+    }
+    return NULL;
+}
+
+static uint64_t wanted_interval(const struct AHeapInfo *heap)
+{
+    const struct ring_heap_rule *rule = find_rule(heap->name);
+    if (heap->of_ranges) /* all of it or nothing, and asked for by its name */
+        return rule != NULL && rule->interval_bytes != 0 ? 1 : 0;
+    return rule != NULL ? rule->interval_bytes : client.wanted_heaps->other_interval_bytes;
+}
+
+/* The number of an interval; HEAP_INTERVALS_MAX: there are too many. */
+static uint32_t number_interval(uint64_t interval_bytes)
+{
+    uint32_t count = load_acquire(&interval_count);
+    for (;;) {
+        for (uint32_t i = 0; i < count; i++) {
+            if (load_relaxed(&intervals[i]) == interval_bytes)
+                return i;
+        }
+        if (count == HEAP_INTERVALS_MAX)
+            return count;
+        uint64_t free_place = 0;
+        if (cas_acq_rel(&intervals[count], &free_place, interval_bytes) ||
+            free_place == interval_bytes) {
+            uint32_t seen = count;
+            cas_acq_rel(&interval_count, &seen, count + 1);
+            return count;
+        }
+        count++;
+    }
+}
+
+/* Decides for one heap; it counts from the moment that its word says so. */
+static void begin_heap(uint32_t id)
+{
+    struct AHeapInfo *heap = &heaps[id];
+    if (add_ordered(&client.live->heap_begun[id], 1) != 0)
+        return;
+    uint64_t interval = wanted_interval(heap);
+    uint32_t number = interval != 0 ? number_interval(interval) : HEAP_INTERVALS_MAX;
+    heap->rule = (struct sampler_rule){0};
+    if (number == HEAP_INTERVALS_MAX ||
+        (!heap->of_ranges && live_set_init_small(&heap->live, interval) != 0))
+        return;
+    heap->rule = (struct sampler_rule){interval, sampling_certain_bytes(interval)};
+    heap->interval_index = HEAP_INTERVALS_FIRST + number;
+    store_release(&client.live->heap_words[id], HEAP_LOOKS);
+    store_release(&client.live->heaps_untold, 1);
+}
+
+static uint32_t heaps_end_id(void)
+{
+    return load_acquire(&heaps_described) + 1;
+}
+
+#ifdef HEAPPROFD_NO_HOOKS
+
+static void describe_mmap(void) {}
+
+#else
+
+HIDDEN uint32_t heaps_mmap;
+
+/* It takes an id of the program's only where a session wants it. */
+static void describe_mmap(void)
+{
+    const struct ring_heap_rule *rule = find_rule(HEAPS_MMAP_NAME);
+    if (heaps_mmap != 0 || rule == NULL || rule->interval_bytes == 0 || heaps_init() != 0)
+        return;
+    struct AHeapInfo *heap = AHeapInfo_create(HEAPS_MMAP_NAME);
+    if (heap == NULL)
+        return;
+    heap->of_ranges = 1;
+    store_ordered(&heap->stage, HEAP_REGISTERED);
+    store_release(&heaps_mmap, (uint32_t)(heap - heaps));
+}
+
+#endif
+
+void heaps_begin(void)
+{
+    describe_mmap();
+    for (uint32_t id = 1; id < heaps_end_id(); id++) {
+        if (load_ordered(&heaps[id].stage) == HEAP_REGISTERED)
+            begin_heap(id);
+    }
+}
+
+void heaps_forget(void)
+{
+    if (line_numbers != NULL)
+        system_wipe(line_numbers, RING_THREADS_MAX * sizeof(*line_numbers));
+    for (uint32_t id = 1; id < heaps_end_id(); id++) {
+        store_relaxed(&client.live->heap_words[id], HEAP_IDLE);
+        store_relaxed(&client.live->heap_begun[id], 0);
+        live_set_forget(&heaps[id].live);
+    }
+    store_release(&client.live->heaps_untold, 1);
+}
+
+void heaps_after_fork(void)
+{
+    for (uint32_t id = 1; id < heaps_end_id(); id++)
+        store_relaxed(&heaps[id].telling, 0);
+    store_release(&client.live->heaps_untold, 1);
+}
+
+EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *info)
+{
+    FORWARD(register_heap, info);
+    uint32_t described = HEAP_DESCRIBED;
+    if (!is_described(info))
+        return 0;
+    uint32_t id = (uint32_t)(info - heaps);
+    session_look();
+    struct thread_passage passage = thread_enter();
+    bool counts = heaps_init() == 0 && cas_ordered(&info->stage, &described, HEAP_REGISTERED);
+    /* Whoever makes the session active at this moment looks for stages then: one of us sees it. */
+    if (counts && load_ordered(&client.live->state) == CLIENT_ACTIVE)
+        begin_heap(id);
+    thread_leave(&passage);
+    heaps_tell();
+    return counts ? id : 0;
+}
+
+bool heap_announce(struct ring_thread *thread, uint32_t id)
+{
+    const struct AHeapInfo *heap = &heaps[id];
+    struct record_interval *interval = ring_writer_reserve(thread, sizeof(*interval));
+    if (interval == NULL)
+        return false;
+    interval->interval_bytes = heap->rule.interval_bytes;
+    interval->index = heap->interval_index;
+    if (!ring_writer_commit(thread, interval, RECORD_INTERVAL))
+        return false;
+    struct record_heap *record = ring_writer_reserve(thread, sizeof(*record));
+    if (record == NULL)
+        return false;
+    record->interval_bytes = heap->rule.interval_bytes;
+    record->interval = heap->interval_index;
+    memcpy(record->name, heap->name, sizeof(record->name));
+    return ring_writer_commit_of_heap(thread, record, RECORD_HEAP, (uint8_t)id);
+}
+
+bool heap_look(struct ring_thread *thread, uint32_t id)
+{
+    uint32_t word = load_acquire(&client.live->heap_words[id]);
+    if (word == HEAP_COUNTS)
+        return client_state() == CLIENT_ACTIVE;
+    if (word != HEAP_LOOKS)
+        return false;
+    uint32_t state = client_state(), looks = HEAP_LOOKS;
+    /* Several threads may announce it at once: all of them count. */
+    if (state == CLIENT_ACTIVE)
+        return heap_announce(thread, id) &&
+               (cas_acq_rel(&client.live->heap_words[id], &looks, HEAP_COUNTS) ||
+                looks == HEAP_COUNTS);
+    if (state == CLIENT_DORMANT || state == CLIENT_ENDED)
+        cas_acq_rel(&client.live->heap_words[id], &looks, HEAP_IDLE);
+    return false;
+}
+
+/* --- telling --- */
+
+static bool is_profiled(uint32_t id)
+{
+    return client_state() == CLIENT_ACTIVE &&
+           load_acquire(&client.live->heap_words[id]) != HEAP_IDLE;
+}
+
+/* In turns, by one thread at a time; who comes meanwhile leaves the rest to that one. */
+static void tell_heap(uint32_t id)
+{
+    struct AHeapInfo *heap = &heaps[id];
+    while (is_profiled(id) != (heap->told != 0)) {
+        uint32_t nobody = 0;
+        if (!cas_acq_rel(&heap->telling, &nobody, 1))
+            return;
+        bool profiled = is_profiled(id);
+        if (profiled != (heap->told != 0)) {
+            heap->told = profiled;
+            if (profiled && heap->enabled != NULL)
+                heap->enabled(heap->enabled_data, (const void *)heap);
+            else if (!profiled && heap->disabled != NULL)
+                heap->disabled(heap->disabled_data, (const void *)heap);
+        }
+        store_release(&heap->telling, 0);
+    }
+}
+
+void heaps_tell(void)
+{
+    int saved_errno = errno;
+    store_release(&client.live->heaps_untold, 0);
+    for (uint32_t id = 1; id < heaps_end_id(); id++) {
+        if (load_acquire(&heaps[id].stage) == HEAP_REGISTERED)
+            tell_heap(id);
+    }
+    errno = saved_errno;
+}

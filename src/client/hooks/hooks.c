@@ -1,0 +1,276 @@
+/*
+ * The C allocation functions, as the program sees them.
+ *
+ * Each is two functions: the exported one is the hot path, and jumps to the
+ * real function or, with its arguments untouched, to entry.S, which notes the
+ * caller's registers and calls the slow half here. Slow halves call the real
+ * function first and account what it returned.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "client/client.h"
+#include "client/elf_lookup.h"
+#include "client/modules/module.h"
+#include "client/real_allocator.h"
+#include "client/sample/sample.h"
+#include "client/session.h"
+
+/* A hook's way into its slow half (arch/<cpu>/entry.S takes the hook's own
+ * arguments), and the slow half that it calls: three arguments, used or not, and
+ * the caller's registers. */
+#define HOOK(type, name, parameters, ...)                                                          \
+    HIDDEN type entry_##name parameters;                                                           \
+    HIDDEN type slow_##name(__VA_ARGS__, const struct unwind_registers *caller)
+
+HOOK(void *, malloc, (size_t size), size_t, size_t, size_t);
+HOOK(void *, calloc, (size_t count, size_t size), size_t, size_t, size_t);
+HOOK(void *, realloc, (void *memory, size_t size), void *, size_t, size_t);
+HOOK(void *, reallocarray, (void *memory, size_t count, size_t size), void *, size_t, size_t);
+HOOK(int, posix_memalign, (void **memory, size_t alignment, size_t size), void **, size_t, size_t);
+HOOK(void *, aligned_alloc, (size_t alignment, size_t size), size_t, size_t, size_t);
+HOOK(void *, memalign, (size_t alignment, size_t size), size_t, size_t, size_t);
+HOOK(void *, valloc, (size_t size), size_t, size_t, size_t);
+HOOK(void *, pvalloc, (size_t size), size_t, size_t, size_t);
+
+/* Not in every libc's headers. */
+void cfree(void *memory);
+void free_sized(void *memory, size_t size);
+void free_aligned_sized(void *memory, size_t alignment, size_t size);
+
+/* --- hot --- */
+
+EXPORT_HOT void *malloc(size_t size)
+{
+    if (likely(client_count(size)))
+        return real.malloc(size);
+    return entry_malloc(size);
+}
+
+EXPORT_HOT void *calloc(size_t count, size_t size)
+{
+    size_t total;
+    if (likely(!__builtin_mul_overflow(count, size, &total) && client_count(total)))
+        return real.calloc(count, size);
+    return entry_calloc(count, size);
+}
+
+EXPORT_HOT void *realloc(void *memory, size_t size)
+{
+    /* NULL reads as "might hold" (a free place holds 0), and is looked at apart. */
+    if (likely((memory == NULL || !live_set_might_hold(&sample_live_set, (uintptr_t)memory)) &&
+               client_count(size)))
+        return real.realloc(memory, size);
+    return entry_realloc(memory, size);
+}
+
+EXPORT void *reallocarray(void *memory, size_t count, size_t size)
+{
+    return entry_reallocarray(memory, count, size);
+}
+
+EXPORT int posix_memalign(void **memory, size_t alignment, size_t size)
+{
+    if (likely(client_count(size)))
+        return real.posix_memalign(memory, alignment, size);
+    return entry_posix_memalign(memory, alignment, size);
+}
+
+EXPORT void *aligned_alloc(size_t alignment, size_t size)
+{
+    if (likely(client_count(size)))
+        return real.aligned_alloc(alignment, size);
+    return entry_aligned_alloc(alignment, size);
+}
+
+EXPORT void *memalign(size_t alignment, size_t size)
+{
+    if (likely(client_count(size)))
+        return real.memalign(alignment, size);
+    return entry_memalign(alignment, size);
+}
+
+EXPORT void *valloc(size_t size)
+{
+    return entry_valloc(size);
+}
+
+EXPORT void *pvalloc(size_t size)
+{
+    return entry_pvalloc(size);
+}
+
+EXPORT_HOT void free(void *memory)
+{
+    if (unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)))
+        sample_free(memory);
+    real.free(memory);
+}
+
+EXPORT void cfree(void *memory)
+{
+    if (unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)))
+        sample_free(memory);
+    real_resolve();
+    real.cfree(memory);
+}
+
+EXPORT void free_sized(void *memory, size_t size)
+{
+    if (unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)))
+        sample_free(memory);
+    real_resolve();
+    real.free_sized(memory, size);
+}
+
+EXPORT void free_aligned_sized(void *memory, size_t alignment, size_t size)
+{
+    if (unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)))
+        sample_free(memory);
+    real_resolve();
+    real.free_aligned_sized(memory, alignment, size);
+}
+
+/* --- slow; called by entry.S --- */
+
+HIDDEN void *slow_malloc(size_t size, size_t unused1, size_t unused2,
+                         const struct unwind_registers *caller)
+{
+    (void)unused1;
+    (void)unused2;
+    real_resolve();
+    void *memory = real.malloc(size);
+    sample_allocation(memory, size, caller);
+    return memory;
+}
+
+HIDDEN void *slow_calloc(size_t count, size_t size, size_t unused,
+                         const struct unwind_registers *caller)
+{
+    (void)unused;
+    real_resolve();
+    void *memory = real.calloc(count, size);
+    sample_allocation(memory, count * size, caller);
+    return memory;
+}
+
+/* The block leaves the set before its address can be another's; if it then
+ * stays where it was because the real function failed, it comes back. */
+HIDDEN void *slow_realloc(void *memory, size_t size, size_t unused,
+                          const struct unwind_registers *caller)
+{
+    (void)unused;
+    real_resolve();
+    int freed = sample_free_for_realloc(memory);
+    void *moved = real.realloc(memory, size);
+    if (moved != NULL)
+        sample_allocation(moved, size, caller);
+    else if (freed && size != 0)
+        sample_unfree(memory);
+    return moved;
+}
+
+HIDDEN void *slow_reallocarray(void *memory, size_t count, size_t size,
+                               const struct unwind_registers *caller)
+{
+    real_resolve();
+    size_t total;
+    if (__builtin_mul_overflow(count, size, &total)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    /* glibc's own goes to realloc through the PLT, that is to us. */
+    return slow_realloc(memory, total, 0, caller);
+}
+
+HIDDEN int slow_posix_memalign(void **memory, size_t alignment, size_t size,
+                               const struct unwind_registers *caller)
+{
+    real_resolve();
+    int result = real.posix_memalign(memory, alignment, size);
+    if (result == 0)
+        sample_allocation(*memory, size, caller);
+    return result;
+}
+
+HIDDEN void *slow_aligned_alloc(size_t alignment, size_t size, size_t unused,
+                                const struct unwind_registers *caller)
+{
+    (void)unused;
+    real_resolve();
+    void *memory = real.aligned_alloc(alignment, size);
+    sample_allocation(memory, size, caller);
+    return memory;
+}
+
+HIDDEN void *slow_memalign(size_t alignment, size_t size, size_t unused,
+                           const struct unwind_registers *caller)
+{
+    (void)unused;
+    real_resolve();
+    void *memory = real.memalign(alignment, size);
+    sample_allocation(memory, size, caller);
+    return memory;
+}
+
+HIDDEN void *slow_valloc(size_t size, size_t unused1, size_t unused2,
+                         const struct unwind_registers *caller)
+{
+    (void)unused1;
+    (void)unused2;
+    real_resolve();
+    void *memory = real.valloc(size);
+    sample_allocation(memory, size, caller);
+    return memory;
+}
+
+HIDDEN void *slow_pvalloc(size_t size, size_t unused1, size_t unused2,
+                          const struct unwind_registers *caller)
+{
+    (void)unused1;
+    (void)unused2;
+    real_resolve();
+    void *memory = real.pvalloc(size);
+    sample_allocation(memory, size, caller);
+    return memory;
+}
+
+/* --- not an allocation, but what addresses mean --- */
+
+/* Another library may take the place of this one at once. */
+EXPORT int dlclose(void *handle)
+{
+    real_resolve();
+    int result = real.dlclose(handle);
+    int saved_errno = errno;
+    module_check_unloaded();
+    errno = saved_errno;
+    return result;
+}
+
+/* A library opened with RTLD_DEEPBIND binds to libc's malloc, so its calls do not come here. Tell
+ * the daemon, because the totals are then partial. Jump to dlopen: it looks at its caller
+ * (namespace, RUNPATH, $ORIGIN). */
+EXPORT void *dlopen(const char *file, int flags)
+{
+    real_resolve();
+    if ((flags & RTLD_DEEPBIND) != 0 && file != NULL)
+        session_note_bound_apart();
+    void *(*open)(const char *, int) = real.dlopen;
+    if (open == NULL)
+        open = real_next("dlopen");
+    return open(file, flags);
+}
+
+/* --- where nobody calls us --- */
+
+/* Say hello before main, because calls end in the executable's own malloc: no first allocation will
+ * come here to do so. The daemon may attach to the process instead. */
+__attribute__((constructor(102))) static void join_if_shadowed(void)
+{
+    if (elf_lookup_is_shadowed("malloc"))
+        session_join();
+}

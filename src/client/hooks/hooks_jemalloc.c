@@ -1,0 +1,59 @@
+/*
+ * jemalloc's own ways to release memory: it may come from malloc. Its own ways to allocate
+ * (mallocx, rallocx) are not profiled, and not hooked: programs ask by these whether jemalloc is
+ * there.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/client.h"
+#include "client/elf_lookup.h"
+#include "client/real_allocator.h"
+#include "client/sample/live_set.h"
+#include "client/sample/sample.h"
+
+typedef void (*dallocx_function)(void *memory, int flags);
+typedef void (*sdallocx_function)(void *memory, size_t size, int flags);
+
+/* NULL: not looked for yet, or not loaded yet. */
+static dallocx_function next_dallocx;
+static sdallocx_function next_sdallocx;
+
+EXPORT void dallocx(void *memory, int flags);
+EXPORT void sdallocx(void *memory, size_t size, int flags);
+
+__attribute__((constructor(101))) static void resolve_at_start(void)
+{
+    next_dallocx = (dallocx_function)elf_lookup_next("dallocx", 1).address;
+    next_sdallocx = (sdallocx_function)elf_lookup_next("sdallocx", 1).address;
+}
+
+void dallocx(void *memory, int flags)
+{
+    if (unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)))
+        sample_free(memory);
+    dallocx_function release = load_relaxed(&next_dallocx);
+    if (release == NULL) {
+        release = (dallocx_function)real_next("dallocx");
+        store_relaxed(&next_dallocx, release);
+    }
+    if (release != NULL)
+        release(memory, flags);
+    else
+        real.free(memory); /* without jemalloc, where else should it come from */
+}
+
+void sdallocx(void *memory, size_t size, int flags)
+{
+    if (unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)))
+        sample_free(memory);
+    sdallocx_function release = load_relaxed(&next_sdallocx);
+    if (release == NULL) {
+        release = (sdallocx_function)real_next("sdallocx");
+        store_relaxed(&next_sdallocx, release);
+    }
+    if (release != NULL)
+        release(memory, size, flags);
+    else
+        real.free(memory);
+}

@@ -1,0 +1,124 @@
+/*
+ * A program that restricts its own system calls (seccomp) may be killed for one that the client
+ * makes. So the client learns of it before it is in force: prctl() and syscall() are how a program
+ * asks the kernel for it, by itself or through libseccomp. From then on the client makes no system
+ * call at all (system.h); the session goes on with what can be done without.
+ *
+ * syscall() has its hook in arch/<cpu>/syscall_hook.S: it must end in a jump, for nobody can know
+ * what the call does to the stack.
+ */
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+
+#include "client/client.h"
+#include "client/elf_lookup.h"
+#include "client/modules/module.h"
+#include "client/sample/thread_slot.h"
+#include "client/system.h"
+#include "client/unwind/unwind_stack.h"
+
+/* Of the stack that is not in use yet, so much is looked at, in such steps. */
+#define LOOK_AHEAD_BYTES (8u << 20)
+#define LOOK_AHEAD_STEP_BYTES (64u << 10)
+
+/* What the hook of syscall() jumps to; NULL before real_resolve(). */
+HIDDEN long (*real_syscall)(long number, ...);
+
+static int (*real_prctl)(int option, ...);
+
+/* For the hooks and the assembler; idempotent. At start-up, before there are threads. */
+HIDDEN __attribute__((constructor(101))) void seccomp_hooks_resolve(void);
+HIDDEN long hook_seccomp(long number, unsigned int operation, unsigned int flags, void *argument);
+
+/* A child of vfork shares our memory until it begins another program: its filter is not ours. One
+ * of fork has not begun anything yet (CLIENT_NEW). */
+static bool is_own_process(void)
+{
+    return client_state() == CLIENT_NEW || system_call(SYS_getpid) == client.pid;
+}
+
+/* What cannot be found out later: this thread's slot, how far its stack reaches, the program's
+ * path.
+ */
+static void look_ahead(void)
+{
+    struct thread_passage passage = thread_enter();
+    struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
+    if (thread != NULL) {
+        struct unwind_stack stack = {.bounds = thread_slot_bounds(thread)};
+        uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+        size_t depth = 0;
+        do {
+            unwind_stack_open(&stack, here - depth);
+            depth += LOOK_AHEAD_STEP_BYTES;
+        } while (stack.high != 0 && depth <= LOOK_AHEAD_BYTES && depth < here);
+        module_look_ahead();
+        store_relaxed(&client.control->restricted, 1);
+    }
+    thread_leave(&passage);
+}
+
+/* True if it was not so before. */
+static bool restrict_calls(void)
+{
+    if (load_relaxed(&system_is_restricted) != 0 || !is_own_process())
+        return false;
+    int saved_errno = errno;
+    look_ahead();
+    errno = saved_errno;
+    store_ordered(&system_is_restricted, 1);
+    return true;
+}
+
+/* The kernel has refused. */
+static void lift_restriction(void)
+{
+    store_ordered(&system_is_restricted, 0);
+    if (client_state() == CLIENT_ACTIVE)
+        store_relaxed(&client.control->restricted, 0);
+}
+
+EXPORT int prctl(int option, ...)
+{
+    unsigned long arguments[4];
+    va_list list;
+    va_start(list, option);
+    for (int i = 0; i < 4; i++)
+        arguments[i] = va_arg(list, unsigned long);
+    va_end(list);
+
+    seccomp_hooks_resolve();
+    bool is_new = option == PR_SET_SECCOMP && restrict_calls();
+    int result = real_prctl(option, arguments[0], arguments[1], arguments[2], arguments[3]);
+    if (is_new && result != 0)
+        lift_restriction();
+    return result;
+}
+
+/* syscall(SYS_seccomp, ...): what it returns is 0, or with some flags a descriptor or a thread. */
+long hook_seccomp(long number, unsigned int operation, unsigned int flags, void *argument)
+{
+    bool restricts =
+        operation == SECCOMP_SET_MODE_STRICT ||
+        (operation == SECCOMP_SET_MODE_FILTER && argument != NULL); /* else libseccomp just asks */
+    seccomp_hooks_resolve();
+    bool is_new = restricts && restrict_calls();
+    long result = real_syscall(number, operation, flags, argument);
+    bool took_effect = result == 0 || (result > 0 && (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER));
+    if (is_new && !took_effect)
+        lift_restriction();
+    return result;
+}
+
+void seccomp_hooks_resolve(void)
+{
+    if (load_acquire(&real_syscall) != NULL)
+        return;
+    real_prctl = elf_lookup_next("prctl", 1).address;
+    store_release(&real_syscall, elf_lookup_next("syscall", 1).address);
+}

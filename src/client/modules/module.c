@@ -1,0 +1,225 @@
+/*
+ * The table of known modules: an array that only grows, and a hash table of
+ * indices into it by the start of the object. Lock-free; a module is written
+ * before its index is published and, but for `alive`, never after.
+ *
+ * An object that was unloaded stays in the table as dead. Should it come back to
+ * the same place it is revived, so that plugins that come and go do not fill it.
+ */
+#include "client/modules/module.h"
+
+#include <errno.h>
+#include <link.h>
+
+#include "client/modules/module_object.h"
+#include "client/system.h"
+#include "wire/barrier.h"
+
+#define BUCKETS (2u * MODULES_MAX) /* a power of two */
+
+static struct module modules[MODULES_MAX];
+static uint32_t modules_used;
+static uint16_t buckets[BUCKETS]; /* index + 1; 0: empty */
+static uint32_t generation;
+
+_Static_assert(MODULES_MAX < UINT16_MAX, "an index fits a bucket");
+
+static uint32_t bucket_of(uintptr_t object_start)
+{
+    return (uint32_t)((object_start >> 12) * UINT64_C(0x9e3779b97f4a7c15) >> 40) & (BUCKETS - 1);
+}
+
+static bool module_is(const struct module *module, const struct module_object *object, uintptr_t pc)
+{
+    return module->object_start == object->start && module->object_end == object->end &&
+           pc >= module->start && pc < module->end;
+}
+
+/* Published by another thread first, or dead and now back: the one to use. */
+static bool module_same(struct module *module, const struct module *candidate)
+{
+    return module->object_start == candidate->object_start &&
+           module->object_end == candidate->object_end && module->start == candidate->start &&
+           module->fingerprint == candidate->fingerprint;
+}
+
+static const struct module *module_learn(const struct module_object *object, uintptr_t pc)
+{
+    struct module candidate;
+    if (!module_object_read(object, pc, &candidate))
+        return NULL;
+    candidate.alive = 1;
+    struct module *slot = NULL;
+    uint32_t bucket = bucket_of(object->start);
+    for (uint32_t probes = 0; probes < BUCKETS; probes++) {
+        uint16_t *place = &buckets[(bucket + probes) & (BUCKETS - 1)];
+        uint16_t index = load_acquire(place);
+        if (index == 0) {
+            if (slot == NULL) {
+                uint32_t number = add_relaxed(&modules_used, 1);
+                if (number >= MODULES_MAX) {
+                    store_relaxed(&modules_used, MODULES_MAX);
+                    return NULL;
+                }
+                slot = &modules[number];
+                *slot = candidate;
+            }
+            if (cas_acq_rel(place, &index, (uint16_t)(slot - modules + 1)))
+                return slot;
+        }
+        struct module *known = &modules[index - 1];
+        if (module_same(known, &candidate)) {
+            store_relaxed(&known->link_map, candidate.link_map);
+            store_release(&known->alive, 1);
+            return known; /* a slot that lost the race stays unused */
+        }
+    }
+    return NULL;
+}
+
+const struct module *module_find(uintptr_t pc)
+{
+    struct module_object object;
+    if (!module_object_find(pc, &object))
+        return NULL;
+    uint32_t bucket = bucket_of(object.start);
+    for (uint32_t probes = 0; probes < BUCKETS; probes++) {
+        uint16_t index = load_acquire(&buckets[(bucket + probes) & (BUCKETS - 1)]);
+        if (index == 0)
+            break;
+        const struct module *module = &modules[index - 1];
+        if (load_acquire(&module->alive) && module_is(module, &object, pc) &&
+            load_relaxed(&module->link_map) == object.link_map)
+            return module;
+    }
+    return module_learn(&object, pc);
+}
+
+uint32_t module_number(const struct module *module)
+{
+    return (uint32_t)(module - modules);
+}
+
+void module_init(void)
+{
+    module_object_init();
+}
+
+uint32_t module_generation(void)
+{
+    return load_relaxed(&generation);
+}
+
+void module_begin_generation(void)
+{
+    add_relaxed(&generation, 1);
+}
+
+void module_check_unloaded(void)
+{
+    bool gone = false;
+    uint32_t used = load_acquire(&modules_used);
+    for (uint32_t i = 0; i < used && i < MODULES_MAX; i++) {
+        struct module *module = &modules[i];
+        struct module_object object;
+        if (!load_acquire(&module->alive))
+            continue;
+        if (module_object_find(module->start, &object) && object.start == module->object_start &&
+            object.end == module->object_end &&
+            object.link_map == load_relaxed(&module->link_map) &&
+            module_object_fingerprint(module) == module->fingerprint)
+            continue;
+        store_release(&module->alive, 0);
+        gone = true;
+    }
+    if (gone)
+        module_begin_generation();
+}
+
+static bool text_begins(const char *text, const char *with)
+{
+    while (*with != 0) {
+        if (*text++ != *with++)
+            return false;
+    }
+    return true;
+}
+
+static size_t text_length(const char *text)
+{
+    size_t length = 0;
+    while (text[length] != 0)
+        length++;
+    return length;
+}
+
+static int text_copy(char *buffer, size_t size, const char *text)
+{
+    size_t length = text_length(text);
+    if (length + 1 > size)
+        return -ENAMETOOLONG;
+    __builtin_memcpy(buffer, text, length + 1);
+    return (int)length;
+}
+
+static int link_read(const char *link, char *buffer, size_t size)
+{
+    long length = system_call(SYS_readlinkat, -100 /* AT_FDCWD */, link, buffer, size);
+    if (length < 0)
+        return (int)length;
+    if ((size_t)length >= size)
+        return -ENAMETOOLONG;
+    buffer[length] = 0;
+    return (int)length;
+}
+
+static char *hex_append(char *at, uintptr_t value)
+{
+    int digits = 1;
+    while (digits < 16 && value >> (4 * digits) != 0)
+        digits++;
+    while (digits-- > 0)
+        *at++ = "0123456789abcdef"[value >> (4 * digits) & 15];
+    return at;
+}
+
+/* Resolved by the kernel, where the segment is one mapping: right even for
+ * relative names and after chdir. */
+static int path_from_mapping(const struct module *module, char *buffer, size_t size)
+{
+    char link[64] = "/proc/self/map_files/";
+    char *at = hex_append(link + text_length(link), module->start);
+    *at++ = '-';
+    *hex_append(at, module->end) = 0;
+    return link_read(link, buffer, size);
+}
+
+static char executable_path[512]; /* "": not noted, or longer */
+
+static int executable_path_read(char *buffer, size_t size)
+{
+    int length = link_read("/proc/self/exe", buffer, size);
+    if (length < 0 && executable_path[0] != 0)
+        return text_copy(buffer, size, executable_path);
+    return length;
+}
+
+void module_look_ahead(void)
+{
+    if (link_read("/proc/self/exe", executable_path, sizeof(executable_path)) < 0)
+        executable_path[0] = 0;
+}
+
+int module_path(const struct module *module, char *buffer, size_t size)
+{
+    const struct link_map *map = load_relaxed(&module->link_map);
+    const char *name = map != NULL ? map->l_name : "";
+    if (map != NULL && text_begins(name, "linux-vdso"))
+        return text_copy(buffer, size, "[vdso]");
+    if (map != NULL && name[0] == 0)
+        return executable_path_read(buffer, size);
+    int length = path_from_mapping(module, buffer, size);
+    if (length >= 0 || map == NULL)
+        return length;
+    return text_copy(buffer, size, name);
+}

@@ -1,0 +1,110 @@
+/*
+ * Loaded objects from /proc/self/maps, where the loader cannot be asked. An
+ * object is a run of mappings of one file (device and inode) that begins with
+ * its offset 0.
+ *
+ * Opens a descriptor for a moment; only on systems without _dl_find_object.
+ */
+#include "client/modules/module_object.h"
+
+#include <fcntl.h>
+
+#include "client/system.h"
+
+struct line {
+    uintptr_t start, end;
+    uint64_t offset, device, inode;
+};
+
+struct maps {
+    int fd;
+    size_t used, filled;
+    char buffer[512];
+};
+
+/* The next byte of the file; -1: none. */
+static int maps_byte(struct maps *maps)
+{
+    if (maps->used == maps->filled) {
+        long got = system_call(SYS_read, maps->fd, maps->buffer, sizeof(maps->buffer));
+        if (got <= 0)
+            return -1;
+        maps->filled = (size_t)got;
+        maps->used = 0;
+    }
+    return (unsigned char)maps->buffer[maps->used++];
+}
+
+/* A number in the given base up to the byte that is not part of it, which is consumed. */
+static uint64_t maps_number(struct maps *maps, unsigned base, int *behind)
+{
+    uint64_t value = 0;
+    for (;;) {
+        int byte = maps_byte(maps);
+        unsigned digit;
+        if (byte >= '0' && byte <= '9')
+            digit = (unsigned)byte - '0';
+        else if (base == 16 && byte >= 'a' && byte <= 'f')
+            digit = (unsigned)byte - 'a' + 10;
+        else {
+            *behind = byte;
+            return value;
+        }
+        value = value * base + digit;
+    }
+}
+
+/* "start-end perms offset major:minor inode path" */
+static bool maps_line(struct maps *maps, struct line *line)
+{
+    int byte;
+    line->start = maps_number(maps, 16, &byte);
+    if (byte != '-')
+        return false;
+    line->end = maps_number(maps, 16, &byte);
+    while ((byte = maps_byte(maps)) != ' ') {
+        if (byte < 0)
+            return false;
+    }
+    line->offset = maps_number(maps, 16, &byte);
+    line->device = maps_number(maps, 16, &byte) << 32;
+    line->device |= maps_number(maps, 16, &byte);
+    line->inode = maps_number(maps, 10, &byte);
+    while (byte != '\n') {
+        if (byte < 0)
+            return false;
+        byte = maps_byte(maps);
+    }
+    return true;
+}
+
+bool module_maps_find(uintptr_t pc, struct module_object *object)
+{
+    struct maps maps;
+    maps.used = maps.filled = 0;
+    maps.fd = (int)system_call(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+    if (maps.fd < 0)
+        return false;
+    struct line run = {0}, line;
+    bool holds = false;
+    while (maps_line(&maps, &line)) {
+        bool goes_on = line.inode != 0 && line.inode == run.inode && line.device == run.device &&
+                       line.offset != 0;
+        if (goes_on) {
+            run.end = line.end;
+        } else {
+            if (holds)
+                break;
+            run = line;
+        }
+        if (pc >= line.start && pc < line.end)
+            holds = true;
+    }
+    system_call(SYS_close, maps.fd);
+    if (!holds)
+        return false;
+    object->start = run.start;
+    object->end = run.end;
+    object->link_map = NULL;
+    return true;
+}

@@ -1,0 +1,213 @@
+/*
+ * See module_object.h. _dl_find_object (glibc 2.35 and later) is lock-free and
+ * async-signal-safe. It is looked up by hand: a reference to it, weak or not,
+ * would keep this library from loading where glibc is older.
+ */
+#include "client/modules/module_object.h"
+
+#include <elf.h>
+#include <errno.h>
+
+#include "client/elf_lookup.h"
+#include "client/system.h"
+
+#define PAGE_BYTES 4096u
+#define PROGRAM_HEADERS_MAX 64u
+#define NOTES_BYTES_MAX 4096u
+
+/* struct dl_find_object, which headers of older systems do not have. */
+struct loader_object {
+    unsigned long long flags;
+    void *map_start, *map_end;
+    void *link_map;
+    void *eh_frame;
+    unsigned long long reserved[7];
+};
+
+static int (*loader_find)(void *address, struct loader_object *object);
+
+void module_object_init(void)
+{
+    loader_find = elf_lookup_next("_dl_find_object", 1).address;
+}
+
+/* Memory of an object, or of what was one; directly where the kernel is not
+ * allowed to copy (seccomp). */
+static bool object_copy(void *to, uintptr_t from, size_t bytes)
+{
+    long got = system_read_memory(to, from, bytes);
+    if (got == -EPERM || got == -ENOSYS) {
+        __builtin_memcpy(to, (const void *)from, bytes);
+        return true;
+    }
+    return got == (long)bytes;
+}
+
+bool module_object_find(uintptr_t pc, struct module_object *object)
+{
+    if (loader_find == NULL)
+        return module_maps_find(pc, object);
+    struct loader_object found;
+    if (loader_find((void *)pc, &found) != 0)
+        return false;
+    object->start = (uintptr_t)found.map_start;
+    object->end = (uintptr_t)found.map_end;
+    object->link_map = found.link_map;
+    return true;
+}
+
+static uint64_t fingerprint_mix(uint64_t hash, const void *bytes, size_t size)
+{
+    const uint8_t *at = bytes;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static uint64_t fingerprint(const Elf64_Ehdr *header, const uint8_t *build_id, size_t length)
+{
+    uint64_t hash = fingerprint_mix(UINT64_C(0xcbf29ce484222325), header, sizeof(*header));
+    uint8_t copy[MODULE_BUILD_ID_MAX];
+    if (length > 0 && object_copy(copy, (uintptr_t)build_id, length))
+        hash = fingerprint_mix(hash, copy, length);
+    return hash | 1;
+}
+
+static bool header_read(uintptr_t start, Elf64_Ehdr *header)
+{
+    return object_copy(header, start, sizeof(*header)) && header->e_ident[0] == ELFMAG0 &&
+           header->e_ident[1] == ELFMAG1 && header->e_ident[2] == ELFMAG2 &&
+           header->e_ident[3] == ELFMAG3 && header->e_ident[EI_CLASS] == ELFCLASS64 &&
+           header->e_phentsize == sizeof(Elf64_Phdr) && header->e_phnum <= PROGRAM_HEADERS_MAX;
+}
+
+/* Where the ELF header lies. What the loader calls an object may be one segment of it
+ * (objects with holes between their segments). */
+static uintptr_t header_find(const struct module_object *object, uintptr_t pc, Elf64_Ehdr *header)
+{
+    uintptr_t load_address;
+    struct module_object mapped;
+    if (header_read(object->start, header))
+        return object->start;
+    if (object->link_map != NULL &&
+        object_copy(&load_address, (uintptr_t)object->link_map, sizeof(load_address)) &&
+        load_address != 0 && header_read(load_address, header))
+        return load_address;
+    if (module_maps_find(pc, &mapped) && header_read(mapped.start, header))
+        return mapped.start;
+    return 0;
+}
+
+/* The build id among the notes at [at, at + bytes). */
+static void notes_read(struct module *module, uintptr_t at, size_t bytes)
+{
+    if (bytes > NOTES_BYTES_MAX)
+        return;
+    while (bytes >= sizeof(Elf64_Nhdr)) {
+        struct {
+            Elf64_Nhdr head;
+            char name[4];
+        } note = {0};
+        size_t want = bytes < sizeof(note) ? bytes : sizeof(note);
+        if (!object_copy(&note, at, want))
+            return;
+        uint64_t name_bytes = ((uint64_t)note.head.n_namesz + 3) & ~UINT64_C(3);
+        uint64_t data_bytes = ((uint64_t)note.head.n_descsz + 3) & ~UINT64_C(3);
+        uint64_t total = sizeof(note.head) + name_bytes + data_bytes;
+        if (total > bytes)
+            return;
+        if (note.head.n_type == NT_GNU_BUILD_ID && note.head.n_namesz == 4 &&
+            __builtin_memcmp(note.name, "GNU", 4) == 0 && note.head.n_descsz > 0 &&
+            note.head.n_descsz <= MODULE_BUILD_ID_MAX) {
+            module->build_id = (const uint8_t *)(at + sizeof(note.head) + name_bytes);
+            module->build_id_length = note.head.n_descsz;
+            return;
+        }
+        at += total;
+        bytes -= total;
+    }
+}
+
+static uintptr_t page_down(uintptr_t address)
+{
+    return address & ~(uintptr_t)(PAGE_BYTES - 1);
+}
+
+static uintptr_t page_up(uintptr_t address)
+{
+    return page_down(address + PAGE_BYTES - 1);
+}
+
+/* The code segment with pc, and the place of .eh_frame_hdr and build id. */
+static bool segments_read(const Elf64_Ehdr *header, uintptr_t pc, struct module *module)
+{
+    uintptr_t first = UINTPTR_MAX;
+    Elf64_Phdr segment;
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        uintptr_t at = module->header + header->e_phoff + i * sizeof(segment);
+        if (!object_copy(&segment, at, sizeof(segment)))
+            return false;
+        if (segment.p_type == PT_LOAD && first == UINTPTR_MAX) {
+            first = page_down(segment.p_vaddr);
+            module->load_address = module->header - first;
+        }
+        /* Segments are in order: what precedes the first PT_LOAD (PT_PHDR, PT_INTERP) is of no use.
+         */
+        uintptr_t start = module->load_address + segment.p_vaddr;
+        if (first == UINTPTR_MAX || start + segment.p_memsz < start)
+            continue;
+        if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) && pc >= page_down(start) &&
+            pc < page_up(start + segment.p_memsz)) {
+            module->start = page_down(start);
+            module->end = page_up(start + segment.p_memsz);
+            module->file_offset = page_down(segment.p_offset);
+            module->load_bias = segment.p_vaddr - segment.p_offset;
+        } else if (segment.p_type == PT_GNU_EH_FRAME) {
+            module->eh_frame_hdr = (const uint8_t *)start;
+        } else if (segment.p_type == PT_NOTE && module->build_id == NULL) {
+            notes_read(module, start, segment.p_filesz);
+        }
+    }
+    return module->end != 0;
+}
+
+/* The readable segment that .eh_frame_hdr lies in; without one there is no CFI. */
+static void cfi_bounds_read(const Elf64_Ehdr *header, struct module *module)
+{
+    uintptr_t hdr = (uintptr_t)module->eh_frame_hdr;
+    Elf64_Phdr segment;
+    module->eh_frame_hdr = NULL;
+    for (unsigned i = 0; hdr != 0 && i < header->e_phnum; i++) {
+        uintptr_t at = module->header + header->e_phoff + i * sizeof(segment);
+        if (!object_copy(&segment, at, sizeof(segment)))
+            return;
+        uintptr_t low = module->load_address + segment.p_vaddr;
+        if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_R) || hdr < low ||
+            hdr - low >= segment.p_filesz)
+            continue;
+        module->eh_frame_hdr = (const uint8_t *)hdr;
+        module->cfi_low = low;
+        module->cfi_high = low + segment.p_filesz;
+    }
+}
+
+bool module_object_read(const struct module_object *object, uintptr_t pc, struct module *module)
+{
+    Elf64_Ehdr header;
+    *module = (struct module){
+        .object_start = object->start, .object_end = object->end, .link_map = object->link_map};
+    module->header = header_find(object, pc, &header);
+    if (module->header == 0 || !segments_read(&header, pc, module))
+        return false;
+    cfi_bounds_read(&header, module);
+    module->fingerprint = fingerprint(&header, module->build_id, module->build_id_length);
+    return true;
+}
+
+uint64_t module_object_fingerprint(const struct module *module)
+{
+    Elf64_Ehdr header;
+    if (!header_read(module->header, &header))
+        return 0;
+    return fingerprint(&header, module->build_id, module->build_id_length);
+}

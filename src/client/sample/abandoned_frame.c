@@ -1,0 +1,19 @@
+/* See abandoned_frame.h. */
+#include "client/sample/abandoned_frame.h"
+
+#include <signal.h>
+
+#include "client/system.h"
+
+/* A program may have its alternate stack in an array on its own one: there a handler stands
+ * further out than what it interrupted. */
+static bool on_alternate_stack(void)
+{
+    stack_t stack;
+    return system_call(SYS_sigaltstack, 0, &stack) != 0 || (stack.ss_flags & SS_ONSTACK) != 0;
+}
+
+bool abandoned_frame(const struct unwind_stack_bounds *bounds, uintptr_t frame, uintptr_t here)
+{
+    return frame <= here && frame >= bounds->low && here < bounds->high && !on_alternate_stack();
+}

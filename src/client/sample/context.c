@@ -1,0 +1,213 @@
+/* See context.h. */
+#include "client/sample/context.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "client/forward.h"
+#include "client/sample/ring_writer.h"
+#include "client/sample/stack_cache.h"
+#include "client/sample/thread_slot.h"
+#include "client/system.h"
+#include "heap_profile.h"
+#include "wire/record.h"
+
+HIDDEN __thread struct HeapProfileScope *context_innermost;
+
+/* What a scope's fields come to: what is left of one whose memory was used again does not. */
+#define CHECK UINT64_C(0x5c0be5c0be5c0be5)
+
+/* Names and contexts share the cache of what was sent with stacks: their hashes must differ. */
+#define HASH_OF_NAME UINT64_C(0x9e3779b97f4a7c15)
+#define HASH_OF_CONTEXT UINT64_C(0xd1342543de82ef95)
+
+/* How far a chain is followed that may have come to lead nowhere. */
+#define SCOPES_MAX 300
+
+/* --- scopes --- */
+
+static uintptr_t check_of(const struct HeapProfileScope *scope, uintptr_t address)
+{
+    uintptr_t fields = (uintptr_t)scope->name ^ ((uintptr_t)scope->outer << 1 | 1);
+    return (fields + address) * (uintptr_t)CHECK;
+}
+
+/* How a scope stands to the thread's chain, as far as that can be followed. */
+enum standing { IS_IN, IS_NOT_IN, IS_UNKNOWN };
+
+/* Reads through the kernel: what a jump left behind may be unmapped. */
+static __attribute__((noinline)) enum standing find_scope(const struct HeapProfileScope *scope)
+{
+    const struct HeapProfileScope *at = context_innermost;
+    struct HeapProfileScope copy;
+    for (int i = 0; i < SCOPES_MAX && at != NULL; i++) {
+        if (at == scope)
+            return IS_IN;
+        if (system_read_memory(&copy, (uintptr_t)at, sizeof(copy)) != (long)sizeof(copy) ||
+            copy.check != check_of(&copy, (uintptr_t)at))
+            return IS_UNKNOWN;
+        at = copy.outer;
+    }
+    return at == NULL ? IS_NOT_IN : IS_UNKNOWN;
+}
+
+/* A jump left its scope, and the same storage is pushed again: that ends the one that was there,
+ * which would lead to itself otherwise. (Or it is what another thread left in a stack that is in
+ * use again, and means nothing.) */
+static __attribute__((noinline)) void end_left_scope(struct HeapProfileScope *scope)
+{
+    if (find_scope(scope) == IS_IN)
+        context_innermost = scope->outer;
+}
+
+EXPORT_HOT void HeapProfile_pushContext(struct HeapProfileScope *scope, const char *name)
+{
+    FORWARD(push, scope, name);
+    /* Stacks grow downwards: storage that is pushed anew stands at the innermost scope or above it.
+     * Below it is new storage, which is not read: it may never have been written. */
+    if (unlikely(context_innermost != NULL && scope >= context_innermost) &&
+        scope->check == check_of(scope, (uintptr_t)scope))
+        end_left_scope(scope);
+    scope->name = name;
+    scope->outer = context_innermost;
+    scope->check = check_of(scope, (uintptr_t)scope);
+    barrier_signal(); /* a handler that allocates finds it whole */
+    context_innermost = scope;
+}
+
+/* Not the innermost: it takes along what is inside of it, or has been taken along itself. */
+static __attribute__((noinline)) void pop_out_of_turn(struct HeapProfileScope *scope)
+{
+    enum standing standing = find_scope(scope);
+    bool whole = scope->check == check_of(scope, (uintptr_t)scope);
+    if (standing == IS_IN || (standing == IS_UNKNOWN && whole))
+        context_innermost = scope->outer;
+    scope->check = 0;
+}
+
+EXPORT_HOT void HeapProfile_popContext(struct HeapProfileScope *scope)
+{
+    FORWARD(pop, scope);
+    if (unlikely(scope != context_innermost)) {
+        pop_out_of_turn(scope);
+        return;
+    }
+    context_innermost = scope->outer;
+    scope->check = 0;
+}
+
+/* Copies the scope out; false: it is none. */
+static bool read_scope(const struct ring_thread *thread, const struct HeapProfileScope *scope,
+                       struct HeapProfileScope *copy)
+{
+    const struct unwind_stack_bounds *bounds = thread_slot_bounds(thread);
+    uintptr_t address = (uintptr_t)scope;
+    if (address >= bounds->low && address < bounds->high &&
+        bounds->high - address >= sizeof(*scope))
+        *copy = *scope;
+    else if (system_read_memory(copy, address, sizeof(*copy)) != (long)sizeof(*copy))
+        return false;
+    return copy->check == check_of(copy, address);
+}
+
+/* --- hashes --- */
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0xbf58476d1ce4e5b9);
+    return hash ^ hash >> 29;
+}
+
+static uint64_t finish(uint64_t hash)
+{
+    hash = mix(hash, hash >> 32);
+    return hash != 0 ? hash : 1;
+}
+
+static uint64_t hash_bytes(const char *bytes, size_t length)
+{
+    uint64_t hash = HASH_OF_NAME ^ length;
+    for (; length > 0;) {
+        size_t part = length < 8 ? length : 8;
+        uint64_t word = 0;
+        memcpy(&word, bytes, part);
+        hash = mix(hash, word);
+        bytes += part;
+        length -= part;
+    }
+    return finish(hash);
+}
+
+/* --- sending --- */
+
+uint64_t context_send_name(struct ring_thread *thread, const char *name)
+{
+    if (name == NULL)
+        return 0;
+    size_t length = strnlen(name, RECORD_NAME_BYTES_MAX - 1);
+    uint64_t hash = hash_bytes(name, length);
+    if (stack_cache_holds(hash))
+        return hash;
+    struct record_name *record = ring_writer_reserve(thread, (uint32_t)(sizeof(*record) + length));
+    if (record == NULL)
+        return 0;
+    record->hash = hash;
+    record->length = (uint32_t)length;
+    memcpy(record->bytes, name, length);
+    if (!ring_writer_commit(thread, record, RECORD_NAME))
+        return 0;
+    stack_cache_add(hash);
+    return hash;
+}
+
+/* Whether the scope is among the first so many of the chain: storage that a jump left and that was
+ * pushed again leads to itself, where other use in between has made it unknowable. */
+static bool was_passed(const struct ring_thread *thread, const struct HeapProfileScope *scope,
+                       unsigned steps)
+{
+    const struct HeapProfileScope *passed = context_innermost;
+    struct HeapProfileScope copy;
+    for (unsigned i = 0; i < steps; i++, passed = copy.outer) {
+        if (passed == scope || !read_scope(thread, passed, &copy))
+            return true;
+    }
+    return false;
+}
+
+uint64_t context_send(struct ring_thread *thread)
+{
+    uint64_t names[RECORD_CONTEXT_NAMES_MAX];
+    uint32_t count = 0;
+    uint64_t hash = HASH_OF_CONTEXT;
+    const struct HeapProfileScope *scope = context_innermost, *inner = NULL;
+    struct HeapProfileScope copy;
+    bool turned = false; /* until then each lies further up than the one before */
+    for (unsigned steps = 0; scope != NULL && count < RECORD_CONTEXT_NAMES_MAX; steps++) {
+        turned |= scope <= inner;
+        if ((turned && was_passed(thread, scope, steps)) || !read_scope(thread, scope, &copy))
+            break;
+        inner = scope;
+        uint64_t name = context_send_name(thread, copy.name);
+        if (name != 0) {
+            names[count++] = name;
+            hash = mix(hash, name);
+        }
+        scope = copy.outer;
+    }
+    if (count == 0)
+        return 0;
+    hash = finish(hash);
+    if (stack_cache_holds(hash))
+        return hash;
+    struct record_context *record =
+        ring_writer_reserve(thread, (uint32_t)(sizeof(*record) + count * sizeof(names[0])));
+    if (record == NULL)
+        return 0;
+    record->hash = hash;
+    record->count = count;
+    memcpy(record->names, names, count * sizeof(names[0]));
+    if (!ring_writer_commit(thread, record, RECORD_CONTEXT))
+        return 0;
+    stack_cache_add(hash);
+    return hash;
+}

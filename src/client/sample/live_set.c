@@ -1,0 +1,265 @@
+/* The live set's slow half: insertion, removal, growth. See live_set.h. */
+#include "client/sample/live_set.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "client/system.h"
+
+/* Lines of level 0. They are address space, of which only what describes memory with
+ * samples is touched: 16 MiB for 8 GiB of heap at an interval of 4096. Where nearly all is
+ * sampled, a profile in full detail, 64 MiB for 15 million allocations. */
+#define LINES (UINT32_C(1) << 18)
+#define LINES_DETAILED (UINT32_C(1) << 20)
+#define LINES_MIN (UINT32_C(1) << 13) /* for little address space: 512 KiB */
+#define DETAILED_INTERVAL_MAX 256u
+_Static_assert(LINES_MIN >= 1 << LIVE_SET_HIGH_BITS, "a line's index tells an address's high bits");
+
+/* A chunk of malloc is at least 32 bytes in glibc: 256 bytes hold at most eight. */
+#define REGION_SHIFT_MIN 8u
+#define REGION_SHIFT_MAX 26u
+
+#define BUCKETS 4096u        /* of what would be level 0 of the deeper levels */
+#define LEVEL_GROWTH_SHIFT 2 /* each level has four times the buckets of the one before */
+#define BUCKET_REGION_SHIFT 9u
+
+/* --- memory --- */
+
+static bool is_limited(int resource)
+{
+    struct rlimit64 limit;
+    long result = system_call(SYS_prlimit64, 0, resource, NULL, &limit);
+    return result == 0 && limit.rlim_cur != RLIM64_INFINITY;
+}
+
+/* *count: as many as are wanted, then as many as there are. */
+static struct live_set_line *map_lines(uint32_t *count)
+{
+    /* The kernel counts private memory as data, touched or not. */
+    if (*count > LINES_MIN && (is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA)))
+        *count = LINES_MIN;
+    struct live_set_line *lines = system_map_wiped(*count * sizeof(*lines));
+    if (lines == NULL && *count > LINES_MIN) {
+        *count = LINES_MIN;
+        lines = system_map_wiped(*count * sizeof(*lines));
+    }
+    return lines;
+}
+
+/* The counters, and behind them whether the set holds the number 0, which no place can say. */
+#define COUNTERS_BYTES (LIVE_SET_COUNTERS + sizeof(uint32_t))
+
+static uint32_t *holds_zero(const struct live_set *set)
+{
+    return (uint32_t *)(void *)(set->counters + LIVE_SET_COUNTERS);
+}
+
+static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count)
+{
+    if (set->mask0 == 0) {
+        struct live_set_line *lines = map_lines(&count);
+        if (lines == NULL)
+            return -ENOMEM;
+        set->counters = system_map_wiped(COUNTERS_BYTES);
+        if (set->counters == NULL) {
+            system_unmap(lines, count * sizeof(*lines));
+            return -ENOMEM;
+        }
+        store_relaxed(&set->level0, lines);
+        store_release(&set->mask0, count - 1);
+    } /* else this is a forked child, which finds all levels mapped and wiped */
+    uint32_t shift = REGION_SHIFT_MIN;
+    while (shift < REGION_SHIFT_MAX && (UINT64_C(1) << shift) / 8 < interval_bytes)
+        shift++;
+    store_relaxed(&set->region_shift, shift - LIVE_SET_PLACE_SHIFT);
+    return 0;
+}
+
+int live_set_init(struct live_set *set, uint64_t interval_bytes)
+{
+    return init(set, interval_bytes,
+                interval_bytes <= DETAILED_INTERVAL_MAX ? LINES_DETAILED : LINES);
+}
+
+int live_set_init_small(struct live_set *set, uint64_t interval_bytes)
+{
+    return init(set, interval_bytes, LINES_MIN);
+}
+
+static size_t level_bytes(int level)
+{
+    return ((size_t)BUCKETS << (LEVEL_GROWTH_SHIFT * level)) * sizeof(struct live_set_bucket);
+}
+
+void live_set_forget(struct live_set *set)
+{
+    if (set->mask0 == 0)
+        return;
+    system_wipe(set->level0, ((size_t)set->mask0 + 1) * sizeof(*set->level0));
+    system_wipe(set->counters, COUNTERS_BYTES);
+    for (int level = 1; level < LIVE_SET_LEVELS; level++) {
+        if (set->deeper[level] != NULL)
+            system_wipe(set->deeper[level], level_bytes(level));
+    }
+}
+
+/* --- level 0 --- */
+
+/* Whether an address's line and place tell it from every other. All that malloc gives are so;
+ * what is not stands in deeper levels. */
+static bool has_place(uint64_t address)
+{
+    return address >> (LIVE_SET_HIGH_SHIFT + LIVE_SET_HIGH_BITS) == 0 &&
+           address % (1 << LIVE_SET_PLACE_SHIFT) == 0 && live_set_place(address) != 0;
+}
+
+static bool line_put(struct live_set_line *line, uint32_t place)
+{
+    for (int i = 0; i < LIVE_SET_LINE_PLACES; i++)
+        if (load_relaxed(&line->place[i]) == place)
+            return true; /* its free went past us; the daemon sees it live twice */
+    for (int i = 0; i < LIVE_SET_LINE_PLACES; i++) {
+        uint32_t expected = 0;
+        if (load_relaxed(&line->place[i]) == 0 && cas_relaxed(&line->place[i], &expected, place))
+            return true;
+    }
+    return false;
+}
+
+static bool line_take(struct live_set_line *line, uint32_t place)
+{
+    for (int i = 0; i < LIVE_SET_LINE_PLACES; i++) {
+        if (load_relaxed(&line->place[i]) == place) {
+            store_relaxed(&line->place[i], 0);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- deeper levels --- */
+
+/* The address's bucket in a level from 1 on; NULL if the level is not there (and, with
+ * `create`, cannot be mapped). */
+static struct live_set_bucket *bucket_at(struct live_set *set, int level, uint64_t address,
+                                         bool create)
+{
+    uint64_t buckets = (uint64_t)BUCKETS << (LEVEL_GROWTH_SHIFT * level);
+    /* Acquire: the mapping was made before its address was published. */
+    struct live_set_bucket *table = load_acquire(&set->deeper[level]);
+    if (table == NULL) {
+        if (!create)
+            return NULL;
+        struct live_set_bucket *mapped = system_map_wiped(level_bytes(level));
+        if (mapped == NULL)
+            return NULL;
+        if (cas_acq_rel(&set->deeper[level], &table, mapped))
+            table = mapped;
+        else
+            system_unmap(mapped, level_bytes(level));
+    }
+    /* Regions shrink as levels grow, so that a crowded region spreads out. */
+    uint32_t shift = BUCKET_REGION_SHIFT - (uint32_t)level;
+    return &table[live_set_hash(address, shift) & (buckets - 1)];
+}
+
+static bool bucket_put(struct live_set_bucket *bucket, uint64_t address)
+{
+    for (int i = 0; i < LIVE_SET_BUCKET_ADDRESSES; i++)
+        if (load_relaxed(&bucket->address[i]) == address)
+            return true;
+    for (int i = 0; i < LIVE_SET_BUCKET_ADDRESSES; i++) {
+        uint64_t expected = 0;
+        if (load_relaxed(&bucket->address[i]) == 0 &&
+            cas_relaxed(&bucket->address[i], &expected, address))
+            return true;
+    }
+    return false;
+}
+
+static bool bucket_take(struct live_set_bucket *bucket, uint64_t address)
+{
+    for (int i = 0; i < LIVE_SET_BUCKET_ADDRESSES; i++) {
+        if (load_relaxed(&bucket->address[i]) == address) {
+            store_relaxed(&bucket->address[i], 0);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void counter_add(uint8_t *counter, int change)
+{
+    uint8_t count = load_relaxed(counter);
+    while (count != UINT8_MAX && !cas_relaxed(counter, &count, (uint8_t)(count + change)))
+        ;
+}
+
+/* Undoes the counts that lead to a deeper level. */
+static void leave_path(struct live_set *set, int level, uint64_t address)
+{
+    while (--level > 0)
+        sub_relaxed(&bucket_at(set, level, address, false)->overflow, 1);
+    counter_add(live_set_counter(set, address), -1);
+    sub_relaxed(&live_set_line(set, address)->overflow, 1);
+}
+
+static bool insert_deeper(struct live_set *set, uint64_t address)
+{
+    add_relaxed(&live_set_line(set, address)->overflow, 1);
+    counter_add(live_set_counter(set, address), 1);
+    int level;
+    for (level = 1; level < LIVE_SET_LEVELS; level++) {
+        struct live_set_bucket *bucket = bucket_at(set, level, address, true);
+        if (bucket == NULL)
+            break;
+        if (bucket_put(bucket, address))
+            return true;
+        add_relaxed(&bucket->overflow, 1);
+    }
+    leave_path(set, level, address);
+    return false;
+}
+
+static bool remove_deeper(struct live_set *set, uint64_t address)
+{
+    for (int level = 1; level < LIVE_SET_LEVELS; level++) {
+        struct live_set_bucket *bucket = bucket_at(set, level, address, false);
+        if (bucket == NULL)
+            return false;
+        if (bucket_take(bucket, address)) {
+            leave_path(set, level, address);
+            return true;
+        }
+        if (load_relaxed(&bucket->overflow) == 0)
+            return false;
+    }
+    return false;
+}
+
+/* --- the set --- */
+
+bool live_set_insert(struct live_set *set, uint64_t address)
+{
+    if (unlikely(address == 0)) {
+        store_relaxed(holds_zero(set), 1);
+        return true;
+    }
+    if (has_place(address) && line_put(live_set_line(set, address), live_set_place(address)))
+        return true;
+    return insert_deeper(set, address);
+}
+
+bool live_set_remove(struct live_set *set, uint64_t address)
+{
+    if (address == 0) {
+        uint32_t held = 1;
+        return set->counters != NULL && cas_relaxed(holds_zero(set), &held, 0);
+    }
+    struct live_set_line *line = live_set_line(set, address);
+    if (has_place(address) && line_take(line, live_set_place(address)))
+        return true;
+    return load_relaxed(&line->overflow) != 0 && remove_deeper(set, address);
+}

@@ -1,0 +1,148 @@
+/*
+ * The exact set of sampled allocations that are still live, so that only frees
+ * of sampled memory leave the process.
+ *
+ * Level 0 maps the address space directly: memory of about eight sampling
+ * intervals, which holds eight samples on average, shares one cache line of
+ * fifteen places. So a free reads one line, and the frees of neighbours read the
+ * same one; pages of the table whose memory holds no sample are never touched.
+ * A line that is full counts the addresses that stand in deeper levels for it,
+ * which are hashed, and a quarter of the size that the next one has. Behind such
+ * a line a free reads a counter of those addresses in deeper levels that share a
+ * hash with its own, and further lines only where that is not 0.
+ *
+ * Lock-free. An address is in the set at most once, inserted before its owner
+ * can know it and removed before the allocator can reuse it; so a look-up only
+ * has to see what its own address's insertion did, which the program's own
+ * hand-over of the pointer orders before it: no false negatives.
+ */
+#ifndef HEAPPROFD_CLIENT_SAMPLE_LIVE_SET_H
+#define HEAPPROFD_CLIENT_SAMPLE_LIVE_SET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/arch/words.h"
+#include "wire/barrier.h"
+
+#define LIVE_SET_LINE_PLACES 15
+#define LIVE_SET_BUCKET_ADDRESSES 7
+#define LIVE_SET_LEVELS 8
+
+/* Counters of overflowed addresses: 1 MiB of address space, touched where used. */
+#define LIVE_SET_COUNTERS (UINT32_C(1) << 20)
+
+struct live_set_line {
+    uint32_t overflow;                    /* addresses of this line that stand in deeper levels */
+    uint32_t place[LIVE_SET_LINE_PLACES]; /* live_set_place() of an address; 0: free */
+} __attribute__((aligned(64)));
+
+struct live_set_bucket {
+    uint64_t overflow; /* addresses of this bucket that stand in still deeper levels */
+    uint64_t address[LIVE_SET_BUCKET_ADDRESSES]; /* 0: free */
+} __attribute__((aligned(64)));
+
+struct live_set {
+    struct live_set_line *level0;
+    uint32_t mask0; /* lines of level 0, less one */
+    /* Places that share their bits from here up share a line. */
+    uint32_t region_shift;
+    struct live_set_bucket *deeper[LIVE_SET_LEVELS]; /* [0] unused */
+    uint8_t *counters; /* LIVE_SET_COUNTERS; one that reaches 255 stays there */
+};
+
+/* Starts an empty set for this interval; 0 or -ENOMEM. The level 0 of a set that is not begun
+ * leads nowhere, or to one line of zeros: then live_set_might_hold() is false for all whose
+ * place is not 0. */
+int live_set_init(struct live_set *set, uint64_t interval_bytes);
+/* The same with the smallest level 0, for sets of which there may be hundreds. */
+int live_set_init_small(struct live_set *set, uint64_t interval_bytes);
+
+/* Empties the set, while nobody inserts or removes, and gives its memory back. */
+void live_set_forget(struct live_set *set);
+
+/* False if there is no memory or no level left: the address is not in the set. */
+bool live_set_insert(struct live_set *set, uint64_t address);
+
+/* Whether the address was in the set. */
+bool live_set_remove(struct live_set *set, uint64_t address);
+
+/*
+ * A user's address is bits 0 to 46, on aarch64 0 to 47. Its place is bits 3 to 34; the line's
+ * index gives bits 35 to 47 away, because at one place the map from those 13 bits to
+ * the index is one to one: so place and line together are the address, exactly.
+ */
+#define LIVE_SET_PLACE_SHIFT 3
+#define LIVE_SET_HIGH_SHIFT 35
+#define LIVE_SET_HIGH_BITS 13
+
+static inline uint32_t live_set_place(uint64_t address)
+{
+    return (uint32_t)(address >> LIVE_SET_PLACE_SHIFT);
+}
+
+static inline struct live_set_line *live_set_line(const struct live_set *set, uint64_t address)
+{
+    /* Odd, so that the product is one to one; the golden ratio's (Knuth, TAOCP 6.4), so
+     * that areas of one layout in different places, as threads' arenas are, lie apart. */
+    uint32_t high = (uint32_t)(address >> LIVE_SET_HIGH_SHIFT) * UINT32_C(0x9E3779B1);
+    uint32_t index = (live_set_place(address) >> load_relaxed(&set->region_shift)) ^ high;
+    /* Acquire: whoever sees the mask of a table sees the table. Threads look while it begins. */
+    uint32_t mask = load_acquire(&set->mask0);
+    return &load_relaxed(&set->level0)[index & mask];
+}
+
+static inline uint64_t live_set_hash(uint64_t address, uint32_t region_shift)
+{
+    return ((address >> region_shift) * UINT64_C(0x9E3779B97F4A7C15)) >> 32;
+}
+
+/* Memory of 4 KiB shares a line of counters: neighbours that are freed in a row find it warm. */
+static inline uint8_t *live_set_counter(const struct live_set *set, uint64_t address)
+{
+    uint64_t line = live_set_hash(address, 12), place = address >> 6 & 63;
+    return &set->counters[(line << 6 | place) & (LIVE_SET_COUNTERS - 1)];
+}
+
+/* Asks for the cache line that an insertion of the address will take. */
+static inline void live_set_prefetch(const struct live_set *set, uint64_t address)
+{
+    __builtin_prefetch(live_set_line(set, address), 1);
+}
+
+/* The thread sanitizer must see atomic loads. (gcc and clang have different words for it.) */
+#if defined(__SANITIZE_THREAD__)
+#define LIVE_SET_WORD_BY_WORD
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define LIVE_SET_WORD_BY_WORD
+#endif
+#endif
+
+/* Whether one of the line's words is this place: its count of overflows may be, too. */
+static inline bool live_set_line_has(const struct live_set_line *line, uint32_t place)
+{
+#ifdef LIVE_SET_WORD_BY_WORD
+    bool has = false;
+    for (int i = 0; i < LIVE_SET_LINE_PLACES; i++)
+        has |= load_relaxed(&line->place[i]) == place;
+    return has;
+#else
+    /* Each word is as good as an atomic load of it. */
+    const volatile arch_words *words = (const volatile arch_words *)line;
+    return arch_words_any((arch_words)((words[0] == place) | (words[1] == place) |
+                                       (words[2] == place) | (words[3] == place)));
+#endif
+}
+
+/* The hot path of free: one cache line or two. False: certainly not in the set. */
+static inline bool live_set_might_hold(const struct live_set *set, uint64_t address)
+{
+    const struct live_set_line *line = live_set_line(set, address);
+    if (unlikely(live_set_line_has(line, live_set_place(address))))
+        return true;
+    return unlikely(load_relaxed(&line->overflow) != 0) &&
+           load_relaxed(live_set_counter(set, address)) != 0;
+}
+
+#endif

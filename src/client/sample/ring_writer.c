@@ -1,0 +1,339 @@
+/* See ring_writer.h. */
+#include "client/sample/ring_writer.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "client/client.h"
+#include "client/clock.h"
+#include "client/sample/abandoned_frame.h"
+#include "client/sample/heap_states.h"
+#include "client/sample/thread_slot.h"
+#include "client/system.h"
+#include "wire/handshake.h"
+
+/* A waiting thread looks up this often whether the daemon still lives. */
+#define WAIT_SLICE_US 50000u
+
+/* The daemon looks at each ring at least ten times a second while it runs at
+ * all. Where its pid cannot be seen, a heartbeat this old means that it is gone. */
+#define HEARTBEAT_LOST_MS 5000u
+
+/* Records of one thread that are known at once: signal handlers nest. */
+#define OPEN_MAX 3u
+
+/* So many records a signal handler may write before the one that it interrupted is no longer
+ * reckoned with: that would be one that was left unseen. */
+#define WRITTEN_INSIDE_MAX 4096u
+
+struct open_records {
+    uint32_t count;
+    uint32_t written_inside; /* while the outermost was open */
+    struct {
+        uint64_t position; /* as `reserved` counts */
+        uintptr_t frame;   /* of ring_writer_reserve() */
+    } record[OPEN_MAX];
+    uint64_t pad;
+} __attribute__((aligned(64)));
+
+static struct open_records *open_records; /* by slot; wiped on fork */
+
+int ring_writer_init(void)
+{
+    open_records = system_map_wiped(RING_THREADS_MAX * sizeof(*open_records));
+    return open_records != NULL ? 0 : -ENOMEM;
+}
+
+static uint16_t slot_of(const struct ring_thread *thread)
+{
+    return (uint16_t)(thread - client.threads);
+}
+
+static union record_header *record_at(uint64_t position)
+{
+    return (union record_header *)(client.data + (position & client.data_mask));
+}
+
+/* Whether the header is that of a record that this thread has begun: no other one writes such a
+ * word, whatever became of the place. */
+static bool is_begun_by(union record_header header, const struct ring_thread *thread)
+{
+    return header.type == RECORD_BUSY && header.thread == slot_of(thread);
+}
+
+static void abandon(const struct ring_thread *thread, uint64_t position)
+{
+    uint64_t in_use = load_relaxed(&client.control->reserved) - position;
+    union record_header *header = record_at(position);
+    union record_header begun = {.word = load_relaxed(&header->word)};
+    if (in_use > client.data_mask + 1 || !is_begun_by(begun, thread))
+        return; /* finished before the jump, never reserved, or stepped over */
+    union record_header abandoned = begun;
+    abandoned.type = RECORD_ABANDONED;
+    if (cas_acq_rel(&header->word, &begun.word, abandoned.word))
+        add_relaxed(&client.control->lost[RING_LOST_ABANDONED], 1);
+}
+
+/* Gives up the records of the thread that stand further in than so many. */
+static void abandon_from(struct ring_thread *thread, struct open_records *open, uint32_t depth)
+{
+    for (uint32_t inner = depth; inner < open->count; inner++)
+        abandon(thread, open->record[inner].position);
+    open->count = depth;
+    if (depth == 0)
+        store_relaxed(&thread->in_ring, RING_AWAY);
+}
+
+/* Gives up those records of the thread that were left by a jump, as far as their frames tell. */
+static void look_at_open_records(struct ring_thread *thread, struct open_records *open,
+                                 uintptr_t here)
+{
+    const struct unwind_stack_bounds *bounds = thread_slot_bounds(thread);
+    uint32_t depth = 0;
+    while (depth < open->count && !abandoned_frame(bounds, open->record[depth].frame, here))
+        depth++;
+    abandon_from(thread, open, depth);
+}
+
+void ring_writer_give_up_open(struct ring_thread *thread, uintptr_t here)
+{
+    struct open_records *open = &open_records[slot_of(thread)];
+    /* Asked of the caller's own frame, it says whether that is on the thread's own stack. */
+    if (load_relaxed(&thread->in_ring) == RING_WRITES &&
+        abandoned_frame(thread_slot_bounds(thread), here, here))
+        abandon_from(thread, open, 0);
+}
+
+/*
+ * A record of this thread is about to be reserved there, inside of `depth` others: it is known of
+ * before it can be. A handler that comes before all is said, and writes, makes its own of the
+ * place; but then the reservation fails, and all is said anew. One that writes nothing may at most
+ * take the first word back.
+ */
+static void open_record(struct ring_thread *thread, uint32_t depth, uint64_t position,
+                        uintptr_t here)
+{
+    struct open_records *open = &open_records[slot_of(thread)];
+    store_relaxed(&thread->in_ring, RING_WRITES);
+    barrier_signal();
+    if (depth < OPEN_MAX) {
+        open->record[depth].position = position;
+        open->record[depth].frame = here;
+        barrier_signal();
+        open->count = depth + 1;
+        barrier_signal();
+    }
+    store_relaxed(&thread->in_ring, RING_WRITES);
+    barrier_signal();
+}
+
+/* It was not reserved. */
+static void unopen_record(struct ring_thread *thread, uint32_t depth)
+{
+    struct open_records *open = &open_records[slot_of(thread)];
+    open->count = depth;
+    barrier_signal();
+    if (likely(depth == 0)) {
+        open->written_inside = 0;
+        store_relaxed(&thread->in_ring, RING_AWAY);
+    }
+}
+
+static void close_record(struct ring_thread *thread, uint64_t offset)
+{
+    struct open_records *open = &open_records[slot_of(thread)];
+    barrier_signal();
+    if (open->count > 0 && (open->record[open->count - 1].position & client.data_mask) == offset)
+        open->count--;
+    if (unlikely(open->count > 0) && ++open->written_inside > WRITTEN_INSIDE_MAX)
+        open->count = 0;
+    if (likely(open->count == 0)) {
+        open->written_inside = 0;
+        store_relaxed(&thread->in_ring, RING_AWAY);
+    }
+}
+
+uint32_t ring_writer_length_max(void)
+{
+    return (uint32_t)((client.data_mask + 1) / 4);
+}
+
+/* The daemon has ended it: nothing is to be said of why. */
+static void leave_session(void)
+{
+    uint32_t active = CLIENT_ACTIVE;
+    if (cas_relaxed(&client.live->state, &active, CLIENT_ENDED))
+        heap_states_end();
+}
+
+void ring_writer_end_session(enum ring_client_state reason)
+{
+    uint32_t running = RING_CLIENT_RUNNING;
+    cas_relaxed(&client.control->client_state, &running, (uint32_t)reason);
+    leave_session();
+}
+
+static bool daemon_is_gone(void)
+{
+    if (client.daemon_pid > 0 && system_call(SYS_kill, client.daemon_pid, 0) == -ESRCH)
+        return true;
+    uint64_t beat = load_relaxed(&client.control->heartbeat_ms);
+    uint64_t now = clock_now_ms();
+    return now > beat && now - beat > HEARTBEAT_LOST_MS;
+}
+
+void ring_writer_prefetch(const struct ring_thread *thread)
+{
+    const union record_header *next = record_at(load_relaxed(&client.control->reserved));
+    __builtin_prefetch(next, 1);
+    __builtin_prefetch((const char *)next + 64, 1);
+    __builtin_prefetch(&client.control->consumed);
+    __builtin_prefetch(&open_records[slot_of(thread)], 1);
+}
+
+static bool has_space(uint64_t reserved, uint32_t length)
+{
+    /* Acquire: the daemon zeroed the memory before it gave it back. */
+    uint64_t consumed = load_acquire(&client.control->consumed);
+    if (likely(reserved + length - consumed <= client.data_mask + 1))
+        return true;
+    /* Since `reserved` was read others may have written, and the daemon have read beyond it: then
+     * the reservation fails, and is tried anew. */
+    return (int64_t)(reserved - consumed) < 0;
+}
+
+/* Waits until there is space. False: there is none to wait for, the session has ended. */
+static bool wait_for_space(struct ring_thread *thread, uint32_t length)
+{
+    struct ring_control *control = client.control;
+    if (!(client.flags & HANDSHAKE_BLOCK_CLIENT)) {
+        ring_writer_end_session(RING_CLIENT_OVERRAN);
+        return false;
+    }
+    if (load_relaxed(&thread->in_ring) == RING_WRITES)
+        return false;
+
+    bool fits = false;
+    uint64_t began_us = clock_now_us(), waited_us = 0;
+    add_ordered(&control->waiters, 1);
+    while (client_state() == CLIENT_ACTIVE) {
+        store_relaxed(&thread->in_ring, RING_WAITS); /* a handler may have come and gone */
+        uint32_t seen = load_ordered(&control->space_futex);
+        if ((fits = has_space(load_relaxed(&control->reserved), length)))
+            break;
+        uint64_t slice_us = WAIT_SLICE_US;
+        if (client.block_timeout_us > 0) {
+            if (waited_us >= client.block_timeout_us) {
+                ring_writer_end_session(RING_CLIENT_TIMED_OUT);
+                break;
+            }
+            if (client.block_timeout_us - waited_us < slice_us)
+                slice_us = client.block_timeout_us - waited_us;
+        }
+        struct timespec slice = {.tv_nsec = (long)slice_us * 1000};
+        system_call(SYS_futex, &control->space_futex, FUTEX_WAIT, seen, &slice);
+        waited_us = clock_now_us() - began_us;
+        if (load_relaxed(&control->stopping) != 0) {
+            leave_session();
+            break;
+        }
+        if (daemon_is_gone()) {
+            ring_writer_end_session(RING_CLIENT_DAEMON_GONE);
+            break;
+        }
+    }
+    store_relaxed(&thread->in_ring, RING_AWAY);
+    sub_relaxed(&control->waiters, 1);
+    add_relaxed(&control->blocked_us, waited_us);
+    return fits;
+}
+
+void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
+{
+    struct ring_control *control = client.control;
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    struct open_records *open = &open_records[slot_of(thread)];
+    length = (length + 7) & ~7u;
+    if (likely(load_relaxed(&thread->in_ring) != RING_WRITES))
+        open->count = 0; /* perhaps of the slot's last thread */
+    else
+        look_at_open_records(thread, open, here);
+    uint32_t depth = open->count;
+    uint64_t reserved = load_relaxed(&control->reserved);
+    for (;;) {
+        if (client_state() != CLIENT_ACTIVE)
+            return NULL;
+        if (unlikely(load_relaxed(&control->stopping) != 0)) {
+            leave_session();
+            return NULL;
+        }
+        if (unlikely(!has_space(reserved, length))) {
+            if (!wait_for_space(thread, length))
+                return NULL;
+            reserved = load_relaxed(&control->reserved);
+            continue;
+        }
+        uint64_t position = reserved;
+        open_record(thread, depth, position, here);
+        if (likely(cas_relaxed(&control->reserved, &reserved, reserved + length))) {
+            union record_header *header = record_at(position);
+            union record_header busy = {
+                .length = length, .type = RECORD_BUSY, .thread = slot_of(thread)};
+            /* Release is not needed: a reader that sees 0 here waits, and one that
+             * sees this reads nothing behind it. */
+            store_relaxed(&header->word, busy.word);
+            return header;
+        }
+        unopen_record(thread, depth);
+    }
+}
+
+bool ring_writer_commit(struct ring_thread *thread, void *record, enum record_type type)
+{
+    return ring_writer_commit_of_heap(thread, record, type, 0);
+}
+
+bool ring_writer_publish(struct ring_thread *thread, void *record, enum record_type type,
+                         uint8_t heap)
+{
+    union record_header *header = record;
+    union record_header ready = {.word = load_relaxed(&header->word)};
+    bool in_time = is_begun_by(ready, thread);
+    if (likely(in_time)) {
+        ready.type = type;
+        ready.heap = heap;
+        /* The body before the type: the daemon loads the header with acquire. */
+        store_release(&header->word, ready.word);
+    } else {
+        add_relaxed(&client.control->lost[RING_LOST_ABANDONED], 1);
+    }
+    close_record(thread, (uintptr_t)record - (uintptr_t)client.data);
+    return in_time;
+}
+
+void ring_writer_wake(const void *record, uint32_t length)
+{
+    /* One wake-up as the ring passes half full; whoever polls needs none. */
+    struct ring_control *control = client.control;
+    uint64_t offset = (uintptr_t)record - (uintptr_t)client.data;
+    uint64_t half = (client.data_mask + 1) / 2;
+    if (unlikely(((offset + length) & half) != (offset & half)) &&
+        load_relaxed(&control->reserved) - load_relaxed(&control->consumed) >= half) {
+        add_ordered(&control->wake_futex, 1);
+        system_call(SYS_futex, &control->wake_futex, FUTEX_WAKE, 1);
+    }
+}
+
+bool ring_writer_commit_of_heap(struct ring_thread *thread, void *record, enum record_type type,
+                                uint8_t heap)
+{
+    const union record_header *header = record;
+    uint32_t length = load_relaxed(&header->length);
+    bool in_time = ring_writer_publish(thread, record, type, heap);
+    if (likely(in_time))
+        ring_writer_wake(record, length);
+    return in_time;
+}

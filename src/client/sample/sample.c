@@ -1,0 +1,484 @@
+/* See sample.h. */
+#include "client/sample/sample.h"
+
+#include <errno.h>
+#include <linux/prctl.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/clock.h"
+#include "client/modules/module.h"
+#include "client/sample/abandoned_frame.h"
+#include "client/sample/adaptive.h"
+#include "client/sample/context.h"
+#include "client/sample/heap_states.h"
+#include "client/sample/ring_writer.h"
+#include "client/sample/sampler.h"
+#include "client/sample/stack_cache.h"
+#include "client/sample/stack_sender.h"
+#include "client/sample/thread_slot.h"
+#include "client/session.h"
+#include "client/system.h"
+#include "client/unwind/unfinished_walk.h"
+#include "client/unwind/unwind_memory.h"
+#include "wire/record.h"
+
+/* Unloaded libraries that no dlclose of the program's told us of are looked for
+ * this often. */
+#define MODULES_CHECK_MS 50u
+
+/* Buffers for stacks, off the target's stack, which may have 16 KiB in all. One
+ * is held for the length of a walk; a signal handler that interrupts one takes
+ * another. */
+#define SCRATCHES 64u
+
+/* So many times a thread gives way to others before it counts its sample as lost. */
+#define SCRATCH_WAITS 1000
+
+/*
+ * Who holds a scratch, and where on his stack, in one word: whatever instruction a jump leaves, a
+ * scratch that is held says where. The place is the address of a frame, a multiple of 16 below
+ * 2^48, by which no holder is 0. Of the thread's id its last bits have room: where the next thread
+ * of the slot has the same, it does not see that the last one is gone.
+ */
+union scratch_holder {
+    uint64_t word; /* 0: free */
+    struct {
+        uint64_t slot : 14, tid : 6, place : 44;
+    };
+};
+
+#define SCRATCH_TID_MASK 63u
+
+_Static_assert(RING_THREADS_MAX <= 1u << 14, "a slot's number fits its field");
+
+struct scratch {
+    uint64_t holder; /* union scratch_holder */
+    uint64_t pad2[7];
+    struct unwind_memory memory;
+    struct unwind_rest rest;
+    uint64_t frames[UNWIND_FRAMES_MAX];
+} __attribute__((aligned(64)));
+
+static const struct live_set_line no_live_addresses;
+struct live_set sample_live_set = {.level0 = (struct live_set_line *)&no_live_addresses};
+
+static struct scratch *scratches; /* wiped on fork */
+
+/* By slot: 1 when the daemon knows the thread that has it now; wiped on fork. */
+static uint8_t *introduced;
+
+int sample_init(void)
+{
+    scratches = system_map_wiped(SCRATCHES * sizeof(*scratches));
+    introduced = system_map_wiped(RING_THREADS_MAX);
+    if (scratches == NULL || introduced == NULL || stack_sender_init() != 0)
+        return -ENOMEM;
+    return ring_writer_init();
+}
+
+void sample_forget(void)
+{
+    stack_sender_forget();
+}
+
+static union scratch_holder scratch_holder_of(const struct ring_thread *thread, uintptr_t here)
+{
+    union scratch_holder self = {.slot = (uint64_t)(thread - client.threads),
+                                 .tid = load_relaxed(&thread->tid) & SCRATCH_TID_MASK,
+                                 .place = here >> 4};
+    return self;
+}
+
+/* Whether this slot's holder will not come back: the slot's last thread is gone, or its present
+ * one has left what it was in. */
+static bool scratch_is_left(union scratch_holder holder, union scratch_holder self,
+                            const struct ring_thread *thread, uintptr_t here)
+{
+    return holder.slot == self.slot &&
+           (holder.tid != self.tid ||
+            abandoned_frame(thread_slot_bounds(thread), (uintptr_t)holder.place << 4, here));
+}
+
+static struct scratch *scratch_try(const struct ring_thread *thread, uintptr_t here)
+{
+    union scratch_holder self = scratch_holder_of(thread, here);
+    for (uint32_t i = 0; i < SCRATCHES; i++) {
+        /* Each thread begins at a place of its own: threads seldom meet. */
+        struct scratch *scratch = &scratches[(self.slot + i) % SCRATCHES];
+        union scratch_holder holder = {.word = load_relaxed(&scratch->holder)};
+        if (holder.word != 0 && !scratch_is_left(holder, self, thread, here))
+            continue;
+        if (cas_acquire(&scratch->holder, &holder.word, self.word))
+            return scratch;
+    }
+    return NULL;
+}
+
+/* One of a thread that has ended in the middle of a walk: its slot may never be another's. */
+static struct scratch *scratch_inherit(const struct ring_thread *thread, uintptr_t here)
+{
+    union scratch_holder self = scratch_holder_of(thread, here);
+    for (uint32_t i = 0; i < SCRATCHES; i++) {
+        union scratch_holder holder = {.word = load_relaxed(&scratches[i].holder)};
+        if (holder.word == 0 || holder.slot == self.slot)
+            continue;
+        uint32_t living = thread_slot_living(holder.slot);
+        bool is_gone = living == 0 || (living & SCRATCH_TID_MASK) != holder.tid;
+        if (is_gone && cas_acquire(&scratches[i].holder, &holder.word, self.word))
+            return &scratches[i];
+    }
+    return NULL;
+}
+
+static struct scratch *scratch_take(const struct ring_thread *thread)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    struct scratch *scratch = scratch_try(thread, here);
+    if (unlikely(scratch == NULL))
+        scratch = scratch_inherit(thread, here);
+    /* Their holders are threads that lost the processor in the middle of a walk. */
+    for (int i = 0; scratch == NULL && i < SCRATCH_WAITS; i++) {
+        system_call(SYS_sched_yield);
+        scratch = scratch_try(thread, here);
+    }
+    return scratch;
+}
+
+static void scratch_give(struct scratch *scratch)
+{
+    store_release(&scratch->holder, 0);
+}
+
+uint32_t sample_time_ms(void)
+{
+    uint64_t now = clock_now_ms();
+    return now > client.start_ms ? (uint32_t)(now - client.start_ms) : 0;
+}
+
+/*
+ * Tell the daemon that the address space changed: modules were loaded or unloaded. Set
+ * `*generation` to the present one. Return whether its announcement is in the ring. If not, no
+ * stack of this generation may be sent: the daemon drops all stacks when it reads the announcement.
+ *
+ * Another thread or a signal handler that comes before the record is in the ring announces the
+ * generation, too, before its own stacks.
+ */
+static bool announce_generation(struct ring_thread *thread, uint32_t *generation)
+{
+    uint32_t now_ms = sample_time_ms();
+    uint32_t checked = load_relaxed(&client.live->modules_checked_ms);
+    if (now_ms - checked >= MODULES_CHECK_MS &&
+        cas_relaxed(&client.live->modules_checked_ms, &checked, now_ms))
+        module_check_unloaded();
+    *generation = module_generation();
+    uint32_t announced = load_acquire(&client.live->announced_generation);
+    if (likely(announced == *generation))
+        return true;
+    struct record_modules_reset *record = ring_writer_reserve(thread, sizeof(*record));
+    if (record == NULL)
+        return false;
+    record->generation = *generation;
+    if (!ring_writer_commit(thread, record, RECORD_MODULES_RESET))
+        return false;
+    /* Another thread may have announced a newer one meanwhile. */
+    cas_acq_rel(&client.live->announced_generation, &announced, *generation);
+    return true;
+}
+
+/* Walks the stack and sees to it that the daemon has it. Its hash, or, with RECORD_ALLOC_WALK in
+ * *flags, the token of a walk; 0: lost. */
+static uint64_t record_stack(struct ring_thread *thread, const struct unwind_registers *caller,
+                             uint32_t *flags)
+{
+    struct scratch *scratch = scratch_take(thread);
+    if (scratch == NULL) {
+        add_relaxed(&client.control->lost[RING_LOST_NO_SCRATCH], 1);
+        return 0;
+    }
+    struct unwind_walk walk;
+    uint32_t generation;
+    scratch->rest.ask = stack_sender_ask;
+    do {
+        if (unlikely(!announce_generation(thread, &generation))) {
+            sample_lose(RING_LOST_UNWIND);
+            scratch_give(scratch);
+            return 0;
+        }
+        walk = unwind_callstack_until(caller, thread_slot_bounds(thread), &scratch->memory,
+                                      scratch->frames, UNWIND_FRAMES_MAX, &scratch->rest);
+    } while (unlikely(generation != module_generation()));
+
+    if (unlikely(load_relaxed(&thread->in_ring) == RING_WRITES) && walk.uninterrupted)
+        ring_writer_give_up_open(thread, (uintptr_t)__builtin_frame_address(0));
+
+    if (unlikely(walk.stop == UNWIND_LEFT)) {
+        walk.hash =
+            stack_sender_send_walk(thread, &walk, scratch->frames, &scratch->rest, generation);
+        *flags |= RECORD_ALLOC_WALK;
+        if (unlikely(walk.hash == 0))
+            sample_lose(RING_LOST_UNWIND);
+        scratch_give(scratch);
+        return walk.hash;
+    }
+    if (walk.stop != UNWIND_OUTERMOST && walk.stop != UNWIND_TRUNCATED)
+        add_relaxed(&client.control->lost[RING_LOST_UNWIND], 1);
+    if (!stack_cache_holds(walk.hash)) {
+        if (stack_sender_send(thread, &walk, scratch->frames, generation)) {
+            stack_cache_add(walk.hash);
+        } else {
+            sample_lose(RING_LOST_UNWIND);
+            walk.hash = 0;
+        }
+    }
+    scratch_give(scratch);
+    return walk.hash;
+}
+
+/* Whether the daemon is still to be told of the slot's thread. A record that was left by a jump, or
+ * found no room, told nothing. */
+static bool is_unknown(const struct ring_thread *thread)
+{
+    return thread->samples == 0 || introduced[thread - client.threads] == 0;
+}
+
+/* The thread's name, at its first sample and then ever more seldom: names change. */
+static void record_thread(struct ring_thread *thread)
+{
+    uint8_t *known = &introduced[thread - client.threads];
+    if (unlikely(thread->samples == 0))
+        *known = 0;
+    barrier_signal();
+    uint32_t samples = thread->samples++;
+    if ((samples & (samples - 1)) != 0 && likely(*known != 0))
+        return;
+    char name[16] = "";
+    system_call(SYS_prctl, PR_GET_NAME, name, 0, 0, 0);
+    struct record_thread *record = ring_writer_reserve(thread, sizeof(*record));
+    if (record == NULL)
+        return;
+    record->tid = load_relaxed(&thread->tid);
+    memcpy(record->name, name, sizeof(name));
+    if (ring_writer_commit(thread, record, RECORD_THREAD))
+        *known = 1;
+}
+
+static void lose_calls(uint64_t calls, uint64_t bytes)
+{
+    add_relaxed(&client.control->lost[RING_LOST_BYTES], bytes);
+    add_relaxed(&client.control->lost[RING_LOST_CALLS], calls);
+}
+
+void sample_lose_left(struct ring_pending *pending, uint64_t size)
+{
+    bool has_begun = size != UINT64_MAX;
+    uint64_t left = load_relaxed(&pending->samples) - (has_begun ? ring_pending_word(size) : 0);
+    if (likely(left == 0))
+        return;
+    lose_calls(ring_pending_calls(left), ring_pending_bytes(left));
+    sampler_settle(pending, left);
+}
+
+static void settle(const struct sample *sample, bool recorded)
+{
+    if (unlikely(sample->pending == NULL))
+        return;
+    if (unlikely(!recorded))
+        lose_calls(1, sample->size);
+    sampler_settle(sample->pending, ring_pending_word(sample->size));
+}
+
+/* Puts the sample's record in place of the header and what follows it; 0: the session is over. */
+static bool commit_sample(struct ring_thread *thread, const struct sample *sample, uint32_t flags,
+                          uint64_t stack)
+{
+    uint64_t type = context_send_name(thread, sample->type);
+    uint64_t context = context_is_empty() ? 0 : context_send(thread);
+    bool tagged = type != 0 || context != 0;
+    struct record_tagged_alloc *record;
+    uint32_t length = tagged ? (uint32_t)sizeof(*record) : (uint32_t)sizeof(record->alloc);
+    record = ring_writer_reserve(thread, length);
+    if (record == NULL) {
+        settle(sample, false);
+        return false;
+    }
+    record->alloc.address = sample->address;
+    record->alloc.size = sample->size;
+    record->alloc.stack = stack;
+    record->alloc.time_ms = sample_time_ms();
+    record->alloc.ordinal = sample->ordinal;
+    record->alloc.interval = sample->interval;
+    record->alloc.flags = flags;
+    if (tagged) {
+        record->type = type;
+        record->context = context;
+    }
+    settle(sample, ring_writer_publish(thread, record, tagged ? RECORD_TAGGED_ALLOC : RECORD_ALLOC,
+                                       sample->heap));
+    ring_writer_wake(record, length);
+    return true;
+}
+
+bool sample_record(struct ring_thread *thread, const struct sample *sample,
+                   const struct unwind_registers *caller)
+{
+    /* They come while the stack is walked. */
+    if (sample->live != NULL)
+        live_set_prefetch(sample->live, sample->address);
+    ring_writer_prefetch(thread);
+
+    record_thread(thread);
+    uint32_t flags = sample->flags;
+    uint64_t stack = record_stack(thread, caller, &flags);
+    if (sample->live != NULL && !live_set_insert(sample->live, sample->address)) {
+        add_relaxed(&client.control->lost[RING_LOST_LIVE_SET], 1);
+        flags |= RECORD_ALLOC_LOST_FREE;
+    }
+    if (likely(commit_sample(thread, sample, flags, stack)))
+        return true;
+    if (sample->live != NULL)
+        live_set_remove(sample->live, sample->address);
+    bool ended = client_state() != CLIENT_ACTIVE;
+    /* What comes after the session's end is not lost. */
+    if (load_relaxed(&client.control->stopping) == 0)
+        add_relaxed(&client.control->lost[ended ? RING_LOST_OVERRUN : RING_LOST_REENTRANT], 1);
+    return false;
+}
+
+/* nested: in a signal handler that interrupted a sample of its thread. */
+static void account_allocation(const void *memory, size_t size, bool nested,
+                               const struct unwind_registers *caller)
+{
+    if (unlikely(client_state() == CLIENT_CONNECTING))
+        return;
+    struct ring_thread *thread = thread_slot_get();
+    if (unlikely(thread == NULL))
+        return;
+    struct ring_pending *pending = &client.pending[thread - client.threads];
+    if (unlikely(client_state() != CLIENT_ACTIVE)) {
+        sampler_idle(thread, pending, 1, size);
+        session_tick();
+        return;
+    }
+    uint32_t drawn_by = thread->rule, index = adaptive_index();
+    if (sampler_count(thread, pending, size, adaptive_rule(drawn_by), adaptive_rule(index))) {
+        if (likely(!nested))
+            sample_lose_left(pending, size);
+        thread->rule = (uint16_t)index;
+        const struct sample sample = {
+            .address = (uintptr_t)memory,
+            .size = size,
+            .interval = drawn_by,
+            .ordinal = (uint32_t)thread->calls,
+            .live = &sample_live_set,
+            .pending = pending,
+        };
+        sample_record(thread, &sample, caller);
+        adaptive_look(thread);
+    }
+}
+
+void sample_allocation(const void *memory, size_t size, const struct unwind_registers *caller)
+{
+    if (memory == NULL)
+        return;
+    struct thread_passage passage = thread_enter();
+    if (unlikely(passage.thread == NULL)) {
+        if (client_state() == CLIENT_NEW)
+            session_join();
+        thread_settle(&passage, (uintptr_t)__builtin_frame_address(0));
+    }
+    account_allocation(memory, size, passage.was != 0, caller);
+    thread_leave(&passage);
+    if (heaps_are_to_be_told())
+        heaps_tell();
+}
+
+/* --- frees --- */
+
+void sample_introduce(struct ring_thread *thread)
+{
+    if (unlikely(is_unknown(thread)))
+        record_thread(thread);
+}
+
+void sample_lose(enum ring_loss loss)
+{
+    if (client_state() == CLIENT_ACTIVE && load_relaxed(&client.control->stopping) == 0)
+        add_relaxed(&client.control->lost[loss], 1);
+}
+
+bool sample_record_free(struct ring_thread *thread, const struct sample_freed *freed)
+{
+    sample_introduce(thread);
+    struct record_free *record = ring_writer_reserve(thread, sizeof(*record));
+    if (likely(record != NULL)) {
+        record->address = freed->address;
+        record->time_ms = sample_time_ms();
+        record->ordinal = freed->ordinal;
+        if (likely(ring_writer_commit_of_heap(thread, record, RECORD_FREE, freed->heap)))
+            return true;
+    } else {
+        sample_lose(RING_LOST_FREE);
+    }
+    /* Whoever has the address next frees it, too, or is sampled: by either the daemon learns that
+     * this block is gone. */
+    live_set_insert(freed->live, freed->address);
+    return false;
+}
+
+static int account_free(const void *memory)
+{
+    /* The set may be about to be emptied. */
+    if (unlikely(client_state() == CLIENT_CONNECTING))
+        return 0;
+    if (!live_set_remove(&sample_live_set, (uintptr_t)memory) || client_state() != CLIENT_ACTIVE)
+        return 0;
+    struct ring_thread *thread = thread_slot_get();
+    if (thread == NULL)
+        return 0;
+    const struct sample_freed freed = {
+        .address = (uintptr_t)memory, .ordinal = (uint32_t)thread->calls, .live = &sample_live_set};
+    return sample_record_free(thread, &freed);
+}
+
+static int record_free(const void *memory)
+{
+    struct thread_passage passage = thread_enter();
+    int recorded = account_free(memory);
+    thread_leave(&passage);
+    return recorded;
+}
+
+void sample_free(const void *memory)
+{
+    /* NULL reads as live (live_set.h), and C++ deletes it all the time. */
+    if (memory != NULL)
+        record_free(memory);
+}
+
+int sample_free_for_realloc(const void *memory)
+{
+    return memory != NULL ? record_free(memory) : 0;
+}
+
+static void account_unfree(const void *memory)
+{
+    struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
+    if (thread == NULL || !live_set_insert(&sample_live_set, (uintptr_t)memory))
+        return;
+    struct record_unfree *record = ring_writer_reserve(thread, sizeof(*record));
+    if (record == NULL) {
+        sample_lose(RING_LOST_REENTRANT);
+        return;
+    }
+    record->address = (uintptr_t)memory;
+    ring_writer_commit(thread, record, RECORD_UNFREE);
+}
+
+void sample_unfree(const void *memory)
+{
+    struct thread_passage passage = thread_enter();
+    account_unfree(memory);
+    thread_leave(&passage);
+}

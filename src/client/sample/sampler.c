@@ -1,0 +1,151 @@
+/* See sampler.h. Gaps are whole bytes: the floor of an exponential variate is
+ * geometric, hence as memoryless over bytes as the exponential itself, and an
+ * allocation of s bytes is hit iff s exceeds the bytes left of the gap. */
+#include "client/sample/sampler.h"
+
+#include "client/arch/counter.h"
+#include "wire/barrier.h"
+
+/* What a thread without a session allocates between two looks whether there is one: a look costs
+ * some 20 ns. */
+#define IDLE_GAP_BYTES 65536u
+
+/* bytes_left is taken as signed where a signal handler got in between (client.h). */
+#define LOADED_BYTES_MAX (UINT64_C(1) << 62)
+
+/* SplitMix64 (Steele, Lea and Flood, 2014): one addition of state, full period,
+ * and any two seeds give unrelated streams. */
+uint64_t sampler_random(uint64_t *state)
+{
+    uint64_t z = (*state += UINT64_C(0x9E3779B97F4A7C15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+/*
+ * An exponential variate of mean interval_bytes, rounded down, by von Neumann's
+ * comparison method (1951): no logarithm, exact, 4.3 uniforms on average. A run
+ * u1 >= u2 >= ... that first rises at an even place gives u1; another one adds a
+ * whole interval and tries again.
+ */
+static uint64_t draw_gap(uint64_t *state, uint64_t interval_bytes)
+{
+    for (uint64_t whole = 0; whole < 64; whole++) {
+        uint64_t first = sampler_random(state);
+        uint64_t previous = first, next;
+        bool odd = true;
+        while ((next = sampler_random(state)) <= previous) {
+            previous = next;
+            odd = !odd;
+        }
+        if (odd)
+            return whole * interval_bytes +
+                   (uint64_t)(((unsigned __int128)first * interval_bytes) >> 64);
+    }
+    return 64 * interval_bytes; /* once in 10^27 */
+}
+
+/* Changes bytes_left from what it was seen as, and no total: the same is added to both words, so
+ * that what a signal handler takes meanwhile stays taken. */
+static void reload(struct ring_thread *thread, uint64_t seen_left, uint64_t left)
+{
+    counter_add_own(&thread->bytes_loaded, left - seen_left);
+    counter_add_own(&thread->bytes_left, left - seen_left);
+}
+
+/* What fits below certain_bytes is loaded, so that a certain sample always ticks. */
+static void load_gap(struct ring_thread *thread, uint64_t seen_left, uint64_t gap,
+                     const struct sampler_rule *rule)
+{
+    uint64_t left = gap < LOADED_BYTES_MAX ? gap : LOADED_BYTES_MAX;
+    if (rule->certain_bytes > 0 && left >= rule->certain_bytes)
+        left = rule->certain_bytes - 1;
+    thread->gap_rest = gap - left;
+    reload(thread, seen_left, left);
+}
+
+static uint64_t next_gap(struct ring_thread *thread, const struct sampler_rule *rule)
+{
+    return rule->interval_bytes <= 1 ? 0 : draw_gap(&thread->random, rule->interval_bytes);
+}
+
+/* Let readers take what the line has now until it is whole again. */
+static void begin_counting(const struct ring_thread *thread, struct ring_pending *pending)
+{
+    uint64_t bytes = load_relaxed(&thread->bytes_before) + load_relaxed(&thread->bytes_loaded) -
+                     load_relaxed(&thread->bytes_left);
+    uint64_t samples = load_relaxed(&pending->samples);
+    store_relaxed(&pending->settled_bytes, bytes - ring_pending_bytes(samples));
+    uint64_t calls = load_relaxed(&thread->calls);
+    store_relaxed(&pending->settled_calls, calls - ring_pending_calls(samples));
+    store_release(&pending->counting, calls + 1);
+    barrier_signal();
+}
+
+static void end_counting(struct ring_pending *pending)
+{
+    store_release(&pending->counting, 0);
+}
+
+/* The words become what readers take in their place, and what is pending. */
+void sampler_inherit(struct ring_thread *thread, struct ring_pending *pending)
+{
+    if (ring_is_counting(pending->counting, thread->calls)) {
+        uint64_t bytes = thread->bytes_before + thread->bytes_loaded - thread->bytes_left;
+        uint64_t samples = pending->samples;
+        thread->bytes_before += pending->settled_bytes + ring_pending_bytes(samples) - bytes;
+        store_relaxed(&thread->calls, pending->settled_calls + ring_pending_calls(samples));
+    }
+    end_counting(pending);
+}
+
+void sampler_start(struct ring_thread *thread, struct ring_pending *pending, uint64_t seed,
+                   const struct sampler_rule *rule)
+{
+    begin_counting(thread, pending);
+    thread->random = seed;
+    load_gap(thread, load_relaxed(&thread->bytes_left), next_gap(thread, rule), rule);
+    end_counting(pending);
+}
+
+bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uint64_t size,
+                   const struct sampler_rule *rule, const struct sampler_rule *next)
+{
+    uint64_t left = load_relaxed(&thread->bytes_left);
+    bool overdrawn = (int64_t)left < 0 && -left > thread->gap_rest;
+    uint64_t gap = overdrawn ? 0 : left + thread->gap_rest;
+    uint64_t weighed = size > 0 ? size : 1;
+    bool sampled = size >= rule->certain_bytes || weighed > gap;
+
+    begin_counting(thread, pending);
+    if (sampled) {
+        counter_add_own(&pending->samples, ring_pending_word(size));
+        barrier_signal();
+    }
+    counter_add_own(&thread->bytes_before, size);
+    counter_add_own(&thread->calls, 1);
+    if (sampled)
+        load_gap(thread, left, next_gap(thread, next), next);
+    else
+        load_gap(thread, left, gap - weighed, rule);
+    end_counting(pending);
+    return sampled;
+}
+
+void sampler_settle(struct ring_pending *pending, uint64_t samples)
+{
+    barrier_signal();
+    counter_add_own(&pending->samples, -samples);
+}
+
+void sampler_idle(struct ring_thread *thread, struct ring_pending *pending, uint64_t calls,
+                  uint64_t bytes)
+{
+    begin_counting(thread, pending);
+    counter_add_own(&thread->bytes_before, bytes);
+    counter_add_own(&thread->calls, calls);
+    thread->gap_rest = 0;
+    reload(thread, load_relaxed(&thread->bytes_left), IDLE_GAP_BYTES);
+    end_counting(pending);
+}

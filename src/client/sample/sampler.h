@@ -1,0 +1,43 @@
+/*
+ * Poisson sampling over bytes, one sampler a thread (wire/sampling.h has the
+ * rule). Integers only: the target's floating-point state is its own.
+ */
+#ifndef HEAPPROFD_CLIENT_SAMPLE_SAMPLER_H
+#define HEAPPROFD_CLIENT_SAMPLE_SAMPLER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/ring.h"
+
+struct sampler_rule {
+    uint64_t interval_bytes;
+    uint64_t certain_bytes; /* sampling_certain_bytes(interval_bytes) */
+};
+
+/* Seed a thread's sampler and draw its first gap. The line's totals stay. */
+void sampler_start(struct ring_thread *thread, struct ring_pending *pending, uint64_t seed,
+                   const struct sampler_rule *rule);
+
+/* Make the line whole whose thread ended, perhaps in the middle of a count. */
+void sampler_inherit(struct ring_thread *thread, struct ring_pending *pending);
+
+/* Count one allocation of size bytes that the hot path did not count. Return whether it is sampled;
+ * it is then pending. The thread's gap was drawn by `rule`; `next` is the rule for the gap after a
+ * sample. */
+bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uint64_t size,
+                   const struct sampler_rule *rule, const struct sampler_rule *next);
+
+/* Subtract samples (ring_pending_word()) from what is pending: they are in the ring, or counted as
+ * lost. */
+void sampler_settle(struct ring_pending *pending, uint64_t samples);
+
+/* Count calls and their bytes, and go on without sampling up to the next tick: there is no session.
+ */
+void sampler_idle(struct ring_thread *thread, struct ring_pending *pending, uint64_t calls,
+                  uint64_t bytes);
+
+/* The next 64 bits of a thread's generator. */
+uint64_t sampler_random(uint64_t *state);
+
+#endif

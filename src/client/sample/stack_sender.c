@@ -1,0 +1,280 @@
+/* See stack_sender.h. */
+#include "client/sample/stack_sender.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/modules/module.h"
+#include "client/sample/ring_writer.h"
+#include "client/system.h"
+#include "client/unwind/unwind_stack.h"
+#include "wire/handshake.h"
+#include "wire/record.h"
+
+/* Marks which modules the daemon has, by the address of the module's entry. */
+#define SENT_MODULES 8192u
+
+/* Marks pages that hold no code of a module which the daemon does not have. */
+#define SEEN_PAGES 4096u
+#define PAGE_SHIFT 12
+
+/* Code may use so much below its stack pointer (x86-64's red zone). */
+#define RED_ZONE_BYTES 128u
+
+static uint64_t *sent_modules; /* wiped on fork */
+static uint64_t *seen_pages;   /* wiped on fork */
+
+int stack_sender_init(void)
+{
+    sent_modules = system_map_wiped(SENT_MODULES * sizeof(*sent_modules));
+    seen_pages = system_map_wiped(SEEN_PAGES * sizeof(*seen_pages));
+    return sent_modules != NULL && seen_pages != NULL ? 0 : -ENOMEM;
+}
+
+void stack_sender_forget(void)
+{
+    system_wipe(sent_modules, SENT_MODULES * sizeof(*sent_modules));
+    system_wipe(seen_pages, SEEN_PAGES * sizeof(*seen_pages));
+}
+
+/* A word that stands for this module in this generation. */
+static uint64_t module_mark(const struct module *module, uint32_t generation)
+{
+    return (uintptr_t)module ^ ((uint64_t)(generation + 1) << 48);
+}
+
+static bool module_is_sent(uint64_t mark)
+{
+    return load_acquire(&sent_modules[(mark >> 4) % SENT_MODULES]) == mark;
+}
+
+static bool send_module(struct ring_thread *thread, const struct module *module)
+{
+    char path[RECORD_PATH_MAX / 4];
+    int length = module_path(module, path, sizeof(path));
+    if (length < 0)
+        length = 0;
+    size_t id_length = module->build_id_length;
+    if (id_length > RECORD_BUILD_ID_MAX)
+        id_length = RECORD_BUILD_ID_MAX;
+    uint32_t size = (uint32_t)(sizeof(struct record_module) + id_length + (size_t)length);
+    struct record_module *record = ring_writer_reserve(thread, size);
+    if (record == NULL)
+        return false;
+    record->start = module->start;
+    record->end = module->end;
+    record->file_offset = module->file_offset;
+    record->load_bias = module->load_bias;
+    record->build_id_length = (uint16_t)id_length;
+    record->path_length = (uint16_t)length;
+    memcpy(record->bytes, module->build_id, id_length);
+    memcpy(record->bytes + id_length, path, (size_t)length);
+    return ring_writer_commit(thread, record, RECORD_MODULE);
+}
+
+static bool send_module_once(struct ring_thread *thread, const struct module *module,
+                             uint32_t generation)
+{
+    uint64_t mark = module_mark(module, generation);
+    if (module_is_sent(mark))
+        return true;
+    if (!send_module(thread, module))
+        return false;
+    store_release(&sent_modules[(mark >> 4) % SENT_MODULES], mark);
+    return true;
+}
+
+static bool send_modules_of(struct ring_thread *thread, const uint64_t *frames, unsigned count,
+                            uint32_t generation)
+{
+    const struct module *last = NULL;
+    for (unsigned i = 0; i < count; i++) {
+        if (last != NULL && frames[i] >= last->start && frames[i] < last->end)
+            continue;
+        const struct module *module = module_find(frames[i]);
+        if (module == NULL)
+            continue;
+        last = module;
+        if (!send_module_once(thread, module, generation))
+            return false;
+    }
+    return true;
+}
+
+static bool send_stack(struct ring_thread *thread, const struct unwind_walk *walk,
+                       const uint64_t *frames)
+{
+    unsigned count = walk->count;
+    bool truncated = walk->stop == UNWIND_TRUNCATED;
+    uint32_t fit = (ring_writer_length_max() - (uint32_t)sizeof(struct record_stack)) / 8;
+    if (count > fit) {
+        count = fit;
+        truncated = true;
+    }
+    struct record_stack *record =
+        ring_writer_reserve(thread, (uint32_t)sizeof(*record) + count * 8);
+    if (record == NULL)
+        return false;
+    record->hash = walk->hash;
+    record->count = count;
+    record->flags = truncated ? RECORD_STACK_TRUNCATED : 0;
+    record->error = (uint16_t)(truncated ? UNWIND_OUTERMOST : walk->stop);
+    memcpy(record->frames, frames, count * sizeof(frames[0]));
+    return ring_writer_commit(thread, record, RECORD_STACK);
+}
+
+bool stack_sender_send(struct ring_thread *thread, const struct unwind_walk *walk,
+                       const uint64_t *frames, uint32_t generation)
+{
+    return send_modules_of(thread, frames, walk->count, generation) &&
+           send_stack(thread, walk, frames);
+}
+
+/* --- walks that others finish --- */
+
+static bool ring_has_plenty_of_room(void)
+{
+    uint64_t used =
+        load_relaxed(&client.control->reserved) - load_relaxed(&client.control->consumed);
+    return used < (client.data_mask + 1) / 4;
+}
+
+enum ring_unwinding stack_sender_ask(uint32_t module)
+{
+    uint32_t word = load_relaxed(&client.control->unwinding[module / RING_UNWINDING_PER_WORD]);
+    enum ring_unwinding known =
+        (enum ring_unwinding)(word >> module % RING_UNWINDING_PER_WORD * 2 & 3);
+    if (known == RING_UNWINDING_NONE)
+        return known;
+    /* A copy takes the room of a hundred samples, and one that takes what a record may must fit. It
+     * is no reason to end a session that may not wait. */
+    bool may_wait = (client.flags & HANDSHAKE_BLOCK_CLIENT) && client.block_timeout_us == 0;
+    bool sends = ring_writer_length_max() >= RECORD_WALK_BYTES_MAX &&
+                 (may_wait || ring_has_plenty_of_room());
+    return sends ? RING_UNWINDING_FOUND : RING_UNWINDING_UNKNOWN;
+}
+
+_Static_assert(MODULES_MAX <= RING_MODULES_MAX, "there is a place for each module's answer");
+
+/* The stack to be copied, [from, to). */
+struct extent {
+    uintptr_t from, to;
+    bool direct; /* readable directly; else through the kernel, as far as it is there */
+    bool cut;    /* more stack lies behind it */
+};
+
+static struct extent extent_of(const struct unwind_rest *rest, uint32_t bytes_max)
+{
+    uintptr_t sp = rest->registers[ARCH_STACK_POINTER];
+    struct extent extent = {.direct = sp >= rest->stack_low && sp < rest->stack_high};
+    uintptr_t low = extent.direct ? rest->stack_low : 0;
+    extent.from = (sp < low + RED_ZONE_BYTES ? low : sp - RED_ZONE_BYTES) & ~UINT64_C(7);
+    extent.to = extent.from + bytes_max;
+    if (extent.direct && extent.to >= rest->stack_high)
+        extent.to = rest->stack_high & ~UINT64_C(7);
+    else
+        extent.cut = true;
+    return extent;
+}
+
+/* A word of somebody's stack that may be an address of code. Its module is sent if it is. */
+static bool send_module_of_word(struct ring_thread *thread, uint64_t word, uint32_t generation)
+{
+    uint64_t page = word >> PAGE_SHIFT;
+    if (page == 0 || word >> ARCH_ADDRESS_BITS != 0)
+        return true;
+    uint64_t mark = page ^ ((uint64_t)(generation + 1) << 48);
+    uint64_t *seen = &seen_pages[page % SEEN_PAGES];
+    if (likely(load_acquire(seen) == mark))
+        return true;
+    const struct module *module = module_find(word);
+    if (module != NULL && !send_module_once(thread, module, generation))
+        return false;
+    store_release(seen, mark);
+    return true;
+}
+
+/* Copies the stack in [from, from + bytes), which is a multiple of 8; the number of bytes. */
+static uint32_t copy_stack(uint64_t *to, uintptr_t from, uint32_t bytes, bool direct)
+{
+    if (!direct) {
+        long got = system_read_memory(to, from, bytes);
+        return got > 0 ? (uint32_t)got & ~7u : 0;
+    }
+    /* Word by word: the target's memcpy may be one that does not like to read stacks. */
+    for (uint32_t i = 0; i < bytes / 8; i++)
+        store_relaxed(&to[i], unwind_stack_load(from + i * 8));
+    return bytes;
+}
+
+/* room: of at least 64 words, for copies of what cannot be read directly. */
+static bool send_modules_of_stack(struct ring_thread *thread, const struct extent *extent,
+                                  uint64_t *room, uint32_t words, uint32_t generation)
+{
+    for (uintptr_t at = extent->from; at < extent->to;) {
+        uintptr_t left = extent->to - at;
+        uint32_t bytes = left < words * 8 ? (uint32_t)left : words * 8;
+        if (!extent->direct)
+            bytes = copy_stack(room, at, bytes, false);
+        for (uint32_t i = 0; i < bytes / 8; i++) {
+            uint64_t word = extent->direct ? unwind_stack_load(at + i * 8) : room[i];
+            if (!send_module_of_word(thread, arch_strip(word), generation))
+                return false;
+        }
+        if (bytes == 0)
+            break;
+        at += bytes;
+    }
+    return true;
+}
+
+static void fill_walk(struct record_walk *record, const struct unwind_walk *walk,
+                      const uint64_t *frames, const struct unwind_rest *rest,
+                      const struct extent *extent)
+{
+    uint64_t *words = record->words;
+    record->pc = rest->pc;
+    record->known = rest->known;
+    record->stack_address = extent->from;
+    record->module = rest->module;
+    record->register_count = ARCH_REGISTERS;
+    record->frame_count = (uint16_t)walk->count;
+    record->flags =
+        (rest->interrupted ? RECORD_WALK_INTERRUPTED : 0) | (extent->cut ? RECORD_WALK_CUT : 0);
+    memcpy(words, rest->registers, sizeof(rest->registers));
+    words += ARCH_REGISTERS;
+    memcpy(words, frames, walk->count * sizeof(frames[0]));
+    words += walk->count;
+    record->stack_bytes =
+        copy_stack(words, extent->from, (uint32_t)(extent->to - extent->from), extent->direct);
+}
+
+uint64_t stack_sender_send_walk(struct ring_thread *thread, const struct unwind_walk *walk,
+                                uint64_t *frames, const struct unwind_rest *rest,
+                                uint32_t generation)
+{
+    uint32_t fixed =
+        (uint32_t)(sizeof(struct record_walk) + sizeof(rest->registers) + walk->count * 8);
+    uint32_t most = ring_writer_length_max();
+    uint32_t bytes = most > fixed ? (most - fixed) & ~7u : 0;
+    const struct extent extent =
+        extent_of(rest, bytes < RECORD_WALK_STACK_BYTES_MAX ? bytes : RECORD_WALK_STACK_BYTES_MAX);
+    if (fixed > most || !send_modules_of(thread, frames, walk->count, generation) ||
+        !send_modules_of(thread, &rest->pc, 1, generation))
+        return 0;
+    /* The walk's frames fill the front of the room for a stack's; the rest is free. */
+    uint32_t free_words = UNWIND_FRAMES_MAX - walk->count;
+    if (free_words >= 64 &&
+        !send_modules_of_stack(thread, &extent, frames + walk->count, free_words, generation))
+        return 0;
+    struct record_walk *record =
+        ring_writer_reserve(thread, fixed + (uint32_t)(extent.to - extent.from));
+    if (record == NULL)
+        return 0;
+    /* Its place in the ring: nobody else has it until this thread's ALLOC stands behind it. */
+    uint64_t token = (uint64_t)((uint8_t *)record - client.data) + 1;
+    fill_walk(record, walk, frames, rest, &extent);
+    record->token = token;
+    return ring_writer_commit(thread, record, RECORD_WALK) ? token : 0;
+}

@@ -1,0 +1,312 @@
+/* See thread_slot.h. */
+#include "client/sample/thread_slot.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#include "client/client.h"
+#include "client/sample/abandoned_frame.h"
+#include "client/sample/adaptive.h"
+#include "client/sample/sample.h"
+#include "client/sample/sampler.h"
+#include "client/session.h"
+#include "client/system.h"
+
+/* Slots that a newcomer looks at for a thread that is gone: one is given back
+ * for each that is taken, and one more catches up. */
+#define SLOTS_CHECKED 2
+
+static struct unwind_stack_bounds *bounds; /* wiped on fork */
+
+/*
+ * The threads' ids by the numbers of their slots; wiped on fork. A thread keeps its number while it
+ * lives, from session to session: it is led to its cell by it, and another's cell must not
+ * come to stand there.
+ */
+static uint32_t *owners;
+
+/* How a thread comes by its slot. */
+#ifdef HEAPPROFD_ATTACHED
+
+static int table_init(void)
+{
+    return thread_table_init();
+}
+
+static struct ring_thread *own_slot(void)
+{
+    return thread_table_slot();
+}
+
+static bool enter_slot(struct ring_thread *thread)
+{
+    return thread_table_enter(thread);
+}
+
+static uint32_t number_before(void)
+{
+    return RING_THREADS_MAX;
+}
+
+static void leave_slot(struct ring_thread *thread)
+{
+    thread_table_leave(thread);
+}
+
+#else
+
+static struct ring_thread **cells; /* wiped on fork */
+
+static int table_init(void)
+{
+    cells = system_map_wiped(RING_THREADS_MAX * sizeof(*cells));
+    return cells != NULL ? 0 : -ENOMEM;
+}
+
+static struct ring_thread *own_slot(void)
+{
+    return load_relaxed(client_cell());
+}
+
+static bool enter_slot(struct ring_thread *thread)
+{
+    size_t index = (size_t)(thread - client.threads);
+    store_relaxed(&cells[index], thread);
+    client_cell_distance = (uintptr_t)&cells[index] - (uintptr_t)&client_no_slot;
+    return true;
+}
+
+/* What this thread had in an earlier session; RING_THREADS_MAX: nothing. */
+static uint32_t number_before(void)
+{
+    if (client_cell_distance == 0)
+        return RING_THREADS_MAX;
+    return (uint32_t)(client_cell() - cells);
+}
+
+void thread_slot_forget(void)
+{
+    system_wipe(cells, RING_THREADS_MAX * sizeof(*cells));
+    system_wipe(bounds, RING_THREADS_MAX * sizeof(*bounds));
+}
+
+/* Its thread is gone, and its cell with it. */
+static void leave_slot(struct ring_thread *thread)
+{
+    (void)thread;
+}
+
+#endif
+
+int thread_slot_init(void)
+{
+    bounds = system_map_wiped(RING_THREADS_MAX * sizeof(*bounds));
+    owners = system_map_wiped(RING_THREADS_MAX * sizeof(*owners));
+    return bounds != NULL && owners != NULL ? table_init() : -ENOMEM;
+}
+
+static bool is_gone(uint32_t tid)
+{
+    return system_call(SYS_tgkill, client.pid, tid, 0) == -ESRCH;
+}
+
+uint32_t thread_slot_living(uint32_t number)
+{
+    uint32_t tid = load_acquire(&owners[number]);
+    return tid == RING_THREAD_CLAIMED || tid == 0 || is_gone(tid) ? 0 : tid;
+}
+
+static bool is_inside(const struct ring_thread *thread)
+{
+    uint32_t tid = load_relaxed(&thread->tid);
+    return load_ordered(&thread->inside) != 0 && tid != 0 && !is_gone(tid);
+}
+
+uint32_t thread_still_inside(const struct ring_thread *thread, uintptr_t here)
+{
+    /* The word has the low half of an address on this stack, which is smaller than 2 GiB. */
+    uint32_t was = thread->inside;
+    int32_t further_out = (int32_t)((was & ~1u) - (uint32_t)here);
+    uintptr_t frame = here + (uintptr_t)(intptr_t)further_out;
+    return abandoned_frame(thread_slot_bounds(thread), frame, here) ? 0 : was;
+}
+
+void thread_enter_as_newcomer(struct thread_passage *passage, uintptr_t here)
+{
+    passage->signals = system_hold_signals();
+    add_ordered(&passage->live->newcomers, 1);
+    thread_settle(passage, here);
+}
+
+void thread_enter_anew(struct thread_passage *passage, uintptr_t here)
+{
+    store_release(&passage->thread->inside, passage->was);
+    passage->thread = NULL;
+    thread_enter_as_newcomer(passage, here);
+}
+
+void thread_leave_as_newcomer(const struct thread_passage *passage)
+{
+    add_ordered(&passage->live->newcomers, -1);
+    system_release_signals(&passage->signals);
+}
+
+static struct ring_thread *take_slot(void);
+
+void thread_settle(struct thread_passage *passage, uintptr_t here)
+{
+    uint32_t state = client_state();
+    bool has_slots = state == CLIENT_ACTIVE || state == CLIENT_DORMANT || state == CLIENT_ENDED;
+    struct ring_thread *thread = has_slots ? take_slot() : NULL;
+    if (passage->thread != NULL || thread == NULL)
+        return;
+    passage->was = 0;
+    store_ordered(&thread->inside, (uint32_t)here | 1);
+    passage->thread = thread;
+    thread_leave_as_newcomer(passage);
+}
+
+bool thread_slot_none_inside(void)
+{
+    const struct ring_thread *own = own_slot();
+    uint32_t used = load_acquire(&client.control->threads_used);
+    /* A newcomer that settles meanwhile is seen first as one, and those that come later find that
+     * the session changes. */
+    if (load_ordered(&client.live->newcomers) != (own == NULL))
+        return false;
+    for (uint32_t index = 0; index < used && index < RING_THREADS_MAX; index++) {
+        const struct ring_thread *thread = &client.threads[index];
+        if (thread != own && is_inside(thread))
+            return false;
+    }
+    return load_ordered(&client.live->newcomers) == (own == NULL);
+}
+
+struct unwind_stack_bounds *thread_slot_bounds(const struct ring_thread *thread)
+{
+    return &bounds[thread - client.threads];
+}
+
+/* Takes over the number if its thread is gone. */
+static bool claim_if_gone(uint32_t number, uint32_t own_tid)
+{
+    uint32_t tid = load_relaxed(&owners[number]);
+    if (tid == 0 || tid == RING_THREAD_CLAIMED)
+        return false;
+    if (tid != own_tid && !is_gone(tid))
+        return false;
+    if (!cas_acq_rel(&owners[number], &tid, RING_THREAD_CLAIMED))
+        return false;
+    struct ring_thread *thread = &client.threads[number];
+    store_relaxed(&thread->tid, RING_THREAD_CLAIMED);
+    leave_slot(thread);
+    struct ring_pending *pending = &client.pending[number];
+    sampler_inherit(thread, pending);
+    sample_lose_left(pending, UINT64_MAX);
+    return true;
+}
+
+/* A number that nobody has had. */
+static bool claim_fresh(uint32_t number)
+{
+    uint32_t free = 0;
+    return cas_acq_rel(&owners[number], &free, RING_THREAD_CLAIMED);
+}
+
+static uint32_t find_number(uint32_t own_tid)
+{
+    uint32_t before = number_before();
+    if (before < RING_THREADS_MAX && load_relaxed(&owners[before]) == own_tid)
+        return before;
+    uint32_t used = load_relaxed(&client.live->threads_numbered);
+    for (int i = 0; used > 0 && i < SLOTS_CHECKED; i++) {
+        uint32_t number = add_relaxed(&client.live->threads_hand, 1) % used;
+        if (claim_if_gone(number, own_tid))
+            return number;
+    }
+    while (used < RING_THREADS_MAX) {
+        if (!cas_relaxed(&client.live->threads_numbered, &used, used + 1))
+            continue;
+        if (claim_fresh(used))
+            return used;
+        used++;
+    }
+    for (uint32_t number = 0; number < RING_THREADS_MAX; number++)
+        if (claim_fresh(number) || claim_if_gone(number, own_tid))
+            return number;
+    return RING_THREADS_MAX;
+}
+
+/* The daemon looks at so many slots. */
+static void show_slot(uint32_t number)
+{
+    uint32_t used = load_relaxed(&client.control->threads_used);
+    while (used <= number && !cas_relaxed(&client.control->threads_used, &used, number + 1))
+        ;
+}
+
+/* Begins the thread's account in the slot of a number that it has. */
+static void open_account(struct ring_thread *thread, uint32_t tid)
+{
+    uint32_t number = (uint32_t)(thread - client.threads);
+    bounds[number] = (struct unwind_stack_bounds){0};
+    thread->samples = 0;
+    thread->in_ring = 0;
+    thread->inside = 0;
+    thread->rule = (uint16_t)adaptive_index();
+    uint64_t seed = client.seed ^ ((uint64_t)tid << 32);
+    if (client_state() == CLIENT_ACTIVE)
+        sampler_start(thread, &client.pending[number], sampler_random(&seed),
+                      adaptive_rule(thread->rule));
+    else
+        sampler_idle(thread, &client.pending[number], 0, 0);
+    store_release(&owners[number], tid);
+    store_release(&thread->tid, tid);
+    show_slot(number);
+}
+
+/* Return the slot of this thread, which it takes now if it has none; NULL if it can have none. */
+static struct ring_thread *take_slot(void)
+{
+    struct ring_thread *thread = own_slot();
+    if (likely(thread != NULL))
+        return thread;
+
+    long own_tid = system_call(SYS_gettid);
+    uint32_t tid = (uint32_t)own_tid, number = RING_THREADS_MAX;
+    /* A child of vfork would leave its parent's thread with a number that is soon another's. */
+    if (own_tid > 0 && system_call(SYS_getpid) == client.pid)
+        number = find_number(tid);
+    if (number < RING_THREADS_MAX) {
+        thread = &client.threads[number];
+        open_account(thread, tid);
+        if (enter_slot(thread))
+            return thread;
+        store_release(&thread->tid, 0);
+        store_release(&owners[number], 0);
+    }
+    return NULL;
+}
+
+struct ring_thread *thread_slot_get(void)
+{
+    struct ring_thread *thread = take_slot();
+    if (unlikely(thread == NULL))
+        add_relaxed(&client.control->lost[RING_LOST_NO_THREAD_SLOT], 1);
+    return thread;
+}
+
+#ifdef HEAPPROFD_ATTACHED
+void thread_slot_check(struct ring_thread *thread)
+{
+    uint32_t own = (uint32_t)system_call(SYS_gettid), tid = load_relaxed(&thread->tid);
+    if (likely(tid == own) || tid == RING_THREAD_CLAIMED)
+        return;
+    /* A child of vfork counts for the thread that waits for it. */
+    uint32_t number = (uint32_t)(thread - client.threads);
+    if (system_call(SYS_getpid) != client.pid || !claim_if_gone(number, own))
+        return;
+    open_account(thread, own);
+    enter_slot(thread);
+}
+#endif

@@ -1,0 +1,464 @@
+/*
+ * The walk: warm frames by cached rules, all else frame by frame.
+ *
+ * A frame is named by the address that its callee returns to. Where a frame was
+ * interrupted by a signal instead of calling, that is the interrupted pc plus
+ * what a call takes, so that both kinds look up "address - ARCH_CALL_BYTES".
+ *
+ * Warm frames carry the stack pointer, the frame pointer and the return address
+ * only. If a frame turns out to need another register (a function that found its
+ * stack by rbx, say), the walk begins again and interprets every frame up to
+ * there with all registers.
+ */
+#include "client/unwind/unwind.h"
+
+#include <stddef.h>
+
+#include "client/arch/rule.h"
+#include "client/arch/unwind.h"
+#include "client/modules/module.h"
+#include "client/unwind/cfi.h"
+#include "client/unwind/unfinished_walk.h"
+#include "client/unwind/unwind_memory.h"
+#include "client/unwind/unwind_rule.h"
+#include "client/unwind/unwind_stack.h"
+#include "wire/barrier.h"
+
+/* A frame's number in the hash is the power of this that its pc is multiplied with. */
+#define HASH_STEP UINT64_C(0xd1342543de82ef95)
+#define HASH_PC UINT64_C(0x9e3779b97f4a7c15)
+
+#define WALK_GOES_ON (-1)
+
+struct walk {
+    struct rule_frame frame; /* the one to be left next, not yet written */
+    bool interrupted;        /* it was interrupted, it did not call */
+    bool guessed;            /* frames from here on follow from a guess */
+    bool signalled;          /* a signal's frame was left */
+    bool tracking;           /* all registers are in machine */
+    unsigned track_until;    /* the frame that needs them */
+    unsigned restarts;
+    uint64_t *frames;
+    unsigned count, max;
+    uint64_t hash, power;
+    uint32_t generation;
+    uint64_t generation_bits;
+    const struct unwind_registers *registers;
+    struct unwind_memory *memory;
+    struct unwind_rest *rest; /* NULL: nobody else knows more */
+    struct cfi_machine machine;
+    struct unwind_stack stack;
+};
+
+int unwind_init(void)
+{
+    module_init();
+    unwind_stack_init();
+    return rule_init();
+}
+
+static inline uint64_t hash_pc(uint64_t pc)
+{
+    pc *= HASH_PC;
+    return pc ^ pc >> 32;
+}
+
+static void walk_write(struct walk *walk, uint64_t pc)
+{
+    walk->frames[walk->count++] = pc;
+    walk->hash += hash_pc(pc) * walk->power;
+    walk->power *= HASH_STEP;
+}
+
+/* What walk_warm() has in hand. */
+struct warm_walk {
+    struct rule_frame frame;
+    uint64_t *frames;
+    unsigned count, max;
+    uint64_t hash, power;
+    struct unwind_memory *memory;
+    const struct unwind_step *known; /* the innermost remembered frame not yet passed */
+    uintptr_t known_sp;              /* its stack pointer; UINTPTR_MAX: there is none */
+    unsigned noted;
+};
+
+static inline void warm_write(struct warm_walk *warm, uint64_t pc)
+{
+    warm->frames[warm->count++] = pc;
+    warm->hash += hash_pc(pc) * warm->power;
+    warm->power *= HASH_STEP;
+}
+
+static inline void warm_look_from(struct warm_walk *warm, const struct unwind_step *known)
+{
+    warm->known = known;
+    warm->known_sp = known > warm->memory->steps ? known->sp : UINTPTR_MAX;
+}
+
+/* Goes outwards as far as what is remembered still holds, once the walk has come into a state
+ * that is. Whether it held to the end. */
+static bool warm_recall(struct warm_walk *warm, uintptr_t high)
+{
+    const struct unwind_step *steps = warm->memory->steps, *step = warm->known;
+    while (step > steps && step->sp < warm->frame.sp)
+        step--;
+    warm_look_from(warm, step);
+    if (step == steps || steps[0].sp > high || (size_t)(step - steps) >= warm->max - warm->count ||
+        !unwind_memory_is(step, warm->frame.address, warm->frame.sp, warm->frame.fp))
+        return false;
+
+    for (; step > steps && unwind_memory_holds(step); step--)
+        warm_write(warm, step->address - ARCH_CALL_BYTES);
+    warm->frame = (struct rule_frame){step->address, step->sp, step->fp};
+    if (step == steps)
+        return true;
+    for (const struct unwind_step *held = warm->known; held > step; held--)
+        unwind_memory_note(warm->memory, warm->noted++, held);
+    warm_look_from(warm, step - 1);
+    return false;
+}
+
+/* As many frames as are remembered or have rules, directly on the home stack. */
+static __attribute__((noinline)) void walk_warm(struct walk *walk)
+{
+    struct warm_walk warm = {walk->frame, walk->frames, walk->count, walk->max, walk->hash,
+                             walk->power, walk->memory, NULL,        0,         0};
+    const uint64_t *table = rule_table;
+    uint64_t generation_bits = walk->generation_bits;
+    uintptr_t high = walk->stack.high;
+    unsigned kept = 0;
+
+    warm_look_from(&warm, unwind_memory_top(warm.memory, walk->generation));
+    while (warm.count < warm.max) {
+        if (unlikely(warm.frame.sp >= warm.known_sp) && warm_recall(&warm, high)) {
+            kept = (unsigned)(warm.known - warm.memory->steps);
+            break;
+        }
+        struct unwind_step step = {warm.frame.address, warm.frame.sp, warm.frame.fp, 0, 0};
+        struct rule_slots slots;
+        uint32_t rule = rule_find(table, step.address, generation_bits);
+        if (unlikely(rule == 0 || (rule & RULE_IS_SPECIAL)))
+            break;
+        if (unlikely(!arch_rule_apply(rule, &warm.frame, high, NULL, &slots)))
+            break;
+        step.return_slot = slots.return_address;
+        step.fp_slot = slots.fp;
+        unwind_memory_note(warm.memory, warm.noted++, &step);
+        warm_write(&warm, step.address - ARCH_CALL_BYTES);
+    }
+    if (warm.count > walk->count) {
+        struct unwind_step end = {warm.frame.address, warm.frame.sp, warm.frame.fp, 0, 0};
+        walk->interrupted = false;
+        unwind_memory_keep(warm.memory, kept, warm.noted, &end, walk->generation);
+    }
+    walk->frame = warm.frame;
+    walk->count = warm.count;
+    walk->hash = warm.hash;
+    walk->power = warm.power;
+}
+
+static bool walk_read(void *context, uintptr_t address, uint64_t *value)
+{
+    struct walk *walk = context;
+    return unwind_stack_read(&walk->stack, address, value);
+}
+
+static void walk_start(struct walk *walk)
+{
+    walk->frame.address = arch_strip(walk->registers->pc);
+    walk->frame.sp = walk->registers->sp;
+    walk->frame.fp = arch_frame_pointer(walk->registers);
+    walk->interrupted = false;
+    walk->guessed = false;
+    walk->signalled = false;
+    walk->count = 0;
+    walk->hash = 0;
+    walk->power = 1;
+    unwind_stack_open(&walk->stack, walk->frame.sp);
+}
+
+/* Once more from the start with all registers, up to the frame that was reached:
+ * to the end, if that has happened before. */
+static int walk_restart_tracking(struct walk *walk)
+{
+    if (walk->tracking)
+        return UNWIND_NO_RULE;
+    walk->track_until = walk->restarts++ == 0 ? walk->count : UINT32_MAX;
+    walk_start(walk);
+    walk->tracking = true;
+    walk->machine.known = arch_registers_spread(walk->registers, walk->machine.registers);
+    return WALK_GOES_ON;
+}
+
+/* The frame's registers as far as they are known, for the interpreter. */
+static void walk_fill_machine(struct walk *walk)
+{
+    struct cfi_machine *machine = &walk->machine;
+    if (!walk->tracking) {
+        machine->known = 0;
+        machine->registers[ARCH_STACK_POINTER] = walk->frame.sp;
+        machine->registers[ARCH_FRAME_POINTER] = walk->frame.fp;
+    }
+    machine->registers[ARCH_RETURN_ADDRESS] =
+        walk->interrupted ? walk->frame.address - ARCH_CALL_BYTES : walk->frame.address;
+    machine->known |= UINT64_C(1) << ARCH_STACK_POINTER | UINT64_C(1) << ARCH_FRAME_POINTER |
+                      UINT64_C(1) << ARCH_RETURN_ADDRESS;
+}
+
+static int stop_of(enum cfi_result result)
+{
+    switch (result) {
+    case CFI_OUTERMOST:
+        return UNWIND_OUTERMOST;
+    case CFI_UNREADABLE:
+        return UNWIND_UNREADABLE_STACK;
+    case CFI_NONE:
+    case CFI_UNKNOWN:
+        return UNWIND_NO_RULE;
+    default:
+        return UNWIND_BAD_CFI;
+    }
+}
+
+/* Leaves the frame by its row. */
+static int walk_interpret(struct walk *walk, const struct cfi_row *row)
+{
+    uint64_t cfa;
+    uintptr_t sp = walk->frame.sp;
+    struct cfi_machine *machine = &walk->machine;
+    walk_fill_machine(walk);
+    enum cfi_result stepped = cfi_step(row, machine, &cfa);
+    if (stepped == CFI_UNKNOWN)
+        return walk_restart_tracking(walk);
+
+    /* A signal trampoline was not called: it has no call to point into. */
+    bool trampoline = row->signal_frame && !walk->interrupted;
+    walk_write(walk, walk->frame.address - (trampoline ? 0 : ARCH_CALL_BYTES));
+    if (stepped != CFI_FOUND)
+        return stop_of(stepped);
+
+    uint64_t address = arch_strip(machine->registers[ARCH_RETURN_ADDRESS]);
+    walk->frame.sp = machine->registers[ARCH_STACK_POINTER];
+    walk->frame.fp = machine->registers[ARCH_FRAME_POINTER];
+    walk->frame.address = row->signal_frame ? address + ARCH_CALL_BYTES : address;
+    if (!(machine->known >> ARCH_FRAME_POINTER & 1))
+        walk->frame.fp = 0;
+    bool moved = walk->frame.sp > sp || (walk->frame.sp == sp && walk->interrupted);
+    walk->interrupted = row->signal_frame;
+    walk->signalled |= row->signal_frame;
+    if (row->signal_frame)
+        unwind_stack_open(&walk->stack, walk->frame.sp);
+    else if (!moved)
+        return UNWIND_NO_PROGRESS;
+    return WALK_GOES_ON;
+}
+
+/* Leaves a frame of code without CFI by its frame pointer, if that looks like one. */
+static int walk_guess(struct walk *walk)
+{
+    uintptr_t record = walk->frame.fp, sp = walk->frame.sp;
+    uint64_t fp, address;
+    walk->guessed = true;
+    walk_write(walk, walk->frame.address - ARCH_CALL_BYTES);
+    if (record == 0) /* as the ABI has it before the first function */
+        return UNWIND_OUTERMOST;
+    if (record < sp || record % sizeof(uintptr_t) != 0)
+        return UNWIND_NO_RULE;
+    if (!unwind_stack_read(&walk->stack, record, &fp) ||
+        !unwind_stack_read(&walk->stack, record + 8, &address))
+        return UNWIND_NO_RULE;
+    address = arch_strip(address);
+    if (address == 0)
+        return UNWIND_OUTERMOST;
+    if (address >> ARCH_ADDRESS_BITS != 0)
+        return UNWIND_NO_RULE;
+    /* Callers outside of all modules (JIT code) must keep up the chain. */
+    if (module_find(address - ARCH_CALL_BYTES) == NULL &&
+        (fp <= record || fp % sizeof(uintptr_t) != 0))
+        return UNWIND_NO_RULE;
+    walk->frame.address = address;
+    walk->frame.fp = fp;
+    walk->frame.sp = record + ARCH_FRAME_RECORD_BYTES;
+    walk->interrupted = false;
+    walk->machine.registers[ARCH_FRAME_POINTER] = fp;
+    walk->machine.registers[ARCH_STACK_POINTER] = walk->frame.sp;
+    walk->machine.known = UINT64_C(1) << ARCH_FRAME_POINTER | UINT64_C(1) << ARCH_STACK_POINTER;
+    return WALK_GOES_ON;
+}
+
+/* Stops here for others to go on; they need all registers. */
+static int walk_stop_for_others(struct walk *walk, uint32_t module)
+{
+    struct unwind_rest *rest = walk->rest;
+    if (!walk->tracking)
+        return walk_restart_tracking(walk);
+    walk_fill_machine(walk);
+    rest->module = module;
+    rest->interrupted = walk->interrupted;
+    rest->pc = walk->frame.address - ARCH_CALL_BYTES;
+    rest->known = walk->machine.known;
+    rest->stack_low = walk->stack.low;
+    rest->stack_high = walk->stack.high;
+    for (unsigned i = 0; i < ARCH_REGISTERS; i++)
+        rest->registers[i] = walk->machine.registers[i];
+    return UNWIND_LEFT;
+}
+
+/* Leaves a frame of a module's code for which there is no CFI here. known: the address has a rule,
+ * and it is RULE_LEAVE. */
+static int walk_without_cfi(struct walk *walk, const struct module *module, bool known)
+{
+    uint32_t number = module_number(module);
+    enum ring_unwinding others = walk->rest != NULL ? walk->rest->ask(number) : RING_UNWINDING_NONE;
+    uint32_t rule = others == RING_UNWINDING_NONE ? RULE_NO_CFI : RULE_LEAVE;
+    if (!known || rule == RULE_NO_CFI)
+        rule_insert(walk->frame.address, walk->generation_bits, RULE_IS_SPECIAL | rule);
+    if (others == RING_UNWINDING_FOUND)
+        return walk_stop_for_others(walk, number);
+    int stop = walk_guess(walk);
+    return stop == UNWIND_NO_RULE && others == RING_UNWINDING_UNKNOWN ? UNWIND_NOT_LEFT : stop;
+}
+
+static enum cfi_result find_row(const struct module *module, uintptr_t pc, struct cfi_copy *copy,
+                                struct cfi_row *row)
+{
+    struct cfi_source source = {.low = module->cfi_low,
+                                .high = module->cfi_high,
+                                .eh_frame_hdr = (uintptr_t)module->eh_frame_hdr};
+    if (source.eh_frame_hdr == 0)
+        return CFI_NONE;
+    return cfi_find_row(&source, pc, copy, row);
+}
+
+/* Leaves a frame without a cached rule, or with one that sends it here. */
+static int walk_module(struct walk *walk, const struct module *module, struct cfi_copy *copy,
+                       bool known)
+{
+    struct cfi_row row;
+    uint32_t rule;
+    uintptr_t address = walk->frame.address;
+    enum cfi_result found = find_row(module, address - ARCH_CALL_BYTES, copy, &row);
+    /* Nothing called from here, but the address begins a function: it was put on the
+     * stack by hand, as makecontext does beneath its first frame. */
+    if (found == CFI_NONE && !walk->interrupted) {
+        found = find_row(module, address, copy, &row);
+        if (found == CFI_FOUND && !row.signal_frame) {
+            walk_write(walk, address);
+            return UNWIND_OUTERMOST;
+        }
+    }
+    switch (found) {
+    case CFI_FOUND:
+        rule = rule_compile(&row);
+        break;
+    case CFI_NONE:
+        return walk_without_cfi(walk, module, known);
+    default:
+        rule = RULE_IS_SPECIAL | RULE_BAD_CFI;
+        break;
+    }
+    if (!known)
+        rule_insert(address, walk->generation_bits, rule);
+    if (found == CFI_FOUND)
+        return walk_interpret(walk, &row);
+    walk_write(walk, address - ARCH_CALL_BYTES);
+    return UNWIND_BAD_CFI;
+}
+
+/* Behind a guess an object may be unloaded while it is looked at. */
+static __attribute__((noinline)) int walk_module_copying(struct walk *walk,
+                                                         const struct module *module, bool known)
+{
+    struct cfi_copy copy;
+    return walk_module(walk, module, &copy, known);
+}
+
+/* Leaves one frame by whatever means; the reason to stop, or WALK_GOES_ON. */
+static __attribute__((noinline)) int walk_cold(struct walk *walk)
+{
+    struct rule_frame *frame = &walk->frame;
+    if (frame->address == 0)
+        return UNWIND_OUTERMOST;
+    uint32_t rule = 0;
+    if (frame->address >> ARCH_ADDRESS_BITS == 0)
+        rule = rule_find(rule_table, frame->address, walk->generation_bits) & RULE_MASK;
+    if (rule != 0 && !(rule & RULE_IS_SPECIAL) && !walk->tracking) {
+        uint64_t pc = frame->address - ARCH_CALL_BYTES;
+        struct rule_slots slots;
+        if (!arch_rule_apply(rule, frame, UINTPTR_MAX, &walk->stack, &slots)) {
+            walk_write(walk, pc);
+            return UNWIND_UNREADABLE_STACK;
+        }
+        walk_write(walk, pc);
+        walk->interrupted = false;
+        return WALK_GOES_ON;
+    }
+    if (rule == (RULE_IS_SPECIAL | RULE_OUTERMOST) || rule == (RULE_IS_SPECIAL | RULE_BAD_CFI)) {
+        walk_write(walk, frame->address - ARCH_CALL_BYTES);
+        return rule == (RULE_IS_SPECIAL | RULE_OUTERMOST) ? UNWIND_OUTERMOST : UNWIND_BAD_CFI;
+    }
+    if (rule == (RULE_IS_SPECIAL | RULE_NO_CFI))
+        return walk_guess(walk);
+    const struct module *module = module_find(frame->address - ARCH_CALL_BYTES);
+    if (module == NULL)
+        return walk_guess(walk);
+    if (rule == (RULE_IS_SPECIAL | RULE_LEAVE))
+        return walk_without_cfi(walk, module, true);
+    if (walk->guessed)
+        return walk_module_copying(walk, module, rule != 0);
+    return walk_module(walk, module, NULL, rule != 0);
+}
+
+static uint64_t hash_finish(uint64_t hash, uint32_t generation)
+{
+    hash ^= (uint64_t)(generation + 1) * HASH_STEP;
+    hash = (hash ^ hash >> 32) * HASH_PC;
+    hash = (hash ^ hash >> 29) * HASH_STEP;
+    hash ^= hash >> 32;
+    return hash != 0 ? hash : 1;
+}
+
+struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
+                                    struct unwind_stack_bounds *bounds,
+                                    struct unwind_memory *memory, uint64_t *frames, unsigned max)
+{
+    return unwind_callstack_until(registers, bounds, memory, frames, max, NULL);
+}
+
+struct unwind_walk unwind_callstack_until(const struct unwind_registers *registers,
+                                          struct unwind_stack_bounds *bounds,
+                                          struct unwind_memory *memory, uint64_t *frames,
+                                          unsigned max, struct unwind_rest *rest)
+{
+    struct walk walk;
+    uint32_t generation = module_generation();
+    rule_begin(generation);
+    walk.registers = registers;
+    walk.memory = memory;
+    walk.rest = rest;
+    walk.frames = frames;
+    walk.max = max;
+    walk.generation = generation;
+    walk.generation_bits = rule_generation_bits(generation);
+    walk.tracking = false;
+    walk.restarts = 0;
+    walk.machine.read = walk_read;
+    walk.machine.context = &walk;
+    walk.stack.bounds = bounds;
+    walk_start(&walk);
+
+    int stop = WALK_GOES_ON;
+    while (stop == WALK_GOES_ON) {
+        if (walk.tracking && walk.count > walk.track_until)
+            walk.tracking = false;
+        if (!walk.tracking)
+            walk_warm(&walk);
+        stop = walk.count < max ? walk_cold(&walk) : UNWIND_TRUNCATED;
+    }
+    return (struct unwind_walk){
+        .count = walk.count,
+        .stop = (enum unwind_stop)stop,
+        .hash = hash_finish(walk.hash, generation),
+        .uninterrupted = stop == UNWIND_OUTERMOST && !walk.guessed && !walk.signalled,
+    };
+}

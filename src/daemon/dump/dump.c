@@ -1,0 +1,376 @@
+/* See dump.h: heaps and their figures. */
+#include "daemon/dump/dump_state.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/array.h"
+
+#define WORK_OF_ROW 30u /* beside its frames and threads */
+#define WORK_OF_THREAD 10u
+
+struct dump_files *dump_files_open(void (*pause)(void *context), void *context)
+{
+    struct dump_files *files = calloc(1, sizeof(*files));
+    if (files != NULL) {
+        files->pause = pause;
+        files->pause_context = context;
+    }
+    return files;
+}
+
+void dump_files_skip(struct dump_files *files, char *const *prefixes)
+{
+    files->skipped_prefixes = prefixes;
+}
+
+void dump_files_pause(const struct dump_files *files)
+{
+    if (files->pause != NULL)
+        files->pause(files->pause_context);
+}
+
+void dump_files_close(struct dump_files *files)
+{
+    if (files == NULL)
+        return;
+    for (size_t i = 0; i < files->count; i++)
+        dump_file_close(files->files[i]);
+    free(files->places);
+    free(files->files);
+    free(files);
+}
+
+void dump_breathe(struct dump *dump, unsigned work)
+{
+    dump->work += work;
+    if (dump->work < WORK_UNTIL_PAUSE)
+        return;
+    dump->work = 0;
+    dump_files_pause(dump->files);
+}
+
+/* --- figures --- */
+
+static int compare_parts(const void *left_pointer, const void *right_pointer)
+{
+    const struct dump_part *left = left_pointer, *right = right_pointer;
+    if (left->tid != right->tid)
+        return left->tid < right->tid ? -1 : 1;
+    if (left->tag != right->tag)
+        return left->tag < right->tag ? -1 : 1;
+    return left->figures < right->figures ? -1 : left->figures > right->figures;
+}
+
+static void figures_add(struct trace_figures *sum, const struct trace_figures *part)
+{
+    sum->allocated_bytes += part->allocated_bytes;
+    sum->freed_bytes += part->freed_bytes;
+    sum->allocated_count += part->allocated_count;
+    sum->freed_count += part->freed_count;
+    sum->allocated_bytes_variance += part->allocated_bytes_variance;
+    sum->freed_bytes_variance += part->freed_bytes_variance;
+    sum->allocated_count_variance += part->allocated_count_variance;
+    sum->freed_count_variance += part->freed_count_variance;
+    sum->samples += part->samples;
+    sum->freed_samples += part->freed_samples;
+    sum->temporary_bytes += part->temporary_bytes;
+    sum->temporary_count += part->temporary_count;
+    sum->lifetime_ms_sum += part->lifetime_ms_sum;
+}
+
+/* The list of the callstack's rows; NULL: no memory. */
+static uint32_t *first_row(struct dump *dump, uint64_t callstack)
+{
+    if (callstack >= dump->first_count) {
+        size_t more = callstack + 1 - dump->first_count;
+        if (array_reserve(&dump->first_rows, &dump->first_capacity, dump->first_count, more,
+                          sizeof(*dump->first_rows)) < 0)
+            return NULL;
+        memset(dump->first_rows + dump->first_count, 0, more * sizeof(*dump->first_rows));
+        dump->first_count += more;
+    }
+    return &dump->first_rows[callstack];
+}
+
+/* One pass for all heaps: there may be many of both. */
+static void sort_by_heap(struct dump *dump)
+{
+    for (size_t i = dump->snapshot->figures_count; i-- > 0;) {
+        uint8_t heap = ledger_snapshot_figures(dump->ledger, dump->snapshot, i).heap;
+        dump->next_of_heap[i] = dump->first_of_heap[heap];
+        dump->first_of_heap[heap] = (uint32_t)i + 1;
+        dump_breathe(dump, 1);
+    }
+}
+
+/* Sorts by callstack without comparing: many rows would take long at a stretch. */
+static int collect_rows(struct dump *dump, uint8_t heap)
+{
+    dump->row_count = 0;
+    dump->other_types = dump->other_contexts = 0;
+    for (uint32_t at = dump->first_of_heap[heap]; at != 0; at = dump->next_of_heap[at - 1]) {
+        dump_breathe(dump, 1);
+        struct ledger_figures figures =
+            ledger_snapshot_figures(dump->ledger, dump->snapshot, at - 1);
+        const struct tag tag = ledger_tags(dump->ledger)->items[figures.tag];
+        dump->other_types += tag.type == TAG_OTHERS ? figures.sums.samples : 0;
+        dump->other_contexts += tag.context == TAG_OTHERS ? figures.sums.samples : 0;
+        uint64_t callstack = dump_callstack_id(dump, &figures);
+        uint32_t *first = callstack != 0 ? first_row(dump, callstack) : NULL;
+        if (first == NULL)
+            return -ENOMEM;
+        dump->rows[dump->row_count++] = (struct dump_row){at - 1, *first};
+        *first = (uint32_t)dump->row_count;
+    }
+    return 0;
+}
+
+/* What makes up one callstack, by thread and tag; its rows are taken off the list. */
+static ssize_t take_parts(struct dump *dump, uint64_t callstack)
+{
+    size_t count = 0, thread_count;
+    const struct ledger_thread *threads = ledger_threads(dump->ledger, &thread_count);
+    for (uint32_t row = dump->first_rows[callstack]; row != 0; row = dump->rows[row - 1].next) {
+        uint32_t index = dump->rows[row - 1].figures;
+        if (array_reserve(&dump->parts, &dump->part_capacity, count, 1, sizeof(*dump->parts)) < 0 ||
+            array_reserve(&dump->threads, &dump->thread_capacity, count, 1,
+                          sizeof(*dump->threads)) < 0)
+            return -ENOMEM;
+        struct ledger_figures figures =
+            ledger_snapshot_figures(dump->ledger, dump->snapshot, index);
+        dump->parts[count++] = (struct dump_part){threads[figures.thread].tid, figures.tag, index};
+    }
+    dump->first_rows[callstack] = 0;
+    if (count > 1)
+        qsort(dump->parts, count, sizeof(*dump->parts), compare_parts);
+    return (ssize_t)count;
+}
+
+static uint64_t type_id(struct dump *dump, uint32_t type)
+{
+    if (type != TAG_NONE && dump->types[type] == 0)
+        dump->types[type] =
+            trace_writer_heap_name(dump->writer, tags_type_name(ledger_tags(dump->ledger), type));
+    return dump->types[type];
+}
+
+static uint64_t context_id(struct dump *dump, uint32_t context)
+{
+    if (context == TAG_NONE || dump->contexts[context] != 0)
+        return dump->contexts[context];
+    const struct tags *tags = ledger_tags(dump->ledger);
+    uint64_t names[RECORD_CONTEXT_NAMES_MAX];
+    size_t count = tags_context_depth(tags, context);
+    for (size_t i = 0; i < count; i++)
+        names[i] =
+            trace_writer_heap_name(dump->writer, tags_scope_name(tags, context, count - 1 - i));
+    dump->contexts[context] = trace_writer_heap_context(dump->writer, names, count);
+    dump->work += (unsigned)count;
+    return dump->contexts[context];
+}
+
+/* A thread's part of one tag, nothing yet. */
+static void begin_part(struct dump *dump, const struct dump_part *part,
+                       struct trace_thread_figures *figures)
+{
+    const struct tag tag = ledger_tags(dump->ledger)->items[part->tag];
+    *figures = (struct trace_thread_figures){.tid = (int32_t)part->tid,
+                                             .type = type_id(dump, tag.type),
+                                             .context = context_id(dump, tag.context)};
+}
+
+static void sum_parts(struct dump *dump, size_t count, struct trace_heap_sample *sample)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct dump_part *part = &dump->parts[i];
+        struct ledger_figures figures =
+            ledger_snapshot_figures(dump->ledger, dump->snapshot, part->figures);
+        if (i == 0 || part[-1].tid != part->tid || part[-1].tag != part->tag)
+            begin_part(dump, part, &dump->threads[sample->thread_count++]);
+        struct trace_thread_figures *thread = &dump->threads[sample->thread_count - 1];
+        figures_add(&thread->figures, &figures.sums);
+        thread->peak_bytes += figures.peak_bytes;
+        thread->peak_count += figures.peak_count;
+        thread->peak_bytes_variance += figures.peak_bytes_variance;
+        thread->peak_count_variance += figures.peak_count_variance;
+        thread->peak_samples += figures.peak_samples;
+        figures_add(&sample->figures, &figures.sums);
+        sample->peak_bytes += figures.peak_bytes;
+        sample->peak_count += figures.peak_count;
+        sample->peak_bytes_variance += figures.peak_bytes_variance;
+        sample->peak_count_variance += figures.peak_count_variance;
+        sample->peak_samples += figures.peak_samples;
+        dump_breathe(dump, WORK_OF_THREAD);
+    }
+    sample->threads = dump->threads;
+}
+
+static int write_samples(struct dump *dump)
+{
+    int code = 0;
+    for (uint64_t callstack = 1; callstack < dump->first_count && code == 0; callstack++) {
+        if (dump->first_rows[callstack] == 0)
+            continue;
+        struct trace_heap_sample sample = {.callstack = callstack};
+        ssize_t count = take_parts(dump, callstack);
+        if (count < 0)
+            return (int)count;
+        sum_parts(dump, (size_t)count, &sample);
+        code = trace_writer_dump_sample(dump->writer, &sample);
+        dump_breathe(dump, WORK_OF_ROW);
+    }
+    return code;
+}
+
+/* How many heaps before this one have its name. */
+static unsigned same_before(const struct ledger_heap *heaps, size_t index)
+{
+    unsigned same = 0;
+    for (size_t i = 0; i < index; i++)
+        same += heaps[i].known && strcmp(heaps[i].name, heaps[index].name) == 0;
+    return same;
+}
+
+/* What a heap is called: two of one name must not look like two dumps of one heap. */
+static void name_heap(const struct dump *dump, size_t index, char *name, size_t size)
+{
+    const struct ledger_heap *heaps = dump->snapshot->heaps;
+    unsigned same = same_before(heaps, index);
+    if (heaps[index].name[0] == 0)
+        snprintf(name, size, "heap %zu", index);
+    else if (same > 0)
+        snprintf(name, size, "%.63s-%u", heaps[index].name, same + 1);
+    else
+        snprintf(name, size, "%.63s", heaps[index].name);
+}
+
+static void fill_heap(const struct dump *dump, size_t index, struct trace_heap_dump *filled)
+{
+    const struct ledger_snapshot *snapshot = dump->snapshot;
+    const struct ledger_heap *heap = &snapshot->heaps[index];
+    const struct ring_heap_totals *totals = dump->request->heap_totals;
+    filled->interval_bytes = index == 0 ? snapshot->interval_bytes : heap->interval_bytes;
+    filled->first_interval_bytes =
+        index == 0 ? snapshot->first_interval_bytes : heap->interval_bytes;
+    filled->heap_samples = heap->samples;
+    filled->weighed_samples = heap->weighed_samples;
+    filled->other_types = dump->other_types;
+    filled->other_contexts = dump->other_contexts;
+    filled->peak_live_bytes = heap->peak_bytes;
+    filled->peak_live_count = heap->peak_count;
+    filled->peak_timestamp_ns =
+        heap->samples > 0 ? (dump->request->start_ms + heap->peak_time_ms) * UINT64_C(1000000) : 0;
+    if (index == 0)
+        return;
+    filled->unseen_allocator = NULL; /* malloc's heap alone is concerned */
+    /* A program that samples by itself knows the totals, and does not say them. */
+    filled->allocator = NULL;
+    bool is_exact = totals != NULL && heap->weighed_samples == 0;
+    filled->exact_bytes = is_exact ? totals[index].bytes : 0;
+    filled->exact_calls = is_exact ? totals[index].calls : 0;
+}
+
+/* The dump of heap `index`, or of none, with what `filled` has of it. */
+static int write_heap(struct dump *dump, const struct trace_heap_dump *filled, const char *name,
+                      bool has_samples)
+{
+    struct trace_heap_dump named = *filled;
+    char whole[256];
+    const char *program = dump->request->status.heap_name;
+    snprintf(whole, sizeof(whole), program != NULL ? "%s (%s)" : "%s", name, program);
+    named.heap_name = whole;
+    int code = trace_writer_dump_begin(dump->writer, &named);
+    if (code == 0 && has_samples)
+        code = write_samples(dump);
+    return code < 0 ? code : trace_writer_dump_end(dump->writer);
+}
+
+/* The remark of the dump, with what is to be said of files that could not be read. */
+static const char *remark_of(struct dump *dump)
+{
+    const char *remark = dump->request->status.remark;
+    size_t used = strlen(dump->complaint);
+    if (used == 0 || remark == NULL)
+        return used == 0 ? remark : dump->complaint;
+    snprintf(dump->remark, sizeof(dump->remark), "%s %s", remark, dump->complaint);
+    return dump->remark;
+}
+
+static int write_heaps(struct dump *dump)
+{
+    const struct ledger_snapshot *snapshot = dump->snapshot;
+    struct trace_heap_dump filled = dump->request->status;
+    bool any = false;
+    int code = 0;
+    filled.remark = remark_of(dump);
+    sort_by_heap(dump);
+    for (size_t i = 0; i < snapshot->heap_count && code == 0; i++) {
+        char name[RING_HEAP_NAME_BYTES + 16];
+        if (!snapshot->heaps[i].known)
+            continue;
+        name_heap(dump, i, name, sizeof(name));
+        code = collect_rows(dump, (uint8_t)i);
+        fill_heap(dump, i, &filled);
+        if (code == 0)
+            code = write_heap(dump, &filled, name, true);
+        filled.remark = NULL;
+        any = true;
+    }
+    if (any || code < 0)
+        return code;
+    const char *name = dump->request->no_heap_name;
+    filled.exact_bytes = filled.exact_calls = 0;
+    filled.allocator = name == NULL ? filled.allocator : NULL;
+    return write_heap(dump, &filled, name != NULL ? name : "libc.malloc", false);
+}
+
+static int allocate_ids(struct dump *dump)
+{
+    const struct ledger_snapshot *snapshot = dump->snapshot;
+    dump->mappings = calloc(snapshot->module_count + 1, sizeof(*dump->mappings));
+    dump->file_of_module = calloc(snapshot->module_count + 1, sizeof(*dump->file_of_module));
+    dump->callstacks = calloc(snapshot->node_count, sizeof(*dump->callstacks));
+    dump->rows = calloc(snapshot->figures_count + 1, sizeof(*dump->rows));
+    dump->next_of_heap = calloc(snapshot->figures_count + 1, sizeof(*dump->next_of_heap));
+    const struct tags *tags = ledger_tags(dump->ledger);
+    dump->types = calloc(tags->type_count, sizeof(*dump->types));
+    dump->contexts = calloc(tags->context_count, sizeof(*dump->contexts));
+    return dump->mappings != NULL && dump->file_of_module != NULL && dump->callstacks != NULL &&
+                   dump->rows != NULL && dump->next_of_heap != NULL && dump->types != NULL &&
+                   dump->contexts != NULL
+               ? 0
+               : -ENOMEM;
+}
+
+int dump_write(struct trace_writer *writer, struct dump_files *files, struct ledger *ledger,
+               const struct dump_request *request)
+{
+    struct ledger_snapshot *snapshot = ledger_snapshot_take(ledger);
+    if (snapshot == NULL)
+        return -ENOMEM;
+    struct dump dump = {.writer = writer,
+                        .files = files,
+                        .ledger = ledger,
+                        .snapshot = snapshot,
+                        .tree = ledger_callsites(ledger),
+                        .request = request};
+    int code = allocate_ids(&dump);
+    if (code == 0) {
+        dump_names_find(&dump);
+        code = write_heaps(&dump);
+    }
+    ledger_snapshot_release(ledger, snapshot);
+    dump_stacks_clear(&dump);
+    free(dump.next_of_heap);
+    free(dump.types);
+    free(dump.contexts);
+    free(dump.rows);
+    free(dump.first_rows);
+    free(dump.parts);
+    free(dump.threads);
+    return code;
+}

@@ -1,0 +1,302 @@
+/*
+ * See dump_state.h: the names of functions. Before anything is written, the addresses of all
+ * frames are gathered by file, and the file reader is asked for those that no dump before had.
+ */
+#include "daemon/dump/dump_state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "reader/file_reader.h"
+#include "reader/target_file.h"
+#include "util/array.h"
+
+/* --- files --- */
+
+static uint64_t hash_path(const char *path)
+{
+    uint64_t hash = 0;
+    for (; *path != 0; path++)
+        hash = keyed_hash(hash ^ (uint8_t)*path);
+    return hash;
+}
+
+static bool is_file_of(const struct dump_file *file, const struct callsite_module *module,
+                       uint64_t hash)
+{
+    return file->hash == hash && file->build_id_length == module->build_id_length &&
+           memcmp(file->build_id, module->build_id, module->build_id_length) == 0 &&
+           strcmp(file->path, module->path) == 0;
+}
+
+static int grow_places(struct dump_files *files)
+{
+    size_t count = files->place_count == 0 ? 64 : files->place_count * 2;
+    uint32_t *places = calloc(count, sizeof(*places));
+    if (places == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < files->count; i++) {
+        size_t at = files->files[i]->hash & (count - 1);
+        while (places[at] != 0)
+            at = (at + 1) & (count - 1);
+        places[at] = (uint32_t)i + 1;
+    }
+    free(files->places);
+    files->places = places;
+    files->place_count = count;
+    return 0;
+}
+
+/* NULL: no memory. A process may name 65,535 modules, so they are found by hash. */
+static struct dump_file *file_of(struct dump_files *files, const struct callsite_module *module)
+{
+    if (files->count * 2 >= files->place_count && grow_places(files) < 0)
+        return NULL;
+    uint64_t hash = hash_path(module->path);
+    size_t at = hash & (files->place_count - 1);
+    for (; files->places[at] != 0; at = (at + 1) & (files->place_count - 1)) {
+        if (is_file_of(files->files[files->places[at] - 1], module, hash))
+            return files->files[files->places[at] - 1];
+    }
+    struct dump_file *added = calloc(1, sizeof(*added));
+    if (added == NULL || (added->path = strdup(module->path)) == NULL ||
+        array_reserve(&files->files, &files->capacity, files->count, 1, sizeof(*files->files)) <
+            0) {
+        if (added != NULL)
+            free(added->path);
+        free(added);
+        return NULL;
+    }
+    added->number = file_reader_number();
+    added->build_id_length = module->build_id_length;
+    memcpy(added->build_id, module->build_id, module->build_id_length);
+    added->hash = hash;
+    files->files[files->count++] = added;
+    files->places[at] = (uint32_t)files->count;
+    return added;
+}
+
+struct dump_file *dump_file_of(struct dump *dump, uint32_t module)
+{
+    if (dump->file_of_module[module] == NULL)
+        dump->file_of_module[module] = file_of(dump->files, &dump->tree->modules[module]);
+    return dump->file_of_module[module];
+}
+
+struct dump_file *dump_file_of_unlisted(struct dump *dump, const struct callsite_module *module)
+{
+    return file_of(dump->files, module);
+}
+
+void dump_file_close(struct dump_file *file)
+{
+    for (size_t i = 0; i < file->text_count; i++)
+        free(file->texts[i]);
+    free(file->texts);
+    free(file->names);
+    free(file->wanted);
+    free(file->path);
+    free(file);
+}
+
+/* --- addresses --- */
+
+static struct known_name *place_of(const struct known_name *names, size_t size, uint64_t address)
+{
+    size_t at = keyed_hash(address) & (size - 1);
+    while (names[at].state != NAME_EMPTY && names[at].address != address)
+        at = (at + 1) & (size - 1);
+    return (struct known_name *)&names[at];
+}
+
+static int grow_names(struct dump_file *file)
+{
+    size_t size = file->name_size == 0 ? 64 : file->name_size * 2;
+    struct known_name *names = calloc(size, sizeof(*names));
+    if (names == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < file->name_size; i++) {
+        if (file->names[i].state != NAME_EMPTY)
+            *place_of(names, size, file->names[i].address) = file->names[i];
+    }
+    free(file->names);
+    file->names = names;
+    file->name_size = size;
+    return 0;
+}
+
+const char *dump_file_name(const struct dump_file *file, uint64_t address)
+{
+    return file == NULL || file->name_size == 0
+               ? NULL
+               : place_of(file->names, file->name_size, address)->name;
+}
+
+/* Without memory for it the function stays without a name. */
+static void want(struct dump_file *file, const struct callsite_module *module, uint64_t address)
+{
+    if (file->name_count * 2 >= file->name_size && grow_names(file) < 0)
+        return;
+    struct known_name *known = place_of(file->names, file->name_size, address);
+    if (known->state == NAME_KNOWN || known->state == NAME_WANTED ||
+        array_reserve(&file->wanted, &file->wanted_capacity, file->wanted_count, 1,
+                      sizeof(*file->wanted)) < 0)
+        return;
+    file->name_count += known->state == NAME_EMPTY;
+    *known = (struct known_name){.address = address, .state = NAME_WANTED};
+    file->wanted[file->wanted_count++] = address;
+    file->start = module->start;
+    file->end = module->end;
+}
+
+static void gather(struct dump *dump)
+{
+    for (size_t i = 1; i < dump->snapshot->node_count; i++) {
+        const struct callsite_node *node = &dump->tree->nodes[i];
+        const struct callsite_module *module;
+        struct dump_file *file = NULL;
+        if (node->module == CALLSITE_NO_MODULE) {
+            if (non_module_code_find(dump->request->unlisted, node->pc, &module) == UNLISTED_FILE)
+                file = file_of(dump->files, module);
+        } else if (node->module < dump->snapshot->module_count) {
+            module = &dump->tree->modules[node->module];
+            file = dump_file_of(dump, node->module);
+        }
+        if (file != NULL)
+            want(file, module, dump_address_in_file(module, node->pc));
+        dump_breathe(dump, 1);
+    }
+}
+
+/* --- asking --- */
+
+static int compare_addresses(const void *left_pointer, const void *right_pointer)
+{
+    uint64_t left = *(const uint64_t *)left_pointer, right = *(const uint64_t *)right_pointer;
+    return (left > right) - (left < right);
+}
+
+/* Ask for one portion of what is wanted. */
+static int ask_for(struct dump_file *file, const struct reader_file *passed, size_t first,
+                   size_t count)
+{
+    const char **names = calloc(count, sizeof(*names));
+    if (names == NULL || array_reserve(&file->texts, &file->text_capacity, file->text_count, 1,
+                                       sizeof(*file->texts)) < 0) {
+        free(names);
+        return -ENOMEM;
+    }
+    char *text;
+    int code = file_reader_names(passed, file->wanted + first, count, names, &text);
+    if (code >= 0) {
+        file->texts[file->text_count++] = text;
+        for (size_t i = 0; i < count; i++) {
+            struct known_name *known =
+                place_of(file->names, file->name_size, file->wanted[first + i]);
+            known->name = names[i];
+            known->state = NAME_KNOWN;
+        }
+    }
+    free(names);
+    return code;
+}
+
+static int ask_for_all(struct dump *dump, struct dump_file *file, const struct reader_file *passed)
+{
+    int code = 0;
+    for (size_t first = 0; first < file->wanted_count && code >= 0; first += READER_ADDRESSES_MAX) {
+        size_t count = file->wanted_count - first;
+        code = ask_for(file, passed, first,
+                       count < READER_ADDRESSES_MAX ? count : READER_ADDRESSES_MAX);
+        dump_breathe(dump, WORK_UNTIL_PAUSE);
+    }
+    return code;
+}
+
+/* By each way to the file, until one leads to the right one. */
+static void find_names(struct dump *dump, struct dump_file *file)
+{
+    const struct target_mapping mapping = {.pid = dump->request->root_pid,
+                                           .path = file->path,
+                                           .start = file->start,
+                                           .end = file->end,
+                                           .has_build_id = file->build_id_length > 0,
+                                           .shares_root = dump->request->shares_root};
+    struct reader_file passed = {.path = file->path,
+                                 .debug_fd = -1,
+                                 .number = file->number,
+                                 .build_id = file->build_id,
+                                 .build_id_length = file->build_id_length};
+    int code = -EBADF;
+    qsort(file->wanted, file->wanted_count, sizeof(*file->wanted), compare_addresses);
+    passed.debug_fd = file_reader_open_debug_file(file->build_id, file->build_id_length);
+    for (int way = 0; way < TARGET_FILE_WAYS && code < 0 && code != -EIO; way++) {
+        struct stat status;
+        passed.fd = target_file_open(&mapping, (enum target_file_way)way, &status);
+        if (passed.fd < 0)
+            continue;
+        code = ask_for_all(dump, file, &passed);
+        close(passed.fd);
+    }
+    /* It may have it from an earlier dump. */
+    passed.fd = -1;
+    if (code == -EBADF && file->is_at_reader)
+        code = ask_for_all(dump, file, &passed);
+    file->is_at_reader |= code >= 0;
+    if (passed.debug_fd >= 0)
+        close(passed.debug_fd);
+}
+
+/* Addresses that got no answer may get one at the next dump, through another process. */
+static void end_wanting(struct dump_file *file)
+{
+    for (size_t i = 0; i < file->wanted_count; i++) {
+        struct known_name *known = place_of(file->names, file->name_size, file->wanted[i]);
+        if (known->state == NAME_WANTED)
+            known->state = NAME_UNANSWERED;
+    }
+    file->wanted_count = 0;
+}
+
+/* --- what could not be read --- */
+
+/* Name a few of the files of this dump that the reader failed at. */
+static void complain(struct dump *dump)
+{
+    size_t used = 0, lost = 0;
+    const char *why = NULL;
+    for (size_t i = 0; i < dump->snapshot->module_count; i++) {
+        const struct callsite_module *module = &dump->tree->modules[i];
+        const char *complaint =
+            file_reader_complaint(module->path, module->build_id, module->build_id_length);
+        if (complaint == NULL)
+            continue;
+        why = complaint;
+        if (lost++ < DUMP_LOST_FILES_NAMED)
+            used += (size_t)snprintf(dump->complaint + used, sizeof(dump->complaint) - used,
+                                     "%s%.200s", used > 0 ? ", " : "Functions of ", module->path);
+    }
+    if (why == NULL)
+        return;
+    if (lost > DUMP_LOST_FILES_NAMED)
+        used += (size_t)snprintf(dump->complaint + used, sizeof(dump->complaint) - used,
+                                 " and %zu other files", lost - DUMP_LOST_FILES_NAMED);
+    snprintf(dump->complaint + used, sizeof(dump->complaint) - used,
+             " may lack names, and stacks through them may end early: %s.", why);
+}
+
+void dump_names_find(struct dump *dump)
+{
+    gather(dump);
+    for (size_t i = 0; i < dump->files->count; i++) {
+        struct dump_file *file = dump->files->files[i];
+        if (file->wanted_count == 0)
+            continue;
+        find_names(dump, file);
+        end_wanting(file);
+    }
+    complain(dump);
+}

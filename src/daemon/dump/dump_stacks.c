@@ -1,0 +1,250 @@
+/* See dump_state.h: mappings, frames, callstacks. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/dump/dump_state.h"
+
+/* A stack cannot be deeper than its record is long, plus its ending. */
+#define FRAMES_MAX (RING_RECORD_BYTES_MAX / 8)
+
+/* In place of the id of a frame that is left out of stacks. */
+#define FRAME_SKIPPED UINT64_MAX
+
+/* --- ids --- */
+
+static uint64_t mapping_of(struct dump *dump, const struct callsite_module *module)
+{
+    const struct trace_mapping mapping = {
+        .path = module->path,
+        .build_id = module->build_id,
+        .build_id_length = module->build_id_length,
+        .start = module->start,
+        .end = module->end,
+        .exact_offset = module->file_offset,
+        .load_bias = module->load_bias,
+    };
+    return trace_writer_mapping(dump->writer, &mapping);
+}
+
+static uint64_t mapping_id(struct dump *dump, uint32_t index)
+{
+    if (dump->mappings[index] != 0)
+        return dump->mappings[index];
+    const struct callsite_module *module = &dump->tree->modules[index];
+    dump->mappings[index] = mapping_of(dump, module);
+    dump_breathe(dump, 1);
+    return dump->mappings[index];
+}
+
+static uint64_t frame_hash(uint32_t module, uint64_t pc)
+{
+    return keyed_hash_pair(pc, module);
+}
+
+static struct known_frame *frame_place(const struct frame_table *table, uint32_t module,
+                                       uint64_t pc)
+{
+    size_t position = frame_hash(module, pc) / FRAME_TABLES & (table->size - 1);
+    while (table->frames[position].id != 0 &&
+           (table->frames[position].pc != pc || table->frames[position].module != module))
+        position = (position + 1) & (table->size - 1);
+    return &table->frames[position];
+}
+
+static int frames_grow(struct frame_table *table)
+{
+    struct frame_table grown = {.count = table->count,
+                                .size = table->size == 0 ? 16 : table->size * 2};
+    grown.frames = calloc(grown.size, sizeof(*grown.frames));
+    if (grown.frames == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < table->size; i++) {
+        const struct known_frame *known = &table->frames[i];
+        if (known->id != 0)
+            *frame_place(&grown, known->module, known->pc) = *known;
+    }
+    free(table->frames);
+    *table = grown;
+    return 0;
+}
+
+static bool is_skipped(const struct dump_files *files, const char *name)
+{
+    for (char *const *prefix = files->skipped_prefixes;
+         name != NULL && prefix != NULL && *prefix != NULL; prefix++) {
+        if (**prefix != 0 && strncmp(name, *prefix, strlen(*prefix)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A frame in code that the client knew no module for. */
+static uint64_t unlisted_frame(struct dump *dump, uint64_t pc)
+{
+    const struct callsite_module *module;
+    enum unlisted_kind kind = non_module_code_find(dump->request->unlisted, pc, &module);
+    if (kind == UNLISTED_GENERATED) {
+        const struct trace_mapping generated = {.path = dump->request->generated_path};
+        return trace_writer_jit_frame(dump->writer, trace_writer_mapping(dump->writer, &generated),
+                                      pc);
+    }
+    if (kind == UNLISTED_UNKNOWN)
+        return trace_writer_frame(dump->writer, 0, pc, NULL);
+    uint64_t address = dump_address_in_file(module, pc);
+    const char *name = dump_file_name(dump_file_of_unlisted(dump, module), address);
+    return is_skipped(dump->files, name)
+               ? FRAME_SKIPPED
+               : trace_writer_frame(dump->writer, mapping_of(dump, module), address, name);
+}
+
+/* A frame in a module. */
+static uint64_t listed_frame(struct dump *dump, struct callsite_node node)
+{
+    uint64_t mapping = mapping_id(dump, node.module);
+    uint64_t address = dump_address_in_file(&dump->tree->modules[node.module], node.pc);
+    const char *name = dump_file_name(dump_file_of(dump, node.module), address);
+    return is_skipped(dump->files, name) ? FRAME_SKIPPED
+                                         : trace_writer_frame(dump->writer, mapping, address, name);
+}
+
+/* 0: no memory, or the writer failed. */
+static uint64_t frame_id(struct dump *dump, struct callsite_node node)
+{
+    struct frame_table *table =
+        &dump->frame_tables[frame_hash(node.module, node.pc) % FRAME_TABLES];
+    if (table->count * 2 >= table->size && frames_grow(table) < 0)
+        return 0;
+    struct known_frame *place = frame_place(table, node.module, node.pc);
+    if (place->id != 0)
+        return place->id;
+
+    uint64_t id = node.module == CALLSITE_NO_MODULE ? unlisted_frame(dump, node.pc)
+                                                    : listed_frame(dump, node);
+    place->module = node.module;
+    place->pc = node.pc;
+    place->id = id;
+    table->count += place->id != 0;
+    return place->id;
+}
+
+/* Why frames are missing, as the outermost frame is to be named; the numbers are
+ * those of the client's enum unwind_stop. */
+static const char *ending_name(uint64_t ending)
+{
+    switch (ending) {
+    case CALLSITE_ENDING_UNKNOWN:
+        return "[unknown stack]";
+    case CALLSITE_ENDING_TRUNCATED:
+    case 1:
+        return TRACE_TRUNCATED_FRAME;
+    case 2:
+        return TRACE_NO_UNWINDING_FRAME;
+    case 3:
+        return "[damaged unwind information]";
+    case 4:
+        return "[unreadable stack]";
+    case 5:
+        return "[stack without end]";
+    case 7:
+        return "[no room for the stack]";
+    default:
+        return "[unwinding failed]";
+    }
+}
+
+/* A stack that is being put together, innermost frame first. */
+struct stack {
+    uint64_t frames[FRAMES_MAX + RECORD_CONTEXT_NAMES_MAX + 2];
+    size_t count;
+};
+
+static bool push_frame(struct stack *stack, uint64_t frame)
+{
+    if (frame == 0)
+        return false;
+    stack->frames[stack->count] = frame;
+    stack->count += frame != FRAME_SKIPPED;
+    return true;
+}
+
+/* What is not code: why frames are missing, a thread, a scope. */
+static bool push_name(struct dump *dump, struct stack *stack, const char *name)
+{
+    return push_frame(stack, trace_writer_marker(dump->writer, name[0] != 0 ? name : "[unnamed]"));
+}
+
+static bool push_native(struct dump *dump, struct stack *stack, uint32_t node)
+{
+    for (uint32_t at = node; at != CALLSITE_ROOT && stack->count < FRAMES_MAX;
+         at = dump->tree->nodes[at].parent) {
+        struct callsite_node frame = dump->tree->nodes[at];
+        if (frame.module == CALLSITE_ENDING)
+            return push_name(dump, stack, ending_name(frame.pc));
+        if (!push_frame(stack, frame_id(dump, frame)))
+            return false;
+    }
+    return true;
+}
+
+static bool push_thread(struct dump *dump, struct stack *stack, uint16_t thread)
+{
+    size_t count;
+    const struct ledger_thread *known = &ledger_threads(dump->ledger, &count)[thread];
+    char name[32];
+    snprintf(name, sizeof(name), known->name[0] != 0 ? "%s" : "[thread without a name]",
+             known->name);
+    return push_name(dump, stack, name);
+}
+
+static bool push_context(struct dump *dump, struct stack *stack, uint32_t tag)
+{
+    const struct tags *tags = ledger_tags(dump->ledger);
+    uint32_t context = tags->items[tag].context;
+    for (size_t i = 0; i < tags_context_depth(tags, context); i++) {
+        if (!push_name(dump, stack, tags_scope_name(tags, context, i)))
+            return false;
+    }
+    return true;
+}
+
+static bool push_all(struct dump *dump, struct stack *stack, const struct ledger_figures *figures)
+{
+    switch (dump->request->stack_mode) {
+    case HEAP_STACK_THREAD_NAMES:
+        return push_native(dump, stack, figures->node) && push_thread(dump, stack, figures->thread);
+    case HEAP_STACK_PSEUDO:
+        return push_context(dump, stack, figures->tag) &&
+               (stack->count > 0 || push_name(dump, stack, "[no context]"));
+    case HEAP_STACK_MIXED:
+        return push_native(dump, stack, figures->node) && push_context(dump, stack, figures->tag);
+    default:
+        return push_native(dump, stack, figures->node);
+    }
+}
+
+uint64_t dump_callstack_id(struct dump *dump, const struct ledger_figures *figures)
+{
+    bool by_node = dump->request->stack_mode == HEAP_STACK_NATIVE;
+    if (by_node && dump->callstacks[figures->node] != 0)
+        return dump->callstacks[figures->node];
+    struct stack stack;
+    stack.count = 0;
+    if (!push_all(dump, &stack, figures))
+        return 0;
+    dump->work += (unsigned)stack.count;
+    uint64_t id = trace_writer_callstack(dump->writer, stack.frames, stack.count, NULL);
+    if (by_node)
+        dump->callstacks[figures->node] = id;
+    return id;
+}
+
+void dump_stacks_clear(struct dump *dump)
+{
+    free(dump->mappings);
+    free(dump->file_of_module);
+    free(dump->callstacks);
+    for (size_t i = 0; i < FRAME_TABLES; i++)
+        free(dump->frame_tables[i].frames);
+}

@@ -1,0 +1,122 @@
+/*
+ * A dump's inside, which its three parts share: dump_names.c finds names of functions,
+ * dump_stacks.c makes callstacks of the ledger's nodes, dump.c writes heaps and figures.
+ */
+#ifndef HEAPPROFD_DAEMON_DUMP_DUMP_STATE_H
+#define HEAPPROFD_DAEMON_DUMP_DUMP_STATE_H
+
+#include "daemon/dump/dump.h"
+#include "daemon/processes/diagnosis.h"
+
+/* Between two pauses, in units of about 20 ns: 2 ms, or as long as one symbol file takes. */
+#define WORK_UNTIL_PAUSE 100000u
+
+/* Files that the file reader failed at, as a remark lists them. */
+#define DUMP_LOST_FILES_NAMED 3u
+
+/* A file and the names that it gave to addresses of its own. */
+struct dump_file {
+    char *path;
+    uint8_t build_id[RECORD_BUILD_ID_MAX];
+    size_t build_id_length;
+    uint64_t hash;   /* of the path */
+    uint32_t number; /* at the file reader */
+    bool is_at_reader;
+    struct known_name {
+        uint64_t address;
+        const char *name; /* in texts; NULL: none */
+        enum { NAME_EMPTY, NAME_WANTED, NAME_UNANSWERED, NAME_KNOWN } state;
+    } * names; /* by address, open addressing */
+    size_t name_count, name_size;
+    char **texts; /* the reader's replies */
+    size_t text_count, text_capacity;
+    /* For the dump that is being written. */
+    uint64_t *wanted;
+    size_t wanted_count, wanted_capacity;
+    uint64_t start, end; /* where its process has it */
+};
+
+struct dump_files {
+    struct dump_file **files;
+    size_t count, capacity;
+    uint32_t *places; /* by hash, open addressing: index + 1; 0: none */
+    size_t place_count;
+    void (*pause)(void *context);
+    void *pause_context;
+    char *const *skipped_prefixes;
+};
+
+#define FRAME_TABLES 64u
+
+/* Trace ids of what the ledger has by index, filled as they are needed; 0: not yet. */
+struct dump {
+    struct trace_writer *writer;
+    struct dump_files *files;
+    const struct ledger *ledger;
+    const struct ledger_snapshot *snapshot; /* what is written; the ledger goes on */
+    const struct callsite_tree *tree;
+    const struct dump_request *request;
+    unsigned work;        /* since the last pause */
+    char complaint[1024]; /* of files that could not be read; "": none */
+    char remark[DIAGNOSIS_BYTES_MAX + 1024];
+    uint64_t *mappings;
+    struct dump_file **file_of_module; /* NULL: not looked for yet */
+    uint64_t *callstacks;              /* by node */
+    uint64_t *types, *contexts;        /* by their numbers */
+    /* Ids of frames by module and pc, open addressing. In many tables that grow one at a time: one
+     * would take 30 ms to grow to half a million, without a pause. */
+    struct frame_table {
+        struct known_frame {
+            uint64_t pc, id;
+            uint32_t module;
+        } * frames;
+        size_t count, size;
+    } frame_tables[FRAME_TABLES];
+    /* Figures by heap, as lists: index + 1 of the first, and of the next; 0: none. */
+    uint32_t first_of_heap[RING_HEAPS_MAX];
+    uint32_t *next_of_heap;
+    /* Figures of one heap, those of one callstack as a list. */
+    struct dump_row {
+        uint32_t figures;
+        uint32_t next; /* row + 1; 0: the last */
+    } * rows;
+    size_t row_count;
+    uint64_t other_types, other_contexts; /* samples in them whose tags were too many */
+    uint32_t *first_rows;                 /* by callstack: row + 1; 0: none */
+    size_t first_count, first_capacity;
+    /* Of the callstack that is written. */
+    struct dump_part {
+        uint32_t tid, tag, figures;
+    } * parts;
+    size_t part_capacity;
+    struct trace_thread_figures *threads;
+    size_t thread_capacity;
+};
+
+/* Lets others work once enough was done; what the ledger's arrays hold may move then. */
+void dump_breathe(struct dump *dump, unsigned work);
+
+/* Have names for all frames of the snapshot, as far as files give them. */
+void dump_names_find(struct dump *dump);
+
+/* The file of a module of the tree, and of a module that only unlisted code is in; NULL: no
+ * memory. */
+struct dump_file *dump_file_of(struct dump *dump, uint32_t module);
+struct dump_file *dump_file_of_unlisted(struct dump *dump, const struct callsite_module *module);
+void dump_file_close(struct dump_file *file);
+
+/* The mangled name of the function at an ELF virtual address; NULL: not known. */
+const char *dump_file_name(const struct dump_file *file, uint64_t address);
+
+static inline uint64_t dump_address_in_file(const struct callsite_module *module, uint64_t pc)
+{
+    return pc - module->start + module->file_offset + module->load_bias;
+}
+
+/* The trace's id of what these figures are charged to; 0: no memory, or the writer failed. */
+uint64_t dump_callstack_id(struct dump *dump, const struct ledger_figures *figures);
+
+/* Closes what dump_callstack_id remembered. */
+void dump_stacks_clear(struct dump *dump);
+
+#endif

@@ -1,0 +1,228 @@
+/* See memory_maps.h. */
+#include "daemon/dump/memory_maps.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/array.h"
+
+/* Linux allows 65,530 of them unless it is told otherwise. */
+#define MAPS_MAX (1u << 20)
+#define GUARD_BYTES_MAX (1u << 20)
+/* Where the C library's further arenas begin, and how long each can become (HEAP_MAX_SIZE). */
+#define ARENA_BYTES (64u << 20)
+#define CLIENT_NAME "libheapprofd_client"
+
+static bool begins_with(const char *text, const char *beginning)
+{
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static enum memory_kind kind_of_name(const char *name)
+{
+    if (name[0] == '\0' || begins_with(name, "[anon:"))
+        return MEMORY_ANONYMOUS;
+    if (strcmp(name, "[heap]") == 0)
+        return MEMORY_ALLOCATOR;
+    if (begins_with(name, "[stack"))
+        return MEMORY_MAIN_STACK;
+    if (name[0] == '[' && !begins_with(name, "[anon_shmem"))
+        return MEMORY_KERNEL;
+    if (begins_with(name, "/memfd:heapprofd") || begins_with(base_name(name), CLIENT_NAME))
+        return MEMORY_PROFILER;
+    if (begins_with(name, "/memfd:") || begins_with(name, "/dev/shm/") ||
+        begins_with(name, "/dev/zero") || begins_with(name, "/SYSV") || name[0] == '[')
+        return MEMORY_SHARED;
+    return MEMORY_FILES_CLEAN;
+}
+
+/* Whether the line begins a mapping; fills it in. */
+static bool read_head(const char *line, struct memory_map *map)
+{
+    char flags[5];
+    int name_at = 0;
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %*s %*u %n", &map->start, &map->end, flags,
+               &name_at) != 3 ||
+        name_at == 0 || map->end <= map->start)
+        return false;
+    map->readable = flags[0] == 'r';
+    map->writable = flags[1] == 'w';
+    map->unnamed = line[name_at] == '\0';
+    map->kind = kind_of_name(line + name_at);
+    map->file_is_written = map->kind == MEMORY_FILES_CLEAN && map->writable && flags[3] == 'p';
+    return true;
+}
+
+/* The two letters of a flag stand with a blank before and behind them. */
+static bool has_flag(const char *flags, const char *name)
+{
+    char padded[8];
+    snprintf(padded, sizeof(padded), " %s ", name);
+    return strstr(flags, padded) != NULL;
+}
+
+static void read_detail(const char *line, struct memory_map *map)
+{
+    uint64_t kb;
+    if (begins_with(line, "VmFlags:"))
+        map->ours = has_flag(line, "nr") && has_flag(line, "dd") &&
+                    (has_flag(line, "nh") || has_flag(line, "wf"));
+    else if (sscanf(line, "Rss: %" SCNu64, &kb) == 1)
+        map->rss_bytes = kb * 1024;
+    else if (sscanf(line, "Anonymous: %" SCNu64, &kb) == 1)
+        map->anonymous_bytes = kb * 1024;
+    else if (sscanf(line, "Swap: %" SCNu64, &kb) == 1)
+        map->swap_bytes = kb * 1024;
+}
+
+static int read_lines(struct memory_maps *maps, FILE *file)
+{
+    char *line = NULL;
+    size_t size = 0;
+    ssize_t length;
+    int code = 0;
+    while (code == 0 && (length = getline(&line, &size, file)) > 0) {
+        struct memory_map map = {0};
+        if (line[length - 1] == '\n')
+            line[length - 1] = '\0';
+        /* A detail begins with its name, a mapping with a hexadecimal number and "-". */
+        if (read_head(line, &map)) {
+            code = maps->count < MAPS_MAX
+                       ? array_reserve(&maps->items, &maps->capacity, maps->count, 1, sizeof(map))
+                       : -E2BIG;
+            if (code == 0)
+                maps->items[maps->count++] = map;
+        } else if (maps->count > 0) {
+            read_detail(line, &maps->items[maps->count - 1]);
+        }
+    }
+    free(line);
+    return code;
+}
+
+int memory_maps_read(struct memory_maps *maps, const char *path)
+{
+    *maps = (struct memory_maps){0};
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return -errno;
+    int code = read_lines(maps, file);
+    fclose(file);
+    if (code == 0 && maps->count == 0)
+        code = -ENODATA;
+    if (code < 0)
+        memory_maps_clear(maps);
+    return code;
+}
+
+void memory_maps_clear(struct memory_maps *maps)
+{
+    free(maps->items);
+    *maps = (struct memory_maps){0};
+}
+
+struct memory_map *memory_maps_find(const struct memory_maps *maps, uint64_t address)
+{
+    size_t low = 0, high = maps->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (maps->items[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < maps->count && maps->items[low].start <= address ? &maps->items[low] : NULL;
+}
+
+static bool is_guard(const struct memory_map *map)
+{
+    return map->unnamed && !map->readable && !map->writable &&
+           map->end - map->start <= GUARD_BYTES_MAX;
+}
+
+/* An arena of the C library's: begins where its size divides, and what of it is not used yet cannot
+ * be accessed. */
+static bool is_arena(const struct memory_map *map, const struct memory_map *next)
+{
+    if (map->start % ARENA_BYTES != 0)
+        return false;
+    uint64_t end = map->start + ARENA_BYTES;
+    return map->end == end || (next != NULL && next->unnamed && !next->readable &&
+                               next->start == map->end && next->end >= end);
+}
+
+void memory_maps_sort_out(struct memory_maps *maps, uint64_t stack_limit_bytes)
+{
+    for (size_t i = 0; i < maps->count; i++) {
+        struct memory_map *map = &maps->items[i];
+        const struct memory_map *next = i + 1 < maps->count ? map + 1 : NULL;
+        const struct memory_map *before = i > 0 && map[-1].end == map->start ? map - 1 : NULL;
+        if (map->kind != MEMORY_ANONYMOUS)
+            continue;
+        if (map->ours)
+            map->kind = MEMORY_PROFILER;
+        else if (map->unnamed && map->writable && is_arena(map, next))
+            map->kind = MEMORY_ALLOCATOR;
+        else if (map->unnamed && map->writable && before != NULL && is_guard(before) &&
+                 map->end - before->start <= stack_limit_bytes)
+            map->kind = MEMORY_THREAD_STACKS;
+        else if (map->unnamed && map->writable && before != NULL && before->file_is_written)
+            map->kind = MEMORY_FILES_WRITTEN;
+        else if (map->unnamed && map->writable && before != NULL &&
+                 before->kind == MEMORY_PROFILER && !before->ours)
+            map->kind = MEMORY_PROFILER; /* its .bss */
+    }
+}
+
+static void add(struct memory_part *part, uint64_t rss, uint64_t swap, uint64_t mapped)
+{
+    part->rss_bytes += rss;
+    part->swap_bytes += swap;
+    part->mapped_bytes += mapped;
+    part->mappings++;
+}
+
+static uint64_t at_most(double wanted, uint64_t limit)
+{
+    return wanted < (double)limit ? (uint64_t)wanted : limit;
+}
+
+/* A mapping that an allocator and somebody else have together. */
+static void add_shared(struct memory_part parts[MEMORY_KINDS], const struct memory_map *map)
+{
+    uint64_t rss = at_most(map->allocator_rss, map->rss_bytes);
+    uint64_t swap = at_most(map->allocator_swap, map->swap_bytes);
+    add(&parts[MEMORY_ALLOCATOR], rss, swap, 0);
+    add(&parts[map->kind], map->rss_bytes - rss, map->swap_bytes - swap, map->end - map->start);
+}
+
+void memory_maps_sum(const struct memory_maps *maps, struct memory_part parts[MEMORY_KINDS])
+{
+    memset(parts, 0, MEMORY_KINDS * sizeof(*parts));
+    for (size_t i = 0; i < maps->count; i++) {
+        const struct memory_map *map = &maps->items[i];
+        uint64_t written = 0, mapped = map->end - map->start;
+        if (map->allocator_rss + map->allocator_swap > 0 && map->kind != MEMORY_ALLOCATOR) {
+            add_shared(parts, map);
+            continue;
+        }
+        if (map->kind == MEMORY_FILES_CLEAN) {
+            written = map->anonymous_bytes < map->rss_bytes ? map->anonymous_bytes : map->rss_bytes;
+            uint64_t swap = map->swap_bytes;
+            if (written + swap > 0)
+                add(&parts[MEMORY_FILES_WRITTEN], written, swap, 0);
+            add(&parts[MEMORY_FILES_CLEAN], map->rss_bytes - written, 0, mapped);
+            continue;
+        }
+        add(&parts[map->kind], map->rss_bytes, map->swap_bytes, mapped);
+    }
+}

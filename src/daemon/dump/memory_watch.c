@@ -1,0 +1,210 @@
+/* See memory_watch.h. */
+#include "daemon/dump/memory_watch.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "daemon/dump/memory_maps.h"
+#include "daemon/ledger/usable_size.h"
+#include "util/clock.h"
+
+/* A look must not keep the ring waiting: a million samples would take 30 ms. A page's state is 8
+ * bytes to read. */
+#define SAMPLES_MAX (1u << 18)
+#define PAGES_READ_MAX (1u << 21)
+#define READS_MAX (1u << 14)
+#define PAGES_AT_ONCE 512u
+#define LOOKS_SHARE 100u /* of the time, at most one part in so many */
+
+#define PAGE_IS_PRESENT (UINT64_C(1) << 63)
+#define PAGE_IS_SWAPPED (UINT64_C(1) << 62)
+
+/* Below this the system's usual limit would be longer. */
+#define STACK_BYTES (8u << 20)
+#define GUARDS_BYTES (64u << 10)
+
+struct looking {
+    struct memory_snapshot *look;
+    struct memory_maps maps;
+    const struct usable_size_rule *rule;
+    int pagemap;
+    uint64_t page_bytes, pages_left, reads_left;
+};
+
+/* Pages [first, first + count) that are not in memory, of them those that are swapped. */
+static bool count_pages(struct looking *looking, uint64_t first, uint64_t count,
+                        uint64_t *untouched, uint64_t *swapped)
+{
+    uint64_t states[PAGES_AT_ONCE];
+    *untouched = *swapped = 0;
+    while (count > 0) {
+        uint64_t some = count < PAGES_AT_ONCE ? count : PAGES_AT_ONCE;
+        if (looking->pages_left < some || looking->reads_left == 0)
+            return false;
+        looking->pages_left -= some;
+        looking->reads_left--;
+        if (pread(looking->pagemap, states, some * sizeof(*states),
+                  (off_t)(first * sizeof(*states))) != (ssize_t)(some * sizeof(*states)))
+            return false;
+        for (uint64_t i = 0; i < some; i++) {
+            *swapped += (states[i] & PAGE_IS_SWAPPED) != 0;
+            *untouched += (states[i] & (PAGE_IS_SWAPPED | PAGE_IS_PRESENT)) == 0;
+        }
+        first += some;
+        count -= some;
+    }
+    return true;
+}
+
+/* Notes what of [begins, ends) is not in memory; whole pages only: what an allocation shares with
+ * its neighbours is touched. False: could not be found out. */
+static bool look_at_pages(struct looking *looking, double count, uint64_t begins, uint64_t ends,
+                          struct memory_map *carved)
+{
+    uint64_t page = looking->page_bytes, untouched, swapped;
+    uint64_t first = (begins + page - 1) / page, end = ends / page;
+    if (looking->look->pages_unknown)
+        return false;
+    if (end <= first)
+        return true;
+    if (!count_pages(looking, first, end - first, &untouched, &swapped)) {
+        looking->look->pages_unknown = true;
+        return false;
+    }
+    looking->look->untouched_bytes += count * (double)(untouched * page);
+    looking->look->swapped_bytes += count * (double)(swapped * page);
+    if (carved != NULL) {
+        carved->allocator_rss += count * (double)((end - first - untouched - swapped) * page);
+        carved->allocator_swap += count * (double)(swapped * page);
+    }
+    return true;
+}
+
+/* What malloc's allocations are in is the allocator's, whatever its neighbours are; of what is
+ * mapped for one allocation, that alone. */
+static void look_at_place(struct looking *looking, const struct ledger_live_sample *sample,
+                          uint64_t taken)
+{
+    struct memory_map *map = memory_maps_find(&looking->maps, sample->address);
+    uint64_t begins = sample->address;
+    if (sample->address > UINT64_MAX / 2 || sample->size > UINT64_MAX / 4)
+        return;
+    bool is_others = map != NULL && map->unnamed && !map->ours && map->kind != MEMORY_ALLOCATOR;
+    bool is_alone =
+        looking->rule != NULL && looking->rule->is_alone(sample->size, sample->address, &begins);
+    uint64_t ends = is_alone ? begins + taken : sample->address + sample->size;
+    bool known =
+        look_at_pages(looking, sample->count, begins, ends, is_others && is_alone ? map : NULL);
+    if (is_others && !(is_alone && known))
+        map->kind = MEMORY_ALLOCATOR;
+}
+
+static void look_at_sample(void *context, const struct ledger_live_sample *sample)
+{
+    struct looking *looking = context;
+    struct memory_snapshot *look = looking->look;
+    double size = (double)sample->size;
+    look->live_bytes_variance += sample->count_variance * size * size;
+    uint64_t taken = sample->size;
+    if (looking->rule != NULL)
+        taken = looking->rule->taken(sample->size, sample->address);
+    look->rounding_bytes += sample->count * ((double)taken - size);
+    look_at_place(looking, sample, taken);
+}
+
+/* Makes of what a part of the samples came to what all come to. Live bytes are known of all. */
+static void scale(struct looking *looking, const struct ledger *ledger, double part)
+{
+    size_t count;
+    const struct ledger_heap *malloc_heap = ledger_heaps(ledger, &count);
+    struct memory_snapshot *look = looking->look;
+    look->live_bytes = count > 0 ? fmax(malloc_heap->live_bytes, 0) : 0;
+    look->live_count = count > 0 ? fmax(malloc_heap->live_count, 0) : 0;
+    look->live_bytes_variance /= part;
+    look->rounding_bytes /= part;
+    look->untouched_bytes /= part;
+    look->swapped_bytes /= part;
+    for (size_t i = 0; i < looking->maps.count; i++) {
+        looking->maps.items[i].allocator_rss /= part;
+        looking->maps.items[i].allocator_swap /= part;
+    }
+}
+
+static uint64_t stack_limit_of(pid_t pid)
+{
+    struct rlimit limit = {0};
+    if (prlimit(pid, RLIMIT_STACK, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY ||
+        limit.rlim_cur < STACK_BYTES)
+        return STACK_BYTES + GUARDS_BYTES;
+    return limit.rlim_cur + GUARDS_BYTES;
+}
+
+/* Whether the process still has its memory. One that ends gives it back, and what /proc says of it
+ * ends wherever it was read to, without an error. */
+static bool has_memory(pid_t pid)
+{
+    char path[64], text[32] = "";
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    int statm = open(path, O_RDONLY | O_CLOEXEC);
+    if (statm < 0)
+        return false;
+    ssize_t got = read(statm, text, sizeof(text) - 1);
+    close(statm);
+    return got > 1 && strncmp(text, "0 ", 2) != 0;
+}
+
+void memory_watch_look(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
+                       const char *allocator)
+{
+    char path[64];
+    uint64_t began_us = clock_read_ns(CLOCK_MONOTONIC) / 1000;
+    struct memory_snapshot look = {.pid = pid, .boottime_ns = clock_read_ns(CLOCK_BOOTTIME)};
+    look.allocator = allocator[0] != '\0' ? allocator : NULL;
+    struct looking looking = {
+        .look = &look,
+        .rule = usable_size_rule_of(look.allocator),
+        .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE),
+        .pages_left = PAGES_READ_MAX,
+        .reads_left = READS_MAX,
+    };
+    snprintf(path, sizeof(path), "/proc/%d/smaps", (int)pid);
+    if (memory_maps_read(&looking.maps, path) < 0)
+        return;
+    snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
+    looking.pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    look.pages_unknown = looking.pagemap < 0;
+    look.rounding_rule = looking.rule != NULL ? looking.rule->name : NULL;
+    memory_maps_sort_out(&looking.maps, stack_limit_of(pid));
+    scale(&looking, ledger, ledger_live_visit(ledger, SAMPLES_MAX, look_at_sample, &looking));
+    if (look.pages_unknown)
+        look.untouched_bytes = look.swapped_bytes = 0;
+    memory_maps_sum(&looking.maps, look.parts);
+    memory_maps_clear(&looking.maps);
+    if (looking.pagemap >= 0)
+        close(looking.pagemap);
+    uint64_t ended_us = clock_read_ns(CLOCK_MONOTONIC) / 1000;
+    look.duration_us = ended_us - began_us;
+    /* Where the ring is not mapped, an exec made the process another program, without a client: its
+     * memory is none of the one whose blocks these are. */
+    if (look.parts[MEMORY_PROFILER].mappings > 0 && has_memory(pid)) {
+        watch->last = look;
+        watch->has_last = true;
+    }
+    watch->next_us = ended_us + look.duration_us * LOOKS_SHARE;
+}
+
+void memory_watch_tick(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
+                       const char *allocator)
+{
+    if (clock_read_ns(CLOCK_MONOTONIC) / 1000 >= watch->next_us)
+        memory_watch_look(watch, pid, ledger, allocator);
+}
+
+int memory_watch_write(const struct memory_watch *watch, struct trace_writer *writer)
+{
+    return watch->has_last ? trace_writer_memory_snapshot(writer, &watch->last) : 0;
+}

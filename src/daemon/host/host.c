@@ -1,0 +1,342 @@
+/*
+ * See host.h: the event loop around one session.
+ *
+ * The command gets the signals that we receive (command_signals.h), and decides what they mean. We
+ * end when the command and all profiled processes that it started have ended: a server may leave
+ * the work to a child in the background.
+ */
+#include "daemon/host/host.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/host/command_signals.h"
+#include "daemon/host/launcher.h"
+#include "daemon/host/session_requests.h"
+#include "daemon/server/descendants.h"
+#include "daemon/server/server.h"
+#include "daemon/session/session.h"
+#include "reader/file_reader.h"
+#include "util/clock.h"
+
+/* After the last profiled process has ended, time that its child gets to say hello. A child does so
+ * at its first allocation. */
+#define NEWCOMER_PATIENCE_MS 500
+#define NEWCOMER_LOOK_MS 50
+
+struct host {
+    const struct host_options *options;
+    struct host_result *result;
+    struct session session;
+    struct server server;
+    struct session_requests requests;
+    struct descendants descendants;
+    int signals, command_pidfd;
+    struct command_signals_before before;
+
+    bool command_ended; /* it is a zombie, not waited for yet */
+    bool command_gone;  /* it was waited for */
+    bool asked_to_end, told_outlived;
+    int command_status;              /* as waitpid gives it, -1: unknown */
+    uint64_t alone_ms, newcomers_ms; /* nobody is profiled since; the next look for newcomers */
+};
+
+/* --- setting up --- */
+
+static int start_command(struct host *host, struct error *error)
+{
+    sigset_t missed;
+    struct launch launch = {
+        .command = host->options->command,
+        .library = host->options->preload_library,
+        .socket = host->server.rendezvous.path,
+        .signal_mask = host->before.mask,
+        .child = host->before.child,
+        .missed = &missed,
+    };
+    int code = 0;
+    descendants_open(&host->descendants, &host->session, launch.library, launch.socket);
+    host->session.descends = descendants_tell;
+    host->session.descends_context = &host->descendants;
+    if (host->descendants.events >= 0)
+        server_watch(&host->server, host->descendants.events);
+    pid_t pid = launcher_start(&launch, &host->result->exec_errno, error);
+    if (pid < 0)
+        return pid;
+    host->result->started = host->result->exec_errno == 0;
+    if (!host->result->started)
+        return 0;
+    host->result->pid = pid;
+    host->session.command_pid = pid;
+    command_signals_pass_to(pid, &missed);
+    descendants_begin(&host->descendants, pid);
+    host->command_pidfd = pidfd_open(pid, 0);
+    if (host->command_pidfd < 0 || (code = server_watch(&host->server, host->command_pidfd)) < 0) {
+        code = code < 0 ? code : -errno;
+        return error_set(error, code, "cannot watch over %s: %s (Linux 5.3 or later is needed)",
+                         host->options->command[0], strerror(-code));
+    }
+    return 0;
+}
+
+/* --- what happens --- */
+
+static void handle_signals(struct host *host)
+{
+    unsigned asked = command_signals_take();
+    if (asked & COMMAND_SIGNALS_DUMP)
+        session_dump(&host->session);
+    host->asked_to_end |= (asked & COMMAND_SIGNALS_END) != 0;
+}
+
+static void call_progress(struct host *host, uint64_t now_ms, size_t ending)
+{
+    const struct session *session = &host->session;
+    if (host->options->progress == NULL)
+        return;
+    struct host_progress progress = {
+        .elapsed_ms = now_ms - session->start_ms,
+        .processes = session->profiled,
+        .live_bytes = session_live_bytes(session),
+        .samples = session_samples(session),
+        .lost = session_lost(session),
+        .rss_bytes = session->command_rss_bytes,
+        .ending = (unsigned)ending,
+    };
+    host->options->progress(host->options->progress_context, &progress);
+}
+
+static void tell_progress(void *context, struct session *session, uint64_t now_ms)
+{
+    struct host *host = context;
+    (void)session;
+    descendants_look(&host->descendants);
+    call_progress(host, now_ms, 0);
+}
+
+static void handle_readable(void *context, int fd)
+{
+    struct host *host = context;
+    if (fd == host->signals)
+        handle_signals(host);
+    else if (fd == host->command_pidfd)
+        host->command_ended = true;
+    else if (fd == host->descendants.events)
+        descendants_read(&host->descendants);
+}
+
+static void handle_request(void *context, int fd, const struct peer_message *message)
+{
+    struct host *host = context;
+    session_requests_serve(&host->requests, fd, message);
+}
+
+/* --- the command's end --- */
+
+/* How the command ended, leaving it a zombie that can still be looked at. */
+static int peek_wait_status(pid_t pid)
+{
+    siginfo_t info = {0};
+    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) < 0)
+        return -1;
+    switch (info.si_code) {
+    case CLD_EXITED:
+        return (info.si_status & 0xff) << 8;
+    case CLD_DUMPED:
+        return info.si_status | 0x80;
+    default:
+        return info.si_status;
+    }
+}
+
+static void wait_for_command(struct host_result *result)
+{
+    command_signals_command_ended();
+    if (waitpid(result->pid, &result->wait_status, 0) < 0)
+        result->wait_status = -1;
+}
+
+/* --- what goes on after it --- */
+
+static bool is_listed(const struct unprofiled_list *list, pid_t pid)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->records[i].pid == pid && list->records[i].reason != UNPROFILED_QUIET)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a process runs that inherited our socket's name and has not used it yet. */
+static bool has_newcomer(const struct host *host)
+{
+    DIR *directory = opendir("/proc");
+    const struct dirent *entry;
+    bool found = false;
+    while (directory != NULL && !found && (entry = readdir(directory)) != NULL) {
+        if (!isdigit((unsigned char)entry->d_name[0]))
+            continue;
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        found = process_info_mentions(pid, "environ", host->server.rendezvous.path) &&
+                session_find(&host->session, pid) == NULL &&
+                !is_listed(&host->session.unprofiled, pid);
+    }
+    if (directory != NULL)
+        closedir(directory);
+    return found;
+}
+
+/* Whether, after the command's end, a process is still profiled or may be soon. */
+static bool is_followed(struct host *host)
+{
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    bool follows = host->options->follow_children || host->options->config->process_cmdline != NULL;
+    if (!follows || host->options->end_with_command)
+        return false;
+    if (host->session.target_count > 0) {
+        host->alone_ms = host->newcomers_ms = 0;
+        host->server.wake_ms = UINT64_MAX;
+        if (host->options->outlived != NULL && !host->told_outlived)
+            host->options->outlived((unsigned)host->session.target_count);
+        host->told_outlived = true;
+        return true;
+    }
+    if (host->alone_ms == 0)
+        host->alone_ms = now_ms;
+    if (now_ms >= host->newcomers_ms) {
+        if (now_ms >= host->alone_ms + NEWCOMER_PATIENCE_MS || !has_newcomer(host))
+            return false;
+        host->newcomers_ms = now_ms + NEWCOMER_LOOK_MS;
+        host->server.wake_ms = host->newcomers_ms;
+    }
+    return true;
+}
+
+static bool goes_on(struct host *host)
+{
+    if (host->session.over != SESSION_GOES_ON || host->asked_to_end)
+        return false;
+    return !host->command_gone || is_followed(host);
+}
+
+static void handle_command_end(struct host *host)
+{
+    struct host_result *result = host->result;
+    host->command_ended = false;
+    host->command_gone = true;
+    host->command_status = peek_wait_status(result->pid);
+    descendants_command_ended(&host->descendants);
+    session_process_ended(&host->session, result->pid, host->command_status);
+    wait_for_command(result);
+    close(host->command_pidfd);
+    host->command_pidfd = -1;
+}
+
+static void run_loop(struct host *host)
+{
+    while (goes_on(host)) {
+        server_step(&host->server);
+        if (host->command_ended)
+            handle_command_end(host);
+    }
+}
+
+/* --- the end --- */
+
+static void end_session(struct host *host)
+{
+    struct host_result *result = host->result;
+    struct session *session = &host->session;
+    descendants_take_rest(&host->descendants);
+    /* It may have ended while we were busy. Closing the socket tells waiting processes that no
+     * answer will come. */
+    result->interrupted = host->asked_to_end;
+    call_progress(host, clock_read_ms(CLOCK_MONOTONIC), session->target_count);
+    session_end_targets(session, result->interrupted);
+    descendants_finish(&host->descendants);
+    session_explain_command(session, host->options->command[0], host->options->preload_library,
+                            host->command_status, !host->command_gone);
+    result->profiled = session->profiled;
+    result->unprofiled = (unsigned)unprofiled_count(&session->unprofiled);
+    tell_progress(host, session, clock_read_ms(CLOCK_MONOTONIC));
+}
+
+static int check_options(const struct host_options *options, struct error *error)
+{
+    if (options->config->sampling_interval_bytes == 0)
+        return error_set(error, -EINVAL,
+                         "a sampling interval of 0 bytes means nothing: 1 takes every allocation");
+    if (options->command == NULL || options->command[0] == NULL)
+        return error_set(error, -EINVAL, "there is no command to run");
+    return 0;
+}
+
+int host_run(const struct host_options *options, struct host_result *result, struct error *error)
+{
+    *result = (struct host_result){.wait_status = -1};
+    int code = check_options(options, error);
+    if (code < 0)
+        return code;
+    struct host host = {.options = options,
+                        .result = result,
+                        .descendants = {.events = -1},
+                        .signals = -1,
+                        .command_pidfd = -1,
+                        .command_status = -1};
+    const struct server_user user = {.readable = handle_readable,
+                                     .progress = tell_progress,
+                                     .request = handle_request,
+                                     .context = &host};
+    code =
+        session_open(&host.session, options->config, options->follow_children, options->trace_fd);
+    if (code < 0)
+        return error_set(error, code, "cannot begin the trace: %s", strerror(-code));
+
+    code = server_open(&host.server, &user, NULL, -1, error);
+    if (code == 0 && ((code = host.signals = command_signals_open(&host.before)) < 0 ||
+                      (code = server_watch(&host.server, host.signals)) < 0))
+        error_set(error, code, "cannot listen to signals: %s", strerror(-code));
+    if (code == 0)
+        code = server_add_session(&host.server, &host.session);
+    host.session.id = (uint64_t)getpid();
+    host.session.owner = access_self();
+    if (code == 0)
+        code = start_command(&host, error);
+    if (code == 0 && result->started) {
+        /* The command's hello will need it. */
+        file_reader_start();
+        session_requests_open(&host.requests, &host.server);
+        run_loop(&host);
+        end_session(&host);
+    }
+    server_close(&host.server);
+    descendants_close(&host.descendants);
+    if (host.command_pidfd >= 0)
+        close(host.command_pidfd);
+    /* If the command goes on, signals are passed on to it until host_wait. */
+    if (!result->started || result->wait_status != -1)
+        command_signals_close();
+    int closed = session_close(&host.session);
+    file_reader_close();
+    session_requests_close(&host.requests);
+    if (code == 0 && closed < 0)
+        code = error_set(error, closed, "cannot write the trace: %s", strerror(-closed));
+    return code;
+}
+
+void host_wait(struct host_result *result)
+{
+    siginfo_t info;
+    if (!result->started || result->wait_status != -1)
+        return;
+    while (waitid(P_PID, (id_t)result->pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+        ;
+    wait_for_command(result);
+    command_signals_close();
+}

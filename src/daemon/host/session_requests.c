@@ -1,0 +1,102 @@
+/* See session_requests.h. */
+#include "daemon/host/session_requests.h"
+
+#include <control.pb-c.h>
+#include <errno.h>
+#include <unistd.h>
+
+#include "daemon/processes/access.h"
+#include "daemon/service/control_status.h"
+#include "util/clock.h"
+
+void session_requests_open(struct session_requests *requests, struct server *server)
+{
+    *requests =
+        (struct session_requests){.server = server, .start_ms = clock_read_ms(CLOCK_MONOTONIC)};
+    session_directory_add(server->rendezvous.path, requests->link);
+}
+
+static bool reaches(const Heapprofd__ControlRequest__Session *wanted, const struct session *session)
+{
+    return !wanted->has_id || wanted->id == session->id;
+}
+
+static unsigned take_snapshot(struct server *server,
+                              const Heapprofd__ControlRequest__Session *wanted)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < server->session_count; i++) {
+        if (!reaches(wanted, server->sessions[i]))
+            continue;
+        session_dump(server->sessions[i]);
+        count++;
+    }
+    return count;
+}
+
+static unsigned stop(struct server *server, const Heapprofd__ControlRequest__Session *wanted)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < server->session_count; i++) {
+        if (!reaches(wanted, server->sessions[i]))
+            continue;
+        if (server->sessions[i]->over == SESSION_GOES_ON)
+            server->sessions[i]->over = SESSION_OVER_STOPPED;
+        count++;
+    }
+    return count;
+}
+
+/* Return true if the connection is kept until the session has ended. */
+static bool answer(struct session_requests *requests, int fd,
+                   const Heapprofd__ControlRequest *request)
+{
+    struct access_requester requester;
+    pid_t pid;
+    if (access_peer(fd, &requester, &pid) < 0 ||
+        (requester.uid != geteuid() && requester.uid != 0)) {
+        control_send_error(fd, -EPERM, "this session is another user's");
+    } else if (request->snapshot != NULL) {
+        control_send_count(fd, take_snapshot(requests->server, request->snapshot));
+    } else if (request->stop != NULL) {
+        if (stop(requests->server, request->stop) == 0)
+            control_send_count(fd, 0);
+        else if (requests->waiting_count < SESSION_REQUESTS_WAITING_MAX)
+            return true;
+    } else if (request->status) {
+        control_status_send_own(fd, requests->server, requests->start_ms);
+    }
+    return false;
+}
+
+static void wait_for_end(struct session_requests *requests, int fd)
+{
+    rendezvous_hold(&requests->server->rendezvous, fd);
+    requests->waiting[requests->waiting_count++] = fd;
+}
+
+void session_requests_serve(struct session_requests *requests, int fd,
+                            const struct peer_message *message)
+{
+    Heapprofd__ControlRequest *request = control_read_request(message->bytes, message->length);
+    /* A client that wants to begin a session has mistaken us for a daemon. Without an answer it
+     * knows that there is no daemon. No request that is served here takes a descriptor. */
+    bool is_served = request != NULL && !message->has_descriptors;
+    if (is_served)
+        peer_socket_skip(fd);
+    if (is_served && answer(requests, fd, request))
+        wait_for_end(requests, fd);
+    else
+        rendezvous_end_connection(&requests->server->rendezvous, fd);
+    heapprofd__control_request__free_unpacked(request, NULL);
+}
+
+void session_requests_close(struct session_requests *requests)
+{
+    session_directory_remove(requests->link);
+    while (requests->waiting_count > 0) {
+        int fd = requests->waiting[--requests->waiting_count];
+        control_send_count(fd, 1);
+        rendezvous_end_connection(&requests->server->rendezvous, fd);
+    }
+}

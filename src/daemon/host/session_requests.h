@@ -1,0 +1,36 @@
+/*
+ * Serves requests to a profiler that has its own session (heap_profile host, -n and -p without a
+ * daemon): status, snapshot and stop. They come from the same user or root, who find the profiler
+ * by session_directory.h. A connection carries one request.
+ */
+#ifndef HEAPPROFD_DAEMON_HOST_SESSION_REQUESTS_H
+#define HEAPPROFD_DAEMON_HOST_SESSION_REQUESTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/server/server.h"
+#include "daemon/sockets/session_directory.h"
+
+/* Clients that can wait for the session's end; others are not notified. */
+#define SESSION_REQUESTS_WAITING_MAX 16
+
+struct session_requests {
+    struct server *server;
+    uint64_t start_ms;
+    char link[SESSION_LINK_MAX];
+    int waiting[SESSION_REQUESTS_WAITING_MAX];
+    unsigned waiting_count;
+};
+
+/* Publish the server's sessions under this process's pid. */
+void session_requests_open(struct session_requests *requests, struct server *server);
+
+/* Serve a request, as rendezvous_request does. A stopped session becomes SESSION_OVER_STOPPED. */
+void session_requests_serve(struct session_requests *requests, int fd,
+                            const struct peer_message *message);
+
+/* Notify waiting clients that the session has ended and its trace is complete. */
+void session_requests_close(struct session_requests *requests);
+
+#endif

@@ -1,0 +1,573 @@
+/* See ledger.h: what events do. */
+#include "daemon/ledger/ledger_state.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/array.h"
+#include "wire/barrier.h"
+#include "wire/sampling.h"
+
+struct ledger *ledger_open(uint64_t interval_bytes)
+{
+    struct ledger *ledger = calloc(1, sizeof(*ledger));
+    if (ledger == NULL)
+        return NULL;
+    live_table_init(&ledger->live);
+    ledger->intervals[0] = interval_bytes;
+    ledger->intervals[LEDGER_INTERVAL_NONE] = 1;
+    strcpy(ledger->heaps[0].name, "libc.malloc");
+    ledger->heaps[0].interval_bytes = interval_bytes;
+    ledger->heaps[0].known = interval_bytes > 0;
+    ledger->heap_count = 1;
+    ledger->threads = calloc(8, sizeof(*ledger->threads));
+    ledger->thread_capacity = 8;
+    ledger->figures_cache = calloc(FIGURES_CACHED_MIN, sizeof(*ledger->figures_cache));
+    ledger->figures_cached = FIGURES_CACHED_MIN;
+    if (ledger->threads == NULL || ledger->figures_cache == NULL ||
+        figures_table_init(&ledger->figures) < 0 || callsite_tree_init(&ledger->callsites) < 0 ||
+        tags_init(&ledger->tags) < 0) {
+        ledger_close(ledger);
+        return NULL;
+    }
+    strcpy(ledger->threads[LEDGER_THREAD_OTHERS].name, "(others)");
+    ledger->thread_count = 1;
+    return ledger;
+}
+
+void ledger_close(struct ledger *ledger)
+{
+    if (ledger == NULL)
+        return;
+    live_table_clear(&ledger->live);
+    for (size_t i = 0; i < LEDGER_HEAPS_MAX; i++) {
+        if (ledger->other_live[i] != NULL)
+            live_table_clear(ledger->other_live[i]);
+        free(ledger->other_live[i]);
+        if (ledger->ranges[i] != NULL)
+            ranges_clear(ledger->ranges[i]);
+        free(ledger->ranges[i]);
+    }
+    tags_clear(&ledger->tags);
+    callsite_tree_clear(&ledger->callsites);
+    figures_table_clear(&ledger->figures);
+    free(ledger->figures_cache);
+    ledger_walks_close(ledger);
+    free(ledger->slots);
+    free(ledger->threads);
+    free(ledger);
+}
+
+/* --- the estimator --- */
+
+static struct weight weigh(uint64_t size, uint64_t interval_bytes)
+{
+    struct weight weight = {.count = 1, .count_variance = 0};
+    if (interval_bytes <= 1 || size >= sampling_certain_bytes(interval_bytes))
+        return weight;
+    /* With x = s/T: 1/p = 1 + 1/(e^x - 1), and (1-p)/p^2 = 1/p (1/p - 1). expm1 keeps
+     * all digits where x is small, which is where p is. */
+    double excess = 1 / expm1((double)(size > 0 ? size : 1) / (double)interval_bytes);
+    weight.count = 1 + excess;
+    weight.count_variance = weight.count * excess;
+    return weight;
+}
+
+static const struct weight *weight_of(struct ledger *ledger, uint64_t size, uint16_t interval)
+{
+    struct weight *cached =
+        &ledger->weights[(size ^ size >> 10 ^ (uint64_t)interval << 5) % WEIGHTS_CACHED];
+    if (likely(cached->size == size && cached->interval == interval && cached->known))
+        return cached;
+    *cached = weigh(size, ledger->intervals[interval]);
+    cached->size = size;
+    cached->interval = interval;
+    cached->known = 1;
+    return cached;
+}
+
+struct weight ledger_weight(struct ledger *ledger, uint64_t size, uint16_t interval)
+{
+    return *weight_of(ledger, size, interval);
+}
+
+/* --- figures --- */
+
+static struct cached_figures *cached_figures(const struct ledger *ledger, uint64_t stack,
+                                             uint32_t thread, uint32_t tag)
+{
+    uint64_t hash = stack ^ (thread | (uint64_t)tag << 16) * UINT64_C(0x9E3779B97F4A7C15);
+    return &ledger->figures_cache[(hash ^ hash >> 32) & (ledger->figures_cached - 1)];
+}
+
+/* Without memory it stays as small as it is. */
+static void grow_figures_cache(struct ledger *ledger)
+{
+    size_t old_size = ledger->figures_cached;
+    struct cached_figures *old = ledger->figures_cache;
+    struct cached_figures *grown = calloc(old_size * 2, sizeof(*grown));
+    if (grown == NULL)
+        return;
+    ledger->figures_cache = grown;
+    ledger->figures_cached = old_size * 2;
+    for (size_t i = 0; i < old_size; i++) {
+        if (old[i].known)
+            *cached_figures(ledger, old[i].stack, old[i].thread, old[i].tag) = old[i];
+    }
+    free(old);
+}
+
+/* What the event is weighed by; checked against LEDGER_INTERVALS_MAX by apply_alloc. */
+static uint16_t interval_of(const struct heap_event *event)
+{
+    return event->flags & RECORD_ALLOC_WEIGHED ? LEDGER_INTERVAL_NONE : (uint16_t)event->interval;
+}
+
+/* 0 or -ENOMEM. */
+static int tag_of(struct ledger *ledger, const struct heap_event *event, uint32_t *tag)
+{
+    *tag = TAG_NONE;
+    if (likely((event->type_hash | event->context_hash) == 0))
+        return 0;
+    return tags_intern(&ledger->tags, event->type_hash, event->context_hash, tag);
+}
+
+static bool is_cached(const struct cached_figures *cached, const struct heap_event *event,
+                      uint32_t thread, uint32_t tag)
+{
+    return cached->stack == event->stack && cached->thread == thread && cached->tag == tag &&
+           cached->heap == event->heap && cached->interval == interval_of(event) && cached->known;
+}
+
+static struct figures_key figures_key(const struct ledger *ledger, const struct heap_event *event,
+                                      uint32_t thread, uint32_t tag)
+{
+    uint32_t node = callsite_tree_find(&ledger->callsites, event->stack);
+    if (node == CALLSITE_ROOT)
+        node = ledger->callsites.unknown;
+    return (struct figures_key){.node = node,
+                                .thread = thread,
+                                .tag = tag,
+                                .interval = interval_of(event),
+                                .heap = event->heap};
+}
+
+static void cache_figures(struct ledger *ledger, uint64_t stack, struct figures_key key,
+                          uint32_t figures)
+{
+    /* An unknown stack may yet be sent: it is not remembered. */
+    if (key.node == ledger->callsites.unknown)
+        return;
+    *cached_figures(ledger, stack, key.thread, key.tag) =
+        (struct cached_figures){.stack = stack,
+                                .tag = key.tag,
+                                .thread = (uint16_t)key.thread,
+                                .heap = key.heap,
+                                .interval = key.interval,
+                                .known = 1,
+                                .figures = figures};
+}
+
+/* The figures of an ALLOC, made if there are none. */
+static uint32_t figures_of(struct ledger *ledger, const struct heap_event *event, uint32_t thread)
+{
+    uint32_t tag;
+    if (tag_of(ledger, event, &tag) < 0)
+        return FIGURES_NONE;
+    struct figures_key key = figures_key(ledger, event, thread, tag);
+    /* Nothing was live there at any peak so far. */
+    uint32_t figures =
+        figures_table_intern(&ledger->figures, key, ledger->heaps[event->heap].epoch);
+    if (figures == FIGURES_NONE)
+        return FIGURES_NONE;
+    if (ledger->figures.count * 2 > ledger->figures_cached &&
+        ledger->figures_cached < FIGURES_CACHED_MAX)
+        grow_figures_cache(ledger);
+    cache_figures(ledger, event->stack, key, figures);
+    return figures;
+}
+
+void ledger_observe(struct ledger *ledger, ledger_observer *observer, void *context)
+{
+    ledger->observer = observer;
+    ledger->observer_context = context;
+}
+
+/* The live samples of a heap; NULL: it had none yet. */
+static struct live_table *live_of(struct ledger *ledger, uint8_t heap)
+{
+    return likely(heap == 0) ? &ledger->live : ledger->other_live[heap];
+}
+
+static void heap_grew(struct ledger_heap *heap, double bytes, double count, uint32_t time_ms)
+{
+    heap->live_bytes += bytes;
+    heap->live_count += count;
+    if (heap->live_bytes > heap->peak_bytes) {
+        heap->peak_bytes = heap->live_bytes;
+        heap->peak_count = heap->live_count;
+        heap->peak_time_ms = time_ms;
+        heap->epoch++;
+    }
+}
+
+/* Adds what a freed sample stood for to the freed figures, or with sign -1 takes it back. */
+static void figures_add_freed(struct ledger *ledger, const struct live_sample *sample,
+                              uint64_t size, uint32_t time_ms, bool temporary, double sign)
+{
+    struct ledger_heap *heap;
+    struct ledger_figures *figures = ledger_figures_change(ledger, sample->figures, &heap);
+    const struct weight *weight = weight_of(ledger, size, figures->interval);
+    double count = sign * weight->count, bytes = count * (double)size;
+    double count_variance = sign * weight->count_variance;
+
+    struct trace_figures *sums = &figures->sums;
+    sums->freed_bytes += bytes;
+    sums->freed_count += count;
+    sums->freed_bytes_variance += count_variance * (double)size * (double)size;
+    sums->freed_count_variance += count_variance;
+    sums->freed_samples += sign > 0 ? 1 : UINT64_MAX;
+    /* Clocks of two threads may be read in the other order than the ring was. */
+    int32_t lifetime_ms = (int32_t)(time_ms - sample->time_ms);
+    sums->lifetime_ms_sum += lifetime_ms > 0 ? count * lifetime_ms : 0;
+    if (temporary) {
+        sums->temporary_bytes += bytes;
+        sums->temporary_count += count;
+    }
+    if (sign > 0) {
+        heap->live_bytes -= bytes;
+        heap->live_count -= count;
+    } else {
+        heap_grew(heap, -bytes, -count, time_ms);
+    }
+    ledger_tell(ledger, sign > 0 ? LEDGER_FREED : LEDGER_UNFREED, figures->heap, sample->key, size,
+                weight->count, time_ms);
+}
+
+/* --- events --- */
+
+/* Makes slots up to this one; NULL: no memory. */
+static struct ledger_slot *slot_at(struct ledger *ledger, uint16_t slot)
+{
+    if (likely(slot < ledger->slot_count))
+        return &ledger->slots[slot];
+    if (array_reserve(&ledger->slots, &ledger->slot_capacity, ledger->slot_count,
+                      slot + 1 - ledger->slot_count, sizeof(*ledger->slots)) < 0)
+        return NULL;
+    memset(&ledger->slots[ledger->slot_count], 0,
+           (slot + 1 - ledger->slot_count) * sizeof(*ledger->slots));
+    ledger->slot_count = (size_t)slot + 1;
+    return &ledger->slots[slot];
+}
+
+/* The first sample of a heap other than malloc's; NULL: no memory. */
+static struct live_table *begin_heap(struct ledger *ledger, uint8_t heap)
+{
+    struct live_table *live = malloc(sizeof(*live));
+    if (live == NULL)
+        return NULL;
+    live_table_init(live);
+    ledger->other_live[heap] = live;
+    if (heap >= ledger->heap_count)
+        ledger->heap_count = (size_t)heap + 1;
+    return live;
+}
+
+static void count_others(struct ledger *ledger, uint32_t tag)
+{
+    const struct tag *pair = &ledger->tags.items[tag];
+    ledger->counts.other_types += pair->type == TAG_OTHERS;
+    ledger->counts.other_contexts += pair->context == TAG_OTHERS;
+}
+
+/* Inlined into both its callers, for one of them is hot. */
+static inline __attribute__((always_inline)) void
+add_allocated(struct ledger *ledger, const struct heap_event *event, uint32_t index)
+{
+    struct ledger_heap *heap;
+    struct ledger_figures *figures = ledger_figures_change(ledger, index, &heap);
+    const struct weight *weight = weight_of(ledger, event->size, figures->interval);
+    double size = (double)event->size, bytes = weight->count * size;
+    figures->sums.allocated_bytes += bytes;
+    figures->sums.allocated_count += weight->count;
+    figures->sums.allocated_bytes_variance += weight->count_variance * size * size;
+    figures->sums.allocated_count_variance += weight->count_variance;
+    figures->sums.samples++;
+    ledger->counts.unknown_stacks += figures->node == ledger->callsites.unknown;
+    ledger->counts.allocs++;
+    heap->samples++;
+    heap->known = true;
+    if (unlikely(figures->interval == LEDGER_INTERVAL_NONE))
+        heap->weighed_samples++;
+    if (unlikely(figures->tag != TAG_NONE))
+        count_others(ledger, figures->tag);
+    heap_grew(heap, bytes, weight->count, event->time_ms);
+    ledger_tell(ledger, LEDGER_ALLOCATED, event->heap, event->address, event->size, weight->count,
+                event->time_ms);
+}
+
+/* The figures of an ALLOC, by what has been found for it; FIGURES_NONE: no memory. */
+static uint32_t figures_at(struct ledger *ledger, const struct heap_event *event, uint32_t found)
+{
+    const struct ledger_slot *slot = found == FIGURES_NONE ? slot_at(ledger, event->thread) : NULL;
+    return slot != NULL ? figures_of(ledger, event, slot->thread) : found;
+}
+
+static int apply_range(struct ledger *ledger, const struct heap_event *event, uint32_t found)
+{
+    uint32_t index = figures_at(ledger, event, found);
+    int code = index != FIGURES_NONE ? ledger_range_add(ledger, event, index) : -ENOMEM;
+    if (code == 0)
+        add_allocated(ledger, event, index);
+    return code;
+}
+
+/* index: of its figures, FIGURES_NONE if they are not known yet. */
+static int apply_alloc(struct ledger *ledger, const struct heap_event *event, uint32_t index)
+{
+    uint64_t key = event->address;
+    /* malloc gives no address 0; other heaps may have any number. */
+    if ((event->heap == 0 && key == 0) || event->interval >= LEDGER_INTERVALS_MAX)
+        return -EBADMSG;
+    if (unlikely(ledger->intervals[interval_of(event)] == 0))
+        /* A client that is not to sample malloc draws by a huge interval: one sample in ages. */
+        return event->heap == 0 && ledger->intervals[0] == 0 ? 0 : -EBADMSG;
+    if (unlikely(event->flags & RECORD_ALLOC_RANGE))
+        return apply_range(ledger, event, index);
+    struct live_table *live = live_of(ledger, event->heap);
+    if (unlikely(live == NULL) && (live = begin_heap(ledger, event->heap)) == NULL)
+        return -ENOMEM;
+    struct ledger_slot *slot = slot_at(ledger, event->thread);
+    if (slot == NULL)
+        return -ENOMEM;
+    if (index == FIGURES_NONE && (index = figures_of(ledger, event, slot->thread)) == FIGURES_NONE)
+        return -ENOMEM;
+
+    bool lost_free = event->flags & RECORD_ALLOC_LOST_FREE, added;
+    struct live_sample old, *sample = NULL;
+    if (lost_free) {
+        added = !live_table_remove(live, key, &old);
+    } else {
+        sample = live_table_put(live, key, &added);
+        if (sample == NULL)
+            return -ENOMEM;
+        old = *sample;
+    }
+    if (!added) {
+        uint64_t size = live_table_size(live, old.size);
+        live_table_size_release(live, old.size);
+        figures_add_freed(ledger, &old, size, event->time_ms, false, 1);
+        ledger->counts.implicit_frees++;
+    }
+    struct live_sample filled = {
+        .key = key, .figures = index, .time_ms = event->time_ms, .ordinal = event->ordinal};
+    if (!lost_free) {
+        *sample = filled;
+        int code = live_table_size_pack(live, event->size, &sample->size);
+        if (code < 0)
+            return code;
+    }
+
+    add_allocated(ledger, event, index);
+    if (lost_free) {
+        /* Nobody will say when it is freed; better short of a leak than full of false ones. */
+        figures_add_freed(ledger, &filled, event->size, event->time_ms, false, 1);
+        ledger->counts.lost_frees++;
+    }
+    return 0;
+}
+
+static int apply_free(struct ledger *ledger, const struct heap_event *event)
+{
+    struct ledger_slot *slot = slot_at(ledger, event->thread);
+    if (slot == NULL)
+        return -ENOMEM;
+    ledger->counts.frees++;
+    struct live_sample *sample = &slot->freed;
+    struct live_table *live = live_of(ledger, event->heap);
+    slot->has_freed = live != NULL && live_table_remove(live, event->address, sample);
+    if (!slot->has_freed) {
+        ledger->counts.unknown_frees++;
+        return 0;
+    }
+    slot->freed_heap = event->heap;
+    slot->freed_size = live_table_size(live, sample->size);
+    live_table_size_release(live, sample->size);
+    slot->freed_time_ms = event->time_ms;
+    const struct ledger_figures *figures = &ledger->figures.items[sample->figures];
+    /* What the program samples by itself is not counted in ordinals. */
+    slot->freed_temporary =
+        sample->ordinal == event->ordinal && slot->thread != LEDGER_THREAD_OTHERS &&
+        figures->thread == slot->thread && figures->interval != LEDGER_INTERVAL_NONE;
+    figures_add_freed(ledger, sample, slot->freed_size, slot->freed_time_ms, slot->freed_temporary,
+                      1);
+    return 0;
+}
+
+static int apply_unfree(struct ledger *ledger, const struct heap_event *event)
+{
+    if (event->thread >= ledger->slot_count)
+        return 0;
+    struct ledger_slot *slot = &ledger->slots[event->thread];
+    if (!slot->has_freed || slot->freed.key != event->address || slot->freed_heap != event->heap)
+        return 0;
+    struct live_table *live = live_of(ledger, event->heap);
+    bool added;
+    struct live_sample *sample = live_table_put(live, event->address, &added);
+    if (sample == NULL)
+        return -ENOMEM;
+    if (added) {
+        *sample = slot->freed;
+        int code = live_table_size_pack(live, slot->freed_size, &sample->size);
+        if (code < 0)
+            return code;
+        figures_add_freed(ledger, &slot->freed, slot->freed_size, slot->freed_time_ms,
+                          slot->freed_temporary, -1);
+        ledger->counts.frees--;
+    }
+    slot->has_freed = false;
+    return 0;
+}
+
+/*
+ * Finds the figures of a batch's allocations, FIGURES_NONE where there are none yet, and fetches
+ * all that the batch will touch. Each event waits for three or four cache lines one after the other
+ * otherwise; here the waits of a batch overlap, a step for all events before the next step.
+ */
+static void look_ahead(struct ledger *ledger, const struct heap_event *events, size_t count,
+                       uint32_t found[RING_EVENTS_BATCH])
+{
+    struct figures_key keys[RING_EVENTS_BATCH];
+    uint8_t missed[RING_EVENTS_BATCH];
+    size_t missed_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct heap_event *event = &events[i];
+        const struct live_table *live = live_of(ledger, event->heap);
+        if (live != NULL)
+            live_table_prefetch(live, event->address);
+        found[i] = FIGURES_NONE;
+        uint32_t tag;
+        if (event->type != RECORD_ALLOC || event->thread >= ledger->slot_count ||
+            tag_of(ledger, event, &tag) < 0)
+            continue;
+        uint32_t thread = ledger->slots[event->thread].thread;
+        const struct cached_figures *cached = cached_figures(ledger, event->stack, thread, tag);
+        if (is_cached(cached, event, thread, tag)) {
+            found[i] = cached->figures;
+            figures_table_prefetch_item(&ledger->figures, cached->figures);
+        } else {
+            callsite_tree_prefetch(&ledger->callsites, event->stack);
+            keys[missed_count].tag = tag;
+            missed[missed_count++] = (uint8_t)i;
+        }
+    }
+    for (size_t i = 0; i < missed_count; i++) {
+        const struct heap_event *event = &events[missed[i]];
+        keys[i] = figures_key(ledger, event, ledger->slots[event->thread].thread, keys[i].tag);
+        figures_table_prefetch_index(&ledger->figures, keys[i]);
+    }
+    for (size_t i = 0; i < missed_count; i++)
+        figures_table_prefetch_found(&ledger->figures, keys[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (events[i].type != RECORD_FREE)
+            continue;
+        const struct live_table *live = live_of(ledger, events[i].heap);
+        const struct live_sample *sample =
+            live != NULL ? live_table_find(live, events[i].address) : NULL;
+        if (sample != NULL)
+            figures_table_prefetch_item(&ledger->figures, sample->figures);
+    }
+    for (size_t i = 0; i < missed_count; i++) {
+        uint32_t figures = figures_table_find(&ledger->figures, keys[i]);
+        if (figures != FIGURES_NONE)
+            cache_figures(ledger, events[missed[i]].stack, keys[i], figures);
+        found[missed[i]] = figures;
+    }
+}
+
+static int apply_batch(struct ledger *ledger, const struct heap_event *events, size_t count)
+{
+    uint32_t figures[RING_EVENTS_BATCH];
+    look_ahead(ledger, events, count, figures);
+    for (size_t i = 0; i < count; i++) {
+        int code = events[i].type == RECORD_ALLOC  ? apply_alloc(ledger, &events[i], figures[i])
+                   : events[i].type == RECORD_FREE ? apply_free(ledger, &events[i])
+                                                   : apply_unfree(ledger, &events[i]);
+        if (code < 0)
+            return code;
+    }
+    return 0;
+}
+
+int ledger_events(struct ledger *ledger, const struct heap_event *events, size_t count)
+{
+    int code = 0;
+    for (size_t i = 0; i < count && code == 0; i += RING_EVENTS_BATCH)
+        code = apply_batch(ledger, events + i,
+                           count - i < RING_EVENTS_BATCH ? count - i : RING_EVENTS_BATCH);
+    return code;
+}
+
+/* --- threads, heaps, intervals --- */
+
+int ledger_thread(struct ledger *ledger, uint16_t slot_index, uint32_t tid, const char *name)
+{
+    struct ledger_slot *slot = slot_at(ledger, slot_index);
+    if (slot == NULL)
+        return -ENOMEM;
+    if (slot->thread == LEDGER_THREAD_OTHERS || ledger->threads[slot->thread].tid != tid) {
+        slot->has_freed = false;
+        slot->thread = LEDGER_THREAD_OTHERS;
+        if (ledger->thread_count >= LEDGER_THREADS_MAX)
+            return 0;
+        if (array_reserve(&ledger->threads, &ledger->thread_capacity, ledger->thread_count, 1,
+                          sizeof(*ledger->threads)) < 0)
+            return -ENOMEM;
+        slot->thread = (uint32_t)ledger->thread_count++;
+        ledger->threads[slot->thread].tid = tid;
+    }
+    char *known = ledger->threads[slot->thread].name;
+    strncpy(known, name, sizeof(ledger->threads->name) - 1);
+    known[sizeof(ledger->threads->name) - 1] = 0;
+    return 0;
+}
+
+int ledger_heap(struct ledger *ledger, uint8_t heap, uint64_t interval_bytes, const char *name)
+{
+    struct ledger_heap *known = &ledger->heaps[heap];
+    /* Samples that were weighed by one interval must not be taken back by another. */
+    if (known->samples == 0 && interval_bytes > 0)
+        known->interval_bytes = interval_bytes;
+    known->known = true;
+    if (name[0] != 0) {
+        strncpy(known->name, name, sizeof(known->name) - 1);
+        known->name[sizeof(known->name) - 1] = 0;
+    }
+    if (heap >= ledger->heap_count)
+        ledger->heap_count = (size_t)heap + 1;
+    return 0;
+}
+
+int ledger_interval(struct ledger *ledger, uint32_t index, uint64_t interval_bytes)
+{
+    if (index >= LEDGER_INTERVALS_MAX || interval_bytes == 0 ||
+        (ledger->intervals[index] != 0 && ledger->intervals[index] != interval_bytes))
+        return -EBADMSG;
+    ledger->intervals[index] = interval_bytes;
+    if (index < LEDGER_INTERVALS_OF_MALLOC)
+        ledger->interval_now = index;
+    return 0;
+}
+
+int ledger_name(struct ledger *ledger, const struct record_name *name)
+{
+    return tags_add_name(&ledger->tags, name);
+}
+
+int ledger_context(struct ledger *ledger, const struct record_context *context)
+{
+    return tags_add_context(&ledger->tags, context);
+}

@@ -1,0 +1,101 @@
+/*
+ * The ledger's live ranges: memory that a program maps itself, and unmaps as it likes. A stretch
+ * that is cut out of an allocation takes its bytes off that allocation's figures; the count goes
+ * down, and a lifetime ends, with the last of it.
+ */
+#include "daemon/ledger/ledger_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+/* Who unmaps, and when. */
+struct unmapping {
+    struct ledger *ledger;
+    uint32_t thread, time_ms, ordinal;
+};
+
+static void take_piece(void *context, const struct range_allocation *allocation, uint64_t bytes)
+{
+    const struct unmapping *by = context;
+    struct ledger *ledger = by->ledger;
+    struct ledger_heap *heap;
+    struct ledger_figures *figures = ledger_figures_change(ledger, allocation->figures, &heap);
+    struct trace_figures *sums = &figures->sums;
+    sums->freed_bytes += (double)bytes;
+    heap->live_bytes -= (double)bytes;
+    if (allocation->pieces > 0)
+        return;
+    sums->freed_count++;
+    sums->freed_samples++;
+    heap->live_count--;
+    ledger->counts.frees++;
+    /* Clocks of two threads may be read in the other order than the ring was. */
+    int32_t lifetime_ms = (int32_t)(by->time_ms - allocation->time_ms);
+    sums->lifetime_ms_sum += lifetime_ms > 0 ? lifetime_ms : 0;
+    if (bytes == allocation->size && by->ordinal == allocation->ordinal &&
+        by->thread == figures->thread && by->thread != LEDGER_THREAD_OTHERS) {
+        sums->temporary_bytes += (double)bytes;
+        sums->temporary_count++;
+    }
+    ledger_tell(ledger, LEDGER_FREED, figures->heap, allocation->address, allocation->size, 1,
+                by->time_ms);
+}
+
+static uint32_t thread_of(const struct ledger *ledger, uint16_t slot)
+{
+    return slot < ledger->slot_count ? ledger->slots[slot].thread : LEDGER_THREAD_OTHERS;
+}
+
+/* The first range of a heap; NULL: no memory. */
+static struct ranges *begin_ranges(struct ledger *ledger, uint8_t heap)
+{
+    struct ranges *ranges = malloc(sizeof(*ranges));
+    if (ranges == NULL)
+        return NULL;
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) < 0)
+        seed = (uintptr_t)ranges;
+    ranges_init(ranges, seed);
+    ledger->ranges[heap] = ranges;
+    if (heap >= ledger->heap_count)
+        ledger->heap_count = (size_t)heap + 1;
+    return ranges;
+}
+
+int ledger_range_add(struct ledger *ledger, const struct heap_event *event, uint32_t figures)
+{
+    /* Who counts stretches of memory counts all of them. */
+    if (event->heap == 0 || event->size == 0 || event->size > UINT64_MAX - event->address ||
+        ledger->intervals[ledger->figures.items[figures].interval] != 1)
+        return -EBADMSG;
+    struct ranges *ranges = ledger->ranges[event->heap];
+    if (ranges == NULL && (ranges = begin_ranges(ledger, event->heap)) == NULL)
+        return -ENOMEM;
+    const struct range_allocation allocation = {.address = event->address,
+                                                .size = event->size,
+                                                .position = event->position,
+                                                .figures = figures,
+                                                .time_ms = event->time_ms,
+                                                .ordinal = event->ordinal};
+    /* What is mapped over was not allocated in vain: it is never temporary. */
+    struct unmapping by = {
+        .ledger = ledger, .thread = LEDGER_THREAD_OTHERS, .time_ms = event->time_ms};
+    return ranges_add(ranges, &allocation, take_piece, &by);
+}
+
+int ledger_unmap(struct ledger *ledger, uint8_t heap, uint16_t slot,
+                 const struct record_unmap *unmap)
+{
+    struct ranges *ranges = ledger->ranges[heap];
+    if (ranges == NULL)
+        return 0;
+    if (unmap->length > UINT64_MAX - unmap->address)
+        return -EBADMSG;
+    struct unmapping by = {.ledger = ledger,
+                           .thread = thread_of(ledger, slot),
+                           .time_ms = unmap->time_ms,
+                           .ordinal = unmap->ordinal};
+    return ranges_cut(ranges, unmap->address, unmap->address + unmap->length, unmap->before,
+                      take_piece, &by);
+}

@@ -1,0 +1,116 @@
+/* See ledger.h: what the events came to, now or at the moment of a snapshot. */
+#include "daemon/ledger/ledger_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct ledger_counts ledger_counts(const struct ledger *ledger)
+{
+    struct ledger_counts counts = ledger->counts;
+    counts.live_samples = ledger->live.count;
+    for (size_t i = 1; i < ledger->heap_count; i++) {
+        counts.live_samples += ledger->other_live[i] != NULL ? ledger->other_live[i]->count : 0;
+        counts.live_samples += ledger->ranges[i] != NULL ? ledger->ranges[i]->live_pieces : 0;
+    }
+    return counts;
+}
+
+double ledger_live_bytes(const struct ledger *ledger)
+{
+    double bytes = 0;
+    for (size_t i = 0; i < ledger->heap_count; i++)
+        bytes += ledger->heaps[i].live_bytes;
+    return bytes > 0 ? bytes : 0;
+}
+
+const struct ledger_heap *ledger_heaps(const struct ledger *ledger, size_t *count)
+{
+    *count = ledger->heap_count;
+    return ledger->heaps;
+}
+
+const struct ledger_thread *ledger_threads(const struct ledger *ledger, size_t *count)
+{
+    *count = ledger->thread_count;
+    return ledger->threads;
+}
+
+const struct callsite_tree *ledger_callsites(const struct ledger *ledger)
+{
+    return &ledger->callsites;
+}
+
+const struct tags *ledger_tags(const struct ledger *ledger)
+{
+    return &ledger->tags;
+}
+
+uint64_t ledger_interval_bytes(const struct ledger *ledger)
+{
+    return ledger->intervals[ledger->interval_now];
+}
+
+uint64_t ledger_first_interval_bytes(const struct ledger *ledger)
+{
+    return ledger->intervals[0];
+}
+
+size_t ledger_figures_count(const struct ledger *ledger)
+{
+    return ledger->figures.count;
+}
+
+/* As others are to see them: with the peak of now, and without errors of rounding. */
+static struct ledger_figures settle(struct ledger_figures figures, uint64_t epoch)
+{
+    struct trace_figures *sums = &figures.sums;
+    if (sums->freed_samples == sums->samples) {
+        /* The same numbers, summed in another order. */
+        sums->freed_bytes = sums->allocated_bytes;
+        sums->freed_count = sums->allocated_count;
+        sums->freed_bytes_variance = sums->allocated_bytes_variance;
+        sums->freed_count_variance = sums->allocated_count_variance;
+    }
+    if (figures.epoch != epoch)
+        ledger_note_peak(&figures, epoch);
+    return figures;
+}
+
+struct ledger_figures ledger_figures(const struct ledger *ledger, size_t index)
+{
+    const struct ledger_figures *figures = &ledger->figures.items[index];
+    return settle(*figures, ledger->heaps[figures->heap].epoch);
+}
+
+/* --- a moment --- */
+
+struct ledger_snapshot *ledger_snapshot_take(struct ledger *ledger)
+{
+    struct ledger_snapshot *snapshot = malloc(sizeof(*snapshot));
+    if (snapshot == NULL || figures_table_freeze(&ledger->figures) < 0) {
+        free(snapshot);
+        return NULL;
+    }
+    snapshot->figures_count = ledger->figures.count;
+    snapshot->node_count = ledger->callsites.node_count;
+    snapshot->module_count = ledger->callsites.module_count;
+    snapshot->heap_count = ledger->heap_count;
+    snapshot->interval_bytes = ledger_interval_bytes(ledger);
+    snapshot->first_interval_bytes = ledger_first_interval_bytes(ledger);
+    memcpy(snapshot->heaps, ledger->heaps, sizeof(snapshot->heaps));
+    return snapshot;
+}
+
+void ledger_snapshot_release(struct ledger *ledger, struct ledger_snapshot *snapshot)
+{
+    if (snapshot != NULL)
+        figures_table_thaw(&ledger->figures);
+    free(snapshot);
+}
+
+struct ledger_figures ledger_snapshot_figures(const struct ledger *ledger,
+                                              const struct ledger_snapshot *snapshot, size_t index)
+{
+    const struct ledger_figures *figures = figures_table_frozen(&ledger->figures, index);
+    return settle(*figures, snapshot->heaps[figures->heap].epoch);
+}

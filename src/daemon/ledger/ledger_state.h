@@ -1,0 +1,126 @@
+/*
+ * The ledger's inside, which its parts share: ledger.c takes events in, ledger_ranges.c those of
+ * ranges, ledger_visitor.c from a ring; ledger_read.c and ledger_live.c say what they came to.
+ */
+#ifndef HEAPPROFD_DAEMON_LEDGER_LEDGER_STATE_H
+#define HEAPPROFD_DAEMON_LEDGER_LEDGER_STATE_H
+
+#include "daemon/ledger/ledger.h"
+
+#include <stdbool.h>
+
+#include "daemon/ledger/ranges.h"
+#include "wire/barrier.h"
+
+/* Direct-mapped, both: one load saves an exp (20 to 40 ns) or two look-ups.
+ * Programs allocate few distinct sizes and from few stacks at a time; with many stacks
+ * the second grows to twice the number of figures, within these bounds. */
+#define WEIGHTS_CACHED 1024u
+#define FIGURES_CACHED_MIN 1024u
+#define FIGURES_CACHED_MAX (128u << 10)
+
+/* What a sample stands for. */
+struct weight {
+    uint64_t size; /* with the interval's index: the key of the cache */
+    uint32_t interval;
+    uint32_t known;
+    double count;          /* 1/p */
+    double count_variance; /* (1-p)/p^2 */
+};
+
+struct cached_figures {
+    uint64_t stack; /* hash */
+    uint32_t tag, figures;
+    uint16_t thread, interval;
+    uint8_t heap, known;
+};
+
+/* The thread that has a slot now, and its last free, in case it did not happen. */
+struct ledger_slot {
+    uint32_t thread;
+    uint32_t freed_time_ms;
+    struct live_sample freed; /* size is unpacked below */
+    uint64_t freed_size;
+    uint8_t freed_heap;
+    bool has_freed, freed_temporary;
+};
+
+struct ledger {
+    struct live_table live;                          /* malloc's */
+    struct live_table *other_live[LEDGER_HEAPS_MAX]; /* of other heaps, once they have samples */
+    struct ranges *ranges[LEDGER_HEAPS_MAX];         /* of heaps of ranges, the same */
+    struct callsite_tree callsites;
+    struct tags tags;
+
+    struct figures_table figures;
+
+    struct ledger_heap heaps[LEDGER_HEAPS_MAX];
+    size_t heap_count;
+    uint64_t intervals[LEDGER_INTERVALS_MAX + 1]; /* 0: not announced; the last: of _NONE */
+    uint32_t interval_now;
+
+    struct ledger_slot *slots;
+    size_t slot_count, slot_capacity;
+    struct ledger_thread *threads;
+    size_t thread_count, thread_capacity;
+
+    struct walk_finisher *finisher; /* NULL: none */
+    struct ledger_walks *walks;     /* once there are any */
+
+    ledger_observer *observer; /* NULL: none */
+    void *observer_context;
+    uint64_t sequence; /* of the last change that it was told of */
+
+    struct ledger_counts counts;
+    struct weight weights[WEIGHTS_CACHED];
+    struct cached_figures *figures_cache;
+    size_t figures_cached; /* places in it, a power of two */
+};
+
+static inline void ledger_note_peak(struct ledger_figures *figures, uint64_t epoch)
+{
+    const struct trace_figures *sums = &figures->sums;
+    figures->epoch = epoch;
+    figures->peak_bytes = sums->allocated_bytes - sums->freed_bytes;
+    figures->peak_count = sums->allocated_count - sums->freed_count;
+    figures->peak_bytes_variance = sums->allocated_bytes_variance - sums->freed_bytes_variance;
+    figures->peak_count_variance = sums->allocated_count_variance - sums->freed_count_variance;
+    figures->peak_samples = sums->samples - sums->freed_samples;
+}
+
+/* To be called before figures change. */
+static inline struct ledger_figures *ledger_figures_change(struct ledger *ledger, uint32_t index,
+                                                           struct ledger_heap **heap)
+{
+    struct ledger_figures *figures = figures_table_change(&ledger->figures, index);
+    *heap = &ledger->heaps[figures->heap];
+    if (figures->epoch != (*heap)->epoch)
+        ledger_note_peak(figures, (*heap)->epoch);
+    return figures;
+}
+
+static inline void ledger_tell(struct ledger *ledger, enum ledger_change_kind kind, uint8_t heap,
+                               uint64_t address, uint64_t size, double count, uint32_t time_ms)
+{
+    if (likely(ledger->observer == NULL))
+        return;
+    struct ledger_change change = {.kind = kind,
+                                   .heap = heap,
+                                   .sequence = ++ledger->sequence,
+                                   .address = address,
+                                   .size = size,
+                                   .count = count,
+                                   .time_ms = time_ms};
+    ledger->observer(ledger->observer_context, &change);
+}
+
+/* What a sample of this size stands for at an interval, by its index. */
+struct weight ledger_weight(struct ledger *ledger, uint64_t size, uint16_t interval);
+
+/* Frees what ledger_walks.c keeps. */
+void ledger_walks_close(struct ledger *ledger);
+
+/* The live side of a range's ALLOC: what it takes the place of is freed. 0, -ENOMEM or -EBADMSG. */
+int ledger_range_add(struct ledger *ledger, const struct heap_event *event, uint32_t figures);
+
+#endif

@@ -1,0 +1,243 @@
+/* See tags.h. */
+#include "daemon/ledger/tags.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/array.h"
+#include "util/keyed_hash.h"
+
+#define UNKNOWN_NAME "[unknown]"
+
+/* --- the index --- */
+
+static struct tag_place *find_place(const struct tag_index *index, uint64_t key)
+{
+    size_t position = keyed_hash(key) & (index->size - 1);
+    /* Half of the places are empty: one of them ends every search. */
+    while (index->places[position].value != 0 && index->places[position].key != key)
+        position = (position + 1) & (index->size - 1);
+    return &index->places[position];
+}
+
+/* 0: not there. */
+static uint32_t index_find(const struct tag_index *index, uint64_t key)
+{
+    return index->size > 0 ? find_place(index, key)->value : 0;
+}
+
+static int index_set(struct tag_index *index, uint64_t key, uint32_t value)
+{
+    if (index->count * 2 >= index->size) {
+        struct tag_index grown = {.size = index->size > 0 ? index->size * 2 : 64};
+        grown.places = calloc(grown.size, sizeof(*grown.places));
+        if (grown.places == NULL)
+            return -ENOMEM;
+        for (size_t i = 0; i < index->size; i++) {
+            if (index->places[i].value != 0)
+                *find_place(&grown, index->places[i].key) = index->places[i];
+        }
+        grown.count = index->count;
+        free(index->places);
+        *index = grown;
+    }
+    *find_place(index, key) = (struct tag_place){key, value};
+    index->count++;
+    return 0;
+}
+
+/* --- names, types, contexts --- */
+
+/* The number of the new name. */
+static int append_name(struct tags *tags, const void *bytes, size_t length, uint32_t *number)
+{
+    if (array_reserve(&tags->names, &tags->name_capacity, tags->name_count, 1,
+                      sizeof(*tags->names)) < 0)
+        return -ENOMEM;
+    char *copy = malloc(length + 1);
+    if (copy == NULL)
+        return -ENOMEM;
+    memcpy(copy, bytes, length);
+    copy[length] = 0;
+    *number = (uint32_t)tags->name_count;
+    tags->names[tags->name_count++] = copy;
+    tags->name_bytes += length + 1;
+    return 0;
+}
+
+static int append_type(struct tags *tags, uint32_t name)
+{
+    if (array_reserve(&tags->types, &tags->type_capacity, tags->type_count, 1,
+                      sizeof(*tags->types)) < 0)
+        return -ENOMEM;
+    tags->types[tags->type_count++] = name;
+    return 0;
+}
+
+/* A context of the `count` scopes that come next. */
+static int append_context(struct tags *tags, uint32_t count)
+{
+    if (array_reserve(&tags->contexts, &tags->context_capacity, tags->context_count, 1,
+                      sizeof(*tags->contexts)) < 0 ||
+        array_reserve(&tags->scopes, &tags->scope_capacity, tags->scope_count, count + 1,
+                      sizeof(*tags->scopes)) < 0)
+        return -ENOMEM;
+    tags->contexts[tags->context_count++] =
+        (struct tag_context){(uint32_t)tags->scope_count, count};
+    return 0;
+}
+
+static int append_tag(struct tags *tags, struct tag tag)
+{
+    if (array_reserve(&tags->items, &tags->tag_capacity, tags->tag_count, 1, sizeof(*tags->items)) <
+        0)
+        return -ENOMEM;
+    tags->items[tags->tag_count++] = tag;
+    return 0;
+}
+
+int tags_init(struct tags *tags)
+{
+    uint32_t unknown, empty, other_types, other_contexts;
+    memset(tags, 0, sizeof(*tags));
+    if (append_name(tags, UNKNOWN_NAME, strlen(UNKNOWN_NAME), &unknown) < 0 ||
+        append_name(tags, "", 0, &empty) < 0 ||
+        append_name(tags, TAGS_OTHER_TYPES, strlen(TAGS_OTHER_TYPES), &other_types) < 0 ||
+        append_name(tags, TAGS_OTHER_CONTEXTS, strlen(TAGS_OTHER_CONTEXTS), &other_contexts) < 0 ||
+        (tags->recent = calloc(TAGS_RECENT, sizeof(*tags->recent))) == NULL ||
+        append_type(tags, empty) < 0 || append_type(tags, other_types) < 0 ||
+        append_context(tags, 0) < 0 || append_context(tags, 1) < 0 ||
+        append_tag(tags, (struct tag){TAG_NONE, TAG_NONE}) < 0 ||
+        append_tag(tags, (struct tag){TAG_OTHERS, TAG_OTHERS}) < 0) {
+        tags_clear(tags);
+        return -ENOMEM;
+    }
+    tags->scopes[tags->scope_count++] = other_contexts;
+    return 0;
+}
+
+void tags_clear(struct tags *tags)
+{
+    for (size_t i = 0; i < tags->name_count; i++)
+        free(tags->names[i]);
+    free(tags->names);
+    free(tags->types);
+    free(tags->contexts);
+    free(tags->scopes);
+    free(tags->items);
+    free(tags->recent);
+    free(tags->name_index.places);
+    free(tags->type_index.places);
+    free(tags->context_index.places);
+    free(tags->tag_index.places);
+    memset(tags, 0, sizeof(*tags));
+}
+
+int tags_add_name(struct tags *tags, const struct record_name *name)
+{
+    uint32_t number;
+    if (index_find(&tags->name_index, name->hash) != 0)
+        return 0;
+    if (tags->name_count >= TAGS_NAMES_MAX ||
+        tags->name_bytes + name->length >= TAGS_NAME_BYTES_MAX) {
+        tags->names_refused++;
+        return 0;
+    }
+    if (append_name(tags, name->bytes, name->length, &number) < 0)
+        return -ENOMEM;
+    return index_set(&tags->name_index, name->hash, number);
+}
+
+int tags_add_context(struct tags *tags, const struct record_context *context)
+{
+    if (index_find(&tags->context_index, context->hash) != 0)
+        return 0;
+    if (tags->context_count >= TAGS_CONTEXTS_MAX ||
+        tags->scope_count + context->count > TAGS_SCOPES_MAX) {
+        tags->contexts_refused++;
+        return 0;
+    }
+    uint32_t number = (uint32_t)tags->context_count;
+    if (append_context(tags, context->count) < 0)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < context->count; i++)
+        tags->scopes[tags->scope_count++] = index_find(&tags->name_index, context->names[i]);
+    return index_set(&tags->context_index, context->hash, number);
+}
+
+/* --- tags --- */
+
+static int type_of(struct tags *tags, uint64_t hash, uint32_t *type)
+{
+    *type = hash != 0 ? index_find(&tags->type_index, hash) : TAG_NONE;
+    if (hash == 0 || *type != 0)
+        return 0;
+    uint32_t name = index_find(&tags->name_index, hash);
+    *type = TAG_OTHERS;
+    if (name == 0 || tags->type_count >= TAGS_TYPES_MAX)
+        return 0;
+    *type = (uint32_t)tags->type_count;
+    if (append_type(tags, name) < 0)
+        return -ENOMEM;
+    return index_set(&tags->type_index, hash, *type);
+}
+
+static int intern(struct tags *tags, uint64_t type_hash, uint64_t context_hash, uint32_t *number)
+{
+    struct tag tag = {TAG_NONE, TAG_NONE};
+    if (type_of(tags, type_hash, &tag.type) < 0)
+        return -ENOMEM;
+    if (context_hash != 0)
+        tag.context = index_find(&tags->context_index, context_hash);
+    if (context_hash != 0 && tag.context == 0)
+        tag.context = TAG_OTHERS;
+    uint64_t key = (uint64_t)tag.type << 32 | tag.context;
+    *number = key != 0 ? index_find(&tags->tag_index, key) : TAG_NONE;
+    if (key == 0 || *number != 0)
+        return 0;
+    *number = TAG_OTHERS;
+    if (tags->tag_count >= TAGS_MAX)
+        return 0;
+    *number = (uint32_t)tags->tag_count;
+    if (append_tag(tags, tag) < 0)
+        return -ENOMEM;
+    return index_set(&tags->tag_index, key, *number);
+}
+
+static struct tag_recent *recent_place(const struct tags *tags, uint64_t type, uint64_t context)
+{
+    uint64_t hash = (type ^ context << 7) * UINT64_C(0x9E3779B97F4A7C15);
+    return &tags->recent[hash >> 32 & (TAGS_RECENT - 1)];
+}
+
+int tags_intern(struct tags *tags, uint64_t type_hash, uint64_t context_hash, uint32_t *number)
+{
+    struct tag_recent *recent = recent_place(tags, type_hash, context_hash);
+    if (recent->type == type_hash && recent->context == context_hash && recent->tag != 0) {
+        *number = (uint32_t)recent->tag;
+        return 0;
+    }
+    int code = intern(tags, type_hash, context_hash, number);
+    /* What is not known may yet be sent. */
+    if (code == 0 && tags->items[*number].type != TAG_OTHERS &&
+        tags->items[*number].context != TAG_OTHERS)
+        *recent = (struct tag_recent){type_hash, context_hash, *number};
+    return code;
+}
+
+const char *tags_type_name(const struct tags *tags, uint32_t type)
+{
+    return tags->names[tags->types[type]];
+}
+
+size_t tags_context_depth(const struct tags *tags, uint32_t context)
+{
+    return tags->contexts[context].count;
+}
+
+const char *tags_scope_name(const struct tags *tags, uint32_t context, size_t index)
+{
+    return tags->names[tags->scopes[tags->contexts[context].first + index]];
+}

@@ -1,0 +1,339 @@
+/* See access.h. */
+#include "daemon/processes/access.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/array.h"
+#include "util/regular_file.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+#define CAPABILITY_SYS_PTRACE 19
+#define POLICY_BYTES_MAX (1u << 20)
+
+#define SESSION_MEMORY_MB_DEFAULT 1024
+#define SESSION_MEMORY_MB_MIN 64u
+#define SESSION_MEMORY_MB_MAX (1u << 20)
+
+/* What /proc/PID/status says of rights. */
+struct rights {
+    unsigned uid[4], gid[4];       /* real, effective, saved, of files */
+    uint64_t permitted, effective; /* capabilities */
+    uint64_t ambient;              /* those that any program keeps, and that no file gives */
+};
+
+static int read_rights(pid_t pid, struct rights *rights)
+{
+    char path[64], line[256];
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return errno == ENOENT ? -ESRCH : -errno;
+    *rights = (struct rights){.uid = {~0U, ~0U, ~0U, ~0U}, .permitted = ~UINT64_C(0)};
+    unsigned *uid = rights->uid, *gid = rights->gid;
+    unsigned long long bits;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (sscanf(line, "Uid: %u %u %u %u", &uid[0], &uid[1], &uid[2], &uid[3]) == 4 ||
+            sscanf(line, "Gid: %u %u %u %u", &gid[0], &gid[1], &gid[2], &gid[3]) == 4)
+            continue;
+        if (sscanf(line, "CapPrm: %llx", &bits) == 1)
+            rights->permitted = bits;
+        else if (sscanf(line, "CapEff: %llx", &bits) == 1)
+            rights->effective = bits;
+        else if (sscanf(line, "CapAmb: %llx", &bits) == 1)
+            rights->ambient = bits;
+    }
+    fclose(file);
+    return 0;
+}
+
+/* Capabilities mean something only in the user namespace that they are of. */
+static bool is_in_our_user_namespace(pid_t pid)
+{
+    char path[64];
+    struct stat theirs, ours;
+    snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+    return stat(path, &theirs) == 0 && stat("/proc/self/ns/user", &ours) == 0 &&
+           theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev;
+}
+
+static bool has_ptrace_capability(const struct rights *rights)
+{
+    return (rights->effective >> CAPABILITY_SYS_PTRACE & 1) != 0;
+}
+
+static bool are_all(const unsigned ids[4], unsigned id)
+{
+    return ids[0] == id && ids[1] == id && ids[2] == id;
+}
+
+struct access_requester access_self(void)
+{
+    struct rights rights;
+    return (struct access_requester){.uid = geteuid(),
+                                     .may_all = read_rights(getpid(), &rights) == 0 &&
+                                                has_ptrace_capability(&rights)};
+}
+
+/*
+ * Whether the process has gained rights by executing a file: it is setuid, or the kernel guards it.
+ * A user who connects, and then executes a privileged program, has none of that program's rights.
+ * The kernel gives files of a guarded process to root.
+ */
+static bool has_gained_rights(const struct ucred *credentials, const struct rights *rights)
+{
+    char path[64];
+    struct stat status;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)credentials->pid);
+    return !are_all(rights->uid, credentials->uid) || stat(path, &status) < 0 ||
+           status.st_uid != credentials->uid;
+}
+
+/* Read what /proc says of the peer. Return -EPERM if it is in another user namespace or cannot be
+ * seen. The text of /proc/PID is the peer's only if the peer is still alive afterwards. */
+static int read_peer(int socket, struct ucred *credentials, struct rights *rights)
+{
+    int pidfd = -1;
+    socklen_t length = sizeof(*credentials);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, credentials, &length) < 0)
+        return -errno;
+    length = sizeof(pidfd);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) < 0)
+        pidfd = -1;
+    int code = credentials->pid > 0 ? read_rights(credentials->pid, rights) : -EPERM;
+    if (code == 0 && !is_in_our_user_namespace(credentials->pid))
+        code = -EPERM;
+    /* Before Linux 6.5 the pid may mean another process by now: a user gains nothing by that. */
+    if (code == 0 && credentials->uid != 0 && (pidfd < 0 || has_gained_rights(credentials, rights)))
+        rights->ambient = 0;
+    /* Or it executes one program with rights and then another, and is asked in between: rights that
+     * it gained are not ambient, and one read of its status has both. */
+    if (code == 0 && credentials->uid != 0) {
+        rights->permitted &= rights->ambient;
+        rights->effective &= rights->ambient;
+    }
+    struct pollfd dead = {.fd = pidfd, .events = POLLIN};
+    if (code == 0 && pidfd >= 0 && poll(&dead, 1, 0) != 0)
+        code = -ESRCH;
+    if (pidfd >= 0)
+        close(pidfd);
+    return code;
+}
+
+int access_peer(int socket, struct access_requester *requester, pid_t *pid)
+{
+    struct ucred credentials;
+    struct rights rights = {0};
+    socklen_t length = sizeof(credentials);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0)
+        return -errno;
+    *pid = credentials.pid;
+    *requester = (struct access_requester){.uid = credentials.uid};
+    requester->may_all =
+        read_peer(socket, &credentials, &rights) == 0 && has_ptrace_capability(&rights);
+    return 0;
+}
+
+int access_peer_capabilities(int socket, uint64_t *permitted, uint64_t *effective)
+{
+    struct ucred credentials;
+    struct rights rights;
+    int code = read_peer(socket, &credentials, &rights);
+    if (code < 0)
+        return code;
+    *permitted = rights.permitted;
+    *effective = rights.effective;
+    return 0;
+}
+
+/* Find out why the kernel does not let us see the memory of a process, which it does not tell. */
+static int explain_refusal(const struct process_info *info, struct error *error)
+{
+    int pid = (int)info->pid;
+    struct rights theirs, own;
+    if (read_rights(info->pid, &theirs) < 0 || read_rights(getpid(), &own) < 0)
+        return error_set(error, -ESRCH, "there is no process %d any more", pid);
+    /* Another user's process: name its number alone. */
+    if (!are_all(theirs.uid, (unsigned)getuid()))
+        return error_set(error, -EPERM,
+                         "process %d belongs to another user than you (uid %u), or has the rights "
+                         "of one: profile it as that user or as root",
+                         pid, (unsigned)getuid());
+    if (!are_all(theirs.gid, (unsigned)getgid()))
+        return error_set(error, -EPERM,
+                         "process %d (%s) runs with another group than you (gid %u, you %u): the "
+                         "kernel lets only root profile it, or you with that group (newgrp)",
+                         pid, process_info_name(info), theirs.gid[1], (unsigned)getgid());
+    if ((theirs.permitted & ~own.permitted) != 0)
+        return error_set(error, -EPERM,
+                         "process %d (%s) has rights that you have not (capabilities %#llx): only "
+                         "root may profile it",
+                         pid, process_info_name(info),
+                         (unsigned long long)(theirs.permitted & ~own.permitted));
+    if (!is_in_our_user_namespace(info->pid))
+        return error_set(error, -EPERM,
+                         "process %d (%s) is in another user namespace, over which you have no "
+                         "rights: profile it from in there, or as root",
+                         pid, process_info_name(info));
+    return error_set(error, -EPERM,
+                     "process %d (%s) guards its memory (it is not dumpable), or a security module "
+                     "does: only root may profile it",
+                     pid, process_info_name(info));
+}
+
+int access_check(const struct process_info *info, struct error *error)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)info->pid);
+    /* The kernel applies its rule for reading by ptrace here (PTRACE_MODE_READ). */
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        close(fd);
+        return 0;
+    }
+    if (errno == ENOENT || errno == ESRCH)
+        return error_set(error, -ESRCH, "there is no process %d any more", (int)info->pid);
+    if (errno == EACCES || errno == EPERM)
+        return explain_refusal(info, error);
+    return error_set(error, -errno, "cannot open %s: %s", path, strerror(errno));
+}
+
+/* --- the administrator's policy --- */
+
+static int add_names(struct access_policy *policy, size_t *capacity, char *text)
+{
+    char *rest = NULL;
+    for (char *name = strtok_r(text, ", \t", &rest); name != NULL;
+         name = strtok_r(NULL, ", \t", &rest)) {
+        char *copy = strdup(name);
+        if (copy == NULL || array_reserve(&policy->never_profile, capacity, policy->count, 1,
+                                          sizeof(*policy->never_profile)) < 0) {
+            free(copy);
+            return -ENOMEM;
+        }
+        policy->never_profile[policy->count++] = copy;
+    }
+    return 0;
+}
+
+/* Take in a setting. Return 0, or a negative errno without a message. */
+static int take_setting(struct access_policy *policy, size_t *capacity, const char *key,
+                        size_t key_length, char *value)
+{
+    static const char never[] = "never_profile", memory[] = "session_memory_mb";
+    if (key_length == strlen(never) && strncmp(key, never, key_length) == 0)
+        return add_names(policy, capacity, value);
+    if (key_length != strlen(memory) || strncmp(key, memory, key_length) != 0)
+        return -EINVAL;
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(value, &end, 10);
+    end += strspn(end, " \t");
+    if (errno != 0 || end == value || *end != 0 || *value == '-' ||
+        number > SESSION_MEMORY_MB_MAX || (number > 0 && number < SESSION_MEMORY_MB_MIN))
+        return -EINVAL;
+    policy->session_memory_mb = number;
+    return 0;
+}
+
+/* Return NULL without an error if there is no such file. */
+static FILE *open_policy(const char *path, struct error *error)
+{
+    struct stat status;
+    int fd = regular_file_open(path, &status);
+    if (fd == -ENOENT)
+        return NULL;
+    if (fd < 0) {
+        error_set(error, fd, "cannot read %s: %s", path,
+                  fd == -EINVAL ? "it is not a regular file" : strerror(-fd));
+        return NULL;
+    }
+    FILE *file = NULL;
+    /* Every user who may write to it could decide who is profiled. */
+    if ((status.st_uid != 0 && status.st_uid != geteuid()) || (status.st_mode & 022) != 0)
+        error_set(
+            error, -EPERM,
+            "%s is not read: it belongs to user %u and has mode %03o, so that others than root "
+            "may change it (chown root, chmod go-w)",
+            path, (unsigned)status.st_uid, (unsigned)(status.st_mode & 07777));
+    else if ((file = fdopen(fd, "r")) == NULL)
+        error_set(error, -errno, "cannot read %s: %s", path, strerror(errno));
+    if (file == NULL)
+        close(fd);
+    return file;
+}
+
+int access_policy_read(struct access_policy *policy, const char *path, struct error *error)
+{
+    *policy = (struct access_policy){.session_memory_mb = SESSION_MEMORY_MB_DEFAULT};
+    error->code = 0;
+    FILE *file = open_policy(path, error);
+    if (file == NULL)
+        return error->code;
+    char *line = NULL;
+    size_t line_capacity = 0, capacity = 0, bytes = 0;
+    ssize_t length;
+    int code = 0;
+    for (unsigned number = 1; code == 0 && (length = getline(&line, &line_capacity, file)) >= 0;
+         number++) {
+        bytes += (size_t)length;
+        line[strcspn(line, "#\r\n")] = 0;
+        char *text = line + strspn(line, " \t");
+        if (*text == 0)
+            continue;
+        size_t key_length = strcspn(text, " \t=");
+        char *value = text + key_length + strspn(text + key_length, " \t=");
+        code = bytes > POLICY_BYTES_MAX ? -EINVAL
+                                        : take_setting(policy, &capacity, text, key_length, value);
+        if (code == -EINVAL)
+            error_set(error, code,
+                      "%s:%u: '%.*s' is not a setting, or its value is not valid; this file has "
+                      "lines such as: never_profile sshd, gpg-agent; session_memory_mb 1024 (%u to "
+                      "%u, 0: no "
+                      "limit)",
+                      path, number, (int)(key_length < 64 ? key_length : 64), text,
+                      SESSION_MEMORY_MB_MIN, SESSION_MEMORY_MB_MAX);
+        else if (code < 0)
+            error_set(error, code, "no memory to read %s", path);
+    }
+    if (code == 0 && ferror(file))
+        code = error_set(error, -EIO, "cannot read %s", path);
+    free(line);
+    fclose(file);
+    if (code < 0)
+        access_policy_clear(policy);
+    return code;
+}
+
+void access_policy_clear(struct access_policy *policy)
+{
+    for (size_t i = 0; i < policy->count; i++)
+        free(policy->never_profile[i]);
+    free(policy->never_profile);
+    *policy = (struct access_policy){0};
+}
+
+bool access_policy_denies(const struct access_policy *policy, const struct process_info *info)
+{
+    for (size_t i = 0; i < policy->count; i++) {
+        const char *pattern = policy->never_profile[i];
+        /* What a process calls itself must not free it of the policy: its file counts too. */
+        const char *slash = strrchr(info->executable, '/');
+        if (process_info_matches(info, pattern) ||
+            fnmatch(pattern, slash != NULL ? slash + 1 : info->executable, 0) == 0 ||
+            fnmatch(pattern, info->executable, 0) == 0)
+            return true;
+    }
+    return false;
+}

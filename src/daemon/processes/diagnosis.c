@@ -1,0 +1,272 @@
+/* See diagnosis.h. */
+#include "daemon/processes/diagnosis.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/processes/program.h"
+#include "wire/handshake.h"
+
+static void say(char *text, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void say(char *text, size_t size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    if (used > 0 && used + 1 < size) {
+        text[used++] = ' ';
+        text[used] = 0;
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
+static bool is_said(const char *words)
+{
+    return words != NULL && words[0] != 0;
+}
+
+static void explain_silence(const struct diagnosis_facts *facts, char *text, size_t size)
+{
+    const char *path = facts->executable != NULL ? facts->executable : "";
+    struct program program = {0};
+    char reason[PROGRAM_REASON_BYTES];
+    if (path[0] != 0)
+        program_read(&program, path);
+
+    if (facts->library != NULL && access(facts->library, R_OK) != 0)
+        say(text, size, "The profiling library %s cannot be read: reinstall heapprofd.",
+            facts->library);
+    else if (program_way(&program, path, reason, sizeof(reason)) != PROGRAM_BY_PRELOADING)
+        say(text, size, "%s", reason);
+    else
+        say(text, size,
+            "The profiling library did not report from %s: it allocated nothing, ended before it "
+            "could, or its environment lost LD_PRELOAD on the way.",
+            facts->name);
+}
+
+static void explain_end(const struct diagnosis_facts *facts, char *text, size_t size)
+{
+    if (facts->corrupted)
+        say(text, size,
+            "The process overwrote the memory that it shares with the profiler; the profile ends "
+            "there.");
+    if (facts->out_of_memory)
+        say(text, size,
+            "The profiler ran out of memory for this process's books; the profile ends "
+            "there. A larger interval (-i) needs less.");
+    if (facts->hit_guardrail)
+        say(text, size,
+            "The profiler used more memory or CPU time than max_heapprofd_memory_kb or "
+            "max_heapprofd_cpu_secs allow, and ended the session; the profile ends there. A larger "
+            "interval (-i) needs less of both.");
+    switch (facts->totals.client_state) {
+    case RING_CLIENT_OVERRAN:
+        say(text, size,
+            "The process allocated faster than the profiler could read, and was not to wait for "
+            "it: the profile ends there. Use --block-client, a larger --shmem-size, or a larger "
+            "interval (-i).");
+        break;
+    case RING_CLIENT_TIMED_OUT:
+        say(text, size,
+            "The process waited longer for the profiler than --block-client-timeout allows: the "
+            "profile ends there. Allow more, or use a larger --shmem-size or interval (-i).");
+        break;
+    case RING_CLIENT_DAEMON_GONE:
+        say(text, size,
+            "The process took the profiler for dead (it was stopped, or the machine "
+            "overloaded): the profile ends there.");
+        break;
+    case RING_CLIENT_AWAITED:
+    case RING_CLIENT_RUNNING:
+    case RING_CLIENT_EXITED:
+        break;
+    }
+    if (facts->became != NULL && facts->became_target)
+        say(text, size, "This is what the process allocated before it became %s by exec.",
+            facts->became);
+    else if (facts->became != NULL)
+        say(text, size,
+            "It became %s by exec %.2f s after the profile began. Nothing since then is in this "
+            "profile: %s.",
+            facts->became, (double)facts->became_after_ms / 1e3, facts->became_hint);
+    if (facts->running)
+        say(text, size, "%s when the session ended%s: what is live is not necessarily leaked.",
+            "The process was still running", facts->interrupted ? " on a signal" : "");
+}
+
+/* Whether the file could be read. A file that is gone now was readable then. */
+static bool is_readable(const char *path)
+{
+    return is_said(path) && (access(path, R_OK) == 0 || errno != EACCES);
+}
+
+/* Nothing may be concluded of what it holds. */
+static void explain_no_calls(const struct diagnosis_facts *facts, char *text, size_t size)
+{
+    if (is_said(facts->unseen_reason) && !facts->attached)
+        say(text, size, "%s", facts->unseen_reason);
+    else if (facts->attached)
+        say(text, size,
+            "No call of the allocator in %s was seen while the profiler was attached: the process "
+            "allocated nothing, or by other functions.",
+            is_said(facts->allocator) ? facts->allocator : "it");
+    else
+        say(text, size,
+            "No call of malloc or its kin was seen: the process allocated nothing, or has an "
+            "allocator of its own%s.",
+            is_readable(facts->executable)
+                ? " that its file does not name"
+                : " (the profiler may not read its file: run it as root, or make the file "
+                  "readable)");
+}
+
+static void explain_amount(const struct diagnosis_facts *facts, char *text, size_t size)
+{
+    if (is_said(facts->unseen_reason) && facts->attached)
+        say(text, size, "%s", facts->unseen_reason);
+    else if (is_said(facts->unseen_reason) && facts->totals.calls > 0)
+        say(text, size, "Only what its libraries took from %s is in this profile. %s",
+            is_said(facts->allocator) ? facts->allocator : "the shared malloc",
+            facts->unseen_reason);
+    if (facts->samples > 0 || facts->corrupted)
+        return;
+    if (facts->totals.client_state == RING_CLIENT_AWAITED && !facts->attached)
+        say(text, size,
+            "Nothing of it is in this profile: it did not wait for the profiler's answer longer "
+            "than %d s (the machine was overloaded, or the profiler stopped), or ended before, or "
+            "is "
+            "linked to the client library of another version of heapprofd: link it anew then.",
+            HANDSHAKE_TIMEOUT_MS / 1000);
+    else if (facts->interval_bytes == 0 && facts->heaps_heard == 0)
+        say(text, size,
+            "No other heap was heard of, and malloc's own, libc.malloc, was not asked for.");
+    else if (facts->interval_bytes == 0 || facts->heaps_heard > 0)
+        say(text, size, "Nothing was sampled of the heaps that were asked for.");
+    else if (facts->totals.calls == 0)
+        explain_no_calls(facts, text, size);
+    else if (facts->interval_bytes > 1)
+        say(text, size,
+            "Nothing was sampled of what it allocated (%" PRIu64 " bytes in %" PRIu64
+            " calls): use a smaller interval than %" PRIu64 " (-i 1 takes every allocation).",
+            facts->totals.bytes, facts->totals.calls, facts->interval_bytes);
+}
+
+/* What was asked for must not be missing without a word, whatever else there is. */
+static void explain_unheard(const struct diagnosis_facts *facts, char *text, size_t size)
+{
+    if (facts->unheard != NULL && facts->unheard[0] != 0)
+        say(text, size,
+            "Nothing was reported to %s: the process registered no heap of that name (is it "
+            "spelled so, and the program linked to the client, not to its no-op?), or did not "
+            "allocate in it. --all-heaps shows which there are.",
+            facts->unheard);
+    if (facts->unheard_mmap && !facts->attached)
+        say(text, size, "The program mapped nothing by itself: there is no libc.mmap.");
+}
+
+const char diagnosis_of_attached[] =
+    "Of a program that is attached to, malloc alone is seen: libc.mmap needs heap_profile host or "
+    "shell to start it, and so do heaps of its own, unless it is linked to the client library and "
+    "began after there was a run directory (heapprofd prepare makes it).";
+
+static void explain_attaching(const struct diagnosis_facts *facts, char *text, size_t size)
+{
+    if (facts->beside_client)
+        say(text, size,
+            "The program has an allocator of its own, so the profiler attached to it at its "
+            "start:");
+    else if (facts->attach_missed_us == 0)
+        say(text, size, "The profiler attached while it ran:");
+    else if (facts->told_of_start)
+        say(text, size, "The profiler attached %.1f ms after it began, of the %.0f ms that it ran:",
+            (double)facts->attach_missed_us / 1e3, (double)facts->known_us / 1e3);
+    else
+        say(text, size,
+            "Its start was missed: the profiler found it by a look through /proc and attached up "
+            "to %.0f ms after it began, of up to %.0f ms that it ran (heap_profile doctor says why "
+            "it is not told of programs that begin):",
+            (double)facts->attach_missed_us / 1e3, (double)facts->known_us / 1e3);
+    say(text, size,
+        "what it held before is not part of this profile. Its threads stood for %.1f ms then, and "
+        "for %.1f ms at the end.",
+        (double)facts->attach_stopped_us / 1e3, (double)facts->detach_stopped_us / 1e3);
+    if (facts->others_wanted)
+        say(text, size, "%s", diagnosis_of_attached);
+}
+
+void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t size)
+{
+    text[0] = 0;
+    if (facts->refused != NULL)
+        say(text, size, "%s", facts->refused);
+    else if (!facts->said_hello)
+        explain_silence(facts, text, size);
+    else {
+        explain_unheard(facts, text, size);
+        explain_amount(facts, text, size);
+    }
+
+    if (facts->attached)
+        explain_attaching(facts, text, size);
+    if (facts->attach_remark != NULL && facts->attach_remark[0] != 0)
+        say(text, size, "%s", facts->attach_remark);
+    if (facts->forked && facts->samples > 0)
+        say(text, size,
+            "The process began as a copy of its parent: what it inherited is not part of this "
+            "profile.");
+    if (facts->replaced != NULL && facts->replaced_kept)
+        say(text, size,
+            "Before its exec this process was %s; what that allocated stands in a heap of its own.",
+            facts->replaced);
+    else if (facts->replaced != NULL && facts->replaced_samples == 0)
+        say(text, size, "Before its exec this process was %s; none of its allocations was sampled.",
+            facts->replaced);
+    else if (facts->replaced != NULL)
+        say(text, size,
+            "Before its exec this process was %s; what that allocated (samples: %" PRIu64
+            ") is not part of this profile.",
+            facts->replaced, facts->replaced_samples);
+    explain_end(facts, text, size);
+    if (facts->totals.silent_children > 0)
+        say(text, size,
+            "Its forked children that allocate (%" PRIu32 ") are not in this profile: the "
+            "profiler attached to this process only; heap_profile -p attaches to a child.",
+            facts->totals.silent_children);
+    if (facts->is_go)
+        say(text, size,
+            "%s is a Go program: what Go code allocates is in a heap of Go's own and not in this "
+            "profile. Go's own profiler (runtime/pprof) has it, and heap_profile report opens that "
+            "file.",
+            facts->name);
+    if (facts->totals.bound_apart)
+        say(text, size,
+            "It opened a library with RTLD_DEEPBIND (as PHP opens its extensions): the preloaded "
+            "library does not see what such libraries allocate, so that is missing. "
+            "heap_profile -n NAME or -p PID attaches to the process and sees it.");
+    if (facts->totals.restricted)
+        say(text, size,
+            "The process restricted its own system calls (seccomp), and the profiler's library has "
+            "made none since: threads that began later, and some stacks, are missing.");
+    if (facts->busy_bytes > 0)
+        say(text, size,
+            "%" PRIu64
+            " bytes of samples were begun and never finished (the process died, or a signal "
+            "handler left by longjmp), and are lost.",
+            facts->busy_bytes);
+    if (facts->unknown_stacks > 0)
+        say(text, size, "%" PRIu64 " samples have no call stack.", facts->unknown_stacks);
+    if (facts->lost_frees > 0)
+        say(text, size,
+            "%" PRIu64 " samples could not be followed to their free, and are counted as freed.",
+            facts->lost_frees);
+    if (facts->code_remark != NULL && facts->code_remark[0] != 0)
+        say(text, size, "%s", facts->code_remark);
+}

@@ -1,0 +1,140 @@
+/* See other_profiler.h. The process and its profiler map the same memfd. The profiler that serves
+ * it keeps its heartbeat going. */
+#include "daemon/processes/other_profiler.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "daemon/processes/process_info.h"
+#include "daemon/ring/ring_reader.h"
+#include "util/clock.h"
+#include "wire/ring.h"
+
+/* A profiler looks at each ring twenty times a second, and less often only while it writes. */
+#define HEARTBEAT_PATIENCE_MS 2000
+
+#define RINGS_MAX 8
+#define LINES_MAX 200000
+
+/* Lines of the maps of all processes that may be profilers. Anybody may have many. */
+#define LINES_OF_ALL_MAX 2000000
+
+/* A ring that a process maps: its file, and the address of its beginning. */
+struct mapped_ring {
+    uint64_t address, device, inode;
+};
+
+/* Whether a line of maps is the beginning of a ring. */
+static bool read_line(const char *line, struct mapped_ring *ring)
+{
+    unsigned long long address, offset, inode;
+    unsigned major, minor;
+    if (strstr(line, "/memfd:" RING_MEMFD_NAME) == NULL ||
+        sscanf(line, "%llx-%*x %*s %llx %x:%x %llu", &address, &offset, &major, &minor, &inode) !=
+            5 ||
+        offset != 0)
+        return false;
+    *ring = (struct mapped_ring){address, (uint64_t)major << 32 | minor, inode};
+    return true;
+}
+
+static FILE *open_maps(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    return fopen(path, "re");
+}
+
+/* Find the rings that a process maps. Return their number. */
+static unsigned read_rings(pid_t pid, struct mapped_ring rings[RINGS_MAX])
+{
+    char *line = NULL;
+    size_t size = 0;
+    unsigned count = 0;
+    FILE *file = open_maps(pid);
+    for (unsigned i = 0; file != NULL && i < LINES_MAX && count < RINGS_MAX; i++) {
+        if (getline(&line, &size, file) < 0)
+            break;
+        count += read_line(line, &rings[count]);
+    }
+    free(line);
+    if (file != NULL)
+        fclose(file);
+    return count;
+}
+
+static bool is_served(pid_t pid, const struct mapped_ring *ring)
+{
+    struct ring_control control;
+    struct iovec ours = {&control, sizeof(control)};
+    struct iovec theirs = {(void *)(uintptr_t)ring->address, sizeof(control)};
+    return process_vm_readv(pid, &ours, 1, &theirs, 1, 0) == sizeof(control) &&
+           control.magic == RING_MAGIC && control.stopping == 0 &&
+           clock_read_ms(CLOCK_MONOTONIC) < control.heartbeat_ms + HEARTBEAT_PATIENCE_MS;
+}
+
+/* Whether a profiler maps this ring; *hidden: its maps cannot be read, or not all of them. */
+static bool maps(pid_t pid, const struct mapped_ring *wanted, unsigned *lines_left, bool *hidden)
+{
+    char *line = NULL;
+    size_t size = 0;
+    struct mapped_ring ring;
+    bool found = false;
+    FILE *file = open_maps(pid);
+    *hidden = file == NULL && errno == EACCES;
+    while (file != NULL && !found && *lines_left > 0 && getline(&line, &size, file) >= 0) {
+        --*lines_left;
+        found =
+            read_line(line, &ring) && ring.inode == wanted->inode && ring.device == wanted->device;
+    }
+    *hidden |= *lines_left == 0;
+    free(line);
+    if (file != NULL)
+        fclose(file);
+    return found;
+}
+
+/* Find the profiler that maps the ring. Profilers are known by their names. If none maps it and all
+ * maps can be read, its profiler has just died. */
+static pid_t find_profiler(pid_t profiled, const struct mapped_ring *ring)
+{
+    unsigned lines_left = LINES_OF_ALL_MAX;
+    DIR *directory = opendir("/proc");
+    const struct dirent *entry;
+    pid_t found = 0, unseen = 0;
+    while (directory != NULL && found == 0 && (entry = readdir(directory)) != NULL) {
+        char comm[16];
+        bool hidden = false;
+        pid_t pid =
+            isdigit((unsigned char)entry->d_name[0]) ? (pid_t)strtol(entry->d_name, NULL, 10) : 0;
+        if (pid <= 0 || pid == profiled || !process_info_comm(pid, comm) ||
+            strncmp(comm, "heap", 4) != 0)
+            continue;
+        if (maps(pid, ring, &lines_left, &hidden))
+            found = pid;
+        else if (hidden)
+            unseen = OTHER_PROFILER_UNSEEN;
+    }
+    if (directory != NULL)
+        closedir(directory);
+    return found != 0 ? found : unseen;
+}
+
+pid_t other_profiler_of(pid_t pid)
+{
+    struct mapped_ring rings[RINGS_MAX];
+    unsigned count = read_rings(pid, rings);
+    for (unsigned i = 0; i < count; i++) {
+        if (is_served(pid, &rings[i]))
+            return find_profiler(pid, &rings[i]);
+    }
+    return 0;
+}

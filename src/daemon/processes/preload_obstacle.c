@@ -1,0 +1,130 @@
+/* See preload_obstacle.h. */
+#include "daemon/processes/preload_obstacle.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct {
+    const char *name, *words;
+    struct program example; /* where program_way has the words */
+} kinds[OBSTACLE_KINDS] = {
+    [OBSTACLE_NONE] = {"none", "", {0}},
+    [OBSTACLE_STATIC] = {"static", NULL, {.is_elf = true, .allocator = "malloc"}},
+    [OBSTACLE_STRIPPED] = {"stripped", NULL, {.is_elf = true}},
+    [OBSTACLE_GO] = {"go", NULL, {.is_elf = true, .is_go = true}},
+    [OBSTACLE_MUSL] = {"musl", NULL, {.is_elf = true, .has_interpreter = true, .is_musl = true}},
+    [OBSTACLE_MACHINE] = {"machine", NULL, {.is_elf = true, .other_machine = true}},
+    [OBSTACLE_RIGHTS] = {"rights",
+                         NULL,
+                         {.is_elf = true, .has_interpreter = true, .gains_rights = true}},
+    [OBSTACLE_ALLOCATOR] =
+        {"allocator",
+         "it has an allocator of its own, which the preloaded library does not see: heap_profile "
+         "-n NAME or -p PID attaches to it as it runs.",
+         {0}},
+    [OBSTACLE_ENVIRONMENT] =
+        {"environment",
+         "it was started without LD_PRELOAD in its environment (as env -i and sudo do): keep "
+         "LD_PRELOAD and HEAPPROFD_SOCKET there, or attach to it as it runs, with heap_profile "
+         "-n NAME or -p PID.",
+         {0}},
+    [OBSTACLE_PLACE] =
+        {"place",
+         "the library's file is not visible where it runs (chroot, a container): heap_profile -n "
+         "NAME or -p PID attaches to it as it runs.",
+         {0}},
+};
+
+const char *preload_obstacle_name(enum preload_obstacle silence)
+{
+    return kinds[silence].name;
+}
+
+void preload_obstacle_explain(enum preload_obstacle silence, char *text, size_t size)
+{
+    if (kinds[silence].words != NULL)
+        snprintf(text, size, "%s", kinds[silence].words);
+    else
+        program_way(&kinds[silence].example, "it", text, size);
+}
+
+static enum preload_obstacle preload_obstacle_of_program(const struct program *program)
+{
+    bool has_allocator = program->allocator[0] != 0;
+    if (!program->is_elf)
+        return OBSTACLE_NONE;
+    if (program->other_machine)
+        return OBSTACLE_MACHINE;
+    if (!program->has_interpreter)
+        return has_allocator ? OBSTACLE_STATIC : program->is_go ? OBSTACLE_GO : OBSTACLE_STRIPPED;
+    if (program->is_musl)
+        return OBSTACLE_MUSL;
+    return has_allocator ? OBSTACLE_ALLOCATOR : OBSTACLE_NONE;
+}
+
+/* Judge by the file, except for its rights: those that a process gained are seen in the process. */
+static enum preload_obstacle preload_obstacle_of_file(struct preload_obstacle_cache *cache,
+                                                      const char *path)
+{
+    struct stat status;
+    struct program program;
+    if (stat(path, &status) < 0)
+        return OBSTACLE_NONE;
+    int64_t changed_ns = status.st_mtim.tv_sec * INT64_C(1000000000) + status.st_mtim.tv_nsec;
+    const size_t room = sizeof(cache->files) / sizeof(cache->files[0]);
+    for (size_t i = 0; i < room; i++) {
+        const struct preload_obstacle_file *known = &cache->files[i];
+        if (known->inode == status.st_ino && known->device == status.st_dev &&
+            known->changed_ns == changed_ns)
+            return known->silence;
+    }
+    if (program_read(&program, path) < 0)
+        return OBSTACLE_NONE;
+    enum preload_obstacle silence = preload_obstacle_of_program(&program);
+    cache->files[cache->next++ % room] =
+        (struct preload_obstacle_file){status.st_dev, status.st_ino, changed_ns, silence};
+    return silence;
+}
+
+/* As the kernel told its loader. */
+static bool has_gained_rights(pid_t pid)
+{
+    char path[64];
+    Elf64_auxv_t entries[64] = {0};
+    snprintf(path, sizeof(path), "/proc/%d/auxv", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        /* The file exists and we may not read it: the process has another user now. */
+        return errno == EACCES || errno == EPERM;
+    ssize_t got = read(fd, entries, sizeof(entries));
+    close(fd);
+    for (size_t i = 0; got > 0 && i < (size_t)got / sizeof(entries[0]); i++) {
+        if (entries[i].a_type == AT_SECURE)
+            return entries[i].a_un.a_val != 0;
+    }
+    return false;
+}
+
+enum preload_obstacle preload_obstacle_of_process(struct preload_obstacle_cache *cache,
+                                                  const struct process_info *info,
+                                                  const char *library)
+{
+    char path[64 + 4096];
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)info->pid);
+    enum preload_obstacle silence = preload_obstacle_of_file(cache, path);
+    if (silence != OBSTACLE_NONE && silence != OBSTACLE_ALLOCATOR)
+        return silence;
+    if (has_gained_rights(info->pid))
+        return OBSTACLE_RIGHTS;
+    const char *name = strrchr(library, '/');
+    if (!process_info_mentions(info->pid, "environ", name != NULL ? name + 1 : library))
+        return OBSTACLE_ENVIRONMENT;
+    snprintf(path, sizeof(path), "/proc/%d/root%.4000s", (int)info->pid, library);
+    return access(path, R_OK) != 0 && errno == ENOENT ? OBSTACLE_PLACE : silence;
+}

@@ -1,0 +1,408 @@
+/* See process_info.h. */
+#include "daemon/processes/process_info.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Deeper chains of parents are cycles of a process tree that changes as we read. */
+#define ANCESTORS_MAX 256
+/* Names are of files: 255 bytes at the most. */
+#define PATTERN_BYTES_MAX 1024
+#define MENTION_BYTES_MAX 128
+
+static ssize_t read_proc_file(pid_t pid, const char *file, char *buffer, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    size_t length = 0;
+    while (length < size - 1) {
+        ssize_t got = read(fd, buffer + length, size - 1 - length);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        length += (size_t)got;
+    }
+    close(fd);
+    buffer[length] = 0;
+    return (ssize_t)length;
+}
+
+struct stat_fields {
+    pid_t parent;
+    uint64_t children_faults; /* page faults of all descendants that were waited for */
+    uint64_t start_ns;
+};
+
+static bool read_stat(pid_t pid, struct stat_fields *fields)
+{
+    char text[2048];
+    if (read_proc_file(pid, "stat", text, sizeof(text)) <= 0)
+        return false;
+    /* comm may hold anything, closing brackets and spaces too. */
+    const char *field = strrchr(text, ')');
+    if (field == NULL)
+        return false;
+    field++;
+    for (int number = 3; number <= 22; number++) {
+        while (*field == ' ')
+            field++;
+        if (number == 4)
+            fields->parent = (pid_t)strtol(field, NULL, 10);
+        if (number == 11)
+            fields->children_faults = strtoull(field, NULL, 10);
+        if (number == 22) {
+            uint64_t ticks = strtoull(field, NULL, 10);
+            fields->start_ns = ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
+        }
+        while (*field != 0 && *field != ' ')
+            field++;
+    }
+    return true;
+}
+
+/* A process that writes a title over its arguments leaves zeros behind it, which read as many empty
+ * arguments, and perhaps an end of what was there. One empty argument alone may be meant. */
+static void drop_title_padding(struct process_info *info)
+{
+    size_t kept = info->argument_count;
+    while (kept > 1 && info->arguments[kept - 1][0] == 0)
+        kept--;
+    if (info->argument_count - kept > 1)
+        info->argument_count = kept;
+    if (info->argument_count == 0 || strchr(info->arguments[0], ' ') == NULL)
+        return;
+    for (size_t i = 1; i + 1 < info->argument_count; i++) {
+        if (info->arguments[i][0] == 0 && info->arguments[i + 1][0] == 0)
+            info->argument_count = i;
+    }
+}
+
+static void cut_comm(struct process_info *info)
+{
+    size_t length = strcspn(info->comm, " :\n\t");
+    memcpy(info->comm_word, info->comm, sizeof(info->comm_word));
+    if (length > 0)
+        info->comm_word[length] = 0;
+}
+
+static void split_arguments(struct process_info *info)
+{
+    const char *at = info->argument_bytes, *end = at + info->argument_length;
+    info->argument_count = 0;
+    while (at < end && info->argument_count < PROCESS_ARGUMENTS_MAX) {
+        info->arguments[info->argument_count++] = at;
+        at += strlen(at) + 1;
+    }
+    drop_title_padding(info);
+}
+
+static int read_arguments(struct process_info *info)
+{
+    info->argument_bytes = malloc(PROCESS_ARGUMENTS_BYTES_MAX);
+    info->arguments = calloc(PROCESS_ARGUMENTS_MAX, sizeof(*info->arguments));
+    if (info->argument_bytes == NULL || info->arguments == NULL)
+        return -ENOMEM;
+    ssize_t length =
+        read_proc_file(info->pid, "cmdline", info->argument_bytes, PROCESS_ARGUMENTS_BYTES_MAX);
+    info->argument_length = length > 0 ? (size_t)length : 0;
+    split_arguments(info);
+    return 0;
+}
+
+bool process_info_refresh(struct process_info *info, int image_fd)
+{
+    char comm[16], arguments[PROCESS_ARGUMENTS_BYTES_MAX];
+    ssize_t length = read_proc_file(info->pid, "cmdline", arguments, sizeof(arguments));
+    /* A process that is ending has neither. */
+    if (length <= 0 || info->argument_bytes == NULL || !process_info_comm(info->pid, comm) ||
+        (image_fd >= 0 && process_image_is_gone(image_fd)))
+        return false;
+    if ((size_t)length == info->argument_length && strcmp(comm, info->comm) == 0 &&
+        memcmp(arguments, info->argument_bytes, (size_t)length) == 0)
+        return false;
+    memcpy(info->comm, comm, sizeof(comm));
+    cut_comm(info);
+    memcpy(info->argument_bytes, arguments, (size_t)length + 1);
+    info->argument_length = (size_t)length;
+    split_arguments(info);
+    return true;
+}
+
+bool process_info_comm(pid_t pid, char comm[16])
+{
+    char text[64];
+    if (read_proc_file(pid, "comm", text, sizeof(text)) <= 0)
+        return false;
+    text[strcspn(text, "\n")] = 0;
+    text[15] = 0;
+    strcpy(comm, text);
+    return true;
+}
+
+int process_info_read(struct process_info *info, pid_t pid)
+{
+    struct stat_fields fields = {0};
+    memset(info, 0, sizeof(*info));
+    info->pid = pid;
+    if (!process_info_comm(pid, info->comm) || !read_stat(pid, &fields))
+        return -ESRCH;
+    cut_comm(info);
+    info->parent_pid = fields.parent;
+    info->start_boottime_ns = fields.start_ns;
+    char path[64];
+    struct stat status;
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    if (stat(path, &status) == 0)
+        info->uid = status.st_uid;
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    ssize_t length = readlink(path, info->executable, sizeof(info->executable) - 1);
+    info->executable[length > 0 ? length : 0] = 0;
+    int code = read_arguments(info);
+    if (code < 0)
+        process_info_clear(info);
+    return code;
+}
+
+void process_info_clear(struct process_info *info)
+{
+    free(info->argument_bytes);
+    free(info->arguments);
+    info->argument_bytes = NULL;
+    info->arguments = NULL;
+    info->argument_count = 0;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* Of a process whose argument 0 is a title ("redis-server *:6379", "-bash"): the file's name,
+ * unless that is only where a link leads, and the title begins with what was called. */
+static const char *name_beside_title(const struct process_info *info)
+{
+    const char *executable = base_name(info->executable);
+    const char *title = info->argument_count > 0 ? info->arguments[0] : "";
+    size_t length = strlen(info->comm), path = 0;
+    title += title[0] == '-';
+    for (size_t i = 0; title[i] != 0 && strchr(" :\n\t", title[i]) == NULL; i++)
+        path = title[i] == '/' ? i + 1 : path;
+    if (length > 0 && strncmp(executable, info->comm, length) != 0 &&
+        strncmp(title + path, info->comm, length) == 0)
+        return info->comm_word;
+    return executable;
+}
+
+/* Whether argument 0 is more than a name: a title ("redis-server *:6379"), or all arguments in one
+ * ("/usr/lib/chromium/chromium --type=..."). A path may have blanks, too. */
+static bool has_title(const struct process_info *info)
+{
+    const char *argument = info->argument_count > 0 ? info->arguments[0] : "";
+    size_t length = strlen(info->executable);
+    if (strpbrk(argument, " :\n\t") == NULL)
+        return false;
+    if (argument[0] != '/')
+        return true;
+    bool begins_with_path = length > 0 && strncmp(argument, info->executable, length) == 0;
+    if (begins_with_path)
+        return argument[length] != 0;
+    return strstr(argument, " -") != NULL || strstr(argument, ": ") != NULL;
+}
+
+const char *process_info_name(const struct process_info *info)
+{
+    /* A script that was exec'ed by its path has its own name as comm. */
+    if (info->argument_count > 1 && info->comm[0] != 0) {
+        const char *script = base_name(info->arguments[1]);
+        if (strncmp(script, info->comm, sizeof(info->comm) - 1) == 0)
+            return script;
+    }
+    /* As it was called: "sh", not "dash"; unless argument 0 is no such thing (a
+     * title that the process gave itself, the dash of a login shell). */
+    bool is_called = info->argument_count > 0 && !has_title(info);
+    const char *name = is_called ? base_name(info->arguments[0]) : "";
+    if (name[0] == 0 || name[0] == '-')
+        name = name_beside_title(info);
+    return name[0] != 0 ? name : info->comm;
+}
+
+/* What follows the last slash, up to an "@", cut to a buffer's size. */
+static size_t take_plain_name(char plain[PATTERN_BYTES_MAX], const char *name)
+{
+    name = base_name(name);
+    size_t length = strcspn(name, "@");
+    if (length >= PATTERN_BYTES_MAX)
+        length = PATTERN_BYTES_MAX - 1;
+    memcpy(plain, name, length);
+    plain[length] = 0;
+    return length;
+}
+
+static bool names_match(const char *have, const char *asked)
+{
+    char plain[PATTERN_BYTES_MAX], pattern[PATTERN_BYTES_MAX];
+    if (take_plain_name(pattern, asked) == 0 || take_plain_name(plain, have) == 0)
+        return false;
+    return strchr(pattern, '*') != NULL ? fnmatch(pattern, plain, 0) == 0
+                                        : strcmp(pattern, plain) == 0;
+}
+
+bool process_info_matches(const struct process_info *info, const char *name)
+{
+    return names_match(info->executable, name) || names_match(info->comm, name) ||
+           names_match(process_info_name(info), name) ||
+           (info->argument_count > 0 &&
+            !(has_title(info) && strchr(info->arguments[0], '/') != NULL) &&
+            names_match(info->arguments[0], name));
+}
+
+bool process_info_shares_pids(pid_t pid)
+{
+    char path[64];
+    struct stat theirs, ours;
+    snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
+    return stat(path, &theirs) == 0 && stat("/proc/self/ns/pid", &ours) == 0 &&
+           theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev;
+}
+
+bool process_info_mentions(pid_t pid, const char *file, const char *text)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+    size_t kept = 0, length = strlen(text);
+    int fd = length > 0 && length < MENTION_BYTES_MAX ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return false;
+    /* Keep the end of each read, to find a text that lies across two reads. */
+    char buffer[MENTION_BYTES_MAX + 16384];
+    bool found = false;
+    ssize_t got;
+    while (!found && (got = read(fd, buffer + kept, sizeof(buffer) - kept)) > 0) {
+        size_t filled = kept + (size_t)got;
+        found = memmem(buffer, filled, text, length) != NULL;
+        kept = filled < length - 1 ? filled : length - 1;
+        memmove(buffer, buffer + filled - kept, kept);
+    }
+    close(fd);
+    return found;
+}
+
+uint64_t process_info_anonymous_kb(pid_t pid)
+{
+    char path[64], line[256];
+    unsigned long long kb, sum = 0;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (sscanf(line, "RssAnon: %llu", &kb) == 1 || sscanf(line, "VmSwap: %llu", &kb) == 1)
+            sum += kb;
+    }
+    fclose(file);
+    return sum;
+}
+
+uint32_t process_info_restrictions(pid_t pid)
+{
+    char path[64], line[256];
+    unsigned mode = 0, filters = 0;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        sscanf(line, "Seccomp: %u", &mode);
+        sscanf(line, "Seccomp_filters: %u", &filters);
+    }
+    fclose(file);
+    return mode << 16 | (filters & 0xffff);
+}
+
+pid_t process_info_parent(pid_t pid)
+{
+    struct stat_fields fields = {0};
+    return read_stat(pid, &fields) ? fields.parent : 0;
+}
+
+/* No program starts without a page fault. */
+bool process_info_waited(pid_t pid)
+{
+    struct stat_fields fields = {0};
+    return read_stat(pid, &fields) && fields.children_faults > 0;
+}
+
+bool process_info_descends(pid_t pid, pid_t ancestor)
+{
+    for (int i = 0; i < ANCESTORS_MAX && pid > 1; i++) {
+        if (pid == ancestor)
+            return true;
+        pid = process_info_parent(pid);
+    }
+    return false;
+}
+
+/* Open the memory of the program that runs now; it does not follow the process to its next program.
+ * Opening mem needs the right to attach, and maps the right to read. */
+int process_image_open(pid_t pid)
+{
+    static const char *const files[] = {"mem", "maps"};
+    char path[64];
+    int fd = -1;
+    for (size_t i = 0; fd < 0 && i < sizeof(files) / sizeof(files[0]); i++) {
+        snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, files[i]);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+    }
+    return fd < 0 ? -errno : fd;
+}
+
+/* Read at address 0, where nothing is mapped. That is an error while the memory exists, and an end
+ * of file once it is gone. */
+bool process_image_is_gone(int fd)
+{
+    char byte;
+    return pread(fd, &byte, 1, 0) == 0;
+}
+
+bool process_has_image(pid_t pid)
+{
+    char path[64], link[8];
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    return readlink(path, link, sizeof(link)) > 0;
+}
+
+int process_memory_open(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+bool process_memory_read(int fd, struct process_memory *memory)
+{
+    char text[128];
+    ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
+    if (length <= 0)
+        return false;
+    text[length] = 0;
+    unsigned long long pages, resident, shared;
+    if (sscanf(text, "%llu %llu %llu", &pages, &resident, &shared) != 3 || pages == 0)
+        return false;
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    memory->vm_bytes = pages * page_bytes;
+    memory->rss_bytes = resident * page_bytes;
+    memory->rss_anon_bytes = (resident > shared ? resident - shared : 0) * page_bytes;
+    return true;
+}

@@ -1,0 +1,514 @@
+/* See ring_reader.h. */
+#include "daemon/ring/ring_reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "wire/barrier.h"
+
+/* Space is given back at least this often, so that writers need not wait for
+ * the end of a long drain. */
+#define RELEASE_BYTES (128u << 10)
+
+/* What one drain carries from record to record. */
+struct drain {
+    struct ring_reader *reader;
+    const struct ring_visitor *visitor;
+    void *context;
+    size_t event_count;
+    struct heap_event events[RING_EVENTS_BATCH];
+    uint64_t record[RING_RECORD_BYTES_MAX / 8]; /* the copy of one that is not an event */
+};
+
+static int map_ring(struct ring_reader *reader, int fd, uint64_t data_bytes)
+{
+    size_t file_bytes = RING_DATA_OFFSET + data_bytes;
+    size_t reserved_bytes = file_bytes + data_bytes;
+    uint8_t *base =
+        mmap(NULL, reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        return -errno;
+    int protection = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_FIXED;
+    if (mmap(base, file_bytes, protection, flags, fd, 0) == MAP_FAILED ||
+        mmap(base + file_bytes, data_bytes, protection, flags, fd, RING_DATA_OFFSET) ==
+            MAP_FAILED) {
+        int code = -errno;
+        munmap(base, reserved_bytes);
+        return code;
+    }
+    reader->control = (struct ring_control *)base;
+    reader->threads = (struct ring_thread *)(base + RING_THREADS_OFFSET);
+    reader->heap_lines = (struct ring_thread *)(base + RING_HEAP_LINES_OFFSET);
+    reader->pending = (struct ring_pending *)(base + RING_PENDING_OFFSET);
+    reader->data = base + RING_DATA_OFFSET;
+    reader->data_bytes = data_bytes;
+    return 0;
+}
+
+int ring_reader_open(struct ring_reader *reader, uint64_t data_bytes, int *memfd)
+{
+    if (data_bytes < RING_DATA_BYTES_MIN || data_bytes > RING_DATA_BYTES_MAX ||
+        (data_bytes & (data_bytes - 1)) != 0)
+        return -EINVAL;
+    reader->control = NULL;
+    reader->cut = NULL;
+    reader->taken = NULL;
+    reader->taken_count = 0;
+    reader->consumed = reader->busy_bytes = reader->records = 0;
+    reader->stuck_at = UINT64_MAX;
+    reader->generation = 0;
+    reader->process = 0;
+
+    int code = 0;
+    int fd = memfd_create(RING_MEMFD_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -errno;
+    /* Sealed against shrinking: a page that the client took away would be a
+     * SIGBUS here. */
+    if (ftruncate(fd, (off_t)(RING_DATA_OFFSET + data_bytes)) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        code = -errno;
+    if (code == 0)
+        code = map_ring(reader, fd, data_bytes);
+    if (code < 0) {
+        close(fd);
+        return code;
+    }
+    reader->control->data_bytes = data_bytes;
+    reader->control->version = RING_VERSION;
+    reader->control->client_state = RING_CLIENT_AWAITED;
+    store_release(&reader->control->magic, RING_MAGIC);
+    *memfd = fd;
+    return 0;
+}
+
+void ring_reader_close(struct ring_reader *reader)
+{
+    free(reader->taken);
+    reader->taken = NULL;
+    reader->taken_count = 0;
+    if (reader->control == NULL)
+        return;
+    ring_reader_end_cut(reader);
+    munmap(reader->control, RING_DATA_OFFSET + 2 * reader->data_bytes);
+    reader->control = NULL;
+}
+
+void ring_reader_want(struct ring_reader *reader, const struct ring_heaps *heaps)
+{
+    memcpy((char *)reader->control + RING_HEAPS_OFFSET, heaps, sizeof(*heaps));
+}
+
+void ring_reader_beat(struct ring_reader *reader, uint64_t monotonic_ms)
+{
+    store_relaxed(&reader->control->heartbeat_ms, monotonic_ms);
+}
+
+void ring_reader_restrict(struct ring_reader *reader)
+{
+    store_ordered(&reader->control->restricted, 1);
+}
+
+static void wake_writers(struct ring_control *control)
+{
+    /* A writer registers in `waiters`, then looks at `consumed` through the
+     * futex word; we store `consumed`, bump the word, then look at `waiters`.
+     * In the one order of these accesses, one of the two sees the other. */
+    add_ordered(&control->space_futex, 1);
+    if (load_ordered(&control->waiters) != 0)
+        syscall(SYS_futex, &control->space_futex, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void ring_reader_stop(struct ring_reader *reader)
+{
+    store_ordered(&reader->control->stopping, 1);
+    add_ordered(&reader->control->space_futex, 1);
+    syscall(SYS_futex, &reader->control->space_futex, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void release_space(struct ring_reader *reader, uint64_t from)
+{
+    uint64_t bytes = reader->consumed - from;
+    if (bytes == 0)
+        return;
+    memset(reader->data + (from & (reader->data_bytes - 1)), 0, bytes);
+    store_release(&reader->control->consumed, reader->consumed);
+    wake_writers(reader->control);
+}
+
+static int flush_events(struct drain *drain)
+{
+    size_t count = drain->event_count;
+    drain->event_count = 0;
+    return count > 0 ? drain->visitor->events(drain->context, drain->events, count) : 0;
+}
+
+/* Copies whole words, each of them read once. */
+static void copy_record(void *to, const uint8_t *from, size_t bytes)
+{
+    uint64_t *words = to;
+    const uint64_t *shared = (const uint64_t *)from;
+    for (size_t i = 0; i < bytes / 8; i++)
+        words[i] = load_relaxed(&shared[i]);
+}
+
+static int take_event(struct drain *drain, union record_header header, const uint8_t *at)
+{
+    union {
+        struct record_alloc alloc;
+        struct record_tagged_alloc tagged;
+        struct record_free free;
+        struct record_unfree unfree;
+    } record;
+    size_t bytes = header.type == RECORD_ALLOC          ? sizeof(record.alloc)
+                   : header.type == RECORD_FREE         ? sizeof(record.free)
+                   : header.type == RECORD_TAGGED_ALLOC ? sizeof(record.tagged)
+                                                        : sizeof(record.unfree);
+    bool tagged = header.type == RECORD_TAGGED_ALLOC;
+    if (header.length < bytes)
+        return -EBADMSG;
+    copy_record(&record, at, bytes);
+
+    struct heap_event *event = &drain->events[drain->event_count++];
+    event->type = tagged ? RECORD_ALLOC : header.type;
+    event->heap = header.heap;
+    event->thread = header.thread;
+    event->address = record.alloc.address; /* the same place in all */
+    if (event->type == RECORD_ALLOC) {
+        event->size = record.alloc.size;
+        event->stack = record.alloc.stack;
+        event->time_ms = record.alloc.time_ms;
+        event->ordinal = record.alloc.ordinal;
+        event->interval = record.alloc.interval;
+        event->flags = record.alloc.flags;
+        if (event->flags & RECORD_ALLOC_WALK)
+            event->stack =
+                drain->visitor->walked(drain->context, header.thread, record.alloc.stack);
+        event->position = drain->reader->consumed;
+        event->type_hash = tagged ? record.tagged.type : 0;
+        event->context_hash = tagged ? record.tagged.context : 0;
+        ring_reader_note(drain->reader, event);
+    } else if (header.type == RECORD_FREE) {
+        event->time_ms = record.free.time_ms;
+        event->ordinal = record.free.ordinal;
+    }
+    return drain->event_count == RING_EVENTS_BATCH ? flush_events(drain) : 0;
+}
+
+static int take_stack(struct drain *drain, uint32_t length)
+{
+    const struct record_stack *stack = (const void *)drain->record;
+    if (length < sizeof(*stack) || stack->count > (length - sizeof(*stack)) / 8 || stack->hash == 0)
+        return -EBADMSG;
+    return drain->visitor->stack(drain->context, stack);
+}
+
+static int take_module(struct drain *drain, uint32_t length)
+{
+    const struct record_module *module = (const void *)drain->record;
+    if (length < sizeof(*module) || module->start >= module->end ||
+        module->build_id_length > RECORD_BUILD_ID_MAX || module->path_length > RECORD_PATH_MAX ||
+        length - sizeof(*module) < (size_t)module->build_id_length + module->path_length)
+        return -EBADMSG;
+    return drain->visitor->module(drain->context, module);
+}
+
+static int take_name(struct drain *drain, uint32_t length)
+{
+    const struct record_name *name = (const void *)drain->record;
+    if (length < sizeof(*name) || name->length > length - sizeof(*name) ||
+        name->length > RECORD_NAME_BYTES_MAX || name->hash == 0)
+        return -EBADMSG;
+    return drain->visitor->name(drain->context, name);
+}
+
+static int take_context(struct drain *drain, uint32_t length)
+{
+    const struct record_context *scopes = (const void *)drain->record;
+    if (length < sizeof(*scopes) || scopes->count > (length - sizeof(*scopes)) / 8 ||
+        scopes->count > RECORD_CONTEXT_NAMES_MAX || scopes->hash == 0)
+        return -EBADMSG;
+    return drain->visitor->context(drain->context, scopes);
+}
+
+/* Tells the client what is known of the module with that number. Nobody else writes there but a
+ * client that harms itself. */
+static void answer_unwinding(struct ring_reader *reader, uint32_t module,
+                             enum ring_unwinding answer)
+{
+    if (module >= RING_MODULES_MAX)
+        return;
+    uint32_t *word = &reader->control->unwinding[module / RING_UNWINDING_PER_WORD];
+    unsigned shift = module % RING_UNWINDING_PER_WORD * 2;
+    uint32_t others = load_relaxed(word) & ~(UINT32_C(3) << shift);
+    store_relaxed(word, others | (uint32_t)answer << shift);
+}
+
+static int take_walk(struct drain *drain, uint16_t slot, uint32_t length)
+{
+    const struct record_walk *walk = (const void *)drain->record;
+    enum ring_unwinding answer = RING_UNWINDING_UNKNOWN;
+    if (length < sizeof(*walk) || walk->token == 0 ||
+        walk->register_count > RECORD_WALK_REGISTERS_MAX || walk->stack_bytes % 8 != 0 ||
+        walk->stack_address > UINT64_MAX - walk->stack_bytes ||
+        (uint64_t)walk->register_count + walk->frame_count + walk->stack_bytes / 8 >
+            (length - sizeof(*walk)) / 8)
+        return -EBADMSG;
+    int code = drain->visitor->walk(drain->context, slot, walk, &answer);
+    if (code == 0 && answer != RING_UNWINDING_UNKNOWN)
+        answer_unwinding(drain->reader, walk->module, answer);
+    return code;
+}
+
+/* Records that come seldom: copied whole, then looked at. */
+static int take_other(struct drain *drain, union record_header header, const uint8_t *at)
+{
+    const void *record = drain->record;
+    int code = flush_events(drain);
+    if (code < 0)
+        return code;
+    copy_record(drain->record, at, header.length);
+
+    switch (header.type) {
+    case RECORD_STACK:
+        return take_stack(drain, header.length);
+    case RECORD_MODULE:
+        return take_module(drain, header.length);
+    case RECORD_WALK:
+        return take_walk(drain, header.thread, header.length);
+    case RECORD_NAME:
+        return take_name(drain, header.length);
+    case RECORD_CONTEXT:
+        return take_context(drain, header.length);
+    case RECORD_UNMAP: {
+        const struct record_unmap *unmap = record;
+        if (header.length < sizeof(*unmap) || unmap->length > UINT64_MAX - unmap->address)
+            return -EBADMSG;
+        return drain->visitor->unmap(drain->context, header.heap, header.thread, unmap);
+    }
+    case RECORD_MODULES_RESET: {
+        const struct record_modules_reset *reset = record;
+        struct ring_reader *reader = drain->reader;
+        if (header.length < sizeof(*reset))
+            return -EBADMSG;
+        if ((int32_t)(reset->generation - reader->generation) <= 0)
+            return 0; /* told of by another thread */
+        reader->generation = reset->generation;
+        return drain->visitor->modules_reset(drain->context);
+    }
+    case RECORD_THREAD: {
+        const struct record_thread *thread = record;
+        if (header.length < sizeof(*thread) || thread->tid == 0 ||
+            memchr(thread->name, 0, sizeof(thread->name)) == NULL)
+            return -EBADMSG;
+        return drain->visitor->thread(drain->context, header.thread, thread->tid, thread->name);
+    }
+    case RECORD_HEAP: {
+        const struct record_heap *heap = record;
+        if (header.length < sizeof(*heap) || memchr(heap->name, 0, sizeof(heap->name)) == NULL)
+            return -EBADMSG;
+        return drain->visitor->heap(drain->context, header.heap, heap->interval_bytes, heap->name);
+    }
+    case RECORD_INTERVAL: {
+        const struct record_interval *interval = record;
+        if (header.length < sizeof(*interval) || interval->interval_bytes == 0)
+            return -EBADMSG;
+        return drain->visitor->interval(drain->context, interval->index, interval->interval_bytes);
+    }
+    default:
+        return -EBADMSG;
+    }
+}
+
+ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ring_visitor *visitor,
+                          void *context)
+{
+    /* Not initialized as a whole: 64 KiB, of which most drains touch little. */
+    struct drain drain;
+    drain.reader = reader;
+    drain.visitor = visitor;
+    drain.context = context;
+    drain.event_count = 0;
+
+    /* Acquire is not needed for the records (their headers have it); it keeps
+     * this word from being older than what a dead process left. */
+    uint64_t reserved = ring_reader_end(reader);
+    uint64_t begin = reader->consumed, released = begin;
+    if (reserved - begin > reader->data_bytes)
+        return -EBADMSG;
+
+    int code = 0;
+    while (reader->consumed != reserved) {
+        const uint8_t *at = reader->data + (reader->consumed & (reader->data_bytes - 1));
+        union record_header header = {.word = load_acquire((const uint64_t *)at)};
+        if (header.word == 0) {
+            if (!dead)
+                break;
+            /* Reserved, and its writer died before it stored the length. We
+             * zeroed this memory, so the next word that is not 0 is a header. */
+            reader->busy_bytes += 8;
+            reader->consumed += 8;
+            continue;
+        }
+        if (header.length < 8 || header.length % 8 != 0 ||
+            header.length > reserved - reader->consumed || header.length > RING_RECORD_BYTES_MAX ||
+            header.thread >= RING_THREADS_MAX) {
+            code = -EBADMSG;
+            break;
+        }
+        if (header.type == RECORD_BUSY) {
+            if (!dead)
+                break;
+            reader->busy_bytes += header.length;
+        } else if (header.type == RECORD_ABANDONED) {
+            reader->busy_bytes += header.length;
+        } else if ((header.type >= RECORD_ALLOC && header.type <= RECORD_UNFREE) ||
+                   header.type == RECORD_TAGGED_ALLOC) {
+            code = take_event(&drain, header, at);
+        } else {
+            code = take_other(&drain, header, at);
+        }
+        if (code < 0)
+            break;
+        reader->records++;
+        reader->consumed += header.length;
+        if (reader->consumed - released >= RELEASE_BYTES) {
+            release_space(reader, released);
+            released = reader->consumed;
+        }
+    }
+    int flushed = flush_events(&drain);
+    release_space(reader, released);
+    if (code < 0 || flushed < 0)
+        return code < 0 ? code : flushed;
+    return (ssize_t)(reader->consumed - begin);
+}
+
+bool ring_reader_is_awaited(const struct ring_reader *reader)
+{
+    return load_acquire(&reader->control->client_state) == RING_CLIENT_AWAITED;
+}
+
+bool ring_reader_is_empty(const struct ring_reader *reader)
+{
+    return ring_reader_end(reader) == reader->consumed;
+}
+
+/* Whether a thread has ended, perhaps in the middle of a record. */
+static bool is_gone(const struct ring_reader *reader, uint32_t slot)
+{
+    uint32_t tid = load_relaxed(&reader->threads[slot].tid);
+    return reader->process > 0 && tid != 0 && tid != RING_THREAD_CLAIMED &&
+           syscall(SYS_tgkill, reader->process, tid, 0) < 0 && errno == ESRCH;
+}
+
+/* A thread that has used this many ticks since its record was found unfinished has left it: a
+ * record takes less than a hundredth of a tick. */
+#define TICKS_OF_A_RECORD 3
+
+/* What the kernel says of the slot's thread: its state, and the processor time that it has used.
+ * False: unknown. */
+static bool look_at_thread(const struct ring_reader *reader, uint32_t slot, char *state,
+                           uint64_t *ticks)
+{
+    char path[64], text[512];
+    unsigned long long user = 0, system = 0;
+    uint32_t tid = load_relaxed(&reader->threads[slot].tid);
+    if (reader->process <= 0 || tid == 0 || tid == RING_THREAD_CLAIMED)
+        return false;
+    snprintf(path, sizeof(path), "/proc/%d/task/%u/stat", (int)reader->process, tid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    /* The name before it may have brackets. */
+    const char *rest = strrchr(text, ')');
+    if (rest == NULL || sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu",
+                               state, &user, &system) != 3)
+        return false;
+    *ticks = user + system;
+    return true;
+}
+
+/* Whether the slot's thread stands in the middle of its record because it was not run since: it was
+ * stopped, or others had the processor. One that sleeps has left it. */
+static bool was_not_run(const struct ring_reader *reader, uint32_t slot)
+{
+    uint64_t ticks;
+    char state;
+    return look_at_thread(reader, slot, &state, &ticks) && state != 'S' &&
+           ticks - reader->stuck_ticks < TICKS_OF_A_RECORD;
+}
+
+/* How long an unfinished record is waited for, by what the threads say that they do. A handler
+ * that wrote a record of its own may have taken its thread's word back, so that this alone proves
+ * nothing. */
+static uint64_t patience_ms(const struct ring_reader *reader)
+{
+    uint32_t threads = load_relaxed(&reader->control->threads_used), waiting = 0;
+    if (threads > RING_THREADS_MAX)
+        threads = RING_THREADS_MAX;
+    bool someone_writes = false;
+    for (uint32_t i = 0; i < threads; i++) {
+        uint32_t does = load_relaxed(&reader->threads[i].in_ring);
+        waiting += does == RING_WAITS;
+        someone_writes = someone_writes || (does == RING_WRITES && !is_gone(reader, i));
+    }
+    if (waiting == 0)
+        return someone_writes ? UINT64_MAX : RING_ABANDONED_MS;
+    return waiting == threads ? RING_ABANDONED_ALL_WAIT_MS : RING_ABANDONED_SOME_WAIT_MS;
+}
+
+bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms)
+{
+    uint64_t reserved = ring_reader_end(reader), begin = reader->consumed;
+    if (reserved == begin || reserved - begin > reader->data_bytes)
+        return false;
+    bool is_new = reader->stuck_at != begin;
+    if (is_new) {
+        reader->stuck_at = begin;
+        reader->stuck_since_ms = monotonic_ms;
+        reader->stuck_ticks = 0;
+    }
+    const uint8_t *at = reader->data + (begin & (reader->data_bytes - 1));
+    union record_header header = {.word = load_acquire((const uint64_t *)at)};
+    bool is_known = header.type == RECORD_BUSY && header.thread < RING_THREADS_MAX;
+    if (is_new) {
+        char state;
+        if (is_known)
+            look_at_thread(reader, header.thread, &state, &reader->stuck_ticks);
+        return false;
+    }
+    bool left = is_known && is_gone(reader, header.thread);
+    uint64_t waited_ms = monotonic_ms - reader->stuck_since_ms;
+    if (!left && waited_ms < patience_ms(reader))
+        return false;
+    if (!left && is_known && waited_ms < RING_UNSCHEDULED_MS && was_not_run(reader, header.thread))
+        return false;
+
+    header.word = load_acquire((const uint64_t *)at); /* it may have been finished meanwhile */
+    if (header.word == 0) {
+        /* Not even its length was stored: up to the next header all is zero. */
+        uint64_t bytes = 8;
+        while (bytes < reserved - begin && load_relaxed((const uint64_t *)(at + bytes)) == 0)
+            bytes += 8;
+        reader->consumed += bytes;
+    } else if (header.type == RECORD_BUSY && header.length >= 8 && header.length % 8 == 0 &&
+               header.length <= reserved - begin) {
+        reader->consumed += header.length;
+    } else {
+        return true; /* it has just been finished, or the drain will say what is wrong */
+    }
+    reader->busy_bytes += reader->consumed - begin;
+    release_space(reader, begin);
+    return reader->consumed != reserved;
+}

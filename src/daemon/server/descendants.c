@@ -1,0 +1,313 @@
+/* See descendants.h. */
+#include "daemon/server/descendants.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/processes/exec_events.h"
+#include "util/array.h"
+
+#define DESCENDANTS_MAX (1u << 16)
+/* Most reads of the events' descriptor at a command's end. */
+#define LAST_READS_MAX 64
+
+static const char lack_of_events[] =
+    "programs that ended within 0.1 s and did not load the library are not seen here: the kernel "
+    "does not tell of the programs that begin (heap_profile doctor says why)";
+static const char lack_of_some[] = "programs began faster than the profiler could look at them";
+
+/* --- who they are --- */
+
+/* Return the index of a pid among the known ones, or the index where it would be inserted. */
+static size_t place_of(const struct descendants *descendants, pid_t pid)
+{
+    size_t low = 0, high = descendants->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (descendants->known[middle].pid < pid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct descendant *find(const struct descendants *descendants, pid_t pid)
+{
+    size_t place = place_of(descendants, pid);
+    return place < descendants->count && descendants->known[place].pid == pid
+               ? &descendants->known[place]
+               : NULL;
+}
+
+static struct descendant *add(struct descendants *descendants, pid_t pid)
+{
+    struct descendant *found = find(descendants, pid);
+    if (found != NULL)
+        return found;
+    if (descendants->count >= DESCENDANTS_MAX ||
+        array_reserve(&descendants->known, &descendants->capacity, descendants->count, 1,
+                      sizeof(*descendants->known)) < 0) {
+        descendants->lost = true;
+        return NULL;
+    }
+    size_t place = place_of(descendants, pid);
+    memmove(&descendants->known[place + 1], &descendants->known[place],
+            (descendants->count - place) * sizeof(*descendants->known));
+    descendants->known[place] = (struct descendant){.pid = pid};
+    descendants->count++;
+    descendants->any |= pid != descendants->session->command_pid;
+    return &descendants->known[place];
+}
+
+static void forget(struct descendants *descendants, struct descendant *old)
+{
+    size_t place = (size_t)(old - descendants->known);
+    descendants->count--;
+    memmove(old, old + 1, (descendants->count - place) * sizeof(*old));
+}
+
+/* --- what keeps one from being profiled --- */
+
+static enum unprofiled_reason reason_of(struct descendants *descendants,
+                                        const struct process_info *info)
+{
+    const struct session *session = descendants->session;
+    bool is_wanted = session_wants(session, info, HANDSHAKE_STARTUP);
+    bool has_names =
+        session->config->process_cmdline != NULL && session->config->process_cmdline[0] != NULL;
+    if (has_names && !is_wanted)
+        return UNPROFILED_NAME;
+    enum preload_obstacle silence =
+        preload_obstacle_of_process(&descendants->files, info, descendants->library);
+    if (silence != OBSTACLE_NONE)
+        return (enum unprofiled_reason)((unsigned)UNPROFILED_SILENT + silence);
+    return is_wanted ? UNPROFILED_QUIET : UNPROFILED_CHILD;
+}
+
+static bool is_profiled(const struct session *session, pid_t pid)
+{
+    const struct target *target = session_find(session, pid);
+    return target != NULL && !target->image_gone && !target_has_exec(target);
+}
+
+/* Check a process that runs a program since began_us (CLOCK_MONOTONIC). If it reported since then,
+ * it is known already. */
+static void look_at(struct descendants *descendants, pid_t pid, uint64_t began_us)
+{
+    struct session *session = descendants->session;
+    const struct unprofiled_record *record = unprofiled_find(&session->unprofiled, pid);
+    struct process_info info;
+    /* session_explain_command() says why the command itself did not report. */
+    if (pid == session->command_pid && !session->command_said_hello)
+        return;
+    if (is_profiled(session, pid) || (record != NULL && record->noted_us > began_us))
+        return;
+    if (process_info_read(&info, pid) < 0) {
+        unprofiled_add(&session->unprofiled, pid, 0, "(unknown)", UNPROFILED_GONE);
+        return;
+    }
+    enum unprofiled_reason reason = reason_of(descendants, &info);
+    bool is_there = process_has_image(pid);
+    unprofiled_add(&session->unprofiled, pid, info.parent_pid,
+                   is_there ? process_info_name(&info) : info.comm,
+                   is_there ? reason : UNPROFILED_GONE);
+    process_info_clear(&info);
+}
+
+/* The child of a program that cannot report is one more of it, until it begins another, which it
+ * may have done, and reported, since forked_us (CLOCK_MONOTONIC). */
+static void copy_reason(struct session *session, pid_t parent, pid_t child, uint64_t forked_us)
+{
+    const struct unprofiled_record *of_child = unprofiled_find(&session->unprofiled, child);
+    const struct unprofiled_record *of_parent = unprofiled_find(&session->unprofiled, parent);
+    if (of_parent == NULL || of_parent->profiled || of_parent->reason < UNPROFILED_SILENT ||
+        (of_child != NULL && of_child->noted_us > forked_us))
+        return;
+    unprofiled_add_copy(&session->unprofiled, child, of_parent, forked_us);
+}
+
+/* --- what the kernel tells --- */
+
+static void handle_event(void *context, const struct exec_event *event)
+{
+    struct descendants *descendants = context;
+    struct descendant *known = find(descendants, event->pid);
+    switch (event->kind) {
+    case EXEC_EVENT_FORKED:
+        if (find(descendants, event->parent) != NULL) {
+            add(descendants, event->pid);
+            copy_reason(descendants->session, event->parent, event->pid, event->time_us);
+        } else if (known != NULL && event->pid != descendants->session->command_pid) {
+            /* Another process has this pid now. */
+            forget(descendants, known);
+        }
+        break;
+    case EXEC_EVENT_BEGAN:
+        if (known != NULL)
+            look_at(descendants, event->pid, event->time_us);
+        break;
+    case EXEC_EVENT_RENAMED:
+        break;
+    }
+}
+
+void descendants_read(struct descendants *descendants)
+{
+    descendants->lost |= exec_events_read(descendants->events, handle_event, descendants) < 0;
+}
+
+bool descendants_tell(void *context, pid_t pid)
+{
+    struct descendants *descendants = context;
+    if (descendants->events < 0)
+        return false; /* the number of one that is known may be another process's by now */
+    descendants_read(descendants);
+    return find(descendants, pid) != NULL;
+}
+
+/* --- a look through /proc --- */
+
+static int compare_pids(const void *left, const void *right)
+{
+    pid_t a = *(const pid_t *)left, b = *(const pid_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Whether a process descends from the command: its parent is known, or its parent was not seen and
+ * it has the command's environment. */
+static bool descends(const struct descendants *descendants, pid_t pid)
+{
+    return find(descendants, process_info_parent(pid)) != NULL ||
+           process_info_mentions(pid, "environ", descendants->socket);
+}
+
+/* Check a process of this scan, old or new. It may run another program since the last scan. */
+static void look_at_again(struct descendants *descendants, struct descendant *descendant)
+{
+    char comm[16];
+    struct session *session = descendants->session;
+    if (!process_info_comm(descendant->pid, comm) || strcmp(comm, descendant->comm) == 0)
+        return;
+    memcpy(descendant->comm, comm, sizeof(comm));
+    const struct unprofiled_record *record = unprofiled_find(&session->unprofiled, descendant->pid);
+    /* The process has reported meanwhile. */
+    if (record != NULL && strncmp(record->name, comm, sizeof(comm) - 1) == 0)
+        return;
+    look_at(descendants, descendant->pid, UINT64_MAX);
+}
+
+void descendants_look(struct descendants *descendants)
+{
+    if (descendants->events >= 0 || descendants->count == 0)
+        return;
+    DIR *directory = opendir("/proc");
+    if (directory == NULL)
+        return;
+    pid_t *strangers = NULL;
+    size_t count = 0, capacity = 0;
+    struct dirent *entry;
+    while ((entry = readdir(directory)) != NULL) {
+        pid_t pid = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : 0;
+        if (pid <= 0)
+            continue;
+        struct descendant *known = find(descendants, pid);
+        bool is_stranger = descendants->stranger_count > 0 &&
+                           bsearch(&pid, descendants->strangers, descendants->stranger_count,
+                                   sizeof(pid), compare_pids) != NULL;
+        if (known == NULL && !is_stranger && descends(descendants, pid))
+            known = add(descendants, pid);
+        if (known != NULL)
+            look_at_again(descendants, known);
+        else if (array_reserve(&strangers, &capacity, count, 1, sizeof(*strangers)) == 0)
+            strangers[count++] = pid;
+    }
+    closedir(directory);
+    free(descendants->strangers);
+    descendants->strangers = strangers; /* /proc lists them in order */
+    descendants->stranger_count = count;
+}
+
+/* --- begin and end --- */
+
+void descendants_open(struct descendants *descendants, struct session *session, const char *library,
+                      const char *socket)
+{
+    *descendants = (struct descendants){.session = session, .library = library, .socket = socket};
+    descendants->events = exec_events_open(&descendants->why_not_told);
+}
+
+void descendants_close(struct descendants *descendants)
+{
+    exec_events_close(descendants->events);
+    free(descendants->known);
+    free(descendants->strangers);
+    *descendants = (struct descendants){.events = -1};
+}
+
+void descendants_begin(struct descendants *descendants, pid_t command)
+{
+    add(descendants, command);
+    descendants_look(descendants);
+}
+
+void descendants_take_rest(struct descendants *descendants)
+{
+    for (int i = 0;
+         i < LAST_READS_MAX && descendants->events >= 0 && exec_events_pending(descendants->events);
+         i++)
+        descendants_read(descendants);
+    descendants_look(descendants);
+}
+
+void descendants_command_ended(struct descendants *descendants)
+{
+    descendants_take_rest(descendants);
+    /* A command that waited for no child had none, or none that matters here. */
+    descendants->any |= process_info_waited(descendants->session->command_pid);
+}
+
+/* Return the last pid that the kernel gave to a process or thread of our namespace; 0: unknown. */
+static pid_t last_number(void)
+{
+    int number = 0;
+    FILE *file = fopen("/proc/loadavg", "re");
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%*s %*s %*s %*s %d", &number) != 1)
+        number = 0;
+    fclose(file);
+    return number;
+}
+
+/* Whether each pid given out since the command began belongs to a known process or thread. That is
+ * so in a container where nothing else runs. */
+static bool all_numbers_are_known(struct descendants *descendants, pid_t last)
+{
+    const struct session *session = descendants->session;
+    for (size_t i = 0; i < session->unprofiled.count; i++)
+        add(descendants, session->unprofiled.records[i].pid);
+    for (size_t i = 0; i < session->threads_of_gone_count; i++) {
+        if (session->threads_of_gone[i] > session->command_pid)
+            add(descendants, session->threads_of_gone[i]);
+    }
+    size_t first = place_of(descendants, session->command_pid), end = place_of(descendants, last);
+    end += end < descendants->count && descendants->known[end].pid == last;
+    return last >= session->command_pid && end - first == (size_t)(last - session->command_pid) + 1;
+}
+
+void descendants_finish(struct descendants *descendants)
+{
+    struct session *session = descendants->session;
+    if (descendants->events >= 0) {
+        if (descendants->lost || exec_events_pending(descendants->events))
+            session->unprofiled.may_lack_why = lack_of_some;
+        return;
+    }
+    if ((descendants->any || descendants->lost) &&
+        !all_numbers_are_known(descendants, last_number()))
+        session->unprofiled.may_lack_why = lack_of_events;
+}

@@ -1,0 +1,67 @@
+/*
+ * Observes the processes that a command starts from outside. Programs that load the library report
+ * by themselves. Each program that cannot report, or did not, is added to the session's list of
+ * unprofiled processes, with the reason.
+ *
+ * The kernel's process events (exec_events.h) report all of them. Where these are not available, it
+ * scans /proc ten times a second. That misses processes that end sooner, and the list says so.
+ */
+#ifndef HEAPPROFD_DAEMON_SERVER_DESCENDANTS_H
+#define HEAPPROFD_DAEMON_SERVER_DESCENDANTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "daemon/processes/preload_obstacle.h"
+#include "daemon/session/session.h"
+#include "util/error.h"
+
+struct descendants {
+    struct session *session;
+    const char *library, *socket; /* as in the command's environment */
+    int events;                   /* readable when there are events; -1: the kernel sends none */
+    struct error why_not_told;
+    bool lost; /* events were lost, because there were too many at once */
+    bool any;  /* the command has started a process */
+
+    /* The command and its descendants by pid, ended ones included. */
+    struct descendant {
+        pid_t pid;
+        char comm[16]; /* at the last look through /proc */
+    } * known;
+    size_t count, capacity;
+    pid_t *strangers; /* other processes at the last look, by pid */
+    size_t stranger_count;
+    struct preload_obstacle_cache files;
+};
+
+/* Begin to listen. Call it before the command starts. `library` and `socket` must outlive it. */
+void descendants_open(struct descendants *descendants, struct session *session, const char *library,
+                      const char *socket);
+void descendants_close(struct descendants *descendants);
+
+/* Note the pid of the command, which runs now. */
+void descendants_begin(struct descendants *descendants, pid_t command);
+
+/* Read events. Call it when the descriptor is readable. */
+void descendants_read(struct descendants *descendants);
+
+/* Whether that process is the command or descends from it, as the kernel told: false where it tells
+ * of nothing. `descendants` is a struct descendants. */
+bool descendants_tell(void *descendants, pid_t pid);
+
+/* Scan /proc if needed. Call it ten times a second. */
+void descendants_look(struct descendants *descendants);
+
+/* Note that the command has ended. Call it while the command is still a zombie. */
+void descendants_command_ended(struct descendants *descendants);
+
+/* Take in the last events. Call it after the command's end, while its processes are still targets.
+ */
+void descendants_take_rest(struct descendants *descendants);
+
+/* Add to the list why it may be incomplete. Call it when no process is a target any more. */
+void descendants_finish(struct descendants *descendants);
+
+#endif

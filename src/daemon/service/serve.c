@@ -1,0 +1,151 @@
+/* See serve.h. */
+#include "daemon/service/serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/service/control.h"
+
+/* The first descriptor that systemd passes. */
+#define LISTEN_FD 3
+
+struct service {
+    struct control control;
+    int signals;
+    bool over;
+};
+
+static void log_line(const char *line)
+{
+    char stamp[32] = "";
+    time_t now = time(NULL);
+    struct tm parts;
+    /* The journal has the time of its own. */
+    if (getenv("JOURNAL_STREAM") == NULL && localtime_r(&now, &parts) != NULL)
+        strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S%z ", &parts);
+    fprintf(stderr, "%sheapprofd: %s\n", stamp, line);
+}
+
+/* The socket that systemd listens at for us; -1: there is none. */
+static int passed_listener(void)
+{
+    const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+    int listener = -1;
+    if (pid != NULL && count != NULL && strtol(pid, NULL, 10) == getpid() &&
+        strtol(count, NULL, 10) == 1) {
+        listener = LISTEN_FD;
+        fcntl(listener, F_SETFD, FD_CLOEXEC);
+        fcntl(listener, F_SETFL, fcntl(listener, F_GETFL) | O_NONBLOCK);
+    }
+    unsetenv("LISTEN_PID");
+    unsetenv("LISTEN_FDS");
+    return listener;
+}
+
+/* Whoever started us may want to know that we are ready (sd_notify(3)). */
+static void tell_supervisor(const char *state)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (path == NULL || (path[0] != '/' && path[0] != '@') ||
+        strlen(path) >= sizeof(address.sun_path))
+        return;
+    size_t length = strlen(path);
+    memcpy(address.sun_path, path, length);
+    if (path[0] == '@')
+        address.sun_path[0] = 0;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address,
+           (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
+    close(fd);
+}
+
+static void handle_readable(void *context, int fd)
+{
+    struct service *service = context;
+    struct signalfd_siginfo info;
+    if (fd != service->signals)
+        return;
+    while (read(fd, &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_signo == SIGUSR1)
+            control_snapshot_all(&service->control);
+        else
+            service->over = true;
+    }
+}
+
+static int take_signals(void)
+{
+    sigset_t ours;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGINT);
+    sigaddset(&ours, SIGTERM);
+    sigaddset(&ours, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &ours, NULL);
+    return signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* Each process costs three descriptors or so. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+int serve(void)
+{
+    static struct service service;
+    struct error error = {0};
+    char path[RUN_DIRECTORY_PATH_MAX], line[256];
+    service.control.log = log_line;
+    service.control.readable = handle_readable;
+    service.control.context = &service;
+    raise_descriptor_limit();
+    if (run_directory_choose(path, &error) < 0 ||
+        control_open(&service.control, path, passed_listener(), &error) < 0) {
+        fprintf(stderr, "heapprofd: %s\n", error.message);
+        return 1;
+    }
+    service.signals = take_signals();
+    if (service.signals < 0 || control_watch(&service.control, service.signals) < 0) {
+        fprintf(stderr, "heapprofd: cannot listen to signals: %s\n", strerror(errno));
+        control_close(&service.control);
+        return 1;
+    }
+    snprintf(line, sizeof(line), "ready in %s, version %s", path, HEAPPROFD_VERSION);
+    log_line(line);
+    tell_supervisor("READY=1");
+    while (!service.over)
+        control_step(&service.control);
+    tell_supervisor("STOPPING=1");
+    control_close(&service.control);
+    close(service.signals);
+    log_line("ended");
+    return 0;
+}
+
+int serve_prepare(void)
+{
+    struct error error = {0};
+    char path[RUN_DIRECTORY_PATH_MAX];
+    if (run_directory_choose(path, &error) == 0 && run_directory_prepare(path, &error) == 0)
+        return 0;
+    fprintf(stderr, "heapprofd: %s\n", error.message);
+    return 1;
+}

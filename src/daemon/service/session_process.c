@@ -1,0 +1,517 @@
+/*
+ * See session_process.h: a manager with one session, and what passes between it, the client and the
+ * supervisor.
+ */
+#include "daemon/service/session_process.h"
+
+#include <control.pb-c.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/processes/exec_events.h"
+#include "daemon/server/session_manager.h"
+#include "daemon/server/target_discovery.h"
+#include "daemon/service/control_status.h"
+#include "daemon/service/session_wire.h"
+#include "daemon/sockets/rendezvous.h"
+#include "util/clock.h"
+#include "util/process_name.h"
+
+/* Profilers are known by a name that begins so (other_profiler.c). */
+#define PROCESS_NAME "heapd-session"
+
+#define MESSAGES_AT_ONCE 16
+
+/* A session of root's may have this part of the machine's memory. */
+#define ROOT_MEMORY_PART 4
+
+#define PROGRESS_PERIOD_MS 250
+/* The supervisor kills an ending session that is silent for SUPERVISOR_SILENCE_MS. */
+#define ALIVE_PERIOD_MS 500
+
+/* More of these messages could fill the socket before the client reads, so that later ones are
+ * lost. */
+#define REFUSED_MAX 32
+
+/* A session ends when it has used this much of its memory. The rest is for writing its profile. */
+#define MEMORY_SOFT_PERCENT 75
+
+/* If the machine runs out of memory, the kernel ends sessions before the programs that they profile
+ * (0 to 1000). */
+#define OOM_SCORE "500"
+
+/* Sanitizers map terabytes and report on standard error. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define IS_SANITIZED 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define IS_SANITIZED 1
+#endif
+#ifndef IS_SANITIZED
+#define IS_SANITIZED 0
+#endif
+
+struct session_process {
+    const struct session_process_start *start;
+    struct session_manager manager;
+    struct server_user user;
+    struct session *session; /* NULL: it has not begun, or is over */
+    int trace;
+    bool over;
+    Heapprofd__ControlReply__End__Reason reason;
+    uint64_t memory_bytes; /* that it may have; 0: no limit */
+    bool memory_is_used_up;
+    unsigned refused;                         /* processes that the client was told of */
+    uint64_t progress_ms, state_ms, alive_ms; /* when each is due, or was last sent */
+    pid_t awaited[SESSION_WIRE_AWAITED_MAX];
+    size_t awaited_count;
+    bool has_begun; /* the client has been told so */
+};
+
+static struct session_process process;
+
+/* --- for the supervisor --- */
+
+static void send_state(void)
+{
+    const struct session *session = process.session;
+    if (session == NULL)
+        return;
+    struct session_wire_state head = {SESSION_WIRE_STATE, discovery_wants_new(session)};
+    size_t length;
+    void *bytes =
+        control_status_pack_session(session, SESSION_WIRE_BYTES_MAX - sizeof(head), &length);
+    if (bytes != NULL)
+        session_wire_send(process.start->supervisor, &head, sizeof(head), bytes, length, -1, false);
+    free(bytes);
+}
+
+/* Name the processes that have the library and have not joined, so that they are invited. */
+static void send_awaited(void)
+{
+    pid_t pids[SESSION_WIRE_AWAITED_MAX];
+    size_t count = session_manager_awaited(&process.manager, pids, SESSION_WIRE_AWAITED_MAX);
+    struct session_wire_number head = {SESSION_WIRE_AWAITED, (uint32_t)count};
+    if (count == process.awaited_count && memcmp(pids, process.awaited, count * sizeof(*pids)) == 0)
+        return;
+    if (session_wire_send(process.start->supervisor, &head, sizeof(head), pids,
+                          count * sizeof(*pids), -1, false) < 0)
+        return;
+    memcpy(process.awaited, pids, count * sizeof(*pids));
+    process.awaited_count = count;
+}
+
+static void send_type(enum session_wire_type type)
+{
+    uint32_t head = (uint32_t)type;
+    session_wire_send(process.start->supervisor, &head, sizeof(head), NULL, 0, -1, true);
+}
+
+/* Tell the supervisor that this process is at work. */
+static void stay_alive(void *context)
+{
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    (void)context;
+    if (now_ms < process.alive_ms + ALIVE_PERIOD_MS)
+        return;
+    process.alive_ms = now_ms;
+    send_type(SESSION_WIRE_ALIVE);
+}
+
+static _Noreturn void finish(const struct session_wire_ended *ended)
+{
+    session_wire_send(process.start->supervisor, ended, sizeof(*ended), NULL, 0, -1, true);
+    _exit(0);
+}
+
+static _Noreturn void refuse(const struct error *error)
+{
+    struct session_wire_ended ended = {.type = SESSION_WIRE_ENDED, .code = error->code};
+    snprintf(ended.message, sizeof(ended.message), "%.*s", (int)sizeof(ended.message) - 1,
+             error->message);
+    control_send_error(process.start->client, error->code, error->message);
+    finish(&ended);
+}
+
+/* --- for the client --- */
+
+static void handle_refused(void *context, struct session *session, const struct process_info *info,
+                           const char *remark)
+{
+    (void)context;
+    (void)session;
+    if (process.refused == REFUSED_MAX)
+        return;
+    process.refused++;
+    Heapprofd__ControlReply__Refused refused = HEAPPROFD__CONTROL_REPLY__REFUSED__INIT;
+    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    refused.has_pid = true;
+    refused.pid = info->pid;
+    refused.name = (char *)process_info_name(info);
+    refused.reason = (char *)remark;
+    reply.refused = &refused;
+    control_send_reply(process.start->client, &reply);
+}
+
+static void check_memory(struct session *session)
+{
+    struct process_memory memory;
+    int statm = process.memory_bytes > 0 ? process_memory_open(getpid()) : -1;
+    bool known = statm >= 0 && process_memory_read(statm, &memory);
+    if (statm >= 0)
+        close(statm);
+    if (!known || memory.rss_anon_bytes < process.memory_bytes / 100 * MEMORY_SOFT_PERCENT)
+        return;
+    process.memory_is_used_up = true;
+    session->over = SESSION_OVER_GUARDRAIL;
+    for (size_t i = 0; i < session->target_count; i++)
+        session->targets[i]->hit_guardrail = true;
+}
+
+static void handle_progress(void *context, struct session *session, uint64_t now_ms)
+{
+    (void)context;
+    if (process.session == NULL)
+        return;
+    check_memory(session);
+    send_awaited();
+    send_state();
+    if (!process.has_begun || !process.start->wants_progress || now_ms < process.progress_ms)
+        return;
+    process.progress_ms = now_ms + PROGRESS_PERIOD_MS;
+    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    Heapprofd__ControlSession progress;
+    control_status_fill_session(&progress, session, now_ms);
+    reply.progress = &progress;
+    control_send_reply(process.start->client, &reply);
+}
+
+static void end(Heapprofd__ControlReply__End__Reason reason)
+{
+    process.reason = process.over ? process.reason : reason;
+    process.over = true;
+}
+
+static void handle_session_over(void *context, struct session *session)
+{
+    (void)context;
+    switch (session->over) {
+    case SESSION_OVER_GUARDRAIL:
+        end(HEAPPROFD__CONTROL_REPLY__END__REASON__GUARDRAIL);
+        break;
+    case SESSION_OVER_ENDED:
+        end(HEAPPROFD__CONTROL_REPLY__END__REASON__PROCESSES_ENDED);
+        break;
+    default:
+        end(HEAPPROFD__CONTROL_REPLY__END__REASON__DURATION);
+    }
+}
+
+/* Serve a request that came over the session's own connection: it concerns this session alone. */
+static void serve_client(const void *bytes, size_t length)
+{
+    int fd = process.start->client;
+    Heapprofd__ControlRequest *request = control_read_request(bytes, length);
+    const Heapprofd__ControlRequest__Session *wanted = NULL;
+    if (request != NULL)
+        wanted = request->snapshot != NULL ? request->snapshot : request->stop;
+    bool is_meant = wanted != NULL && (!wanted->has_id || wanted->id == process.start->id);
+    if (request == NULL)
+        control_send_error(fd, -EPROTO,
+                           "the daemon does not understand this request: is it of "
+                           "another version?");
+    else if (wanted == NULL)
+        control_send_error(fd, -EBUSY,
+                           "this connection has a session already: ask for something "
+                           "else over another one");
+    else if (is_meant && request->snapshot != NULL)
+        session_dump(process.session);
+    else if (is_meant)
+        end(HEAPPROFD__CONTROL_REPLY__END__REASON__STOPPED);
+    if (wanted != NULL)
+        control_send_count(fd, is_meant);
+    heapprofd__control_request__free_unpacked(request, NULL);
+}
+
+static void read_client(void)
+{
+    struct peer_message message;
+    ssize_t got = peer_socket_peek(process.start->client, &message);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got <= 0 || message.has_descriptors) {
+        end(HEAPPROFD__CONTROL_REPLY__END__REASON__STOPPED);
+        return;
+    }
+    peer_socket_skip(process.start->client);
+    serve_client(message.bytes, message.length);
+}
+
+/* --- from the supervisor --- */
+
+static void take_hello(const struct session_wire_hello *asked, int fd)
+{
+    struct session_wire_answer answer = {SESSION_WIRE_ANSWER, asked->ticket, 0};
+    if (fd >= 0 && clock_read_ms(CLOCK_MONOTONIC) < asked->deadline_ms)
+        answer.verdict =
+            server_take_hello(&process.manager.server, fd, asked->pid, asked->uid, &asked->hello);
+    if (fd >= 0)
+        rendezvous_end_connection(&process.manager.server.rendezvous, fd);
+    session_wire_send(process.start->supervisor, &answer, sizeof(answer), NULL, 0, -1, true);
+}
+
+/* Those that the session awaits are invited: tell the client that it has begun. */
+static void tell_beginning(void)
+{
+    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    if (process.has_begun)
+        return;
+    process.has_begun = true;
+    reply.has_session_id = true;
+    reply.session_id = process.start->id;
+    control_send_reply(process.start->client, &reply);
+}
+
+static void take_message(const void *bytes, size_t length, int passed_fd)
+{
+    struct session_wire_number number = {0};
+    struct session_wire_hello hello;
+    struct session_wire_claimed claimed;
+    if (!session_wire_read(&number.type, sizeof(number.type), bytes, length))
+        return;
+    switch (number.type) {
+    case SESSION_WIRE_INVITED:
+        tell_beginning();
+        break;
+    case SESSION_WIRE_HELLO:
+        if (session_wire_read(&hello, sizeof(hello), bytes, length))
+            take_hello(&hello, passed_fd);
+        break;
+    case SESSION_WIRE_CLAIMED:
+        if (session_wire_read(&claimed, sizeof(claimed), bytes, length))
+            session_reject(process.session, claimed.pid, (enum handshake_origin)claimed.origin,
+                           claimed.whose);
+        break;
+    case SESSION_WIRE_SNAPSHOT:
+        if (!session_wire_read(&number, sizeof(number), bytes, length))
+            break;
+        session_dump(process.session);
+        session_wire_send_number(process.start->supervisor, SESSION_WIRE_DUMPED, number.number,
+                                 true);
+        break;
+    case SESSION_WIRE_STOP:
+        if (!session_wire_read(&number, sizeof(number), bytes, length))
+            break;
+        end((Heapprofd__ControlReply__End__Reason)number.number);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Take messages, up to a bound: the rings have their turn, too. */
+static void read_supervisor(void)
+{
+    char bytes[256];
+    int passed_fd;
+    for (int i = 0; i < MESSAGES_AT_ONCE && !process.over; i++) {
+        ssize_t got =
+            session_wire_receive(process.start->supervisor, bytes, sizeof(bytes), &passed_fd);
+        if (got == -EAGAIN || got == -EINTR)
+            return;
+        if (got > 0)
+            take_message(bytes, (size_t)got, passed_fd);
+        else
+            end(HEAPPROFD__CONTROL_REPLY__END__REASON__DAEMON_ENDS);
+    }
+}
+
+static void handle_readable(void *context, int fd)
+{
+    (void)context;
+    if (fd == process.start->client)
+        read_client();
+    else if (fd == process.start->supervisor)
+        read_supervisor();
+}
+
+/* --- its life --- */
+
+/* Leave signals to the supervisor: those of a terminal go to both. */
+static void reset_signals(void)
+{
+    static const int left[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE};
+    sigset_t none;
+    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++)
+        signal(left[i], SIG_IGN);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Close all but the standard files, which lead nowhere from now on, and these. */
+static void keep_descriptors(int kept[], size_t count)
+{
+    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int standard = IS_SANITIZED ? STDOUT_FILENO : STDERR_FILENO;
+    for (int fd = 0; nowhere >= 0 && fd <= standard; fd++)
+        dup2(nowhere, fd);
+    unsigned from = STDERR_FILENO + 1;
+    for (size_t done = 0; done <= count; done++) {
+        unsigned next = ~0U;
+        for (size_t i = 0; i < count; i++) {
+            if (kept[i] >= (int)from && (unsigned)kept[i] < next)
+                next = (unsigned)kept[i];
+        }
+        if (next > from)
+            close_range(from, next == ~0U ? ~0U : next - 1, 0);
+        if (next == ~0U)
+            return;
+        from = next + 1;
+    }
+}
+
+/* Called while the process is root, which the user may not undo. */
+static void limit(const struct access_policy *policy, bool is_root)
+{
+    const struct rlimit no_core = {0, 0};
+    struct rlimit memory;
+    setrlimit(RLIMIT_CORE, &no_core);
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        ssize_t wrote = write(fd, OOM_SCORE, strlen(OOM_SCORE));
+        (void)wrote;
+        close(fd);
+    }
+    rlim_t bytes = (rlim_t)policy->session_memory_mb << 20;
+    /* A hostile program that root profiles must not fill the machine. */
+    if (is_root)
+        bytes = (rlim_t)sysconf(_SC_PHYS_PAGES) / ROOT_MEMORY_PART * (rlim_t)sysconf(_SC_PAGESIZE);
+    process.memory_bytes = bytes;
+    if (process.memory_bytes == 0 || IS_SANITIZED || getrlimit(RLIMIT_DATA, &memory) < 0)
+        return;
+    if (memory.rlim_max == RLIM_INFINITY || memory.rlim_max > bytes)
+        memory = (struct rlimit){bytes, bytes};
+    setrlimit(RLIMIT_DATA, &memory);
+}
+
+/* fstat() may block, on a network's or a user's own file system: that is why it is done here. */
+static int check_trace(int fd, struct error *error)
+{
+    struct stat status;
+    if (fd == -E2BIG)
+        return error_set(error, -EINVAL,
+                         "one file is taken with a request, the trace, not several");
+    if (fd == -EMFILE)
+        return error_set(error, fd, "the daemon has no file descriptor left for the trace");
+    int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
+    if (flags < 0 || (flags & O_PATH) != 0 || (flags & O_ACCMODE) == O_RDONLY ||
+        fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+        return error_set(error, -EINVAL, "the trace must be a regular file, opened for writing");
+    return 0;
+}
+
+static int begin(const struct session_process_start *start, int exec_events, struct error *error)
+{
+    struct heap_config config;
+    process.trace = peer_socket_take_descriptor(start->client);
+    int code = check_trace(process.trace, error);
+    if (code == 0)
+        code = session_manager_open_in_session(&process.manager, &process.user, start->socket_path,
+                                               start->policy, exec_events, error);
+    if (code == 0 && ((code = server_watch(&process.manager.server, start->client)) < 0 ||
+                      (code = server_watch(&process.manager.server, start->supervisor)) < 0))
+        return error_set(error, code, "cannot wait for requests: %s", strerror(-code));
+    if (code == 0) {
+        code = heap_config_read_binary(start->config, start->config_bytes, &config, NULL, error);
+        if (code == 0 && (code = heap_config_check_targets(&config, error)) < 0)
+            heap_config_clear(&config);
+    }
+    if (code < 0)
+        return code;
+    process.manager.last_id = start->id - 1;
+    process.manager.server.supervisor = getppid();
+    process.session = session_manager_start(&process.manager, &config, start->follow_children,
+                                            &start->requester, process.trace, error);
+    if (process.session == NULL)
+        return error->code;
+    /* Also a checkpoint may be what it does when it is to end. */
+    process.session->drain_all = stay_alive;
+    return 0;
+}
+
+static _Noreturn void end_session(void)
+{
+    struct session_manager_outcome outcome;
+    struct session *session = process.session;
+    Heapprofd__ControlReply__End end = HEAPPROFD__CONTROL_REPLY__END__INIT;
+    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    send_state();
+    send_type(SESSION_WIRE_LEAVING);
+    process.session = NULL;
+    int code = session_manager_finish(&process.manager, session, &outcome);
+    struct session_wire_ended ended = {
+        .type = SESSION_WIRE_ENDED,
+        .code = code,
+        .began = 1,
+        .profiled = outcome.profiled,
+        .absent = outcome.absent,
+        .samples = outcome.samples,
+        .lost = outcome.lost,
+    };
+    if (code < 0) {
+        snprintf(ended.message, sizeof(ended.message), "cannot write the trace: %s",
+                 strerror(-code));
+        control_send_error(process.start->client, code, ended.message);
+        finish(&ended);
+    }
+    if (process.memory_is_used_up)
+        snprintf(ended.message, sizeof(ended.message), "it used up its share of memory");
+    end.has_reason = end.has_profiled = end.has_absent = true;
+    end.reason = process.reason;
+    end.profiled = outcome.profiled;
+    end.absent = outcome.absent;
+    reply.has_session_id = true;
+    reply.session_id = process.start->id;
+    reply.end = &end;
+    control_send_reply(process.start->client, &reply);
+    finish(&ended);
+}
+
+void session_process_run(const struct session_process_start *start)
+{
+    struct error error = {0};
+    process.start = start;
+    process.user = (struct server_user){
+        .readable = handle_readable,
+        .session_over = handle_session_over,
+        .progress = handle_progress,
+        .refused = handle_refused,
+        .busy = stay_alive,
+    };
+    reset_signals();
+    process_name_set(PROCESS_NAME);
+    /* The kernel sends them to root alone. */
+    int exec_events = exec_events_open(NULL);
+    int kept[] = {start->supervisor, start->client, exec_events};
+    keep_descriptors(kept, sizeof(kept) / sizeof(kept[0]));
+    limit(start->policy, start->rights->uid == 0);
+    if (session_rights_take(start->rights, &error) < 0 || begin(start, exec_events, &error) < 0)
+        refuse(&error);
+    if (process.session->over != SESSION_GOES_ON) {
+        handle_session_over(NULL, process.session);
+    } else {
+        send_awaited();
+        send_state();
+    }
+    while (!process.over)
+        server_step(&process.manager.server);
+    end_session();
+}

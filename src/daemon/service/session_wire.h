@@ -1,0 +1,99 @@
+/*
+ * What the daemon's supervisor and its session processes say to each other: one SOCK_SEQPACKET
+ * message each, a struct of this file, in some cases with bytes after it.
+ *
+ * A session process runs with the rights of the user who asked for it. The supervisor believes it
+ * about its own session alone, and checks every length.
+ */
+#ifndef HEAPPROFD_DAEMON_SERVICE_SESSION_WIRE_H
+#define HEAPPROFD_DAEMON_SERVICE_SESSION_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/session/session.h"
+#include "wire/handshake.h"
+#include "wire/request.h"
+
+enum session_wire_type {
+    /* To the session process. */
+    SESSION_WIRE_HELLO = 1, /* struct session_wire_hello, with the peer's connection */
+    SESSION_WIRE_CLAIMED,   /* struct session_wire_claimed */
+    SESSION_WIRE_SNAPSHOT,  /* struct session_wire_number: a ticket */
+    SESSION_WIRE_STOP,      /* struct session_wire_number: ControlReply.End.Reason */
+    SESSION_WIRE_INVITED,   /* a type alone: those it awaited at its first state are invited */
+    /* To the supervisor. */
+    SESSION_WIRE_ANSWER,  /* struct session_wire_answer */
+    SESSION_WIRE_STATE,   /* struct session_wire_state, then a packed ControlSession */
+    SESSION_WIRE_AWAITED, /* struct session_wire_number: a count, then as many pids */
+    SESSION_WIRE_DUMPED,  /* struct session_wire_number: the snapshot's ticket */
+    SESSION_WIRE_ALIVE,   /* a type alone: the process is busy with what takes time */
+    SESSION_WIRE_LEAVING, /* a type alone: it takes no more processes */
+    SESSION_WIRE_ENDED,   /* struct session_wire_ended */
+};
+
+/* A process asks to be profiled. The session process answers the peer itself if it takes it. */
+struct session_wire_hello {
+    uint32_t type, ticket;
+    int32_t pid;
+    uint32_t uid;
+    uint64_t deadline_ms; /* CLOCK_MONOTONIC: later nobody waits for an answer */
+    struct handshake_hello hello;
+};
+
+/* A process belongs to another session. */
+struct session_wire_claimed {
+    uint32_t type;
+    int32_t pid;
+    uint32_t origin; /* enum handshake_origin */
+    char whose[SESSION_NAME_BYTES];
+};
+
+struct session_wire_number {
+    uint32_t type, number;
+};
+
+struct session_wire_answer {
+    uint32_t type, ticket;
+    int32_t verdict; /* 1: taken; 0: not wanted; negative errno: refused */
+};
+
+struct session_wire_state {
+    uint32_t type;
+    uint32_t wants_new; /* whether it wants processes from their start */
+};
+
+/* The session is over, and its trace written. The process ends after this message. */
+struct session_wire_ended {
+    uint32_t type;
+    int32_t code;   /* 0, or a negative errno with a message */
+    uint32_t began; /* 0: the session was refused */
+    uint32_t profiled, absent;
+    uint64_t samples, lost;
+    char message[256];
+};
+
+/* Invitations that one session may have on the control page. */
+#define SESSION_WIRE_AWAITED_MAX SESSION_TARGETS_MAX
+
+/* A larger status is cut by the sender. */
+#define SESSION_WIRE_BYTES_MAX REQUEST_BYTES_MAX
+
+/* Send head, then rest, as one message with a descriptor (-1: none). `waits`: up to a second for
+ * room. 0 or a negative errno. */
+int session_wire_send(int fd, const void *head, size_t head_bytes, const void *rest,
+                      size_t rest_bytes, int passed_fd, bool waits);
+
+/* Receive a message and the descriptor that came with it (-1: none) from the supervisor, without
+ * waiting. Return its length; 0: the supervisor is gone; or a negative errno. */
+ssize_t session_wire_receive(int fd, void *bytes, size_t size, int *passed_fd);
+
+/* Send a message of that type with a number. */
+int session_wire_send_number(int fd, enum session_wire_type type, uint32_t number, bool waits);
+
+/* Copy the head of a message that starts with its type. Return false if it is too short. */
+bool session_wire_read(void *head, size_t head_bytes, const void *bytes, size_t length);
+
+#endif

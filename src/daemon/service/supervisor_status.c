@@ -1,0 +1,63 @@
+/*
+ * See supervisor.h: the status of the sessions that a user may see. A session's figures are those
+ * of its last message. Each session has a share of the status, so that the whole fits a message.
+ */
+#include "daemon/service/control_status.h"
+#include "daemon/service/supervisor.h"
+#include "util/clock.h"
+
+/* The age from which figures count as old. A session publishes some ten times a second. */
+#define SILENT_MS 2000
+
+/* Bounds of one status, which must fit a message. */
+#define STATUS_PROCESSES_MAX 1000
+#define STATUS_BYTES_MAX (REQUEST_BYTES_MAX - 8192)
+
+/* Add to a session's own figures what the supervisor alone knows: its number, owner and age. */
+static Heapprofd__ControlSession describe(const struct supervised *session,
+                                          const Heapprofd__ControlSession *state, uint64_t now_ms)
+{
+    Heapprofd__ControlSession to = HEAPPROFD__CONTROL_SESSION__INIT;
+    if (state != NULL)
+        to = *state;
+    to.has_id = to.has_uid = to.has_elapsed_ms = to.has_pid = true;
+    to.pid = session->pid;
+    to.id = session->id;
+    to.uid = session->owner.uid;
+    to.elapsed_ms = now_ms - session->start_ms;
+    to.has_silent_ms = now_ms > session->heard_ms + SILENT_MS;
+    to.silent_ms = now_ms - session->heard_ms;
+    return to;
+}
+
+void supervisor_send_status(const struct supervisor *supervisor, int fd,
+                            const struct access_requester *requester, const char *socket_path,
+                            uint64_t start_ms, const struct error *not_told)
+{
+    Heapprofd__ControlSession sessions[SUPERVISOR_SESSIONS_MAX];
+    Heapprofd__ControlSession *pointers[SUPERVISOR_SESSIONS_MAX];
+    const struct control_status_profiler self = {
+        .socket_path = socket_path,
+        .start_ms = start_ms,
+        .is_told = not_told->code == 0,
+        .why_not = not_told->message,
+    };
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    size_t share = STATUS_BYTES_MAX / (supervisor->count + 1), count = 0, processes = 0;
+    for (size_t i = 0; i < supervisor->count; i++) {
+        if (!supervisor_reaches(requester, supervisor->sessions[i]))
+            continue;
+        Heapprofd__ControlSession *to = &sessions[count];
+        const struct supervised *session = supervisor->sessions[i];
+        *to = describe(session, session->state, now_ms);
+        if (processes + to->n_processes > STATUS_PROCESSES_MAX)
+            to->n_processes = 0;
+        control_status_fit(to, share);
+        /* No session may crowd out the others. */
+        if (heapprofd__control_session__get_packed_size(to) > share)
+            *to = describe(session, NULL, now_ms);
+        processes += to->n_processes;
+        pointers[count++] = to;
+    }
+    control_status_send(fd, &self, pointers, count);
+}

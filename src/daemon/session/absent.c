@@ -1,0 +1,50 @@
+/* See absent.h. */
+#include "daemon/session/absent.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/array.h"
+#include "util/clock.h"
+
+bool absent_note(struct absent_list *list, pid_t pid, uint64_t start_boottime_ns)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->processes[i].pid == pid &&
+            list->processes[i].start_boottime_ns == start_boottime_ns)
+            return false;
+    }
+    if (list->count >= ABSENT_MAX || array_reserve(&list->processes, &list->capacity, list->count,
+                                                   1, sizeof(*list->processes)) < 0)
+        return false;
+    list->processes[list->count++] = (struct absent_process){pid, start_boottime_ns};
+    return true;
+}
+
+void absent_clear(struct absent_list *list)
+{
+    free(list->processes);
+    memset(list, 0, sizeof(*list));
+}
+
+int absent_write(struct trace_writer *writer, const struct heap_config *config,
+                 const struct trace_process *process, bool rejected, int exit_status,
+                 const char *remark)
+{
+    uint64_t now = clock_read_ns(CLOCK_MONOTONIC_COARSE);
+    struct trace_heap_dump dump = {
+        .pid = process->pid,
+        .heap_name = "libc.malloc",
+        .interval_bytes = config->sampling_interval_bytes,
+        .first_interval_bytes = config->sampling_interval_bytes,
+        .timestamp_ns = now,
+        .start_timestamp_ns = now,
+        .rejected_concurrent = rejected,
+        .final = true,
+        .exit_status = exit_status,
+        .remark = remark,
+    };
+    trace_writer_process_tree(writer, process, 1, NULL, 0);
+    int code = trace_writer_dump_begin(writer, &dump);
+    return code < 0 ? code : trace_writer_dump_end(writer);
+}

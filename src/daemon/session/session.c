@@ -1,0 +1,507 @@
+/* See session.h. Errors of writing the trace stay with the writer, which fails
+ * from then on; session_close returns the first. */
+#include "daemon/session/session_state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "daemon/processes/diagnosis.h"
+#include "daemon/processes/program.h"
+#include "reader/file_reader.h"
+#include "util/array.h"
+#include "util/clock.h"
+
+static uint64_t ring_bytes_of(const struct heap_config *config)
+{
+    uint64_t wanted = config->shmem_size_bytes, bytes = RING_DATA_BYTES_MIN;
+    if (wanted == 0)
+        wanted = RING_DATA_BYTES_DEFAULT;
+    while (bytes < RING_DATA_BYTES_MAX && bytes * 2 <= wanted)
+        bytes *= 2;
+    return bytes;
+}
+
+void session_drain_all(void *context)
+{
+    struct session *session = context;
+    if (session->drain_all != NULL)
+        session->drain_all(session->drain_context);
+}
+
+void session_drain(struct session *session)
+{
+    for (size_t i = 0; i < session->target_count; i++)
+        target_look(session->targets[i], false);
+}
+
+/* Ours, and that of the process that reads files for us. */
+static uint64_t own_cpu_us(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) + file_reader_cpu_us();
+}
+
+/* Our resident memory, and what the process that reads files has beside the files. */
+static uint64_t memory_bytes(void)
+{
+    struct process_memory memory = {0}, of_reader = {0};
+    const pid_t pids[] = {getpid(), file_reader_pid()};
+    for (int i = 0; i < 2; i++) {
+        int fd = pids[i] != 0 ? process_memory_open(pids[i]) : -1;
+        if (fd < 0)
+            continue;
+        process_memory_read(fd, i == 0 ? &memory : &of_reader);
+        close(fd);
+    }
+    return memory.rss_bytes + of_reader.rss_anon_bytes;
+}
+
+int session_open(struct session *session, const struct heap_config *config, bool follow_children,
+                 int trace_fd)
+{
+    memset(session, 0, sizeof(*session));
+    session->config = config;
+    session->of_command = true;
+    session->sample_ms = session->dump_ms = session->end_ms = UINT64_MAX;
+    session->cpu_us_at_start = own_cpu_us();
+    session->follow_children = follow_children;
+    session->ring_bytes = ring_bytes_of(config);
+    session->files = dump_files_open(session_drain_all, session);
+    session->writer = trace_writer_open(trace_fd);
+    if (session->files == NULL || session->writer == NULL) {
+        dump_files_close(session->files);
+        if (session->writer != NULL)
+            trace_writer_close(session->writer);
+        return -ENOMEM;
+    }
+    dump_files_skip(session->files, config->skip_symbol_prefix);
+    trace_writer_clock_snapshot(session->writer);
+    trace_writer_uuid(session->writer);
+    trace_writer_system_info(session->writer);
+    size_t length;
+    void *bytes = heap_config_to_bytes(config, &length);
+    if (bytes != NULL)
+        trace_writer_config(session->writer, bytes, length);
+    free(bytes);
+    return 0;
+}
+
+struct target *session_find(const struct session *session, pid_t pid)
+{
+    for (size_t i = 0; i < session->target_count; i++) {
+        if (session->targets[i]->info.pid == pid && !session->targets[i]->superseded)
+            return session->targets[i];
+    }
+    return NULL;
+}
+
+static void keep_threads(struct session *session, const struct target *target)
+{
+    size_t count;
+    const struct ledger_thread *threads = ledger_threads(target->ledger, &count);
+    if (!session->of_command ||
+        array_reserve(&session->threads_of_gone, &session->threads_of_gone_capacity,
+                      session->threads_of_gone_count, count, sizeof(pid_t)) < 0)
+        return;
+    for (size_t i = 0; i < count; i++)
+        session->threads_of_gone[session->threads_of_gone_count++] = (pid_t)threads[i].tid;
+}
+
+void session_remove_target(struct session *session, struct target *target)
+{
+    for (size_t i = 0; i < session->target_count; i++) {
+        if (session->targets[i] != target)
+            continue;
+        session->samples_of_gone += ledger_counts(target->ledger).allocs;
+        session->lost_of_gone += target_lost(target);
+        keep_threads(session, target);
+        session->targets[i] = session->targets[--session->target_count];
+        target_close(target);
+        return;
+    }
+}
+
+/* --- who is a target --- */
+
+static bool has_names(const struct session *session)
+{
+    return session->config->process_cmdline != NULL && session->config->process_cmdline[0] != NULL;
+}
+
+static bool is_named(const struct session *session, const struct process_info *info)
+{
+    for (char **name = session->config->process_cmdline; name != NULL && *name != NULL; name++) {
+        if (process_info_matches(info, *name))
+            return true;
+    }
+    return false;
+}
+
+static bool has_pid(const struct session *session, pid_t pid)
+{
+    for (size_t i = 0; i < session->config->pid_count; i++) {
+        if (session->config->pids[i] == (uint64_t)pid)
+            return true;
+    }
+    return false;
+}
+
+static bool is_wanted_of_machine(const struct session *session, const struct process_info *info,
+                                 enum handshake_origin origin)
+{
+    const struct heap_config *config = session->config;
+    if (origin == HANDSHAKE_FORK && !session->follow_children && !is_named(session, info))
+        return false;
+    if (origin == HANDSHAKE_FORK && session_find(session, info->parent_pid) != NULL)
+        return true;
+    if (has_pid(session, info->pid))
+        return true;
+    if (origin == HANDSHAKE_RUNNING ? config->no_running : config->no_startup)
+        return false;
+    return config->all || is_named(session, info);
+}
+
+bool session_wants(const struct session *session, const struct process_info *info,
+                   enum handshake_origin origin)
+{
+    if (!session->of_command)
+        return is_wanted_of_machine(session, info, origin);
+    if (has_names(session))
+        return is_named(session, info);
+    return session->follow_children || info->pid == session->command_pid;
+}
+
+int session_may_profile(const struct session *session, const struct process_info *info,
+                        struct error *error)
+{
+    int code = access_check(info, error);
+    if (code == 0 && access_policy_denies(session->policy, info))
+        code = error_set(error, -EPERM, "%s is not to be profiled: never_profile in %s names it",
+                         process_info_name(info), ACCESS_POLICY_PATH);
+    return code;
+}
+
+enum unprofiled_reason session_unwanted_reason(const struct session *session)
+{
+    return has_names(session) ? UNPROFILED_NAME : UNPROFILED_CHILD;
+}
+
+bool session_may_speak(const struct session *session, const struct process_info *info, uid_t uid)
+{
+    if (!session->of_command)
+        return session_may_profile(session, info, NULL) == 0;
+    return uid == geteuid() || uid == getuid() ||
+           process_info_descends(info->pid, session->command_pid) ||
+           /* A server that gives up its rights and then daemonizes is another user's orphan. */
+           (session->descends != NULL && session->descends(session->descends_context, info->pid));
+}
+
+bool session_profiles(const struct session *session, pid_t pid)
+{
+    const struct target *target = session_find(session, pid);
+    return target != NULL && !target->image_gone;
+}
+
+static void write_absent(struct session *session, const struct process_info *info, bool rejected,
+                         const char *remark)
+{
+    if (!absent_note(&session->absent, info->pid, info->start_boottime_ns))
+        return;
+    const char *comm = info->comm;
+    struct trace_process process = target_trace_process(info, &comm, ++session->images);
+    absent_write(session->writer, session->config, &process, rejected, -1, remark);
+    if (session->refused != NULL)
+        session->refused(session->refused_context, session, info, remark);
+}
+
+void session_note_absent(struct session *session, const struct process_info *info,
+                         const char *remark)
+{
+    write_absent(session, info, false, remark);
+}
+
+void session_reject(struct session *session, pid_t pid, enum handshake_origin origin,
+                    const char *whose)
+{
+    struct process_info info;
+    char remark[320];
+    snprintf(remark, sizeof(remark),
+             "Another session, %s, profiles this process already, and a process can be in one at a "
+             "time. heap_profile status shows the sessions; heap_profile stop ends one.",
+             whose);
+    if (process_info_read(&info, pid) < 0)
+        return;
+    if (session_may_speak(session, &info, (uid_t)-1) && session_wants(session, &info, origin))
+        write_absent(session, &info, true, remark);
+    process_info_clear(&info);
+}
+
+/* --- while it runs --- */
+
+/* A process that ran no exit handlers, and whose comm is no longer that of the
+ * program we knew, was something else at its end that never said hello. */
+static void notice_silent_exec(struct target *target, const char *hint)
+{
+    char comm[16];
+    if (target->image_gone || target->totals.client_state != RING_CLIENT_RUNNING ||
+        !process_info_comm(target->info.pid, comm) || strcmp(comm, target->info.comm) == 0)
+        return;
+    size_t thread_count;
+    const struct ledger_thread *threads = ledger_threads(target->ledger, &thread_count);
+    for (size_t i = 0; i < thread_count; i++) {
+        /* It only renamed itself. */
+        if (threads[i].tid == (uint32_t)target->info.pid && strcmp(threads[i].name, comm) == 0)
+            return;
+    }
+    session_note_exec(target, comm, hint);
+}
+
+/* List forked children that allocated, except those that said hello: they are known already. */
+static void list_silent_children(struct session *session, const struct target *target)
+{
+    const struct ring_totals *totals = &target->totals;
+    char name[96];
+    if (!session->of_command || totals->silent_children <= target->children_heard)
+        return;
+    uint32_t count = totals->silent_children - target->children_heard;
+    snprintf(name, sizeof(name), count > 1 ? "%.24s (%u forked children)" : "%.24s",
+             process_info_name(&target->info), count);
+    unprofiled_add(&session->unprofiled, (pid_t)totals->silent_child_pid, target->info.pid, name,
+                   UNPROFILED_FORKED);
+}
+
+static void end_target(struct session *session, struct target *target, const struct target_end *end)
+{
+    bool dead = !end->running;
+    target_finish(target, dead);
+    if (dead && end->exit_status >= 0 && !target->superseded)
+        notice_silent_exec(target, session->of_command
+                                       ? "the list of what was not profiled says why"
+                                       : "it ended too soon to be looked at");
+    target_name_code(target, dead, session_drain_all, session);
+    list_silent_children(session, target);
+    target_write_dump(target, session->writer, session->files, end, session->config->dump_at_max);
+    session_remove_target(session, target);
+}
+
+void session_check_guardrails(struct session *session)
+{
+    const struct heap_config *config = session->config;
+    if (config->max_heapprofd_memory_kb == 0 && config->max_heapprofd_cpu_secs == 0)
+        return;
+    uint64_t cpu_us = own_cpu_us() - session->cpu_us_at_start;
+    if ((config->max_heapprofd_memory_kb > 0 &&
+         memory_bytes() / 1024 > config->max_heapprofd_memory_kb) ||
+        (config->max_heapprofd_cpu_secs > 0 &&
+         cpu_us / 1000000 >= config->max_heapprofd_cpu_secs)) {
+        session->over = SESSION_OVER_GUARDRAIL;
+        for (size_t i = 0; i < session->target_count; i++)
+            session->targets[i]->hit_guardrail = true;
+    }
+}
+
+static void dump_superseded(struct session *session)
+{
+    struct target_end end = {.final = true, .exit_status = -1};
+    for (size_t i = 0; i < session->target_count;) {
+        if (session->targets[i]->superseded)
+            end_target(session, session->targets[i], &end);
+        else
+            i++;
+    }
+}
+
+uint64_t session_look(struct session *session)
+{
+    uint64_t fullest = 0;
+    dump_superseded(session);
+    for (size_t i = 0; i < session->target_count; i++) {
+        uint64_t bytes = target_look(session->targets[i], false);
+        if (bytes > fullest)
+            fullest = bytes;
+    }
+    return fullest;
+}
+
+void session_sample_memory(struct session *session)
+{
+    trace_writer_stream_flush(session->writer);
+    for (size_t i = 0; i < session->target_count; i++) {
+        uint64_t rss_bytes = 0;
+        target_write_memory_point(session->targets[i], session->writer, &rss_bytes);
+        if (session->targets[i]->info.pid == session->command_pid && rss_bytes > 0)
+            session->command_rss_bytes = rss_bytes;
+    }
+}
+
+void session_dump(struct session *session)
+{
+    struct target_end end = {.running = true, .exit_status = -1};
+    dump_superseded(session);
+    for (size_t i = 0; i < session->target_count; i++) {
+        target_look(session->targets[i], false);
+        target_write_dump(session->targets[i], session->writer, session->files, &end,
+                          session->config->dump_at_max);
+    }
+    checkpoints_supersede(&session->checkpoints, session->writer, clock_read_ms(CLOCK_MONOTONIC));
+}
+
+void session_checkpoint(struct session *session)
+{
+    uint64_t began_ms = clock_read_ms(CLOCK_MONOTONIC);
+    struct target_end end = {.checkpoint = true, .running = true, .exit_status = -1};
+    dump_superseded(session);
+    if (session->target_count == 0) {
+        checkpoints_put_off(&session->checkpoints, began_ms);
+        return;
+    }
+    struct trace_writer *part = checkpoints_begin(&session->checkpoints, session->writer);
+    for (size_t i = 0; i < session->target_count && part != NULL; i++) {
+        target_look(session->targets[i], false);
+        target_write_dump(session->targets[i], part, session->files, &end,
+                          session->config->dump_at_max);
+    }
+    checkpoints_end(&session->checkpoints, session->writer, part, began_ms);
+}
+
+void session_process_ended(struct session *session, pid_t pid, int exit_status)
+{
+    dump_superseded(session);
+    struct target *target = session_find(session, pid);
+    struct target_end end = {.final = true, .exit_status = exit_status};
+    if (target != NULL)
+        end_target(session, target, &end);
+}
+
+void session_end_targets(struct session *session, bool interrupted)
+{
+    struct target_end end = {
+        .final = true, .running = true, .interrupted = interrupted, .exit_status = -1};
+    dump_superseded(session);
+    /* All stop first: what one still writes while another is dumped would be lost on it. */
+    for (size_t i = 0; i < session->target_count; i++) {
+        target_finish(session->targets[i], false);
+        session_drain_all(session);
+    }
+    while (session->target_count > 0) {
+        /* It may have died a moment ago. */
+        end.running = !target_is_dead(session->targets[0]);
+        end_target(session, session->targets[0], &end);
+    }
+}
+
+void session_print_name(const struct session *session, char name[SESSION_NAME_BYTES])
+{
+    snprintf(name, SESSION_NAME_BYTES, "number %llu of process %d", (unsigned long long)session->id,
+             (int)getpid());
+}
+
+/* --- at its end --- */
+
+static void join_names(const struct session *session, char *text, size_t size)
+{
+    text[0] = 0;
+    for (char **name = session->config->process_cmdline; *name != NULL; name++) {
+        size_t used = strlen(text);
+        snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", *name);
+    }
+}
+
+/* Whether the command, which never reported, has none of the names asked for. */
+static bool is_left_out(const struct session *session, const char *command, const char *path)
+{
+    struct process_info info = {.arguments = &command, .argument_count = 1};
+    snprintf(info.executable, sizeof(info.executable), "%s", path);
+    return has_names(session) && !is_named(session, &info);
+}
+
+void session_explain_command(struct session *session, const char *command, const char *library,
+                             int exit_status, bool running)
+{
+    if (session->profiled > 0 && session->command_said_hello)
+        return;
+    char path[4096], names[256], refused[512];
+    program_find(command, path, sizeof(path));
+    if (session->profiled > 0 && is_left_out(session, command, path)) {
+        const char *slash = strrchr(command, '/');
+        unprofiled_add(&session->unprofiled, session->command_pid, getpid(),
+                       slash != NULL ? slash + 1 : command, UNPROFILED_NAME);
+        return;
+    }
+    struct diagnosis_facts facts = {
+        .name = command,
+        .executable = path,
+        .library = library,
+        .said_hello = session->command_said_hello,
+        .interval_bytes = session->config->sampling_interval_bytes,
+        .totals = {.client_state = RING_CLIENT_RUNNING},
+        .running = running,
+    };
+    if (has_names(session) && session->command_said_hello) {
+        join_names(session, names, sizeof(names));
+        snprintf(refused, sizeof(refused),
+                 "No process named %s was seen. Those that were seen are listed below; a static "
+                 "program, or one that gains rights when it starts, is not.",
+                 names);
+        facts.refused = refused;
+    } else if (session->command_said_hello) {
+        facts.refused = "There was no memory, or no file descriptor, for one more process: see "
+                        "ulimit -n, or use a smaller --shmem-size.";
+    }
+    char remark[DIAGNOSIS_BYTES_MAX];
+    diagnosis_write(&facts, remark, sizeof(remark));
+    struct trace_process process = {
+        .pid = session->command_pid,
+        .parent_pid = getpid(),
+        .uid = (int32_t)getuid(),
+        .arguments = &command,
+        .argument_count = 1,
+    };
+    absent_write(session->writer, session->config, &process, false, exit_status, remark);
+}
+
+int session_close(struct session *session)
+{
+    while (session->target_count > 0)
+        session_remove_target(session, session->targets[0]);
+    unprofiled_write(&session->unprofiled, session->writer);
+    checkpoints_close(&session->checkpoints, session->writer);
+    unprofiled_clear(&session->unprofiled);
+    absent_clear(&session->absent);
+    free(session->reach.entries);
+    free(session->threads_of_gone);
+    dump_files_close(session->files);
+    int code = trace_writer_close(session->writer);
+    session->writer = NULL;
+    return code;
+}
+
+uint64_t session_samples(const struct session *session)
+{
+    uint64_t samples = session->samples_of_gone;
+    for (size_t i = 0; i < session->target_count; i++)
+        samples += ledger_counts(session->targets[i]->ledger).allocs;
+    return samples;
+}
+
+uint64_t session_lost(const struct session *session)
+{
+    uint64_t lost = session->lost_of_gone;
+    for (size_t i = 0; i < session->target_count; i++)
+        lost += target_lost(session->targets[i]);
+    return lost;
+}
+
+double session_live_bytes(const struct session *session)
+{
+    double bytes = 0;
+    for (size_t i = 0; i < session->target_count; i++)
+        bytes += ledger_live_bytes(session->targets[i]->ledger);
+    return bytes;
+}

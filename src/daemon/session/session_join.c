@@ -1,0 +1,317 @@
+/*
+ * Makes processes targets of a session: those that say hello, and those that the daemon attaches
+ * to. Replaces a target when its process begins another program by exec.
+ *
+ * session.c decides which processes are targets, and dumps and ends them.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/processes/program.h"
+#include "daemon/session/heap_rules.h"
+#include "daemon/session/session_state.h"
+#include "util/clock.h"
+
+static const char *hint_of_exec(const struct session *session, const struct process_info *info)
+{
+    if (session->of_command)
+        return "the list of what was not profiled says why";
+    if (session_wants(session, info, HANDSHAKE_STARTUP))
+        return "the note on that program says why";
+    return "it is not one of the names after -n; name it there, too, or profile the process by its "
+           "number (-p), which follows it from program to program";
+}
+
+void session_note_exec(struct target *target, const char *became, const char *hint)
+{
+    snprintf(target->became, sizeof(target->became), "%.63s", became);
+    target->became_ms = clock_read_ms(CLOCK_MONOTONIC_COARSE);
+    target->became_hint = hint;
+    target->image_gone = true;
+}
+
+/* Take in the rest of a program that its process has replaced by exec. Whether its profile is kept
+ * depends on the new program. */
+static void replace_image(struct session *session, struct target *old,
+                          const struct process_info *info, struct target *new)
+{
+    if (!old->image_gone) {
+        target_finish(old, true);
+        session_note_exec(old, process_info_name(info), hint_of_exec(session, info));
+        /* Now: the new image's compiler may begin its map in the same file. */
+        target_name_code(old, false, session_drain_all, session);
+    }
+    if (new == NULL)
+        return;
+    session->profiled--;
+    new->execs = old->execs + 1;
+    new->replaced_samples = ledger_counts(old->ledger).allocs;
+    bool is_kept = old->origin != HANDSHAKE_FORK || old->was_attached;
+    /* A command's programs that became others at once would fill the report with nothing. */
+    bool has_figures = new->replaced_samples > 0 || (!session->of_command && old->totals.calls > 0);
+    if (is_kept || new->replaced_samples > 0)
+        snprintf(new->replaced, sizeof(new->replaced), "%.63s", process_info_name(&old->info));
+    if (!is_kept || !has_figures) {
+        session_remove_target(session, old);
+        return;
+    }
+    /* Dumped at the next look: the new image waits for its answer. */
+    new->replaced_kept = true;
+    old->superseded = true;
+    old->image_gone = false;
+    close(old->pidfd);
+    old->pidfd = -1;
+}
+
+static struct target *add_target(struct session *session, struct process_info *info, int *memfd)
+{
+    int pidfd = pidfd_open(info->pid, 0);
+    if (pidfd < 0 || session->target_count >= SESSION_TARGETS_MAX) {
+        if (pidfd >= 0)
+            close(pidfd);
+        process_info_clear(info);
+        return NULL;
+    }
+    struct target *target = target_open(info, pidfd, session->ring_bytes, session->config, memfd);
+    if (target == NULL)
+        return NULL;
+    if (process_info_shares_pids(target->info.pid))
+        target->reader.process = target->info.pid;
+    if (session->config->stream_allocations)
+        target_stream(target, session->writer);
+    target->image = ++session->images;
+    session->targets[session->target_count++] = target;
+    session->profiled++;
+    return target;
+}
+
+static void fill_reply(const struct session *session, const struct target *target,
+                       struct handshake_reply *reply)
+{
+    *reply = (struct handshake_reply){
+        .magic = HANDSHAKE_MAGIC,
+        .version = HANDSHAKE_VERSION,
+        .verdict = target != NULL ? HANDSHAKE_ACCEPTED : HANDSHAKE_NOT_A_TARGET,
+        /* Children that are not followed are at least listed. */
+        .flags = HANDSHAKE_HELLO_AFTER_FORK,
+    };
+    if (target == NULL)
+        return;
+    if (session->config->block_client)
+        reply->flags |= HANDSHAKE_BLOCK_CLIENT;
+    reply->interval_bytes = target->interval_bytes;
+    reply->block_client_timeout_us = session->config->block_client_timeout_us;
+    reply->data_bytes = session->ring_bytes;
+    reply->adaptive_threshold_bytes = session->config->adaptive_sampling_shmem_threshold;
+    reply->adaptive_max_interval_bytes =
+        session->config->adaptive_sampling_max_sampling_interval_bytes;
+    reply->start_ms = target->start_ms;
+}
+
+/* A file name from the client, for people to read. */
+static void copy_allocator(char to[64], const char from[64])
+{
+    size_t i = 0;
+    for (; i < 63 && from[i] != 0; i++)
+        to[i] = from[i] >= ' ' && from[i] < 0x7f ? from[i] : '?';
+    to[i] = 0;
+}
+
+static int may_profile_still(const struct session *session, pid_t pid, struct error *error)
+{
+    struct process_info info;
+    int code = process_info_read(&info, pid);
+    if (code < 0)
+        return error_set(error, code, "process %d has ended", (int)pid);
+    code = session_may_profile(session, &info, error);
+    process_info_clear(&info);
+    return code;
+}
+
+/* Do what session_attach does. beside_client is that of struct attach_options. */
+static int attach_target(struct session *session, pid_t pid, bool beside_client,
+                         unsigned patience_ms, int *pidfd, struct error *error)
+{
+    struct process_info info;
+    struct handshake_reply reply;
+    int ring_fd = -1;
+    int code = process_info_read(&info, pid);
+    if (code < 0)
+        return error_set(error, code, "there is no process %d any more", (int)pid);
+    struct target *old = session_find(session, pid);
+    struct target *target = add_target(session, &info, &ring_fd);
+    if (target == NULL)
+        return error_set(error, -ENOMEM,
+                         "there was no memory, or no file descriptor, for one more process");
+    target->origin = HANDSHAKE_RUNNING;
+    fill_reply(session, target, &reply);
+    code = target_attach(target, ring_fd, &reply, beside_client, patience_ms, error);
+    close(ring_fd);
+    /* Since the caller looked, the process may have begun a program that the session's owner has no
+     * right to. From here on, an exec removes what we put in. */
+    if (code == 0 && !session->of_command)
+        code = may_profile_still(session, pid, error);
+    if (code < 0) {
+        session->profiled--;
+        session_remove_target(session, target);
+        return code;
+    }
+    *pidfd = target->pidfd;
+    if (old != NULL)
+        replace_image(session, old, &target->info, target);
+    return 0;
+}
+
+int session_attach(struct session *session, pid_t pid, unsigned patience_ms, int *pidfd,
+                   struct error *error)
+{
+    int code = attach_target(session, pid, false, patience_ms, pidfd, error);
+    /* Many processes may come one after the other. */
+    session_drain_all(session);
+    return code;
+}
+
+/*
+ * Attach to a program with an allocator of its own while it waits for the answer to its hello, so
+ * that almost no call is missed. Return false if that fails, with the reason in `failure` ("" if
+ * the program needs no attaching): the library then profiles the calls that reach it.
+ */
+static bool attach_instead(struct session *session, const struct process_info *info,
+                           enum handshake_origin origin, const struct program *program,
+                           struct error *failure)
+{
+    int pidfd;
+    if (program->allocator[0] == 0 || !heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC))
+        return false;
+    if (origin == HANDSHAKE_FORK)
+        error_set(failure, -ENOTSUP,
+                  "it is a forked child of a process that the profiler attached to");
+    else if (heap_rules_want_others(session->config))
+        error_set(failure, -ENOTSUP,
+                  "other heaps than malloc's were asked for, and only programs that start with the "
+                  "profiling library have them");
+    else
+        return attach_target(session, info->pid, true, 0, &pidfd, failure) == 0;
+    return false;
+}
+
+/* Read the file of a process's program. That takes 20 ms for 100,000 symbols, and the process
+ * waits; so remember the latest programs, for a build starts the same few by the thousand. */
+static void read_program(struct session *session, struct program *program, pid_t pid)
+{
+    char path[64];
+    struct stat file;
+    struct known_program *known = session->programs;
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    *program = (struct program){0};
+    if (stat(path, &file) < 0)
+        return;
+    for (size_t i = 0; i < SESSION_PROGRAMS_KNOWN; i++) {
+        if (known[i].inode == file.st_ino && known[i].device == file.st_dev &&
+            known[i].bytes == file.st_size &&
+            memcmp(&known[i].changed, &file.st_ctim, sizeof(file.st_ctim)) == 0) {
+            *program = known[i].program;
+            return;
+        }
+    }
+    if (program_read(program, path) < 0)
+        *program = (struct program){0};
+    known[session->next_program++ % SESSION_PROGRAMS_KNOWN] =
+        (struct known_program){file.st_dev, file.st_ino, file.st_size, file.st_ctim, *program};
+}
+
+static void note_heard_child(struct session *session, const struct process_info *info)
+{
+    struct target *parent = session_find(session, info->parent_pid);
+    if (parent != NULL && parent->beside_client)
+        parent->children_heard++;
+}
+
+int session_hello(struct session *session, struct process_info *info, uid_t uid,
+                  const struct handshake_hello *hello, struct handshake_reply *reply, int *memfd)
+{
+    pid_t pid = info->pid;
+    if (!session_may_speak(session, info, uid))
+        return -EPERM;
+    if (pid == session->command_pid)
+        session->command_said_hello = true;
+
+    struct target *old = session_find(session, pid), *target = NULL;
+    if (old != NULL && target_is_dead(old)) {
+        /* Another process that got the same number. */
+        session_process_ended(session, pid, -1);
+        old = NULL;
+    }
+    /* Its client, which is asleep, has seen the invitation that it was attached for. */
+    if (old != NULL && old->beside_client && !old->image_gone &&
+        hello->origin == HANDSHAKE_RUNNING) {
+        fill_reply(session, NULL, reply);
+        return 0;
+    }
+    if (hello->origin == HANDSHAKE_FORK)
+        note_heard_child(session, info);
+    if (!session_wants(session, info, (enum handshake_origin)hello->origin)) {
+        if (session->of_command)
+            unprofiled_add(&session->unprofiled, pid, info->parent_pid, process_info_name(info),
+                           session_unwanted_reason(session));
+        if (old != NULL)
+            replace_image(session, old, info, NULL);
+        fill_reply(session, NULL, reply);
+        return 0;
+    }
+    struct program program;
+    struct error failure = {0};
+    read_program(session, &program, pid);
+    if (attach_instead(session, info, (enum handshake_origin)hello->origin, &program, &failure)) {
+        session_find(session, pid)->origin = (enum handshake_origin)hello->origin;
+        if (session->of_command)
+            unprofiled_note_profiled(&session->unprofiled, pid);
+        fill_reply(session, NULL, reply);
+        return 2;
+    }
+    struct process_info seen = *info; /* add_target takes over what it points to */
+    target = add_target(session, info, memfd);
+    if (target == NULL) {
+        *info = (struct process_info){.pid = pid};
+        unprofiled_add(&session->unprofiled, pid, seen.parent_pid, seen.comm, UNPROFILED_TOO_MANY);
+        fill_reply(session, NULL, reply);
+        return 0;
+    }
+    target->origin = (enum handshake_origin)hello->origin;
+    copy_allocator(target->allocator, hello->allocator);
+    snprintf(target->attach_failure, sizeof(target->attach_failure), "%.*s",
+             (int)sizeof(target->attach_failure) - 1, failure.message);
+    target_learn_program(target, &program);
+    if (session->of_command)
+        unprofiled_note_profiled(&session->unprofiled, pid);
+    if (old != NULL)
+        replace_image(session, old, &target->info, target);
+    fill_reply(session, target, reply);
+    return 1;
+}
+
+void session_lose_image(struct session *session, const struct process_info *info)
+{
+    struct target *target = session_find(session, info->pid);
+    if (target != NULL && !target->image_gone)
+        replace_image(session, target, info, NULL);
+}
+
+void session_look_for_execs(struct session *session, void (*found)(void *context, pid_t pid),
+                            void *context)
+{
+    for (size_t i = 0; i < session->target_count; i++) {
+        struct target *target = session->targets[i];
+        struct process_info info;
+        if (!target_has_exec(target) || process_info_read(&info, target->info.pid) < 0)
+            continue;
+        session_lose_image(session, &info);
+        process_info_clear(&info);
+        if (found != NULL)
+            found(context, target->info.pid);
+    }
+}

@@ -1,0 +1,27 @@
+/* See session.h: what session.c and session_join.c share. */
+#ifndef HEAPPROFD_DAEMON_SESSION_SESSION_STATE_H
+#define HEAPPROFD_DAEMON_SESSION_SESSION_STATE_H
+
+#include "daemon/session/session.h"
+
+/* Empty the rings of all sessions: a dump is being written, and no program waits for its end.
+ * `context` is the session. */
+void session_drain_all(void *context);
+
+/* Close a target and add its figures to those of the targets that are gone. */
+void session_remove_target(struct session *session, struct target *target);
+
+/*
+ * Whether a process with these credentials may say hello. Every program that inherited our
+ * environment knows the name of a command's socket. A child may have changed its user since; a
+ * stranger of another user has no business here.
+ */
+bool session_may_speak(const struct session *session, const struct process_info *info, uid_t uid);
+
+/* Return why a process that the session does not want has no profile. */
+enum unprofiled_reason session_unwanted_reason(const struct session *session);
+
+/* Note that the target's process became another program, and when. */
+void session_note_exec(struct target *target, const char *became, const char *hint);
+
+#endif

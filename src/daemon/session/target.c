@@ -1,0 +1,654 @@
+/* See target.h. */
+#include "daemon/session/target.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/processes/diagnosis.h"
+#include "util/clock.h"
+#include "util/regular_file.h"
+#include "wire/attached_params.h"
+
+/* After a fork, for how long a title is looked for at each look: memory points, which look for it
+ * later, are 100 ms apart. */
+#define EARLY_TITLE_MS 200u
+
+struct target *target_open(struct process_info *info, int pidfd, uint64_t data_bytes,
+                           const struct heap_config *config, int *memfd)
+{
+    struct ring_heaps rules;
+    struct target *target = calloc(1, sizeof(*target));
+    if (target == NULL) {
+        process_info_clear(info);
+        close(pidfd);
+        return NULL;
+    }
+    target->info = *info;
+    target->pidfd = pidfd;
+    target->statm_fd = process_memory_open(info->pid);
+    target->image_fd = process_image_open(info->pid);
+    target->config = config;
+    target->interval_bytes = heap_config_interval_of(config, HEAP_CONFIG_MALLOC);
+    target->start_ms = clock_read_ms(CLOCK_MONOTONIC_COARSE);
+    target->totals.client_state = RING_CLIENT_RUNNING;
+    target->ledger = ledger_open(target->interval_bytes);
+    target->shares_root = regular_file_shares_root(info->pid);
+    target->unlisted = non_module_code_open(info->pid);
+    target->has_ring =
+        target->ledger != NULL && ring_reader_open(&target->reader, data_bytes, memfd) == 0;
+    if (!target->has_ring) {
+        target_close(target);
+        return NULL;
+    }
+    target->finisher = walk_finisher_open(info->pid);
+    ledger_finish_walks(target->ledger, target->finisher);
+    heap_rules_fill(&rules, config);
+    ring_reader_want(&target->reader, &rules);
+    ring_reader_beat(&target->reader, clock_read_ms(CLOCK_MONOTONIC));
+    return target;
+}
+
+static void detach(struct target *target);
+
+void target_close(struct target *target)
+{
+    if (target == NULL)
+        return;
+    detach(target);
+    if (target->has_ring)
+        ring_reader_close(&target->reader);
+    ledger_close(target->ledger);
+    walk_finisher_close(target->finisher);
+    non_module_code_close(target->unlisted);
+    if (target->statm_fd >= 0)
+        close(target->statm_fd);
+    if (target->image_fd >= 0)
+        close(target->image_fd);
+    if (target->pidfd >= 0)
+        close(target->pidfd);
+    process_info_clear(&target->info);
+    free(target);
+}
+
+static int announce(struct target *target, struct trace_writer *writer);
+
+static void stream_change(void *context, const struct ledger_change *change)
+{
+    struct target *target = context;
+    /* Events of this pid before belong to the program that it was. */
+    if (!target->announced)
+        announce(target, target->stream);
+    const struct trace_stream_event event = {
+        .pid = target->info.pid,
+        .heap = change->heap,
+        .sequence = change->sequence,
+        .address = change->address,
+        .size = change->size,
+        .count = change->count,
+        .timestamp_ns = (target->start_ms + change->time_ms) * UINT64_C(1000000),
+    };
+    if (change->kind == LEDGER_ALLOCATED)
+        trace_writer_stream_allocation(target->stream, &event);
+    else if (change->kind == LEDGER_FREED)
+        trace_writer_stream_free(target->stream, &event);
+    else
+        trace_writer_stream_undone(target->stream, &event);
+}
+
+void target_stream(struct target *target, struct trace_writer *writer)
+{
+    target->stream = writer;
+    ledger_observe(target->ledger, stream_change, target);
+}
+
+static void read_totals(struct target *target)
+{
+    ring_reader_totals(&target->reader, &target->totals);
+    ring_reader_heap_totals(&target->reader, target->heap_totals);
+}
+
+static void look_at_code(struct target *target, uint64_t now_ms, bool dead)
+{
+    if (target->unlisted != NULL)
+        non_module_code_look(target->unlisted, ledger_callsites(target->ledger), now_ms, dead);
+}
+
+void target_name_code(struct target *target, bool dead, void (*pause)(void *context), void *context)
+{
+    enum unlisted_end end = dead                                       ? UNLISTED_DEAD
+                            : target->image_gone || target->superseded ? UNLISTED_REPLACED
+                                                                       : UNLISTED_RUNS;
+    if (target->unlisted != NULL)
+        non_module_code_name(target->unlisted, ledger_callsites(target->ledger), end, pause,
+                             context);
+}
+
+/* Update the title: a server's child begins as a copy of its parent, and sets its own title later.
+ */
+static void look_at_title(struct target *target)
+{
+    if (!target->image_gone && !target->superseded &&
+        process_info_refresh(&target->info, target->image_fd))
+        target->title_changed = true;
+}
+
+/* One that lives for less than a memory point's period has given itself a title, if at all, soon
+ * after its fork. */
+static void look_at_early_title(struct target *target, uint64_t now_ms)
+{
+    if (target->origin == HANDSHAKE_FORK && !target->title_changed &&
+        now_ms < target->start_ms + EARLY_TITLE_MS)
+        look_at_title(target);
+}
+
+uint64_t target_look(struct target *target, bool dead)
+{
+    if (!target->has_ring)
+        return 0;
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    if (!dead)
+        look_at_early_title(target, now_ms);
+    ring_reader_beat(&target->reader, now_ms);
+    ssize_t bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
+    if (bytes == 0 && !dead && ring_reader_unstick(&target->reader, now_ms))
+        bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
+    if (bytes >= 0) {
+        look_at_code(target, now_ms, dead);
+        return (uint64_t)bytes;
+    }
+    target->corrupted = bytes == -EBADMSG;
+    target->out_of_memory = bytes != -EBADMSG;
+    target->has_ring = false;
+    ring_reader_stop(&target->reader);
+    detach(target);
+    read_totals(target);
+    ring_reader_close(&target->reader);
+    return 0;
+}
+
+/* Begin a cut, so that the samples taken from here on are of the same moment as the totals. Without
+ * memory for it, the totals are of a later moment. */
+static void cut(struct target *target)
+{
+    target_look(target, false);
+    if (target->has_ring)
+        ring_reader_cut(&target->reader);
+}
+
+static void look_at_memory(struct target *target)
+{
+    if (!target->image_gone && !target->superseded)
+        memory_watch_look(&target->memory, target->info.pid, target->ledger, target->allocator);
+}
+
+/* Nobody begins a record any more. Those that are open are soon finished; one that is not was left
+ * by its writer (a signal handler's jump), and what stands behind it is good. */
+static void finish_open_records(struct target *target)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int ms = 0; ms < RING_ABANDONED_ALL_WAIT_MS && target->has_ring; ms++) {
+        if (ring_reader_is_empty(&target->reader))
+            return;
+        nanosleep(&pause, NULL);
+        target_look(target, false);
+    }
+    target_look(target, true);
+}
+
+/* Take samples and totals of one moment, while the process goes on. An unfinished record blocks the
+ * records after it; its thread may be waiting for a processor. */
+static void look_at_moment(struct target *target, const struct dump_files *files)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    cut(target);
+    target_look(target, false);
+    for (int ms = 0; ms < RING_ABANDONED_MS && target->reader.cut != NULL; ms++) {
+        if (ring_reader_is_empty(&target->reader))
+            break;
+        nanosleep(&pause, NULL);
+        dump_files_pause(files);
+        target_look(target, false);
+    }
+    if (!target->has_ring)
+        return;
+    read_totals(target);
+    ring_reader_end_cut(&target->reader);
+}
+
+void target_finish(struct target *target, bool dead)
+{
+    if (!target->has_ring)
+        return;
+    if (!dead) {
+        /* While the profiler's own part is still there. */
+        target_look(target, false);
+        look_at_memory(target);
+        target->left_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE);
+        cut(target);
+        if (!target->has_ring)
+            return;
+        ring_reader_stop(&target->reader);
+    }
+    detach(target);
+    /* A drain takes one ring full at most. */
+    for (int i = 0; i < 4 && target_look(target, dead) > 0; i++)
+        ;
+    if (!dead)
+        finish_open_records(target);
+    if (!target->has_ring)
+        return;
+    read_totals(target);
+    target->has_ring = false;
+    ring_reader_close(&target->reader);
+}
+
+bool target_is_dead(const struct target *target)
+{
+    struct pollfd poll_pidfd = {.fd = target->pidfd, .events = POLLIN};
+    return poll(&poll_pidfd, 1, 0) == 1;
+}
+
+bool target_has_exec(const struct target *target)
+{
+    return !target->image_gone && !target->superseded && target->image_fd >= 0 &&
+           process_image_is_gone(target->image_fd) && process_has_image(target->info.pid);
+}
+
+/* The program may have been replaced between the opening of image_fd and the attaching. */
+static void renew_image(struct target *target)
+{
+    if (target->image_fd < 0 || !process_image_is_gone(target->image_fd))
+        return;
+    int fd = process_image_open(target->info.pid);
+    if (fd >= 0 && process_info_mentions(target->info.pid, "maps", "memfd:" ATTACHED_MEMFD_NAME)) {
+        close(target->image_fd);
+        target->image_fd = fd;
+    } else if (fd >= 0) {
+        /* It was replaced after the attaching. */
+        close(fd);
+    }
+}
+
+/* Note if the program does not export its allocator: its libraries then allocate from another. */
+static void learn_libraries(struct target *target)
+{
+    struct program program;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)target->info.pid);
+    if (program_read(&program, path) < 0)
+        return;
+    target->is_go = program.is_go;
+    if (program.allocator[0] == 0 || program.allocator_is_exported || !program.has_interpreter)
+        return;
+    snprintf(target->unseen_allocator, sizeof(target->unseen_allocator), "malloc of libraries");
+    snprintf(target->unseen_reason, sizeof(target->unseen_reason),
+             "%s does not export its allocator (%s): what its libraries allocated with the shared "
+             "malloc is missing.",
+             process_info_name(&target->info), program.allocator);
+}
+
+int target_attach(struct target *target, int ring_fd, const struct handshake_reply *reply,
+                  bool beside_client, unsigned patience_ms, struct error *error)
+{
+    struct attach_outcome outcome;
+    const struct attach_options options = {
+        .pid = target->info.pid,
+        .ring_fd = ring_fd,
+        .data_bytes = reply->data_bytes,
+        .interval_bytes = reply->interval_bytes,
+        .block_client_timeout_us = reply->block_client_timeout_us,
+        .start_ms = reply->start_ms,
+        .flags = reply->flags,
+        .beside_client = beside_client,
+        .patience_ms = patience_ms,
+        /* Elsewhere the number means another process, or none: the heartbeat decides. */
+        .daemon_pid = process_info_shares_pids(target->info.pid) ? getpid() : 0,
+    };
+    target->attach = attach_open(&options, &outcome, error);
+    if (target->attach == NULL) {
+        if (outcome.refusal == ATTACH_BUSY)
+            return -EAGAIN;
+        return outcome.refusal == ATTACH_UNSUPPORTED ? -ENOTSUP : error->code;
+    }
+    target->was_attached = true;
+    target->beside_client = beside_client;
+    renew_image(target);
+    target->restrictions = process_info_restrictions(target->info.pid);
+    target->attach_stopped_us = outcome.stopped_us;
+    memcpy(target->allocator, outcome.allocator, sizeof(target->allocator));
+    learn_libraries(target);
+    if (outcome.functions_refused > 0)
+        snprintf(target->attach_remark, sizeof(target->attach_remark),
+                 "These functions could not be patched, so their calls are not seen: %s.%s",
+                 outcome.refused,
+                 strstr(outcome.refused, "dlclose") == NULL
+                     ? ""
+                     : " Code of libraries that were unloaded may have the names of what came "
+                       "after.");
+    return 0;
+}
+
+static void detach(struct target *target)
+{
+    struct attach_outcome outcome;
+    struct error error = {0};
+    if (target->attach == NULL)
+        return;
+    int code = attach_close(target->attach, &outcome, &error);
+    target->attach = NULL;
+    target->detach_stopped_us = outcome.stopped_us;
+    const char *what = code < 0 ? error.message : outcome.left;
+    size_t used = strlen(target->attach_remark);
+    if (what[0] != 0)
+        snprintf(target->attach_remark + used, sizeof(target->attach_remark) - used,
+                 "%sWhen the profiler left it: %.200s.", used > 0 ? " " : "", what);
+}
+
+bool target_is_attached(const struct target *target)
+{
+    return target->was_attached;
+}
+
+uint64_t target_lost(const struct target *target)
+{
+    struct ring_totals totals = target->totals;
+    if (target->has_ring)
+        ring_reader_totals(&target->reader, &totals);
+    uint64_t lost = 0;
+    for (unsigned i = 0; i < RING_LOSS_COUNT; i++) {
+        /* These losses keep their sample (its stack or its free is incomplete), or are counted
+         * twice. */
+        if (i != RING_LOST_UNWIND && i != RING_LOST_LIVE_SET && i != RING_LOST_NO_SCRATCH &&
+            i != RING_LOST_FREE && i != RING_LOST_CALLS && i != RING_LOST_BYTES)
+            lost += totals.lost[i];
+    }
+    return lost;
+}
+
+struct trace_process target_trace_process(const struct process_info *info, const char *const *comm,
+                                          uint64_t image)
+{
+    bool has_arguments = info->argument_count > 0;
+    return (struct trace_process){
+        .pid = info->pid,
+        .parent_pid = info->parent_pid,
+        .uid = (int32_t)info->uid,
+        .arguments = has_arguments ? info->arguments : comm,
+        .argument_count = has_arguments ? info->argument_count : 1,
+        .arguments_are_comm = !has_arguments,
+        .start_boottime_ns = info->start_boottime_ns,
+        .name = process_info_name(info),
+        .image = image,
+    };
+}
+
+static int write_process(const struct target *target, struct trace_writer *writer)
+{
+    const char *comm = target->info.comm;
+    struct trace_process process = target_trace_process(&target->info, &comm, target->image);
+    return trace_writer_process_tree(writer, &process, 1, NULL, 0);
+}
+
+static int announce(struct target *target, struct trace_writer *writer)
+{
+    if (target->announced)
+        return 0;
+    target->announced = true;
+    trace_writer_stream_flush(writer);
+    return write_process(target, writer);
+}
+
+/* A call that the process forbids itself while it is profiled may kill it. */
+static void look_at_restrictions(struct target *target)
+{
+    if (target->attach != NULL && target->has_ring &&
+        process_info_restrictions(target->info.pid) > target->restrictions)
+        ring_reader_restrict(&target->reader);
+}
+
+int target_write_memory_point(struct target *target, struct trace_writer *writer,
+                              uint64_t *rss_bytes)
+{
+    struct process_memory memory;
+    look_at_restrictions(target);
+    if (target->image_gone || target->statm_fd < 0 ||
+        !process_memory_read(target->statm_fd, &memory))
+        return 0;
+    look_at_title(target);
+    memory_watch_tick(&target->memory, target->info.pid, target->ledger, target->allocator);
+    *rss_bytes = memory.rss_bytes;
+    struct trace_memory_point point = {
+        .pid = target->info.pid,
+        .rss_bytes = memory.rss_bytes,
+        .rss_anon_bytes = memory.rss_anon_bytes,
+        .vm_bytes = memory.vm_bytes,
+        .heap_bytes = (uint64_t)ledger_live_bytes(target->ledger),
+    };
+    int code = announce(target, writer);
+    /* Later than the packet that names the process: readers go by time. */
+    point.boottime_ns = clock_read_ns(CLOCK_BOOTTIME);
+    return code < 0 ? code : trace_writer_memory_point(writer, &point);
+}
+
+static int write_threads(struct target *target, struct trace_writer *writer)
+{
+    size_t count;
+    const struct ledger_thread *threads = ledger_threads(target->ledger, &count);
+    struct trace_thread *written = calloc(count, sizeof(*written));
+    if (written == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        written[i] = (struct trace_thread){
+            .tid = (int32_t)threads[i].tid, .pid = target->info.pid, .name = threads[i].name};
+    /* The first is the shared identity of threads beyond the bound: no thread. */
+    int code = trace_writer_process_tree(writer, NULL, 0, written + 1, count - 1);
+    free(written);
+    return code;
+}
+
+static unsigned other_heaps_known(const struct ledger *ledger)
+{
+    size_t count;
+    unsigned known = 0;
+    const struct ledger_heap *heaps = ledger_heaps(ledger, &count);
+    for (size_t i = 1; i < count; i++)
+        known += heaps[i].known;
+    return known;
+}
+
+static bool heap_was_heard(const struct ledger *ledger, const char *name)
+{
+    size_t count;
+    const struct ledger_heap *heaps = ledger_heaps(ledger, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (heaps[i].known && strcmp(heaps[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The heaps that the session named and the process never did, other than libc.mmap. */
+static void list_unheard(const struct target *target, char *list, size_t size)
+{
+    char **name = target->config->heaps;
+    size_t used = 0;
+    list[0] = 0;
+    for (; name != NULL && *name != NULL; name++) {
+        if (heap_was_heard(target->ledger, *name) || strcmp(*name, HEAP_CONFIG_MMAP) == 0 ||
+            !heap_config_wants_heap(target->config, *name))
+            continue;
+        if (size - used < RING_HEAP_NAME_BYTES + sizeof(", and others")) {
+            strcpy(list + used, ", and others");
+            return;
+        }
+        used += (size_t)snprintf(list + used, size - used, "%s%.63s", used > 0 ? ", " : "", *name);
+    }
+}
+
+static void diagnose(const struct target *target, const struct target_end *end, char *remark)
+{
+    struct ledger_counts counts = ledger_counts(target->ledger);
+    char code_remark[UNLISTED_REMARK_BYTES] = "";
+    if (target->unlisted != NULL)
+        non_module_code_remark(target->unlisted, code_remark);
+    char unheard[DIAGNOSIS_BYTES_MAX / 4];
+    list_unheard(target, unheard, sizeof(unheard));
+    struct diagnosis_facts facts = {
+        .name = process_info_name(&target->info),
+        .executable = target->info.executable,
+        .said_hello = true,
+        .allocator = target->allocator,
+        .unseen_reason = target->unseen_reason,
+        .interval_bytes = target->interval_bytes,
+        .heaps_heard = other_heaps_known(target->ledger),
+        .unheard = unheard,
+        .unheard_mmap = target->config->heaps != NULL &&
+                        heap_config_wants_heap(target->config, HEAP_CONFIG_MMAP) &&
+                        !heap_was_heard(target->ledger, HEAP_CONFIG_MMAP),
+        .samples = counts.allocs,
+        .totals = target->totals,
+        .corrupted = target->corrupted,
+        .out_of_memory = target->out_of_memory,
+        .hit_guardrail = target->hit_guardrail,
+        .attached = target->was_attached,
+        .beside_client = target->beside_client,
+        .others_wanted = heap_rules_want_others(target->config),
+        .attach_stopped_us = target->attach_stopped_us,
+        .detach_stopped_us = target->detach_stopped_us,
+        .attach_missed_us = target->began_us > 0 ? target->attached_us - target->began_us : 0,
+        .known_us = clock_read_ns(CLOCK_MONOTONIC) / 1000 - target->began_us,
+        .told_of_start = target->told_of_start,
+        .attach_remark = target->attach_remark,
+        .forked = target->origin == HANDSHAKE_FORK,
+        .running = end->running && !target->image_gone,
+        .interrupted = end->interrupted,
+        .became = target->image_gone || target->superseded ? target->became : NULL,
+        .became_after_ms =
+            target->became_ms > target->start_ms ? target->became_ms - target->start_ms : 0,
+        .became_hint = target->became_hint,
+        .became_target = target->superseded,
+        .replaced = target->replaced[0] != 0 ? target->replaced : NULL,
+        .replaced_kept = target->replaced_kept,
+        .replaced_samples = target->replaced_samples,
+        .busy_bytes = target->reader.busy_bytes,
+        .unknown_stacks = counts.unknown_stacks,
+        .lost_frees = counts.lost_frees,
+        .code_remark = code_remark,
+        .is_go = target->is_go,
+    };
+    diagnosis_write(&facts, remark, DIAGNOSIS_BYTES_MAX);
+}
+
+void target_learn_program(struct target *target, const struct program *program)
+{
+    target->is_go = program->is_go;
+    if (program->allocator[0] == 0)
+        return;
+    memcpy(target->unseen_allocator, program->allocator, sizeof(target->unseen_allocator));
+    program_way(program, process_info_name(&target->info), target->unseen_reason,
+                sizeof(target->unseen_reason));
+    size_t used = strlen(target->unseen_reason);
+    if (target->attach_failure[0] != 0)
+        snprintf(target->unseen_reason + used, sizeof(target->unseen_reason) - used,
+                 " That was not possible: %s.", target->attach_failure);
+}
+
+int target_write_dump(struct target *target, struct trace_writer *writer, struct dump_files *files,
+                      const struct target_end *end, bool dump_at_max)
+{
+    /* The dump has all allocations before this time, and a few after it. */
+    uint64_t timestamp_ns =
+        target->left_ns > 0 ? target->left_ns : clock_read_ns(CLOCK_MONOTONIC_COARSE);
+    if (target->has_ring)
+        look_at_moment(target, files);
+    if (!end->checkpoint)
+        look_at_title(target);
+    char remark[DIAGNOSIS_BYTES_MAX] = "";
+    if (end->final)
+        diagnose(target, end, remark);
+
+    /* Two programs of one pid must not look like two dumps of one heap. */
+    char program[96];
+    snprintf(program, sizeof(program), "%.64s, before exec", process_info_name(&target->info));
+    if (target->execs > 0)
+        snprintf(program + strlen(program), sizeof(program) - strlen(program), " %u",
+                 target->execs + 1);
+
+    if (target->unlisted != NULL && !end->final && !end->checkpoint)
+        non_module_code_settle(target->unlisted, ledger_callsites(target->ledger),
+                               !end->running || target->image_gone);
+    char generated[48];
+    snprintf(generated, sizeof(generated), target->execs > 0 ? "[jit:%d-%u]" : "[jit:%d]",
+             (int)target->info.pid, target->execs + 1);
+
+    const struct ring_totals *totals = &target->totals;
+    if (totals->bound_apart && target->unseen_allocator[0] == 0)
+        snprintf(target->unseen_allocator, sizeof(target->unseen_allocator), "malloc of libraries");
+    uint64_t walks_failed = ledger_counts(target->ledger).walks_failed;
+    struct dump_request request = {
+        .start_ms = target->start_ms,
+        .root_pid = end->running ? target->info.pid : 0,
+        .shares_root = target->shares_root,
+        .heap_totals = target->heap_totals,
+        .stack_mode = target->config->stack_mode,
+        .no_heap_name = target->config->heaps != NULL ? target->config->heaps[0] : NULL,
+        .unlisted = target->unlisted,
+        .generated_path = generated,
+    };
+    request.status = (struct trace_heap_dump){
+        .pid = target->info.pid,
+        .heap_name = target->superseded ? program : NULL,
+        .timestamp_ns = timestamp_ns,
+        .start_timestamp_ns =
+            target->last_dump_ns != 0 ? target->last_dump_ns : target->start_ms * UINT64_C(1000000),
+        .interval_bytes = target->config->sampling_interval_bytes,
+        .first_interval_bytes = target->config->sampling_interval_bytes,
+        .from_startup = target->origin == HANDSHAKE_STARTUP,
+        .disconnected = end->running == false,
+        .buffer_overran = totals->client_state == RING_CLIENT_OVERRAN,
+        .buffer_corrupted = target->corrupted,
+        .hit_guardrail = target->out_of_memory || target->hit_guardrail,
+        .client_error = totals->client_state == RING_CLIENT_TIMED_OUT ? 1 : 0,
+        .dump_at_max = dump_at_max,
+        .final = end->final,
+        .unwinding_errors = totals->lost[RING_LOST_UNWIND] + walks_failed,
+        .blocked_us = totals->blocked_us,
+        .exact_bytes = totals->bytes,
+        .exact_calls = totals->calls,
+        .unsent_bytes_of_ring = target->reader.busy_bytes,
+        .allocator = target->allocator[0] != 0 ? target->allocator : NULL,
+        .exit_status = end->exit_status,
+        .unseen_allocator = target->unseen_allocator[0] != 0 ? target->unseen_allocator : NULL,
+        .remark = remark[0] != 0 ? remark : NULL,
+    };
+    memcpy(request.status.lost, totals->lost, sizeof(request.status.lost));
+    request.status.lost[RING_LOST_UNWIND] += walks_failed;
+
+    if (end->checkpoint) {
+        int code = write_process(target, writer);
+        if (code == 0)
+            code = write_threads(target, writer);
+        return code < 0 ? code : dump_write(writer, files, target->ledger, &request);
+    }
+    if (end->running && target->has_ring)
+        look_at_memory(target);
+
+    if (target->title_changed)
+        target->title_changed = target->announced = false;
+    int code = announce(target, writer);
+    if (code == 0)
+        code = memory_watch_write(&target->memory, writer);
+    if (code == 0)
+        code = write_threads(target, writer);
+    if (code == 0)
+        code = dump_write(writer, files, target->ledger, &request);
+    target->last_dump_ns = request.status.timestamp_ns;
+    if (code == 0 && target->unlisted != NULL)
+        code = non_module_code_write(target->unlisted, writer, generated);
+    return code;
+}

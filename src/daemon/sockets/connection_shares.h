@@ -1,0 +1,56 @@
+/*
+ * Counts the connections of each user. A user holds a quarter of all places at most, and the last
+ * eighth is root's. Counts the messages of each user in a turn, too: each is served a few.
+ *
+ * The profiler's own user counts as root.
+ */
+#ifndef HEAPPROFD_DAEMON_SOCKETS_CONNECTION_SHARES_H
+#define HEAPPROFD_DAEMON_SOCKETS_CONNECTION_SHARES_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define CONNECTION_SHARES_MAX 2048
+
+/* Messages of one user that are served in a turn. */
+#define CONNECTION_SHARES_SERVED_MAX 8
+
+struct connection_shares {
+    unsigned places; /* at most CONNECTION_SHARES_MAX */
+    unsigned taken;
+    unsigned user_count;
+    struct connection_share {
+        uid_t uid;
+        unsigned count, served;
+    } users[CONNECTION_SHARES_MAX];
+};
+
+enum connection_share_answer {
+    CONNECTION_SHARE_FREE,
+    CONNECTION_SHARE_USED_UP, /* this user holds all that one user may */
+    CONNECTION_SHARE_FULL     /* others hold what this user could have */
+};
+
+void connection_shares_init(struct connection_shares *shares, unsigned places);
+
+/* Return how many places a user may hold. */
+unsigned connection_shares_of_a_user(const struct connection_shares *shares, uid_t uid);
+
+enum connection_share_answer connection_shares_ask(const struct connection_shares *shares,
+                                                   uid_t uid);
+
+/* Take a place, which is free. */
+void connection_shares_take(struct connection_shares *shares, uid_t uid);
+
+void connection_shares_give_back(struct connection_shares *shares, uid_t uid);
+
+/* Return how many places a user holds. */
+unsigned connection_shares_held(const struct connection_shares *shares, uid_t uid);
+
+void connection_shares_begin_turn(struct connection_shares *shares);
+
+/* Count one more message of a user in this turn. Return false if it has to wait for the next one.
+ */
+bool connection_shares_serve(struct connection_shares *shares, uid_t uid);
+
+#endif

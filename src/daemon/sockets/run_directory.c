@@ -1,0 +1,245 @@
+/* See run_directory.h. */
+#include "daemon/sockets/run_directory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/safe_directory.h"
+#include "wire/barrier.h"
+
+static bool print_path(char path[RUN_DIRECTORY_PATH_MAX], const char *base, const char *name)
+{
+    if (base == NULL || base[0] != '/')
+        return false;
+    int printed =
+        snprintf(path, RUN_DIRECTORY_PATH_MAX, "%s%s%s", base, name[0] != 0 ? "/" : "", name);
+    return printed > 0 && printed < RUN_DIRECTORY_PATH_MAX;
+}
+
+bool run_directory_candidate(unsigned n, char path[RUN_DIRECTORY_PATH_MAX])
+{
+    const char *wanted = getenv(RUN_DIRECTORY_ENV);
+    if (wanted != NULL && wanted[0] != 0)
+        return n == 0 && print_path(path, wanted, "");
+    if (n == 0)
+        return print_path(path, RUN_DIRECTORY_OF_SYSTEM, "");
+    return n == 1 && print_path(path, getenv("XDG_RUNTIME_DIR"), RUN_DIRECTORY_NAME);
+}
+
+int run_directory_choose(char path[RUN_DIRECTORY_PATH_MAX], struct error *error)
+{
+    const char *wanted = getenv(RUN_DIRECTORY_ENV);
+    if (wanted != NULL && wanted[0] != 0) {
+        if (print_path(path, wanted, ""))
+            return 0;
+        return error_set(error, -EINVAL,
+                         RUN_DIRECTORY_ENV " is '%s': an absolute path of less than %d bytes is "
+                                           "needed",
+                         wanted, RUN_DIRECTORY_PATH_MAX);
+    }
+    if (geteuid() == 0 && print_path(path, RUN_DIRECTORY_OF_SYSTEM, ""))
+        return 0;
+    if (print_path(path, getenv("XDG_RUNTIME_DIR"), RUN_DIRECTORY_NAME))
+        return 0;
+    return error_set(error, -ENOENT,
+                     "no place for the daemon's socket: set " RUN_DIRECTORY_ENV
+                     " to a directory of yours (XDG_RUNTIME_DIR is not set)");
+}
+
+/* A directory that somebody else could change is no place for a socket that is trusted. */
+static int make_directory(const char *path, struct error *error)
+{
+    struct stat status;
+    if (mkdir(path, 0755) < 0 && errno != EEXIST)
+        return error_set(error, -errno, "cannot make the run directory %s: %s", path,
+                         strerror(errno));
+    if (lstat(path, &status) < 0)
+        return error_set(error, -errno, "cannot look at the run directory %s: %s", path,
+                         strerror(errno));
+    if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 022) != 0)
+        return error_set(error, -EPERM,
+                         "the run directory %s must be a directory of user %u that nobody else may "
+                         "write to",
+                         path, (unsigned)geteuid());
+    int fd = safe_directory_open(path, error);
+    if (fd < 0)
+        return fd;
+    close(fd);
+    return 0;
+}
+
+static int open_in(const struct run_directory *directory, const char *name)
+{
+    char path[RUN_DIRECTORY_PATH_MAX + 16];
+    snprintf(path, sizeof(path), "%s/%s", directory->path, name);
+    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+    return fd < 0 ? -errno : fd;
+}
+
+static int take_lock(struct run_directory *directory, struct error *error)
+{
+    char holder[32] = "";
+    directory->lock = open_in(directory, RUN_DIRECTORY_LOCK);
+    if (directory->lock < 0)
+        return error_set(error, directory->lock, "cannot open %s/%s: %s", directory->path,
+                         RUN_DIRECTORY_LOCK, strerror(-directory->lock));
+    if (flock(directory->lock, LOCK_EX | LOCK_NB) < 0) {
+        ssize_t got = pread(directory->lock, holder, sizeof(holder) - 1, 0);
+        holder[got > 0 ? got : 0] = 0;
+        holder[strspn(holder, "0123456789")] = 0;
+        return error_set(error, -EBUSY,
+                         "another heapprofd serves %s already%s%s: use that one (heap_profile "
+                         "status), or set " RUN_DIRECTORY_ENV,
+                         directory->path, holder[0] != 0 ? ", process " : "", holder);
+    }
+    int length = snprintf(holder, sizeof(holder), "%d\n", (int)getpid());
+    if (ftruncate(directory->lock, 0) < 0 || pwrite(directory->lock, holder, length, 0) < 0)
+        return error_set(error, -errno, "cannot write %s/%s: %s", directory->path,
+                         RUN_DIRECTORY_LOCK, strerror(errno));
+    return 0;
+}
+
+/* The file of the page, only ever made longer: others have it mapped. A descriptor, or a negative
+ * errno. */
+static int open_page(const struct run_directory *directory)
+{
+    struct stat status;
+    int fd = open_in(directory, RUN_DIRECTORY_CONTROL);
+    if (fd >= 0 && (fstat(fd, &status) < 0 || (status.st_size < (off_t)CONTROL_PAGE_BYTES &&
+                                               ftruncate(fd, CONTROL_PAGE_BYTES) < 0))) {
+        int code = -errno;
+        close(fd);
+        return code;
+    }
+    return fd;
+}
+
+int run_directory_prepare(const char *path, struct error *error)
+{
+    struct run_directory directory = {.lock = -1};
+    snprintf(directory.path, sizeof(directory.path), "%s", path);
+    int code = make_directory(path, error);
+    if (code < 0)
+        return code;
+    int fd = open_page(&directory);
+    if (fd < 0)
+        return error_set(error, fd, "cannot make %s/%s: %s", path, RUN_DIRECTORY_CONTROL,
+                         strerror(-fd));
+    close(fd);
+    return 0;
+}
+
+static int map_page(struct run_directory *directory, struct error *error)
+{
+    int fd = open_page(directory), code = fd < 0 ? fd : 0;
+    void *page = MAP_FAILED;
+    if (code == 0)
+        page = mmap(NULL, CONTROL_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (code == 0 && page == MAP_FAILED)
+        code = -errno;
+    if (fd >= 0)
+        close(fd);
+    if (code < 0)
+        return error_set(error, code, "cannot map %s/%s: %s", directory->path,
+                         RUN_DIRECTORY_CONTROL, strerror(-code));
+    directory->page = page;
+    run_directory_announce(directory, 0);
+    run_directory_invite(directory, NULL, 0);
+    store_relaxed(&directory->page->version, CONTROL_PAGE_VERSION);
+    store_release(&directory->page->magic, CONTROL_PAGE_MAGIC);
+    return 0;
+}
+
+int run_directory_open(struct run_directory *directory, const char *path, bool keep_socket,
+                       struct error *error)
+{
+    *directory = (struct run_directory){.lock = -1};
+    snprintf(directory->path, sizeof(directory->path), "%s", path);
+    int code = make_directory(path, error);
+    if (code == 0)
+        code = take_lock(directory, error);
+    if (code == 0)
+        code = map_page(directory, error);
+    if (code < 0) {
+        run_directory_close(directory);
+        return code;
+    }
+    /* Nobody serves it: we hold the lock. */
+    char socket_path[RUN_DIRECTORY_PATH_MAX + 16];
+    snprintf(socket_path, sizeof(socket_path), "%s/%s", path, RUN_DIRECTORY_SOCKET);
+    if (!keep_socket)
+        unlink(socket_path);
+    return 0;
+}
+
+void run_directory_close(struct run_directory *directory)
+{
+    if (directory->page != NULL) {
+        run_directory_announce(directory, 0);
+        run_directory_invite(directory, NULL, 0);
+        munmap(directory->page, CONTROL_PAGE_BYTES);
+    }
+    directory->page = NULL;
+    if (directory->lock >= 0)
+        close(directory->lock);
+    directory->lock = -1;
+}
+
+void run_directory_announce(struct run_directory *directory, unsigned startup_sessions)
+{
+    if (directory->page != NULL)
+        store_release(&directory->page->startup_sessions, startup_sessions);
+}
+
+/* The number that the process itself knows: the last of those that its namespaces give it. */
+static int32_t number_in_own_namespace(pid_t pid)
+{
+    char path[64], line[256];
+    int32_t number = pid;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return pid;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (strncmp(line, "NSpid:", 6) != 0)
+            continue;
+        const char *last = strrchr(line, '\t');
+        if (last != NULL)
+            number = (int32_t)strtol(last, NULL, 10);
+        break;
+    }
+    fclose(file);
+    return number;
+}
+
+void run_directory_invite(struct run_directory *directory, const pid_t *pids, size_t count)
+{
+    struct control_page *page = directory->page;
+    bool changed = false;
+    if (page == NULL)
+        return;
+    for (size_t i = 0; i < CONTROL_PAGE_INVITED_MAX; i++) {
+        int32_t number = i < count ? number_in_own_namespace(pids[i]) : 0;
+        if (load_relaxed(&page->invited[i]) == number)
+            continue;
+        store_relaxed(&page->invited[i], number);
+        changed |= number != 0;
+    }
+    /* Ordered after the list: who sees this one sees that. */
+    if (changed)
+        add_ordered(&page->generation, 1);
+}
+
+void run_directory_remind(struct run_directory *directory)
+{
+    struct control_page *page = directory->page;
+    if (page != NULL && load_relaxed(&page->invited[0]) != 0)
+        add_ordered(&page->generation, 1);
+}

@@ -1,0 +1,411 @@
+/* See non_module_code.h. */
+#include "daemon/walk/non_module_code.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "jit/code_ranges.h"
+#include "jit/jit_files.h"
+#include "jit/jit_names.h"
+#include "jit/jitdump.h"
+#include "jit/perf_map.h"
+#include "jit/run_times.h"
+#include "reader/file_reader.h"
+#include "reader/target_file.h"
+#include "util/array.h"
+
+/* Between two looks at a process's maps, which cost it a millisecond of not mapping memory. Twice
+ * as long each time. */
+#define LOOK_MS_MIN 20u
+#define LOOK_MS_MAX 5000u
+
+#define FILES_MAX 256u
+#define NO_FILE UINT32_MAX
+
+struct place {
+    uint64_t pc;
+    uint16_t kind;    /* enum unlisted_kind */
+    uint16_t settled; /* it stays what it is */
+    uint32_t file;    /* in files */
+};
+
+struct non_module_code {
+    struct jit_files jit;
+    struct code_ranges ranges;
+    struct place *places; /* by address, each once */
+    size_t place_count, place_capacity;
+    size_t unknown;    /* of them */
+    size_t nodes_seen; /* of the tree */
+    size_t passed_over;
+    uint64_t next_look_ms;
+    unsigned look_ms;
+    struct callsite_module *files;
+    size_t file_count, file_capacity;
+    bool named;
+    struct jit_names names;
+    struct jit_file_report map_report, dump_report;
+    size_t nameless; /* addresses in generated code */
+};
+
+struct non_module_code *non_module_code_open(pid_t pid)
+{
+    struct non_module_code *code = calloc(1, sizeof(*code));
+    if (code == NULL)
+        return NULL;
+    jit_files_open(&code->jit, pid);
+    code->look_ms = LOOK_MS_MIN;
+    return code;
+}
+
+void non_module_code_close(struct non_module_code *code)
+{
+    if (code == NULL)
+        return;
+    jit_files_close(&code->jit);
+    code_ranges_clear(&code->ranges);
+    jit_names_close(&code->names);
+    for (size_t i = 0; i < code->file_count; i++)
+        free(code->files[i].path);
+    free(code->files);
+    free(code->places);
+    free(code);
+}
+
+/* --- files --- */
+
+static bool read_module(struct non_module_code *code, const struct code_range *range,
+                        struct callsite_module *module)
+{
+    const char *path = code->ranges.texts + range->path;
+    const struct target_mapping mapping = {.pid = code->jit.pid,
+                                           .path = path,
+                                           .start = range->start,
+                                           .end = range->end,
+                                           .shares_root = code->jit.shares_root};
+    struct reader_segment segment;
+    *module = (struct callsite_module){
+        .start = range->start, .end = range->end, .file_offset = range->offset};
+    bool is_read = false;
+    for (int way = 0; way < TARGET_FILE_WAYS && !is_read; way++) {
+        struct stat status;
+        struct reader_file file = {.path = path, .debug_fd = -1};
+        file.fd = target_file_open(&mapping, (enum target_file_way)way, &status);
+        if (file.fd < 0)
+            continue;
+        is_read = file_reader_segment(&file, range->offset, &segment) == 0;
+        close(file.fd);
+    }
+    if (!is_read)
+        return false;
+    module->load_bias = segment.bias;
+    module->build_id_length = (uint16_t)segment.build_id_length;
+    memcpy(module->build_id, segment.build_id, segment.build_id_length);
+    module->path = strdup(path);
+    return module->path != NULL;
+}
+
+/* The file that is mapped there; NO_FILE: it is no program or library, so the code in it was made
+ * by the program. */
+static uint32_t file_of(struct non_module_code *code, const struct code_range *range)
+{
+    for (size_t i = 0; i < code->file_count; i++) {
+        const struct callsite_module *known = &code->files[i];
+        if (known->start == range->start && known->end == range->end &&
+            known->file_offset == range->offset &&
+            strcmp(known->path, code->ranges.texts + range->path) == 0)
+            return (uint32_t)i;
+    }
+    struct callsite_module module;
+    if (code->file_count >= FILES_MAX ||
+        array_reserve(&code->files, &code->file_capacity, code->file_count, 1, sizeof(module)) <
+            0 ||
+        !read_module(code, range, &module))
+        return NO_FILE;
+    code->files[code->file_count] = module;
+    return (uint32_t)code->file_count++;
+}
+
+/* --- addresses --- */
+
+static int compare_places(const void *left_pointer, const void *right_pointer)
+{
+    const struct place *left = left_pointer, *right = right_pointer;
+    return (left->pc > right->pc) - (left->pc < right->pc);
+}
+
+static struct place *find_place(const struct non_module_code *code, uint64_t pc)
+{
+    const struct place key = {.pc = pc};
+    return code->place_count == 0
+               ? NULL
+               : bsearch(&key, code->places, code->place_count, sizeof(key), compare_places);
+}
+
+/* Puts the new ones, which stand behind the known ones, where they belong; none is known. */
+static void merge_places(struct non_module_code *code, size_t known)
+{
+    size_t count = code->place_count - known, kept = 0;
+    struct place *fresh = count == 0 ? NULL : reallocarray(NULL, count, sizeof(*fresh));
+    code->place_count = known;
+    if (fresh == NULL) {
+        code->passed_over += count;
+        return;
+    }
+    memcpy(fresh, code->places + known, count * sizeof(*fresh));
+    qsort(fresh, count, sizeof(*fresh), compare_places);
+    for (size_t i = 1; i < count; i++) {
+        if (fresh[i].pc != fresh[kept].pc)
+            fresh[++kept] = fresh[i];
+    }
+    size_t at = known + kept + 1;
+    code->place_count = at;
+    for (size_t left = known, right = kept + 1; right > 0;) {
+        bool is_known = left > 0 && code->places[left - 1].pc > fresh[right - 1].pc;
+        code->places[--at] = is_known ? code->places[--left] : fresh[--right];
+    }
+    free(fresh);
+}
+
+static void take_nodes(struct non_module_code *code, const struct callsite_tree *tree)
+{
+    size_t known = code->place_count;
+    for (; code->nodes_seen < tree->node_count; code->nodes_seen++) {
+        const struct callsite_node *node = &tree->nodes[code->nodes_seen];
+        const struct place key = {.pc = node->pc};
+        if (code->nodes_seen == CALLSITE_ROOT || node->module != CALLSITE_NO_MODULE)
+            continue;
+        if (known > 0 && bsearch(&key, code->places, known, sizeof(key), compare_places) != NULL)
+            continue;
+        if (code->place_count >= UNLISTED_ADDRESSES_MAX ||
+            array_reserve(&code->places, &code->place_capacity, code->place_count, 1, sizeof(key)) <
+                0)
+            code->passed_over++;
+        else
+            code->places[code->place_count++] = (struct place){.pc = node->pc, .file = NO_FILE};
+    }
+    merge_places(code, known);
+}
+
+/* By the ranges as they are known. */
+static void classify(struct non_module_code *code)
+{
+    code->unknown = 0;
+    for (size_t i = 0; i < code->place_count; i++) {
+        struct place *place = &code->places[i];
+        if (place->kind != UNLISTED_UNKNOWN || place->settled)
+            continue;
+        const struct code_range *range = code_ranges_find(&code->ranges, place->pc);
+        if (range == NULL) {
+            code->unknown++;
+            continue;
+        }
+        place->file = range->path != 0 ? file_of(code, range) : NO_FILE;
+        /* It may be a library all the same. */
+        if (place->file == NO_FILE &&
+            file_reader_complaint(code->ranges.texts + range->path, NULL, 0) != NULL) {
+            place->settled = true;
+            continue;
+        }
+        place->kind = place->file != NO_FILE ? UNLISTED_FILE : UNLISTED_GENERATED;
+    }
+}
+
+static void look_at_maps(struct non_module_code *code)
+{
+    if (code_ranges_read(&code->ranges, code->jit.pid) == 0)
+        classify(code);
+}
+
+static void look_at_files(struct non_module_code *code)
+{
+    const struct code_ranges *ranges = &code->ranges;
+    jit_files_look(&code->jit, ranges->jitdump != 0 ? ranges->texts + ranges->jitdump : NULL);
+}
+
+void non_module_code_look(struct non_module_code *code, const struct callsite_tree *tree,
+                          uint64_t now_ms, bool dead)
+{
+    if (code->named || now_ms < code->next_look_ms ||
+        (code->nodes_seen == tree->node_count && code->unknown == 0))
+        return;
+    take_nodes(code, tree);
+    classify(code);
+    if (code->unknown > 0 && !dead) {
+        look_at_maps(code);
+        look_at_files(code);
+        code->look_ms = code->look_ms * 2 < LOOK_MS_MAX ? code->look_ms * 2 : LOOK_MS_MAX;
+    }
+    code->next_look_ms = now_ms + code->look_ms;
+}
+
+void non_module_code_settle(struct non_module_code *code, const struct callsite_tree *tree,
+                            bool dead)
+{
+    if (code->named)
+        return;
+    take_nodes(code, tree);
+    classify(code);
+    if (code->unknown > 0 && !dead) {
+        look_at_maps(code);
+        look_at_files(code);
+    }
+    for (size_t i = 0; i < code->place_count; i++)
+        code->places[i].settled = true;
+    code->unknown = 0;
+}
+
+/* --- names --- */
+
+static int read_names(struct non_module_code *code)
+{
+    int result = 0;
+    if (code->jit.map_fd >= 0)
+        result = perf_map_read(code->jit.map_fd, &code->names, &code->map_report);
+    /* Second, for it knows the lines too. */
+    if (code->jit.dump_fd >= 0 && result == 0)
+        result = jitdump_read(code->jit.dump_fd, &code->names, &code->dump_report);
+    return result;
+}
+
+static int open_names(struct non_module_code *code)
+{
+    uint64_t *addresses = reallocarray(NULL, code->place_count, sizeof(*addresses));
+    size_t count = 0;
+    if (addresses == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < code->place_count; i++) {
+        if (code->places[i].kind != UNLISTED_FILE)
+            addresses[count++] = code->places[i].pc;
+    }
+    int result = jit_names_open(&code->names, addresses, count);
+    free(addresses);
+    return result;
+}
+
+void non_module_code_name(struct non_module_code *code, const struct callsite_tree *tree,
+                          enum unlisted_end end, void (*pause)(void *context), void *context)
+{
+    if (code->named)
+        return;
+    take_nodes(code, tree);
+    classify(code);
+    code->named = true;
+    if (code->place_count == 0)
+        return;
+    /* Its number may be another's by now. */
+    if (end == UNLISTED_DEAD)
+        code->jit.pid = 0;
+    if (end == UNLISTED_RUNS)
+        look_at_maps(code);
+    look_at_files(code);
+    if (open_names(code) < 0)
+        return;
+    code->names.pause = pause;
+    code->names.pause_context = context;
+    read_names(code);
+    for (size_t i = 0; i < code->place_count; i++) {
+        struct place *place = &code->places[i];
+        bool has_name = jit_names_find(&code->names, place->pc) != NULL;
+        /* What has a name there was code. */
+        if (place->kind == UNLISTED_UNKNOWN && !place->settled && has_name)
+            place->kind = UNLISTED_GENERATED;
+        code->nameless += place->kind == UNLISTED_GENERATED && !has_name;
+    }
+}
+
+enum unlisted_kind non_module_code_find(const struct non_module_code *code, uint64_t pc,
+                                        const struct callsite_module **module)
+{
+    const struct place *place = code == NULL ? NULL : find_place(code, pc);
+    *module = NULL;
+    if (place == NULL)
+        return UNLISTED_UNKNOWN;
+    if (place->kind == UNLISTED_FILE)
+        *module = &code->files[place->file];
+    return (enum unlisted_kind)place->kind;
+}
+
+int non_module_code_write(const struct non_module_code *code, struct trace_writer *writer,
+                          const char *path)
+{
+    size_t count = 0;
+    struct trace_symbol *symbols =
+        code->names.count == 0 ? NULL : calloc(code->names.count, sizeof(*symbols));
+    if (symbols == NULL)
+        return code->names.count == 0 ? 0 : -ENOMEM;
+    for (size_t i = 0; i < code->names.count; i++) {
+        const struct jit_address *item = &code->names.items[i];
+        if (item->name == NULL)
+            continue;
+        symbols[count++] = (struct trace_symbol){
+            .address = item->pc,
+            .function = item->name->bytes,
+            .file = item->file != NULL ? item->file->bytes : NULL,
+            .line = item->line,
+            .kind = item->interpreted ? TRACE_FRAME_INTERPRETED : TRACE_FRAME_UNKNOWN,
+        };
+    }
+    int result = trace_writer_symbols(writer, path, symbols, count);
+    free(symbols);
+    return result;
+}
+
+/* --- words --- */
+
+static void say(char text[UNLISTED_REMARK_BYTES], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void say(char text[UNLISTED_REMARK_BYTES], const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    if (used > 0 && used + 1 < UNLISTED_REMARK_BYTES)
+        text[used++] = ' ';
+    vsnprintf(text + used, UNLISTED_REMARK_BYTES - used, format, arguments);
+    va_end(arguments);
+}
+
+static void say_of_file(char text[UNLISTED_REMARK_BYTES], const char *what,
+                        const struct jit_file_report *report)
+{
+    if (report->error == -EBADMSG && report->entries == 0)
+        say(text, "Its %s is damaged, at offset %llu, and was not used.", what,
+            (unsigned long long)report->error_offset);
+    else if (report->error < 0)
+        say(text, "Its %s could be read up to offset %llu only: %s.", what,
+            (unsigned long long)report->error_offset, strerror(-report->error));
+    if (report->cut)
+        say(text, "Its %s is too long: names from its end are missing.", what);
+    if (report->damaged > 0)
+        say(text, "Of its %s %llu lines or records were no such thing, and passed over.", what,
+            (unsigned long long)report->damaged);
+}
+
+void non_module_code_remark(const struct non_module_code *code, char text[UNLISTED_REMARK_BYTES])
+{
+    text[0] = 0;
+    if (code->passed_over > 0)
+        say(text, "Stacks in generated code were more than are looked at: %zu have no names.",
+            code->passed_over);
+    if (code->nameless == 0)
+        return;
+    bool has_file = code->jit.map_fd >= 0 || code->jit.dump_fd >= 0;
+    const struct run_time *run_time = run_time_find(&code->ranges);
+    if (code->jit.remark[0] != 0)
+        say(text, "The names of the generated code of this process could not be read: %s.",
+            code->jit.remark);
+    else if (!has_file && run_time != NULL)
+        say(text,
+            "Functions in code that %s generated have no names, because %s wrote no map of it: %s.",
+            run_time->name, run_time->name, run_time->remedy);
+    else if (!has_file)
+        say(text, "Functions in generated code have no names, because the program wrote neither "
+                  "/tmp/perf-PID.map nor a jitdump file.");
+    say_of_file(text, "perf map", &code->map_report);
+    say_of_file(text, "jitdump", &code->dump_report);
+}

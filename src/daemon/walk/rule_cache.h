@@ -1,0 +1,43 @@
+/*
+ * The frame rules of one file by address. Most addresses share their rule with others, so each
+ * rule is kept once. Bounded: when it is full, it starts again from nothing.
+ */
+#ifndef HEAPPROFD_DAEMON_WALK_RULE_CACHE_H
+#define HEAPPROFD_DAEMON_WALK_RULE_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "reader/frame_rule.h"
+
+struct rule_cache {
+    /* By address, open addressing; rule: 0 no entry, 1 no rule, else 2 + index in rules. */
+    struct rule_place {
+        uint64_t address;
+        uint32_t rule, pad;
+    } * places;
+    size_t place_count, places_size;
+    struct kept_rule {
+        struct frame_rule *rule;
+        size_t bytes;
+        uint64_t hash;
+    } * rules;
+    size_t rule_count, rule_capacity;
+    uint32_t *index; /* of rules by their hash, open addressing; 0: empty, else 1 + index */
+    size_t index_size;
+    size_t bytes; /* of the rules */
+};
+
+/* Whether the address is known, with its rule (NULL: it has none) in *rule. */
+bool rule_cache_find(const struct rule_cache *cache, uint64_t address,
+                     const struct frame_rule **rule);
+
+/* Keep a copy of the rule (NULL: none) for an address that is not known. Return the copy, valid
+ * until the next rule is added; NULL: no rule, or no memory. */
+const struct frame_rule *rule_cache_add(struct rule_cache *cache, uint64_t address,
+                                        const struct frame_rule *rule, size_t bytes);
+
+void rule_cache_clear(struct rule_cache *cache);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * The regions of a process's memory, as its dumps tell them: a set a dump. Which file an address is
+ * in, and where in it.
+ */
+#ifndef HEAPPROFD_IMPORT_MEMORY_INFRA_REGIONS_H
+#define HEAPPROFD_IMPORT_MEMORY_INFRA_REGIONS_H
+
+#include "memory_infra/read.h"
+#include "profile/builder/builder.h"
+
+struct region_set {
+    struct region {
+        uint64_t start, end;
+        uint64_t offset, load_bias; /* of start: the first is the virtual address in the file */
+        uint32_t file, build_id;    /* strings of the builder */
+        uint32_t mapping;           /* of the builder; PROFILE_NONE: not yet made */
+        bool has_offset, executable;
+    } * items;
+    size_t count, capacity;
+    uint64_t resident_bytes;
+    uint64_t code; /* a hash of what addresses depend on; of regions of files */
+};
+
+/* 0 or -ENOMEM. */
+int region_set_add(struct region_set *set, struct builder *builder,
+                   const struct memory_infra_region *region);
+/* Once all are there: sorts them, finds the offsets that were left out, and makes mappings of files
+ * with code. Of regions that overlap, the first stays. 0 or -ENOMEM. */
+int region_set_finish(struct region_set *set, struct builder *builder);
+/* The mapping with the address, and where in its file; PROFILE_NONE: none. */
+uint32_t region_set_find(struct region_set *set, struct builder *builder, uint64_t address,
+                         uint64_t *rel_pc);
+void region_set_free(struct region_set *set);
+
+#endif

@@ -1,0 +1,193 @@
+/*
+ * See state.h: from rows, which have ids, to sites, which have callsites and types. A part
+ * waits until what it names was told: maps may be in a later event of the same dump or of one
+ * before it, and so may the regions that its addresses are in. It waits no longer than its ids mean
+ * the same.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "import/memory_infra/state.h"
+
+#define NO_STACK "[no stack]"
+#define BROKEN_STACK "[broken stack]"
+#define PRUNED "<other>"
+#define UNKNOWN_TYPE "[unknown]"
+
+/* An address that is nowhere is sought in so many looks before: a hostile file has any number of
+ * them, each with other regions. */
+#define LOOKS_BACK_MAX 256u
+
+/* In the regions of the look itself, else in those that the process had before, or later. */
+static uint32_t find_address(void *context, uint64_t address, uint64_t *rel_pc)
+{
+    struct importing *importing = context;
+    uint32_t at = importing->resolving_look;
+    if (importing->looks[at].has_regions) {
+        uint32_t mapping =
+            region_set_find(&importing->looks[at].regions, importing->builder, address, rel_pc);
+        if (mapping != PROFILE_NONE)
+            return mapping;
+        at = importing->looks[at].before;
+    } else {
+        at = importing->processes[importing->resolving_process].last_look;
+    }
+    for (unsigned i = 0; i < LOOKS_BACK_MAX && at != IMPORT_NONE;
+         i++, at = importing->looks[at].before) {
+        uint32_t mapping =
+            region_set_find(&importing->looks[at].regions, importing->builder, address, rel_pc);
+        if (mapping != PROFILE_NONE)
+            return mapping;
+    }
+    return PROFILE_NONE;
+}
+
+/* Callsites of nodes hold as long as addresses lead to the same places. */
+static void begin_look(struct importing *importing, uint32_t look)
+{
+    uint32_t index = importing->looks[look].process;
+    struct import_process *process = &importing->processes[index];
+    uint32_t told = importing->looks[look].has_regions ? look : process->last_look;
+    uint64_t code = told == IMPORT_NONE ? 0 : importing->looks[told].regions.code;
+    importing->resolver.find_address = find_address;
+    importing->resolver.context = importing;
+    importing->resolving_look = look;
+    if (importing->resolving_process == index && process->regions_code == code)
+        return;
+    importing->resolving_process = index;
+    importing->resolver.epoch++;
+    if (process->regions_code != code) {
+        stack_maps_forget_callsites(&process->maps);
+        stack_maps_forget_callsites(&process->v1);
+    }
+    process->regions_code = code;
+}
+
+static void complain(struct importing *importing, const struct import_part *part, const char *text)
+{
+    struct error problem;
+    error_set(&problem, -EBADMSG, "at byte %" PRIu64 ", in event %" PRIu64 ", heap %.60s: %s",
+              part->offset, part->event, importing->builder->strings[part->name], text);
+    importing_problem(importing, &problem);
+}
+
+static uint32_t marker(struct importing *importing, const char *name)
+{
+    struct builder *builder = importing->builder;
+    uint32_t frame =
+        builder_frame(builder, PROFILE_NONE, 0, builder_string(builder, name, strlen(name)), 0, 0);
+    return frame == PROFILE_NONE ? PROFILE_NONE : builder_callsite(builder, PROFILE_NONE, frame);
+}
+
+/* False: the type is in no map; *type is then 0, for none. */
+static bool find_type(const struct importing *importing, struct stack_maps *maps, uint64_t id,
+                      uint32_t *type)
+{
+    bool found = stack_type(maps, id, type);
+    if (!found || strcmp(importing->builder->strings[*type], UNKNOWN_TYPE) == 0)
+        *type = 0;
+    return found;
+}
+
+/* A row's site; `last`: with what stands for what is missing. False: it is not yet known. */
+static bool resolve_row(struct importing *importing, const struct import_part *part,
+                        const struct import_row *row, bool last, struct heap_site *site)
+{
+    struct import_process *process = &importing->processes[importing->looks[part->look].process];
+    struct stack_maps *maps = part->v1 ? &process->v1 : &process->maps;
+    uint64_t missing = 0;
+    char text[200];
+    *site = (struct heap_site){PROFILE_NONE, TOTALS_ALL_TYPES, row->bytes, row->count};
+    if ((!part->v1 || row->type != MEMORY_INFRA_NONE) &&
+        !find_type(importing, maps, row->type, &site->type)) {
+        if (!last)
+            return false;
+        snprintf(text, sizeof(text), "type %" PRIu64 " is in no map", row->type);
+        complain(importing, part, text);
+    }
+    if (part->v1 && row->node == MEMORY_INFRA_NONE)
+        return true;
+    enum stack_status status =
+        stack_resolve(&importing->resolver, maps, row->node, &site->callsite, &missing);
+    if (status == STACK_FOUND)
+        return true;
+    if (!last && (status == STACK_NO_NODE || status == STACK_NO_STRING))
+        return false;
+    if (status == STACK_NO_MEMORY) {
+        builder_fail(importing->builder);
+        return true;
+    }
+    stack_status_describe(status, row->node, missing, text, sizeof(text));
+    complain(importing, part, text);
+    site->callsite = marker(importing, BROKEN_STACK);
+    return true;
+}
+
+/* v1 has totals. What no frame is known of was pruned where there are frames at all. */
+static int subtract_callees(struct importing *importing, struct import_part *part)
+{
+    struct heap_site *selves;
+    size_t count;
+    bool frames = false;
+    int code = totals_to_selves(importing->builder->profile->callsites, part->sites, part->count,
+                                &selves, &count);
+    if (code == -E2BIG) {
+        complain(importing, part, "too many types of too many frames; it is left out");
+        part->count = 0;
+        return 0;
+    }
+    if (code < 0)
+        return builder_fail(importing->builder);
+    free(part->sites);
+    part->sites = selves;
+    part->count = count;
+    for (size_t i = 0; i < count; i++)
+        frames |= selves[i].callsite != PROFILE_NONE;
+    for (size_t i = 0; i < count; i++) {
+        if (selves[i].callsite == PROFILE_NONE)
+            selves[i].callsite = marker(importing, frames ? PRUNED : NO_STACK);
+        if (selves[i].type == TOTALS_ALL_TYPES)
+            selves[i].type = 0;
+    }
+    return importing->builder->error;
+}
+
+int import_resolve_part(struct importing *importing, struct import_part *part, bool last)
+{
+    struct builder *builder = importing->builder;
+    if (part->resolved || (!last && (part->v1 || !importing->looks[part->look].has_regions)))
+        return 0;
+    begin_look(importing, part->look);
+    struct heap_site *sites = reallocarray(NULL, part->count + 1, sizeof(*sites));
+    if (sites == NULL)
+        return builder_fail(builder);
+    for (size_t i = 0; i < part->count && builder->error == 0; i++) {
+        if (!resolve_row(importing, part, &part->rows[i], last, &sites[i])) {
+            free(sites);
+            return 0;
+        }
+    }
+    free(part->rows);
+    part->rows = NULL;
+    part->sites = sites;
+    part->resolved = true;
+    return part->v1 && builder->error == 0 ? subtract_callees(importing, part) : builder->error;
+}
+
+int import_resolve_rest(struct importing *importing, uint32_t process)
+{
+    struct import_process *of = &importing->processes[process];
+    int code = 0;
+    if (process == IMPORT_NONE) {
+        for (size_t i = 0; i < importing->part_count && code == 0; i++)
+            code = import_resolve_part(importing, &importing->parts[i], true);
+        return code;
+    }
+    for (uint32_t i = of->first_waiting; i != IMPORT_NONE && code == 0;
+         i = importing->parts[i].next_waiting)
+        code = import_resolve_part(importing, &importing->parts[i], true);
+    of->first_waiting = IMPORT_NONE;
+    return code;
+}

@@ -1,0 +1,419 @@
+/* See stacks.h. */
+#include "import/memory_infra/stacks.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/array.h"
+
+#define FRAMES_MAX (1u << 16)
+#define CACHE_SIZE (1u << 14)
+#define ON_PATH (UINT32_MAX - 1)
+/* Each site of a broken stack goes through all of it again. Once so many nodes were gone through in
+ * vain, stacks have fewer frames. */
+#define WASTED_MAX (UINT64_C(1) << 26)
+#define FRAMES_MAX_AFTER_WASTE 256u
+
+/* --- maps --- */
+
+int stack_maps_add_string(struct stack_maps *maps, uint64_t id, uint32_t string)
+{
+    maps->any = true;
+    if (maps->of_event) {
+        if (array_reserve(&maps->string_items, &maps->string_capacity, maps->string_count, 1,
+                          sizeof(*maps->string_items)) < 0)
+            return -ENOMEM;
+        maps->string_items[maps->string_count++] = (struct stack_string){id, string};
+    }
+    return id_pages_set(&maps->strings, id, string);
+}
+
+static uint32_t add_place(struct stack_maps *maps, uint64_t file, uint32_t line)
+{
+    if (maps->place_count > 0) {
+        const struct stack_place *last = &maps->places[maps->place_count - 1];
+        if (last->file == file && last->line == line)
+            return (uint32_t)maps->place_count;
+    }
+    if (maps->place_count >= UINT32_MAX - 1 ||
+        array_reserve(&maps->places, &maps->place_capacity, maps->place_count, 1,
+                      sizeof(*maps->places)) < 0)
+        return UINT32_MAX;
+    maps->places[maps->place_count++] = (struct stack_place){file, line};
+    return (uint32_t)maps->place_count;
+}
+
+static int put_node(struct stack_maps *maps, uint64_t id, const struct stack_node *node)
+{
+    uint32_t known = id_pages_find(&maps->nodes, id);
+    if (known != ID_PAGES_NONE) {
+        maps->items[known] = *node;
+        return 0;
+    }
+    if (maps->count >= STACK_UNRESOLVED - 2 ||
+        array_reserve(&maps->items, &maps->capacity, maps->count, 1, sizeof(*maps->items)) < 0 ||
+        (maps->of_event &&
+         array_reserve(&maps->ids, &maps->id_capacity, maps->count, 1, sizeof(*maps->ids)) < 0) ||
+        id_pages_set(&maps->nodes, id, (uint32_t)maps->count) < 0)
+        return -ENOMEM;
+    maps->any = true;
+    if (maps->of_event)
+        maps->ids[maps->count] = id;
+    maps->items[maps->count++] = *node;
+    return 0;
+}
+
+int stack_maps_add_node(struct stack_maps *maps, const struct memory_infra_node *node)
+{
+    struct stack_node made = {
+        .parent = node->parent, .name = node->name_sid, .callsite = STACK_UNRESOLVED};
+    if (node->file_sid != MEMORY_INFRA_NONE || node->line != 0) {
+        made.place = add_place(maps, node->file_sid, node->line);
+        if (made.place == UINT32_MAX)
+            return -ENOMEM;
+    }
+    return put_node(maps, node->id, &made);
+}
+
+int stack_maps_add_type(struct stack_maps *maps, uint64_t id, uint64_t name)
+{
+    uint32_t known = id_pages_find(&maps->types, id);
+    maps->any = true;
+    if (known != ID_PAGES_NONE) {
+        maps->type_items[known].name = name;
+        return 0;
+    }
+    if (maps->type_count >= UINT32_MAX - 1 ||
+        array_reserve(&maps->type_items, &maps->type_capacity, maps->type_count, 1,
+                      sizeof(*maps->type_items)) < 0 ||
+        id_pages_set(&maps->types, id, (uint32_t)maps->type_count) < 0)
+        return -ENOMEM;
+    maps->type_items[maps->type_count++] = (struct stack_type){id, name};
+    return 0;
+}
+
+static struct stack_place place_of(const struct stack_maps *maps, const struct stack_node *node)
+{
+    return node->place == 0 ? (struct stack_place){MEMORY_INFRA_NONE, 0}
+                            : maps->places[node->place - 1];
+}
+
+static bool is_same_node(const struct stack_maps *maps, const struct stack_node *node,
+                         const struct stack_maps *event, const struct stack_node *told)
+{
+    struct stack_place place = place_of(maps, node), told_place = place_of(event, told);
+    return node->parent == told->parent && node->name == told->name &&
+           place.file == told_place.file && place.line == told_place.line;
+}
+
+enum stack_news stack_maps_compare(struct stack_maps *maps, const struct stack_maps *event)
+{
+    bool more = false;
+    if (!maps->any)
+        return STACK_MORE;
+    for (size_t i = 0; i < event->string_count; i++) {
+        uint32_t known = id_pages_find(&maps->strings, event->string_items[i].id);
+        more |= known == ID_PAGES_NONE;
+        if (known != ID_PAGES_NONE && known != event->string_items[i].string)
+            return STACK_CHANGED;
+    }
+    for (size_t i = 0; i < event->count; i++) {
+        uint32_t known = id_pages_find(&maps->nodes, event->ids[i]);
+        more |= known == ID_PAGES_NONE;
+        if (known != ID_PAGES_NONE &&
+            !is_same_node(maps, &maps->items[known], event, &event->items[i]))
+            return STACK_CHANGED;
+    }
+    for (size_t i = 0; i < event->type_count; i++) {
+        uint32_t known = id_pages_find(&maps->types, event->type_items[i].id);
+        more |= known == ID_PAGES_NONE;
+        if (known != ID_PAGES_NONE && maps->type_items[known].name != event->type_items[i].name)
+            return STACK_CHANGED;
+    }
+    return more ? STACK_MORE : STACK_NOTHING_NEW;
+}
+
+/* A node that is as it was keeps its callsite. */
+static int merge_node(struct stack_maps *maps, const struct stack_maps *event, size_t index)
+{
+    struct stack_node node = event->items[index];
+    uint32_t known = id_pages_find(&maps->nodes, event->ids[index]);
+    if (known != ID_PAGES_NONE && is_same_node(maps, &maps->items[known], event, &node))
+        return 0;
+    if (node.place != 0) {
+        struct stack_place place = place_of(event, &node);
+        node.place = add_place(maps, place.file, place.line);
+        if (node.place == UINT32_MAX)
+            return -ENOMEM;
+    }
+    return put_node(maps, event->ids[index], &node);
+}
+
+int stack_maps_merge(struct stack_maps *maps, struct stack_maps *event)
+{
+    int code = 0;
+    if (!maps->any) {
+        *maps = *event;
+        free(maps->ids);
+        free(maps->string_items);
+        maps->ids = NULL;
+        maps->string_items = NULL;
+        maps->string_count = maps->string_capacity = maps->id_capacity = 0;
+        maps->of_event = false;
+        *event = (struct stack_maps){0};
+    }
+    for (size_t i = 0; i < event->string_count && code == 0; i++)
+        code =
+            id_pages_set(&maps->strings, event->string_items[i].id, event->string_items[i].string);
+    for (size_t i = 0; i < event->count && code == 0; i++)
+        code = merge_node(maps, event, i);
+    for (size_t i = 0; i < event->type_count && code == 0; i++)
+        code = stack_maps_add_type(maps, event->type_items[i].id, event->type_items[i].name);
+    return code;
+}
+
+void stack_maps_forget_callsites(struct stack_maps *maps)
+{
+    for (size_t i = 0; i < maps->found_count; i++)
+        maps->items[maps->found[i]].callsite = STACK_UNRESOLVED;
+    maps->found_count = 0;
+}
+
+void stack_maps_clear(struct stack_maps *maps)
+{
+    if (!maps->any)
+        return;
+    maps->any = false;
+    id_pages_clear(&maps->strings);
+    id_pages_clear(&maps->types);
+    id_pages_clear(&maps->nodes);
+    maps->count = maps->place_count = maps->type_count = maps->string_count = 0;
+    maps->found_count = 0;
+}
+
+void stack_maps_free(struct stack_maps *maps)
+{
+    id_pages_free(&maps->strings);
+    id_pages_free(&maps->types);
+    id_pages_free(&maps->nodes);
+    free(maps->items);
+    free(maps->ids);
+    free(maps->found);
+    free(maps->places);
+    free(maps->type_items);
+    free(maps->string_items);
+    *maps = (struct stack_maps){0};
+}
+
+/* --- frames --- */
+
+/* "pc:55d71aa81293", and nothing else. */
+static bool read_address(const char *name, uint64_t *address)
+{
+    uint64_t result = 0;
+    const char *at = name + 3;
+    if (strncmp(name, "pc:", 3) != 0)
+        return false;
+    for (; *at != '\0'; at++) {
+        unsigned char c = (unsigned char)*at;
+        unsigned digit = c - (unsigned)'0';
+        if (digit > 9) {
+            digit = (c | 0x20u) - 'a';
+            if (digit > 5)
+                return false;
+            digit += 10;
+        }
+        result = result << 4 | digit;
+    }
+    if (at == name + 3 || at - name > 3 + 16)
+        return false;
+    *address = result;
+    return true;
+}
+
+static uint32_t make_frame(struct stack_resolver *resolver, uint32_t name, uint32_t file,
+                           uint32_t line)
+{
+    struct builder *builder = resolver->builder;
+    uint64_t address, rel_pc;
+    if (name == 0)
+        name = builder_string(builder, "?", 1);
+    if (!read_address(builder->strings[name], &address))
+        return builder_frame(builder, PROFILE_NONE, 0, name, file, line);
+    /* The call stands before where it returns to. */
+    address -= address > 0;
+    rel_pc = address;
+    uint32_t mapping = resolver->find_address == NULL
+                           ? PROFILE_NONE
+                           : resolver->find_address(resolver->context, address, &rel_pc);
+    return builder_frame(builder, mapping, rel_pc, 0, 0, 0);
+}
+
+/* Few functions make up most frames. */
+static uint32_t frame_of(struct stack_resolver *resolver, uint32_t name, uint32_t file,
+                         uint32_t line)
+{
+    if (resolver->cache == NULL) {
+        resolver->cache = calloc(CACHE_SIZE, sizeof(*resolver->cache));
+        if (resolver->cache == NULL) {
+            builder_fail(resolver->builder);
+            return PROFILE_NONE;
+        }
+    }
+    uint64_t key = (name * UINT64_C(0x9e3779b97f4a7c15)) ^ (file * UINT64_C(0xc2b2ae3d27d4eb4f)) ^
+                   (line * UINT64_C(0x165667b19e3779f9));
+    struct stack_frame_cache *slot = &resolver->cache[(key >> 40) & (CACHE_SIZE - 1)];
+    if (slot->epoch == resolver->epoch + 1 && slot->name == name && slot->file == file &&
+        slot->line == line)
+        return slot->frame;
+    uint32_t frame = make_frame(resolver, name, file, line);
+    *slot = (struct stack_frame_cache){resolver->epoch + 1, name, file, line, frame};
+    return frame;
+}
+
+static enum stack_status frame_of_node(struct stack_resolver *resolver, struct stack_maps *maps,
+                                       const struct stack_node *node, uint32_t *frame,
+                                       uint64_t *missing)
+{
+    struct stack_place place = place_of(maps, node);
+    uint32_t name = id_pages_find(&maps->strings, node->name), file = 0;
+    *missing = node->name;
+    if (name == ID_PAGES_NONE)
+        return STACK_NO_STRING;
+    if (place.file != MEMORY_INFRA_NONE) {
+        file = id_pages_find(&maps->strings, place.file);
+        *missing = place.file;
+        if (file == ID_PAGES_NONE)
+            return STACK_NO_STRING;
+    }
+    *frame = frame_of(resolver, name, file, place.line);
+    return *frame == PROFILE_NONE ? STACK_NO_MEMORY : STACK_FOUND;
+}
+
+/* --- callsites --- */
+
+/* From a node outwards, up to one whose callsite is known: `count` nodes on the path. */
+static enum stack_status walk_outwards(struct stack_resolver *resolver, struct stack_maps *maps,
+                                       uint64_t id, size_t *count, uint32_t *callsite,
+                                       uint64_t *missing)
+{
+    size_t most = resolver->wasted < WASTED_MAX ? FRAMES_MAX : FRAMES_MAX_AFTER_WASTE;
+    *callsite = PROFILE_NONE;
+    while (id != MEMORY_INFRA_NONE) {
+        uint32_t index = id_pages_find(&maps->nodes, id);
+        *missing = id;
+        if (index == ID_PAGES_NONE)
+            return STACK_NO_NODE;
+        struct stack_node *node = &maps->items[index];
+        if (node->callsite == ON_PATH)
+            return STACK_CIRCLE;
+        if (node->callsite != STACK_UNRESOLVED) {
+            *callsite = node->callsite;
+            return STACK_FOUND;
+        }
+        if (*count >= most)
+            return most < FRAMES_MAX ? STACK_TOO_MANY_BROKEN : STACK_TOO_DEEP;
+        if (array_reserve(&resolver->path, &resolver->path_capacity, *count, 1,
+                          sizeof(*resolver->path)) < 0)
+            return STACK_NO_MEMORY;
+        node->callsite = ON_PATH;
+        resolver->path[(*count)++] = index;
+        id = node->parent;
+    }
+    return STACK_FOUND;
+}
+
+/* Back inwards. *count: how many are left on the path. */
+static enum stack_status walk_inwards(struct stack_resolver *resolver, struct stack_maps *maps,
+                                      size_t *count, uint32_t *callsite, uint64_t *missing)
+{
+    const struct profile *profile = resolver->builder->profile;
+    while (*count > 0) {
+        struct stack_node *node = &maps->items[resolver->path[*count - 1]];
+        uint32_t frame;
+        enum stack_status status = frame_of_node(resolver, maps, node, &frame, missing);
+        if (status != STACK_FOUND)
+            return status;
+        if (*callsite != PROFILE_NONE && profile->callsites[*callsite].depth + 1 >= FRAMES_MAX)
+            return STACK_TOO_DEEP;
+        if (profile->callsite_count > resolver->callsites_max)
+            return STACK_TOO_MANY;
+        *callsite = builder_callsite(resolver->builder, *callsite, frame);
+        if (*callsite == PROFILE_NONE ||
+            array_reserve(&maps->found, &maps->found_capacity, maps->found_count, 1,
+                          sizeof(*maps->found)) < 0)
+            return STACK_NO_MEMORY;
+        maps->found[maps->found_count++] = resolver->path[*count - 1];
+        node->callsite = *callsite;
+        --*count;
+    }
+    return STACK_FOUND;
+}
+
+enum stack_status stack_resolve(struct stack_resolver *resolver, struct stack_maps *maps,
+                                uint64_t node, uint32_t *callsite, uint64_t *missing)
+{
+    size_t count = 0;
+    enum stack_status status = walk_outwards(resolver, maps, node, &count, callsite, missing);
+    if (status == STACK_FOUND)
+        status = walk_inwards(resolver, maps, &count, callsite, missing);
+    resolver->wasted += count;
+    while (count > 0)
+        maps->items[resolver->path[--count]].callsite = STACK_UNRESOLVED;
+    return status;
+}
+
+bool stack_type(struct stack_maps *maps, uint64_t type, uint32_t *string)
+{
+    uint32_t index = id_pages_find(&maps->types, type);
+    *string = index == ID_PAGES_NONE ? ID_PAGES_NONE
+                                     : id_pages_find(&maps->strings, maps->type_items[index].name);
+    return *string != ID_PAGES_NONE;
+}
+
+void stack_status_describe(enum stack_status status, uint64_t node, uint64_t missing, char *text,
+                           size_t size)
+{
+    switch (status) {
+    case STACK_NO_NODE:
+        snprintf(text, size,
+                 "the stack of node %" PRIu64 " has node %" PRIu64 ", which is in no map", node,
+                 missing);
+        return;
+    case STACK_NO_STRING:
+        snprintf(text, size,
+                 "the stack of node %" PRIu64 " has string %" PRIu64 ", which is in no map", node,
+                 missing);
+        return;
+    case STACK_CIRCLE:
+        snprintf(text, size,
+                 "the stack of node %" PRIu64 " goes in a circle: node %" PRIu64
+                 " is its own parent's parent",
+                 node, missing);
+        return;
+    case STACK_TOO_DEEP:
+        snprintf(text, size, "the stack of node %" PRIu64 " has more than 65,536 frames", node);
+        return;
+    case STACK_TOO_MANY:
+        snprintf(text, size, "the stacks are far more than the nodes that they are made of");
+        return;
+    case STACK_TOO_MANY_BROKEN:
+        snprintf(text, size,
+                 "the stack of node %" PRIu64 " has more than 256 frames, and too many stacks "
+                 "before it were broken",
+                 node);
+        return;
+    case STACK_FOUND:
+    case STACK_NO_MEMORY:
+        break;
+    }
+    snprintf(text, size, "no memory for the stacks");
+}
+
+void stack_resolver_free(struct stack_resolver *resolver)
+{
+    free(resolver->path);
+    free(resolver->cache);
+}

@@ -1,0 +1,298 @@
+/* See totals.h. */
+#include "import/memory_infra/totals.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "profile/id_map.h"
+#include "util/array.h"
+
+#define FIGURES 2 /* bytes, count */
+#define NO_AMOUNT UINT32_MAX
+/* Of types gone through, and added to callers, for what is not told; each may cost 100 bytes. Files
+ * of Chrome have thousands of frames, and at most hundreds of types. */
+#define WORK_MAX (1u << 22)
+
+/* What a frame has of a type. */
+struct amount {
+    uint32_t type;
+    uint32_t next; /* of the same frame */
+    bool is_told;
+    double told[FIGURES], callees[FIGURES], left[FIGURES];
+};
+
+/* A frame, or the whole heap. */
+struct total {
+    uint32_t callsite, parent; /* parent: index of a total */
+    uint32_t first_amount;     /* by type */
+    bool is_told;
+    double told[FIGURES], callees[FIGURES];
+    double unknown[FIGURES]; /* of no type that is told */
+};
+
+struct totals {
+    const struct profile_callsite *callsites;
+    struct total *items;
+    size_t count, capacity;
+    struct id_map by_callsite; /* callsite + 1; 0: the whole heap */
+    struct id_map by_type;     /* total and type: index of amounts */
+    struct amount *amounts;
+    size_t amount_count, amount_capacity;
+    uint64_t work;
+};
+
+static double larger(double one, double other)
+{
+    return one > other ? one : other;
+}
+
+/* The index of a callsite's total. UINT32_MAX: no memory. */
+static uint32_t add_total(struct totals *totals, uint32_t callsite)
+{
+    uint32_t key = callsite + 1, known = id_map_find(&totals->by_callsite, key);
+    if (known != ID_MAP_NONE)
+        return known;
+    if (array_reserve(&totals->items, &totals->capacity, totals->count, 1, sizeof(*totals->items)) <
+            0 ||
+        id_map_set(&totals->by_callsite, key, (uint32_t)totals->count) < 0)
+        return UINT32_MAX;
+    totals->items[totals->count] = (struct total){.callsite = callsite, .first_amount = NO_AMOUNT};
+    return (uint32_t)totals->count++;
+}
+
+/* Of all callsites of the rows, and their callers. */
+static int add_totals(struct totals *totals, const struct heap_site *rows, size_t count)
+{
+    if (add_total(totals, PROFILE_NONE) == UINT32_MAX)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t callsite = rows[i].callsite;
+        while (callsite != PROFILE_NONE &&
+               id_map_find(&totals->by_callsite, callsite + 1) == ID_MAP_NONE) {
+            if (add_total(totals, callsite) == UINT32_MAX)
+                return -ENOMEM;
+            callsite = totals->callsites[callsite].parent;
+        }
+    }
+    return 0;
+}
+
+/* The whole heap comes first, and every caller before its callees, as callsites do. */
+static int compare_totals(const void *left_pointer, const void *right_pointer)
+{
+    const struct total *left = left_pointer, *right = right_pointer;
+    uint32_t left_key = left->callsite + 1, right_key = right->callsite + 1;
+    return left_key < right_key ? -1 : left_key > right_key;
+}
+
+static int order_totals(struct totals *totals)
+{
+    int code = 0;
+    qsort(totals->items, totals->count, sizeof(*totals->items), compare_totals);
+    for (size_t i = 0; i < totals->count && code == 0; i++)
+        code = id_map_set(&totals->by_callsite, totals->items[i].callsite + 1, (uint32_t)i);
+    for (size_t i = 1; i < totals->count; i++)
+        totals->items[i].parent = id_map_find(
+            &totals->by_callsite, totals->callsites[totals->items[i].callsite].parent + 1);
+    return code;
+}
+
+static uint32_t find_amount(struct totals *totals, struct total *total, uint32_t type)
+{
+    uint64_t key = (uint64_t)(total - totals->items) << 32 | type;
+    uint32_t known = id_map_find(&totals->by_type, key);
+    if (known != ID_MAP_NONE)
+        return known;
+    if (totals->amount_count >= NO_AMOUNT ||
+        array_reserve(&totals->amounts, &totals->amount_capacity, totals->amount_count, 1,
+                      sizeof(*totals->amounts)) < 0 ||
+        id_map_set(&totals->by_type, key, (uint32_t)totals->amount_count) < 0)
+        return NO_AMOUNT;
+    totals->amounts[totals->amount_count] =
+        (struct amount){.type = type, .next = total->first_amount};
+    total->first_amount = (uint32_t)totals->amount_count;
+    return (uint32_t)totals->amount_count++;
+}
+
+/* Rows of the same frame and type, which are two frames of one name and caller, add up. */
+static int take_rows(struct totals *totals, const struct heap_site *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const double values[FIGURES] = {rows[i].bytes, rows[i].count};
+        struct total *total =
+            &totals->items[id_map_find(&totals->by_callsite, rows[i].callsite + 1)];
+        double *into = total->told;
+        if (rows[i].type == TOTALS_ALL_TYPES) {
+            total->is_told = true;
+        } else {
+            uint32_t amount = find_amount(totals, total, rows[i].type);
+            if (amount == NO_AMOUNT)
+                return -ENOMEM;
+            totals->amounts[amount].is_told = true;
+            into = totals->amounts[amount].told;
+        }
+        for (int figure = 0; figure < FIGURES; figure++)
+            into[figure] += values[figure];
+    }
+    return 0;
+}
+
+/* Outwards: no frame has less than its callees together, nor less than its types. */
+static int fill_in(struct totals *totals)
+{
+    for (size_t i = totals->count; i-- > 0;) {
+        struct total *total = &totals->items[i];
+        struct total *parent = i == 0 ? NULL : &totals->items[total->parent];
+        double typed[FIGURES] = {0};
+        for (uint32_t at = total->first_amount; at != NO_AMOUNT; at = totals->amounts[at].next) {
+            size_t known = totals->amount_count;
+            uint32_t above =
+                parent == NULL ? NO_AMOUNT : find_amount(totals, parent, totals->amounts[at].type);
+            totals->work += totals->amount_count - known;
+            if (totals->work > WORK_MAX)
+                return -E2BIG;
+            if (parent != NULL && above == NO_AMOUNT)
+                return -ENOMEM;
+            struct amount *amount = &totals->amounts[at];
+            for (int figure = 0; figure < FIGURES; figure++) {
+                amount->told[figure] = larger(amount->told[figure], amount->callees[figure]);
+                typed[figure] += amount->told[figure];
+                if (parent != NULL)
+                    totals->amounts[above].callees[figure] += amount->told[figure];
+            }
+        }
+        for (int figure = 0; figure < FIGURES; figure++) {
+            double least = larger(typed[figure], total->callees[figure]);
+            total->told[figure] = larger(total->told[figure], least);
+            total->unknown[figure] = total->told[figure] - typed[figure];
+            if (parent != NULL)
+                parent->callees[figure] += total->told[figure];
+        }
+    }
+    return 0;
+}
+
+/* Whether the frame's entries say what it has of a type. */
+static bool tells(const struct totals *totals, const struct total *total, uint32_t type)
+{
+    uint64_t key = (uint64_t)(total - totals->items) << 32 | type;
+    uint32_t known = id_map_find(&totals->by_type, key);
+    return known != ID_MAP_NONE && totals->amounts[known].is_told;
+}
+
+/* Takes up to `wanted` from what a frame's caller has left, in proportion; as of the same types
+ * only of types that the frame's entries do not tell. How much was taken; negative: no memory. */
+static double take_left(struct totals *totals, struct total *total, int figure, double wanted,
+                        bool same_types)
+{
+    struct total *parent = &totals->items[total->parent];
+    double there = 0;
+    if (!(wanted > 0))
+        return 0;
+    for (uint32_t at = parent->first_amount; at != NO_AMOUNT; at = totals->amounts[at].next) {
+        totals->work++;
+        if (!same_types || !tells(totals, total, totals->amounts[at].type))
+            there += totals->amounts[at].left[figure];
+    }
+    if (!(there > 0))
+        return 0;
+    double share = wanted < there ? wanted / there : 1;
+    for (uint32_t at = parent->first_amount; at != NO_AMOUNT; at = totals->amounts[at].next) {
+        double part = totals->amounts[at].left[figure] * share;
+        if (!(part > 0) || (same_types && tells(totals, total, totals->amounts[at].type)))
+            continue;
+        uint32_t own =
+            same_types ? find_amount(totals, total, totals->amounts[at].type) : NO_AMOUNT;
+        if (same_types && own == NO_AMOUNT)
+            return -1;
+        totals->amounts[at].left[figure] -= part;
+        if (same_types)
+            totals->amounts[own].left[figure] += part;
+    }
+    return wanted < there ? wanted : there;
+}
+
+/* What a frame has of no known type, its caller has, too: of no known type, or of types that the
+ * frame's entries do not tell. Where those went to other callees already, of any type: what frames
+ * have in all comes before what types have. */
+static int share_out(struct totals *totals, struct total *total, int figure)
+{
+    struct total *parent = &totals->items[total->parent];
+    double wanted = total->unknown[figure];
+    double same = wanted < parent->unknown[figure] ? wanted : parent->unknown[figure];
+    parent->unknown[figure] -= same;
+    double typed = take_left(totals, total, figure, wanted - same, true);
+    if (typed < 0)
+        return -ENOMEM;
+    total->unknown[figure] -= typed;
+    take_left(totals, total, figure, wanted - same - typed, false);
+    return totals->work > WORK_MAX ? -E2BIG : 0;
+}
+
+/* Inwards, once every frame's types less those of its callees are known. */
+static int share_all_out(struct totals *totals)
+{
+    int code = 0;
+    for (size_t i = 0; i < totals->amount_count; i++)
+        for (int figure = 0; figure < FIGURES; figure++)
+            totals->amounts[i].left[figure] =
+                totals->amounts[i].told[figure] - totals->amounts[i].callees[figure];
+    for (size_t i = 1; i < totals->count && code == 0; i++)
+        for (int figure = 0; figure < FIGURES && code == 0; figure++)
+            code = share_out(totals, &totals->items[i], figure);
+    return code;
+}
+
+static int compare_sites(const void *left_pointer, const void *right_pointer)
+{
+    const struct heap_site *left = left_pointer, *right = right_pointer;
+    if (left->callsite != right->callsite)
+        return left->callsite < right->callsite ? -1 : 1;
+    return left->type < right->type ? -1 : left->type > right->type;
+}
+
+static int put_selves(const struct totals *totals, struct heap_site **selves, size_t *self_count)
+{
+    size_t most = totals->count + totals->amount_count, used = 0;
+    struct heap_site *sites = reallocarray(NULL, most + 1, sizeof(*sites));
+    if (sites == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < totals->count; i++) {
+        const struct total *total = &totals->items[i];
+        if (total->unknown[0] > 0 || total->unknown[1] > 0)
+            sites[used++] = (struct heap_site){total->callsite, TOTALS_ALL_TYPES, total->unknown[0],
+                                               total->unknown[1]};
+        for (uint32_t at = total->first_amount; at != NO_AMOUNT; at = totals->amounts[at].next) {
+            const double *left = totals->amounts[at].left;
+            if (left[0] > 0 || left[1] > 0)
+                sites[used++] =
+                    (struct heap_site){total->callsite, totals->amounts[at].type, left[0], left[1]};
+        }
+    }
+    qsort(sites, used, sizeof(*sites), compare_sites);
+    *selves = sites;
+    *self_count = used;
+    return 0;
+}
+
+int totals_to_selves(const struct profile_callsite *callsites, const struct heap_site *totals,
+                     size_t count, struct heap_site **selves, size_t *self_count)
+{
+    struct totals work = {.callsites = callsites};
+    int code = add_totals(&work, totals, count);
+    if (code == 0)
+        code = order_totals(&work);
+    if (code == 0)
+        code = take_rows(&work, totals, count);
+    if (code == 0)
+        code = fill_in(&work);
+    if (code == 0)
+        code = share_all_out(&work);
+    if (code == 0)
+        code = put_selves(&work, selves, self_count);
+    id_map_free(&work.by_callsite);
+    id_map_free(&work.by_type);
+    free(work.items);
+    free(work.amounts);
+    return code;
+}

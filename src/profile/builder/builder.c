@@ -1,0 +1,436 @@
+/* See builder.h: the builder's life and the tables of the profile. */
+#include "profile/builder/builder_clocks.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbols/demangle.h"
+#include "util/array.h"
+
+#define CHUNK_BYTES (256u * 1024u)
+#define WARNING_BYTES_MAX 1024u
+#define SAMPLE_BLOCK 500u
+
+int builder_fail(struct builder *builder)
+{
+    builder->error = -ENOMEM;
+    return -ENOMEM;
+}
+
+struct builder *builder_new(void)
+{
+    struct builder *builder = calloc(1, sizeof(*builder));
+    if (builder == NULL)
+        return NULL;
+    builder->owner = calloc(1, sizeof(*builder->owner));
+    if (builder->owner == NULL) {
+        free(builder);
+        return NULL;
+    }
+    builder->profile = &builder->owner->profile;
+    builder->profile->warning = "";
+    builder->profile->filter = "";
+    builder_string(builder, "", 0);
+    if (builder->error < 0) {
+        builder_abandon(builder);
+        return NULL;
+    }
+    return builder;
+}
+
+static void free_all_but_profile(struct builder *builder)
+{
+    intern_free(&builder->string_ids);
+    intern_free(&builder->mapping_ids);
+    intern_free(&builder->frame_ids);
+    id_map_free(&builder->callsite_ids);
+    free(builder->first_child);
+    intern_free(&builder->symbol_ids);
+    intern_free(&builder->heap_ids);
+    id_map_free(&builder->newest_heaps);
+    id_map_free(&builder->processes);
+    id_map_free(&builder->threads);
+    id_map_free(&builder->sequence_ids);
+    id_map_free(&builder->default_clocks);
+    for (size_t i = 0; i < builder->sequence_count; i++)
+        sequence_free(&builder->sequences[i]);
+    free(builder->sequences);
+    free(builder->strings);
+    free(builder->frame_names);
+    free(builder->mapping_paths);
+    free(builder->mapping_build_ids);
+    free(builder->timeline_capacities);
+    free(builder->dump_capacities);
+    for (size_t i = 0; i < builder->heap_count; i++)
+        free(builder->heaps[i].callsites);
+    free(builder->heaps);
+    free(builder->symbols);
+    free(builder->symbol_lines);
+    free(builder->places);
+    free(builder->parts);
+    builder_deobfuscation_free(builder->deobfuscation);
+    builder_clocks_free(&builder->clocks);
+    builder_meetings_free(&builder->meetings);
+    builder_counters_free(&builder->counters);
+    id_map_free(&builder->packages);
+    free(builder);
+}
+
+void builder_abandon(struct builder *builder)
+{
+    profile_free(builder->profile);
+    free_all_but_profile(builder);
+}
+
+/* --- strings --- */
+
+static char *take_chars(struct builder *builder, size_t length)
+{
+    if (length > builder->chunk_left) {
+        size_t size = length > CHUNK_BYTES ? length : CHUNK_BYTES;
+        struct profile_chunk *chunk = malloc(sizeof(*chunk) + size);
+        if (chunk == NULL)
+            return NULL;
+        chunk->next = builder->owner->chunks;
+        builder->owner->chunks = chunk;
+        builder->chunk_at = chunk->bytes;
+        builder->chunk_left = size;
+    }
+    char *taken = builder->chunk_at;
+    builder->chunk_at += length;
+    builder->chunk_left -= length;
+    return taken;
+}
+
+void *builder_memory(struct builder *builder, size_t bytes)
+{
+    size_t aside = -(uintptr_t)builder->chunk_at % sizeof(max_align_t);
+    if (aside < builder->chunk_left) {
+        builder->chunk_at += aside;
+        builder->chunk_left -= aside;
+    } else {
+        builder->chunk_left = 0; /* a new chunk begins at a multiple of it */
+    }
+    void *taken = take_chars(builder, bytes);
+    if (taken == NULL)
+        builder_fail(builder);
+    return taken;
+}
+
+/* A block of these samples, of which `count` are in use. 0 or -ENOMEM, which frees nothing. */
+static int add_samples(struct builder *builder, struct profile_sample *samples, size_t count,
+                       size_t capacity)
+{
+    struct profile_sample_block *block = malloc(sizeof(*block));
+    if (samples == NULL || block == NULL) {
+        free(block);
+        return builder_fail(builder);
+    }
+    *block = (struct profile_sample_block){builder->owner->samples, samples, count, capacity};
+    builder->owner->samples = block;
+    return 0;
+}
+
+struct profile_sample *builder_sample(struct builder *builder)
+{
+    struct profile_sample_block *block = builder->owner->samples;
+    if (block == NULL || block->count == block->capacity) {
+        struct profile_sample *samples = reallocarray(NULL, SAMPLE_BLOCK, sizeof(*samples));
+        if (add_samples(builder, samples, 0, SAMPLE_BLOCK) < 0) {
+            free(samples);
+            return NULL;
+        }
+        block = builder->owner->samples;
+    }
+    return &block->samples[block->count++];
+}
+
+int builder_take_over(struct builder *builder, struct profile_sample *samples, size_t count,
+                      struct profile_part *parts)
+{
+    struct profile_memory *memory = malloc(sizeof(*memory));
+    if (memory == NULL || add_samples(builder, samples, count, count) < 0) {
+        free(memory);
+        return builder_fail(builder);
+    }
+    *memory = (struct profile_memory){builder->owner->memory, parts};
+    builder->owner->memory = memory;
+    return 0;
+}
+
+uint32_t builder_string(struct builder *builder, const void *bytes, size_t length)
+{
+    bool added;
+    /* What follows a zero byte no reader of the profile would see. */
+    const void *zero = length == 0 ? NULL : memchr(bytes, 0, length);
+    if (zero != NULL)
+        length = (size_t)((const char *)zero - (const char *)bytes);
+    if (array_reserve(&builder->strings, &builder->string_capacity, builder->string_count, 1,
+                      sizeof(*builder->strings)) < 0) {
+        builder_fail(builder);
+        return 0;
+    }
+    uint64_t id = intern_bytes(&builder->string_ids, bytes, length, &added);
+    if (id == 0) {
+        builder_fail(builder);
+        return 0;
+    }
+    if (added) {
+        char *copy = take_chars(builder, length + 1);
+        if (copy == NULL) {
+            builder_fail(builder);
+            builder->strings[builder->string_count++] = "";
+            return 0;
+        }
+        if (length > 0)
+            memcpy(copy, bytes, length);
+        copy[length] = '\0';
+        builder->strings[builder->string_count++] = copy;
+    }
+    return (uint32_t)(id - 1);
+}
+
+uint32_t builder_string_of_span(struct builder *builder, struct proto_span span)
+{
+    return builder_string(builder, span.at, proto_length(span));
+}
+
+const char *builder_text(struct builder *builder, const void *bytes, size_t length)
+{
+    uint32_t index = builder_string(builder, bytes, length);
+    return builder->strings[index];
+}
+
+const char *builder_text_of_span(struct builder *builder, struct proto_span span)
+{
+    return builder_text(builder, span.at, proto_length(span));
+}
+
+uint32_t builder_hex(struct builder *builder, struct proto_span span)
+{
+    char hex[2 * 64 + 1];
+    size_t length = 0;
+    for (; span.at < span.end && length + 2 < sizeof(hex); span.at++) {
+        hex[length++] = "0123456789abcdef"[*span.at >> 4];
+        hex[length++] = "0123456789abcdef"[*span.at & 15];
+    }
+    return builder_string(builder, hex, length);
+}
+
+/* --- mappings, frames, callsites --- */
+
+uint32_t builder_mapping(struct builder *builder, const struct profile_mapping *mapping,
+                         uint32_t path, uint32_t build_id)
+{
+    static const struct builder_mapping_scope shared;
+    return builder_mapping_of(builder, mapping, path, build_id, &shared);
+}
+
+uint32_t builder_mapping_of(struct builder *builder, const struct profile_mapping *mapping,
+                            uint32_t path, uint32_t build_id,
+                            const struct builder_mapping_scope *scope)
+{
+    struct profile *profile = builder->profile;
+    uint64_t key[] = {path,
+                      build_id,
+                      mapping->start,
+                      mapping->end,
+                      mapping->exact_offset,
+                      mapping->load_bias,
+                      mapping->start_offset,
+                      scope->process,
+                      scope->item};
+    bool added;
+    uint64_t id = intern_bytes(&builder->mapping_ids, key, sizeof(key), &added);
+    if (id != 0 && !added)
+        return (uint32_t)(id - 1);
+    size_t used = profile->mapping_count;
+    if (id == 0 ||
+        array_reserve(&profile->mappings, &builder->mapping_capacity, used, 1,
+                      sizeof(*profile->mappings)) < 0 ||
+        array_reserve(&builder->mapping_paths, &builder->mapping_path_capacity, used, 1,
+                      sizeof(*builder->mapping_paths)) < 0 ||
+        array_reserve(&builder->mapping_build_ids, &builder->mapping_build_id_capacity, used, 1,
+                      sizeof(*builder->mapping_build_ids)) < 0) {
+        builder_fail(builder);
+        return PROFILE_NONE;
+    }
+    profile->mappings[used] = *mapping;
+    profile->mappings[used].path = builder->strings[path];
+    profile->mappings[used].build_id = builder->strings[build_id];
+    builder->mapping_paths[used] = path;
+    builder->mapping_build_ids[used] = build_id;
+    profile->mapping_count++;
+    return (uint32_t)used;
+}
+
+uint32_t builder_frame_of(struct builder *builder, const struct builder_frame_key *frame)
+{
+    struct profile *profile = builder->profile;
+    bool has_lines = !frame->is_without_lines;
+    uint64_t key[] = {frame->mapping,
+                      frame->rel_pc,
+                      frame->name,
+                      frame->is_unnamed,
+                      has_lines ? frame->source_file : 0,
+                      has_lines ? frame->line : 0};
+    bool added;
+    uint64_t id = intern_bytes(&builder->frame_ids, key, sizeof(key), &added);
+    if (id != 0 && !added)
+        return (uint32_t)(id - 1);
+    size_t used = profile->frame_count;
+    if (id == 0 ||
+        array_reserve(&profile->frames, &builder->frame_capacity, used, 1,
+                      sizeof(*profile->frames)) < 0 ||
+        array_reserve(&builder->frame_names, &builder->frame_name_capacity, used, 1,
+                      sizeof(*builder->frame_names)) < 0) {
+        builder_fail(builder);
+        return PROFILE_NONE;
+    }
+    profile->frames[used] = (struct profile_frame){
+        .name = builder->strings[frame->name],
+        .linkage_name = builder->strings[frame->name],
+        .obfuscated_name = "",
+        .source_file = builder->strings[frame->source_file],
+        .line = frame->line,
+        .mapping = frame->mapping,
+        .rel_pc = frame->rel_pc,
+        .kind_name = "",
+        .is_unnamed = frame->is_unnamed,
+        .has_line = frame->has_line,
+        .has_symbol = frame->has_symbol,
+    };
+    builder->frame_names[used] = frame->name;
+    profile->frame_count++;
+    return (uint32_t)used;
+}
+
+uint32_t builder_frame(struct builder *builder, uint32_t mapping, uint64_t rel_pc, uint32_t name,
+                       uint32_t source_file, uint32_t line)
+{
+    struct builder_frame_key key = {.mapping = mapping,
+                                    .rel_pc = rel_pc,
+                                    .name = name,
+                                    .source_file = source_file,
+                                    .line = line,
+                                    .is_unnamed = name == 0};
+    return builder_frame_of(builder, &key);
+}
+
+uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t frame)
+{
+    struct profile *profile = builder->profile;
+    uint64_t key = (uint64_t)parent << 32 | frame;
+    uint32_t first = parent == PROFILE_NONE ? PROFILE_NONE : builder->first_child[parent];
+    if (first != PROFILE_NONE && profile->callsites[first].frame == frame)
+        return first;
+    bool is_first = first == PROFILE_NONE && parent != PROFILE_NONE;
+    uint32_t known = is_first ? ID_MAP_NONE : id_map_find(&builder->callsite_ids, key);
+    if (known != ID_MAP_NONE)
+        return known;
+    size_t used = profile->callsite_count;
+    if (used >= PROFILE_NONE - 1 ||
+        array_reserve(&profile->callsites, &builder->callsite_capacity, used, 1,
+                      sizeof(*profile->callsites)) < 0 ||
+        array_reserve(&builder->first_child, &builder->first_child_capacity, used, 1,
+                      sizeof(*builder->first_child)) < 0 ||
+        (!is_first && id_map_set(&builder->callsite_ids, key, (uint32_t)used) < 0)) {
+        builder_fail(builder);
+        return PROFILE_NONE;
+    }
+    builder->first_child[used] = PROFILE_NONE;
+    if (is_first)
+        builder->first_child[parent] = (uint32_t)used;
+    profile->callsites[used] = (struct profile_callsite){
+        .parent = parent,
+        .frame = frame,
+        .depth = parent == PROFILE_NONE ? 0 : profile->callsites[parent].depth + 1,
+    };
+    profile->callsite_count++;
+    return (uint32_t)used;
+}
+
+/* --- the end --- */
+
+/* Each name once, however many frames have it. */
+static void demangle_names(struct builder *builder)
+{
+    struct profile *profile = builder->profile;
+    size_t count = builder->string_count;
+    const char **demangled = calloc(count, sizeof(*demangled));
+    if (demangled == NULL) {
+        builder_fail(builder);
+        return;
+    }
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        uint32_t name = builder->frame_names[i];
+        if (demangled[name] == NULL) {
+            char *plain =
+                name == 0 ? NULL
+                          : demangle_name_as(builder->strings[name], builder->owner->demangling);
+            demangled[name] = builder->strings[name];
+            if (plain != NULL && strcmp(plain, demangled[name]) != 0)
+                demangled[name] = builder_text(builder, plain, strlen(plain));
+            free(plain);
+        }
+        profile->frames[i].name = demangled[name];
+    }
+    free(demangled);
+}
+
+static void say_warning(struct builder *builder, const char *problem, bool unfinished)
+{
+    char text[WARNING_BYTES_MAX] = "";
+    size_t at = 0;
+    if (problem != NULL)
+        at += (size_t)snprintf(text, sizeof(text), "%.500s; ", problem);
+    if (unfinished)
+        at += (size_t)snprintf(text + at, sizeof(text) - at,
+                               "the last dump is incomplete, its figures are too low; ");
+    if (builder->missing_packets > 0)
+        at +=
+            (size_t)snprintf(text + at, sizeof(text) - at, "%llu packets of samples are missing; ",
+                             (unsigned long long)builder->missing_packets);
+    if (builder->unasked_frames > 0)
+        at += (size_t)snprintf(text + at, sizeof(text) - at,
+                               "%llu frames kept the names that they had: the deobfuscation maps "
+                               "have too many entries of one method; ",
+                               (unsigned long long)builder->unasked_frames);
+    if (builder->crowded_packets > 0)
+        at += (size_t)snprintf(text + at, sizeof(text) - at,
+                               "%llu packets were passed over: more than %u sequences; ",
+                               (unsigned long long)builder->crowded_packets, SEQUENCES_MAX);
+    if (builder->damaged_packets > 0)
+        at += (size_t)snprintf(text + at, sizeof(text) - at,
+                               "%llu damaged packets were passed over; ",
+                               (unsigned long long)builder->damaged_packets);
+    if (builder->missing_frames > 0)
+        at += (size_t)snprintf(text + at, sizeof(text) - at,
+                               "%llu references to frames that the trace does not have; ",
+                               (unsigned long long)builder->missing_frames);
+    if (at > 0)
+        builder->profile->warning = builder_text(builder, text, at - 2);
+}
+
+struct profile *builder_finish(struct builder *builder, const char *problem)
+{
+    bool unfinished = builder_commit_rest(builder);
+    builder_apply_clocks(builder);
+    builder_apply_symbols(builder);
+    if (!builder->owner->as_in_trace)
+        demangle_names(builder);
+    builder_apply_deobfuscation(builder);
+    say_warning(builder, problem, unfinished);
+    struct profile *profile = builder->profile;
+    profile->missing_packets = builder->missing_packets;
+    profile->damaged_packets = builder->damaged_packets;
+    profile->unfinished_dumps = unfinished;
+    if (builder->error < 0) {
+        builder_abandon(builder);
+        return NULL;
+    }
+    free_all_but_profile(builder);
+    return profile;
+}

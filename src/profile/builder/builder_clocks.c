@@ -1,0 +1,336 @@
+/*
+ * See builder.h: times. A ClockSnapshot may come after the times that it converts. So times stay as
+ * in the trace until all of it was read. Then they are converted to trace time by the latest
+ * snapshot at or before them, or else by the first.
+ */
+#include "profile/builder/builder_clocks.h"
+
+#include <stdlib.h>
+
+#include "pb_field_numbers.h"
+#include "util/array.h"
+
+#define CLOCK_REALTIME_ID 1u
+#define CLOCK_MONOTONIC_COARSE_ID 4u
+#define CLOCK_BOOTTIME_ID 6u
+
+/* Clocks with these ids are each sequence's own. */
+#define SEQUENCE_CLOCK_FIRST 64u
+#define SEQUENCE_CLOCK_END 128u
+
+void builder_clocks_free(struct builder_clocks *clocks)
+{
+    free(clocks->readings);
+    free(clocks->kinds);
+    free(clocks->late);
+    id_map_free(&clocks->kind_ids);
+}
+
+static uint64_t clock_key(uint64_t id, uint32_t sequence)
+{
+    bool own = id >= SEQUENCE_CLOCK_FIRST && id < SEQUENCE_CLOCK_END;
+    return (uint32_t)id | (own ? (uint64_t)sequence << 32 : 0);
+}
+
+/* --- snapshots --- */
+
+static int keep_kind(struct builder *builder, const struct clock_kind *kind)
+{
+    struct builder_clocks *clocks = &builder->clocks;
+    uint32_t known = id_map_find(&clocks->kind_ids, kind->clock);
+    if (known != ID_MAP_NONE) {
+        clocks->kinds[known].last_ns = kind->last_ns;
+        return 0;
+    }
+    if (array_reserve(&clocks->kinds, &clocks->kind_capacity, clocks->kind_count, 1,
+                      sizeof(*kind)) < 0 ||
+        id_map_set(&clocks->kind_ids, kind->clock, (uint32_t)clocks->kind_count) < 0)
+        return builder_fail(builder);
+    clocks->kinds[clocks->kind_count++] = *kind;
+    return 0;
+}
+
+static int take_reading(struct builder *builder, uint32_t sequence, struct proto_span entry)
+{
+    struct builder_clocks *clocks = &builder->clocks;
+    struct proto_field field;
+    uint64_t id = 0, timestamp = 0, unit = 1;
+    bool is_incremental = false;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        switch (field.number) {
+        case PB_CLOCK_SNAPSHOT_CLOCK_CLOCK_ID:
+            id = field.value;
+            break;
+        case PB_CLOCK_SNAPSHOT_CLOCK_TIMESTAMP:
+            timestamp = field.value;
+            break;
+        case PB_CLOCK_SNAPSHOT_CLOCK_IS_INCREMENTAL:
+            is_incremental = field.value != 0;
+            break;
+        case PB_CLOCK_SNAPSHOT_CLOCK_UNIT_MULTIPLIER_NS:
+            unit = field.value == 0 ? 1 : field.value;
+            break;
+        }
+    }
+    if (status < 0)
+        return -EBADMSG;
+    uint64_t clock = clock_key(id, sequence);
+    uint64_t reading_ns = timestamp * unit;
+    if ((unit != 1 || is_incremental) &&
+        keep_kind(builder, &(struct clock_kind){clock, unit, is_incremental, reading_ns}) < 0)
+        return builder->error;
+    if (array_reserve(&clocks->readings, &clocks->reading_capacity, clocks->reading_count, 1,
+                      sizeof(*clocks->readings)) < 0)
+        return builder_fail(builder);
+    clocks->readings[clocks->reading_count++] = (struct clock_reading){
+        .clock = clock, .reading_ns = (int64_t)reading_ns, .snapshot = clocks->snapshot_count};
+    return 0;
+}
+
+int builder_clock_snapshot(struct builder *builder, uint32_t sequence, struct proto_span snapshot)
+{
+    struct proto_field field;
+    int status, code = 0;
+    while (code == 0 && (status = proto_next(&snapshot, &field)) != 0) {
+        if (status < 0)
+            return -EBADMSG;
+        if (field.number == PB_CLOCK_SNAPSHOT_CLOCKS && field.type == PROTO_BYTES)
+            code = take_reading(builder, sequence, field.span);
+        else if (field.number == PB_CLOCK_SNAPSHOT_PRIMARY_TRACE_CLOCK && field.value != 0)
+            builder->clocks.trace_clock = clock_key(field.value, sequence);
+    }
+    builder->clocks.snapshot_count++;
+    return code;
+}
+
+/* --- times of packets --- */
+
+uint64_t builder_packet_time(struct builder *builder, uint64_t timestamp, uint64_t clock_id,
+                             uint32_t sequence)
+{
+    struct builder_clocks *clocks = &builder->clocks;
+    clocks->packet_clock = clock_id == 0 ? 0 : clock_key(clock_id, sequence);
+    if (clock_id == 0 && timestamp > builder->meetings.latest_ns)
+        builder->meetings.latest_ns = timestamp;
+    uint32_t known = clock_id == 0 || clocks->kind_count == 0
+                         ? ID_MAP_NONE
+                         : id_map_find(&clocks->kind_ids, clocks->packet_clock);
+    if (known == ID_MAP_NONE)
+        return timestamp;
+    struct clock_kind *kind = &clocks->kinds[known];
+    timestamp *= kind->unit_ns;
+    if (kind->is_incremental)
+        timestamp = kind->last_ns += timestamp;
+    return timestamp;
+}
+
+void builder_date(struct builder *builder, enum dated_kind kind, uint32_t owner, size_t index)
+{
+    struct builder_clocks *clocks = &builder->clocks;
+    if (clocks->packet_clock == 0)
+        return;
+    if (array_reserve(&clocks->late, &clocks->late_capacity, clocks->late_count, 1,
+                      sizeof(*clocks->late)) < 0) {
+        builder_fail(builder);
+        return;
+    }
+    clocks->late[clocks->late_count++] = (struct dated){
+        .kind = kind, .owner = owner, .index = (uint32_t)index, .clock = clocks->packet_clock};
+}
+
+/* --- trace time --- */
+
+static int compare_readings(const void *left_pointer, const void *right_pointer)
+{
+    const struct clock_reading *left = left_pointer, *right = right_pointer;
+    if (left->clock != right->clock)
+        return left->clock < right->clock ? -1 : 1;
+    if (left->reading_ns != right->reading_ns)
+        return left->reading_ns < right->reading_ns ? -1 : 1;
+    return left->snapshot < right->snapshot ? -1 : left->snapshot > right->snapshot;
+}
+
+/* Keep the readings of snapshots that also have the trace's clock, ordered by clock and time. */
+static void order_readings(struct builder_clocks *clocks)
+{
+    struct clock_reading *readings = clocks->readings;
+    size_t kept = 0;
+    for (size_t first = 0, end; first < clocks->reading_count; first = end) {
+        const struct clock_reading *of_trace = NULL;
+        for (end = first;
+             end < clocks->reading_count && readings[end].snapshot == readings[first].snapshot;
+             end++)
+            if (readings[end].clock == clocks->trace_clock)
+                of_trace = &readings[end];
+        if (of_trace == NULL)
+            continue;
+        int64_t trace_ns = of_trace->reading_ns;
+        for (size_t i = first; i < end; i++) {
+            readings[kept] = readings[i];
+            readings[kept++].trace_ns = trace_ns;
+        }
+    }
+    clocks->reading_count = kept;
+    if (kept > 0)
+        qsort(readings, kept, sizeof(*readings), compare_readings);
+}
+
+/* False: no snapshot has this clock and the trace's. */
+static bool convert(const struct builder_clocks *clocks, uint64_t clock, uint64_t *time_ns)
+{
+    const struct clock_reading *readings = clocks->readings;
+    struct clock_reading wanted = {
+        .clock = clock, .reading_ns = (int64_t)*time_ns, .snapshot = UINT32_MAX};
+    if (clock == 0 || clock == clocks->trace_clock)
+        return true;
+    size_t low = 0, high = clocks->reading_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (compare_readings(&readings[middle], &wanted) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low > 0 && readings[low - 1].clock == clock)
+        low--;
+    else if (low == clocks->reading_count || readings[low].clock != clock)
+        return false;
+    *time_ns += (uint64_t)readings[low].trace_ns - (uint64_t)readings[low].reading_ns;
+    return true;
+}
+
+/* --- who is met when --- */
+
+void builder_meetings_free(struct builder_meetings *meetings)
+{
+    free(meetings->items);
+    id_map_free(&meetings->ids);
+}
+
+/* Keep the first meeting by time. A packet without a time has the time of the latest before it. */
+void builder_meet(struct builder *builder, int32_t pid, int32_t tid, uint64_t packet_ns)
+{
+    struct builder_meetings *meetings = &builder->meetings;
+    uint64_t key = (uint64_t)(uint32_t)pid << 32 | (uint32_t)tid;
+    struct dated_meeting meeting = {
+        .who = {.pid = pid, .tid = tid, .is_thread = tid != 0},
+        .time_ns = packet_ns != 0 ? packet_ns : meetings->latest_ns,
+        .clock = packet_ns != 0 ? builder->clocks.packet_clock : 0,
+        .order = meetings->count,
+    };
+    if (!builder->owner->as_in_trace)
+        return;
+    uint32_t known = id_map_find(&meetings->ids, key);
+    if (known != ID_MAP_NONE) {
+        struct dated_meeting *first = &meetings->items[known];
+        if (first->clock == meeting.clock && meeting.time_ns < first->time_ns)
+            *first = meeting;
+        return;
+    }
+    if (meetings->count >= PROFILE_NONE - 1 ||
+        array_reserve(&meetings->items, &meetings->capacity, meetings->count, 1, sizeof(meeting)) <
+            0 ||
+        id_map_set(&meetings->ids, key, (uint32_t)meetings->count) < 0) {
+        builder_fail(builder);
+        return;
+    }
+    meetings->items[meetings->count++] = meeting;
+}
+
+static int compare_meetings(const void *left_pointer, const void *right_pointer)
+{
+    const struct dated_meeting *left = left_pointer, *right = right_pointer;
+    if (left->time_ns != right->time_ns)
+        return (int64_t)left->time_ns < (int64_t)right->time_ns ? -1 : 1;
+    return left->order < right->order ? -1 : left->order > right->order;
+}
+
+static void order_meetings(struct builder *builder)
+{
+    struct builder_meetings *meetings = &builder->meetings;
+    struct profile *profile = builder->profile;
+    if (meetings->count == 0)
+        return;
+    profile->meetings = calloc(meetings->count, sizeof(*profile->meetings));
+    if (profile->meetings == NULL) {
+        builder_fail(builder);
+        return;
+    }
+    for (size_t i = 0; i < meetings->count; i++)
+        convert(&builder->clocks, meetings->items[i].clock, &meetings->items[i].time_ns);
+    qsort(meetings->items, meetings->count, sizeof(*meetings->items), compare_meetings);
+    for (size_t i = 0; i < meetings->count; i++)
+        profile->meetings[profile->meeting_count++] = meetings->items[i].who;
+}
+
+/* --- all times --- */
+
+static uint64_t *dated_time(struct profile *profile, const struct dated *dated)
+{
+    switch (dated->kind) {
+    case DATED_MEMORY_POINT:
+        return &profile->processes[dated->owner].timeline[dated->index].boottime_ns;
+    case DATED_SMAPS:
+        return &profile->smaps[dated->index].boottime_ns;
+    case DATED_LOOK:
+        return &profile->looks[dated->index].look.boottime_ns;
+    default:
+        return &profile->heaps[dated->owner].packet_boottime_ns;
+    }
+}
+
+/* Times of dumps are CLOCK_MONOTONIC_COARSE. Without a snapshot of it they stay as they are; a dump
+ * that has none then has the time of its packet. */
+static void date_heap(const struct builder_clocks *clocks, struct profile_heap *heap)
+{
+    uint64_t zero = 0;
+    bool known = convert(clocks, CLOCK_MONOTONIC_COARSE_ID, &zero);
+    for (size_t i = 0; i < heap->dump_count; i++) {
+        struct profile_dump *dump = &heap->dumps[i];
+        bool has_start = dump->start_boottime_ns != 0;
+        if (known) {
+            convert(clocks, CLOCK_MONOTONIC_COARSE_ID, &dump->boottime_ns);
+            convert(clocks, CLOCK_MONOTONIC_COARSE_ID, &dump->start_boottime_ns);
+        } else if (dump->boottime_ns == 0) {
+            dump->boottime_ns = heap->packet_boottime_ns;
+        }
+        if (!has_start)
+            dump->start_boottime_ns = dump->boottime_ns;
+    }
+    if (heap->dump_count > 0)
+        heap->start_boottime_ns = heap->dumps[0].start_boottime_ns;
+}
+
+/* By the last snapshot of both clocks. */
+static void find_realtime(const struct builder_clocks *clocks, struct profile *profile)
+{
+    uint32_t last = 0;
+    for (size_t i = 0; i < clocks->reading_count; i++) {
+        const struct clock_reading *reading = &clocks->readings[i];
+        if (reading->clock != CLOCK_REALTIME_ID || reading->snapshot < last)
+            continue;
+        last = reading->snapshot;
+        profile->boottime_to_realtime_ns =
+            (int64_t)((uint64_t)reading->reading_ns - (uint64_t)reading->trace_ns);
+    }
+}
+
+void builder_apply_clocks(struct builder *builder)
+{
+    struct builder_clocks *clocks = &builder->clocks;
+    struct profile *profile = builder->profile;
+    if (builder->error < 0)
+        return;
+    if (clocks->trace_clock == 0)
+        clocks->trace_clock = CLOCK_BOOTTIME_ID;
+    order_readings(clocks);
+    for (size_t i = 0; i < clocks->late_count; i++)
+        convert(clocks, clocks->late[i].clock, dated_time(profile, &clocks->late[i]));
+    for (size_t i = 0; i < builder->heap_count; i++)
+        date_heap(clocks, &profile->heaps[i]);
+    for (size_t i = 0; i < profile->process_count; i++)
+        convert(clocks, CLOCK_BOOTTIME_ID, &profile->processes[i].start_boottime_ns);
+    find_realtime(clocks, profile);
+    order_meetings(builder);
+}

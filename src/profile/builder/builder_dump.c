@@ -1,0 +1,438 @@
+/*
+ * See builder.h: from snapshots to dumps. What they name is resolved, samples of one callsite are
+ * summed up, and what a snapshot leaves out is carried over from the one before.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/builder/builder.h"
+#include "profile/rollup.h"
+#include "util/array.h"
+
+/* Perfetto drops callstacks whose counters have come to rest, so what a dump does not
+ * name is carried over from the one before; hostile files could make that too much. */
+#define CARRIED_SAMPLES_MAX UINT64_C(2000000)
+
+static int compare_parts(const void *left_pointer, const void *right_pointer)
+{
+    const struct profile_part *left = left_pointer, *right = right_pointer;
+    if (left->tid != right->tid)
+        return left->tid < right->tid ? -1 : 1;
+    int order = strcmp(left->type, right->type);
+    return order != 0 ? order : strcmp(left->context, right->context);
+}
+
+/* Sums up what a sample has twice: parts of callstacks that differ only in ids. How many are left.
+ */
+static uint32_t merge_parts(struct profile_part *parts, size_t all)
+{
+    uint32_t count = 0;
+    if (all > 0)
+        qsort(parts, all, sizeof(*parts), compare_parts);
+    for (size_t i = 0; i < all; i++) {
+        if (count == 0 || compare_parts(&parts[count - 1], &parts[i]) != 0) {
+            parts[count++] = parts[i];
+            continue;
+        }
+        rollup_figures_add(&parts[count - 1].figures, &parts[i].figures);
+        parts[count - 1].peak_bytes += parts[i].peak_bytes;
+        parts[count - 1].peak_count += parts[i].peak_count;
+        parts[count - 1].peak_bytes_variance += parts[i].peak_bytes_variance;
+        parts[count - 1].peak_count_variance += parts[i].peak_count_variance;
+        parts[count - 1].peak_samples += parts[i].peak_samples;
+    }
+    return count;
+}
+
+/* Of all callsites, for `count` samples. */
+static int reserve_places(struct builder *builder, size_t count)
+{
+    size_t wanted = builder->profile->callsite_count;
+    if (count >= UINT32_MAX - builder->place_base) {
+        memset(builder->places, 0, builder->place_count * sizeof(*builder->places));
+        builder->place_base = 0;
+    }
+    if (wanted <= builder->place_count)
+        return 0;
+    wanted += wanted / 2;
+    struct builder_places *grown = reallocarray(builder->places, wanted, sizeof(*grown));
+    if (grown == NULL)
+        return builder_fail(builder);
+    memset(grown + builder->place_count, 0, (wanted - builder->place_count) * sizeof(*grown));
+    builder->places = grown;
+    builder->place_count = wanted;
+    return 0;
+}
+
+/* Where a pending sample belongs. Callstacks that differ only in ids are one callsite, and are
+ * chained so that they are summed. */
+struct sample_place {
+    uint32_t callsite;
+    uint32_t next; /* index + 1 of the sample that follows in the chain; 0: none */
+    bool first;    /* of a chain */
+};
+
+/* Make sums of counters that begin anew under each callstack id. */
+static int count_samples(struct builder *builder, const struct builder_sequence *sequence,
+                         struct pending_dump *pending, const struct sample_place *places)
+{
+    for (int giving = 0; giving < 2; giving++) {
+        for (size_t i = 0; i < pending->sample_count; i++) {
+            if (!pending->origins[i].is_counted)
+                continue;
+            struct builder_counters_key key = {
+                .heap = pending->heap,
+                .sequence = (uint32_t)(sequence - builder->sequences),
+                .callsite = places[i].callsite,
+                .callstack = pending->origins[i].callstack,
+            };
+            if (giving)
+                builder_counters_give(builder, &key, &pending->samples[i],
+                                      pending->status.interval_bytes);
+            else if (builder_counters_take(builder, &key, &pending->samples[i]) < 0)
+                return builder->error;
+        }
+    }
+    return 0;
+}
+
+/* Names each pending sample's callsite and its parts' types and contexts. */
+static int resolve_samples(struct builder *builder, struct builder_sequence *sequence,
+                           struct pending_dump *pending, struct sample_place *places)
+{
+    for (size_t i = 0; i < pending->sample_count; i++) {
+        const struct pending_origin *origin = &pending->origins[i];
+        places[i].callsite = origin->known != NULL
+                                 ? sequence->callstack_items[origin->kept - 1].resolved
+                                 : builder_resolve(builder, sequence, origin->callstack);
+        if (builder->error < 0)
+            return builder->error;
+    }
+    if (count_samples(builder, sequence, pending, places) < 0)
+        return builder->error;
+    for (size_t i = 0; i < pending->part_count; i++) {
+        struct profile_part *part = &pending->parts[i];
+        part->type = builder_resolve_type(builder, sequence, pending->tags[i].type);
+        part->context = builder_resolve_context(builder, sequence, pending->tags[i].context);
+    }
+    return reserve_places(builder, pending->sample_count);
+}
+
+static void chain_samples(struct builder *builder, size_t count, struct sample_place *places)
+{
+    uint32_t base = builder->place_base;
+    for (size_t i = count; i-- > 0;) {
+        uint32_t *head = &builder->places[places[i].callsite].pending;
+        places[i].next = *head > base ? *head - base : 0;
+        places[i].first = true;
+        if (places[i].next != 0)
+            places[places[i].next - 1].first = false;
+        *head = base + (uint32_t)i + 1;
+    }
+}
+
+static const struct profile_sample *pending_sample(struct pending_dump *pending, size_t index)
+{
+    const struct pending_origin *origin = &pending->origins[index];
+    struct profile_sample *sample = &pending->samples[index];
+    if (origin->known != NULL)
+        return origin->known;
+    sample->parts = sample->part_count == 0 ? NULL : pending->parts + origin->part_first;
+    return sample;
+}
+
+static int gather_parts(struct builder *builder, const struct profile_sample *sample, size_t used)
+{
+    size_t count = sample->part_count;
+    if (array_reserve(&builder->parts, &builder->part_capacity, used, count,
+                      sizeof(*builder->parts)) < 0)
+        return builder_fail(builder);
+    if (count > 0)
+        memcpy(builder->parts + used, sample->parts, count * sizeof(*builder->parts));
+    return 0;
+}
+
+/* Sums up a chain in its first sample's place. */
+static int sum_chain(struct builder *builder, struct pending_dump *pending,
+                     const struct sample_place *places, size_t first)
+{
+    struct profile_sample *sum = &pending->samples[first];
+    *sum = *pending_sample(pending, first);
+    size_t parts = sum->part_count;
+    if (gather_parts(builder, sum, 0) < 0)
+        return builder->error;
+    for (uint32_t at = places[first].next; at != 0; at = places[at - 1].next) {
+        const struct profile_sample *more = pending_sample(pending, at - 1);
+        rollup_figures_add(&sum->figures, &more->figures);
+        sum->peak_bytes += more->peak_bytes;
+        sum->peak_count += more->peak_count;
+        sum->peak_bytes_variance += more->peak_bytes_variance;
+        sum->peak_count_variance += more->peak_count_variance;
+        sum->peak_samples += more->peak_samples;
+        sum->tagged |= more->tagged;
+        if (gather_parts(builder, more, parts) < 0)
+            return builder->error;
+        parts += more->part_count;
+    }
+    sum->part_count = merge_parts(builder->parts, parts);
+    sum->parts = builder->parts;
+    return 0;
+}
+
+/* Padding may tell two apart that are the same: that costs memory and no more. */
+static bool is_same_sample(const struct profile_sample *one, const struct profile_sample *other)
+{
+    return memcmp(&one->figures, &other->figures, sizeof(one->figures)) == 0 &&
+           one->peak_bytes == other->peak_bytes && one->peak_count == other->peak_count &&
+           one->peak_bytes_variance == other->peak_bytes_variance &&
+           one->peak_count_variance == other->peak_count_variance &&
+           one->peak_samples == other->peak_samples && one->tagged == other->tagged &&
+           one->part_count == other->part_count &&
+           (one->part_count == 0 ||
+            memcmp(one->parts, other->parts, one->part_count * sizeof(*one->parts)) == 0);
+}
+
+static int own_parts(struct builder *builder, struct profile_sample *sample)
+{
+    size_t bytes = sample->part_count * sizeof(*sample->parts);
+    struct profile_part *parts = bytes > 0 ? builder_memory(builder, bytes) : NULL;
+    if (bytes > 0 && parts == NULL)
+        return builder->error;
+    if (bytes > 0)
+        memcpy(parts, sample->parts, bytes);
+    sample->parts = parts;
+    return 0;
+}
+
+static bool is_of_before(const struct builder *builder, const struct profile_dump *before,
+                         const struct profile_sample *sample)
+{
+    uint32_t place = before == NULL ? 0 : builder->places[sample->callsite].before;
+    return place != 0 && before->samples[place - 1] == sample;
+}
+
+/* The sample of a chain: that of the dump before where nothing has changed since. In a heap's first
+ * dump it stays where it was taken. */
+static const struct profile_sample *keep_sample(struct builder *builder,
+                                                struct pending_dump *pending,
+                                                const struct profile_dump *before,
+                                                const struct sample_place *places, size_t first)
+{
+    struct profile_sample *sum = &pending->samples[first];
+    bool chained = places[first].next != 0;
+    if (chained ? sum_chain(builder, pending, places, first) < 0
+                : pending_sample(pending, first) != sum)
+        return NULL;
+    sum->callsite = places[first].callsite;
+    if (before == NULL)
+        return chained && own_parts(builder, sum) < 0 ? NULL : sum;
+    uint32_t place = builder->places[sum->callsite].before;
+    if (place != 0 && is_same_sample(before->samples[place - 1], sum))
+        return before->samples[place - 1];
+    struct profile_sample *kept = builder_sample(builder);
+    if (kept == NULL)
+        return NULL;
+    *kept = *sum;
+    return own_parts(builder, kept) < 0 ? NULL : kept;
+}
+
+/* What a dump is made with. */
+struct dump_making {
+    struct pending_dump *pending;
+    const struct profile_dump *before; /* of the same heap; NULL: this is the first */
+    struct sample_place *places;       /* of the pending samples */
+    uint32_t *callsites;               /* of the dump's samples */
+    struct profile_dump dump;
+};
+
+static void add_sample(struct dump_making *making, uint32_t callsite,
+                       const struct profile_sample *sample)
+{
+    making->callsites[making->dump.sample_count] = callsite;
+    making->dump.samples[making->dump.sample_count++] = sample;
+}
+
+/* Fills the dump with the pending samples; how many are those of the dump before. */
+static size_t add_pending(struct builder *builder, struct builder_sequence *sequence,
+                          struct dump_making *making)
+{
+    struct pending_dump *pending = making->pending;
+    const struct sample_place *places = making->places;
+    size_t same = 0;
+    for (size_t i = 0; i < pending->sample_count && builder->error == 0; i++) {
+        const struct pending_origin *origin = &pending->origins[i];
+        bool alone = places[i].first && places[i].next == 0, is_known = origin->known != NULL;
+        if (alone && is_known) {
+            add_sample(making, places[i].callsite, origin->known);
+            same++;
+            continue;
+        }
+        const struct profile_sample *sample = NULL;
+        if (places[i].first) {
+            sample = keep_sample(builder, pending, making->before, places, i);
+            same += sample != NULL && is_of_before(builder, making->before, sample);
+            add_sample(making, places[i].callsite, sample);
+        }
+        builder_keep_unchanged(sequence, origin, alone ? sample : NULL);
+    }
+    return same;
+}
+
+/* Those that only the dump before has. */
+static void add_carried(struct builder *builder, struct dump_making *making,
+                        const uint32_t *callsites)
+{
+    for (size_t i = 0; i < making->before->sample_count; i++) {
+        if (builder->places[callsites[i]].pending > builder->place_base)
+            continue;
+        add_sample(making, callsites[i], making->before->samples[i]);
+        builder->carried_samples++;
+    }
+}
+
+static void mark_before(struct builder *builder, const uint32_t *callsites, size_t count,
+                        bool there)
+{
+    for (size_t i = 0; i < count; i++)
+        builder->places[callsites[i]].before = there ? (uint32_t)i + 1 : 0;
+}
+
+static int fill_dump(struct builder *builder, struct builder_sequence *sequence,
+                     struct dump_making *making, bool carried)
+{
+    const struct pending_dump *pending = making->pending;
+    struct builder_heap *heap = &builder->heaps[pending->heap];
+    size_t count = pending->sample_count;
+    size_t before_count = making->before == NULL ? 0 : making->before->sample_count;
+    size_t most = count + (carried ? before_count : 0);
+    making->dump.samples = reallocarray(NULL, most + 1, sizeof(*making->dump.samples));
+    making->callsites = reallocarray(NULL, most + 1, sizeof(*making->callsites));
+    if (making->dump.samples == NULL || making->callsites == NULL)
+        return builder_fail(builder);
+    chain_samples(builder, count, making->places);
+    /* Where samples are known by their bytes, one of other bytes is another one. */
+    size_t marked = pending->known_count == 0 ? before_count : 0;
+    mark_before(builder, heap->callsites, marked, true);
+    heap->steady = add_pending(builder, sequence, making) > count / 2;
+    mark_before(builder, heap->callsites, marked, false);
+    if (carried && builder->error == 0)
+        add_carried(builder, making, heap->callsites);
+    builder->place_base += (uint32_t)count;
+    free(heap->callsites);
+    heap->callsites = making->callsites;
+    making->callsites = NULL;
+    return builder->error;
+}
+
+/* Samples of older dumps stand here and there in memory. */
+#define AHEAD 8u
+
+static void add_dump(struct builder *builder, const struct pending_dump *pending,
+                     struct profile_dump *dump)
+{
+    struct profile_heap *heap = &builder->profile->heaps[pending->heap];
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        if (i + AHEAD < dump->sample_count)
+            __builtin_prefetch(&dump->samples[i + AHEAD]->figures);
+        rollup_figures_add(&dump->total, &dump->samples[i]->figures);
+        dump->part_count += dump->samples[i]->part_count;
+    }
+    dump->order = builder->dumps++;
+    uint64_t start_timestamp_ns =
+        heap->dump_count > 0 ? heap->status.start_timestamp_ns : pending->status.start_timestamp_ns;
+    heap->dumps[heap->dump_count++] = *dump;
+    heap->status = pending->status;
+    heap->status.start_timestamp_ns = start_timestamp_ns;
+    heap->interval_bytes = pending->status.interval_bytes;
+    heap->first_interval_bytes = pending->status.first_interval_bytes != 0
+                                     ? pending->status.first_interval_bytes
+                                     : pending->status.interval_bytes;
+}
+
+/* A heap's first dump is made of the pending samples themselves. */
+static void give_samples(struct builder *builder, struct pending_dump *pending)
+{
+    if (pending->sample_count == 0 ||
+        builder_take_over(builder, pending->samples, pending->sample_count, pending->parts) < 0)
+        return;
+    pending->samples = NULL;
+    pending->parts = NULL;
+    pending->sample_capacity = pending->part_capacity = 0;
+}
+
+static int make_dump(struct builder *builder, struct builder_sequence *sequence,
+                     struct pending_dump *pending)
+{
+    struct dump_making making = {
+        .pending = pending,
+        .dump.boottime_ns = pending->timestamp_ns,
+        .dump.start_boottime_ns = pending->status.start_timestamp_ns,
+        .dump.final = pending->status.final,
+        .dump.sequence = (uint32_t)(sequence - builder->sequences),
+        .dump.incomplete = sequence->gap,
+        .dump.exact_bytes = pending->status.exact_bytes,
+        .dump.exact_calls = pending->status.exact_calls,
+    };
+    struct profile_heap *heap = &builder->profile->heaps[pending->heap];
+    builder_resolve_for(builder, sequence, pending->status.pid);
+    making.places = reallocarray(NULL, pending->sample_count + 1, sizeof(*making.places));
+    if (making.places == NULL ||
+        array_reserve(&heap->dumps, &builder->dump_capacities[pending->heap], heap->dump_count, 1,
+                      sizeof(making.dump)) < 0) {
+        builder_fail(builder);
+    } else if (resolve_samples(builder, sequence, pending, making.places) == 0) {
+        making.before = heap->dump_count > 0 ? &heap->dumps[heap->dump_count - 1] : NULL;
+        bool carried = making.before != NULL && !pending->status.dump_at_max &&
+                       !builder->owner->as_in_trace &&
+                       builder->carried_samples < CARRIED_SAMPLES_MAX;
+        if (fill_dump(builder, sequence, &making, carried) == 0 && making.before == NULL)
+            give_samples(builder, pending);
+    }
+    if (builder->error == 0)
+        add_dump(builder, pending, &making.dump);
+    else
+        free(making.dump.samples);
+    free(making.callsites);
+    free(making.places);
+    return builder->error;
+}
+
+void pending_free(struct pending_dump *pending)
+{
+    free(pending->samples);
+    free(pending->origins);
+    free(pending->parts);
+    free(pending->tags);
+}
+
+void builder_commit(struct builder *builder, struct builder_sequence *sequence)
+{
+    uint64_t unknown_names = builder->unknown_names;
+    for (size_t i = 0; i < sequence->pending_count; i++) {
+        struct pending_dump *pending = &sequence->pending[i];
+        if (builder->error == 0)
+            make_dump(builder, sequence, pending);
+        pending_free(&sequence->spare);
+        sequence->spare = *pending;
+        sequence->spare.sample_count = sequence->spare.part_count = 0;
+        sequence->spare.known_count = 0;
+    }
+    sequence->pending_count = 0;
+    intern_free(&sequence->pending_ids);
+    sequence->commits++;
+    /* The same bytes may name something later. */
+    if (builder->unknown_names != unknown_names)
+        builder_forget_unchanged(builder, sequence);
+    sequence->gap = false;
+}
+
+bool builder_commit_rest(struct builder *builder)
+{
+    bool any = false;
+    for (size_t i = 0; i < builder->sequence_count; i++) {
+        any |= builder->sequences[i].pending_count > 0;
+        builder->sequences[i].gap = true;
+        builder_commit(builder, &builder->sequences[i]);
+    }
+    return any;
+}

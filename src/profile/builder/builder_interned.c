@@ -1,0 +1,357 @@
+/* See builder.h: interned data of each sequence, as it stands in the trace. */
+#include <string.h>
+
+#include "pb_field_numbers.h"
+#include "profile/builder/builder.h"
+#include "util/array.h"
+
+void sequence_clear_interned(struct builder_sequence *sequence)
+{
+    id_map_free(&sequence->names);
+    id_map_free(&sequence->paths);
+    id_map_free(&sequence->source_paths);
+    id_map_free(&sequence->build_ids);
+    id_map_free(&sequence->mappings);
+    id_map_free(&sequence->frames);
+    id_map_free(&sequence->callstacks);
+    id_map_free(&sequence->heap_names);
+    id_map_free(&sequence->contexts);
+    sequence->mapping_count = sequence->frame_count = sequence->callstack_count = 0;
+    sequence->context_count = 0;
+    sequence->id_count = sequence->stack_byte_count = 0;
+    sequence->last_count = 0;
+}
+
+void sequence_free(struct builder_sequence *sequence)
+{
+    sequence_clear_interned(sequence);
+    for (size_t i = 0; i < sequence->pending_count; i++)
+        pending_free(&sequence->pending[i]);
+    pending_free(&sequence->spare);
+    intern_free(&sequence->pending_ids);
+    free(sequence->pending);
+    free(sequence->mapping_items);
+    free(sequence->frame_items);
+    free(sequence->callstack_items);
+    free(sequence->context_items);
+    free(sequence->ids);
+    free(sequence->frames_resolved);
+    free(sequence->stack_bytes);
+    free(sequence->last);
+    free(sequence->seen);
+    free(sequence->seen_bytes);
+}
+
+int builder_sequence(struct builder *builder, uint32_t id, struct builder_sequence **sequence)
+{
+    uint32_t index = id_map_find(&builder->sequence_ids, id);
+    if (index != ID_MAP_NONE) {
+        *sequence = &builder->sequences[index];
+        return 0;
+    }
+    size_t used = builder->sequence_count;
+    if (used == SEQUENCES_MAX) {
+        builder->crowded_packets++;
+        return -EBADMSG;
+    }
+    if (array_reserve(&builder->sequences, &builder->sequence_capacity, used, 1,
+                      sizeof(*builder->sequences)) < 0 ||
+        id_map_set(&builder->sequence_ids, id, (uint32_t)used) < 0)
+        return builder_fail(builder);
+    memset(&builder->sequences[used], 0, sizeof(*builder->sequences));
+    builder->sequence_count++;
+    *sequence = &builder->sequences[used];
+    return 0;
+}
+
+/* --- taking entries --- */
+
+/* Sets what an id means that samples name. */
+static int set_named(struct builder *builder, struct builder_sequence *sequence, struct id_map *map,
+                     uint64_t iid, uint32_t index)
+{
+    if (id_map_find(map, iid) != ID_MAP_NONE)
+        builder_forget_unchanged(builder, sequence);
+    return id_map_set(map, iid, index);
+}
+
+static int put_id(struct builder *builder, struct builder_sequence *sequence, uint64_t id)
+{
+    if (array_reserve(&sequence->ids, &sequence->id_capacity, sequence->id_count, 1,
+                      sizeof(*sequence->ids)) < 0)
+        return builder_fail(builder);
+    sequence->ids[sequence->id_count++] = id;
+    return 0;
+}
+
+/* A repeated number, packed or not. */
+static int put_ids(struct builder *builder, struct builder_sequence *sequence,
+                   const struct proto_field *field)
+{
+    struct proto_span span = field->span;
+    uint64_t id;
+    if (field->type == PROTO_VARINT)
+        return put_id(builder, sequence, field->value);
+    while (span.at < span.end) {
+        if (!proto_read_varint(&span, &id))
+            return -EBADMSG;
+        if (put_id(builder, sequence, id) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int intern_string(struct builder *builder, struct builder_sequence *sequence,
+                         enum interned_kind kind, struct proto_span entry)
+{
+    struct proto_field field;
+    struct proto_span bytes = {0};
+    uint64_t iid = 0;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (field.number == PB_INTERNED_STRING_IID)
+            iid = field.value;
+        else if (field.number == PB_INTERNED_STRING_STR)
+            bytes = field.span;
+    }
+    if (status < 0)
+        return -EBADMSG;
+    int code = 0;
+    bool any = kind == INTERNED_ANY_STRING;
+    uint32_t text = builder_string_of_span(builder, bytes);
+    if (kind == INTERNED_NAME || any)
+        code |= id_map_set(&sequence->names, iid, text);
+    if (kind == INTERNED_PATH || any)
+        code |= id_map_set(&sequence->paths, iid, text);
+    if (kind == INTERNED_HEAP_NAME)
+        code |= set_named(builder, sequence, &sequence->heap_names, iid, text);
+    if (kind == INTERNED_SOURCE_PATH)
+        code |= id_map_set(&sequence->source_paths, iid, text);
+    if (kind == INTERNED_BUILD_ID || any)
+        code |= id_map_set(&sequence->build_ids, iid, builder_hex(builder, bytes));
+    return code == 0 ? builder->error : builder_fail(builder);
+}
+
+static int intern_mapping(struct builder *builder, struct builder_sequence *sequence,
+                          enum interned_kind kind, struct proto_span entry)
+{
+    struct sequence_mapping item = {
+        .first_path = sequence->id_count,
+        .resolved = PROFILE_NONE,
+        .is_shared = kind == INTERNED_PROFILE_MAPPING,
+    };
+    struct proto_field field;
+    uint64_t iid = 0;
+    int status, code = 0;
+    while ((status = proto_next(&entry, &field)) > 0 && code == 0) {
+        switch (field.number) {
+        case PB_MAPPING_IID:
+            iid = field.value;
+            break;
+        case PB_MAPPING_BUILD_ID:
+            item.build_id = field.value;
+            break;
+        case PB_MAPPING_EXACT_OFFSET:
+            item.mapping.exact_offset = field.value;
+            break;
+        case PB_MAPPING_START_OFFSET:
+            item.mapping.start_offset = field.value;
+            break;
+        case PB_MAPPING_START:
+            item.mapping.start = field.value;
+            break;
+        case PB_MAPPING_END:
+            item.mapping.end = field.value;
+            break;
+        case PB_MAPPING_LOAD_BIAS:
+            item.mapping.load_bias = field.value;
+            break;
+        case PB_MAPPING_PATH_STRING_IDS:
+            code = put_ids(builder, sequence, &field);
+            break;
+        }
+    }
+    if (status < 0 || code < 0)
+        return code < 0 ? code : -EBADMSG;
+    item.path_count = (uint32_t)(sequence->id_count - item.first_path);
+    if (array_reserve(&sequence->mapping_items, &sequence->mapping_capacity,
+                      sequence->mapping_count, 1, sizeof(item)) < 0 ||
+        id_map_set(&sequence->mappings, iid, (uint32_t)sequence->mapping_count) < 0)
+        return builder_fail(builder);
+    sequence->mapping_items[sequence->mapping_count++] = item;
+    return 0;
+}
+
+static int intern_frame(struct builder *builder, struct builder_sequence *sequence,
+                        enum interned_kind kind, struct proto_span entry)
+{
+    /* In the tables of a ProfilePacket id 0 is the empty string. */
+    struct sequence_frame item = {.is_named = kind == INTERNED_PROFILE_FRAME};
+    struct proto_field field;
+    uint64_t iid = 0;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        switch (field.number) {
+        case PB_FRAME_IID:
+            iid = field.value;
+            break;
+        case PB_FRAME_FUNCTION_NAME_ID:
+            item.name = field.value;
+            item.is_named |= field.value != 0;
+            break;
+        case PB_FRAME_MAPPING_ID:
+            item.mapping = field.value;
+            break;
+        case PB_FRAME_REL_PC:
+            item.rel_pc = field.value;
+            break;
+        case PB_FRAME_SOURCE_PATH_IID:
+            item.source_path = field.value;
+            break;
+        case PB_FRAME_LINE_NUMBER:
+            item.line = (uint32_t)field.value;
+            item.has_line = true;
+            break;
+        case PB_FRAME_KIND:
+            item.kind = (uint32_t)field.value;
+            item.has_kind = true;
+            break;
+        case PB_FRAME_KIND_STR:
+            item.kind_name = builder_string_of_span(builder, field.span);
+            break;
+        }
+    }
+    if (status < 0)
+        return -EBADMSG;
+    if (array_reserve(&sequence->frame_items, &sequence->frame_capacity, sequence->frame_count, 1,
+                      sizeof(item)) < 0 ||
+        array_reserve(&sequence->frames_resolved, &sequence->frames_resolved_capacity,
+                      sequence->frame_count, 1, sizeof(*sequence->frames_resolved)) < 0 ||
+        id_map_set(&sequence->frames, iid, (uint32_t)sequence->frame_count) < 0)
+        return builder_fail(builder);
+    sequence->frames_resolved[sequence->frame_count] =
+        (struct sequence_resolved){.frame = PROFILE_NONE};
+    sequence->frame_items[sequence->frame_count++] = item;
+    sequence->last_count = 0; /* the id may have meant another frame */
+    return 0;
+}
+
+/* Kept as it stands in the trace, less its id: the frames of all stacks are most of a trace, and
+ * several times longer when they are spread out. They are looked at when the stack is used. */
+static int intern_callstack(struct builder *builder, struct builder_sequence *sequence,
+                            struct proto_span entry)
+{
+    struct proto_span rest = entry;
+    struct proto_field field;
+    int status = proto_next(&rest, &field);
+    if (status > 0 && field.number == PB_CALLSTACK_IID)
+        entry = rest; /* it comes first */
+    while (status > 0 && field.number != PB_CALLSTACK_IID)
+        status = proto_next(&rest, &field);
+    if (status < 0)
+        return -EBADMSG;
+    struct sequence_callstack item = {.first_byte = sequence->stack_byte_count,
+                                      .byte_count = (uint32_t)proto_length(entry),
+                                      .resolved = PROFILE_NONE};
+    if (array_reserve(&sequence->stack_bytes, &sequence->stack_byte_capacity, item.first_byte,
+                      item.byte_count, 1) < 0 ||
+        array_reserve(&sequence->callstack_items, &sequence->callstack_capacity,
+                      sequence->callstack_count, 1, sizeof(item)) < 0 ||
+        set_named(builder, sequence, &sequence->callstacks, status > 0 ? field.value : 0,
+                  (uint32_t)sequence->callstack_count) < 0)
+        return builder_fail(builder);
+    if (item.byte_count > 0)
+        memcpy(sequence->stack_bytes + item.first_byte, entry.at, item.byte_count);
+    sequence->stack_byte_count += item.byte_count;
+    sequence->callstack_items[sequence->callstack_count++] = item;
+    return 0;
+}
+
+static int intern_context(struct builder *builder, struct builder_sequence *sequence,
+                          struct proto_span entry)
+{
+    struct sequence_context item = {.first_name = sequence->id_count};
+    struct proto_field field;
+    uint64_t iid = 0;
+    int status, code = 0;
+    while ((status = proto_next(&entry, &field)) > 0 && code == 0) {
+        if (field.number == PB_HEAP_CONTEXT_IID)
+            iid = field.value;
+        else if (field.number == PB_HEAP_CONTEXT_NAME_IDS)
+            code = put_ids(builder, sequence, &field);
+    }
+    if (status < 0 || code < 0)
+        return code < 0 ? code : -EBADMSG;
+    item.name_count = (uint32_t)(sequence->id_count - item.first_name);
+    if (array_reserve(&sequence->context_items, &sequence->context_capacity,
+                      sequence->context_count, 1, sizeof(item)) < 0 ||
+        set_named(builder, sequence, &sequence->contexts, iid, (uint32_t)sequence->context_count) <
+            0)
+        return builder_fail(builder);
+    sequence->context_items[sequence->context_count++] = item;
+    return 0;
+}
+
+int builder_intern(struct builder *builder, struct builder_sequence *sequence,
+                   enum interned_kind kind, struct proto_span entry)
+{
+    switch (kind) {
+    case INTERNED_MAPPING:
+    case INTERNED_PROFILE_MAPPING:
+        return intern_mapping(builder, sequence, kind, entry);
+    case INTERNED_FRAME:
+    case INTERNED_PROFILE_FRAME:
+        return intern_frame(builder, sequence, kind, entry);
+    case INTERNED_CALLSTACK:
+        return intern_callstack(builder, sequence, entry);
+    case INTERNED_HEAP_CONTEXT:
+        return intern_context(builder, sequence, entry);
+    default:
+        return intern_string(builder, sequence, kind, entry);
+    }
+}
+
+int builder_interned_data(struct builder *builder, struct builder_sequence *sequence,
+                          struct proto_span data)
+{
+    struct proto_field field;
+    int status, code = 0;
+    while (code == 0 && (status = proto_next(&data, &field)) != 0) {
+        enum interned_kind kind;
+        if (status < 0)
+            return -EBADMSG;
+        switch (field.type == PROTO_BYTES ? field.number : 0) {
+        case PB_INTERNED_DATA_BUILD_IDS:
+            kind = INTERNED_BUILD_ID;
+            break;
+        case PB_INTERNED_DATA_MAPPING_PATHS:
+            kind = INTERNED_PATH;
+            break;
+        case PB_INTERNED_DATA_SOURCE_PATHS:
+            kind = INTERNED_SOURCE_PATH;
+            break;
+        case PB_INTERNED_DATA_FUNCTION_NAMES:
+            kind = INTERNED_NAME;
+            break;
+        case PB_INTERNED_DATA_MAPPINGS:
+            kind = INTERNED_MAPPING;
+            break;
+        case PB_INTERNED_DATA_FRAMES:
+            kind = INTERNED_FRAME;
+            break;
+        case PB_INTERNED_DATA_CALLSTACKS:
+            kind = INTERNED_CALLSTACK;
+            break;
+        case PB_INTERNED_DATA_HEAP_NAMES:
+            kind = INTERNED_HEAP_NAME;
+            break;
+        case PB_INTERNED_DATA_HEAP_CONTEXTS:
+            kind = INTERNED_HEAP_CONTEXT;
+            break;
+        default:
+            continue;
+        }
+        code = builder_intern(builder, sequence, kind, field.span);
+    }
+    return code;
+}

@@ -1,0 +1,131 @@
+/*
+ * See builder.h: looks at a process's memory (MemorySnapshot). What is impossible in one, as a
+ * figure that is no number, makes it damaged: the report divides and subtracts them.
+ */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "pb_field_numbers.h"
+#include "profile/builder/builder.h"
+#include "util/array.h"
+
+#define LOOK(name) PB_MEMORY_SNAPSHOT_##name
+#define PART(name) PB_MEMORY_SNAPSHOT_PART_##name
+#define BYTES_MAX (UINT64_C(1) << 56) /* the sum of all kinds stays a number */
+
+static int take_part(struct memory_snapshot *look, struct proto_span span)
+{
+    struct memory_part part = {0};
+    struct proto_field field;
+    uint64_t kind = MEMORY_UNKNOWN;
+    int status;
+    while ((status = proto_next(&span, &field)) > 0) {
+        switch (field.number) {
+        case PART(KIND):
+            kind = field.value;
+            break;
+        case PART(RSS_BYTES):
+            part.rss_bytes = field.value;
+            break;
+        case PART(SWAP_BYTES):
+            part.swap_bytes = field.value;
+            break;
+        case PART(MAPPED_BYTES):
+            part.mapped_bytes = field.value;
+            break;
+        case PART(MAPPINGS):
+            part.mappings = field.value;
+            break;
+        }
+    }
+    if (status < 0 || part.rss_bytes > BYTES_MAX || part.swap_bytes > BYTES_MAX)
+        return -EBADMSG;
+    /* A kind that is known to a later version only is still a part of the whole; of two parts of
+     * one kind the last counts, as of two fields. */
+    look->parts[kind < MEMORY_KINDS ? kind : MEMORY_UNKNOWN] = part;
+    return 0;
+}
+
+static double number_of(const struct proto_field *field)
+{
+    double number;
+    memcpy(&number, &field->value, sizeof(number));
+    return number;
+}
+
+static bool are_numbers(const struct memory_snapshot *look)
+{
+    return isfinite(look->live_bytes) && isfinite(look->live_bytes_variance) &&
+           isfinite(look->live_count) && isfinite(look->rounding_bytes) &&
+           isfinite(look->untouched_bytes) && isfinite(look->swapped_bytes) &&
+           fabs(look->live_bytes) < 0x1p62 && fabs(look->rounding_bytes) < 0x1p62 &&
+           fabs(look->untouched_bytes) < 0x1p62 && fabs(look->swapped_bytes) < 0x1p62;
+}
+
+static void take_field(struct builder *builder, struct memory_snapshot *look,
+                       const struct proto_field *field)
+{
+    switch (field->number) {
+    case LOOK(PID):
+        look->pid = (int32_t)field->value;
+        break;
+    case LOOK(LIVE_BYTES):
+        look->live_bytes = number_of(field);
+        break;
+    case LOOK(LIVE_BYTES_VARIANCE):
+        look->live_bytes_variance = number_of(field);
+        break;
+    case LOOK(LIVE_COUNT):
+        look->live_count = number_of(field);
+        break;
+    case LOOK(ROUNDING_BYTES):
+        look->rounding_bytes = number_of(field);
+        break;
+    case LOOK(ROUNDING_RULE):
+        look->rounding_rule = builder_text_of_span(builder, field->span);
+        break;
+    case LOOK(UNTOUCHED_BYTES):
+        look->untouched_bytes = number_of(field);
+        break;
+    case LOOK(SWAPPED_BYTES):
+        look->swapped_bytes = number_of(field);
+        break;
+    case LOOK(ALLOCATOR):
+        look->allocator = builder_text_of_span(builder, field->span);
+        break;
+    case LOOK(DURATION_US):
+        look->duration_us = field->value;
+        break;
+    case LOOK(PAGES_UNKNOWN):
+        look->pages_unknown = field->value != 0;
+        break;
+    }
+}
+
+int builder_memory_snapshot(struct builder *builder, struct proto_span message, uint64_t packet_ns)
+{
+    struct profile *profile = builder->profile;
+    struct profile_memory_snapshot taken = {.look.boottime_ns = packet_ns, .order = builder->dumps};
+    struct proto_field field;
+    int status, code = 0;
+    while (code == 0 && (status = proto_next(&message, &field)) != 0) {
+        if (status < 0)
+            return -EBADMSG;
+        if (field.number == LOOK(PARTS))
+            code = take_part(&taken.look, field.span);
+        else
+            take_field(builder, &taken.look, &field);
+    }
+    if (code < 0 || !are_numbers(&taken.look))
+        return builder->error < 0 ? builder->error : -EBADMSG;
+    taken.process = builder_process(builder, taken.look.pid);
+    if (taken.process == PROFILE_NONE)
+        return builder->error;
+    if (array_reserve(&profile->looks, &builder->looks_capacity, profile->look_count, 1,
+                      sizeof(taken)) < 0)
+        return builder_fail(builder);
+    profile->looks[profile->look_count++] = taken;
+    builder_date(builder, DATED_LOOK, 0, profile->look_count - 1);
+    return builder->error;
+}

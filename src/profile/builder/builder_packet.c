@@ -1,0 +1,579 @@
+/* See builder.h: which packet means what. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pb_field_numbers.h"
+#include "profile/builder/builder_clocks.h"
+#include "util/array.h"
+
+#define SEQUENCE_CLEARED 1u
+#define COMMAND_BYTES_MAX 4096u
+
+/* --- processes and threads --- */
+
+static uint32_t add_process(struct builder *builder, int32_t pid)
+{
+    struct profile *profile = builder->profile;
+    size_t used = profile->process_count;
+    if (array_reserve(&profile->processes, &builder->process_capacity, used, 1,
+                      sizeof(*profile->processes)) < 0 ||
+        array_reserve(&builder->timeline_capacities, &builder->timeline_capacity_capacity, used, 1,
+                      sizeof(size_t)) < 0 ||
+        id_map_set(&builder->processes, (uint32_t)pid, (uint32_t)used) < 0) {
+        builder_fail(builder);
+        return PROFILE_NONE;
+    }
+    profile->processes[used] = (struct profile_process){.pid = pid, .name = "", .command = ""};
+    builder->timeline_capacities[used] = 0;
+    profile->process_count++;
+    return (uint32_t)used;
+}
+
+uint32_t builder_process(struct builder *builder, int32_t pid)
+{
+    uint32_t index = id_map_find(&builder->processes, (uint32_t)pid);
+    return index == ID_MAP_NONE ? add_process(builder, pid) : index;
+}
+
+static bool is_plain(const char *argument, size_t length)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-+=./,:@%^";
+    for (size_t i = 0; i < length; i++) {
+        if (argument[i] == '\0' || strchr(plain, argument[i]) == NULL)
+            return false;
+    }
+    return length > 0;
+}
+
+/* Appends the argument as a shell would have to be given it; what does not fit is left out. */
+static void append_argument(char *command, size_t *at, struct proto_span argument)
+{
+    const char *text = (const char *)argument.at;
+    size_t length = proto_length(argument), quotes = 2;
+    bool plain = is_plain(text, length);
+    for (size_t i = 0; i < length; i++)
+        quotes += text[i] == '\'' ? 3 : 0;
+    if (length + quotes + 1 >= COMMAND_BYTES_MAX - *at)
+        return;
+    if (*at > 0)
+        command[(*at)++] = ' ';
+    if (!plain)
+        command[(*at)++] = '\'';
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '\'') {
+            memcpy(command + *at, "'\\''", 4);
+            *at += 4;
+        } else {
+            command[(*at)++] = text[i];
+        }
+    }
+    if (!plain)
+        command[(*at)++] = '\'';
+}
+
+/* The same as it is, cut off where it does not fit. */
+static void append_plain(char *arguments, size_t *at, struct proto_span argument)
+{
+    size_t length = proto_length(argument);
+    if (*at > 0 && *at < COMMAND_BYTES_MAX)
+        arguments[(*at)++] = ' ';
+    if (length > COMMAND_BYTES_MAX - *at)
+        length = COMMAND_BYTES_MAX - *at;
+    if (length > 0)
+        memcpy(arguments + *at, argument.at, length);
+    *at += length;
+}
+
+static struct proto_span base_name(struct proto_span path)
+{
+    for (const uint8_t *at = path.end; at > path.at; at--) {
+        if (at[-1] == '/') {
+            if (at < path.end)
+                path.at = at;
+            break;
+        }
+    }
+    return path;
+}
+
+/* Whether anything was measured in it. */
+static bool has_heaps(const struct profile *profile, uint32_t process)
+{
+    for (size_t i = 0; i < profile->stream_count; i++) {
+        if (profile->streams[i].process == process)
+            return true;
+    }
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        if (profile->heaps[i].process == process)
+            return true;
+    }
+    return false;
+}
+
+/* A command line that was rewritten as one argument, up to its first option; a path may have
+ * blanks, too. */
+static struct proto_span up_to_options(struct proto_span argument)
+{
+    for (size_t i = 0; i + 1 < proto_length(argument); i++) {
+        const uint8_t *at = argument.at + i;
+        if ((at[0] == ' ' && at[1] == '-') || (at[0] == ':' && at[1] == ' '))
+            argument.end = at;
+    }
+    return argument;
+}
+
+/* What a process is called by its argument 0: a path, or a title that it gave itself ("redis-server
+ * *:6379", "-bash"), whose first word it is. */
+static struct proto_span called(struct proto_span argument)
+{
+    struct proto_span word = argument;
+    if (proto_length(argument) == 0 || argument.at[0] == '/')
+        return base_name(up_to_options(argument));
+    word.at += word.at[0] == '-';
+    const uint8_t *end = word.at;
+    while (end < word.end && strchr(" \t\n:", *end) == NULL)
+        end++;
+    word.end = end;
+    word = base_name(word);
+    return proto_length(word) > 0 ? word : base_name(argument);
+}
+
+/* Whether this is another program than the one that is known of its pid. A trace that does not say
+ * has another command line then; else a process may have given itself another title. */
+static bool is_another_program(const struct profile_process *known, const char *command,
+                               uint64_t image)
+{
+    if (image != 0 && known->image != 0)
+        return image != known->image;
+    return *known->command != '\0' && strcmp(known->command, command) != 0;
+}
+
+static int take_process(struct builder *builder, struct proto_span entry, uint64_t packet_ns)
+{
+    char command[COMMAND_BYTES_MAX], arguments[COMMAND_BYTES_MAX];
+    size_t command_length = 0, arguments_length = 0;
+    struct proto_span first = {0}, name = {0};
+    struct proto_field field;
+    int32_t pid = 0, parent_pid = 0, uid = 0;
+    bool has_uid = false, has_start = false, are_comm = false, is_alone = false;
+    uint64_t start_ns = 0;
+    uint64_t image = 0;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        switch (field.number) {
+        case PB_PROCESS_TREE_PROCESS_PID:
+            pid = (int32_t)field.value;
+            break;
+        case PB_PROCESS_TREE_PROCESS_PPID:
+            parent_pid = (int32_t)field.value;
+            break;
+        case PB_PROCESS_TREE_PROCESS_UID:
+            uid = (int32_t)field.value;
+            has_uid = true;
+            break;
+        case PB_PROCESS_TREE_PROCESS_CMDLINE_IS_COMM:
+            are_comm = field.value != 0;
+            break;
+        case PB_PROCESS_TREE_PROCESS_PROCESS_START_FROM_BOOT:
+            start_ns = field.value;
+            has_start = true;
+            break;
+        case PB_PROCESS_TREE_PROCESS_IMAGE:
+            image = field.value;
+            break;
+        case PB_PROCESS_TREE_PROCESS_NAME:
+            name = field.span;
+            break;
+        case PB_PROCESS_TREE_PROCESS_CMDLINE:
+            is_alone = first.at == NULL;
+            if (is_alone)
+                first = field.span;
+            append_plain(arguments, &arguments_length, field.span);
+            append_argument(command, &command_length, field.span);
+            break;
+        }
+    }
+    if (status < 0)
+        return -EBADMSG;
+    if (first.at != NULL) {
+        builder_meet(builder, parent_pid, 0, packet_ns);
+        builder_meet(builder, pid, 0, packet_ns);
+    }
+    uint32_t text = builder_string(builder, command, command_length);
+    uint32_t index = builder_process(builder, pid);
+    if (builder->error < 0)
+        return builder->error;
+    /* It has called exec: what was measured before is another program's. */
+    if (is_another_program(&builder->profile->processes[index], builder->strings[text], image) &&
+        has_heaps(builder->profile, index) && (index = add_process(builder, pid)) == PROFILE_NONE)
+        return builder->error;
+    struct profile_process *process = &builder->profile->processes[index];
+    process->parent_pid = parent_pid;
+    process->uid = uid;
+    process->has_uid = has_uid;
+    process->has_start = has_start;
+    process->start_boottime_ns = start_ns;
+    process->arguments_are_comm = are_comm;
+    process->image = image;
+    if (command_length > 0) {
+        process->command = builder->strings[text];
+        process->name =
+            builder_text_of_span(builder, proto_length(name) > 0 ? name : called(first));
+        process->first_argument = builder_text_of_span(builder, first);
+        const uint8_t *blank =
+            is_alone && first.at != NULL ? memchr(first.at, ' ', proto_length(first)) : NULL;
+        process->title = builder_text(
+            builder, first.at, blank != NULL ? (size_t)(blank - first.at) : proto_length(first));
+        process->arguments = builder_text(builder, arguments, arguments_length);
+    }
+    return builder->error;
+}
+
+static int take_thread(struct builder *builder, struct proto_span entry, uint64_t packet_ns)
+{
+    struct profile *profile = builder->profile;
+    struct profile_thread thread = {.name = ""};
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (field.number == PB_PROCESS_TREE_THREAD_TID)
+            thread.tid = (int32_t)field.value;
+        else if (field.number == PB_PROCESS_TREE_THREAD_TGID)
+            thread.pid = (int32_t)field.value;
+        else if (field.number == PB_PROCESS_TREE_THREAD_NAME)
+            thread.name = builder_text_of_span(builder, field.span);
+    }
+    if (status < 0)
+        return -EBADMSG;
+    builder_meet(builder, thread.pid, 0, packet_ns);
+    builder_meet(builder, thread.pid, thread.tid, packet_ns);
+    uint64_t key = (uint64_t)(uint32_t)thread.pid << 32 | (uint32_t)thread.tid;
+    uint32_t known = id_map_find(&builder->threads, key);
+    if (known != ID_MAP_NONE) {
+        if (*thread.name != '\0')
+            profile->threads[known].name = thread.name;
+        return builder->error;
+    }
+    size_t used = profile->thread_count;
+    if (array_reserve(&profile->threads, &builder->thread_capacity, used, 1, sizeof(thread)) < 0 ||
+        id_map_set(&builder->threads, key, (uint32_t)used) < 0)
+        return builder_fail(builder);
+    profile->threads[profile->thread_count++] = thread;
+    return builder->error;
+}
+
+static int take_tree(struct builder *builder, struct proto_span tree, uint64_t packet_ns)
+{
+    struct proto_field field;
+    int status, code = 0;
+    while (code == 0 && (status = proto_next(&tree, &field)) != 0) {
+        if (status < 0)
+            return -EBADMSG;
+        if (field.number == PB_PROCESS_TREE_PROCESSES)
+            code = take_process(builder, field.span, packet_ns);
+        else if (field.number == PB_PROCESS_TREE_THREADS)
+            code = take_thread(builder, field.span, packet_ns);
+    }
+    return code;
+}
+
+static int take_unprofiled(struct builder *builder, struct proto_span entry)
+{
+    struct profile *profile = builder->profile;
+    struct profile_unprofiled process = {.name = "", .reason = "", .kind = "", .count = 1};
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (field.number == PB_UNPROFILED_PROCESS_PID)
+            process.pid = (int32_t)field.value;
+        else if (field.number == PB_UNPROFILED_PROCESS_PARENT_PID)
+            process.parent_pid = (int32_t)field.value;
+        else if (field.number == PB_UNPROFILED_PROCESS_NAME)
+            process.name = builder_text_of_span(builder, field.span);
+        else if (field.number == PB_UNPROFILED_PROCESS_REASON)
+            process.reason = builder_text_of_span(builder, field.span);
+        else if (field.number == PB_UNPROFILED_PROCESS_BY_CHOICE)
+            process.by_choice = field.value != 0;
+        else if (field.number == PB_UNPROFILED_PROCESS_COUNT)
+            process.count = field.value;
+        else if (field.number == PB_UNPROFILED_PROCESS_KIND)
+            process.kind = builder_text_of_span(builder, field.span);
+    }
+    if (status < 0)
+        return -EBADMSG;
+    if (array_reserve(&profile->unprofiled, &builder->unprofiled_capacity,
+                      profile->unprofiled_count, 1, sizeof(process)) < 0)
+        return builder_fail(builder);
+    profile->unprofiled[profile->unprofiled_count++] = process;
+    return builder->error;
+}
+
+/* --- the timeline --- */
+
+/* What was live of a process's heaps, beside what the system says of it. */
+struct heap_size {
+    int32_t pid; /* 0: not told */
+    uint64_t live_bytes;
+};
+
+static int read_heap_size(struct proto_span message, struct heap_size *size)
+{
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&message, &field)) > 0) {
+        if (field.number == PB_HEAP_SIZE_PID)
+            size->pid = (int32_t)field.value;
+        else if (field.number == PB_HEAP_SIZE_LIVE_BYTES)
+            size->live_bytes = field.value;
+    }
+    return status < 0 ? -EBADMSG : 0;
+}
+
+static int add_memory_point(struct builder *builder, int32_t pid,
+                            const struct profile_memory_point *point)
+{
+    if ((point->rss_bytes | point->vm_bytes | point->heap_bytes) == 0)
+        return 0;
+    uint32_t index = builder_process(builder, pid);
+    if (index == PROFILE_NONE)
+        return builder->error;
+    struct profile_process *process = &builder->profile->processes[index];
+    if (array_reserve(&process->timeline, &builder->timeline_capacities[index],
+                      process->timeline_count, 1, sizeof(*point)) < 0)
+        return builder_fail(builder);
+    process->timeline[process->timeline_count++] = *point;
+    builder_date(builder, DATED_MEMORY_POINT, index, process->timeline_count - 1);
+    return 0;
+}
+
+static int take_memory_point(struct builder *builder, struct proto_span entry, uint64_t packet_ns,
+                             struct heap_size *size)
+{
+    struct profile_memory_point point = {.boottime_ns = packet_ns};
+    struct proto_field field;
+    int32_t pid = 0;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (field.number == PB_PROCESS_STATS_PROCESS_PID)
+            pid = (int32_t)field.value;
+        else if (field.number == PB_PROCESS_STATS_PROCESS_VM_RSS_KB)
+            point.rss_bytes = field.value * 1024;
+        else if (field.number == PB_PROCESS_STATS_PROCESS_RSS_ANON_KB)
+            point.rss_anon_bytes = field.value * 1024;
+        else if (field.number == PB_PROCESS_STATS_PROCESS_VM_SIZE_KB)
+            point.vm_bytes = field.value * 1024;
+        else if (field.number == PB_PROCESS_STATS_PROCESS_HEAP_BYTES)
+            point.heap_bytes = field.value;
+    }
+    if (status < 0)
+        return -EBADMSG;
+    if ((point.rss_bytes | point.rss_anon_bytes | point.vm_bytes) != 0)
+        builder_meet(builder, pid, 0, packet_ns);
+    if (size->pid != 0 && size->pid == pid) {
+        point.heap_bytes = size->live_bytes;
+        size->pid = 0;
+    }
+    return add_memory_point(builder, pid, &point);
+}
+
+/* Points of the timeline: ProcessStats, and a HeapSize beside it or alone. */
+static int take_timeline(struct builder *builder, struct proto_span stats, struct proto_span heap,
+                         uint64_t packet_ns)
+{
+    struct heap_size size = {0};
+    struct proto_field field;
+    int status = 0, code = heap.at == NULL ? 0 : read_heap_size(heap, &size);
+    while (code == 0 && stats.at != NULL && (status = proto_next(&stats, &field)) != 0) {
+        if (status < 0)
+            return -EBADMSG;
+        if (field.number == PB_PROCESS_STATS_PROCESSES)
+            code = take_memory_point(builder, field.span, packet_ns, &size);
+    }
+    if (code == 0 && size.pid != 0)
+        code = add_memory_point(builder, size.pid,
+                                &(struct profile_memory_point){.boottime_ns = packet_ns,
+                                                               .heap_bytes = size.live_bytes});
+    return code;
+}
+
+/* --- packets --- */
+
+struct packet_parts {
+    uint64_t timestamp_ns;
+    uint64_t clock; /* of the timestamp; 0: not told */
+    uint32_t sequence_id;
+    bool cleared;
+    struct proto_span interned, profile_packet, tree, stats, clocks, symbols, unprofiled;
+    struct proto_span allocations, frees, deobfuscation, packages, smaps, look, defaults, heap_size;
+};
+
+static int split_packet(struct proto_span packet, struct packet_parts *parts)
+{
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&packet, &field)) > 0) {
+        switch (field.number) {
+        case PB_TRACE_PACKET_TIMESTAMP:
+            parts->timestamp_ns = field.value;
+            break;
+        case PB_TRACE_PACKET_TIMESTAMP_CLOCK_ID:
+            parts->clock = field.value;
+            break;
+        case PB_TRACE_PACKET_TRACE_PACKET_DEFAULTS:
+            parts->defaults = field.span;
+            break;
+        case PB_TRACE_PACKET_TRUSTED_PACKET_SEQUENCE_ID:
+            parts->sequence_id = (uint32_t)field.value;
+            break;
+        case PB_TRACE_PACKET_SEQUENCE_FLAGS:
+            parts->cleared |= field.value & SEQUENCE_CLEARED;
+            break;
+        case PB_TRACE_PACKET_INCREMENTAL_STATE_CLEARED:
+            parts->cleared |= field.value != 0;
+            break;
+        case PB_TRACE_PACKET_INTERNED_DATA:
+            parts->interned = field.span;
+            break;
+        case PB_TRACE_PACKET_PROFILE_PACKET:
+            parts->profile_packet = field.span;
+            break;
+        case PB_TRACE_PACKET_PROCESS_TREE:
+            parts->tree = field.span;
+            break;
+        case PB_TRACE_PACKET_PROCESS_STATS:
+            parts->stats = field.span;
+            break;
+        case PB_TRACE_PACKET_CLOCK_SNAPSHOT:
+            parts->clocks = field.span;
+            break;
+        case PB_TRACE_PACKET_MODULE_SYMBOLS:
+            parts->symbols = field.span;
+            break;
+        case PB_TRACE_PACKET_DEOBFUSCATION_MAPPING:
+            parts->deobfuscation = field.span;
+            break;
+        case PB_TRACE_PACKET_PACKAGES_LIST:
+            parts->packages = field.span;
+            break;
+        case PB_TRACE_PACKET_STREAMING_ALLOCATION:
+            parts->allocations = field.span;
+            break;
+        case PB_TRACE_PACKET_STREAMING_FREE:
+            parts->frees = field.span;
+            break;
+        case PB_TRACE_PACKET_SMAPS_PACKET:
+            parts->smaps = field.span;
+            break;
+        case PB_TRACE_PACKET_MEMORY_SNAPSHOT:
+            parts->look = field.span;
+            break;
+        case PB_TRACE_PACKET_HEAP_SIZE:
+            parts->heap_size = field.span;
+            break;
+        case PB_TRACE_PACKET_UNPROFILED_PROCESS:
+            parts->unprofiled = field.span;
+            break;
+        }
+    }
+    return status;
+}
+
+/* What holds for the packets of a sequence that do not say otherwise. */
+static int take_defaults(struct builder *builder, const struct packet_parts *parts)
+{
+    struct proto_span defaults = parts->defaults;
+    struct proto_field field;
+    int status = 0;
+    if (!parts->cleared && defaults.at == NULL)
+        return 0;
+    uint32_t clock = 0, before = id_map_find(&builder->default_clocks, parts->sequence_id);
+    while (defaults.at != NULL && (status = proto_next(&defaults, &field)) > 0)
+        if (field.number == PB_TRACE_PACKET_DEFAULTS_TIMESTAMP_CLOCK_ID)
+            clock = (uint32_t)field.value;
+    if (clock != (before == ID_MAP_NONE ? 0 : before) &&
+        id_map_set(&builder->default_clocks, parts->sequence_id, clock) < 0)
+        return builder_fail(builder);
+    return status < 0 ? -EBADMSG : 0;
+}
+
+static void take_time(struct builder *builder, struct packet_parts *parts)
+{
+    uint32_t known =
+        parts->clock != 0 ? ID_MAP_NONE : id_map_find(&builder->default_clocks, parts->sequence_id);
+    if (known != ID_MAP_NONE)
+        parts->clock = known;
+    parts->timestamp_ns =
+        builder_packet_time(builder, parts->timestamp_ns, parts->clock, parts->sequence_id);
+}
+
+/* Tables and heaps, which are all that a sequence is there for. */
+static int take_of_sequence(struct builder *builder, const struct packet_parts *parts)
+{
+    uint32_t known = id_map_find(&builder->sequence_ids, parts->sequence_id);
+    struct builder_sequence *sequence;
+    int code = 0;
+    if (parts->cleared && known != ID_MAP_NONE) {
+        builder_forget_unchanged(builder, &builder->sequences[known]);
+        sequence_clear_interned(&builder->sequences[known]);
+    }
+    if (parts->interned.at == NULL && parts->profile_packet.at == NULL)
+        return 0;
+    code = builder_sequence(builder, parts->sequence_id, &sequence);
+    if (code < 0)
+        return code;
+    if (parts->interned.at != NULL)
+        code = builder_interned_data(builder, sequence, parts->interned);
+    if (parts->profile_packet.at != NULL && code != -ENOMEM) {
+        int result =
+            builder_profile_packet(builder, sequence, parts->profile_packet, parts->timestamp_ns);
+        code = code == 0 ? result : code;
+    }
+    return code;
+}
+
+static int take_parts(struct builder *builder, const struct packet_parts *parts)
+{
+    int code = take_of_sequence(builder, parts);
+    if (code == 0 && parts->tree.at != NULL)
+        code = take_tree(builder, parts->tree, parts->timestamp_ns);
+    if (code == 0 && (parts->stats.at != NULL || parts->heap_size.at != NULL))
+        code = take_timeline(builder, parts->stats, parts->heap_size, parts->timestamp_ns);
+    if (code == 0 && parts->clocks.at != NULL)
+        code = builder_clock_snapshot(builder, parts->sequence_id, parts->clocks);
+    if (code == 0 && parts->symbols.at != NULL)
+        code = builder_module_symbols(builder, parts->symbols);
+    if (code == 0 && parts->deobfuscation.at != NULL)
+        code = builder_deobfuscation_mapping(builder, parts->deobfuscation);
+    if (code == 0 && parts->packages.at != NULL)
+        code = builder_packages_list(builder, parts->packages);
+    if (code == 0 && parts->unprofiled.at != NULL)
+        code = take_unprofiled(builder, parts->unprofiled);
+    if (code == 0 && parts->smaps.at != NULL)
+        code = builder_smaps(builder, parts->smaps, parts->timestamp_ns);
+    if (code == 0 && parts->look.at != NULL)
+        code = builder_memory_snapshot(builder, parts->look, parts->timestamp_ns);
+    if (code == 0 && parts->allocations.at != NULL)
+        code = builder_streaming_allocation(builder, parts->allocations);
+    if (code == 0 && parts->frees.at != NULL)
+        code = builder_streaming_free(builder, parts->frees);
+    return code;
+}
+
+int builder_packet(struct builder *builder, struct proto_span packet)
+{
+    struct packet_parts parts = {0};
+    builder->packets++;
+    if (split_packet(packet, &parts) < 0) {
+        builder->damaged_packets++;
+        return builder->error;
+    }
+    int code = take_defaults(builder, &parts);
+    take_time(builder, &parts);
+    if (code == 0)
+        code = take_parts(builder, &parts);
+    if (code == -EBADMSG)
+        builder->damaged_packets++;
+    return builder->error;
+}

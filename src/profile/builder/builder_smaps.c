@@ -1,0 +1,222 @@
+/*
+ * See builder.h: SmapsPackets, the mappings of a process's memory with what of them is resident.
+ * Kept as they are told; nothing is summed up.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pb_field_numbers.h"
+#include "profile/builder/builder.h"
+#include "util/array.h"
+
+/* A process has 65,530 mappings at most, unless its system allows more. Beyond so many rows in all,
+ * each must have taken this much of the file: a list of zeros costs a byte a row. */
+#define FREE_ROWS UINT64_C(131072)
+#define ROW_BYTES_MIN 8u
+
+#define ENTRY(name) PB_SMAPS_ENTRY_##name
+
+static int take_entry(struct builder *builder, struct proto_span entry, struct profile_smaps *smaps)
+{
+    struct proto_field field;
+    int status;
+    smaps->path = smaps->file_name = smaps->module_debugid = smaps->module_debug_path = "";
+    while ((status = proto_next(&entry, &field)) > 0) {
+        switch (field.number) {
+        case ENTRY(PATH):
+            smaps->path = builder_text_of_span(builder, field.span);
+            break;
+        case ENTRY(SIZE_KB):
+            smaps->size_kb = field.value;
+            break;
+        case ENTRY(PRIVATE_DIRTY_KB):
+            smaps->private_dirty_kb = field.value;
+            smaps->told |= PROFILE_SMAPS_PRIVATE_DIRTY;
+            break;
+        case ENTRY(SWAP_KB):
+            smaps->swap_kb = field.value;
+            smaps->told |= PROFILE_SMAPS_SWAP;
+            break;
+        case ENTRY(FILE_NAME):
+            smaps->file_name = builder_text_of_span(builder, field.span);
+            break;
+        case ENTRY(START_ADDRESS):
+            smaps->start_address = field.value;
+            smaps->told |= PROFILE_SMAPS_START;
+            break;
+        case ENTRY(MODULE_TIMESTAMP):
+            smaps->module_timestamp = field.value;
+            break;
+        case ENTRY(MODULE_DEBUGID):
+            smaps->module_debugid = builder_text_of_span(builder, field.span);
+            break;
+        case ENTRY(MODULE_DEBUG_PATH):
+            smaps->module_debug_path = builder_text_of_span(builder, field.span);
+            break;
+        case ENTRY(PROTECTION_FLAGS):
+            smaps->protection_flags = (uint32_t)field.value;
+            break;
+        case ENTRY(PRIVATE_CLEAN_RESIDENT_KB):
+            smaps->private_clean_resident_kb = field.value;
+            smaps->told |= PROFILE_SMAPS_PRIVATE_CLEAN;
+            break;
+        case ENTRY(SHARED_DIRTY_RESIDENT_KB):
+            smaps->shared_dirty_resident_kb = field.value;
+            smaps->told |= PROFILE_SMAPS_SHARED_DIRTY;
+            break;
+        case ENTRY(SHARED_CLEAN_RESIDENT_KB):
+            smaps->shared_clean_resident_kb = field.value;
+            smaps->told |= PROFILE_SMAPS_SHARED_CLEAN;
+            break;
+        case ENTRY(LOCKED_KB):
+            smaps->locked_kb = field.value;
+            break;
+        case ENTRY(PROPORTIONAL_RESIDENT_KB):
+            smaps->proportional_resident_kb = field.value;
+            smaps->told |= PROFILE_SMAPS_PROPORTIONAL;
+            break;
+        }
+    }
+    return status < 0 ? -EBADMSG : builder->error;
+}
+
+static int add(struct builder *builder, const struct profile_smaps *smaps)
+{
+    struct profile *profile = builder->profile;
+    if (profile->smaps_count >= FREE_ROWS + builder->smaps_bytes / ROW_BYTES_MIN)
+        return -EBADMSG;
+    if (array_reserve(&profile->smaps, &builder->smaps_capacity, profile->smaps_count, 1,
+                      sizeof(*smaps)) < 0)
+        return builder_fail(builder);
+    profile->smaps[profile->smaps_count++] = *smaps;
+    builder_date(builder, DATED_SMAPS, 0, profile->smaps_count - 1);
+    return 0;
+}
+
+/* --- packed: a list a field --- */
+
+#define PACKED(name) PB_PACKED_SMAPS_##name
+#define PACKED_LISTS 16
+
+struct packed_smaps {
+    const char **names;
+    size_t name_count, name_capacity;
+    struct proto_span lists[PACKED_LISTS]; /* by field number; not there: NULL */
+};
+
+static int read_lists(struct builder *builder, struct proto_span message,
+                      struct packed_smaps *packed)
+{
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&message, &field)) > 0) {
+        if (field.type != PROTO_BYTES)
+            continue;
+        if (field.number == PACKED(STRING_TABLE)) {
+            if (array_reserve(&packed->names, &packed->name_capacity, packed->name_count, 1,
+                              sizeof(*packed->names)) < 0)
+                return builder_fail(builder);
+            packed->names[packed->name_count++] = builder_text_of_span(builder, field.span);
+        } else if (field.number < PACKED_LISTS) {
+            packed->lists[field.number] = field.span;
+        }
+    }
+    return status < 0 ? -EBADMSG : builder->error;
+}
+
+/* One element of each list that is there. 1, 0 at their end, -EBADMSG if they differ in length. */
+static int next_row(struct packed_smaps *packed, uint64_t values[PACKED_LISTS])
+{
+    unsigned lists = 0, ended = 0;
+    for (unsigned i = 0; i < PACKED_LISTS; i++) {
+        struct proto_span *list = &packed->lists[i];
+        lists += list->at != NULL;
+        ended += list->at != NULL && list->at == list->end;
+    }
+    if (lists == ended || ended > 0)
+        return lists == ended ? 0 : -EBADMSG;
+    for (unsigned i = 0; i < PACKED_LISTS; i++)
+        if (packed->lists[i].at != NULL && !proto_read_varint(&packed->lists[i], &values[i]))
+            return -EBADMSG;
+    return 1;
+}
+
+static void fill_row(struct profile_smaps *smaps, const struct packed_smaps *packed,
+                     const uint64_t *values)
+{
+    static const struct {
+        unsigned list;
+        enum profile_smaps_told told;
+    } lists[] = {
+        {PACKED(PSS_KB), PROFILE_SMAPS_PROPORTIONAL},
+        {PACKED(PRIVATE_DIRTY_KB), PROFILE_SMAPS_PRIVATE_DIRTY},
+        {PACKED(PRIVATE_CLEAN_KB), PROFILE_SMAPS_PRIVATE_CLEAN},
+        {PACKED(SHARED_DIRTY_KB), PROFILE_SMAPS_SHARED_DIRTY},
+        {PACKED(SHARED_CLEAN_KB), PROFILE_SMAPS_SHARED_CLEAN},
+        {PACKED(SWAP_KB), PROFILE_SMAPS_SWAP},
+    };
+    smaps->size_kb = values[PACKED(SIZE_KB)];
+    smaps->swap_kb = values[PACKED(SWAP_KB)];
+    smaps->private_dirty_kb = values[PACKED(PRIVATE_DIRTY_KB)];
+    smaps->private_clean_resident_kb = values[PACKED(PRIVATE_CLEAN_KB)];
+    smaps->shared_dirty_resident_kb = values[PACKED(SHARED_DIRTY_KB)];
+    smaps->shared_clean_resident_kb = values[PACKED(SHARED_CLEAN_KB)];
+    smaps->locked_kb = values[PACKED(LOCKED_KB)];
+    smaps->proportional_resident_kb = values[PACKED(PSS_KB)];
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        smaps->told |= packed->lists[lists[i].list].at != NULL ? lists[i].told : 0;
+}
+
+static int take_packed(struct builder *builder, struct proto_span message,
+                       const struct profile_smaps *of)
+{
+    struct packed_smaps packed = {0};
+    uint64_t values[PACKED_LISTS] = {0};
+    int code = read_lists(builder, message, &packed), more = 0;
+    for (uint64_t row = 0; code == 0 && (more = next_row(&packed, values)) > 0; row++) {
+        bool is_named = packed.lists[PACKED(NAME_ID)].at != NULL;
+        uint64_t name = is_named ? values[PACKED(NAME_ID)] : row;
+        struct profile_smaps smaps = *of;
+        if (name >= packed.name_count) {
+            code = -EBADMSG;
+            break;
+        }
+        smaps.path = packed.names[name];
+        smaps.file_name = smaps.module_debugid = smaps.module_debug_path = "";
+        fill_row(&smaps, &packed, values);
+        code = add(builder, &smaps);
+    }
+    free(packed.names);
+    return code < 0 ? code : more;
+}
+
+int builder_smaps(struct builder *builder, struct proto_span packet, uint64_t packet_ns)
+{
+    struct proto_span again = packet;
+    struct proto_field field;
+    int32_t pid = 0;
+    int status, code = 0;
+    builder->smaps_bytes += proto_length(packet);
+    while ((status = proto_next(&packet, &field)) > 0) {
+        if (field.number == PB_SMAPS_PACKET_PID)
+            pid = (int32_t)field.value;
+    }
+    if (status < 0)
+        return -EBADMSG;
+    builder_meet(builder, pid, 0, packet_ns);
+    uint32_t process = builder_process(builder, pid);
+    if (process == PROFILE_NONE)
+        return builder->error;
+    while (code == 0 && proto_next(&again, &field) > 0) {
+        struct profile_smaps smaps = {.boottime_ns = packet_ns, .process = process};
+        if (field.number == PB_SMAPS_PACKET_PACKED_ENTRIES && field.type == PROTO_BYTES)
+            code = take_packed(builder, field.span, &smaps);
+        if (field.number != PB_SMAPS_PACKET_ENTRIES || field.type != PROTO_BYTES)
+            continue;
+        code = take_entry(builder, field.span, &smaps);
+        if (code == 0)
+            code = add(builder, &smaps);
+    }
+    return code;
+}

@@ -1,0 +1,329 @@
+/*
+ * See builder.h: symbols that were found after the profile was taken. Where the compiler put
+ * functions into others, one address stands for several frames: its callsite becomes as many, one
+ * inside the other.
+ */
+#include <string.h>
+
+#include "pb_field_numbers.h"
+#include "profile/builder/builder.h"
+#include "util/array.h"
+
+/* Of one address; compilers stop far below. What is further out is left out. */
+#define LINES_MAX 64u
+
+/* Callsites may become this many; those that would not fit keep their innermost line alone. */
+#define CALLSITES_MAX ((size_t)1 << 26)
+
+/* Of the name of a pseudo-file. */
+#define PSEUDO_BYTES_MAX 256u
+
+/* --- reading --- */
+
+static int take_line(struct builder *builder, struct proto_span entry)
+{
+    struct builder_line line = {0};
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (field.number == PB_LINE_FUNCTION_NAME) {
+            line.name = builder_string_of_span(builder, field.span);
+        } else if (field.number == PB_LINE_SOURCE_FILE_NAME) {
+            line.source_file = builder_string_of_span(builder, field.span);
+        } else if (field.number == PB_LINE_LINE_NUMBER) {
+            line.line = (uint32_t)field.value;
+            line.has_line = true;
+        }
+    }
+    if (status < 0)
+        return -EBADMSG;
+    if (array_reserve(&builder->symbol_lines, &builder->symbol_line_capacity,
+                      builder->symbol_line_count, 1, sizeof(line)) < 0)
+        return builder_fail(builder);
+    builder->symbol_lines[builder->symbol_line_count++] = line;
+    return builder->error;
+}
+
+static int take_address(struct builder *builder, struct proto_span entry, uint32_t path,
+                        uint32_t build_id)
+{
+    struct builder_symbol symbol = {.first_line = builder->symbol_line_count};
+    struct proto_field field;
+    uint64_t address = 0;
+    bool added;
+    int status, code = 0;
+    while (code == 0 && (status = proto_next(&entry, &field)) != 0) {
+        if (status < 0)
+            return -EBADMSG;
+        if (field.number == PB_ADDRESS_SYMBOLS_ADDRESS)
+            address = field.value;
+        if (field.number == PB_ADDRESS_SYMBOLS_KIND)
+            symbol.kind = (uint32_t)field.value;
+        if (field.number != PB_ADDRESS_SYMBOLS_LINES || symbol.line_count == LINES_MAX)
+            continue;
+        code = take_line(builder, field.span);
+        symbol.line_count++;
+    }
+    if (code < 0)
+        return code;
+    uint64_t key[] = {path, build_id, address};
+    if (array_reserve(&builder->symbols, &builder->symbol_capacity, builder->symbol_count, 1,
+                      sizeof(symbol)) < 0)
+        return builder_fail(builder);
+    uint64_t id = intern_bytes(&builder->symbol_ids, key, sizeof(key), &added);
+    if (id == 0)
+        return builder_fail(builder);
+    builder->symbols[id - 1] = symbol; /* what is said last counts */
+    builder->symbol_count += added;
+    return builder->error;
+}
+
+/* A pseudo-file ("[vdso]", "[jit:7]") has a slash before it for the trace processor, and none for
+ * people: here it is called as its mapping is. */
+static uint32_t path_string(struct builder *builder, struct proto_span path)
+{
+    char slashed[PSEUDO_BYTES_MAX];
+    size_t length = proto_length(path);
+    bool as_in_trace = builder->owner->as_in_trace;
+    if (!as_in_trace && length > 1 && path.at[0] == '/' && path.at[1] == '[' &&
+        memchr(path.at + 1, '/', length - 1) == NULL)
+        return builder_string(builder, path.at + 1, length - 1);
+    if (!as_in_trace || length == 0 || path.at[0] != '[' || length >= sizeof(slashed))
+        return builder_string_of_span(builder, path);
+    slashed[0] = '/';
+    memcpy(slashed + 1, path.at, length);
+    return builder_string(builder, slashed, length + 1);
+}
+
+int builder_module_symbols(struct builder *builder, struct proto_span module)
+{
+    struct proto_span again = module;
+    struct proto_field field;
+    uint32_t path = 0, build_id = 0;
+    int status, code = 0;
+    while ((status = proto_next(&module, &field)) > 0) {
+        if (field.number == PB_MODULE_SYMBOLS_PATH)
+            path = path_string(builder, field.span);
+        else if (field.number == PB_MODULE_SYMBOLS_BUILD_ID)
+            build_id = builder_hex(builder, field.span);
+    }
+    if (status < 0)
+        return -EBADMSG;
+    while (code == 0 && proto_next(&again, &field) > 0) {
+        if (field.number == PB_MODULE_SYMBOLS_ADDRESS_SYMBOLS)
+            code = take_address(builder, field.span, path, build_id);
+    }
+    return code;
+}
+
+/* --- applying --- */
+
+static const struct builder_symbol *find_symbol(const struct builder *builder,
+                                                const struct profile_frame *frame)
+{
+    if (frame->mapping == PROFILE_NONE || builder->symbol_count == 0)
+        return NULL;
+    uint64_t key[] = {builder->mapping_paths[frame->mapping],
+                      builder->mapping_build_ids[frame->mapping], frame->rel_pc};
+    uint64_t id = intern_find(&builder->symbol_ids, key, sizeof(key));
+    const struct builder_symbol *symbol = id == 0 ? NULL : &builder->symbols[id - 1];
+    return symbol != NULL && symbol->line_count > 0 ? symbol : NULL;
+}
+
+static void set_line(struct builder *builder, size_t index, const struct builder_line *line)
+{
+    struct profile_frame *frame = &builder->profile->frames[index];
+    if (line->name != 0) {
+        builder->frame_names[index] = line->name;
+        frame->linkage_name = builder->strings[line->name];
+    }
+    frame->source_file = builder->strings[line->source_file];
+    frame->line = line->line;
+}
+
+size_t builder_copy_frame(struct builder *builder, size_t index, size_t more)
+{
+    struct profile *profile = builder->profile;
+    size_t first = profile->frame_count;
+    if (more == 0 || first + more >= PROFILE_NONE)
+        return 0;
+    if (array_reserve(&profile->frames, &builder->frame_capacity, first, more,
+                      sizeof(*profile->frames)) < 0 ||
+        array_reserve(&builder->frame_names, &builder->frame_name_capacity, first, more,
+                      sizeof(*builder->frame_names)) < 0) {
+        builder_fail(builder);
+        return 0;
+    }
+    for (size_t i = 0; i < more; i++) {
+        profile->frames[first + i] = profile->frames[index];
+        builder->frame_names[first + i] = 0;
+        profile->frames[first + i].linkage_name = "";
+    }
+    profile->frame_count += more;
+    return first;
+}
+
+/* Frames for the lines further out than the innermost; the first of them, or 0. */
+static size_t add_outer_frames(struct builder *builder, size_t index,
+                               const struct builder_symbol *symbol)
+{
+    size_t more = symbol->line_count - 1, first = builder_copy_frame(builder, index, more);
+    for (size_t i = 0; i < more && first != 0; i++)
+        set_line(builder, first + i, &builder->symbol_lines[symbol->first_line + 1 + i]);
+    return first;
+}
+
+static void remap_samples(struct profile *profile, const uint32_t *now)
+{
+    struct profile_owner *owner = (struct profile_owner *)profile;
+    for (struct profile_sample_block *block = owner->samples; block != NULL; block = block->next) {
+        for (size_t i = 0; i < block->count; i++)
+            if (block->samples[i].callsite != PROFILE_NONE)
+                block->samples[i].callsite = now[block->samples[i].callsite];
+    }
+}
+
+void builder_expand_callsites(struct builder *builder, const struct builder_around *outer)
+{
+    struct profile *profile = builder->profile;
+    size_t count = profile->callsite_count, wanted = count;
+    for (size_t i = 0; i < count; i++)
+        wanted += outer[profile->callsites[i].frame].count;
+    if (wanted > CALLSITES_MAX)
+        return;
+    struct profile_callsite *callsites = reallocarray(NULL, wanted, sizeof(*callsites));
+    uint32_t *now = reallocarray(NULL, count, sizeof(*now));
+    if (callsites == NULL || now == NULL) {
+        free(callsites);
+        free(now);
+        builder_fail(builder);
+        return;
+    }
+    uint32_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct profile_callsite *callsite = &profile->callsites[i];
+        const struct builder_around *around = &outer[callsite->frame];
+        uint32_t parent = callsite->parent == PROFILE_NONE ? PROFILE_NONE : now[callsite->parent];
+        for (uint32_t j = around->count + 1; j-- > 0;) {
+            callsites[used] = (struct profile_callsite){
+                .parent = parent,
+                .frame = j == 0 ? callsite->frame : around->first + j - 1,
+                .depth = parent == PROFILE_NONE ? 0 : callsites[parent].depth + 1,
+            };
+            parent = used++;
+        }
+        now[i] = parent;
+    }
+    remap_samples(profile, now);
+    free(now);
+    free(profile->callsites);
+    profile->callsites = callsites;
+    profile->callsite_count = used;
+}
+
+/* What frames themselves say of their file and line. */
+static void keep_own_lines(struct profile *profile)
+{
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        struct profile_frame *frame = &profile->frames[i];
+        if (!frame->has_symbol)
+            continue;
+        size_t at = profile->symbol_line_count++;
+        profile->symbol_lines[at] = (struct profile_symbol_line){
+            .name = frame->linkage_name,
+            .source_file = frame->source_file,
+            .line = frame->line,
+            .set = (uint32_t)at,
+            .has_line = frame->has_line,
+        };
+        frame->symbol_first = (uint32_t)at;
+        frame->symbol_count = 1;
+    }
+}
+
+static void keep_lines(struct builder *builder, const struct builder_symbol *symbol)
+{
+    struct profile *profile = builder->profile;
+    size_t set = profile->symbol_line_count;
+    for (uint32_t i = 0; i < symbol->line_count; i++) {
+        const struct builder_line *line = &builder->symbol_lines[symbol->first_line + i];
+        profile->symbol_lines[profile->symbol_line_count++] = (struct profile_symbol_line){
+            .name = builder->strings[line->name],
+            .source_file = builder->strings[line->source_file],
+            .line = line->line,
+            .set = (uint32_t)set,
+            .has_line = line->has_line && line->source_file != 0,
+        };
+    }
+}
+
+/* Lines of the addresses that frames have, in the trace's order, for profile.symbol_lines. */
+static void keep_symbols(struct builder *builder)
+{
+    struct profile *profile = builder->profile;
+    uint32_t *first = calloc(builder->symbol_count + 1, sizeof(*first)); /* + 1; 0: not wanted */
+    size_t count = profile->frame_count; /* at most one line for each frame */
+    if (first == NULL) {
+        builder_fail(builder);
+        return;
+    }
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        const struct builder_symbol *symbol = find_symbol(builder, &profile->frames[i]);
+        if (symbol != NULL && first[symbol - builder->symbols]++ == 0)
+            count += symbol->line_count;
+    }
+    profile->symbol_lines = calloc(count + 1, sizeof(*profile->symbol_lines));
+    if (profile->symbol_lines == NULL || count >= PROFILE_NONE) {
+        builder_fail(builder);
+        goto out;
+    }
+    builder->kept_line_capacity = count + 1;
+    keep_own_lines(profile);
+    for (size_t i = 0; i < builder->symbol_count; i++) {
+        size_t set = profile->symbol_line_count;
+        if (first[i] != 0)
+            keep_lines(builder, &builder->symbols[i]);
+        first[i] = (uint32_t)set;
+    }
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        const struct builder_symbol *symbol = find_symbol(builder, &profile->frames[i]);
+        if (symbol == NULL)
+            continue;
+        profile->frames[i].symbol_first = first[symbol - builder->symbols];
+        profile->frames[i].symbol_count = symbol->line_count;
+    }
+out:
+    free(first);
+}
+
+void builder_apply_symbols(struct builder *builder)
+{
+    struct profile *profile = builder->profile;
+    size_t frames = profile->frame_count, expanded = 0;
+    struct builder_around *outer =
+        builder->symbol_count > 0 ? calloc(frames + 1, sizeof(*outer)) : NULL;
+    if (builder->owner->as_in_trace && builder->error == 0)
+        keep_symbols(builder);
+    if (builder->symbol_count == 0 || builder->owner->as_in_trace || builder->error < 0)
+        goto out;
+    if (outer == NULL) {
+        builder_fail(builder);
+        goto out;
+    }
+    for (size_t i = 0; i < frames; i++) {
+        const struct builder_symbol *symbol = find_symbol(builder, &profile->frames[i]);
+        if (symbol == NULL)
+            continue;
+        set_line(builder, i, &builder->symbol_lines[symbol->first_line]);
+        if (symbol->kind != 0)
+            profile->frames[i].kind = symbol->kind;
+        size_t first = add_outer_frames(builder, i, symbol);
+        if (first != 0)
+            outer[i] = (struct builder_around){(uint32_t)first, symbol->line_count - 1};
+        expanded += first != 0;
+    }
+    if (expanded > 0 && builder->error == 0)
+        builder_expand_callsites(builder, outer);
+out:
+    free(outer);
+}

@@ -1,0 +1,219 @@
+/* Reading a configuration: see trace_config.h. Text is first turned into bytes. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.pb-c.h"
+#include "trace/config/trace_config.h"
+#include "trace/text/text_format.h"
+#include "util/array.h"
+
+typedef Perfetto__Protos__HeapprofdConfig HeapprofdConfig;
+typedef Perfetto__Protos__TraceConfig TraceConfig;
+
+#define OUR_DATA_SOURCE "android.heapprofd"
+
+void heap_config_warnings_clear(struct heap_config_warnings *warnings)
+{
+    for (size_t i = 0; i < warnings->count; i++)
+        free(warnings->messages[i]);
+    free(warnings->messages);
+    *warnings = (struct heap_config_warnings){0};
+}
+
+__attribute__((format(printf, 2, 3))) static void warn(struct heap_config_warnings *warnings,
+                                                       const char *format, ...)
+{
+    char *message = NULL;
+    va_list arguments;
+    if (warnings == NULL || array_reserve(&warnings->messages, &warnings->capacity, warnings->count,
+                                          1, sizeof(*warnings->messages)) < 0)
+        return;
+    va_start(arguments, format);
+    int printed = vasprintf(&message, format, arguments);
+    va_end(arguments);
+    if (printed >= 0)
+        warnings->messages[warnings->count++] = message;
+}
+
+/* A copy of n strings, ended by NULL; NULL for none. */
+static int copy_strings(char ***to, char *const *from, size_t count)
+{
+    *to = NULL;
+    if (count == 0)
+        return 0;
+    *to = calloc(count + 1, sizeof(**to));
+    for (size_t i = 0; *to != NULL && i < count; i++) {
+        if (((*to)[i] = strdup(from[i])) == NULL)
+            return -ENOMEM; /* what there is is cleared with the rest */
+    }
+    return *to != NULL ? 0 : -ENOMEM;
+}
+
+static int copy_numbers(uint64_t **to, size_t *to_count, const uint64_t *from, size_t count)
+{
+    *to = NULL;
+    *to_count = 0;
+    if (count == 0)
+        return 0;
+    *to = malloc(count * sizeof(**to));
+    if (*to == NULL)
+        return -ENOMEM;
+    memcpy(*to, from, count * sizeof(**to));
+    *to_count = count;
+    return 0;
+}
+
+static int copy_lists(struct heap_config *config, const HeapprofdConfig *from)
+{
+    if (copy_strings(&config->process_cmdline, from->process_cmdline, from->n_process_cmdline) ||
+        copy_strings(&config->heaps, from->heaps, from->n_heaps) ||
+        copy_strings(&config->exclude_heaps, from->exclude_heaps, from->n_exclude_heaps) ||
+        copy_strings(&config->skip_symbol_prefix, from->skip_symbol_prefix,
+                     from->n_skip_symbol_prefix) ||
+        copy_strings(&config->target_installed_by, from->target_installed_by,
+                     from->n_target_installed_by) ||
+        copy_numbers(&config->pids, &config->pid_count, from->pid, from->n_pid) ||
+        copy_numbers(&config->heap_sampling_intervals, &config->heap_sampling_interval_count,
+                     from->heap_sampling_intervals, from->n_heap_sampling_intervals))
+        return -ENOMEM;
+    return 0;
+}
+
+/* What is not set has its proto's default: 0, false, nothing. */
+static void take_numbers(struct heap_config *config, const HeapprofdConfig *from)
+{
+    config->sampling_interval_bytes = from->sampling_interval_bytes;
+    if (from->shmem_size_bytes != 0)
+        config->shmem_size_bytes = from->shmem_size_bytes;
+    config->block_client = from->block_client;
+    config->block_client_timeout_us = from->block_client_timeout_us;
+    config->no_startup = from->no_startup;
+    config->no_running = from->no_running;
+    config->dump_at_max = from->dump_at_max;
+    config->disable_fork_teardown = from->disable_fork_teardown;
+    config->disable_vfork_detection = from->disable_vfork_detection;
+    config->all = from->all;
+    config->all_heaps = from->all_heaps;
+    config->stream_allocations = from->stream_allocations;
+    config->min_anonymous_memory_kb = from->min_anonymous_memory_kb;
+    config->max_heapprofd_memory_kb = from->max_heapprofd_memory_kb;
+    config->max_heapprofd_cpu_secs = from->max_heapprofd_cpu_secs;
+    config->adaptive_sampling_shmem_threshold = from->adaptive_sampling_shmem_threshold;
+    config->adaptive_sampling_max_sampling_interval_bytes =
+        from->adaptive_sampling_max_sampling_interval_bytes;
+    config->stack_mode = (enum heap_stack_mode)from->stack_mode;
+    if (from->continuous_dump_config != NULL) {
+        config->dump_interval_ms = from->continuous_dump_config->dump_interval_ms;
+        config->dump_phase_ms = from->continuous_dump_config->dump_phase_ms;
+    }
+}
+
+static const HeapprofdConfig *find_ours(const TraceConfig *trace,
+                                        struct heap_config_warnings *warnings)
+{
+    const HeapprofdConfig *ours = NULL;
+    for (size_t i = 0; i < trace->n_data_sources; i++) {
+        const Perfetto__Protos__DataSourceConfig *source = trace->data_sources[i]->config;
+        const char *name = source != NULL && source->name != NULL ? source->name : "";
+        if (strcmp(name, OUR_DATA_SOURCE) != 0)
+            warn(warnings, "the data source '%s' is not ours and is left out", name);
+        else if (ours != NULL)
+            warn(warnings, "a second data source " OUR_DATA_SOURCE " is left out: use one session "
+                           "for each");
+        else if (source->heapprofd_config != NULL)
+            ours = source->heapprofd_config;
+        else
+            warn(warnings, "a data source " OUR_DATA_SOURCE " has no heapprofd_config");
+    }
+    return ours;
+}
+
+static int take_config(const TraceConfig *trace, struct heap_config *config,
+                       struct heap_config_warnings *warnings, struct error *error)
+{
+    const HeapprofdConfig *ours = find_ours(trace, warnings);
+    if (ours == NULL)
+        return error_set(error, -EINVAL,
+                         "there is no data source " OUR_DATA_SOURCE " with a heapprofd_config in "
+                         "this configuration");
+    heap_config_init(config);
+    take_numbers(config, ours);
+    config->duration_ms = trace->duration_ms;
+    if (trace->output_path != NULL)
+        warn(warnings, "output_path is left out: -o says where the trace goes");
+    if (ours->n_target_installed_by > 0)
+        warn(warnings, "target_installed_by has no effect on Linux");
+    if (copy_lists(config, ours) < 0) {
+        heap_config_clear(config);
+        return error_set(error, -ENOMEM, "no memory for the configuration");
+    }
+    return 0;
+}
+
+int heap_config_read_binary(const void *bytes, size_t length, struct heap_config *config,
+                            struct heap_config_warnings *warnings, struct error *error)
+{
+    TraceConfig *trace = perfetto__protos__trace_config__unpack(NULL, length, bytes);
+    if (trace == NULL)
+        return error_set(error, -EINVAL,
+                         "these %zu bytes are no serialized TraceConfig, or are cut off", length);
+    int code = take_config(trace, config, warnings, error);
+    perfetto__protos__trace_config__free_unpacked(trace, NULL);
+    return code;
+}
+
+/* In our own messages a name that we do not know is a mistake; elsewhere it is Perfetto's. */
+static bool must_know(const ProtobufCMessageDescriptor *message)
+{
+    return message == &perfetto__protos__heapprofd_config__descriptor ||
+           message == &perfetto__protos__heapprofd_config__continuous_dump_config__descriptor;
+}
+
+static void warn_unknown(void *context, const char *field, unsigned line, unsigned column)
+{
+    warn(context, "%u:%u: the field '%s' has no effect here", line, column, field);
+}
+
+int heap_config_read_text(const char *text, size_t length, struct heap_config *config,
+                          struct heap_config_warnings *warnings, struct error *error)
+{
+    size_t byte_count;
+    const struct text_format_reader reader = {
+        .must_know = must_know, .unknown = warn_unknown, .context = warnings};
+    void *bytes = text_format_to_bytes(&perfetto__protos__trace_config__descriptor, text, length,
+                                       &reader, &byte_count, error);
+    if (bytes == NULL)
+        return error->code;
+    int code = heap_config_read_binary(bytes, byte_count, config, warnings, error);
+    free(bytes);
+    return code;
+}
+
+int heap_config_read(const void *bytes, size_t length, struct heap_config *config,
+                     struct heap_config_warnings *warnings, struct error *error)
+{
+    /* Text has no control characters but white space; a serialized TraceConfig always has: each
+     * field begins with a tag, and those of its messages are 0x0a, 0x12, ... */
+    const unsigned char *at = bytes;
+    bool is_text = true;
+    for (size_t i = 0; i < length && is_text; i++)
+        is_text = at[i] >= 0x20 || at[i] == '\t' || at[i] == '\n' || at[i] == '\r';
+    /* "\n" is a tag, too: a text that begins with one has a letter or '#' before long. */
+    if (is_text)
+        return heap_config_read_text(bytes, length, config, warnings, error);
+    return heap_config_read_binary(bytes, length, config, warnings, error);
+}
+
+int heap_config_copy(struct heap_config *to, const struct heap_config *from)
+{
+    size_t length;
+    struct error error;
+    void *bytes = heap_config_to_bytes(from, &length);
+    if (bytes == NULL)
+        return -ENOMEM;
+    int code = heap_config_read_binary(bytes, length, to, NULL, &error);
+    free(bytes);
+    return code;
+}

@@ -1,0 +1,418 @@
+/* See trace_source.h. */
+#include "trace/read/trace_source.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "trace/read/tar_traces.h"
+#include "util/memory_bound.h"
+
+#define INPUT_BYTES (256u * 1024u)
+/* Beyond both, a packed file is refused: a choice. zstd -19 made a trace of an idle program, 65 MB
+ * of dumps, 440 times smaller. gzip makes nothing more than 1,032 times smaller. */
+#define PACKED_FLOOR_BYTES (UINT64_C(1) << 30)
+#define PACKED_TIMES 2048u
+/* Unpacked, from one look at the process's memory to the next, which takes some microseconds. */
+#define BOUND_BYTES (64u << 10)
+
+struct trace_source {
+    int fd; /* -1: bytes in memory */
+    const uint8_t *bytes;
+    size_t bytes_left;
+    enum { PLAIN, GZIP, ZSTD } kind;
+    /* Packed input not yet unpacked; for PLAIN, what was read to tell the kind. */
+    uint8_t *input;
+    size_t input_at, input_length;
+    bool input_ended;
+    bool between_members; /* gzip: a member has ended and no other has begun */
+    bool between_frames;  /* zstd: the same */
+    z_stream gzip;
+    ZSTD_DStream *zstd;
+    uint8_t
+        head[TAR_BLOCK_BYTES]; /* unpacked bytes that were read to tell whether it is an archive */
+    size_t head_at, head_length;
+    bool is_archive;
+    struct tar_traces archive;
+    uint8_t *ahead; /* unpacked bytes that somebody looked at and nobody has read */
+    size_t ahead_at, ahead_length;
+    uint64_t bytes_came, bytes_read; /* as they came; unpacked */
+    struct memory_bound bound;
+    uint64_t bound_at; /* bytes_read at the next look */
+    void (*tell)(void *context, uint64_t bytes);
+    void *tell_context;
+};
+
+static ssize_t read_raw(struct trace_source *source, void *buffer, size_t size, struct error *error)
+{
+    if (source->fd < 0) {
+        size_t length = size < source->bytes_left ? size : source->bytes_left;
+        if (length > 0)
+            memcpy(buffer, source->bytes, length);
+        source->bytes += length;
+        source->bytes_left -= length;
+        source->bytes_came += length;
+        return (ssize_t)length;
+    }
+    ssize_t length;
+    do
+        length = read(source->fd, buffer, size);
+    while (length < 0 && errno == EINTR);
+    if (length < 0)
+        return error_set(error, -errno, "cannot read the trace: %s", strerror(errno));
+    source->bytes_came += (uint64_t)length;
+    return length;
+}
+
+static int fill_input(struct trace_source *source, struct error *error)
+{
+    if (source->input_at < source->input_length || source->input_ended)
+        return 0;
+    ssize_t length = read_raw(source, source->input, INPUT_BYTES, error);
+    if (length < 0)
+        return (int)length;
+    source->input_at = 0;
+    source->input_length = (size_t)length;
+    source->input_ended = length == 0;
+    return 0;
+}
+
+static int tell_kind(struct trace_source *source, struct error *error)
+{
+    static const uint8_t zstd_magic[] = {0x28, 0xb5, 0x2f, 0xfd};
+    /* A pipe may give its first bytes one by one. */
+    while (source->input_length < sizeof(zstd_magic)) {
+        ssize_t length = read_raw(source, source->input + source->input_length,
+                                  INPUT_BYTES - source->input_length, error);
+        if (length < 0)
+            return (int)length;
+        if (length == 0)
+            break;
+        source->input_length += (size_t)length;
+    }
+    if (source->input_length >= 2 && source->input[0] == 0x1f && source->input[1] == 0x8b) {
+        source->kind = GZIP;
+        if (inflateInit2(&source->gzip, 15 + 16) != Z_OK)
+            return error_set(error, -ENOMEM, "no memory to unpack the trace");
+    } else if (source->input_length >= sizeof(zstd_magic) &&
+               memcmp(source->input, zstd_magic, sizeof(zstd_magic)) == 0) {
+        source->kind = ZSTD;
+        source->zstd = ZSTD_createDStream();
+        if (source->zstd == NULL)
+            return error_set(error, -ENOMEM, "no memory to unpack the trace");
+    }
+    return 0;
+}
+
+void trace_source_close(struct trace_source *source)
+{
+    if (source == NULL)
+        return;
+    if (source->kind == GZIP)
+        inflateEnd(&source->gzip);
+    ZSTD_freeDStream(source->zstd);
+    if (source->fd > STDIN_FILENO)
+        close(source->fd);
+    free(source->input);
+    free(source->ahead);
+    free(source);
+}
+
+static ssize_t read_plain(struct trace_source *source, void *buffer, size_t size,
+                          struct error *error)
+{
+    size_t left = source->input_length - source->input_at;
+    if (left == 0)
+        return read_raw(source, buffer, size, error);
+    size_t length = size < left ? size : left;
+    memcpy(buffer, source->input + source->input_at, length);
+    source->input_at += length;
+    return (ssize_t)length;
+}
+
+static ssize_t read_gzip(struct trace_source *source, void *buffer, size_t size,
+                         struct error *error)
+{
+    z_stream *stream = &source->gzip;
+    stream->next_out = buffer;
+    stream->avail_out = size > UINT32_MAX ? UINT32_MAX : (uInt)size;
+    size_t wanted = stream->avail_out;
+    while (stream->avail_out == wanted) {
+        int code = fill_input(source, error);
+        if (code < 0)
+            return code;
+        if (source->input_ended && source->between_members)
+            return 0;
+        if (source->input_ended)
+            return error_set(error, -EIO, "the gzip data is cut off");
+        if (source->between_members)
+            inflateReset(stream);
+        source->between_members = false;
+        stream->next_in = source->input + source->input_at;
+        stream->avail_in = (uInt)(source->input_length - source->input_at);
+        int status = inflate(stream, Z_NO_FLUSH);
+        source->input_at = source->input_length - stream->avail_in;
+        source->between_members = status == Z_STREAM_END;
+        if (status != Z_OK && status != Z_STREAM_END)
+            return error_set(error, -EIO, "the gzip data is damaged: %s",
+                             stream->msg == NULL ? zError(status) : stream->msg);
+    }
+    return (ssize_t)(wanted - stream->avail_out);
+}
+
+static ssize_t read_zstd(struct trace_source *source, void *buffer, size_t size,
+                         struct error *error)
+{
+    ZSTD_outBuffer out = {buffer, size, 0};
+    while (out.pos == 0) {
+        int code = fill_input(source, error);
+        if (code < 0)
+            return code;
+        if (source->input_ended && source->between_frames)
+            return 0;
+        if (source->input_ended)
+            return error_set(error, -EIO, "the zstd data is cut off");
+        ZSTD_inBuffer in = {source->input, source->input_length, source->input_at};
+        size_t status = ZSTD_decompressStream(source->zstd, &out, &in);
+        source->input_at = in.pos;
+        source->between_frames = status == 0;
+        if (ZSTD_isError(status))
+            return error_set(error, -EIO, "the zstd data is damaged: %s",
+                             ZSTD_getErrorName(status));
+    }
+    return (ssize_t)out.pos;
+}
+
+static ssize_t read_ahead(struct trace_source *source, void *buffer, size_t size)
+{
+    size_t left = source->ahead_length - source->ahead_at;
+    size_t length = size < left ? size : left;
+    memcpy(buffer, source->ahead + source->ahead_at, length);
+    source->ahead_at += length;
+    return (ssize_t)length;
+}
+
+const uint8_t *trace_source_peek(struct trace_source *source, size_t size, size_t *length)
+{
+    struct error unread;
+    size_t got = 0;
+    ssize_t more = 1;
+    uint64_t read_before = source->bytes_read;
+    uint8_t *ahead = malloc(size);
+    if (ahead == NULL)
+        return NULL;
+    while (got < size && (more = trace_source_read(source, ahead + got, size - got, &unread)) > 0)
+        got += (size_t)more;
+    source->bytes_read = read_before;
+    source->ahead = ahead;
+    source->ahead_length = got;
+    *length = got;
+    return ahead;
+}
+
+static ssize_t read_unpacked(void *from, void *buffer, size_t size, struct error *error)
+{
+    struct trace_source *source = from;
+    size_t left = source->head_length - source->head_at;
+    if (left > 0) {
+        size_t length = size < left ? size : left;
+        memcpy(buffer, source->head + source->head_at, length);
+        source->head_at += length;
+        return (ssize_t)length;
+    }
+    switch (source->kind) {
+    case GZIP:
+        return read_gzip(source, buffer, size, error);
+    case ZSTD:
+        return read_zstd(source, buffer, size, error);
+    case PLAIN:
+        break;
+    }
+    return read_plain(source, buffer, size, error);
+}
+
+/* What cannot be read is complained of by whoever reads it. */
+static void tell_archive(struct trace_source *source)
+{
+    struct error unread;
+    size_t got = 0;
+    ssize_t more = 1;
+    while (got < sizeof(source->head) &&
+           (more = read_unpacked(source, source->head + got, sizeof(source->head) - got, &unread)) >
+               0)
+        got += (size_t)more;
+    source->head_length = got;
+    source->is_archive = got == sizeof(source->head) && tar_is_header(source->head);
+}
+
+void trace_source_tell(struct trace_source *source, void (*tell)(void *context, uint64_t bytes),
+                       void *context)
+{
+    source->tell = tell;
+    source->tell_context = context;
+}
+
+static ssize_t read_any(struct trace_source *source, void *buffer, size_t size, struct error *error)
+{
+    if (source->ahead_at < source->ahead_length)
+        return read_ahead(source, buffer, size);
+    if (source->is_archive)
+        return tar_read_traces(&source->archive, read_unpacked, source, buffer, size, error);
+    return read_unpacked(source, buffer, size, error);
+}
+
+int trace_source_check(const struct trace_source *source, struct error *error)
+{
+    if (source->bytes_read > PACKED_FLOOR_BYTES &&
+        source->bytes_read / PACKED_TIMES > source->bytes_came)
+        return error_set(error, -EFBIG,
+                         "at byte %llu, unpacked: only %llu bytes became so many, as of a file "
+                         "made to exhaust its reader; if you trust it, unpack it first",
+                         (unsigned long long)source->bytes_read,
+                         (unsigned long long)source->bytes_came);
+    /* A window of zstd's is as large as whoever packed the file chose. */
+    return memory_bound_check(&source->bound, source->bytes_came, source->bytes_read,
+                              source->kind == ZSTD ? ZSTD_sizeof_DStream(source->zstd) : 0, error);
+}
+
+ssize_t trace_source_read(struct trace_source *source, void *buffer, size_t size,
+                          struct error *error)
+{
+    ssize_t got = read_any(source, buffer, size < BOUND_BYTES ? size : BOUND_BYTES, error);
+    if (got > 0)
+        source->bytes_read += (uint64_t)got;
+    if (source->bytes_read >= source->bound_at) {
+        int code = trace_source_check(source, error);
+        if (code < 0)
+            return code;
+        source->bound_at = source->bytes_read + BOUND_BYTES;
+    }
+    if (got > 0 && source->tell != NULL)
+        source->tell(source->tell_context, source->bytes_read);
+    return got;
+}
+
+static struct trace_source *open_source(int fd, const void *bytes, size_t length,
+                                        struct error *error)
+{
+    struct trace_source *source = calloc(1, sizeof(*source));
+    if (source == NULL || (source->input = malloc(INPUT_BYTES)) == NULL) {
+        error_set(error, -ENOMEM, "no memory to read the trace");
+        free(source);
+        if (fd > STDIN_FILENO)
+            close(fd);
+        return NULL;
+    }
+    memory_bound_begin(&source->bound);
+    source->bound_at = BOUND_BYTES;
+    source->fd = fd;
+    source->bytes = bytes;
+    source->bytes_left = length;
+    if (tell_kind(source, error) < 0) {
+        trace_source_close(source);
+        return NULL;
+    }
+    tell_archive(source);
+    return source;
+}
+
+struct trace_source *trace_source_open(const char *path, struct error *error)
+{
+    int fd = STDIN_FILENO;
+    if (strcmp(path, "-") != 0 && (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0) {
+        error_set(error, -errno, "cannot open the trace %s: %s", path, strerror(errno));
+        return NULL;
+    }
+    return open_source(fd, NULL, 0, error);
+}
+
+struct trace_source *trace_source_of_bytes(const void *bytes, size_t length, struct error *error)
+{
+    return open_source(-1, bytes, length, error);
+}
+
+/* --- in memory --- */
+
+struct growing {
+    uint8_t *bytes;
+    size_t length, capacity, limit;
+};
+
+static int grow(struct growing *out)
+{
+    if (out->length < out->capacity)
+        return 0;
+    if (out->capacity >= out->limit)
+        return -E2BIG;
+    size_t wanted = out->capacity == 0 ? INPUT_BYTES : out->capacity * 2;
+    if (wanted > out->limit)
+        wanted = out->limit;
+    uint8_t *bytes = realloc(out->bytes, wanted);
+    if (bytes == NULL)
+        return -ENOMEM;
+    out->bytes = bytes;
+    out->capacity = wanted;
+    return 0;
+}
+
+static int unpack_deflate(const uint8_t *bytes, size_t length, struct growing *out)
+{
+    z_stream stream = {.next_in = (Bytef *)bytes, .avail_in = (uInt)length};
+    int code, status = Z_OK;
+    if (length > UINT32_MAX)
+        return -E2BIG;
+    if (inflateInit(&stream) != Z_OK)
+        return -ENOMEM;
+    while ((code = grow(out)) == 0 && status == Z_OK) {
+        stream.next_out = out->bytes + out->length;
+        stream.avail_out = (uInt)(out->capacity - out->length);
+        status = inflate(&stream, Z_NO_FLUSH);
+        out->length = out->capacity - stream.avail_out;
+    }
+    inflateEnd(&stream);
+    if (status == Z_STREAM_END)
+        return 0;
+    return code < 0 ? code : -EBADMSG;
+}
+
+static int unpack_zstd(const uint8_t *bytes, size_t length, struct growing *out)
+{
+    ZSTD_DStream *stream = ZSTD_createDStream();
+    ZSTD_inBuffer in = {bytes, length, 0};
+    int code;
+    if (stream == NULL)
+        return -ENOMEM;
+    while ((code = grow(out)) == 0) {
+        ZSTD_outBuffer part = {out->bytes, out->capacity, out->length};
+        size_t status = ZSTD_decompressStream(stream, &part, &in);
+        bool idle = part.pos == out->length && in.pos == length;
+        out->length = part.pos;
+        if (ZSTD_isError(status) || (idle && status != 0)) {
+            code = -EBADMSG;
+            break;
+        }
+        if (status == 0 && in.pos == length)
+            break;
+    }
+    ZSTD_freeDStream(stream);
+    return code;
+}
+
+int trace_unpack(enum trace_packing packing, const uint8_t *bytes, size_t length, size_t limit,
+                 uint8_t **unpacked, size_t *unpacked_length)
+{
+    struct growing out = {.limit = limit};
+    int code = packing == TRACE_ZSTD ? unpack_zstd(bytes, length, &out)
+                                     : unpack_deflate(bytes, length, &out);
+    if (code < 0) {
+        free(out.bytes);
+        return code;
+    }
+    *unpacked = out.bytes;
+    *unpacked_length = out.length;
+    return 0;
+}

@@ -1,0 +1,459 @@
+/* See text_format.h: a parser that writes fields as it reads them. */
+#include "trace/text/text_format.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/proto_buffer.h"
+#include "trace/text/text_value.h"
+
+#define DEPTH_MAX 64
+#define NAME_BYTES_MAX 128
+
+static void parse_fields(struct text_format_parser *parser,
+                         const ProtobufCMessageDescriptor *message, char closing, int depth,
+                         struct proto_buffer *out);
+
+/* The note behind what was just read, for a reader that heeds them. */
+static struct wire_note take_note(struct text_format_parser *parser)
+{
+    if (parser->scanner.note[0] == '\0' || !parser->reader->is_exact)
+        return (struct wire_note){0};
+    return text_take_note(&parser->scanner);
+}
+
+/* --- fields that have bytes --- */
+
+/* Puts a key and a length before what out holds from begin on. */
+static void put_head(struct text_format_parser *parser, uint32_t number,
+                     const struct wire_note *note, struct proto_buffer *out, size_t begin)
+{
+    size_t length = out->length - begin;
+    struct proto_buffer head = {0};
+    uint8_t room[2 * PROTO_VARINT_BYTES_MAX];
+    head.bytes = room;
+    head.capacity = sizeof(room);
+    text_put_key(&parser->scanner, &head, number, WIRE_BYTES, note->key_bytes);
+    text_put_padded(&parser->scanner, &head, length, note->length_bytes);
+    if (proto_buffer_reserve(out, head.length) == NULL)
+        return;
+    memmove(out->bytes + begin + head.length, out->bytes + begin, length);
+    memcpy(out->bytes + begin, head.bytes, head.length);
+    out->length += head.length;
+}
+
+static void parse_string(struct text_format_parser *parser, const char *name, uint32_t number,
+                         bool zero_allowed, struct proto_buffer *out)
+{
+    size_t begin = out->length;
+    text_read_strings(&parser->scanner, name, zero_allowed, out);
+    struct wire_note note = take_note(parser);
+    put_head(parser, number, &note, out, begin);
+}
+
+/* message NULL: one of which nothing is known. */
+static void parse_nested(struct text_format_parser *parser, const char *name, uint32_t number,
+                         const ProtobufCMessageDescriptor *message, int depth,
+                         struct proto_buffer *out)
+{
+    size_t begin = out->length;
+    char text[TEXT_FOUND_BYTES], closing = text_scanner_is_sign(&parser->scanner, '<') ? '>' : '}';
+    if (!text_scanner_accept(&parser->scanner, '{') &&
+        !text_scanner_accept(&parser->scanner, '<')) {
+        text_scanner_fail(&parser->scanner, "%s stands where %s wants { ... }",
+                          text_scanner_found(&parser->scanner, text), name);
+        return;
+    }
+    struct wire_note note = take_note(parser);
+    if (note.is_group)
+        text_put_key(&parser->scanner, out, number, WIRE_GROUP, note.key_bytes);
+    parse_fields(parser, message, closing, depth + 1, out);
+    if (note.is_group)
+        text_put_key(&parser->scanner, out, number, WIRE_GROUP_END, 0);
+    else
+        put_head(parser, number, &note, out, begin);
+}
+
+/* --- numbers --- */
+
+static void put_value(struct text_format_parser *parser, enum wire_type type, uint64_t value,
+                      const struct wire_note *note, struct proto_buffer *out)
+{
+    if (note->has_value)
+        value = note->value;
+    if (type == WIRE_VARINT)
+        text_put_padded(&parser->scanner, out, value, note->value_bytes);
+    else
+        proto_put_raw(out, &value, type == WIRE_FIXED64 ? 8 : 4);
+}
+
+/* One number, where the descriptor has it packed in a field for itself. */
+static void parse_number(struct text_format_parser *parser, const ProtobufCFieldDescriptor *field,
+                         struct proto_buffer *out)
+{
+    bool is_exact = parser->reader->is_exact;
+    enum wire_type type = text_scalar_type(field);
+    uint64_t value = text_read_scalar(&parser->scanner, field, is_exact);
+    struct wire_note note = take_note(parser);
+    if (is_exact && (field->flags & PROTOBUF_C_FIELD_FLAG_PACKED) != 0 && !note.is_unpacked) {
+        static const struct wire_note none;
+        size_t begin = out->length;
+        put_value(parser, type, value, &note, out);
+        put_head(parser, field->id, &none, out, begin);
+        return;
+    }
+    text_put_key(&parser->scanner, out, field->id, type, note.key_bytes);
+    put_value(parser, type, value, &note, out);
+}
+
+/* What stands between [ and ] in one field. */
+static void parse_packed(struct text_format_parser *parser, const ProtobufCFieldDescriptor *field,
+                         const struct wire_note *list, struct proto_buffer *out)
+{
+    char text[TEXT_FOUND_BYTES];
+    enum wire_type type = text_scalar_type(field);
+    size_t begin = out->length;
+    bool is_first = true;
+    while (parser->scanner.code == 0 && !text_scanner_accept(&parser->scanner, ']')) {
+        if (!is_first && !text_scanner_accept(&parser->scanner, ',')) {
+            text_scanner_fail(&parser->scanner, "%s stands where the list of %s wants ',' or ']'",
+                              text_scanner_found(&parser->scanner, text), field->name);
+            return;
+        }
+        uint64_t value = text_read_scalar(&parser->scanner, field, true);
+        struct wire_note note = take_note(parser);
+        put_value(parser, type, value, &note, out);
+        is_first = false;
+    }
+    put_head(parser, field->id, list, out, begin);
+}
+
+/* "name: 123" alone on its line, whose name is the next token. */
+static bool parse_plain_line(struct text_format_parser *parser,
+                             const ProtobufCFieldDescriptor *field, struct proto_buffer *out)
+{
+    uint64_t most = text_largest_of(field), value;
+    if (most == 0 || (field->flags & PROTOBUF_C_FIELD_FLAG_PACKED) != 0 ||
+        !text_scanner_take_line(&parser->scanner, most, &value))
+        return false;
+    proto_put_uint(out, field->id, value);
+    return true;
+}
+
+static void parse_value(struct text_format_parser *parser, const ProtobufCFieldDescriptor *field,
+                        int depth, struct proto_buffer *out)
+{
+    bool is_exact = parser->reader->is_exact;
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_BYTES:
+        parse_string(parser, field->name, field->id,
+                     is_exact || field->type == PROTOBUF_C_TYPE_BYTES, out);
+        break;
+    case PROTOBUF_C_TYPE_MESSAGE:
+        parse_nested(parser, field->name, field->id, field->descriptor, depth, out);
+        break;
+    default:
+        parse_number(parser, field, out);
+    }
+}
+
+/* --- fields by number --- */
+
+/* 0x and as many digits as its bytes have: a number of 32 or 64 bits. */
+static bool parse_fixed(struct text_format_parser *parser, uint32_t number,
+                        struct proto_buffer *out)
+{
+    const struct text_token *token = &parser->scanner.token;
+    bool negative;
+    uint64_t value;
+    if (token->kind != TEXT_TOKEN_NUMBER || (token->length != 10 && token->length != 18) ||
+        token->start[0] != '0' || (token->start[1] | 0x20) != 'x')
+        return false;
+    enum wire_type type = token->length == 10 ? WIRE_FIXED32 : WIRE_FIXED64;
+    if (!text_read_integer(&parser->scanner, &value, &negative))
+        return true;
+    text_scanner_advance(&parser->scanner);
+    struct wire_note note = take_note(parser);
+    text_put_key(&parser->scanner, out, number, type, note.key_bytes);
+    put_value(parser, type, value, &note, out);
+    return true;
+}
+
+static void parse_varint(struct text_format_parser *parser, uint32_t number,
+                         struct proto_buffer *out)
+{
+    bool negative;
+    uint64_t value;
+    if (!text_read_integer(&parser->scanner, &value, &negative))
+        return;
+    text_scanner_advance(&parser->scanner);
+    struct wire_note note = take_note(parser);
+    text_put_key(&parser->scanner, out, number, WIRE_VARINT, note.key_bytes);
+    put_value(parser, WIRE_VARINT, negative ? 0 - value : value, &note, out);
+}
+
+/* From behind the number on. */
+static void parse_by_number(struct text_format_parser *parser, uint64_t number, int depth,
+                            struct proto_buffer *out)
+{
+    static const char what[] = "a field by number";
+    bool has_colon = text_scanner_accept(&parser->scanner, ':');
+    char text[TEXT_FOUND_BYTES];
+    if (number == 0 || number > UINT32_MAX)
+        text_scanner_fail(&parser->scanner, "no field has the number %llu",
+                          (unsigned long long)number);
+    else if (text_scanner_is_sign(&parser->scanner, '{') ||
+             text_scanner_is_sign(&parser->scanner, '<'))
+        parse_nested(parser, what, (uint32_t)number, NULL, depth, out);
+    else if (!has_colon)
+        text_scanner_fail(&parser->scanner, "%s stands where %s wants ':' and a value",
+                          text_scanner_found(&parser->scanner, text), what);
+    else if (parser->scanner.token.kind == TEXT_TOKEN_STRING)
+        parse_string(parser, what, (uint32_t)number, true, out);
+    else if (!parse_fixed(parser, (uint32_t)number, out))
+        parse_varint(parser, (uint32_t)number, out);
+}
+
+/* --- what is not known --- */
+
+/* Skips a value of any form: a scalar, a list, a message. */
+static void skip_value(struct text_format_parser *parser)
+{
+    int open = 0;
+    char text[TEXT_FOUND_BYTES];
+    text_scanner_accept(&parser->scanner, '-');
+    do {
+        if (parser->scanner.token.kind == TEXT_TOKEN_END) {
+            text_scanner_fail(&parser->scanner, "the text ends in the middle of a value");
+            return;
+        }
+        if (text_scanner_is_sign(&parser->scanner, '{') ||
+            text_scanner_is_sign(&parser->scanner, '<') ||
+            text_scanner_is_sign(&parser->scanner, '['))
+            open++;
+        else if (text_scanner_is_sign(&parser->scanner, '}') ||
+                 text_scanner_is_sign(&parser->scanner, '>') ||
+                 text_scanner_is_sign(&parser->scanner, ']'))
+            open--;
+        else if (open == 0 && parser->scanner.token.kind == TEXT_TOKEN_SIGN)
+            text_scanner_fail(&parser->scanner, "%s stands where a value is expected",
+                              text_scanner_found(&parser->scanner, text));
+        if (open < 0)
+            text_scanner_fail(&parser->scanner, "%s closes what was not opened",
+                              text_scanner_found(&parser->scanner, text));
+        bool was_string = parser->scanner.token.kind == TEXT_TOKEN_STRING;
+        text_scanner_advance(&parser->scanner);
+        while (was_string && parser->scanner.code == 0 &&
+               parser->scanner.token.kind == TEXT_TOKEN_STRING)
+            text_scanner_advance(&parser->scanner);
+    } while (open > 0 && parser->scanner.code == 0);
+}
+
+/* Levenshtein's distance, of short names. */
+static unsigned distance(const char *a, const char *b)
+{
+    unsigned row[NAME_BYTES_MAX + 1];
+    size_t length = strlen(b);
+    if (length > NAME_BYTES_MAX)
+        return UINT32_MAX;
+    for (size_t j = 0; j <= length; j++)
+        row[j] = (unsigned)j;
+    for (size_t i = 1; a[i - 1] != 0; i++) {
+        unsigned diagonal = row[0];
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= length; j++) {
+            unsigned above = row[j], best = diagonal + (a[i - 1] != b[j - 1]);
+            if (above + 1 < best)
+                best = above + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            diagonal = above;
+            row[j] = best;
+        }
+    }
+    return row[length];
+}
+
+static void refuse_unknown(struct text_format_parser *parser,
+                           const ProtobufCMessageDescriptor *message, const char *name)
+{
+    const char *nearest = NULL;
+    unsigned least = UINT32_MAX;
+    for (unsigned i = 0; i < message->n_fields; i++) {
+        unsigned here = distance(name, message->fields[i].name);
+        if (here < least) {
+            least = here;
+            nearest = message->fields[i].name;
+        }
+    }
+    if (nearest != NULL && least <= strlen(name) / 3 + 1)
+        text_scanner_fail(&parser->scanner, "%s has no field '%s': did you mean %s?",
+                          message->short_name, name, nearest);
+    else
+        text_scanner_fail(&parser->scanner, "%s has no field '%s'", message->short_name, name);
+}
+
+/* --- messages --- */
+
+static void parse_list(struct text_format_parser *parser, const ProtobufCFieldDescriptor *field,
+                       int depth, struct proto_buffer *out)
+{
+    char text[TEXT_FOUND_BYTES];
+    struct wire_note note = take_note(parser);
+    bool is_packed = (field->flags & PROTOBUF_C_FIELD_FLAG_PACKED) != 0 || note.is_packed;
+    if (parser->reader->is_exact && is_packed && field->type != PROTOBUF_C_TYPE_MESSAGE &&
+        field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_BYTES) {
+        parse_packed(parser, field, &note, out);
+        return;
+    }
+    if (text_scanner_accept(&parser->scanner, ']'))
+        return;
+    do {
+        parse_value(parser, field, depth, out);
+    } while (parser->scanner.code == 0 && text_scanner_accept(&parser->scanner, ','));
+    if (parser->scanner.code == 0 && !text_scanner_accept(&parser->scanner, ']'))
+        text_scanner_fail(&parser->scanner, "%s stands where the list of %s wants ',' or ']'",
+                          text_scanner_found(&parser->scanner, text), field->name);
+}
+
+/* The field that a token names; NULL: the message has none such. */
+static const ProtobufCFieldDescriptor *find_field(struct text_format_parser *parser,
+                                                  const ProtobufCMessageDescriptor *message,
+                                                  const struct text_token *token,
+                                                  char name[NAME_BYTES_MAX])
+{
+    size_t length = token->length;
+    size_t slot =
+        ((uintptr_t)message / sizeof(*message) + length * 37 + (size_t)token->start[0] * 5 +
+         (size_t)token->start[length - 1] * 3 + (size_t)token->start[length / 2]) %
+        (sizeof(parser->known) / sizeof(parser->known[0]));
+    const ProtobufCFieldDescriptor *field = parser->known[slot].field;
+    if (parser->known[slot].message == message && parser->known[slot].length == length &&
+        memcmp(field->name, token->start, length) == 0)
+        return field;
+    memcpy(name, token->start, length);
+    name[length] = 0;
+    field = message == NULL ? NULL : protobuf_c_message_descriptor_get_field_by_name(message, name);
+    if (field != NULL) {
+        parser->known[slot].message = message;
+        parser->known[slot].field = field;
+        parser->known[slot].length = length;
+    }
+    return field;
+}
+
+/* From behind the name on. field NULL: one to skip. */
+static void parse_named(struct text_format_parser *parser, const ProtobufCFieldDescriptor *field,
+                        const char *name, const struct text_token *token, int depth,
+                        struct proto_buffer *out)
+{
+    char text[TEXT_FOUND_BYTES];
+    bool has_colon = text_scanner_accept(&parser->scanner, ':');
+    bool needs_none =
+        text_scanner_is_sign(&parser->scanner, '{') || text_scanner_is_sign(&parser->scanner, '<');
+    if (!has_colon && !needs_none) {
+        text_scanner_fail(&parser->scanner, "%s stands where '%s' wants ':' and a value",
+                          text_scanner_found(&parser->scanner, text),
+                          field != NULL ? field->name : name);
+    } else if (field == NULL) {
+        parser->reader->unknown(parser->reader->context, name, token->line, token->column);
+        skip_value(parser);
+    } else if (field->label == PROTOBUF_C_LABEL_REPEATED &&
+               text_scanner_accept(&parser->scanner, '[')) {
+        parse_list(parser, field, depth, out);
+    } else {
+        parse_value(parser, field, depth, out);
+    }
+}
+
+static void parse_field(struct text_format_parser *parser,
+                        const ProtobufCMessageDescriptor *message, int depth,
+                        struct proto_buffer *out)
+{
+    char name[NAME_BYTES_MAX], text[TEXT_FOUND_BYTES];
+    struct text_token token = parser->scanner.token;
+    uint64_t number;
+    bool negative;
+    if (token.kind == TEXT_TOKEN_NUMBER && parser->reader->is_exact) {
+        if (!text_read_integer(&parser->scanner, &number, &negative))
+            return;
+        text_scanner_advance(&parser->scanner);
+        parse_by_number(parser, number, depth, out);
+    } else if (token.kind != TEXT_TOKEN_WORD || token.length >= sizeof(name)) {
+        text_scanner_fail(&parser->scanner, "%s stands where the name of a field of %s is expected",
+                          text_scanner_found(&parser->scanner, text),
+                          message == NULL ? "an unknown message" : message->short_name);
+        return;
+    } else {
+        const ProtobufCFieldDescriptor *field = find_field(parser, message, &token, name);
+        if (field == NULL && message == NULL)
+            text_scanner_fail(&parser->scanner,
+                              "'%s' stands in a message of which no names are known: give the "
+                              "field's number",
+                              name);
+        else if (field == NULL && parser->reader->must_know(message))
+            refuse_unknown(parser, message, name);
+        if (parser->scanner.code < 0)
+            return;
+        if (field == NULL || !parse_plain_line(parser, field, out)) {
+            text_scanner_advance(&parser->scanner);
+            parse_named(parser, field, name, &token, depth, out);
+        }
+    }
+    if (parser->scanner.code == 0 && !text_scanner_accept(&parser->scanner, ','))
+        text_scanner_accept(&parser->scanner, ';');
+}
+
+static void parse_fields(struct text_format_parser *parser,
+                         const ProtobufCMessageDescriptor *message, char closing, int depth,
+                         struct proto_buffer *out)
+{
+    if (depth > DEPTH_MAX) {
+        text_scanner_fail(&parser->scanner, "messages are nested more than %d deep here",
+                          DEPTH_MAX);
+        return;
+    }
+    while (parser->scanner.code == 0) {
+        if (closing != 0 && text_scanner_accept(&parser->scanner, closing))
+            return;
+        if (parser->scanner.token.kind == TEXT_TOKEN_END) {
+            if (closing != 0)
+                text_scanner_fail(&parser->scanner, "the text ends before the '%c' of %s", closing,
+                                  message == NULL ? "a message" : message->short_name);
+            return;
+        }
+        parse_field(parser, message, depth, out);
+    }
+}
+
+int text_format_read_field(struct text_format_parser *parser,
+                           const ProtobufCMessageDescriptor *message, struct proto_buffer *out)
+{
+    if (parser->scanner.code == 0 && parser->scanner.token.kind == TEXT_TOKEN_END)
+        return 0;
+    if (parser->scanner.code == 0)
+        parse_field(parser, message, 0, out);
+    if (parser->scanner.code == 0 && out->failed)
+        parser->scanner.code = error_set(parser->scanner.error, -ENOMEM, "no memory for a message");
+    return parser->scanner.code < 0 ? parser->scanner.code : 1;
+}
+
+void *text_format_to_bytes(const ProtobufCMessageDescriptor *descriptor, const char *text,
+                           size_t text_length, const struct text_format_reader *reader,
+                           size_t *length, struct error *error)
+{
+    struct text_format_parser parser = {.reader = reader};
+    struct proto_buffer out = {0};
+    text_scanner_open(&parser.scanner, text, text_length, error);
+    parse_fields(&parser, descriptor, 0, 0, &out);
+    if (parser.scanner.code == 0 && (out.failed || proto_buffer_reserve(&out, 1) == NULL))
+        parser.scanner.code = error_set(error, -ENOMEM, "no memory for the configuration");
+    if (parser.scanner.code < 0) {
+        proto_buffer_free(&out);
+        return NULL;
+    }
+    *length = out.length;
+    return out.bytes;
+}

@@ -1,0 +1,565 @@
+/* See text_print.h. */
+#include "trace/text/text_print.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/text/text_number.h"
+#include "trace/text/text_token.h"
+#include "trace/wire_field.h"
+
+/* What is nested deeper stands as bytes. text_format.c reads as deep. */
+#define DEPTH_MAX 60
+/* The same for messages that are only guessed to be some. */
+#define GUESSED_DEPTH_MAX 10
+
+/* --- names --- */
+
+enum kind {
+    KIND_OTHER, /* of a type that stands by number */
+    KIND_UINT32,
+    KIND_UINT64,
+    KIND_INT32,
+    KIND_INT64,
+    KIND_BOOL,
+    KIND_ENUM,
+    KIND_DOUBLE,
+    KIND_BYTES,
+    KIND_MESSAGE,
+};
+
+struct names_field {
+    uint32_t number;
+    enum kind kind;
+    bool is_repeated, is_packed;
+    const char *name;
+    size_t name_length;
+    const ProtobufCEnumDescriptor *values; /* of an enum */
+    const struct names_message *message;   /* of a message */
+};
+
+/* Fields with lower numbers are found without a search. */
+#define DIRECT_NUMBERS 128
+
+struct names_message {
+    const ProtobufCMessageDescriptor *descriptor;
+    struct names_field *fields; /* by number */
+    size_t field_count;
+    const struct names_field *direct[DIRECT_NUMBERS];
+    struct names_message *next;
+};
+
+struct text_schema {
+    struct names_message *messages; /* of all that were met; the outermost is `root` */
+    const struct names_message *root;
+};
+
+static enum kind kind_of(const ProtobufCFieldDescriptor *field)
+{
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_UINT32:
+        return KIND_UINT32;
+    case PROTOBUF_C_TYPE_UINT64:
+        return KIND_UINT64;
+    case PROTOBUF_C_TYPE_INT32:
+        return KIND_INT32;
+    case PROTOBUF_C_TYPE_INT64:
+        return KIND_INT64;
+    case PROTOBUF_C_TYPE_BOOL:
+        return KIND_BOOL;
+    case PROTOBUF_C_TYPE_ENUM:
+        return KIND_ENUM;
+    case PROTOBUF_C_TYPE_DOUBLE:
+        return KIND_DOUBLE;
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_BYTES:
+        return KIND_BYTES;
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return KIND_MESSAGE;
+    default:
+        return KIND_OTHER;
+    }
+}
+
+static struct names_message *find_message(const struct text_schema *schema,
+                                          const ProtobufCMessageDescriptor *descriptor)
+{
+    struct names_message *message = schema->messages;
+    while (message != NULL && message->descriptor != descriptor)
+        message = message->next;
+    return message;
+}
+
+/* A descriptor's messages are as deep as its .proto file, which is ours. */
+static const struct names_message *add_message(struct text_schema *schema,
+                                               const ProtobufCMessageDescriptor *descriptor)
+{
+    struct names_message *message = find_message(schema, descriptor);
+    if (message != NULL)
+        return message;
+    message = calloc(1, sizeof(*message));
+    if (message == NULL)
+        return NULL;
+    message->descriptor = descriptor;
+    message->next = schema->messages;
+    schema->messages = message; /* before its fields: they may be of its own type */
+    message->fields = calloc(descriptor->n_fields + 1, sizeof(*message->fields));
+    if (message->fields == NULL)
+        return NULL;
+    for (unsigned i = 0; i < descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *from = &descriptor->fields[i];
+        struct names_field *field = &message->fields[message->field_count++];
+        *field = (struct names_field){
+            .number = from->id,
+            .kind = kind_of(from),
+            .is_repeated = from->label == PROTOBUF_C_LABEL_REPEATED,
+            .is_packed = (from->flags & PROTOBUF_C_FIELD_FLAG_PACKED) != 0,
+            .name = from->name,
+            .name_length = strlen(from->name),
+        };
+        if (field->number < DIRECT_NUMBERS)
+            message->direct[field->number] = field;
+        if (field->kind == KIND_ENUM)
+            field->values = from->descriptor;
+        if (field->kind == KIND_MESSAGE &&
+            (field->message = add_message(schema, from->descriptor)) == NULL)
+            return NULL;
+    }
+    return message;
+}
+
+struct text_schema *text_schema_new(const ProtobufCMessageDescriptor *descriptor)
+{
+    struct text_schema *schema = calloc(1, sizeof(*schema));
+    if (schema == NULL)
+        return NULL;
+    schema->root = add_message(schema, descriptor);
+    if (schema->root != NULL)
+        return schema;
+    text_schema_free(schema);
+    return NULL;
+}
+
+void text_schema_free(struct text_schema *schema)
+{
+    if (schema == NULL)
+        return;
+    for (struct names_message *message = schema->messages, *next; message != NULL; message = next) {
+        next = message->next;
+        free(message->fields);
+        free(message);
+    }
+    free(schema);
+}
+
+static const struct names_field *find_field(const struct names_message *message, uint32_t number)
+{
+    if (message == NULL)
+        return NULL;
+    if (number < DIRECT_NUMBERS)
+        return message->direct[number];
+    size_t low = 0, high = message->field_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (message->fields[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < message->field_count && message->fields[low].number == number
+               ? &message->fields[low]
+               : NULL;
+}
+
+/* --- pieces of a line --- */
+
+static void put_text(struct proto_buffer *out, const char *text)
+{
+    proto_put_raw(out, text, strlen(text));
+}
+
+/* The beginning of a line: "    name", or the number. */
+static void put_name(struct proto_buffer *out, unsigned depth, const struct names_field *known,
+                     uint32_t number)
+{
+    size_t indent = (size_t)depth * 2, room = indent + TEXT_NUMBER_BYTES;
+    if (known != NULL)
+        room += known->name_length;
+    char *begin = (char *)proto_buffer_reserve(out, room), *at = begin;
+    if (begin == NULL)
+        return;
+    memset(at, ' ', indent);
+    at += indent;
+    if (known != NULL) {
+        memcpy(at, known->name, known->name_length);
+        at += known->name_length;
+    } else {
+        at += text_number_of_uint(number, at);
+    }
+    out->length += (size_t)(at - begin);
+}
+
+static void put_uint(struct proto_buffer *out, uint64_t value)
+{
+    char *at = (char *)proto_buffer_reserve(out, TEXT_NUMBER_BYTES);
+    if (at != NULL)
+        out->length += text_number_of_uint(value, at);
+}
+
+static void put_int(struct proto_buffer *out, int64_t value)
+{
+    if (value < 0)
+        put_text(out, "-");
+    put_uint(out, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}
+
+static void put_hex(struct proto_buffer *out, uint64_t value, unsigned digits)
+{
+    char text[18] = "0x";
+    for (unsigned i = 0; i < digits; i++)
+        text[2 + i] = "0123456789abcdef"[value >> (4 * (digits - 1 - i)) & 15];
+    proto_put_raw(out, text, 2 + digits);
+}
+
+/* What stands between quotes as it is. */
+static bool is_plain(uint8_t byte)
+{
+    return byte >= ' ' && byte < 0x7f && byte != '"' && byte != '\\' && byte != '\'';
+}
+
+static size_t escape(uint8_t byte, char *to)
+{
+    static const char names[] = "n\nr\rt\t\"\"\\\\''";
+    *to++ = '\\';
+    for (size_t i = 0; i + 1 < sizeof(names); i += 2) {
+        if ((uint8_t)names[i + 1] == byte) {
+            *to = names[i];
+            return 2;
+        }
+    }
+    *to++ = (char)('0' + (byte >> 6));
+    *to++ = (char)('0' + (byte >> 3 & 7));
+    *to = (char)('0' + (byte & 7));
+    return 4;
+}
+
+static void put_quoted(struct proto_buffer *out, struct proto_span bytes)
+{
+    put_text(out, "\"");
+    while (bytes.at < bytes.end) {
+        const uint8_t *plain = bytes.at;
+        char escaped[4];
+        while (bytes.at < bytes.end && is_plain(*bytes.at))
+            bytes.at++;
+        proto_put_raw(out, plain, (size_t)(bytes.at - plain));
+        if (bytes.at < bytes.end)
+            proto_put_raw(out, escaped, escape(*bytes.at++, escaped));
+    }
+    put_text(out, "\"");
+}
+
+/* --- what the text alone does not say --- */
+
+struct note {
+    struct proto_buffer *out;
+    bool has_begun;
+};
+
+static void begin_word(struct note *note)
+{
+    put_text(note->out, note->has_begun ? " " : "  " TEXT_WIRE_NOTE " ");
+    note->has_begun = true;
+}
+
+static void note_word(struct note *note, const char *word)
+{
+    begin_word(note);
+    put_text(note->out, word);
+}
+
+/* How many bytes a number takes, if it is more than it needs. */
+static void note_bytes(struct note *note, const char *word, size_t bytes, uint64_t value)
+{
+    if (bytes == wire_varint_bytes(value))
+        return;
+    note_word(note, word);
+    put_uint(note->out, bytes);
+}
+
+static void note_key(struct note *note, const struct wire_field *field)
+{
+    note_bytes(note, "key=", field->key_bytes, (uint64_t)field->number << 3 | field->type);
+}
+
+static void note_key_and_length(struct note *note, const struct wire_field *field)
+{
+    note_key(note, field);
+    note_bytes(note, "length=", field->value_bytes, wire_length(field->span));
+}
+
+static void note_value(struct note *note, uint64_t value, size_t bytes, uint64_t usual)
+{
+    if (value != usual) {
+        note_word(note, "value=");
+        put_hex(note->out, value, 16);
+    }
+    note_bytes(note, "bytes=", bytes, value);
+}
+
+/* --- values --- */
+
+/* Writes a varint as a field of this kind has it; what would be read for it. */
+static uint64_t put_scalar(struct proto_buffer *out, const struct names_field *field,
+                           uint64_t value)
+{
+    const ProtobufCEnumValue *named;
+    switch (field->kind) {
+    case KIND_UINT32:
+        put_uint(out, (uint32_t)value);
+        return (uint32_t)value;
+    case KIND_INT32:
+        put_int(out, (int32_t)value);
+        return (uint64_t)(int64_t)(int32_t)value;
+    case KIND_INT64:
+        put_int(out, (int64_t)value);
+        return value;
+    case KIND_BOOL:
+        put_text(out, value != 0 ? "true" : "false");
+        return value != 0;
+    case KIND_ENUM:
+        named = protobuf_c_enum_descriptor_get_value(field->values, (int32_t)value);
+        if (named != NULL)
+            put_text(out, named->name);
+        else
+            put_int(out, (int32_t)value);
+        return (uint64_t)(int64_t)(int32_t)value;
+    default:
+        put_uint(out, value);
+        return value;
+    }
+}
+
+static uint64_t put_double(struct proto_buffer *out, uint64_t bits)
+{
+    double value, usual_nan = __builtin_nan("");
+    memcpy(&value, &bits, sizeof(value));
+    char *at = (char *)proto_buffer_reserve(out, TEXT_NUMBER_BYTES);
+    if (at == NULL)
+        return bits;
+    if (value != value) {
+        put_text(out, "nan");
+        memcpy(&bits, &usual_nan, sizeof(bits));
+        return bits;
+    }
+    out->length += text_number_of_double(value, at);
+    return bits;
+}
+
+static void print_number(const struct names_field *known, const struct wire_field *field,
+                         struct proto_buffer *out)
+{
+    struct note note = {.out = out};
+    uint64_t usual;
+    put_text(out, ": ");
+    if (known->kind == KIND_DOUBLE)
+        usual = put_double(out, field->value);
+    else
+        usual = put_scalar(out, known, field->value);
+    if (known->is_packed)
+        note_word(&note, "unpacked");
+    note_key(&note, field);
+    if (known->kind != KIND_DOUBLE) {
+        note_value(&note, field->value, field->value_bytes, usual);
+    } else if (usual != field->value) {
+        note_word(&note, "value=");
+        put_hex(out, field->value, 16);
+    }
+    put_text(out, "\n");
+}
+
+/* A list of numbers in one field. False: it is none; what was appended is to be taken back. */
+static bool print_packed(const struct names_field *known, const struct wire_field *field,
+                         struct proto_buffer *out)
+{
+    struct note note = {.out = out};
+    struct proto_span rest = field->span;
+    put_text(out, ": [");
+    if (!known->is_packed)
+        note_word(&note, "packed");
+    note_key_and_length(&note, field);
+    if (note.has_begun)
+        put_text(out, "\n");
+    for (const char *separator = ""; rest.at < rest.end; separator = ", ") {
+        struct note element = {.out = out};
+        uint64_t value, usual;
+        put_text(out, separator);
+        if (known->kind == KIND_DOUBLE) {
+            if (wire_length(rest) < sizeof(value))
+                return false;
+            memcpy(&value, rest.at, sizeof(value));
+            rest.at += sizeof(value);
+            usual = put_double(out, value);
+            if (usual != value) {
+                note_word(&element, "value=");
+                put_hex(out, value, 16);
+            }
+        } else {
+            size_t bytes = wire_read_varint(&rest, &value);
+            if (bytes == 0)
+                return false;
+            usual = put_scalar(out, known, value);
+            note_value(&element, value, bytes, usual);
+        }
+        if (element.has_begun)
+            put_text(out, "\n");
+    }
+    put_text(out, "]\n");
+    return true;
+}
+
+/* --- messages --- */
+
+static bool print_fields(const struct names_message *message, struct proto_span fields,
+                         unsigned depth, unsigned guessed, struct proto_buffer *out);
+
+static void put_indent(struct proto_buffer *out, unsigned depth)
+{
+    for (unsigned i = 0; i < depth; i++)
+        put_text(out, "  ");
+}
+
+/* A message in { }. False: it is none; what was appended is to be taken back. */
+static bool print_message(const struct names_message *message, const struct wire_field *field,
+                          unsigned depth, unsigned guessed, struct proto_buffer *out)
+{
+    struct note note = {.out = out};
+    put_text(out, " {");
+    if (field->type == WIRE_GROUP) {
+        note_word(&note, "group");
+        note_key(&note, field);
+    } else {
+        note_key_and_length(&note, field);
+    }
+    put_text(out, "\n");
+    if (!print_fields(message, field->span, depth + 1, guessed, out))
+        return false;
+    put_indent(out, depth);
+    put_text(out, "}\n");
+    return true;
+}
+
+static bool is_text(struct proto_span bytes)
+{
+    for (; bytes.at < bytes.end; bytes.at++)
+        if (!is_plain(*bytes.at) && *bytes.at != '\n' && *bytes.at != '\t')
+            return false;
+    return true;
+}
+
+/* Whether bytes of an unknown field are a message: all of them are fields, and they are no text. */
+static bool looks_like_message(struct proto_span bytes)
+{
+    struct wire_field field;
+    int status;
+    if (is_text(bytes))
+        return false;
+    while ((status = wire_next(&bytes, &field)) > 0)
+        ;
+    return status == 0;
+}
+
+static void print_bytes(const struct wire_field *field, struct proto_buffer *out)
+{
+    struct note note = {.out = out};
+    put_text(out, ": ");
+    put_quoted(out, field->span);
+    note_key_and_length(&note, field);
+    put_text(out, "\n");
+}
+
+/* By its number. False: it is a group with garbage in it. */
+static bool print_unknown(const struct wire_field *field, unsigned depth, unsigned guessed,
+                          struct proto_buffer *out)
+{
+    struct note note = {.out = out};
+    size_t begin = out->length;
+    put_name(out, depth, NULL, field->number);
+    size_t behind_name = out->length;
+    switch (field->type) {
+    case WIRE_BYTES:
+        if (depth < DEPTH_MAX && guessed < GUESSED_DEPTH_MAX && looks_like_message(field->span) &&
+            print_message(NULL, field, depth, guessed + 1, out))
+            return true;
+        out->length = behind_name;
+        print_bytes(field, out);
+        return true;
+    case WIRE_GROUP:
+        if (depth < DEPTH_MAX && print_message(NULL, field, depth, guessed, out))
+            return true;
+        out->length = begin;
+        return false;
+    case WIRE_VARINT:
+        put_text(out, ": ");
+        put_uint(out, field->value);
+        note_key(&note, field);
+        note_value(&note, field->value, field->value_bytes, field->value);
+        break;
+    default:
+        put_text(out, ": ");
+        put_hex(out, field->value, field->type == WIRE_FIXED64 ? 16 : 8);
+        note_key(&note, field);
+    }
+    put_text(out, "\n");
+    return true;
+}
+
+/* By its name, if it is as the descriptor has it. False: it is not. */
+static bool print_known(const struct names_field *known, const struct wire_field *field,
+                        unsigned depth, struct proto_buffer *out)
+{
+    size_t begin = out->length;
+    bool is_number = known->kind >= KIND_UINT32 && known->kind <= KIND_DOUBLE;
+    enum wire_type number_type = known->kind == KIND_DOUBLE ? WIRE_FIXED64 : WIRE_VARINT;
+    bool good = true;
+    if (known->kind == KIND_OTHER || (field->type != WIRE_BYTES && !is_number) ||
+        (is_number && field->type != number_type && field->type != WIRE_BYTES) ||
+        (is_number && field->type == WIRE_BYTES && !known->is_repeated) ||
+        (known->kind == KIND_MESSAGE && depth >= DEPTH_MAX))
+        return false;
+    put_name(out, depth, known, known->number);
+    if (known->kind == KIND_MESSAGE)
+        good = print_message(known->message, field, depth, 0, out);
+    else if (known->kind == KIND_BYTES)
+        print_bytes(field, out);
+    else if (field->type == WIRE_BYTES)
+        good = print_packed(known, field, out);
+    else
+        print_number(known, field, out);
+    if (!good)
+        out->length = begin;
+    return good;
+}
+
+static bool print_fields(const struct names_message *message, struct proto_span fields,
+                         unsigned depth, unsigned guessed, struct proto_buffer *out)
+{
+    struct wire_field field;
+    int status;
+    while ((status = wire_next(&fields, &field)) > 0) {
+        const struct names_field *known = find_field(message, field.number);
+        if ((known == NULL || !print_known(known, &field, depth, out)) &&
+            !print_unknown(&field, depth, guessed, out))
+            return false;
+    }
+    return status == 0;
+}
+
+bool text_print_fields(const struct text_schema *schema, struct proto_span fields,
+                       struct proto_buffer *out)
+{
+    size_t begin = out->length;
+    bool good = print_fields(schema->root, fields, 0, 0, out);
+    if (!good)
+        out->length = begin;
+    return good;
+}

@@ -1,0 +1,157 @@
+/* See trace_text.h. */
+#include "trace/text/trace_text.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trace.pb-c.h"
+#include "trace/read/trace_reader.h"
+#include "trace/read/trace_source.h"
+#include "trace/text/text_format.h"
+#include "trace/text/text_print.h"
+
+#define WRITE_BYTES ((size_t)256 << 10)
+/* A packet's text may be a gigabyte, the next one's a line: what is larger is given back. */
+#define KEPT_BYTES ((size_t)64 << 20)
+
+struct output {
+    int fd;
+    struct proto_buffer buffer;
+    const struct trace_text_progress *progress;
+    struct error *error;
+};
+
+/* 0 or a negative errno. */
+static int flush(struct output *output, uint64_t input_bytes)
+{
+    const uint8_t *at = output->buffer.bytes;
+    if (output->buffer.failed)
+        return error_set(output->error, -ENOMEM, "no memory to convert the trace");
+    size_t left = output->buffer.length;
+    while (left > 0) {
+        ssize_t written = write(output->fd, at, left);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return error_set(output->error, -errno, "what comes out cannot be written: %s",
+                             strerror(errno));
+        at += written;
+        left -= (size_t)written;
+    }
+    output->buffer.length = 0;
+    if (output->buffer.capacity > KEPT_BYTES)
+        proto_buffer_free(&output->buffer);
+    if (output->progress != NULL)
+        output->progress->tell(output->progress->context, input_bytes);
+    return 0;
+}
+
+static int flush_if_full(struct output *output, uint64_t input_bytes)
+{
+    bool is_full = output->buffer.length >= WRITE_BYTES || output->buffer.failed;
+    return is_full ? flush(output, input_bytes) : 0;
+}
+
+/* The first error stands; what is in the buffer is written all the same. */
+static int finish(struct output *output, int code, uint64_t input_bytes)
+{
+    struct error last = {0}, *error = output->error;
+    output->error = code < 0 ? &last : error;
+    int flushed = flush(output, input_bytes);
+    proto_buffer_free(&output->buffer);
+    return code < 0 ? code : flushed;
+}
+
+/* --- from a trace --- */
+
+/* schema NULL: the fields as they are. */
+static int convert_fields(struct trace_reader *reader, const struct text_schema *schema,
+                          struct output *output)
+{
+    struct proto_span raw;
+    int code;
+    while ((code = trace_reader_next_raw(reader, &raw, output->error)) > 0) {
+        uint64_t offset = trace_reader_offset(reader);
+        if (schema == NULL)
+            proto_put_raw(&output->buffer, raw.at, proto_length(raw));
+        else if (!text_print_fields(schema, raw, &output->buffer))
+            return error_set(output->error, -EBADMSG,
+                             "the field at offset %llu is none that protobuf's text can hold",
+                             (unsigned long long)offset);
+        code = flush_if_full(output, offset + proto_length(raw));
+        if (code < 0)
+            return code;
+    }
+    return code;
+}
+
+static int convert_trace(const char *path, int fd, const struct text_schema *schema,
+                         const struct trace_text_progress *progress, struct error *error)
+{
+    struct output output = {.fd = fd, .progress = progress, .error = error};
+    struct trace_reader *reader = trace_reader_open(path, error);
+    if (reader == NULL)
+        return error->code;
+    int code = convert_fields(reader, schema, &output);
+    code = finish(&output, code, trace_reader_offset(reader));
+    trace_reader_close(reader);
+    return code;
+}
+
+int trace_text_print(const char *path, int fd, const struct trace_text_progress *progress,
+                     struct error *error)
+{
+    struct text_schema *schema = text_schema_new(&perfetto__protos__trace__descriptor);
+    if (schema == NULL)
+        return error_set(error, -ENOMEM, "no memory to convert the trace");
+    int code = convert_trace(path, fd, schema, progress, error);
+    text_schema_free(schema);
+    return code;
+}
+
+int trace_text_unpack(const char *path, int fd, const struct trace_text_progress *progress,
+                      struct error *error)
+{
+    return convert_trace(path, fd, NULL, progress, error);
+}
+
+/* --- from a text --- */
+
+static ssize_t read_text(void *context, char *buffer, size_t size, struct error *error)
+{
+    return trace_source_read(context, buffer, size, error);
+}
+
+static bool must_know(const ProtobufCMessageDescriptor *message)
+{
+    (void)message;
+    return true;
+}
+
+int trace_text_read(const char *path, int fd, const struct trace_text_progress *progress,
+                    struct error *error)
+{
+    static const struct text_format_reader exact = {.must_know = must_know, .is_exact = true};
+    struct text_format_parser parser = {.reader = &exact};
+    struct output output = {.fd = fd, .progress = progress, .error = error};
+    struct trace_source *source = trace_source_open(path, error);
+    if (source == NULL)
+        return error->code;
+    text_scanner_open_stream(&parser.scanner, read_text, source, error);
+    int code = parser.scanner.code;
+    while (code == 0) {
+        code =
+            text_format_read_field(&parser, &perfetto__protos__trace__descriptor, &output.buffer);
+        if (code <= 0)
+            break;
+        code = flush_if_full(&output, text_scanner_offset(&parser.scanner));
+    }
+    /* A field that was broken off is half a field. */
+    if (code < 0)
+        output.buffer.length = 0;
+    code = finish(&output, code, text_scanner_offset(&parser.scanner));
+    text_scanner_close(&parser.scanner);
+    trace_source_close(source);
+    return code;
+}

@@ -1,0 +1,376 @@
+/*
+ * The writer's dumps: a heap's samples as ProfilePackets, split below the size
+ * limit, each with the interned data that it is the first to need.
+ *
+ * Perfetto's counters are integers. Rounding keeps their order: a sum that grows
+ * never gives a smaller integer, and freed is cut at allocated, so a counter
+ * never goes down and nothing is freed that was not allocated. The unrounded
+ * figures go into fields of our own, where they differ.
+ */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "pb_field_numbers.h"
+#include "trace.pb-c.h"
+#include "trace/write/writer_state.h"
+#include "wire/ring.h"
+
+typedef Perfetto__Protos__ProfilePacket__HeapSample HeapSample;
+typedef Perfetto__Protos__ProfilePacket__ProcessHeapSamples HeapSamples;
+typedef Perfetto__Protos__ProfilePacket__ProcessStats HeapStats;
+typedef Perfetto__Protos__HeapFigures HeapFigures;
+typedef Perfetto__Protos__HeapThreadFigures HeapThreadFigures;
+
+/* What is written of a sample's parts. */
+enum part_detail {
+    PART_ALONE,   /* its figures are the sample's, and are not said again */
+    PART_FIGURES, /* those of a thread */
+    PART_PEAK,    /* and its peak: of parts with types and contexts */
+};
+
+/* A sample without threads, and each thread of it, takes less than this. */
+#define SAMPLE_BYTES_MAX 320u
+#define THREAD_BYTES_MAX 240u
+
+/* Parts that one message has at most: the rest comes in messages of its own. */
+#define THREADS_OF_MESSAGE 1000u
+
+_Static_assert(sizeof(((struct trace_heap_dump *)0)->lost) / sizeof(uint64_t) == RING_LOSS_COUNT,
+               "a place for every reason of loss");
+
+static uint64_t round_counter(double value)
+{
+    if (!(value > 0))
+        return 0;
+    return value >= 0x1p63 ? UINT64_C(1) << 63 : (uint64_t)(value + 0.5);
+}
+
+static uint64_t at_most(uint64_t value, uint64_t limit)
+{
+    return value < limit ? value : limit;
+}
+
+/* --- one sample --- */
+
+/* Fields that are zero are left out: a reader takes what is missing as zero. */
+#define SET_UNLESS_ZERO(message, field, from)                                                      \
+    do {                                                                                           \
+        (message)->field = (from);                                                                 \
+        (message)->has_##field = (message)->field != 0;                                            \
+    } while (0)
+
+static void fill_figures(HeapFigures *message, const struct trace_figures *figures)
+{
+    SET_UNLESS_ZERO(message, allocated_bytes, figures->allocated_bytes);
+    SET_UNLESS_ZERO(message, freed_bytes, figures->freed_bytes);
+    SET_UNLESS_ZERO(message, allocated_count, figures->allocated_count);
+    SET_UNLESS_ZERO(message, freed_count, figures->freed_count);
+    SET_UNLESS_ZERO(message, allocated_bytes_variance, figures->allocated_bytes_variance);
+    SET_UNLESS_ZERO(message, freed_bytes_variance, figures->freed_bytes_variance);
+    SET_UNLESS_ZERO(message, allocated_count_variance, figures->allocated_count_variance);
+    SET_UNLESS_ZERO(message, freed_count_variance, figures->freed_count_variance);
+    SET_UNLESS_ZERO(message, samples, figures->samples);
+    SET_UNLESS_ZERO(message, freed_samples, figures->freed_samples);
+    SET_UNLESS_ZERO(message, temporary_bytes, figures->temporary_bytes);
+    SET_UNLESS_ZERO(message, temporary_count, figures->temporary_count);
+    SET_UNLESS_ZERO(message, lifetime_ms_sum, figures->lifetime_ms_sum);
+}
+
+static void fill_counters(HeapSample *message, const struct trace_figures *figures)
+{
+    SET_UNLESS_ZERO(message, self_allocated, round_counter(figures->allocated_bytes));
+    SET_UNLESS_ZERO(message, alloc_count, round_counter(figures->allocated_count));
+    SET_UNLESS_ZERO(message, self_freed,
+                    at_most(round_counter(figures->freed_bytes), message->self_allocated));
+    SET_UNLESS_ZERO(message, free_count,
+                    at_most(round_counter(figures->freed_count), message->alloc_count));
+}
+
+/* The callstack's part of the maximum, or, once it has fallen, counters with this difference. */
+static void fill_peak(struct trace_writer *writer, HeapSample *message,
+                      const struct trace_heap_sample *sample)
+{
+    struct trace_peak peak = {.bytes = round_counter(sample->peak_bytes),
+                              .count = round_counter(sample->peak_count)};
+    if (trace_peaks_next(&writer->peaks, sample->callstack, &peak) < 0)
+        writer->error = -ENOMEM;
+    if (peak.freed_bytes == 0 && peak.freed_count == 0) {
+        /* Where it is left out, readers take no notice of the count. */
+        message->has_self_max = peak.bytes != 0 || peak.count != 0;
+        message->self_max = peak.bytes;
+        SET_UNLESS_ZERO(message, self_max_count, peak.count);
+        return;
+    }
+    SET_UNLESS_ZERO(message, self_allocated, peak.bytes + peak.freed_bytes);
+    SET_UNLESS_ZERO(message, alloc_count, peak.count + peak.freed_count);
+    SET_UNLESS_ZERO(message, self_freed, peak.freed_bytes);
+    SET_UNLESS_ZERO(message, free_count, peak.freed_count);
+}
+
+static void drop_what_counters_say(const HeapSample *message, HeapFigures *own)
+{
+    own->has_allocated_bytes = own->allocated_bytes != (double)message->self_allocated;
+    own->has_freed_bytes = own->freed_bytes != (double)message->self_freed;
+    own->has_allocated_count = own->allocated_count != (double)message->alloc_count;
+    own->has_freed_count = own->freed_count != (double)message->free_count;
+}
+
+/* Without variance each allocation is a record of its own: then readers know the number. */
+static uint64_t peak_samples_to_write(double peak_count_variance, uint64_t peak_samples)
+{
+    return peak_count_variance != 0 ? peak_samples : 0;
+}
+
+static enum part_detail detail_of(const struct trace_heap_sample *sample)
+{
+    if (sample->thread_count == 1)
+        return PART_ALONE;
+    for (size_t i = 0; i < sample->thread_count; i++) {
+        if (sample->threads[i].type != 0 || sample->threads[i].context != 0)
+            return PART_PEAK;
+    }
+    return PART_FIGURES;
+}
+
+static void put_thread(struct proto_buffer *buffer, uint32_t field,
+                       const struct trace_thread_figures *thread, enum part_detail detail)
+{
+    HeapThreadFigures message = PERFETTO__PROTOS__HEAP_THREAD_FIGURES__INIT;
+    HeapFigures figures = PERFETTO__PROTOS__HEAP_FIGURES__INIT;
+    message.has_tid = true;
+    message.tid = thread->tid;
+    SET_UNLESS_ZERO(&message, type_id, thread->type);
+    SET_UNLESS_ZERO(&message, context_id, thread->context);
+    if (detail != PART_ALONE) {
+        fill_figures(&figures, &thread->figures);
+        message.figures = &figures;
+    }
+    if (detail == PART_PEAK) {
+        SET_UNLESS_ZERO(&message, peak_bytes, thread->peak_bytes);
+        SET_UNLESS_ZERO(&message, peak_count, thread->peak_count);
+        SET_UNLESS_ZERO(&message, peak_bytes_variance, thread->peak_bytes_variance);
+        SET_UNLESS_ZERO(&message, peak_count_variance, thread->peak_count_variance);
+        SET_UNLESS_ZERO(&message, peak_samples,
+                        peak_samples_to_write(thread->peak_count_variance, thread->peak_samples));
+    }
+    proto_put_message(buffer, field, &message.base);
+}
+
+static size_t threads_of_message(size_t left)
+{
+    return left < THREADS_OF_MESSAGE ? left : THREADS_OF_MESSAGE;
+}
+
+static void put_entry(struct trace_writer *writer, uint32_t field)
+{
+    struct proto_buffer *entry = &writer->scratch;
+    proto_put_bytes(&writer->dump_samples, field, entry->bytes, entry->length);
+    if (entry->failed || writer->dump_samples.failed)
+        writer->error = -ENOMEM;
+}
+
+/* Parts [first, first + count). */
+static void put_more(struct trace_writer *writer, const struct trace_heap_sample *sample,
+                     size_t first, size_t count, enum part_detail detail)
+{
+    struct proto_buffer *entry = &writer->scratch;
+    entry->length = 0;
+    proto_put_uint(entry, PB_HEAP_MORE_FIGURES_CALLSTACK_ID, sample->callstack);
+    for (size_t i = first; i < first + count; i++)
+        put_thread(entry, PB_HEAP_MORE_FIGURES_THREADS, &sample->threads[i], detail);
+    put_entry(writer, PB_PROFILE_PACKET_PROCESS_HEAP_SAMPLES_MORE);
+}
+
+/* With its first `count` parts. */
+static void put_sample(struct trace_writer *writer, const struct trace_heap_sample *sample,
+                       size_t count, enum part_detail detail)
+{
+    HeapSample message = PERFETTO__PROTOS__PROFILE_PACKET__HEAP_SAMPLE__INIT;
+    HeapFigures own = PERFETTO__PROTOS__HEAP_FIGURES__INIT;
+    message.has_callstack_id = true;
+    message.callstack_id = sample->callstack;
+    fill_figures(&own, &sample->figures);
+    message.estimate = &own;
+    if (writer->dump_at_max)
+        fill_peak(writer, &message, sample);
+    else
+        fill_counters(&message, &sample->figures);
+    if (!message.has_self_max)
+        drop_what_counters_say(&message, &own);
+    SET_UNLESS_ZERO(&message, peak_bytes, sample->peak_bytes);
+    SET_UNLESS_ZERO(&message, peak_count, sample->peak_count);
+    SET_UNLESS_ZERO(&message, peak_bytes_variance, sample->peak_bytes_variance);
+    SET_UNLESS_ZERO(&message, peak_count_variance, sample->peak_count_variance);
+    SET_UNLESS_ZERO(&message, peak_samples,
+                    peak_samples_to_write(sample->peak_count_variance, sample->peak_samples));
+
+    struct proto_buffer *entry = &writer->scratch;
+    entry->length = 0;
+    uint8_t *at = proto_buffer_reserve(entry, SAMPLE_BYTES_MAX);
+    if (at != NULL)
+        entry->length = protobuf_c_message_pack(&message.base, at);
+    for (size_t i = 0; i < count; i++)
+        put_thread(entry, PB_PROFILE_PACKET_HEAP_SAMPLE_THREADS, &sample->threads[i], detail);
+    put_entry(writer, PB_PROFILE_PACKET_PROCESS_HEAP_SAMPLES_SAMPLES);
+}
+
+/* --- the head, and packets --- */
+
+static void pack_into(struct proto_buffer *buffer, const ProtobufCMessage *message)
+{
+    buffer->length = 0;
+    uint8_t *at = proto_buffer_reserve(buffer, protobuf_c_message_get_packed_size(message));
+    if (at != NULL)
+        buffer->length = protobuf_c_message_pack(message, at);
+}
+
+static void fill_head(HeapSamples *head, const struct trace_heap_dump *dump)
+{
+    head->has_pid = head->has_timestamp = true;
+    head->pid = (uint64_t)dump->pid;
+    head->timestamp = dump->timestamp_ns;
+    head->heap_name = (char *)(dump->heap_name == NULL ? "libc.malloc" : dump->heap_name);
+    SET_UNLESS_ZERO(head, start_timestamp, dump->start_timestamp_ns);
+    SET_UNLESS_ZERO(head, sampling_interval_bytes, dump->interval_bytes);
+    SET_UNLESS_ZERO(head, orig_sampling_interval_bytes, dump->first_interval_bytes);
+    SET_UNLESS_ZERO(head, from_startup, dump->from_startup);
+    SET_UNLESS_ZERO(head, rejected_concurrent, dump->rejected_concurrent);
+    SET_UNLESS_ZERO(head, disconnected, dump->disconnected);
+    SET_UNLESS_ZERO(head, buffer_overran, dump->buffer_overran);
+    SET_UNLESS_ZERO(head, buffer_corrupted, dump->buffer_corrupted);
+    SET_UNLESS_ZERO(head, hit_guardrail, dump->hit_guardrail);
+    SET_UNLESS_ZERO(head, client_error, dump->client_error);
+}
+
+static void fill_stats(HeapStats *stats, const struct trace_heap_dump *dump)
+{
+    stats->has_unwinding_errors = stats->has_heap_samples = stats->has_map_reparses = true;
+    stats->has_total_unwinding_time_us = stats->has_client_spinlock_blocked_us = true;
+    stats->unwinding_errors = dump->unwinding_errors;
+    stats->heap_samples = dump->heap_samples;
+    stats->map_reparses = dump->map_reparses;
+    stats->total_unwinding_time_us = dump->unwinding_time_us;
+    stats->client_spinlock_blocked_us = dump->blocked_us;
+}
+
+static void fill_own(HeapSamples *head, const struct trace_heap_dump *dump)
+{
+    SET_UNLESS_ZERO(head, exact_bytes, dump->exact_bytes);
+    /* A zero is written where nothing was sampled, too: a file without it does not know. */
+    head->has_exact_calls = dump->exact_calls > 0 || dump->heap_samples == 0;
+    head->exact_calls = dump->exact_calls;
+    SET_UNLESS_ZERO(head, unsent_ring_bytes, dump->unsent_bytes_of_ring);
+    SET_UNLESS_ZERO(head, peak_live_bytes, dump->peak_live_bytes);
+    SET_UNLESS_ZERO(head, peak_live_count, dump->peak_live_count);
+    SET_UNLESS_ZERO(head, peak_timestamp, dump->peak_timestamp_ns);
+    SET_UNLESS_ZERO(head, final, dump->final);
+    head->has_dump_at_max = dump->dump_at_max;
+    head->dump_at_max = dump->dump_at_max;
+    head->has_exit_status = dump->exit_status != -1;
+    head->exit_status = dump->exit_status;
+    head->allocator = (char *)dump->allocator;
+    head->remark = (char *)dump->remark;
+    SET_UNLESS_ZERO(head, other_types, dump->other_types);
+    SET_UNLESS_ZERO(head, other_contexts, dump->other_contexts);
+    SET_UNLESS_ZERO(head, weighed_samples, dump->weighed_samples);
+    head->unseen_allocator = (char *)dump->unseen_allocator;
+    for (size_t i = 0; i < RING_LOSS_COUNT; i++) {
+        if (dump->lost[i] != 0)
+            head->n_lost = i + 1;
+    }
+    head->lost = (uint64_t *)dump->lost;
+}
+
+int trace_writer_dump_begin(struct trace_writer *writer, const struct trace_heap_dump *dump)
+{
+    if (writer->in_dump)
+        trace_writer_dump_end(writer);
+    HeapSamples head = PERFETTO__PROTOS__PROFILE_PACKET__PROCESS_HEAP_SAMPLES__INIT;
+    HeapStats stats = PERFETTO__PROTOS__PROFILE_PACKET__PROCESS_STATS__INIT;
+    fill_head(&head, dump);
+    pack_into(&writer->dump_again, &head.base);
+    fill_stats(&stats, dump);
+    head.stats = &stats;
+    fill_own(&head, dump);
+    pack_into(&writer->dump_head, &head.base);
+    if (writer->dump_head.failed || writer->dump_again.failed)
+        writer->error = -ENOMEM;
+    /* A checkpoint has one dump of a heap. */
+    bool is_last = dump->final || writer->sequence != TRACE_SEQUENCE_MAIN;
+    if (dump->dump_at_max &&
+        trace_peaks_begin(&writer->peaks, dump->pid, head.heap_name, is_last) < 0)
+        writer->error = -ENOMEM;
+    writer->in_dump = true;
+    writer->dump_at_max = dump->dump_at_max;
+    writer->dump_head_written = false;
+    writer->dump_samples.length = 0;
+    return writer->error;
+}
+
+static int write_dump_packet(struct trace_writer *writer, bool continued)
+{
+    struct proto_buffer *head =
+        writer->dump_head_written ? &writer->dump_again : &writer->dump_head;
+    struct proto_buffer *samples = &writer->dump_samples, *packet = &writer->packet;
+    if (writer->interned.length + head->length + samples->length + PACKET_OVERHEAD_BYTES >
+        TRACE_PACKET_BYTES_MAX)
+        packet_flush_interned(writer);
+
+    packet_begin(writer, boottime_now_ns(), SEQUENCE_NEEDS_INTERNED);
+    packet_put_interned(writer);
+    struct proto_buffer *profile = &writer->scratch;
+    profile->length = 0;
+    uint8_t *at = proto_buffer_reserve(profile, 1 + PROTO_VARINT_BYTES_MAX);
+    if (at != NULL) {
+        at[0] = PB_PROFILE_PACKET_PROCESS_DUMPS << 3 | 2;
+        profile->length = 1 + proto_encode_varint(at + 1, head->length + samples->length);
+    }
+    proto_put_raw(profile, head->bytes, head->length);
+    proto_put_raw(profile, samples->bytes, samples->length);
+    if (continued)
+        proto_put_uint(profile, PB_PROFILE_PACKET_CONTINUED, 1);
+    proto_put_uint(profile, PB_PROFILE_PACKET_INDEX, writer->profile_packets++);
+    proto_put_bytes(packet, PB_TRACE_PACKET_PROFILE_PACKET, profile->bytes, profile->length);
+    packet->failed |= profile->failed;
+    samples->length = 0;
+    writer->dump_head_written = true;
+    return packet_end(writer);
+}
+
+/* Room for an entry with so many parts. */
+static void make_dump_room(struct trace_writer *writer, size_t threads)
+{
+    size_t bytes = SAMPLE_BYTES_MAX + threads * THREAD_BYTES_MAX;
+    size_t waiting = writer->dump_head.length + writer->dump_samples.length + PACKET_OVERHEAD_BYTES;
+    if (waiting + bytes > TRACE_PACKET_BYTES_MAX && writer->dump_samples.length > 0)
+        write_dump_packet(writer, true);
+}
+
+int trace_writer_dump_sample(struct trace_writer *writer, const struct trace_heap_sample *sample)
+{
+    if (!writer->in_dump)
+        return -EINVAL;
+    enum part_detail detail = detail_of(sample);
+    size_t count = threads_of_message(sample->thread_count);
+    make_dump_room(writer, count);
+    if (writer->error == 0)
+        put_sample(writer, sample, count, detail);
+    for (size_t first = count; first < sample->thread_count && writer->error == 0; first += count) {
+        count = threads_of_message(sample->thread_count - first);
+        make_dump_room(writer, count);
+        if (writer->error == 0)
+            put_more(writer, sample, first, count, detail);
+    }
+    return writer->error;
+}
+
+int trace_writer_dump_end(struct trace_writer *writer)
+{
+    if (!writer->in_dump)
+        return -EINVAL;
+    writer->in_dump = false;
+    if (writer->dump_at_max)
+        trace_peaks_end(&writer->peaks);
+    return write_dump_packet(writer, false);
+}

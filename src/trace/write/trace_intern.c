@@ -1,0 +1,222 @@
+/*
+ * The writer's interning: mappings, frames and callstacks get ids, and what is
+ * new waits in writer->interned for the next packet.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "pb_field_numbers.h"
+#include "trace.pb-c.h"
+#include "trace/write/writer_state.h"
+
+typedef Perfetto__Protos__InternedString InternedString;
+typedef Perfetto__Protos__Frame Frame;
+
+/* Frames of a callstack that a packet surely holds, at up to 10 bytes each. */
+#define CALLSTACK_FRAMES_MAX 40000u
+#define PATH_COMPONENTS_MAX 256u
+
+static uint64_t fail(struct trace_writer *writer)
+{
+    if (writer->error == 0)
+        writer->error = -ENOMEM;
+    return 0;
+}
+
+static void make_room(struct trace_writer *writer, size_t bytes)
+{
+    if (writer->interned.length + bytes + PACKET_OVERHEAD_BYTES > TRACE_PACKET_BYTES_MAX)
+        packet_flush_interned(writer);
+}
+
+static uint64_t intern_string(struct trace_writer *writer, struct intern_table *table,
+                              uint32_t field, const void *bytes, size_t length)
+{
+    bool added;
+    if (length > PACKET_STRING_BYTES_MAX)
+        length = PACKET_STRING_BYTES_MAX;
+    uint64_t id = intern_bytes(table, bytes, length, &added);
+    if (id == 0)
+        return fail(writer);
+    if (!added)
+        return id;
+    InternedString string = PERFETTO__PROTOS__INTERNED_STRING__INIT;
+    string.has_iid = string.has_str = true;
+    string.iid = id;
+    string.str.data = (uint8_t *)bytes;
+    string.str.len = length;
+    make_room(writer, length);
+    proto_put_message(&writer->interned, field, &string.base);
+    return id;
+}
+
+/* A reader puts a "/" before every component, so a name without slashes loses nothing
+ * but gains one: "[vdso]" reads as /[vdso], as it does with Perfetto's own producer. */
+static size_t intern_path(struct trace_writer *writer, const char *path, uint64_t *ids)
+{
+    size_t count = 0;
+    while (count < PATH_COMPONENTS_MAX) {
+        path += strspn(path, "/");
+        if (*path == '\0')
+            break;
+        /* The last id takes all that is left. */
+        size_t length = count == PATH_COMPONENTS_MAX - 1 ? strlen(path) : strcspn(path, "/");
+        ids[count++] =
+            intern_string(writer, &writer->paths, PB_INTERNED_DATA_MAPPING_PATHS, path, length);
+        path += length;
+    }
+    return count;
+}
+
+uint64_t trace_writer_mapping(struct trace_writer *writer, const struct trace_mapping *mapping)
+{
+    bool added;
+    uint64_t numbers[] = {mapping->start, mapping->end, mapping->exact_offset, mapping->load_bias,
+                          mapping->build_id_length};
+    const char *path = mapping->path == NULL ? "" : mapping->path;
+    writer->key.length = 0;
+    proto_put_raw(&writer->key, numbers, sizeof(numbers));
+    proto_put_raw(&writer->key, mapping->build_id, mapping->build_id_length);
+    proto_put_raw(&writer->key, path, strlen(path));
+    if (writer->key.failed)
+        return fail(writer);
+    uint64_t id = intern_bytes(&writer->mappings, writer->key.bytes, writer->key.length, &added);
+    if (id == 0)
+        return fail(writer);
+    if (!added)
+        return id;
+    uint64_t path_ids[PATH_COMPONENTS_MAX];
+    Perfetto__Protos__Mapping message = PERFETTO__PROTOS__MAPPING__INIT;
+    message.n_path_string_ids = intern_path(writer, path, path_ids);
+    message.path_string_ids = path_ids;
+    message.has_iid = message.has_start = message.has_end = true;
+    message.has_exact_offset = message.has_start_offset = message.has_load_bias = true;
+    message.iid = id;
+    message.start = mapping->start;
+    message.end = mapping->end;
+    message.exact_offset = mapping->exact_offset;
+    message.start_offset = mapping->exact_offset;
+    message.load_bias = mapping->load_bias;
+    message.has_build_id = mapping->build_id_length > 0;
+    if (message.has_build_id)
+        message.build_id = intern_string(writer, &writer->build_ids, PB_INTERNED_DATA_BUILD_IDS,
+                                         mapping->build_id, mapping->build_id_length);
+    make_room(writer, 16 * PATH_COMPONENTS_MAX);
+    proto_put_message(&writer->interned, PB_INTERNED_DATA_MAPPINGS, &message.base);
+    return writer->error < 0 ? 0 : id;
+}
+
+static uint64_t intern_frame(struct trace_writer *writer, uint64_t mapping, uint64_t rel_pc,
+                             const char *name, enum trace_frame_kind kind)
+{
+    bool added;
+    uint64_t name_id = 0;
+    if (name != NULL && *name != '\0')
+        name_id = intern_string(writer, &writer->strings, PB_INTERNED_DATA_FUNCTION_NAMES, name,
+                                strlen(name));
+    uint64_t key[] = {mapping, rel_pc, name_id, kind};
+    uint64_t id = intern_bytes(&writer->frames, key, sizeof(key), &added);
+    if (id == 0)
+        return fail(writer);
+    if (!added)
+        return id;
+    Frame frame = PERFETTO__PROTOS__FRAME__INIT;
+    frame.has_iid = frame.has_rel_pc = true;
+    frame.iid = id;
+    frame.rel_pc = rel_pc;
+    /* Set even if empty: Perfetto's importer drops a frame whose mapping it cannot look up. */
+    frame.has_mapping_id = mapping != 0;
+    frame.mapping_id = mapping;
+    frame.has_function_name_id = name_id != 0;
+    frame.function_name_id = name_id;
+    frame.has_kind = kind != TRACE_FRAME_UNKNOWN;
+    frame.kind = (Perfetto__Protos__Frame__Kind)kind;
+    make_room(writer, 0);
+    proto_put_message(&writer->interned, PB_INTERNED_DATA_FRAMES, &frame.base);
+    return writer->error < 0 ? 0 : id;
+}
+
+uint64_t trace_writer_frame(struct trace_writer *writer, uint64_t mapping, uint64_t rel_pc,
+                            const char *name)
+{
+    return intern_frame(writer, mapping, rel_pc, name, TRACE_FRAME_UNKNOWN);
+}
+
+uint64_t trace_writer_jit_frame(struct trace_writer *writer, uint64_t mapping, uint64_t pc)
+{
+    return intern_frame(writer, mapping, pc, NULL, TRACE_FRAME_JIT);
+}
+
+/* A frame in no file stands in a mapping without a path. */
+uint64_t trace_writer_marker(struct trace_writer *writer, const char *name)
+{
+    static const struct trace_mapping nowhere = {.path = ""};
+    return trace_writer_frame(writer, trace_writer_mapping(writer, &nowhere), 0, name);
+}
+
+static void put_callstack(struct trace_writer *writer, uint64_t id, const uint64_t *frame_ids,
+                          size_t count)
+{
+    make_room(writer, count * (1 + PROTO_VARINT_BYTES_MAX));
+    struct proto_buffer *entry = &writer->scratch;
+    entry->length = 0;
+    proto_put_uint(entry, PB_CALLSTACK_IID, id);
+    for (size_t i = count; i-- > 0;)
+        proto_put_uint(entry, PB_CALLSTACK_FRAME_IDS, frame_ids[i]);
+    proto_put_bytes(&writer->interned, PB_INTERNED_DATA_CALLSTACKS, entry->bytes, entry->length);
+    if (entry->failed)
+        fail(writer);
+}
+
+uint64_t trace_writer_callstack(struct trace_writer *writer, const uint64_t *frames, size_t count,
+                                const char *ending)
+{
+    bool added;
+    if (count > CALLSTACK_FRAMES_MAX) {
+        count = CALLSTACK_FRAMES_MAX;
+        ending = TRACE_TRUNCATED_FRAME;
+    }
+    uint64_t outermost = 0;
+    if (ending != NULL && (outermost = trace_writer_marker(writer, ending)) == 0)
+        return 0;
+    /* The key is the stack with its marker. */
+    struct proto_buffer *key = &writer->key;
+    key->length = 0;
+    proto_put_raw(key, frames, count * sizeof(*frames));
+    if (outermost != 0)
+        proto_put_raw(key, &outermost, sizeof(outermost));
+    if (key->failed)
+        return fail(writer);
+    uint64_t id = intern_bytes(&writer->callstacks, key->bytes, key->length, &added);
+    if (id == 0)
+        return fail(writer);
+    if (added)
+        put_callstack(writer, id, (const uint64_t *)(const void *)key->bytes,
+                      count + (outermost != 0));
+    return writer->error < 0 ? 0 : id;
+}
+
+uint64_t trace_writer_heap_name(struct trace_writer *writer, const char *name)
+{
+    uint64_t id =
+        intern_string(writer, &writer->heap_names, PB_INTERNED_DATA_HEAP_NAMES, name, strlen(name));
+    return writer->error < 0 ? 0 : id;
+}
+
+uint64_t trace_writer_heap_context(struct trace_writer *writer, const uint64_t *names, size_t count)
+{
+    bool added;
+    uint64_t id = intern_bytes(&writer->heap_contexts, names, count * sizeof(*names), &added);
+    if (id == 0)
+        return fail(writer);
+    if (!added)
+        return writer->error < 0 ? 0 : id;
+    Perfetto__Protos__HeapContext context = PERFETTO__PROTOS__HEAP_CONTEXT__INIT;
+    context.has_iid = true;
+    context.iid = id;
+    context.n_name_ids = count;
+    context.name_ids = (uint64_t *)names;
+    make_room(writer, count * (1 + PROTO_VARINT_BYTES_MAX));
+    proto_put_message(&writer->interned, PB_INTERNED_DATA_HEAP_CONTEXTS, &context.base);
+    return writer->error < 0 ? 0 : id;
+}

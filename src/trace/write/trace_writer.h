@@ -1,0 +1,249 @@
+/*
+ * Writes a Perfetto trace as a stream of packets: interns what repeats, keeps
+ * packets under TRACE_PACKET_BYTES_MAX, and holds no more than one packet and
+ * the intern tables in memory.
+ *
+ * Every function returns 0 or a negative errno (of the failed write); after a
+ * failure all later calls return the same error, so that a caller may check
+ * once, at trace_writer_close.
+ */
+#ifndef HEAPPROFD_TRACE_WRITE_TRACE_WRITER_H
+#define HEAPPROFD_TRACE_WRITE_TRACE_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TRACE_PACKET_BYTES_MAX (500u * 1000u)
+
+struct trace_writer;
+
+/* Writes to fd (not owned) from its current offset. NULL if out of memory. */
+struct trace_writer *trace_writer_open(int fd);
+
+/* Flushes and frees; returns the first error met since opening. */
+int trace_writer_close(struct trace_writer *writer);
+
+/* Bytes written so far. */
+uint64_t trace_writer_bytes(const struct trace_writer *writer);
+
+/* --- checkpoints: packets that are taken back when they are no longer needed --- */
+
+/* What stands between two checkpoints of one trace. Zeros: there is none yet. */
+struct trace_checkpoint {
+    int64_t offset; /* of its head in the file; 0: none */
+    uint64_t bytes; /* after the head */
+};
+
+/* Begin a checkpoint: return a writer of its own for it, with ids of its own. Until its end,
+ * nothing else is written, and readers do not see it. NULL: no memory, or the file is no ordinary
+ * file whose position is ours (a pipe, one opened to append, a position that moved); the trace is
+ * as it was. */
+struct trace_writer *trace_writer_begin_checkpoint(struct trace_writer *writer,
+                                                   struct trace_checkpoint *checkpoint);
+/* End it, and close `part`. Readers see it from now on, unless something failed (0 or a negative
+ * errno), in which case they never do. */
+int trace_writer_end_checkpoint(struct trace_writer *writer, struct trace_writer *part,
+                                struct trace_checkpoint *checkpoint);
+/* Take it back: readers pass over it from now on. */
+int trace_writer_withdraw_checkpoint(struct trace_writer *writer,
+                                     struct trace_checkpoint *checkpoint);
+
+/* --- what stands at the head of a trace --- */
+
+int trace_writer_clock_snapshot(struct trace_writer *writer); /* all six builtin clocks, now */
+int trace_writer_uuid(struct trace_writer *writer);           /* random, version 4 */
+int trace_writer_system_info(struct trace_writer *writer);    /* uname, page size, cpus, RAM */
+/* A serialized TraceConfig message (see trace_config.h). */
+int trace_writer_config(struct trace_writer *writer, const void *bytes, size_t length);
+
+struct trace_process {
+    int32_t pid, parent_pid, uid;
+    const char *const *arguments; /* cmdline */
+    size_t argument_count;
+    bool arguments_are_comm;
+    uint64_t start_boottime_ns; /* process_start_from_boot */
+    const char *name;           /* of the program; NULL: not told; own field */
+    uint64_t image; /* the same for what one program of the process does, and another number for
+                     * the next program that it becomes; 0: not told; own field */
+};
+struct trace_thread {
+    int32_t tid, pid;
+    const char *name;
+};
+int trace_writer_process_tree(struct trace_writer *writer, const struct trace_process *processes,
+                              size_t process_count, const struct trace_thread *threads,
+                              size_t thread_count);
+
+/* One point of the timeline. */
+struct trace_memory_point {
+    uint64_t boottime_ns; /* packet timestamp */
+    int32_t pid;
+    uint64_t rss_bytes, rss_anon_bytes, vm_bytes; /* 0: unknown */
+    uint64_t heap_bytes; /* estimated live bytes of all profiled heaps; own field */
+};
+int trace_writer_memory_point(struct trace_writer *writer, const struct trace_memory_point *point);
+
+/* --- interning; ids are 1-based and valid for the life of the writer --- */
+
+struct trace_mapping {
+    const char *path; /* "/usr/lib/libc.so.6", "[vdso]", or "" */
+    const uint8_t *build_id;
+    size_t build_id_length;
+    uint64_t start, end, exact_offset, load_bias;
+};
+/* The same key (all fields) gives the same id. 0 on error. */
+uint64_t trace_writer_mapping(struct trace_writer *writer, const struct trace_mapping *mapping);
+
+/* mapping 0: none. name NULL or "": unknown; names are as in the symbol table (mangled). */
+uint64_t trace_writer_frame(struct trace_writer *writer, uint64_t mapping, uint64_t rel_pc,
+                            const char *name);
+
+/* What code a frame is of; the numbers are Frame.Kind's. */
+enum trace_frame_kind {
+    TRACE_FRAME_UNKNOWN = 0, /* native, or not told */
+    TRACE_FRAME_NATIVE = 1,
+    TRACE_FRAME_KERNEL = 2,
+    TRACE_FRAME_INTERPRETED = 3,
+    TRACE_FRAME_JIT = 4,
+    TRACE_FRAME_GC = 5,
+    TRACE_FRAME_RUNTIME = 6,
+};
+
+/* Generated code, which may get its name later (trace_writer_symbols). */
+uint64_t trace_writer_jit_frame(struct trace_writer *writer, uint64_t mapping, uint64_t pc);
+
+/* frames innermost first (the writer reverses them). A truncated stack gets an
+ * outermost frame named TRACE_TRUNCATED_FRAME, a stack that ended in an error
+ * one named by `ending` (NULL: none), such as "[no unwind information]". */
+#define TRACE_TRUNCATED_FRAME "[truncated stack]"
+/* Outside of code that nobody knows how to unwind through. */
+#define TRACE_NO_UNWINDING_FRAME "[no unwind information]"
+uint64_t trace_writer_callstack(struct trace_writer *writer, const uint64_t *frames, size_t count,
+                                const char *ending);
+
+/* A frame that is no code but a name: of a thread, of a scope, or of why frames are missing. */
+uint64_t trace_writer_marker(struct trace_writer *writer, const char *name);
+
+/* A type, or a scope; and scopes in each other, the outermost first. */
+uint64_t trace_writer_heap_name(struct trace_writer *writer, const char *name);
+uint64_t trace_writer_heap_context(struct trace_writer *writer, const uint64_t *names,
+                                   size_t count);
+
+/* --- names that are known only after the frames were written --- */
+
+struct trace_symbol {
+    uint64_t address; /* a frame's rel_pc */
+    const char *function;
+    const char *file; /* NULL: unknown */
+    uint32_t line;    /* 0: unknown */
+    enum trace_frame_kind kind;
+};
+/* Of frames in the mapping with this path and no build id. To be called after the dumps that use
+ * them: readers look for the mapping. */
+int trace_writer_symbols(struct trace_writer *writer, const char *path,
+                         const struct trace_symbol *symbols, size_t count);
+
+/* --- dumps --- */
+
+struct trace_figures {
+    double allocated_bytes, freed_bytes; /* estimates, cumulative since the start */
+    double allocated_count, freed_count;
+    /* Variances of the four estimates: sums of s^2 (1-p)/p^2 and (1-p)/p^2. */
+    double allocated_bytes_variance, freed_bytes_variance;
+    double allocated_count_variance, freed_count_variance;
+    uint64_t samples, freed_samples; /* records behind them */
+    /* Freed by the allocating thread before it allocated again. */
+    double temporary_bytes, temporary_count;
+    double lifetime_ms_sum; /* of the freed, weighted by count */
+};
+
+struct trace_heap_sample {
+    uint64_t callstack;
+    struct trace_figures figures;
+    /* At the moment when the heap's estimate of live bytes was highest. */
+    double peak_bytes, peak_count;
+    double peak_bytes_variance, peak_count_variance;
+    uint64_t peak_samples; /* records behind them */
+    /* Figures by thread, type and context; may be NULL. Their sum is `figures`. */
+    const struct trace_thread_figures {
+        int32_t tid;
+        struct trace_figures figures;
+        uint64_t type, context; /* ids; 0: none */
+        /* Written where anything of the sample has a type or a context. */
+        double peak_bytes, peak_count;
+        double peak_bytes_variance, peak_count_variance;
+        uint64_t peak_samples;
+    } * threads;
+    size_t thread_count;
+};
+
+/* What one process's heap is like at a dump: ProcessHeapSamples less the samples. */
+struct trace_heap_dump {
+    int32_t pid;
+    const char *heap_name; /* "libc.malloc" */
+    uint64_t interval_bytes, first_interval_bytes;
+    uint64_t timestamp_ns, start_timestamp_ns; /* CLOCK_MONOTONIC_COARSE */
+    bool from_startup, rejected_concurrent, disconnected, buffer_overran, buffer_corrupted,
+        hit_guardrail;
+    uint32_t client_error; /* enum ClientError */
+    bool dump_at_max;      /* the samples' self_max stands in place of the other counters */
+    bool final;            /* last dump of this heap; own field */
+    /* stats */
+    uint64_t unwinding_errors, heap_samples, map_reparses, unwinding_time_us, blocked_us;
+    /* Exact, without stacks; own fields. */
+    uint64_t exact_bytes, exact_calls;
+    bool has_exact_calls;          /* of a dump that was read: the file has them, if only a zero */
+    uint64_t unsent_bytes_of_ring; /* reserved, never committed, at the process's death */
+    uint64_t lost[16];             /* indexed by enum ring_loss */
+    double peak_live_bytes, peak_live_count;
+    uint64_t peak_timestamp_ns; /* CLOCK_MONOTONIC_COARSE */
+    const char *allocator;      /* file name of the object with the real malloc; NULL unknown */
+    int32_t exit_status;        /* as waitpid gives it; -1: unknown or alive */
+    /* Why the profile is empty or partial, in words for people; NULL: nothing to say. */
+    const char *remark;
+    /* Samples whose types, or contexts, were too many to be told apart. */
+    uint64_t other_types, other_contexts;
+    uint64_t weighed_samples; /* of heap_samples: drawn by the program itself */
+    /* Another allocator of the process, which was not profiled: what it gave is missing. NULL: none
+     * is known. */
+    const char *unseen_allocator;
+};
+
+/* begin, any number of samples, end. The writer splits into packets. */
+int trace_writer_dump_begin(struct trace_writer *writer, const struct trace_heap_dump *dump);
+int trace_writer_dump_sample(struct trace_writer *writer, const struct trace_heap_sample *sample);
+int trace_writer_dump_end(struct trace_writer *writer);
+
+/* --- the stream of all events; packets hold those of one process, and leave when they are full,
+ * when another process's begin, or at a flush --- */
+
+struct trace_stream_event {
+    int32_t pid;
+    uint32_t heap;
+    uint64_t sequence; /* order of all events of the process, from 1 */
+    uint64_t address;
+    /* Of an allocation. */
+    uint64_t size;
+    double count;          /* allocations that it stands for */
+    uint64_t timestamp_ns; /* CLOCK_MONOTONIC_COARSE */
+};
+int trace_writer_stream_allocation(struct trace_writer *writer,
+                                   const struct trace_stream_event *event);
+int trace_writer_stream_free(struct trace_writer *writer, const struct trace_stream_event *event);
+/* The last free of this address did not happen. */
+int trace_writer_stream_undone(struct trace_writer *writer, const struct trace_stream_event *event);
+int trace_writer_stream_flush(struct trace_writer *writer);
+
+/* Processes of one name that the session saw but did not profile; own packet. */
+struct trace_unprofiled {
+    int32_t pid, parent_pid; /* the first one's */
+    uint64_t count;          /* 0: perhaps some, nobody knows */
+    const char *kind;        /* the reason in one word, for scripts */
+    const char *name;        /* comm */
+    const char *reason;      /* in words for people, with what to do */
+    bool by_choice;          /* the user named other processes */
+};
+int trace_writer_unprofiled(struct trace_writer *writer, const struct trace_unprofiled *process);
+
+#endif

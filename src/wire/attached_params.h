@@ -1,0 +1,117 @@
+/*
+ * What the attacher and the client that it brings into a process know of each other: one block in
+ * the client's data, found by its name in the blob's symbol table.
+ *
+ * The attacher fills it in before the client can run. What the client itself writes
+ * (mapped, inside) tells the attacher at the end what is to be taken away and whether somebody
+ * is still in there. A later attacher that finds the block in a process whose own attacher died
+ * can undo by it what that one did: the sites are in it.
+ */
+#ifndef HEAPPROFD_WIRE_ATTACHED_PARAMS_H
+#define HEAPPROFD_WIRE_ATTACHED_PARAMS_H
+
+#include <stdint.h>
+
+#include "wire/ring.h"
+
+#define ATTACHED_MAGIC UINT64_C(0x6864656863747461) /* "atchhehd" */
+#define ATTACHED_VERSION 1
+
+/* The mapping's name, as /proc/PID/maps shows it. */
+#define ATTACHED_MEMFD_NAME "heapprofd_client"
+
+/* The functions that can be hooked; of several names of one address the first one counts. */
+enum attached_function {
+    ATTACHED_MALLOC,
+    ATTACHED_FREE,
+    ATTACHED_CALLOC,
+    ATTACHED_REALLOC,
+    ATTACHED_REALLOCARRAY,
+    ATTACHED_POSIX_MEMALIGN,
+    ATTACHED_ALIGNED_ALLOC,
+    ATTACHED_MEMALIGN,
+    ATTACHED_VALLOC,
+    ATTACHED_PVALLOC,
+    ATTACHED_CFREE,
+    ATTACHED_FREE_SIZED,
+    ATTACHED_FREE_ALIGNED_SIZED,
+    ATTACHED_DLCLOSE,
+    ATTACHED_CXX, /* enum cxx_function from here on */
+    ATTACHED_FUNCTIONS = ATTACHED_CXX + 20,
+};
+
+#define ATTACHED_SITES_MAX ATTACHED_FUNCTIONS
+#define ATTACHED_SITE_BYTES 24
+#define ATTACHED_MAPPED_MAX 64
+
+/* A patched entry. */
+struct attached_site {
+    uint64_t address; /* of the first byte that differs */
+    uint32_t length;
+    uint32_t function; /* enum attached_function */
+    uint8_t original[ATTACHED_SITE_BYTES];
+    uint8_t patched[ATTACHED_SITE_BYTES];
+    uint64_t trampoline; /* does what `original` did and goes on behind it */
+};
+
+struct attached_mapping {
+    uint64_t address; /* 0: free */
+    uint64_t bytes;
+};
+
+/*
+ * A thread of the process, found by its thread pointer: there is no thread-local storage to be had.
+ * Its cell leads to its slot, or, while it is inside a real function whose own calls of hooked
+ * functions are part of it, to `pass`, where nothing is ever due.
+ */
+struct attached_thread {
+    uint64_t key;             /* thread pointer; 0: free */
+    struct ring_thread *cell; /* what the hot path counts in; NULL: none */
+    struct ring_thread *slot; /* in the ring; NULL: none */
+    uint64_t passing;         /* stack pointer of whoever set the cell to `pass`; 0: nobody did */
+    uint8_t pad[32];
+    struct ring_thread pass;
+};
+
+_Static_assert(sizeof(struct attached_thread) == 128, "two cache lines, neither shared");
+
+struct attached_params {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t bytes; /* of this struct */
+
+    /* Ours, by the linker. */
+    uint64_t hooks[ATTACHED_FUNCTIONS];
+
+    /* By the attacher; an address that is not known is 0. */
+    uint64_t real[ATTACHED_FUNCTIONS]; /* trampolines */
+    uint64_t ring;                     /* mapped as struct ring_control says */
+    uint64_t data_bytes;
+    uint64_t interval_bytes;
+    uint64_t certain_bytes; /* sampling_certain_bytes() of it */
+    uint64_t block_client_timeout_us;
+    uint64_t start_ms;
+    uint64_t seed;
+    uint32_t flags; /* enum handshake_flag */
+    int32_t daemon_pid;
+    uint64_t clock_gettime;  /* of the vdso */
+    uint64_t stack_end;      /* of the initial thread */
+    uint64_t dl_find_object; /* of the loader */
+    uint32_t cxx_allocates;  /* operator new does not end in malloc */
+    uint32_t cxx_pad;
+    uint64_t image, image_bytes; /* all that the attacher mapped but the ring */
+    uint64_t ring_bytes;         /* of address space */
+    uint64_t
+        marker; /* a word that is 1 here, and 0 in a forked child: one that comes to its first
+                 * allocation before the client was set up must not take the ring for its own */
+    uint64_t site_count;
+    struct attached_site sites[ATTACHED_SITES_MAX];
+
+    /* By the client. */
+    struct attached_mapping mapped[ATTACHED_MAPPED_MAX];
+    uint32_t unnoted; /* mappings for which there was no place above */
+    uint32_t inside;  /* calls that will return into our code */
+    uint64_t threads; /* struct attached_thread *[RING_THREADS_MAX], by slot; 0: none yet */
+};
+
+#endif
