@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A thin front door: Meson is the build (meson.build), scripts/ does the work.
 #
 #   make          sets up what is missing and builds into build/

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What attaching costs the process: how long its threads stand, by their number.
 
     bench/attach.py      HEAPPROFD_BUILD names the build directory

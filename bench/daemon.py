@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures what the daemon costs beside single events: dumps, --dump-at-max, waiting without a session.
 
     bench/daemon.py      prints; HEAPPROFD_BUILD names the build directory

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a dump costs the daemon: a ledger of so many live samples at so many callsites, written as a
  * trace to /dev/null while events come in: at each pause of the dump those of 2 ms at 5 million a

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures heap_profile leaks: two profiles of 20,000 call stacks of 30 frames, as traces and as Chrome's
 JSON, compared; and the page with flame graphs of 100,000 call stacks, made, and looked at in node.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What reports to a heap of one's own cost, and scopes, measured in the program itself. Prints one
  * figure, the least of several passes, in nanoseconds of the thread's CPU time.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What reports to heaps of one's own cost (bench/heaps.c): linked to the no-op library, to the
 client while nobody profiles, while a session profiles the heap and does not sample, and sampled.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What hostile files cost: processor time and memory of every verb that opens them, by their bytes.
 
     hostile_sizes.py [--scale N] [--verbs A,B] [CASE...]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What an event costs the daemon: a ring that is filled with ALLOC and FREE
  * records of a million live samples, drained into a ledger. Prints nanoseconds of

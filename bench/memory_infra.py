@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """memory_infra.py: makes MemoryInfra JSON of 20,000 sites of 30 frames (29 MB), and of 1 GB: once as a single
 dump of stacks that share nothing, once as dumps of the same sites with full maps, as Chrome writes them. Prints how
 long a report takes and what it needs: wall and CPU seconds, MB of JSON a CPU second, peak of resident memory; and of

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What a program that begins during a session loses before it is attached to, and what an exec costs
 the daemon.
 

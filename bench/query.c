@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * query_bench TRACE: what a trace takes in memory that was opened for SQL. Prints "rows BYTES",
  * what the rows of the tables are read from: structs of the profile and the texts that they name,

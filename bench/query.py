@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """query.py BUILD [CALLSITES DUMPS]: writes a trace of so many callsites and dumps, and prints how long
 SQL takes to load it, the documented queries after that, the export and its reopening, and the memory.
 

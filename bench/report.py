@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures how long heap_profile report takes for a trace of 100,000 callsites.
 
     bench/report.py [CALLSITES]      HEAPPROFD_BUILD names the build directory

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures what profiling costs, beside other profilers, and writes docs/performance.md.
 
     make bench            all of it, some ten minutes on two cores

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures traceconv symbolize beside llvm-symbolizer and addr2line, each in a process of its own, on
 a C++ program with some 200 MB of debug information, which is made first; and traceconv profile on
 traces of some 100 MB: clang's with a dump each 0.3 s, and one of far too many callsites.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a warm frame costs: our unwinder, a walk of frame pointers (the limit),
  * and libunwind's cached unw_backtrace, on the same stack in the same run.

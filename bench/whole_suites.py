@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Whole test suites of other projects with and without a profiler, compared case by case.
 
     bench/whole_suites.py cpython [MODULE...]     every module of CPython's own tests

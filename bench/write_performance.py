@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes docs/performance.md from the figures that run.py measured: aims beside what is."""
 
 import os

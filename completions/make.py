@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints a shell's completion: the template with the values of options in it. make.py TEMPLATE VALUES"""
 
 import os

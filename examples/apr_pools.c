@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Apache Portable Runtime's pools in the profile, without building anything anew: a library to
  * preload into programs that use libapr-1.so.0 (Subversion's, the Apache server).

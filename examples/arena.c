@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An arena that shows in the profile: what is taken from it is the heap "example.arena", with the
  * stacks that took it, and is live until the arena is emptied.

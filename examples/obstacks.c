@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * glibc's obstacks in the profile, without building anything anew: a library to preload into
  * programs that use them (dpkg, elfutils' ar, ld and as).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program with two allocators beside malloc: a slab of nodes, whose allocations go by their
  * addresses, and textures of a device, which go by handles. The program looks at its memory only

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Heaps of one's own in a heap profile: arenas, pools, slabs, GPU buffers, a runtime's objects.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See attach.h. The order of steps, so that the process is whole at each: all that can be worked
  * out beforehand is; then all threads stop; memory comes in, of which nobody knows; the entries are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attaching to a process that runs and was not started under us: brings the client into it, lets
  * its allocation functions lead there, and takes all of that out again.

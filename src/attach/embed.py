@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints a file as a C array: the client's blob, to be part of the program that brings it along."""
 
 import sys

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See enter.h. The page of the marker serves as the target's part of the messages: nothing of its
  * own memory is written. */
 #include "attach/enter.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bringing memory into a stopped process, by system calls made in its name: the image at a chosen
  * place, and the ring. Descriptors are open in it only meanwhile.

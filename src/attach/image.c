@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See image.h. The blob is our own and of this build; what is checked here is that it is. */
 #include "attach/image.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The client's blob as it is to stand in a process: laid out for an address and relocated, with a
  * page for trampolines behind it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which functions of a process are its allocator, and where the few others are that the client
  * needs: read from the loader's list of objects and their symbol tables in the process's memory,

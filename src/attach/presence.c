@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See presence.h. What stands in the process's memory is its own word: nothing is read or unmapped
  * that it could not have unmapped itself. */
 #include "attach/presence.h"

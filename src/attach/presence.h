@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What an attached client is in its process, as its parameters there say: taking its patches out,
  * seeing whether anybody is in its code, removing it. Works for one that another attacher left

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What /proc says of a process that is to be attached to, and whether it can be at all. Nothing is
  * stopped or traced for it. All of it may be forged or out of date: it decides what is tried, and

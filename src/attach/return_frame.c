@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See return_frame.h. The layout is that of the kernel's struct rt_sigframe on x86-64: the return
  * address, then a ucontext, and elsewhere the extended processor state, aligned to 64. */
 #include "attach/return_frame.h"

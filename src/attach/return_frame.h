@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The way back of a thread that makes system calls for us: on its stack lies a frame as the kernel
  * makes it for a signal handler, which holds all that the thread was about. Should we be killed in

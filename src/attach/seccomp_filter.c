@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See seccomp_filter.h. The interpreter follows the kernel's rules for classic BPF on struct
  * seccomp_data: 32-bit words, loads from its 64 bytes, sixteen words of scratch. */
 #include "attach/seccomp_filter.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether a process's system call filters (seccomp) let the client do what it needs. A call that
  * they do not allow may kill the process, so that this is asked before anything is touched.

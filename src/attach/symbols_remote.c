@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See symbols_remote.h. */
 #include "attach/symbols_remote.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Symbols of the objects that a process has loaded, read from its memory while it runs. Everything
  * may change or be nonsense: a look-up then fails.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A process in our hands: all of its threads stopped, its memory read and written, system calls
  * made in its name. Nothing of a thread's own state changes by it: what it was doing when it

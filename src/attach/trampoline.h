@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Patching the entry of a function: which bytes a jump replaces, and code elsewhere that does what
  * they did and goes on behind them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attach.h where the processor is none that entries can be patched on: refuses. */
 #include <errno.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs of heap_profile; each gets argv from its own name on and returns the exit code. */
 #ifndef HEAPPROFD_CLI_CMD_H
 #define HEAPPROFD_CLI_CMD_H

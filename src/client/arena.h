@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory in which threads count: a session's ring, or, without one, an arena of the same
  * form that nobody reads. A process moves from one to the next as sessions begin and end.

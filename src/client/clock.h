@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Time, without libc: the vdso's clock_gettime where there is one (a few ns,
  * no system call), else the system call.

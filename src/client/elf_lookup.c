@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Symbol look-up by DT_GNU_HASH, with DT_HASH as the fallback (the vdso of some
  * kernels). Each object is described by a few words of its dynamic section;

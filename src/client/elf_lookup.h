@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds functions in the loaded objects by reading their ELF tables in memory,
  * where dlsym would take the loader's lock and may allocate.

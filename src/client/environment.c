@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See environment.h. */
 #include "client/environment.h"
 

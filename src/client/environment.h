@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The environment that the process was started with, read where the kernel put it: libc's own
  * pointer may not be set yet when the loader allocates.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The preload library's table; see forward.h. */
 #include "client/forward.h"
 

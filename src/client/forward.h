@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One process, one client: where a program has the client linked into itself
  * (libheapprofd_client.a) and the preload library is there, too, the program's copy passes on to

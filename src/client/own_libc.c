@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory and string functions that the client calls. Nobody else calls them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See real_allocator.h. */
 #include "client/real_allocator.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The allocator that the program would have without us: for each hooked
  * function the next definition in link order.

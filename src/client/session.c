@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See session.h. One thread at a time changes the state, and while it does (CONNECTING) all others
  * pass through uncounted.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The process's part in a session: joining it at the first allocation, leaving
  * it, and beginning anew in a forked child.

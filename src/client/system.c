@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the client asks of the kernel. See system.h for the promises; nothing
  * here touches errno, takes a lock or allocates.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the client asks of the kernel, directly: no libc wrapper (they set
  * errno, are cancellation points, and may be hooked by the target). Results are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Budgets as they are written, in options and files. See budgets.h. */
 #include "compare/budgets.h"
 

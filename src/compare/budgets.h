@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a profile may cost: limits, what was said to be left out of them, and whether they hold.
  *

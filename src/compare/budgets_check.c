@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether budgets hold. See budgets.h. */
 #include <errno.h>
 #include <fnmatch.h>

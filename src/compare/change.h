@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A difference between two estimates: what it is, its 95 % interval, and how likely it comes from
  * the sampling alone.

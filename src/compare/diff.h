@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The difference of two profiles: what was gained and lost by callsite, function, module, thread,
  * type or context, of every heap that both have, or one of them. The figures, and which are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See diff_pairs.h. */
 #include "compare/diff_pairs.h"
 

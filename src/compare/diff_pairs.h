@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which heaps of two profiles are compared with which; see diff.h. */
 #ifndef HEAPPROFD_COMPARE_DIFF_PAIRS_H
 #define HEAPPROFD_COMPARE_DIFF_PAIRS_H

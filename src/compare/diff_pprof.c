@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See diff_pprof.h. The exporter writes dumps, so one is made: its callsites are those of both
  * profiles, one behind the other, and its figures are the changes. */
 #include "compare/diff_pprof.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A difference as a pprof file: of each callsite what it has gained, and with values below zero
  * what it has lost, as `go tool pprof -diff_base` shows two files.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which call stacks have grown by how much, of a difference by callsite: the list of what may leak.
  * An entry is one call stack's own allocations (not those of what it calls), so that a function

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which callsites, functions and modules of two profiles are the same.
  *

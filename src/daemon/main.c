@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * heapprofd: the daemon as a program of its own. It serves whoever asks for profiles on this
  * machine; or it runs a command under the profiler and leaves a raw trace, as heap_profile host

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See deobfuscate.h: which maps, and how each is gone through. */
 #include "deobfuscate/deobfuscate.h"
 

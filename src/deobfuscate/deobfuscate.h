@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ProGuard and R8 maps as DeobfuscationMapping packets, which may be appended to a trace.
  *

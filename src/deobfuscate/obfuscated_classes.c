@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See obfuscated_classes.h. */
 #include "deobfuscate/obfuscated_classes.h"
 

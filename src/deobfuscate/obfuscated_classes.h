@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is wanted of one map, and its packets: classes and members are put together by their
  * obfuscated names, in the order in which these were met, since the entries of one method may stand

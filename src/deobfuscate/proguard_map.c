@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See proguard_map.h. */
 #include "deobfuscate/proguard_map.h"
 

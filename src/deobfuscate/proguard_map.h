@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ProGuard's and R8's map files, entry by entry. A class is a line at the margin, and its members
  * are the indented lines after it:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See trace_names.h. Names are taken from the string tables as they stand, whether or not a frame
  * uses them: frames of other kinds of profiles, in the same trace, have theirs too.

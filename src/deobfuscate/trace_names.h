@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Java methods that a trace's frames name, so that of a map only what is needed is written; and
  * the packages that the trace knows. Holds the distinct names, never the packets.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The breakdown: all sites, narrowed down step by step into a frame, a type, a thread and so on,
  * and at each step broken down by any of these. Of a path, steps into frames go along the stack;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of a breakdown: what the sites of a path are by one dimension. See breakdown.h. */
 #include <stdlib.h>
 #include <string.h>

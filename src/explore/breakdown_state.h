@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the breakdown's own files share: the sites of each step, and where a path lies on a stack.
  */
 #ifndef HEAPPROFD_EXPLORE_BREAKDOWN_STATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the breakdown breaks down: the allocation sites of the chosen dumps, in names that the dumps
  * of several profiles share. A site is a stack, a type, a thread, a context, a heap and a process

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See sites_names.h. */
 #include "explore/sites_names.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which names of the profiles are one key of the sites. */
 #ifndef HEAPPROFD_EXPLORE_SITES_NAMES_H
 #define HEAPPROFD_EXPLORE_SITES_NAMES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See collapsed.h. In a frame's name a semicolon becomes a colon, as all the collapsing scripts
  * have it, a character that ends a line or moves the cursor a space, and what is not UTF-8 a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collapsed stacks, as flamegraph.pl and inferno take them: a line "outermost;...;innermost N" for
  * each stack. What these tools would take for a part of the line is replaced in names: see

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See flame_page.h; src/export/flame/ is the page itself. */
 #include "export/flame_page.h"
 

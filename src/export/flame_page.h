@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Flame graphs as one page that a browser opens: it brings its own script and style, asks nothing
  * of the network, and has everything from the profile as data, which it shows as text alone.

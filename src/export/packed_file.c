@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See packed_file.h. */
 #include "export/packed_file.h"
 

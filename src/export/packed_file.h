@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file that is written front to back, gzipped or plain. */
 #ifndef HEAPPROFD_EXPORT_PACKED_FILE_H
 #define HEAPPROFD_EXPORT_PACKED_FILE_H

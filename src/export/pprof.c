@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See pprof.h. The sample types are alloc_objects, alloc_space, objects and
  * space, in this order: Go's pprof takes default_sample_type, which is space,

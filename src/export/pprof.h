@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pprof's profile.proto: one file a (process, heap, dump), with all up to that dump.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The names of pprof files: readable, safe, and different for each dump of a profile. See pprof.h.
  */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Protobuf messages of nothing but a few numbers, made where they are needed: a pprof file has a
  * million of them. */
 #ifndef HEAPPROFD_EXPORT_SMALL_MESSAGE_H

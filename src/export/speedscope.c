@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See speedscope.h. Frames that read the same are one (two addresses of one line): Speedscope
  * knows a frame by its place in the table, and would not put them together itself.

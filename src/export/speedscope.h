@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Speedscope's own file format (JSON): one profile for each view of each dump, all of them over one
  * table of frames, with files and lines.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What exporters of one number a stack share: the views of a dump, the words for a frame, and
  * which dumps were asked for.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See readers.h: collapsed stacks, "main;f;g 12" a line, outermost first. The number is taken for
  * live bytes; nothing else is known of them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See heap_figures.h. */
 #include "import/heap_figures.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One heap, put together by callsite: for files that hold a single moment of a single process. The
  * readers of this folder add figures to callsites of a builder, and end with a profile.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See readers.h: what heaptrack writes, in its interpreted form (heaptrack.APP.PID.zst), file
  * versions 1 to 3. A line is a letter and numbers in hexadecimal:

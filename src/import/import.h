@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens whatever a heap profile may stand in as a profile: a trace, or a file of another profiler.
  * What it is, its first bytes tell (docs/formats.md); gzip and zstd are unpacked on the way.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See line_reader.h. */
 #include "import/line_reader.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lines of a text of any size, one at a time, each ended by a zero byte in place. A last line
  * without a newline is one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See readers.h: pprof files, ours and others'. What a value means its sample type's name says;
  * which names are known, docs/formats.md has. Files of ours come back as the profile that they were

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See pprof_file.h. */
 #include "import/pprof_file.h"
 

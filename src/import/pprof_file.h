@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A pprof file in memory: its tables by id, as spans of its bytes. What the tables mean for a heap
  * profile, pprof.c says.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The readers of single formats. Each reads a source to its end, from which import.c has told the
  * format, and leaves it open. NULL with *error set: where in the file, and why.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See readers.h: the heap profiles that gperftools ("heap profile:") and jemalloc ("heap_v2/")
  * write as text, addresses and the mappings that they are in.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See code_ranges.h. */
 #include "jit/code_ranges.h"
 

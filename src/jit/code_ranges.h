@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where a process has executable memory, as /proc/PID/maps tells it: generated code (memory of no
  * file), and mappings of files, which the dynamic loader need not know of.

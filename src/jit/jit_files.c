@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See jit_files.h. */
 #include "jit/jit_files.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The files in which a process's JIT compilers say what they made: its perf map and its jitdump.
  * They are found and opened while it lives, and may be gone soon after; what was opened stays.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See jit_names.h. Texts are shared by the addresses that have them, and counted. */
 #include "jit/jit_names.h"
 

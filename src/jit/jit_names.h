@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What generated code is called: the addresses that a profile has in it, and for each the function
  * that the files of a JIT compiler say was there. Memory is that of the addresses and of the names

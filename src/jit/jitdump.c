@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See jitdump.h. Records are looked at through a window over the file: their heads, and what of
  * them names an address that is wanted. Code that was moved is looked up by its number, so the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * jitdump files, "jit-PID.dump", as perf defines them: records of code that was generated, with
  * the lines that it was generated from. Of either byte order.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See perf_map.h. Read as a stream: a line at a time, nothing of it kept. */
 #include "jit/perf_map.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Perf maps, "/tmp/perf-PID.map": a line for each piece of generated code, "start size name", both
  * numbers hexadecimal. Written by V8, HotSpot, CPython, .NET and others, read by perf.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Recognizes a process's language run time by the files whose code it has mapped, and says how to
  * make that run time name the code that it generates. */
 #ifndef HEAPPROFD_JIT_RUN_TIMES_H

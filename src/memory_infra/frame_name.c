@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See frame_name.h. */
 #include "memory_infra/frame_name.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names of frames in the JSON. diff_heap_profiler writes them between quotes into its own JSON
  * without escaping them. So a name with a quote, a backslash or a control character is escaped

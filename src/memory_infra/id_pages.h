@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From a file's ids to indexes. Ids are any numbers, but mostly follow each other, from wherever
  * they begin: they stand in pages of sixteen, a cache line each, which a hash table finds, and the

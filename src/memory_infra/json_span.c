@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See json_span.h. */
 #include "memory_infra/json_span.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * JSON in memory, taken apart as it stands: what is not changed keeps its bytes. For text that a
  * parser has been through already; what is wrong nevertheless is found, not crashed over.

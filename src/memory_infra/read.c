@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See read.h: the JSON, taken apart by yajl, which reads 340 MB/s here where nothing is done with
  * what it gives; a path through the table of places says what a value is. What the table does not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the JSON of MemoryInfra heap dumps as a stream: bytes go in as they come, what the format
  * has comes out by calls. Object form or bare list of events, keys in any order, numbers and texts

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See read_places.h. */
 #include "memory_infra/read_places.h"
 

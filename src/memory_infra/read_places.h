@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where in the JSON of MemoryInfra a reader may be, and which key leads where: the format's grammar
  * as a table. Private to the reader.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the reader's two files share: read.c takes the JSON apart by yajl, read_values.c knows what
  * the values mean. */
 #ifndef HEAPPROFD_MEMORY_INFRA_READ_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See read_private.h: what stands at a place of the JSON becomes what the visitor is told. A number
  * that the figures are made of has to be one, or its event is spoilt; what only goes with them

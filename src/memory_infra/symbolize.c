@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See symbolize.h: between the passes. Symbols come as ModuleSymbols packets, as for a trace, with
  * all that is known there of files, caches and reasons; they go to a file in memory and are taken

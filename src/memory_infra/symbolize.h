@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names for the `pc:` frames of MemoryInfra heap dumps, in two passes over a file: the first finds
  * what frames and regions there are and looks for symbols; the second copies the file, byte for

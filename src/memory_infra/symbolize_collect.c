@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The first pass of symbolize.h: what an event tells is kept until its end, which says whose it is,
  * and goes to its process then. Kept for good are the `pc:` texts, which of them each event's nodes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A dump's maps anew. Entries that nothing changes keep their bytes. Each map gets all strings and
  * nodes that its own nodes lead to, also where an earlier one had them: readers may take it alone,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where in its module's file a return address is. What readers of MemoryInfra agree on is `fo`: the
  * address in the file is the distance from the region's beginning, and `fo`. Chrome writes none, so

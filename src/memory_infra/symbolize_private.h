@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the passes of symbolize.h share: the frames, regions and answers of a file. */
 #ifndef HEAPPROFD_MEMORY_INFRA_SYMBOLIZE_PRIVATE_H
 #define HEAPPROFD_MEMORY_INFRA_SYMBOLIZE_PRIVATE_H

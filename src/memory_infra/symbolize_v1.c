@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `stackFrames` anew, and the entries of `heaps`: these are totals of a frame and all that it
  * called, so what is put between a frame and its parent has the frame's own totals.

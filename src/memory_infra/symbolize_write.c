@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The second pass of symbolize.h: the file goes by, and of it only the value that is to be written
  * anew is ever in memory.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See write.h: the file, its events and what it says of itself. */
 #include "memory_infra/write.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes heap profiles as Chrome's MemoryInfra JSON, for the trace viewer's memory columns and for
  * symbolize_trace and diff_heap_profiler: docs/memory_infra.md has what becomes of what.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See write.h: the heaps of an event, as allocators and as sites. */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See write.h: what an event says of a process's memory as a whole.
  *

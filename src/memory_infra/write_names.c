@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See write.h: what heaps are called, the same in all events of a process. */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of the MemoryInfra writer share: write.c, write_names.c, write_memory.c,
  * write_heaps.c, write_v1.c. */
 #ifndef HEAPPROFD_MEMORY_INFRA_WRITE_PRIVATE_H

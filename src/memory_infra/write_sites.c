@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See write_sites.h. */
 #include "memory_infra/write_sites.h"
 

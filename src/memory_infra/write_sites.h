@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sites of dumps as MemoryInfra has them: nodes (a name, called from a parent), names of types,
  * and of each pair of both what it holds. Built heap by heap; figures become whole numbers here.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See write.h: heaps as Chrome wrote them until 2017, totals of each frame, by type and of all
  * types, with the frames of all of a process's dumps in one event.

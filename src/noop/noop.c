@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libheapprofd_noop.a: the functions of heap_profile.h, none of which does anything. A program
  * that is linked to it instead of libheapprofd_client has no heap that can be profiled, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See agreement.h. */
 #include "profile/agreement.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See callsite_nodes.h. */
 #include "profile/callsite_nodes.h"
 

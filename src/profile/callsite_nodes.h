@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The callsites that the stacks of some samples lead through, each once, a parent before its
  * children: what all of them hold is added up from below in one pass. Walking up from each sample

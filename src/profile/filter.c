@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See filter.h. Each distinct frame is matched once. The state of a callsite follows from its frame
  * and from its parent, which comes before it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Leaves stacks and frames out of a profile by patterns, as pprof does. A pattern is a POSIX
  * extended regular expression. It may match anywhere in the name of a frame's function (in full, or

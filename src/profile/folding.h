@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decides which frames of a profile's stacks are folded: those in known_frames.h. Functions named
  * by a JIT compiler or an interpreter always belong to the program.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sums over a dump by type, context or callsite (backtrace), and within each group by another of
  * them: which types hold memory, and where those were allocated.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From 64-bit ids to 32-bit indexes. Ids that count up from small numbers, as writers give them
  * out, stand in an array; others in an open hash table, whose places no file can foresee.

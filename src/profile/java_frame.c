@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See java_frame.h. Paths are matched as Perfetto's trace processor matches them, so that a map
  * finds the same frames there. */
 #include "profile/java_frame.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a Java frame's name and place say: class and method, and the package that its code belongs
  * to. Obfuscated names mean nothing without the package: every app has an a.a.

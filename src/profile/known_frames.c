@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See known_frames.h. The table: one line a group, with the modules whose code belongs to it and
  * the functions that do wherever they stand. A pattern that ends in '*' is the beginning of a name;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Frames that are not a program's own: those of allocators and of the wrappers that programs put
  * around them, of language run times, and of standard libraries (whose templates are compiled into

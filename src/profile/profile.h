@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The profile: the one model of a heap profile in memory that every tool
  * reads. Built by profile_read() from a trace, by nothing else changed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What stands behind a profile: the memory of its strings, samples and parts. */
 #ifndef HEAPPROFD_PROFILE_PROFILE_OWNER_H
 #define HEAPPROFD_PROFILE_PROFILE_OWNER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sums over a dump: by function, mapping or thread, each callsite's own figures
  * (self) and those with everything that it called (cumulative), and the tree

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What no sample shows. Calls of b bytes in all have no sample with probability exp(-b/T): up to
  * 3 T bytes may be missing (95 %, the rule of three), in calls of any size. The interval of an

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * SQL over traces: an SQLite connection whose tables are the traces', read-only. What SQLite does
  * not know of Perfetto's SQL, INCLUDE PERFETTO MODULE, is taken here.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What database.c and export.c share of a query_database. */
 #ifndef HEAPPROFD_QUERY_DATABASE_STATE_H
 #define HEAPPROFD_QUERY_DATABASE_STATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See database.h: all tables of the traces as a file of their own. Written beside its place and
  * renamed, so that nobody finds half of one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See flamegraph.h: the table function. Its arguments are hidden columns, by place or by name. */
 #include "query/flamegraph.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * experimental_flamegraph(): callsites as a tree, those of the same function and mapping under the
  * same caller as one node, with the sums of a dump, as Perfetto's trace processor makes it.

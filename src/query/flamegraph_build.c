@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See flamegraph_build.h. */
 #include "query/flamegraph_build.h"
 

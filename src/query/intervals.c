@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * _android_heap_profile_intervals: a row for each process, heap and dump that changed anything,
  * with the time that it tells of and what was allocated in it. Where a dump does not say when its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See query_trace.h: what changed from dump to dump. Each heap's dumps are gone through in their
  * order, with the counters that each callsite had last beside them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See query_trace.h: the rows of `stats`, by the names, severities and in the order that Perfetto's
  * trace processor has for heap profiles, and two of our own. Like Perfetto's, they add up what each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See query_table.h: SQLite's virtual tables over them. */
 #include "query/query_table.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tables of SQL: rows over the arrays of the traces, made when they are read, never copied. A
  * table is a list of columns and a function that gives a value; query_table_register() makes a

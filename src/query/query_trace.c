@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See query_trace.h. */
 #include "query/query_trace.h"
 

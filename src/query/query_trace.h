@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One trace as the tables see it: a profile read as the trace has it, and what Perfetto's ids need
  * beside its arrays: processes and threads with their row 0 (query_trace.c), the rows of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See stored_trace.h. */
 #include "query/stored_trace.h"
 

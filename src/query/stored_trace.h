@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What an exported database says of one of its traces, as far as a flamegraph needs it: stacks with
  * their names, and sums. The file may be anybody's; ids that are not as an export has them are an

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * android_heap_profile_summary_tree: every function on every stack as a node, inlined ones too,
  * with the sums of all dumps of all processes. Ids count the nodes of all callsites, the lines of a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See query_table.h: our own tables of what a process has in memory over time, of the looks at it
  * that say what its RSS consists of, and of streamed events.

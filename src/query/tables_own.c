@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See query_table.h: our own tables, for what Perfetto's have no place for. Ids of processes and
  * callsites are those of Perfetto's tables; dump_id is heap_profile.id.

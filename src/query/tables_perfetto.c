@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See query_table.h: the tables that Perfetto's trace processor has of heap profiles, with its
  * ids, NULLs and order of rows. docs/sql.md says where a row could differ.

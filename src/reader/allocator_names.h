@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names of allocators that are linked into executables: a prefix before malloc's own names. If a
  * name with a prefix exists, the program uses it; so prefixed names come before the plain ones.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See answers.h: names, functions by name, segments. */
 #include "reader/answers.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See answers.h: call frame information: .eh_frame, and .debug_frame of the file itself, of its
  * .gnu_debugdata, or of its debug file. libdw reads no file but an ELF image made here, which

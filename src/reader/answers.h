@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the reader process makes of files. Runs after it has given up its rights; files are
  * untrusted, and requests come from the asker, which is trusted.

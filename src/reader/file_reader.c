@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See file_reader.h: makes the requests and checks the replies. */
 #include "reader/file_reader.h"
 

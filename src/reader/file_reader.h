@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads ELF and DWARF files that profiled processes name, in a helper process without any rights
  * (the reader): damaged or hostile files can harm nothing else. The asker opens files with the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How to leave the frame of the code at one address, as DWARF's operations in flat memory: what
  * libdw says of it, for evaluation elsewhere.

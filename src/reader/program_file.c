@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See program_file.h. Runs in the file reader: files are untrusted. */
 #include "reader/program_file.h"
 

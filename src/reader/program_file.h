@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a program's ELF file says of how it can be profiled. Flat: it is passed between processes
  * (daemon/processes/program.h is what others use).

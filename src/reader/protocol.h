@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a profiler process and its file reader (file_reader.h) say to each other over a stream
  * socket: one request at a time, each with one reply except for READER_UNWIND_CLOSE. The reader

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See reader_link.h and file_reader.h. The socket does not block here: every wait has a deadline,
  * and a reader that somebody stopped (SIGSTOP) is as good as dead.

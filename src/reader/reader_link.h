@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The connection of file_reader.c to the reader process: start, ask, deadline, end. */
 #ifndef HEAPPROFD_READER_READER_LINK_H
 #define HEAPPROFD_READER_READER_LINK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See reader_process.h: the loop that receives a question with its descriptors and sends the
  * answer.

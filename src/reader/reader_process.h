@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reader process: gives up its rights and answers until the other end of the socket closes. */
 #ifndef HEAPPROFD_READER_READER_PROCESS_H
 #define HEAPPROFD_READER_READER_PROCESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See reader_process.h. Each step works without root. A root that cannot become user 65534 (its
  * namespace has none, or its service lacks CAP_SETUID) keeps its number, without capabilities.

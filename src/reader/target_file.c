@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See target_file.h: one function for each way to the file. */
 #include "reader/target_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens the files that a profiled process has mapped. The process may lie about them: only regular
  * files are opened, and only with our own rights.

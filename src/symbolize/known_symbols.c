@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See known_symbols.h. */
 #include "symbolize/known_symbols.h"
 

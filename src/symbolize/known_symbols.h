@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The symbols and deobfuscation packets that a trace has already, so that nothing is added to it
  * twice. Holds a hash of each, not the packets.

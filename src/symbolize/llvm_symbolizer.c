@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Addresses go in and answers come out at once, whichever the child is ready
  * for, so neither waits for the other. An answer is a pair of lines for each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Functions, files and lines of code addresses as llvm-symbolizer has them: the
  * first of llvm-symbolizer, llvm-symbolizer-25 and so on in PATH, one process

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A file is a header, the answers in the order of their addresses, and their
  * bytes; its checksum covers all behind itself. It is written beside its place

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What was found out of the code addresses of files, kept from run to run:
  * $XDG_CACHE_HOME/heapprofd (else ~/.cache/heapprofd), one file for each file

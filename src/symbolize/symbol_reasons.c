@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Why addresses have no name: for programs, for people, and what to do about it. */
 #include "symbolize/symbolize.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One module after the other, so that memory is bounded by the biggest. DWARF
  * comes first; the outermost function's name is the symbol table's where that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names for all code addresses of a trace: finds each module's file, goes once
  * through it, and writes ModuleSymbols packets that may be appended to the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One pass over the packets. Interned data may come in any order, so a frame
  * whose mapping is not complete yet waits until its sequence starts anew or the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The code addresses that the frames of a trace stand at, by module: what there
  * is to be symbolized. Holds the distinct addresses and the interned strings and

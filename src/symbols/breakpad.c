@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A function's records follow its FUNC line. Of each function that covers addresses, only the
  * ranges that hold one of them are kept, and when it ends they become answers: for each address the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Symbol files of Breakpad (.sym, as its dump_syms writes them): functions, inlined functions,
  * files and lines of addresses. A file is read as a stream, once for functions and once more for

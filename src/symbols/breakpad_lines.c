@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See breakpad_lines.h. Files are read, not mapped: one that shrinks meanwhile only ends early. */
 #include "symbols/breakpad_lines.h"
 

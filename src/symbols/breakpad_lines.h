@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of a Breakpad symbol file, and the numbers in them. */
 #ifndef HEAPPROFD_SYMBOLS_BREAKPAD_LINES_H
 #define HEAPPROFD_SYMBOLS_BREAKPAD_LINES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See breakpad_store.h. Directories are untrusted: a file is what its own first line says, never
  * what it is called. */
 #include "symbols/breakpad_store.h"

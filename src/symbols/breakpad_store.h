@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Directories of Breakpad's symbol files: as symbol servers keep them, NAME/ID/NAME.sym, or any
  * files that end in .sym, however deep. What is asked for is looked for by the first form; all

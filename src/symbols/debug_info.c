@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Units are taken one after the other; of each only what its addresses need is
  * read: its line program is run, its entries are passed over (scopes.h), and

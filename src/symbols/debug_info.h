@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Functions, files and lines of code addresses from the DWARF of one file,
  * versions 2 to 5, with inlined functions. Alternate files (dwz: .gnu_debugaltlink,

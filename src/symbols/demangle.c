@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names for people through libiberty: C++ (Itanium), Rust (v0 and legacy), D.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* C++, Rust (v0 and legacy) and D names for people, through libiberty. */
 #ifndef HEAPPROFD_SYMBOLS_DEMANGLE_H
 #define HEAPPROFD_SYMBOLS_DEMANGLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The index says which bytes of each section are a unit's. libdw knows .dwo
  * files but not packages, so it is shown one: a header page is written whose

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Split DWARF packages (.dwp): the .dwo files of a program in one, with an index
  * by their ids; GNU's of DWARF 4 and that of DWARF 5.

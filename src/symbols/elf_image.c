@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads headers, notes and the names of sections, never their bytes: it is
  * called for every file of a directory. libelf checks what it hands out.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is to be known of an ELF file before it is read as a whole. */
 #ifndef HEAPPROFD_SYMBOLS_ELF_IMAGE_H
 #define HEAPPROFD_SYMBOLS_ELF_IMAGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A path is that of a file if there is one, whatever marks are in it; only then
  * is what stands before a "!" looked at as an archive.

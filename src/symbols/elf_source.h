@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ELF files where they lie: a file by its path, or stored in a zip archive, as
  * "ARCHIVE!MEMBER", or the kernel's own library of this process.

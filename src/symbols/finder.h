@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds the files that describe a mapping's code, by path and build id. No file
  * with another build id is ever given out.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libdw looks for an attribute from the first on, each time; so what is asked of an entry is taken
  * of it in one go, and what its origin is called is remembered.

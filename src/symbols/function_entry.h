@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What an entry of DWARF says of a function: its name, which may stand in the entries that it was
  * made of and in a supplementary file, and from where it was called if it is inlined.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every byte is checked against the end of its section; a program that leads
  * nowhere ends there, and what was found before it stays.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Line number programs of DWARF 2 to 5: which file and line an address comes
  * from. A program is run once for all addresses of its unit and nothing of it

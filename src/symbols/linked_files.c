@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See linked_files.h. Names are completed as libdw does it: absolute ones stand for themselves,
  * others follow the directory of the file with the debug information.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Looks at the files that debug information names, before libdw opens them: alternate files (dwz)
  * and .dwo files. libdw opens whatever stands there. A pipe would keep it waiting forever, and

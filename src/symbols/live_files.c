@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * /proc/PID/map_files leads to what is mapped, whether or not it has a name any
  * more; the kernel allows it to the privileged only. /proc/PID/exe and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files as processes that still run have them: mapped but deleted or replaced
  * since, or seen through another root directory (containers).

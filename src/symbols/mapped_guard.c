@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The signal is thread-directed, so a thread that has no guard is not this
  * module's to save: the handler steps aside and the access faults again. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files are mapped to be read; one that is truncated meanwhile, or whose medium
  * fails, ends in SIGBUS. Within a guard that is an error of the work at hand.

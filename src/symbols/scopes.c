@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A table of abbreviations says how long each entry is; compiled, an entry is
  * stepped over by adding one number or following a few steps. An inlined

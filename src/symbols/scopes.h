@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which functions of one DWARF unit, inlined ones among them, hold given
  * addresses. The unit's entries are passed over once, in the order of the file,

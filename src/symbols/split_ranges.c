@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * DWARF 5 lists them in .debug_rnglists, with indexes of .debug_addr; GNU's
  * extension of DWARF 4 in the program's own .debug_ranges.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Address ranges of entries in units of a split DWARF package, whose addresses
  * stand in another file: libdw cannot be told of that one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Both files have the section: the program's names the other, which has the same
  * checksum in its own. It is looked for by its name as it is, beside the program,

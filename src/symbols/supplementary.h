@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The supplementary file of DWARF 5 (.debug_sup), which holds what several
  * programs have in common. elfutils follows only dwz's older form of it,

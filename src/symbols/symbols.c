@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the symbol tables of one ELF file once, turns them into a sorted table
  * of address ranges without overlap, and answers lookups by binary search.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names for addresses, from the symbol tables of ELF files (.symtab, else
  * .gnu_debugdata's, else .dynsym), read with elfutils; one pass per file,

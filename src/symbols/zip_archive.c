@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The central directory at the archive's end says where the members are; each
  * one's local header, how much stands before its bytes. Archives are anybody's:

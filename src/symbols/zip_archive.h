@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The members of a zip archive (an .apk, a wheel) that are stored as they are,
  * so that they can be read in place. Nothing is ever unpacked.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Gives equal contents equal ids, counted from 1. Only a 128-bit hash of the
  * contents is kept, so a table costs 24 to 48 bytes an entry whatever was interned.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A look at a process's memory: its resident bytes by kind of mapping, and what was live of its
  * malloc at that moment. Made by the daemon, carried by the trace as it stands.

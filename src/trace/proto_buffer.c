@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See proto_buffer.h. */
 #include "trace/proto_buffer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A growing buffer that a protobuf message is written into field by field.
  * A message is the concatenation of its fields, so what repeats many thousand

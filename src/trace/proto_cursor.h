@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads protobuf messages in place, field by field, without allocating. Whoever
  * reads decides by field number and wire type what to take; all else is skipped.

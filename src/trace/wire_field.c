@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See wire_field.h. */
 #include "trace/wire_field.h"
 

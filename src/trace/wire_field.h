@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The fields of a protobuf message with all that their bytes say: how long keys, lengths and
  * numbers are, and groups. For whoever must write the same bytes again; proto_cursor.h is for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays that grow: room for one item more, by half at a time. */
 #ifndef HEAPPROFD_UTIL_ARRAY_H
 #define HEAPPROFD_UTIL_ARRAY_H

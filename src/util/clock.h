@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The clocks of the kernel, as whole numbers. */
 #ifndef HEAPPROFD_UTIL_CLOCK_H
 #define HEAPPROFD_UTIL_CLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An error that a person can act on: what failed, on what, why, and what to do.
  * Library code fills it; only the edge (src/cli, the daemon's log) prints it.

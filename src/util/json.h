@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON as the tools print it. */
 #ifndef HEAPPROFD_UTIL_JSON_H
 #define HEAPPROFD_UTIL_JSON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See keyed_hash.h. */
 #include "util/keyed_hash.h"
 

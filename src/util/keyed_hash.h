@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hashes of untrusted keys, for tables. Each process has a random key of its own, so that nobody
  * can choose keys that fall into one place of a table. Nothing may depend on the order of such a
  * table. */

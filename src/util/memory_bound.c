@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See memory_bound.h. */
 #include "util/memory_bound.h"
 

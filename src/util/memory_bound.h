@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Limit of the memory that a file may cost its reader: 64 MiB, and 32 times its bytes. Of a packed
  * file the unpacked bytes count, up to 16 times those of the file.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See output_file.h: chooses by what stands at the path how to write, and puts the file in place at
  * the end.

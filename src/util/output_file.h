@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A file that is written for a user, at a path of the user's. Every writer of our programs uses
  * this.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Builds the control message; the kernel does the rest. */
 #include "util/pass_descriptor.h"
 

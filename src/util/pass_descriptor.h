@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sends a message over a unix socket, with one descriptor or without (SCM_RIGHTS). */
 #ifndef HEAPPROFD_UTIL_PASS_DESCRIPTOR_H
 #define HEAPPROFD_UTIL_PASS_DESCRIPTOR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Wipes the arguments on the stack of the process, where /proc/PID/cmdline reads them. */
 #include "util/process_name.h"
 

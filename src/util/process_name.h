@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The name under which ps, pidof and pkill know one of our helper processes. */
 #ifndef HEAPPROFD_UTIL_PROCESS_NAME_H
 #define HEAPPROFD_UTIL_PROCESS_NAME_H

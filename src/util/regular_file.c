@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See regular_file.h: finds the file with O_PATH, looks at its type, then opens it by its
  * descriptor.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens regular files whose names come from somebody else. Opening a pipe would wait, and opening a
  * device may do anything, so the file is looked at before it is opened. Read-only.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See safe_directory.h: the rules for one directory, and the walk that applies them to each on the
  * way.

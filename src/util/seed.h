@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What hash tables of untrusted keys begin with: other in each process, so that nobody can make keys
  * that fall into one place. */
 #ifndef HEAPPROFD_UTIL_SEED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See sort_keys.h. Radix sort from the least digit up (Knuth, TAOCP 5.2.5), 11 bits a digit,
  * so that the counters stay in the first cache; digits that are the same in all keys cost a look.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sorts many 64-bit keys, with the index of what each stands for. */
 #ifndef HEAPPROFD_UTIL_SORT_KEYS_H
 #define HEAPPROFD_UTIL_SORT_KEYS_H

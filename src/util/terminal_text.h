@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Text from elsewhere that a terminal would obey instead of showing: control characters, bytes that
  * are no UTF-8 (some terminals take 0x80 to 0x9f as controls), line separators, and marks that

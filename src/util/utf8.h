@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is a character in bytes that come from elsewhere. */
 #ifndef HEAPPROFD_UTIL_UTF8_H
 #define HEAPPROFD_UTIL_UTF8_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the attacher and the client that it brings into a process know of each other: one block in
  * the client's data, found by its name in the blob's symbol table.

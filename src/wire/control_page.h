@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The page by which processes that have the library preloaded learn of sessions: the file
  * `control` in the daemon's run directory, beside its socket. Written by the daemon alone,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The records of the ring. All integers are native-endian; every record begins
  * with a header and is a multiple of 8 bytes long.

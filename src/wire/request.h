@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The outer form of what heap_profile asks of the daemon, and of what it gets back: one
  * SOCK_SEQPACKET message each, this header and then a serialized ControlRequest or

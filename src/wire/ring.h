@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory that a profiled process and the daemon share: layout and rules.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sampling rule that the client draws by and the daemon weighs by.
  *

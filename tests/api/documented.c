@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the documentation of heapprofd's Custom Allocator API shows, in C: an allocator of one's own
  * that tells of what it gives and takes, with a heap that wants to know when it is profiled.

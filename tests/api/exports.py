@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What a library gives programs to link to, against the list of what was ever promised
 (exports.txt): a name that is missing breaks programs that exist, and one that is not listed is one
 that nobody may take back.

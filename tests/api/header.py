@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """heap_profile.h is compiled by every compiler at hand in every language that it is promised for,
 with the library and without it, without a warning.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Uses all that heap_profile.h declares, for header.py to compile as C and as C++, and holds what a
  * program that was built with an earlier header relies on.

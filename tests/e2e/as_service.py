@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program as systemd would run it for a unit: as_service.py UNIT PROGRAM [ARGUMENTS]
 
 What is taken from the program: capabilities, system calls and address families, writing to files, home

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Attaching to processes that were not started under us: that it works, is exact, and leaves no trace.
 
     attach.py CASE

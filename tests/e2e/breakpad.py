@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """traceconv symbolize and bundle with Breakpad's symbol files: names, files, lines and inlined functions against
 llvm-symbolizer's, with no other file to get them from.
 

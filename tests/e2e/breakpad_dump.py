@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Breakpad symbol files of ELF files, made from what nm and llvm-symbolizer say of every byte of their functions:
 independent of how we read debug information."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Names that a run's end adds by itself, and traceconv bundle: what stands in the files, and what our
 tools read of it where the programs are no more.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What heap_profile host, heap_profile report and traceconv profile say and return, to users who
 err, to files that are damaged, and from every side of the same profile.
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The command line of heap_profile host: what COMMAND prints and how it ends are its own,
 # and what is asked for wrongly is refused. HEAPPROFD_BUILD: the build directory.
 set -uo pipefail

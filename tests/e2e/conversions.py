@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What traces are converted to, judged by the tools that read it: protoc, Speedscope's importer,
 Go's pprof, flamegraph.pl's rules; and text and back, byte for byte.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """heapprofd as a service, and what it is asked for: each behaviour by its name.
 
     daemon.py CASE

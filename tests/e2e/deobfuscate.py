@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """traceconv deobfuscate on traces of obfuscated Java code: what the packets say, and what our tools
 read of a trace that they are appended to.
 

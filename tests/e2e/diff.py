@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """heap_profile diff on real programs: diff.py CASE."""
 
 import json

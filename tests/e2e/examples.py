@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """examples/README.md: each of its command lines runs as it stands there, with what `meson install`
 puts into place, and the reports have what the text around them promises.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What heap_profile explore shows, key by key, on a pseudo-terminal: explore.py CASE."""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """heap_profile explore on profiles of real programs, and on large ones: explore_programs.py CASE. The
 screen says what the report says."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """heap_profile explore and its terminal: kinds and sizes of it, what is typed, what names could do to it,
 and how it is given back: explore_terminals.py CASE."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of heap_profile explore share: profiles with known figures, and screens that are
 waited for and compared whole."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What the script of a flame graph's page makes of the page's data, without a browser: node flame_page.js
  * SCRIPTS PAGE [QUERY...] prints it as JSON. SCRIPTS is the directory of interval.js and model.js.

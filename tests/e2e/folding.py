@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tables show the program's own functions, in the columns that there are: folding.py CASE."""
 
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What we write, others read: protoc decodes the trace with no field left unknown, and Go's
 pprof opens the pprof files and finds the profile's totals. formats.py CASE MAKE_TRACE PROTO_DIR;
 exit code 0: good, 1: bad, 77: the other tool is not here."""

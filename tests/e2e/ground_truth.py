@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The profile's figures against a program whose truth is known (tests/programs/ground_truth.c).
 
     ground_truth.py exact      interval 1: every callsite to the byte and to the call

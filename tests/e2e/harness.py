@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the end-to-end tests share: running a command with and without the profiler, and reading
 the profile that came of it.
 

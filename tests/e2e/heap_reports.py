@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Heaps of programs as heap_profile shows them: which are profiled, report sections, pprof files,
 types, contexts, and what a callsite is.
 

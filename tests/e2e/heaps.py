@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Heaps that programs describe (include/heap_profile.h), each behaviour by its name.
 
     heaps.py CASE

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files that are made to cost a reader as much as can be had for their bytes: what sizes.py and bench/hostile_sizes.py
 open. Each function takes a directory and a scale, writes one file there and returns its path; a file of scale n has about
 n KiB, packed or not."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verbs that open files of strangers, and what one of them costs on a file: what sizes.py and bench/hostile_sizes.py
 share."""
 

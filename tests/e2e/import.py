@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Files that other profilers write are opened, and have the figures that their own tools say.
 import.py CASE HEAP_PROFILE TRACECONV; exit code 0: good, 1: bad, 77: the other profiler is not here."""
 import glob

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """make install: what it installs works where it is, and the build directory stays as it was. install.py"""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Generated code on the stack: that it has names, kinds and callers, and that what is missing is said.
 
     jit.py CASE

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """kill -9 at any instant, of each part: what was promised is in the trace, and the program goes on
 as if nothing had been.
 

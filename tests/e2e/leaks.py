@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """heap_profile leaks, on made traces whose answers are known and on real programs: leaks.py CASE."""
 
 import json

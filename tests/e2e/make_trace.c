@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * make_trace DIRECTORY CALLSITES: writes a trace with everything in it and a dump of so
  * many callsites of odd figures, reads it back, writes each dump as pprof, and prints

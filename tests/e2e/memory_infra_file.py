@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tests hold files of MemoryInfra against: a reading of their own, and the demands that the trace viewer,
 symbolize_trace and diff_heap_profiler make of a file, restated from what is known of them. It shares no code with
 what is tested."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """MemoryInfra files of a few MB whose parts are made to be multiplied with each other: what is read of them is right,
 or left out with a reason, long before the test's time is over. memory_infra_hostile.py CASE"""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traces made by hand for the tests of MemoryInfra: what stands in them is what a test names, and nothing is
 interned by hand."""
 

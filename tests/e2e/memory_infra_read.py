@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """MemoryInfra files are opened, and have the figures that a reading of their own says; those of Chromium, and random
 ones in every form that the format has. memory_infra_read.py CASE"""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """memory_infra_round_trip.py [SEED...]: random profiles as MemoryInfra's JSON and back, v1 and v2, pruned and not, are
 the same: sites, types, sizes, counts, regions and totals. What each should be follows from the model of properties.py
 and from a reading of the JSON of its own."""

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """traceconv symbolize on Chrome's memory dumps: stacks and mappings of real processes, in every layout that linkers
 make, against llvm-symbolizer's names, files, lines and inlined functions.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Profiles as Chrome's memory dumps: of real programs and of traces made by hand, what is written is held against
 what the trace viewer, symbolize_trace and diff_heap_profiler demand of it, and against the other tools' figures.
 

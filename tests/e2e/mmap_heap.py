@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The heap libc.mmap: what programs map themselves, each behaviour by its name.
 
     mmap_heap.py CASE

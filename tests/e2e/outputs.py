@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Where our programs write: places that a stranger could change, what stands there already, and
 what an interrupted writer leaves.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Perfetto's trace packets, byte for byte: what tests and benchmarks build traces of and take them
 apart with. It shares no code with what is tested."""
 

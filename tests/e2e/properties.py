@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """properties.py [SEED...]: whatever a profile is, SQL, report, pprof and diff say the same of it.
 
 Profiles come from a seed, which is printed: several processes, heaps, dumps, threads, types and contexts, stacks

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """query.py [CASE...]: heap_profile query on traces made by hand, against the rows that the documented
 meaning of their fields asks for; and on what others made of the same trace."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The process that reads files for a profiler: what it may do, and what its end costs.
 
     reader.py CASE

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Real programs of the distribution, with and without the profiler, at intervals 1 and 4096: the same
 output and exit code, and stacks that reach the program's beginning.
 

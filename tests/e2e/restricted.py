@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Programs that restrict their own system calls (seccomp) while the preload library is in them: a call
 that they do not expect would kill them.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Programs that are hard on a guest in their process: same behaviour with and without the profiler,
 and at interval 1 a profile that says exactly what they did.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Why the heap is not the RSS: the rows of report --rss add up to what the system says, and parts that
 are known beforehand are found in the row that they belong to.
 

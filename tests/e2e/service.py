@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The unit for systemd: what it takes from the daemon, the daemon does not need. service.py"""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Sessions of the daemon run in processes of their own, with their users' rights: what one user, or
 one session, can do to others, and what it can reach.
 

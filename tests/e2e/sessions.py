@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Sessions without a daemon: how signals reach them and their commands, how other commands reach
 them, and when they end. On programs that nobody here wrote.
 

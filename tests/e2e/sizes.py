@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Files that are made to cost much cost time near to linear in their bytes, and memory within the bound, or end with an
 error that says why. bench/hostile_sizes.py runs all files through all verbs. sizes.py CASE"""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Speedscope's own importer, taken out of the web page that its npm package holds: prints what it
  * makes of files. node speedscope_import.js PACKAGE_DIRECTORY FILE...

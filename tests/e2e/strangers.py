@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The daemon's socket, as strangers use it: whatever they send, pass or hold, nobody else waits for it.
 
     strangers.py CASE

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Other people's torture under the preload library: stress-ng's stressors and CPython's own tests end
 with the same verdicts as without it.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """traceconv symbolize on programs built in every way that compilers and packagers build them: each
 frame's function, file and line against llvm-symbolizer's and eu-addr2line's.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program on a pseudo-terminal, and what it shows: a model of the screen that takes the sequences
 of xterm, screen, linux and vt100 as their terminfo entries have them. What it does not know is an
 error, not passed over."""

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Names from a profile, a process, a file or a configuration command no terminal: every verb shows them
 escaped there.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads a raw-trace (Perfetto packets) without any of the project's code: a second opinion.
 
 Only the parts of a heap profile that the tests judge: processes, callsites, figures.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Programs whose allocations the preloaded library meets late, or not at all: unseen.py CASE."""
 
 import ctypes

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Our stacks against libunwind's, frame by frame, on real programs.
 
 usage: unwind_cross_check.py LIBRARY

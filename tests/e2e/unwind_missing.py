@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Stacks through code that has no unwind information where it is loaded: whole where its file has
 some, a gap with the module's name where nobody has.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What attaching reads in a process's memory: the loader's list, dynamic sections, symbol tables,
  * the vdso, code for system calls, entries of functions, and what a client left there. The memory

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Symbol files of strangers. Input: a Breakpad symbol file, of which many addresses are asked for,
  * near and far ones.

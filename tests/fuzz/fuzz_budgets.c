@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as a file of budgets. What was taken is as it should be, reads back as the same, and is
  * judged of a small profile.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Call frame information of arbitrary bytes. Input: 2 bytes of pc offset, then an
  * image that begins with .eh_frame_hdr.

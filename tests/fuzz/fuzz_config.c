@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Configurations, text and binary: what is read is printed, and reads back the same. */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages of the kernel's connector, as nobody would send them: none is read beyond its end, and
  * what is told of has a pid. */
 #include <stdint.h>

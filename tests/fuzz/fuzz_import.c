@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as a file of another profiler: what comes out must hold together, be summed up and
  * written as pprof, and what was written must be read again. What a filter leaves of it must hold

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What JIT compilers say of their code: perf maps (first byte 'm'), jitdump files ('d') and
  * /proc/PID/maps ('p'). Whatever they hold, they are read without a crash and in bounded memory,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as MemoryInfra's JSON. What the reader tells must not depend on how the bytes are cut,
  * ranges must lie in the file, one behind the other, and what the profile has must hold together:

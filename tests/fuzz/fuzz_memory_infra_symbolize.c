@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Dumps of strangers, rewritten. Input: MemoryInfra JSON. Its frames get made-up names, some with
  * inlined functions, some none; what is written has to be read again with as many frames without

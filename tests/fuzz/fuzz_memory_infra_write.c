@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as a trace, written as MemoryInfra's JSON in every form: the reader takes all of it
  * without a word, and what each allocator is said to hold is what its sites hold.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What /proc says of a process, to all who read it: daemon, attaching, symbols, the client.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Map files of strangers, and the packets that are made of them: read back as part of a trace whose
  * frames have the names of the map's classes. Input: a map.

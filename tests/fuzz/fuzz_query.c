@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any SQL, and any arguments of the table functions, over a small profile: nothing is written, and
  * what ends ends with rows or an error. The first byte says which.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a file reader answers, when somebody has taken it over: the first byte is the kind of
  * request, the second how much was asked for.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A ring's bytes, whatever they are, into the reader and the ledger. The first
  * byte says how the process is doing: bit 0: dead; the others: in how many pieces

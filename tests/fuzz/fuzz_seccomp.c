@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The interpreter of system call filters against the kernel's own. A filter is made from the input,
  * installed in a child, and asked about system calls with arguments around the filter's own

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The daemon's socket: hellos and requests as a stranger may send them, one message each on up to
  * four connections that overlap, with descriptors or without. None of them stays open. */
 #include <dirent.h>

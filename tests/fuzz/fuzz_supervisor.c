@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What session processes say to the supervisor, when somebody has taken two of them over: any
  * messages, with descriptors or without. A third session stays as it is, root's status holds all,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files of the cache of symbols that somebody else has written to. Input: what
  * stands behind the header; its mark, key and checksum are made right, so that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files of strangers, looked for by build id and read for names, lines and
  * inlined functions. Input: an ELF file, which may be its own split DWARF package;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as a message and as a text. What can be printed reads back as the same bytes; what can
  * be read as a text is a message whose own text is the same again.

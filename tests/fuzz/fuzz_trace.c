@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as a trace: read, built into a profile, summed up and written as
  * pprof. A profile that comes out must hold together.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Entries of functions as they are and as attaching patches them: both are run, and must leave the
  * same registers, flags, stack and memory, or come to the same fault at the same instruction.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A module's file and a walk that came to its code, both anybody's: the file's bytes after the
  * first 64 words, which are the walk's registers and stack. Done here as the file reader and the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Archives of strangers. Input: a zip archive. Each member must lie within it,
  * behind the one before, and can be opened by its name.

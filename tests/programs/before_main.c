@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Allocates where few expect it: in an IFUNC resolver (the loader is still relocating), in
  * preinit and constructors, in atexit handlers, and in destructors after those. */
 #include "truth.h"

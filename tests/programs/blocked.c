@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads that wait in system calls of every kind for some seconds, and then look at what these
  * returned: whoever stopped them meanwhile must not be seen in it. Says "waiting" when all wait,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An allocator that is async-signal-safe: it only ever moves one word forward, and free() keeps
  * the memory. With it as the next malloc in link order, signal handlers may allocate in

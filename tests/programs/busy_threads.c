@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * busy_threads COUNT SECONDS: so many threads allocate, fill, look at and free memory by all of C's
  * functions. Says "busy" when they have begun, and "ok" with nothing wrong at the end.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Allocates behind functions of libraries that cannot be unwound by what is loaded of them: one
  * alone, or one behind another, with the program's own code between them. Arguments:

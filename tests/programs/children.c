@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes children in every way there is, and each of them allocates: fork, vfork, posix_spawn, the
  * bare clone system call as a fork, and clone with shared memory.

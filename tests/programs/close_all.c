@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Closes every descriptor but the standard ones, again and again, opens its own under the same
  * numbers, and expects that nobody touches those. */
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Does what its standard input says, a line each, and answers "ok" when it is done:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Prints all that the C library promises of its allocation functions and a caller can see: results
  * on failure, errno before and after, alignment, usable sizes, contents.

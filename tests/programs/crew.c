@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads that stay, and do what standard input says, a line each, answered by "ok":
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A recursion 100,000 frames deep that allocates at many depths and at its bottom; then a thousand
  * allocations from down there. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loads one plug-in, allocates through it, unloads it, loads another that comes to stand at the
  * same address, allocates through that. Argument: the directory of the plug-ins.

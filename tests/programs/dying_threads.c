@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads that end in the middle of an allocation, each after another instruction of it, without a
  * word to anybody: all live at the same time, so that each has what the profiler gives to a thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The initial thread's first allocation is made on a fiber, whose stack lies right below other
  * memory. That goes away, and code without unwind information allocates with a frame pointer that
  * leads there. */

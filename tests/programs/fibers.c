@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ucontext fibers on small stacks of their own, some from malloc, some from mmap, allocate and
  * switch; a fiber is resumed by another thread than the one that began it. */
 #include <pthread.h>

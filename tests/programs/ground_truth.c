@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Allocates known bytes and calls at known callsites and writes the truth about them as JSON.
  *

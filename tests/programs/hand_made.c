@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes its own code, as a JIT compiler does: a function "outer" that calls a function "inner" that
  * calls allocate(), which asks for 100 blocks of 1000 bytes. What it tells of them:

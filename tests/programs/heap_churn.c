@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads that report and free without end in several heaps, by types and in scopes, beside malloc,
  * until standard input ends; some of them end and others come. Callbacks are counted: each heap's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Describes heaps of its own and reports to them as its standard input says, a line each; answers
  * each with a line.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Contexts of fibers (ucontext) that take turns on one thread, with a heap and malloc.
  *

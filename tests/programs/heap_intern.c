@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * HeapProfile_intern(): the same copy for equal texts, from any thread, up to 65,536 of them.
  * Aborts where that does not hold.

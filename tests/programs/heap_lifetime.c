@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A heap that is described and used before main, in main and after it, in constructors and
  * destructors of every kind. Its allocations have ids that follow each other; what is live at the

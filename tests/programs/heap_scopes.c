@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Scopes that are not used as they should be, or are left as the language allows. Each allocation
  * has a number of bytes of its own; what context it must have been made in is told on standard

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads that all at once report to a heap that they share and to one that each of them describes,
  * and free what their neighbour allocated.

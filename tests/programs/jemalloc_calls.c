@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * jemalloc's own functions beside malloc. Does what its standard input says, and answers "ok":
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lowers its own limits and goes on: no memory beyond what it has ("memory"), no descriptors at all
  * ("files"). Allocations that do not fit fail as they do for anybody. With "data" it only holds
  * 8 MiB, within whatever limit it was started with. */

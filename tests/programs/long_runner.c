@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Allocates steadily for about three seconds and prints a checksum: the profiler may be killed or
  * stopped meanwhile. Says "begun" first. */
 #include <time.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* longjmp over frames that allocate, and siglongjmp out of handlers that allocate on the stack that
  * faulted and on an alternate one. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program that maps memory in every way that there is, each in a function of its own, so that
  * what is left of each is known. It checks errno and results itself, and says what it saw.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A library that is loaded and unloaded. Built twice, with the same layout and another name for
  * its function: PLUGIN_ALLOCATE. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of each kind, in sizes that a test knows: resident KIND. Says "ready" and waits for input.
  */
 #include <pthread.h>

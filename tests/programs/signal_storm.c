@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Timer signals at a high rate interrupt allocations at any instruction, and their handlers
  * allocate; linked with an allocator that permits that (bump_allocator.c).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signal handlers on alternate stacks allocate, in the main thread and in threads, nested too. */
 #include <pthread.h>
 #include <signal.h>

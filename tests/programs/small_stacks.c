@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads on stacks of 16 KiB, the least that glibc permits, right below an inaccessible page; the
  * stack beneath a margin is checked to be untouched by whoever allocates. */
 #include <limits.h>

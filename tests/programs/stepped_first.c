@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads whose very first allocation is interrupted by a signal, each after another instruction of
  * it. The threads live on. Linked with an allocator that permits that (bump_allocator.c). Obeys its

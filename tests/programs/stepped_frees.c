@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A handler that runs after each single instruction of an allocation, and frees many blocks now
  * and then: also while the profiler writes a record of the thread that it interrupts, which it must

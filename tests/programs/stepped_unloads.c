@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Another thread allocates after one single instruction of the first allocation since a library was
  * unloaded, at each place in turn: also where the profiler is about to say that addresses may have

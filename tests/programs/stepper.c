@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Allocates from its first line on: a block at each step, and a step about every millisecond.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Allocates and keeps a tally of its own: how many calls and bytes it has asked for, and when, in a
  * file that it maps. So what it did before any instant is known, whoever was killed at it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads come and go, 4,000 of them, by return, pthread_exit and cancellation; their
  * thread-specific destructors allocate too. */
 #include <pthread.h>

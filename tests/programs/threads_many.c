@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 1,000 threads alive at once, each allocating; half of the blocks are freed by another thread. */
 #include <pthread.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A library that others call through. Built without .eh_frame: what there is to unwind it by stands
  * elsewhere, or nowhere, and the frame pointer leads nowhere. THROUGH: the name of its function.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the test programs share: they tell on standard output what a profile at
  * interval 1 must say, in lines

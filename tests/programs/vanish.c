@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Allocates a given number of times, says so in a pipe after each, and ends in a given way:
  * kill, abort, _exit, exec, or exit; "endless" goes on until somebody kills it.

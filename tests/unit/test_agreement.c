@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether samples agree with exact totals: never a false alarm, and no lost block unseen. */
 #include <setjmp.h>
 #include <stdarg.h>

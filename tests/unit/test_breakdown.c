@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The breakdown: rows of paths made by hand, and of random profiles against sums made another
  * way. */
 #include <setjmp.h>

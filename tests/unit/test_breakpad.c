@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Breakpad's symbol files, and directories of them. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The interpreter of call frame information: rows, rules, steps, expressions. */
 #include <setjmp.h>
 #include <stdarg.h>

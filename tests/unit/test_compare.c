@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Differences of profiles: what is matched, and what their variance and probability are, by
  * simulation of the sampling. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names for people: C++, Rust, D, and what is none of them. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a person is told of an empty or partial profile, and what processes are called. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dumps: each holds one moment, though events come in while it is written; frames left out. */
 #include <limits.h>
 #include <link.h>

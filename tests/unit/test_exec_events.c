@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel's messages of programs that begin: those that are sound are understood, and of the
  * others none is read beyond its end. */
 #include <setjmp.h>

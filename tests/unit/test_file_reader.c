@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The process that reads files: its answers, its rights, and its end at a bad time. */
 #include <dirent.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks that the daemon finishes: this program's own, from copies of its stack. */
 #include <errno.h>
 #include <execinfo.h>

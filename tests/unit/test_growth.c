@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What grew: thresholds and order; that callsites of two profiles have equal numbers where they are
  * the same, and only there; and which processes are paired. */
 #include <setjmp.h>

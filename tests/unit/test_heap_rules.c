@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which heaps a configuration wants, as the client is told: names, intervals, and who wins. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files of other profilers as profiles: which file is what, what its figures become, and where a
  * damaged one is said to be damaged. Files of ours come back as they were. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The 95 % intervals of estimates, against figures from the literature and by simulation. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names of generated code: the forms of names, perf maps, jitdump files, executable ranges. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON for scripts: numbers read back as they were, and strings are always valid. */
 #include <setjmp.h>
 #include <stdarg.h>

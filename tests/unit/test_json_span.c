@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON in memory, taken apart as it stands. */
 #include <setjmp.h>
 #include <stdarg.h>

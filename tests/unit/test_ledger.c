@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The ledger: estimates with their variances, peaks, and what a free may be. */
 #include <errno.h>
 #include <math.h>

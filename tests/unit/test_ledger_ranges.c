@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges of memory in the ledger: what is left of each callsite's, whatever way it is unmapped. */
 #include <errno.h>
 #include <setjmp.h>

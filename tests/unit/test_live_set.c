@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The live set against a plain set: what it holds, how it grows, and many threads at once. */
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files that become shorter while they are read: an error of the work, not the end of the tool. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* MemoryInfra's JSON: what the reader tells of it, byte ranges and errors included, and what the
  * profile becomes. */
 #include <setjmp.h>

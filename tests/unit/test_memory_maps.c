@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What mappings are for, how they add up, and what allocators take for a size. */
 #include "daemon/dump/memory_maps.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ProGuard's and R8's maps, line by line, and which package a Java frame belongs to. */
 #include <setjmp.h>
 #include <stdarg.h>

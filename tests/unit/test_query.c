@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SQL over profiles: sums of random profiles, rows by id and by column, and what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>

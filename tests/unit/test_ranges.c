@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges against a map of pages that is kept in the most naive way. */
 #include "daemon/ledger/ranges.h"
 

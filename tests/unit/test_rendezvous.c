@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections of the daemon's socket: how many a user may hold, and for how long. */
 #include <setjmp.h>
 #include <stdarg.h>

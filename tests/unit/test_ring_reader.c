@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The ring's reader: what it takes, what it waits for, what it refuses. */
 #include <errno.h>
 #include <fcntl.h>

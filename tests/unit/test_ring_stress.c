@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Many threads write through the client's ring writer, one reader drains: no
  * record is lost, torn or out of its thread's order, and writers that wait are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sampler against its rule: probability, independence, exact totals.
  * Seeds are fixed, so a run either always passes or never; bounds are five

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The interpreter of system call filters: on programs as libseccomp and systemd write them, and on
  * programs that break the rules. */
 #include <setjmp.h>

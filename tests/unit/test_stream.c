@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The stream of events: it says what the ledger's figures are the sums of, and a reader of the
  * trace comes to the same sums. */
 #include <math.h>

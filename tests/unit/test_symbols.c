@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Symbols of real binaries against nm's, build ids, and files that are no ELF. */
 #include <setjmp.h>
 #include <stdarg.h>

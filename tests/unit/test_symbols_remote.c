@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Symbol tables in another process's memory: what is found, and that looking ends. The memory is a
  * file whose offsets are the addresses. */
 #include <elf.h>

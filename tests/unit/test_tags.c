@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Types and contexts as a trace may have them: missing, too long, twice, before their names. */
 #include <setjmp.h>
 #include <stdarg.h>

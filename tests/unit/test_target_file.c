@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files that a process names or maps: which one is opened, and what is never opened. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Configurations as text: what a string in quotes stands for, and where an error is said to be. */
 #include <setjmp.h>
 #include <stdarg.h>

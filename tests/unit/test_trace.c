@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the writer writes, the reader and the profile give back; damage harms nobody. */
 #include <setjmp.h>
 #include <stdarg.h>

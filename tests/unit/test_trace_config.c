@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The configuration: defaults, what is refused, and that text and bytes say the same. */
 #include <setjmp.h>
 #include <stdarg.h>

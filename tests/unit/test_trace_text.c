@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Traces as text and back: whatever the bytes are, they come back. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Trampolines are made of real machine code and run: what a function gave before it is patched it
  * gives through its hook afterwards, whatever stands at its entry. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Samples whose bytes are those of the dump before are not read again. Whatever happens to the ids
  * in them, the profile is that of the same trace with a field more in each sample, which no reader

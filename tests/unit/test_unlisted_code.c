@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Code that no module names, in this very process: what it is found to be, and that it stays so. */
 #include <setjmp.h>
 #include <stdarg.h>

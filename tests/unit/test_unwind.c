@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks from places that are hard to walk from, each held against libunwind's. */
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Texts of traces for tests: read exactly, whole or as they drip in. */
 #ifndef HEAPPROFD_TESTS_TEXT_FIXTURE_H
 #define HEAPPROFD_TESTS_TEXT_FIXTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Traces in memory for tests: written to a memfd, read back as bytes. */
 #ifndef HEAPPROFD_TESTS_TRACE_FIXTURE_H
 #define HEAPPROFD_TESTS_TRACE_FIXTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A preloaded library for tests: now and then, when the program allocates, it
  * walks the stack with this project's unwinder and with libunwind, both from the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks on aarch64 through own code and the C library's; exit status 0 if main is
  * reached and the stack ends as it should. Built and run by tests/e2e/unwind_aarch64.sh. */
 #include <stdint.h>

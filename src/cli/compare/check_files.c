@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The results of budgets as CI systems read them: JUnit's XML and GitHub's annotations. See
  * check_report.h. */
 #include <stdlib.h>

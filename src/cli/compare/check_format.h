@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Words for the result of a budget, which all forms of the report share. */
 #ifndef HEAPPROFD_CLI_COMPARE_CHECK_FORMAT_H
 #define HEAPPROFD_CLI_COMPARE_CHECK_FORMAT_H

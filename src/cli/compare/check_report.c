@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See check_report.h. JUnit's and GitHub's forms are in check_files.c. */
 #include "cli/compare/check_report.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What came of budgets, for people, scripts and CI systems, from the same results. */
 #ifndef HEAPPROFD_CLI_COMPARE_CHECK_REPORT_H
 #define HEAPPROFD_CLI_COMPARE_CHECK_REPORT_H

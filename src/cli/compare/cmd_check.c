@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * heap_profile check: whether a profile, or a command that is run for it, keeps to its budgets.
  */

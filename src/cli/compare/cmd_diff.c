@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile diff: what grew and what shrank between two profiles. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile leaks: what a program holds, or has piled up between two dumps, by call stack. */
 #include <errno.h>
 #include <getopt.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A difference for people and for scripts, from the same figures. */
 #ifndef HEAPPROFD_CLI_COMPARE_COMPARE_H
 #define HEAPPROFD_CLI_COMPARE_COMPARE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See compare_format.h. */
 #include "cli/compare/compare_format.h"
 

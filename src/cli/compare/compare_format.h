@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What tables of differences share: changes, how sure they are, and call stacks, as people read
  * them. */
 #ifndef HEAPPROFD_CLI_COMPARE_COMPARE_FORMAT_H

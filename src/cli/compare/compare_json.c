@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The difference as one JSON object; docs/diff.md has its keys. See compare.h. */
 #include <errno.h>
 #include <inttypes.h>

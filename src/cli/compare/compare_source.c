@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See compare_source.h. */
 #include "cli/compare/compare_source.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What people name to be compared: a trace, or one dump of it, as in TRACE, TRACE@2 (its second
  * dump), TRACE@12.5s (the dump next to 12.5 s after the profile's start), TRACE@max (the dump at

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The difference for people: a head of both sides and of the totals, then what changed most. See
  * compare.h. */
 #include <errno.h>

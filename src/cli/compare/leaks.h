@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What `heap_profile leaks` tells: by process and heap, the call stacks that hold most, or have
  * grown most. For people, as JSON, and as files.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The leaks as files that stand in a directory; see leaks.h and leaks_graph.h. */
 #include <dirent.h>
 #include <errno.h>

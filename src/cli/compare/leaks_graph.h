@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The leaks as flame graphs: directory/graph/index.html, a page that needs nothing else, and as
  * JSON for other programs index.json and, of each heap that has entries,

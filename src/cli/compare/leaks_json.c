@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The leaks for scripts; docs/leaks.md has the keys. See leaks.h. */
 #include "cli/compare/compare.h"
 #include "cli/compare/leaks.h"

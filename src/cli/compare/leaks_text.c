@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The leaks for people; see leaks.h. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See bundle_summary.h. */
 #include "cli/convert/bundle_summary.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a bundle became, and what is said of it. */
 #ifndef HEAPPROFD_CLI_CONVERT_BUNDLE_SUMMARY_H
 #define HEAPPROFD_CLI_CONVERT_BUNDLE_SUMMARY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See conversions.h: the list of them. */
 #include "cli/convert/conversions.h"
 

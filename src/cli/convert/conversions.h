@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What turns traces into other traces and files. Each is a verb of traceconv and of heap_profile:
  * it gets argv from its own name on and returns the exit code.

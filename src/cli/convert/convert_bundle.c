@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One file with all in it: a trace, and behind it what can be found of names for it. That is a
  * trace again, which every tool reads; Perfetto's traceconv makes a tar archive of the same parts.

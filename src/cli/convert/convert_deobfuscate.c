@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names for a trace's obfuscated Java code: options, and the summary of what each map named and
  * what to do where it named nothing. The work is deobfuscate/deobfuscate.h's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A flame graph: every view of each heap's dump, as a page for a browser. */
 #include <errno.h>
 #include <stdlib.h>

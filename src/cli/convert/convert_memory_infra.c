@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Chrome's MemoryInfra JSON: which dumps of a profile, to where, packed or not. */
 #include <errno.h>
 #include <stdio.h>

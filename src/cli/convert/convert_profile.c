@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pprof files of a trace: which of them, where, and a warning for each profile that is not
  * whole. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Speedscope's file: every view of each heap's last dump. */
 #include "cli/convert/conversions.h"
 #include "cli/convert/stack_conversion.h"

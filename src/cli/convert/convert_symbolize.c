@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names for the code addresses of a trace or of MemoryInfra JSON: options, and the summary of what
  * has no name and what to do about it. The work is symbolize/symbolize.h's.

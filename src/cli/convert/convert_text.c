@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A trace as protobuf text and back, and without compressed packets. */
 #include <errno.h>
 #include <stdio.h>

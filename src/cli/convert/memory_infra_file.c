@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See memory_infra_file.h. */
 #include "cli/convert/memory_infra_file.h"
 

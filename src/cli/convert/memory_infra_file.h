@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file of MemoryInfra JSON, packed or plain. */
 #ifndef HEAPPROFD_CLI_CONVERT_MEMORY_INFRA_FILE_H
 #define HEAPPROFD_CLI_CONVERT_MEMORY_INFRA_FILE_H

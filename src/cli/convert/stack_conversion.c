@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See stack_conversion.h. */
 #include "cli/convert/stack_conversion.h"
 

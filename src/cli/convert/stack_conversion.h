@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What conversions to stacks with numbers share: the options that choose among processes, heaps
  * and dumps, where they read and write, and what they say if nothing answers.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See symbolize_file.h. */
 #include "cli/convert/symbolize_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * MemoryInfra JSON symbolized, in place or to another file: what is written stands under its name
  * when it is whole, and the original is kept.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile explore: a profile on the terminal, to be walked through. */
 #include <errno.h>
 #include <getopt.h>

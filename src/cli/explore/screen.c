@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The terminal: taken, read from key by key, and given back however it ends. See screen.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A profile on the terminal, to be walked through: on the left the path that was taken into it, on
  * the right what that is made of (explore/breakdown.h). docs/explore.md has the keys.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The main screen: title, tabs, path, rows, and the line of the row under the cursor. */
 #define NCURSES_WIDECHAR 1
 #include <curses.h>

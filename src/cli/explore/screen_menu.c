@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What covers the screen for a while: lists to choose from, help, and a line to type. */
 #define NCURSES_WIDECHAR 1
 #include <curses.h>

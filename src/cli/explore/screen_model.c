@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the keys of the screen do to what it shows. See screen_state.h. */
 #include <ctype.h>
 #include <stdarg.h>

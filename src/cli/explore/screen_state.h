@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the screen share. */
 #ifndef HEAPPROFD_CLI_EXPLORE_SCREEN_STATE_H
 #define HEAPPROFD_CLI_EXPLORE_SCREEN_STATE_H

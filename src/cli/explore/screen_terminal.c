@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a terminal can do what the screen needs. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Words on the screen, and how they get there. See screen_state.h. */
 #define NCURSES_WIDECHAR 1
 #include <curses.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rows as a text file, all of them, with their figures in full. */
 #include <errno.h>
 

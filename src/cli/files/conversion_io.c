@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See conversion_io.h. */
 #include "cli/files/conversion_io.h"
 

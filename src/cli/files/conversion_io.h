@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What conversions share: where they read and write, and how they say what went wrong. Messages
  * begin with the name of the program, traceconv or heap_profile.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See preload_path.h. */
 #include "cli/files/preload_path.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the library is that programs are to preload. */
 #ifndef HEAPPROFD_CLI_FILES_PRELOAD_PATH_H
 #define HEAPPROFD_CLI_FILES_PRELOAD_PATH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See symbol_options.h. */
 #include "cli/files/symbol_options.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What all share that look for symbols: the places that the environment names, and what is said of
  * addresses without a name.

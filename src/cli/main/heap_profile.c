@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile: the verbs and their dispatch. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See memory.h. */
 #include "cli/main/malloc_tuning.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the tools use malloc. */
 #ifndef HEAPPROFD_CLI_MAIN_MALLOC_TUNING_H
 #define HEAPPROFD_CLI_MAIN_MALLOC_TUNING_H

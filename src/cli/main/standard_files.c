@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See standard_files.h. */
 #include "cli/main/standard_files.h"
 

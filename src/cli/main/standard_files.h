@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Standard input, output and error of the tools. */
 #ifndef HEAPPROFD_CLI_MAIN_STANDARD_FILES_H
 #define HEAPPROFD_CLI_MAIN_STANDARD_FILES_H

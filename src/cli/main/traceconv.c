@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traceconv: turns traces into files that other tools read. */
 #include <stdio.h>
 #include <string.h>

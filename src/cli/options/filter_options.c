@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See filter_options.h. */
 #include "cli/options/filter_options.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See heap_options.h. */
 #include "cli/options/heap_options.h"
 

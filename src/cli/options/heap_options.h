@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The options that say which heaps are profiled, and what their callsites are: the same for all
  * verbs that profile.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Option values as people type them: strict, whole, and with a clear complaint.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What people meant to type: the nearest of the known words, and the complaint about
  * an option that is none. Nothing is corrected silently.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Figures and names as people read them. */
 #ifndef HEAPPROFD_CLI_PRINT_FORMAT_H
 #define HEAPPROFD_CLI_PRINT_FORMAT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How far the reading of a file is, or a conversion: one line on the terminal, where errors go,
  * told a few times a second and wiped out at the end. Nothing where standard error is no terminal.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See stack_format.h. */
 #include "cli/print/stack_format.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Call stacks in tables for people: rows (a function with some of its callers, fitted to the width)
  * and whole stacks. Frames that are not the program's own are folded.

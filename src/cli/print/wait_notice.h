@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A word to people before a program waits for somebody else: at a pipe, or a file that has nothing
  * to read yet. */
 #ifndef HEAPPROFD_CLI_PRINT_WAIT_NOTICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile query: SQL over traces. */
 #include <ctype.h>
 #include <errno.h>

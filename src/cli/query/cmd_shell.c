@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * heap_profile shell: a shell, or a command, whose programs can be profiled at any time later,
  * from their next allocation on, without attaching to them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See query_output.h. */
 #include "cli/query/query_output.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rows of SQL for people and for programs: an aligned table, CSV as Perfetto's trace processor
  * writes it, JSON, or a JSON object a line.

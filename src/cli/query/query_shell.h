@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * heap_profile query -i: a shell for SQL, with line editing, history and completion of names on a
  * terminal. Standard input that is none is read as statements.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * heap_profile doctor: what will work here and what not, why, and what would help. Looks, and
  * changes nothing.

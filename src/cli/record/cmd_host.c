@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * heap_profile host: runs a command under the profiler. Standard output is the
  * command's alone; what this verb says goes to standard error.

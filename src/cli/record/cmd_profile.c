@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * heap_profile -n NAME | -p PID: profiles processes that run already, and those of a name that
  * start meanwhile.

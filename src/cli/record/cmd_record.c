@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile record: a session as a configuration file describes it. */
 #include <errno.h>
 #include <fcntl.h>

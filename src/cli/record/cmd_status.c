@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile status: the sessions of the running daemon, and of profilers without one. */
 #include <errno.h>
 #include <getopt.h>

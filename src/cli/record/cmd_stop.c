@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile snapshot and heap_profile stop: requests to running sessions. */
 #include <errno.h>
 #include <getopt.h>

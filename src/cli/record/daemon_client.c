@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See daemon_client.h. */
 #include "cli/record/daemon_client.h"
 

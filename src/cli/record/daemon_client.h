@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Talking to a daemon that runs: finding it, asking it (proto/control.proto), waiting for its
  * answer.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is done with a trace that has just been written: names for its addresses (finish_names.h),
  * pprof files beside it, and the short report.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See finish_addresses.h. */
 #include "cli/record/finish_addresses.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Of a profile's code addresses those that a file of this machine may say more of than the trace
  * does. The profiler has read each module's own symbols; so a module is left out where nothing but

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See finish_names.h. */
 #include "cli/record/finish_names.h"
 

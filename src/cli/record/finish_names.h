@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The names that a run's end adds to its trace: functions, files and lines from the files of this
  * machine and of PERFETTO_BINARY_PATH, Java's own names from PERFETTO_PROGUARD_MAP.

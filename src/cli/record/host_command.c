@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See host_command.h. */
 #include "cli/record/host_command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A command that is run under the profiler, from the output directory that is made for it to the
  * names and pprof files beside the trace: what `heap_profile host` and `check -- COMMAND` share.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See record_session.h. */
 #include "cli/record/record_session.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A session of the machine from its configuration to the files and the report: what the verbs
  * have in common that profile what runs already.

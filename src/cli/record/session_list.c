@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See session_list.h. */
 #include "cli/record/session_list.h"
 

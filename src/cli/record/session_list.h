@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The servers of sessions that this user may reach: the running heapprofd, and each heap_profile
  * that has its own session (daemon/sockets/session_directory.h).

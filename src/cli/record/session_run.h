@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs a session of the machine until it is over: in the daemon where one runs, else in this
  * process.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile report: reads a trace and prints what is in it. */
 #include <errno.h>
 #include <getopt.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the reports share: views, totals, words. See report.h. */
 #include "cli/report/report.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The report on a profile, for people and for scripts, from the same figures.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where stacks end because nobody knows how to unwind further: by module, what part of the samples
  * it costs, and what helps.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The report by type and context: tables of groups, and what is in each. See report.h. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The report for scripts: one JSON object with every callsite, unrounded. The
  * layout is documented in docs/report.md.

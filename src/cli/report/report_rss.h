@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Why the heap is not the RSS: for one dump of each process, from the live requested bytes to what
  * the system says the process has in memory. The rows add up to it, to the byte; each says where it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See report_summary.h. */
 #include "cli/report/report_summary.h"
 

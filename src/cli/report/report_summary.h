@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Choose and order the sections of a report for people. The process with the largest heap comes
  * first, and within a process its largest heap. If there are many processes, a table comes before.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See report_tables.h. */
 #include "cli/report/report_tables.h"
 

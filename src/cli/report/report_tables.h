@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the report for people consists of below its head: tables of callsites, functions, threads,
  * groups, and the tree; and the words that head and tables share.

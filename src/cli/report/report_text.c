@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The report for people: a head of facts, then tables. See report.h. */
 #include <errno.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The report's tree: callers above callees, joined by branch lines. Only branches indent: a
  * function is in the column of its caller if the caller has no other shown callee. All calls from

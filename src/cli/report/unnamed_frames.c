@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See unnamed_frames.h. */
 #include "cli/report/unnamed_frames.h"
 

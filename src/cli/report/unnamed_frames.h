@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Frames without a name, summed up by module: how much of the profile has one on its stack, why it
  * has no name, and what to do about it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counters of one thread that its own signal handlers change, too: each change is one step, so
  * that none is lost whatever it interrupts. Other threads only read them; on x86-64 one

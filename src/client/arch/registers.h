@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The registers that a walk begins with: those of the hook's caller at the
  * instruction after its call. Filled by arch/<cpu>/entry.S, which knows these

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rule of unwind_rule.h by processor: made from a row, applied to a frame. */
 #ifndef HEAPPROFD_CLIENT_ARCH_RULE_H
 #define HEAPPROFD_CLIENT_ARCH_RULE_H

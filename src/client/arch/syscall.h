@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Raw system calls, by processor. system_call(number, ...) with 0 to 6 arguments. */
 #ifndef HEAPPROFD_CLIENT_ARCH_SYSCALL_H
 #define HEAPPROFD_CLIENT_ARCH_SYSCALL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What unwinding needs to know of the processor: register numbers in DWARF,
  * where a thread's own stack ends, how return addresses look. */
 #ifndef HEAPPROFD_CLIENT_ARCH_UNWIND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Four 32-bit words at a time, as every processor of these has it. */
 #ifndef HEAPPROFD_CLIENT_ARCH_WORDS_H
 #define HEAPPROFD_CLIENT_ARCH_WORDS_H

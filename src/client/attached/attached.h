@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The client as it stands in a process that it was brought into, rather than loaded: no loader, no
  * libc, no thread-local storage; what it needs to know stands in a block that the attacher filled.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The way into the slow half of an operator new that throws: as arch/x86_64/entry.S, but where the
  * slow half returns NULL it goes on, with the arguments as they were, to the function that will

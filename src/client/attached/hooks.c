@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The hooks that patched entries jump to: the hot paths and slow halves of
  * src/client/hooks/hooks.c, on real functions that may end in hooked ones (hooks.h).

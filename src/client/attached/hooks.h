@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the hooks of C and of C++ share: the real functions, the count, and the pass.
  *

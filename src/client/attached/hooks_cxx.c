@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * operator new and delete, where they are the allocator's own (jemalloc, tcmalloc, mimalloc).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the loader gives the client elsewhere: the few functions of the process that the attacher
  * has looked up.

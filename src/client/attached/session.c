@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The session of a client that was brought into a running process: there is nobody to shake hands
  * with, all is decided and the ring is mapped. The first slow path sets up what else is needed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See thread_table.h: the slow half, by which threads get their entries. */
 #include "client/attached/thread_table.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which slot a thread has, where there is no thread-local storage: a hash table of thread
  * pointers, in memory that a forked child finds zeroed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What programs report of their own heaps. The hot halves are here, with the slow ones that
  * arch/<cpu>/entry_report.S leads to; see client/heaps/heaps.h for what a heap's word says.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The heaps that the program describes: which there are, which the session wants, and telling the
  * program when that changes.

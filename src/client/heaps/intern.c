@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * HeapProfile_intern(): texts that stay for ever. A table of pointers that only grows, and chunks
  * of memory that texts are put into one behind the other. Without locks: a text that another thread

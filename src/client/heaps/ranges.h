@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the program maps itself (the heap libc.mmap): ranges that come, and memory that goes.
  *

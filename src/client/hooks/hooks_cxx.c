@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * operator new and delete, all twenty forms, for programs whose allocator
  * brings its own (jemalloc, tcmalloc, mimalloc). Where they end in malloc

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * jemalloc's own ways to release memory: it may come from malloc. Its own ways to allocate
  * (mallocx, rallocx) are not profiled, and not hooked: programs ask by these whether jemalloc is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ways to ask the kernel for memory, as the program sees them: mmap, mmap64, mremap, munmap,
  * brk, sbrk. The C library's malloc, its threads' stacks and the loader have their own inside

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program that restricts its own system calls (seccomp) may be killed for one that the client
  * makes. So the client learns of it before it is in force: prctl() and syscall() are how a program

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See handshake.h. */
 #include "client/join/handshake.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Asking a daemon for a place in a session (wire/handshake.h): raw system calls only, two
  * descriptors open for some tens of microseconds, a time limit on every wait.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See invitation.h. */
 #include "client/join/invitation.h"
 

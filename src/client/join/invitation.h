@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How a process learns of the machine's sessions: the control pages (wire/control_page.h) that it
  * mapped when it started. Looking costs a load a page and no system call.

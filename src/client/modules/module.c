@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of known modules: an array that only grows, and a hash table of
  * indices into it by the start of the object. Lock-free; a module is written

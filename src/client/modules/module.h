@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loaded objects of the process, learnt one by one from the frames that
  * fall into them, without the dynamic loader's lock (_dl_find_object; glibc

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loaded objects from /proc/self/maps, where the loader cannot be asked. An
  * object is a run of mappings of one file (device and inode) that begins with

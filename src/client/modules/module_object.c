@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See module_object.h. _dl_find_object (glibc 2.35 and later) is lock-free and
  * async-signal-safe. It is looked up by hand: a reference to it, weak or not,

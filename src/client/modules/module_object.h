@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loaded objects as the process has them: which object holds an address (asked
  * of the loader without its lock, or of /proc/self/maps), and what its ELF

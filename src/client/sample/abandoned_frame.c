@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See abandoned_frame.h. */
 #include "client/sample/abandoned_frame.h"
 

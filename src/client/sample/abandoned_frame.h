@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether a function of this thread was left without returning: a signal handler's siglongjmp, an
  * exception out of one. What such a function held is then nobody's, and its own thread may take it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See adaptive.h. */
 #include "client/sample/adaptive.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Adaptive sampling: where the ring is nearly full the process doubles its sampling interval, again
  * and again up to a bound, rather than wait or lose samples.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scopes that a thread is in (include/heap_profile.h), as a sample takes them along, and the
  * names of types. Scopes lie in their functions' frames, one leading to the next further out. A

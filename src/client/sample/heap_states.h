@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the rest of the client knows of the program's own heaps: their words, and that the program
  * is to be told of a change.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The live set's slow half: insertion, removal, growth. See live_set.h. */
 #include "client/sample/live_set.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The exact set of sampled allocations that are still live, so that only frees
  * of sampled memory leave the process.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See ring_writer.h. */
 #include "client/sample/ring_writer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See sample.h. */
 #include "client/sample/sample.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What becomes of a sampled allocation and of its free: stack, records, live set.
  */

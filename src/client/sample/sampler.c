@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See sampler.h. Gaps are whole bytes: the floor of an exponential variate is
  * geometric, hence as memoryless over bytes as the exponential itself, and an
  * allocation of s bytes is hit iff s exceeds the bytes left of the gap. */

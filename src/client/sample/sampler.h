@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Poisson sampling over bytes, one sampler a thread (wire/sampling.h has the
  * rule). Integers only: the target's floating-point state is its own.

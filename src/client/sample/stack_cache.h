@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which stacks the daemon has: a fixed-size, lossy cache of their hashes. A
  * stack that was evicted is sent again; the daemon knows it by its hash.

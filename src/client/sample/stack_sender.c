@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See stack_sender.h. */
 #include "client/sample/stack_sender.h"
 

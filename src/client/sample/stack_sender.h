@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sends stacks, and before them the modules that their frames fall into, once each.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See thread_slot.h. */
 #include "client/sample/thread_slot.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Gives each thread a slot (struct ring_thread) and a cell that leads to it.
  *

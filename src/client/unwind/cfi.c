@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From a pc to its row: the binary search table of .eh_frame_hdr, CIE and FDE,
  * and the program of call frame instructions, run up to the pc.

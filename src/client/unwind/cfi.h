@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Call frame information (.eh_frame), interpreted: from a pc to the rules by
  * which its frame's caller is found ("row"), and from a row and the frame's

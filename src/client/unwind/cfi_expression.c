@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * DWARF expressions, as far as call frame information may contain them: a
  * stack of 64-bit words. Every operation is bounded by the block and by the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reading bytes that nobody vouches for: a cursor with an end. A read past it
  * yields 0 and marks the reader as failed; callers look once, at the end.

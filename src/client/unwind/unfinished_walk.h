@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a walk leaves to others: where it comes to code of a module for which no CFI is loaded,
  * somebody who can read the module's file may know how to go on (wire/record.h, struct

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The walk: warm frames by cached rules, all else frame by frame.
  *

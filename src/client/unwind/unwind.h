@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Walking the calling thread's stack, in the thread itself, at once.
  *

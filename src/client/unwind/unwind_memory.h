@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a thread's last walk found, so that the next one need not find it again:
  * successive stacks share most of their outer frames.

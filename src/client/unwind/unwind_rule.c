@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See unwind_rule.h; the layout of the rule itself is the processor's own
  * (arch/<cpu>/rule.h). */
 #include "client/unwind/unwind_rule.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rule cache: how to leave the frame that returns to a given address, one
  * 64-bit word each, in a table that all threads read and write without a lock.

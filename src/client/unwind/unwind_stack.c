@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See unwind_stack.h. */
 #include "client/unwind/unwind_stack.h"
 

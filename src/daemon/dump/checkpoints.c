@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See checkpoints.h: when the next checkpoint is due, by its cost in time and bytes. */
 #include "daemon/dump/checkpoints.h"
 

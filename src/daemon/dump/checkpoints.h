@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When a session takes checkpoints: dumps of all its targets that the trace has only until
  * something better follows, so that a profiler that is killed leaves a profile. They are not part

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See dump.h: heaps and their figures. */
 #include "daemon/dump/dump_state.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From a ledger to the trace: mappings, frames with the names of their
  * functions, callstacks and figures.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See dump_state.h: the names of functions. Before anything is written, the addresses of all
  * frames are gathered by file, and the file reader is asked for those that no dump before had.

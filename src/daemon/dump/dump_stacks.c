@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See dump_state.h: mappings, frames, callstacks. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A dump's inside, which its three parts share: dump_names.c finds names of functions,
  * dump_stacks.c makes callstacks of the ledger's nodes, dump.c writes heaps and figures.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The mappings of a process with what of them is in memory (/proc/PID/smaps), and what each is for.
  *

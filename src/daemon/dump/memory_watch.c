@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See memory_watch.h. */
 #include "daemon/dump/memory_watch.h"
 

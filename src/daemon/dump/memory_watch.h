@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Looks at the memory of a target's process: what of it is in memory, what that is for, and what of
  * the live allocations it consists of. At each dump, and between them, so that there is a last look

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See command_signals.h. What is called in handlers is safe there; they interrupt nobody's system
  * call for good (SA_RESTART), and each waits for the others (sa_mask). */
 #include "daemon/host/command_signals.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Passes on to a command the signals that are sent to its profiler, each once.
  *

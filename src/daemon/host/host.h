@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs a command under the profiler: the daemon embedded in `heap_profile host`.
  * Starts the command with the preload library, serves its handshake, drains its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Starts the command as if we were not there: same descriptors, signal mask and
  * dispositions, same environment but for the library, its socket and an option of

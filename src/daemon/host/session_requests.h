@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Serves requests to a profiler that has its own session (heap_profile host, -n and -p without a
  * daemon): status, snapshot and stop. They come from the same user or root, who find the profiler

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See callsite_tree.h. */
 #include "daemon/ledger/callsite_tree.h"
 

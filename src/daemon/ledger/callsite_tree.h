@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The call stacks of one process, as a tree that shares their outer frames: a
  * node is a frame called from its parent, a callsite is the node of its

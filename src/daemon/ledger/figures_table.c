@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See figures_table.h. */
 #include "daemon/ledger/figures_table.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The figures of a ledger, each found by callsite, thread, heap, interval and tag. Indices
  * stay valid for the life of the table.

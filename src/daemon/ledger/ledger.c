@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See ledger.h: what events do. */
 #include "daemon/ledger/ledger_state.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ledger of one process: what each callsite has allocated and freed,
  * estimated from samples.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See ledger.h: the allocations that are live, one by one. */
 #include "daemon/ledger/ledger_state.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ledger's live ranges: memory that a program maps itself, and unmaps as it likes. A stretch
  * that is cut out of an allocation takes its bytes off that allocation's figures; the count goes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See ledger.h: what the events came to, now or at the moment of a snapshot. */
 #include "daemon/ledger/ledger_state.h"
 

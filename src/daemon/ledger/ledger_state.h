@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ledger's inside, which its parts share: ledger.c takes events in, ledger_ranges.c those of
  * ranges, ledger_visitor.c from a ring; ledger_read.c and ledger_live.c say what they came to.

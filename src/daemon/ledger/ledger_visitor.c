@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What drives a ledger from a ring: the records, checked by the reader, one by one. */
 #include "daemon/ledger/ledger_state.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See live_table.h. */
 #include "daemon/ledger/live_table.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Address ▸ live sample: the sampled allocations of one heap that are not freed yet. The key is the
  * address, or whatever number a program gave, exactly: each of the 2^64 is one.

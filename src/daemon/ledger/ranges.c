@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See ranges.h. */
 #include "daemon/ledger/ranges.h"
 

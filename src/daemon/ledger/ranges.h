@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The live memory of a heap of ranges (libc.mmap): which allocation each stretch of it belongs to.
  *

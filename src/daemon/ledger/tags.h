@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What samples are tagged with: the type of an allocation, and the context (nested scopes) that it
  * was made in. Both come from the client by hash, and get small numbers here; a pair of them is a

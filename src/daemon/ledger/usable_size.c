@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See usable_size.h. */
 #include "daemon/ledger/usable_size.h"
 

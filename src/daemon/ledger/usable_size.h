@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What an allocator takes from its pages for an allocation, by the rule of its size classes: the
  * requested bytes, rounded up, with the header where there is one. Calls nothing: the rules are

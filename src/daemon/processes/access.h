@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who may profile what. The kernel's own rule for ptrace, by asking the kernel: a session runs with
  * the rights of whoever asked for it (session_rights.h). The administrator may deny programs to all

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Why a profile is empty or partial, in words for the person who asked for it:
  * what happened, and what to do about it. Looks at the facts that the session

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See exec_events.h. A datagram is a netlink header, a connector header, an event; all of them in
  * this machine's byte order, and the event not aligned. */
 #include "daemon/processes/exec_events.h"

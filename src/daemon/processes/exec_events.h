@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernel's word for each program that begins, moments after its exec: its connector of process
  * events (a netlink socket). Needs the initial namespaces of users, processes and network, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See other_profiler.h. The process and its profiler map the same memfd. The profiler that serves
  * it keeps its heartbeat going. */
 #include "daemon/processes/other_profiler.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds the profiler that already profiles a process. A process can be in one session at a time, so
  * the user of a second session must learn why it gets no profile.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See preload_obstacle.h. */
 #include "daemon/processes/preload_obstacle.h"
 

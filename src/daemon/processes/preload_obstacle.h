@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds out why a program does not load the preload library: from its file and, for a process, from
  * its environment and root directory. Such a program does not report, so it is observed from

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See process_info.h. */
 #include "daemon/processes/process_info.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What /proc says about a process, read once and copied. Everything in it may be
  * forged by the process itself (its arguments, its comm) or gone (it died).

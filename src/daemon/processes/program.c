@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See program.h. The file reader parses the files. */
 #include "daemon/processes/program.h"
 

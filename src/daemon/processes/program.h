@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What can be known of a program from its file: what execvp() would run, and whether and how well
  * it can be profiled.

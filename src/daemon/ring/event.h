@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An allocation or a free as it came out of the ring: the daemon's own copy,
  * which the profiled process can no longer change.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See ring_reader.h. */
 #include "daemon/ring/ring_reader.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The exact totals of a ring, and cuts: totals that agree with the samples that were taken.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Observes the processes that a command starts from outside. Programs that load the library report
  * by themselves. Each program that cannot report, or did not, is added to the session's list of

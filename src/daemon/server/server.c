@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See server.h. */
 #include "daemon/server/server.h"
 

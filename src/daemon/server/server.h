@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The event loop that serves sessions: takes hellos, drains rings, keeps the
  * sessions' clocks (timeline, dumps, duration) and learns of processes' ends.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See session_manager.h. */
 #include "daemon/server/session_manager.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sessions of the machine: begun on somebody's behalf with a configuration and a trace,
  * ended with all data written. The daemon has a manager for all who ask; heap_profile has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See target_discovery.h. */
 #include "daemon/server/target_discovery.h"
 

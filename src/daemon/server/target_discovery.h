@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds the processes that a session of the machine is after, and sees to it that they join:
  * those with the library preloaded do so by themselves, the others are attached to.

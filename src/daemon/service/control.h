@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon: listens for processes that say hello and for those who ask something of it
  * (proto/control.proto), and passes both on. Each session that is asked for has a process of its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See control_status.h. */
 #include "daemon/service/control_status.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fill in and send the status of a profiler and its sessions. */
 #ifndef HEAPPROFD_DAEMON_SERVICE_CONTROL_STATUS_H
 #define HEAPPROFD_DAEMON_SERVICE_CONTROL_STATUS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See hello_routing.h: one entry for each process that waits, and the session that is asked for
  * it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Processes that say hello to the daemon: finds the session that takes each. Sessions are asked in
  * the order of their start, and only those whose owner may profile the process at all, so that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See serve.h. */
 #include "daemon/service/serve.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * heapprofd as a service: serves its run directory until SIGTERM or SIGINT, logs one line an event
  * to standard error. Ready for systemd: takes over its socket, tells it when it is ready.

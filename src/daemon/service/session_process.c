@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See session_process.h: a manager with one session, and what passes between it, the client and the
  * supervisor.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The process of one session of the daemon. It runs with the rights of whoever asked for the
  * session (session_rights.h), so that nothing in it can do more than that user could: it finds and

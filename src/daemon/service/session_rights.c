@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See session_rights.h: reads rights from the socket before the fork, takes them after it. */
 #include "daemon/service/session_rights.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rights of a session process: those of the requester, so that the kernel's own rules decide
  * which processes it may attach to, and which files it may read and write.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See session_wire.h: sends and receives; the structs need no other encoding on one machine. */
 #include "daemon/service/session_wire.h"
 

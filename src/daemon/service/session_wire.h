@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the daemon's supervisor and its session processes say to each other: one SOCK_SEQPACKET
  * message each, a struct of this file, in some cases with bytes after it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See supervisor.h: the life of session processes, from fork to the end, and their messages.
  * supervisor_status.c answers who asks for their status.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon's session processes as the daemon sees them: starts one for each session that is asked
  * for, reads what they publish, and learns of their ends.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See supervisor.h: the status of the sessions that a user may see. A session's figures are those
  * of its last message. Each session has a share of the status, so that the whole fits a message.

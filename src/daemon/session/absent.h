@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Processes that a session wanted and has no profile of: each stands in the trace as
  * an empty profile that says why, once.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See heap_rules.h. */
 #include "daemon/session/heap_rules.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which heaps of a process a configuration wants, as the client reads it from the ring's memory.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See session.h. Errors of writing the trace stay with the writer, which fails
  * from then on; session_close returns the first. */
 #include "daemon/session/session_state.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A profiling session: which processes are its targets, their rings and
  * ledgers, and the trace that it writes.

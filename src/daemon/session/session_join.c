@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes processes targets of a session: those that say hello, and those that the daemon attaches
  * to. Replaces a target when its process begins another program by exec.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See session.h: what session.c and session_join.c share. */
 #ifndef HEAPPROFD_DAEMON_SESSION_SESSION_STATE_H
 #define HEAPPROFD_DAEMON_SESSION_SESSION_STATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One profiled process, from its hello to its dump: its ring, its ledger, and
  * what is to be said of it.

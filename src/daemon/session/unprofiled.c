@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See unprofiled.h. */
 #include "daemon/session/unprofiled.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The processes that a session saw and did not profile, for the list at the end:
  * nobody should have to guess where a script's work went.

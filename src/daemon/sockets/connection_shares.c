@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See connection_shares.h: a table of users, searched from its start, since few are there at once.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counts the connections of each user. A user holds a quarter of all places at most, and the last
  * eighth is root's. Counts the messages of each user in a turn, too: each is served a few.

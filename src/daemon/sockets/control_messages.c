@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Encode replies and decode requests. A reply that does not fit the socket is lost, never waited
  * for. */
 #include "daemon/sockets/control_messages.h"

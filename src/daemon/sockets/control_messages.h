@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests to a profiler and its replies, as they travel on its control socket
  * (proto/control.proto behind wire/request.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See log_shares.h: a small table of users; the place of a quiet user goes to the next one. */
 #include "daemon/sockets/log_shares.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bounds the lines in the log about each user. A request costs a line, and a user may send
  * thousands a second: the disk would fill, or the journal would drop lines that others need. Lines

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See peer_socket.h: messages are peeked at, and a child that is killed closes slow descriptors. */
 #include "daemon/sockets/peer_socket.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages from strangers, who may pass descriptors with them (SCM_RIGHTS).
  *

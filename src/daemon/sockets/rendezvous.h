@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The place where clients meet the daemon: a listening socket, and the handshake
  * (wire/handshake.h) with each that connects. It never waits for a peer, and drops one that is

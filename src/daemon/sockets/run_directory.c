@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See run_directory.h. */
 #include "daemon/sockets/run_directory.h"
 

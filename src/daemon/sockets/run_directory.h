@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon's run directory (wire/control_page.h): where it is, who holds it, and the page in
  * it that tells dormant processes of sessions.

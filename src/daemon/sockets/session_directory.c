@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See session_directory.h. The directory is $HEAPPROFD_RUN_DIR/sessions if we own
  * HEAPPROFD_RUN_DIR. Else it is /tmp/heapprofd-sessions-UID, which root finds, too. If another user

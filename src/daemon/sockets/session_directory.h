@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A directory in which the user's profilers without a daemon are found. No other user can read or
  * change it. It has a symbolic link for each profiler, named by its pid, to the profiler's socket.

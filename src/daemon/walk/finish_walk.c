@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See finish_walk.h. */
 #include "daemon/walk/finish_walk.h"
 

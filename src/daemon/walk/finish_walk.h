@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finishes walks that a profiled process could not (wire/record.h, struct record_walk): from the
  * registers and the copy of the stack that it sent, by what the files of its modules say

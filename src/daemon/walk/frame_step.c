@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See frame_step.h. */
 #include "daemon/walk/frame_step.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From a frame's registers to its caller's, by a rule of the file reader.
  *

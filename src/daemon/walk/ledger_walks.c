@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks that the client could not finish: their stacks, until the one ALLOC that each is for. */
 #include "daemon/ledger/ledger_state.h"
 

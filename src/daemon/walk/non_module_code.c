@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See non_module_code.h. */
 #include "daemon/walk/non_module_code.h"
 

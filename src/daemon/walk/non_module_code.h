@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Code of a process that its dynamic loader does not know, and that the client therefore names no
  * module for: what JIT compilers made, and files that the program has mapped itself (V8 maps its

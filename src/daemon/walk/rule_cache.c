@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See rule_cache.h: a hash table from addresses to rules, and one that finds equal rules. When the
  * cache is full, it starts anew.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The frame rules of one file by address. Most addresses share their rule with others, so each
  * rule is kept once. Bounded: when it is full, it starts again from nothing.

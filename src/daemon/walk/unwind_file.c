@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See unwind_file.h. */
 #include "daemon/walk/unwind_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Call frame information of files, for walks that a profiled process could not finish by what it
  * has loaded. The file reader parses the files (reader/file_reader.h); rules that were asked for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints the page as two C arrays, what stands before the profile's data in it and what behind:
 embed.py page.html page.css SCRIPT..."""
 

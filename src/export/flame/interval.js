@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The 95 % interval of an estimate, as the program has it (src/profile/interval.h says why): sums of
  * any sites that the page puts together have theirs, so the page must know how. Tests hold both

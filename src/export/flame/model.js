@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What the flame graph's page knows: the profile, unpacked; trees from above and from below; what is
  * drawn where; how sure a figure is. Nothing here touches the page: tests run it in node.

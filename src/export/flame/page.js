@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The flame graph's page: what is chosen, the canvas, keys and pointer. What is drawn where and what it
  * says, model.js knows. Text from the profile comes into the page as text alone.

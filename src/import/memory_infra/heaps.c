@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See state.h: the profile's heaps, once all of the file has been read. Dumps stand in order of
  * time, whatever their order in the file; what a callsite has as it had it in the heap's dump

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See import.h and state.h: events as they are read. Whose an event is, is told at its end, so
  * what it tells stands aside until then.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Chrome's MemoryInfra heap dumps, and those that we write (docs/formats.md), as a profile: every
  * process, heap and dump of the file.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See state.h: what files of ours say in their metadata beside the format (write.h has the
  * keys), and the rate at which Chrome sampled, which stands in its command line.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See regions.h. */
 #include "import/memory_infra/regions.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The regions of a process's memory, as its dumps tell them: a set a dump. Which file an address is
  * in, and where in it.

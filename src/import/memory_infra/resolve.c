@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See state.h: from rows, which have ids, to sites, which have callsites and types. A part
  * waits until what it names was told: maps may be in a later event of the same dump or of one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See stacks.h. */
 #include "import/memory_infra/stacks.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stacks of a process as its dumps tell them, by the file's own ids: strings, nodes (v1:
  * frames, by the numbers that their keys were given), types. Maps are incremental: a dump adds to

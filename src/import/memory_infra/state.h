@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A MemoryInfra JSON on its way to a profile. Private to what reads it:
  *

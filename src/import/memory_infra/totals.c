@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See totals.h. */
 #include "import/memory_infra/totals.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From the totals of v1 dumps to self values. An entry there has what a frame and all that it
  * called have, of one type or of all; entries below a threshold are left out, types and frames

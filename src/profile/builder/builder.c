@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See builder.h: the builder's life and the tables of the profile. */
 #include "profile/builder/builder_clocks.h"
 

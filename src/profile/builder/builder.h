@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Builds a profile from packets, in one pass. What the parts of the builder share:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See builder.h: times. A ClockSnapshot may come after the times that it converts. So times stay as
  * in the trace until all of it was read. Then they are converted to trace time by the latest

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See builder.h: the clocks that builder_clocks.c stores while it reads a trace.
  */

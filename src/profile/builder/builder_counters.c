@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See builder.h: counters of Perfetto's recorder. They count from the start of a callstack's id.
  * The recorder forgets a callstack that has come to rest (all of it freed); when it returns, its

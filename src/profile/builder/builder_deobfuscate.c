@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See builder.h: names of Java code that was obfuscated. A mapping counts for the frames of its
  * package alone; one without a package for all. What a method was called is builder_naming.c's to

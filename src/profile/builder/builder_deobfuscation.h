@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See builder.h: what DeobfuscationMappings said, between builder_deobfuscate.c, which reads and
  * applies it, and builder_naming.c, which decides what a method was called.

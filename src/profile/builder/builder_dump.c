@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See builder.h: from snapshots to dumps. What they name is resolved, samples of one callsite are
  * summed up, and what a snapshot leaves out is carried over from the one before.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See builder.h: ProfilePackets. Samples wait in their sequence until the packet
  * that ends the snapshot; only then is all interned data there that they name.

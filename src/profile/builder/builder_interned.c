@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See builder.h: interned data of each sequence, as it stands in the trace. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See builder.h: looks at a process's memory (MemorySnapshot). What is impossible in one, as a
  * figure that is no number, makes it damaged: the report divides and subtracts them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See builder.h: what a method of obfuscated code was called. Where its entries are bound to lines,
  * the frame's line chooses among them, and entries of the same lines are calls that were inlined,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See builder.h: which packet means what. */
 #include <stdio.h>
 #include <stdlib.h>

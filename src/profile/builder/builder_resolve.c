@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See builder.h: interned data in use. What ids mean is looked up when a callstack is used first:
  * entries come in any order. Where the profile is wanted as Perfetto's trace processor has it

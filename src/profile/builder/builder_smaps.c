@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See builder.h: SmapsPackets, the mappings of a process's memory with what of them is resident.
  * Kept as they are told; nothing is summed up.

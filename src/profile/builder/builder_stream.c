@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See builder.h: streamed events. Only their sums are kept, so that a stream of any length takes
  * next to no memory. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See builder.h: symbols that were found after the profile was taken. Where the compiler put
  * functions into others, one address stands for several frames: its callsite becomes as many, one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See builder.h: most samples stand in a dump as they stood in the one before, byte for byte. Those
  * are not read again: the sample that the same bytes of the same callstack gave before is taken.

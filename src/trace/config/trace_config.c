@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See trace_config.h. */
 #include "trace/config/trace_config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The configuration of a session, as Perfetto's TraceConfig with one
  * HeapprofdConfig in it has it: defaults, checks, and both forms, text and binary.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a configuration: see trace_config.h. Text is first turned into bytes. */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See tar_traces.h. */
 #include "trace/read/tar_traces.h"
 

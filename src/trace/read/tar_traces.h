@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The traces in a tar archive (ustar, GNU's and pax'), as if they stood one behind the other:
  * Perfetto's bundles are a trace, its symbols and its deobfuscation packets. Members that begin as

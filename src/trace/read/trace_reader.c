@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See trace_reader.h. */
 #include "trace/read/trace_reader.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the packets of a trace one after the other, from a file, standard input
  * or memory, gzip or zstd as a whole or packet by packet. Holds one packet (or

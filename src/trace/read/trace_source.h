@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bytes of a trace, from a file, standard input or memory; a file that is
  * gzip or zstd as a whole is unpacked on the way, and of a tar archive the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The writer's stream of events: StreamingAllocation and StreamingFree. The fields of these
  * messages are arrays side by side, not packed, as Perfetto's readers expect them; so an event's

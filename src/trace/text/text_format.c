@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See text_format.h: a parser that writes fields as it reads them. */
 #include "trace/text/text_format.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Protobuf's text format, read: turns a text into the serialized message that it describes, by the
  * message's descriptor. Scalars, enums, strings with all their escapes, nested messages in { } or

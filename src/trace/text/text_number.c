@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See text_number.h. A double from 2^-20 to 2^53 is a whole number of steps of 2^-k, k at most 72,
  * so that its digits come from exact arithmetic with 128 bits: digits are taken until what is left

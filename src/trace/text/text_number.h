@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Numbers as text, fast: whole numbers, and doubles in the fewest digits that read back as the
  * same double.

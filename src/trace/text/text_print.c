@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See text_print.h. */
 #include "trace/text/text_print.h"
 

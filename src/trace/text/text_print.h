@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Protobuf's text format, written: the fields of a serialized message in the order in which they
  * stand, by the names of its descriptor, each on a line of its own.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See text_token.h. */
 #include "trace/text/text_token.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tokens of protobuf's text format, each with its line and column, and the bytes that a string
  * in quotes stands for; of a text in memory, or of one that comes bit by bit, of which no more is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See text_value.h. */
 #include "trace/text/text_value.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The values of single fields in protobuf's text format, and how they are written as bytes. All
  * of them take the tokens that they read, and fail as text_scanner_fail() has it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See trace_text.h. */
 #include "trace/text/trace_text.h"
 

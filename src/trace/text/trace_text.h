@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A trace as text and back, and a trace without compressed packets: one packet at a time, so that
  * memory is bounded by the largest one.

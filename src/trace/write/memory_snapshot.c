@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See memory_snapshot.h. */
 #include "trace/memory_snapshot.h"
 

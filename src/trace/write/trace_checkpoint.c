@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checkpoints: parts of a trace that count only as long as nothing better follows.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The writer's dumps: a heap's samples as ProfilePackets, split below the size
  * limit, each with the interned data that it is the first to need.

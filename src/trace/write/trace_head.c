@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The writer's single packets: what stands at the head of a trace, the names of
  * processes and threads, points of the timeline, and processes left out.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The writer's interning: mappings, frames and callstacks get ids, and what is
  * new waits in writer->interned for the next packet.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Peaks as Perfetto's readers understand them. With dump_at_max a dump says what each callstack
  * held when the heap was largest. A later and higher maximum may hold less of a callstack. Trace

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ModuleSymbols: names for frames that were written before they were known, in packets of their
  * own.

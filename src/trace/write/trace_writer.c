@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The writer's core: opens and closes a trace and sends packets off, each with
  * one system call, so that a trace whose writer dies holds all that it wrote.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes a Perfetto trace as a stream of packets: interns what repeats, keeps
  * packets under TRACE_PACKET_BYTES_MAX, and holds no more than one packet and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the writer's parts share: the state of a trace being written, and how a
  * packet leaves. trace_writer.c owns it, trace_intern.c and trace_dump.c add

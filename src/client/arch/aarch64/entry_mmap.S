@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The entries of what programs map themselves. */
 #include "client/arch/aarch64/hook_entry.inc"
 

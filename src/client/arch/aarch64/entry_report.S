@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The entries of what programs report of their own heaps: four arguments. */
 #include "client/arch/aarch64/hook_entry.inc"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rules of aarch64: the return address is saved, as a rule beside the caller's
  * frame pointer, anywhere in the frame.

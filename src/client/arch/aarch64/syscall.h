@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The system call instruction of aarch64: arguments in x0 to x5, number in x8,
  * result in x0. */
 static inline long arch_system_call(long number, long a, long b, long c, long d, long e, long f)

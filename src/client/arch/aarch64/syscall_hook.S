@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The hook of syscall(), aarch64: a branch to the real one, or to hook_seccomp where the number is
  * that of seccomp. Arguments are left where they are, in registers.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Unwinding on aarch64: AAPCS64, register numbers of its DWARF supplement. */
 
 #define ARCH_REGISTERS 32

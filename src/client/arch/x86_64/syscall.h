@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The system call instruction of x86-64: arguments in rdi, rsi, rdx, r10, r8,
  * r9, number and result in rax; rcx and r11 are lost. */
 static inline long arch_system_call(long number, long a, long b, long c, long d, long e, long f)

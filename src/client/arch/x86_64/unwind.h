@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Unwinding on x86-64: System V ABI, register numbers of its DWARF section. */
 
 #define ARCH_REGISTERS 17
