@@ -12,6 +12,7 @@
 #include "attach/symbols_remote.h"
 #include "reader/allocator_names.h"
 #include "reader/file_reader.h"
+#include "util/base_name.h"
 #include "util/regular_file.h"
 
 /* Bytes that are searched for instructions: of each mapping, and of all together. */
@@ -388,9 +389,7 @@ static void name_executable(struct located *located, const struct process *proce
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)process->pid);
     ssize_t length = readlink(path, link, sizeof(link) - 1);
     link[length > 0 ? length : 0] = 0;
-    const char *slash = strrchr(link, '/');
-    snprintf(located->allocator, sizeof(located->allocator), "%.63s",
-             slash != NULL ? slash + 1 : link);
+    snprintf(located->allocator, sizeof(located->allocator), "%.63s", base_name(link));
 }
 
 static size_t leave_out_client(struct remote_object *objects, size_t count)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "util/array.h"
+#include "util/base_name.h"
 
 #define PROGRAM_HEADERS_MAX 64u
 #define DYNAMIC_MAX 256u /* entries of a dynamic section */
@@ -144,8 +145,7 @@ static void read_name(struct remote_memory *memory, uint64_t address, char *name
     char path[4096];
     size_t got = peek_some(memory, address, path, sizeof(path) - 1);
     path[got] = 0;
-    const char *slash = strrchr(path, '/');
-    const char *file = slash != NULL ? slash + 1 : path;
+    const char *file = base_name(path);
     size_t length = strnlen(file, size - 1);
     memcpy(name, file, length);
     name[length] = 0;

@@ -13,6 +13,7 @@
 #include "profile/rollup.h"
 #include "profile/unseen.h"
 #include "util/array.h"
+#include "util/base_name.h"
 
 /* Standard normal quantile of 97.5 %. */
 #define DEVIATIONS 1.959964
@@ -50,8 +51,7 @@ bool budget_pattern_matches(const struct profile *profile, uint32_t callsite, co
             return true;
         if (of_module && frame->mapping != PROFILE_NONE) {
             const char *path = profile->mappings[frame->mapping].path;
-            const char *slash = strrchr(path, '/');
-            if (fnmatch(pattern, slash != NULL ? slash + 1 : path, 0) == 0)
+            if (fnmatch(pattern, base_name(path), 0) == 0)
                 return true;
         }
     }

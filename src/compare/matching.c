@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "trace/intern.h"
+#include "util/base_name.h"
 
 /*
  * Gives pairs of numbers numbers, from 1. Callsites are many times as many as all else: a slot is a
@@ -83,8 +84,7 @@ size_t matching_name_length(const char *name)
 
 size_t matching_module_length(const char *path, const char **base)
 {
-    const char *slash = strrchr(path, '/');
-    *base = slash != NULL ? slash + 1 : path;
+    *base = base_name(path);
     const char *version = strstr(*base, ".so.");
     if (version != NULL && isdigit((unsigned char)version[4]))
         return (size_t)(version - *base) + 3;

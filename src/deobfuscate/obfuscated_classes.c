@@ -10,6 +10,7 @@
 #include "pb_field_numbers.h"
 #include "trace/proto_buffer.h"
 #include "util/array.h"
+#include "util/write_all.h"
 
 /* A packet leaves when it is this big, far below the 500 kB that readers expect. The entries of one
  * method stay together: each packet is understood by itself. */
@@ -151,20 +152,6 @@ struct writer {
     int fd;
     struct proto_buffer packet, class, member, group, scratch, joined;
 };
-
-static int write_all(int fd, const uint8_t *bytes, size_t length)
-{
-    while (length > 0) {
-        ssize_t written = write(fd, bytes, length);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return written < 0 ? -errno : -EIO;
-        bytes += written;
-        length -= (size_t)written;
-    }
-    return 0;
-}
 
 /* Trace.packet { deobfuscation_mapping { package_name obfuscated_classes... } }, if there are any.
  */

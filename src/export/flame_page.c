@@ -12,6 +12,7 @@
 #include "flame_page_parts.h"
 #include "trace/intern.h"
 #include "util/array.h"
+#include "util/base_name.h"
 #include "util/json.h"
 
 #define SIDES 2
@@ -80,8 +81,7 @@ static uint32_t text_of(struct flame_page *page, const char *text)
 static const char *module_of(const struct profile *profile, const struct profile_frame *frame)
 {
     const char *path = frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].path;
-    const char *slash = strrchr(path, '/');
-    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+    return base_name(path);
 }
 
 /* Its number from 1; 0: no memory. */

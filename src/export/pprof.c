@@ -28,6 +28,7 @@
 #include "trace/intern.h"
 #include "trace/proto_buffer.h"
 #include "util/array.h"
+#include "util/base_name.h"
 #include "wire/ring.h"
 
 typedef Perftools__Profiles__ValueType ValueType;
@@ -124,12 +125,6 @@ static void write_out(struct pprof *pprof)
 {
     packed_file_write(pprof->file, pprof->out.bytes, pprof->out.length);
     pprof->out.length = 0;
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
 /* --- functions, locations, mappings --- */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "profile/rollup.h"
+#include "util/base_name.h"
 
 /* A choice: these are gigabytes of text. The last dump of a C++ compiler, each allocation sampled,
  * has 7 million. */
@@ -70,8 +71,7 @@ const char *export_frame_label(const struct profile *profile, const struct profi
     if (*frame->name != '\0')
         return frame->name;
     const char *path = frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].path;
-    const char *slash = strrchr(path, '/');
-    const char *module = slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+    const char *module = base_name(path);
     snprintf(buffer, EXPORT_LABEL_BYTES, "0x%" PRIx64 " @ %s", frame->rel_pc,
              *module == '\0' ? "?" : module);
     return buffer;

@@ -14,6 +14,7 @@
 #include "import/readers.h"
 #include "pprof_field_numbers.h"
 #include "util/array.h"
+#include "util/base_name.h"
 
 /* A stack of more frames is taken for damage, and so are more callsites in all: few bytes of a
  * hostile file could ask for any number of them. */
@@ -89,12 +90,6 @@ static const char *text_of(struct reading *reading, uint64_t string)
 {
     uint32_t index = take_string(reading, string);
     return reading->builder->strings[index];
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
 /* --- mappings and frames --- */

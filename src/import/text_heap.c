@@ -20,6 +20,7 @@
 #include "import/readers.h"
 #include "profile/rollup.h"
 #include "util/array.h"
+#include "util/base_name.h"
 
 #define FRAMES_MAX 4096u
 
@@ -327,8 +328,7 @@ static int put_stacks(struct reading *reading)
     }
     if (reading->region_count > 0) {
         const struct profile_mapping *first = &reading->builder->profile->mappings[0];
-        const char *slash = strrchr(first->path, '/');
-        reading->head.name = slash == NULL ? first->path : slash + 1;
+        reading->head.name = base_name(first->path);
     }
     reading->head.untold = PROFILE_UNTOLD_TEMPORARY;
     if (!reading->accumulates) {

@@ -8,6 +8,7 @@
 
 #include "profile/id_map.h"
 #include "symbols/demangle.h"
+#include "util/base_name.h"
 
 /* Whether a mangled name is Rust's: those of the older scheme are C++ names that end in a hash, as
  * in "17h0123456789abcdefE"; a compiler may have put something after it. */
@@ -34,12 +35,6 @@ static const struct known_frames *find(const char *module, const struct profile_
                           frame->source_file);
     free(simple);
     return known;
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
 }
 
 /* A number for what decides: the module, and the texts, of which the profile has each once. */

@@ -10,6 +10,7 @@
 #include "pb_field_numbers.h"
 #include "trace/proto_buffer.h"
 #include "trace/read/trace_reader.h"
+#include "util/write_all.h"
 
 /* What is known of the module that a packet is about, and room to put keys together. */
 struct module {
@@ -144,20 +145,6 @@ struct writing {
     int64_t written;
     int fd;
 };
-
-static int write_all(int fd, const uint8_t *bytes, size_t length)
-{
-    while (length > 0) {
-        ssize_t written = write(fd, bytes, length);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return written < 0 ? -errno : -EIO;
-        bytes += written;
-        length -= (size_t)written;
-    }
-    return 0;
-}
 
 static int write_packet(struct writing *to, uint32_t number, const uint8_t *bytes, size_t length)
 {

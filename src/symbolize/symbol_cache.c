@@ -22,6 +22,7 @@
 
 #include "util/array.h"
 #include "util/safe_directory.h"
+#include "util/write_all.h"
 
 /* Some 250,000 addresses with long C++ names; bounds the memory, too. */
 #define FILE_BYTES_MAX ((uint64_t)128 << 20)
@@ -217,20 +218,6 @@ bool symbol_answers_are_sound(const void *bytes, size_t length,
     return true;
 }
 
-static bool read_all(int fd, uint8_t *into, size_t length)
-{
-    while (length > 0) {
-        ssize_t got = read(fd, into, length);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        into += got;
-        length -= (size_t)got;
-    }
-    return true;
-}
-
 static void load(struct symbol_answers *answers)
 {
     struct stat status;
@@ -243,7 +230,7 @@ static void load(struct symbol_answers *answers)
         status.st_size >= (off_t)sizeof(header) && (uint64_t)status.st_size <= FILE_BYTES_MAX) {
         size_t length = (size_t)status.st_size;
         answers->file = malloc(length);
-        if (answers->file != NULL && read_all(fd, answers->file, length) &&
+        if (answers->file != NULL && read_all(fd, answers->file, length) == 0 &&
             symbol_answers_are_sound(answers->file, length, answers->key)) {
             memcpy(&header, answers->file, sizeof(header));
             answers->kept = (const void *)(answers->file + sizeof(header));
@@ -411,26 +398,15 @@ static uint64_t put_together(const struct symbol_answers *answers, bool with_kep
     return length;
 }
 
-static bool write_all(int fd, const uint8_t *bytes, size_t length)
-{
-    while (length > 0) {
-        ssize_t written = write(fd, bytes, length);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return false;
-        bytes += written;
-        length -= (size_t)written;
-    }
-    return true;
-}
-
 static bool write_parts(int fd, const struct parts *parts)
 {
-    return write_all(fd, (const uint8_t *)&parts->header, sizeof(parts->header)) &&
-           write_all(fd, (const uint8_t *)parts->all, parts->header.count * sizeof(*parts->all)) &&
-           write_all(fd, parts->bytes[0], parts->lengths[0]) &&
-           write_all(fd, parts->bytes[1], parts->lengths[1]);
+    struct iovec all[] = {
+        {(void *)&parts->header, sizeof(parts->header)},
+        {parts->all, parts->header.count * sizeof(*parts->all)},
+        {(void *)parts->bytes[0], parts->lengths[0]},
+        {(void *)parts->bytes[1], parts->lengths[1]},
+    };
+    return write_all_parts(fd, all, 4) == 0;
 }
 
 void symbol_answers_keep(struct symbol_answers *answers)

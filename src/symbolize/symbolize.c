@@ -28,6 +28,7 @@
 #include "symbols/symbols.h"
 #include "trace/proto_buffer.h"
 #include "trace/proto_cursor.h"
+#include "util/write_all.h"
 
 /* A packet leaves when it is this big: with one more address far below 500 kB. */
 #define PACKET_BYTES 200000u
@@ -56,20 +57,6 @@ struct job {
 };
 
 /* --- packets --- */
-
-static int write_all(int fd, const uint8_t *bytes, size_t length)
-{
-    while (length > 0) {
-        ssize_t written = write(fd, bytes, length);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return written < 0 ? -errno : -EIO;
-        bytes += written;
-        length -= (size_t)written;
-    }
-    return 0;
-}
 
 /* Trace.packet { module_symbols { path build_id address_symbols... } }, if there are any. */
 static int flush(struct job *job)

@@ -16,6 +16,7 @@
 #include "symbols/breakpad.h"
 #include "symbols/live_files.h"
 #include "util/array.h"
+#include "util/base_name.h"
 
 /* In all directories together; a directory of everything is a mistake. */
 #define FILES_MAX 4000000u
@@ -225,10 +226,9 @@ int breakpad_store_find(struct breakpad_store *store, const char *path, const ui
     char name[PATH_MAX];
     struct wanted wanted;
     const struct stored_file *file = NULL;
-    const char *slash = strrchr(path, '/');
     size_t length, deleted = strlen(LIVE_FILES_DELETED);
     *found = (struct breakpad_found){0};
-    snprintf(name, sizeof(name), "%s", slash == NULL ? path : slash + 1);
+    snprintf(name, sizeof(name), "%s", base_name(path));
     length = strlen(name);
     if (length > deleted && strcmp(name + length - deleted, LIVE_FILES_DELETED) == 0)
         name[length - deleted] = '\0';

@@ -34,6 +34,7 @@
 #include "symbols/mapped_guard.h"
 #include "symbols/zip_archive.h"
 #include "util/array.h"
+#include "util/base_name.h"
 #include "util/regular_file.h"
 
 #define DEBUG_DIRECTORY "/usr/lib/debug"
@@ -391,8 +392,7 @@ static void to_hex(const uint8_t *bytes, size_t length, char hex[HEX_MAX])
 /* path without "base.apk!" at the beginning of its last component; false: it has none. */
 static bool without_apk(const char *path, char result[PATH_MAX])
 {
-    const char *slash = strrchr(path, '/');
-    const char *last = slash == NULL ? path : slash + 1;
+    const char *last = base_name(path);
     if (strncmp(last, APK_PREFIX, strlen(APK_PREFIX)) != 0)
         return false;
     int length =

@@ -20,6 +20,7 @@
 #include "cli/print/format.h"
 #include "symbolize/known_symbols.h"
 #include "trace/read/trace_source.h"
+#include "util/write_all.h"
 
 static const char help[] =
     "usage: traceconv bundle [options] TRACE OUT\n"
@@ -124,13 +125,9 @@ static int copy_trace(const char *path, uint64_t length, int fd, struct error *e
     while (length > 0 && got > 0) {
         size_t wanted = length < sizeof(buffer) ? (size_t)length : sizeof(buffer);
         got = trace_source_read(source, buffer, wanted, error);
-        for (ssize_t at = 0, written; at < got; at += written) {
-            written = write(fd, buffer + at, (size_t)(got - at));
-            if (written < 0 && errno == EINTR)
-                written = 0;
-            if (written < 0)
-                got = error_set(error, -errno, "the bundle cannot be written: %s", strerror(errno));
-        }
+        int code = got > 0 ? write_all(fd, buffer, (size_t)got) : 0;
+        if (code < 0)
+            got = error_set(error, code, "the bundle cannot be written: %s", strerror(-code));
         length -= got > 0 ? (uint64_t)got : 0;
     }
     trace_source_close(source);

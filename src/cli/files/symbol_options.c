@@ -9,6 +9,7 @@
 #include "cli/files/conversion_io.h"
 #include "cli/print/format.h"
 #include "symbols/live_files.h"
+#include "util/base_name.h"
 
 /* --- places --- */
 
@@ -156,12 +157,6 @@ void symbol_words_print(FILE *out, const struct symbolize_report *report)
         addresses, report->count, lines, names, addresses - lines - names, frames);
     for (size_t i = 0; i < report->count; i++)
         print_reasons(out, &report->modules[i]);
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
 }
 
 void symbol_words_progress(void *context, size_t done, const struct trace_module *module)

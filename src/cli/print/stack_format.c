@@ -11,6 +11,7 @@
 
 #include "cli/print/format.h"
 #include "symbols/demangle.h"
+#include "util/base_name.h"
 
 #define CALLER_COLUMNS 40u /* most columns of one caller, if the width is limited */
 #define MODULE_WIDTH 255
@@ -146,12 +147,6 @@ void stack_format_print_name(FILE *out, const char *name, size_t columns)
 }
 
 /* --- frames --- */
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
 
 static void print_module(FILE *out, const struct profile *profile,
                          const struct profile_frame *frame)

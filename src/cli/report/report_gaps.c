@@ -10,6 +10,7 @@
 
 #include "cli/print/format.h"
 #include "trace/write/trace_writer.h"
+#include "util/base_name.h"
 #include "util/json.h"
 
 #define LINES_MAX 5u
@@ -121,12 +122,6 @@ const char *report_gap_remedy(const struct report_gap *gap)
     return !is_generated
                ? "build it with -fasynchronous-unwind-tables or -fno-omit-frame-pointer"
                : "have what generates it keep frame pointers (java -XX:+PreserveFramePointer)";
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
 void report_gaps_print_text(const struct profile *profile, const struct profile_dump *dump,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "util/array.h"
+#include "util/base_name.h"
 
 /* Linux allows 65,530 of them unless it is told otherwise. */
 #define MAPS_MAX (1u << 20)
@@ -20,12 +21,6 @@
 static bool begins_with(const char *text, const char *beginning)
 {
     return strncmp(text, beginning, strlen(beginning)) == 0;
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
 }
 
 static enum memory_kind kind_of_name(const char *name)

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "util/base_name.h"
+
 #define PAGE_BYTES UINT64_C(4096)
 
 static uint64_t round_up(uint64_t size, uint64_t to)
@@ -58,8 +60,7 @@ const struct usable_size_rule *usable_size_rule_of(const char *allocator)
 {
     if (allocator == NULL)
         return NULL;
-    const char *slash = strrchr(allocator, '/');
-    const char *name = slash != NULL ? slash + 1 : allocator;
+    const char *name = base_name(allocator);
     if (strcmp(name, "libc.so.6") == 0 || strncmp(name, "libc-2.", 7) == 0)
         return &glibc;
     if (strncmp(name, "libjemalloc.so", 14) == 0)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "util/array.h"
+#include "util/base_name.h"
 #include "util/regular_file.h"
 
 #ifndef SO_PEERPIDFD
@@ -330,9 +331,8 @@ bool access_policy_denies(const struct access_policy *policy, const struct proce
     for (size_t i = 0; i < policy->count; i++) {
         const char *pattern = policy->never_profile[i];
         /* What a process calls itself must not free it of the policy: its file counts too. */
-        const char *slash = strrchr(info->executable, '/');
         if (process_info_matches(info, pattern) ||
-            fnmatch(pattern, slash != NULL ? slash + 1 : info->executable, 0) == 0 ||
+            fnmatch(pattern, base_name(info->executable), 0) == 0 ||
             fnmatch(pattern, info->executable, 0) == 0)
             return true;
     }

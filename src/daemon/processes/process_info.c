@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "util/base_name.h"
+
 /* Deeper chains of parents are cycles of a process tree that changes as we read. */
 #define ANCESTORS_MAX 256
 /* Names are of files: 255 bytes at the most. */
@@ -181,12 +183,6 @@ void process_info_clear(struct process_info *info)
     info->argument_bytes = NULL;
     info->arguments = NULL;
     info->argument_count = 0;
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
 }
 
 /* Of a process whose argument 0 is a title ("redis-server *:6379", "-bash"): the file's name,

@@ -14,6 +14,7 @@
 #include "daemon/processes/program.h"
 #include "reader/file_reader.h"
 #include "util/array.h"
+#include "util/base_name.h"
 #include "util/clock.h"
 
 static uint64_t ring_bytes_of(const struct heap_config *config)
@@ -430,9 +431,8 @@ void session_explain_command(struct session *session, const char *command, const
     char path[4096], names[256], refused[512];
     program_find(command, path, sizeof(path));
     if (session->profiled > 0 && is_left_out(session, command, path)) {
-        const char *slash = strrchr(command, '/');
-        unprofiled_add(&session->unprofiled, session->command_pid, getpid(),
-                       slash != NULL ? slash + 1 : command, UNPROFILED_NAME);
+        unprofiled_add(&session->unprofiled, session->command_pid, getpid(), base_name(command),
+                       UNPROFILED_NAME);
         return;
     }
     struct diagnosis_facts facts = {

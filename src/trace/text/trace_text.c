@@ -11,6 +11,7 @@
 #include "trace/read/trace_source.h"
 #include "trace/text/text_format.h"
 #include "trace/text/text_print.h"
+#include "util/write_all.h"
 
 #define WRITE_BYTES ((size_t)256 << 10)
 /* A packet's text may be a gigabyte, the next one's a line: what is larger is given back. */
@@ -26,20 +27,11 @@ struct output {
 /* 0 or a negative errno. */
 static int flush(struct output *output, uint64_t input_bytes)
 {
-    const uint8_t *at = output->buffer.bytes;
     if (output->buffer.failed)
         return error_set(output->error, -ENOMEM, "no memory to convert the trace");
-    size_t left = output->buffer.length;
-    while (left > 0) {
-        ssize_t written = write(output->fd, at, left);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return error_set(output->error, -errno, "what comes out cannot be written: %s",
-                             strerror(errno));
-        at += written;
-        left -= (size_t)written;
-    }
+    int code = write_all(output->fd, output->buffer.bytes, output->buffer.length);
+    if (code < 0)
+        return error_set(output->error, code, "the output cannot be written: %s", strerror(-code));
     output->buffer.length = 0;
     if (output->buffer.capacity > KEPT_BYTES)
         proto_buffer_free(&output->buffer);

@@ -18,6 +18,7 @@
 
 #include "pb_field_numbers.h"
 #include "trace/write/writer_state.h"
+#include "util/write_all.h"
 
 /* Less than the largest packet that readers take (TRACE_READER_PACKET_BYTES_MAX). */
 #define CHECKPOINT_BYTES_MAX (UINT64_C(128) << 20)
@@ -63,18 +64,10 @@ static int64_t position_of(const struct trace_writer *writer)
 /* Write bytes that are no packet of this writer's. */
 static int write_raw(struct trace_writer *writer, const uint8_t *bytes, size_t length)
 {
-    while (length > 0 && writer->error == 0) {
-        ssize_t written = write(writer->fd, bytes, length);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0) {
-            writer->error = -errno;
-            break;
-        }
-        bytes += written;
-        length -= (size_t)written;
-        writer->bytes += (uint64_t)written;
-    }
+    if (writer->error == 0)
+        writer->error = write_all(writer->fd, bytes, length);
+    if (writer->error == 0)
+        writer->bytes += length;
     return writer->error;
 }
 

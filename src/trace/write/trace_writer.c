@@ -12,6 +12,7 @@
 
 #include "pb_field_numbers.h"
 #include "trace/write/writer_state.h"
+#include "util/write_all.h"
 
 #define SEQUENCE_CLEARED 1u
 #define SEQUENCE_NEEDS_STATE 2u
@@ -89,27 +90,6 @@ void packet_begin(struct trace_writer *writer, uint64_t boottime_ns, enum sequen
         proto_put_uint(packet, PB_TRACE_PACKET_SEQUENCE_FLAGS, flags);
 }
 
-static int write_all(int fd, struct iovec *parts, int count)
-{
-    while (count > 0) {
-        ssize_t written = writev(fd, parts, count);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return -errno;
-        while (count > 0 && (size_t)written >= parts->iov_len) {
-            written -= (ssize_t)parts->iov_len;
-            parts++;
-            count--;
-        }
-        if (count > 0) {
-            parts->iov_base = (char *)parts->iov_base + written;
-            parts->iov_len -= (size_t)written;
-        }
-    }
-    return 0;
-}
-
 int packet_end(struct trace_writer *writer)
 {
     struct proto_buffer *packet = &writer->packet;
@@ -123,7 +103,7 @@ int packet_end(struct trace_writer *writer)
     if (writer->bytes + head_length + packet->length > writer->bytes_max)
         writer->error = -EFBIG;
     else
-        writer->error = write_all(writer->fd, parts, 2);
+        writer->error = write_all_parts(writer->fd, parts, 2);
     if (writer->error == 0)
         writer->bytes += head_length + packet->length;
     return writer->error;
