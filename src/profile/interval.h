@@ -27,7 +27,7 @@
  * If the heap's calls were counted, no limit is above that total (profile_interval_cut): everything
  * that is live, or was at the peak, was allocated once.
  *
- * docs/report.md has what the intervals hold, measured, and where they cannot.
+ * docs/sampling.md has the derivation, what the intervals hold as measured, and where they cannot.
  */
 #ifndef HEAPPROFD_PROFILE_INTERVAL_H
 #define HEAPPROFD_PROFILE_INTERVAL_H
