@@ -89,7 +89,7 @@ static void sum_add(struct sum *sum, const struct profile_sample *sample, enum d
     struct profile_estimate one = diff_estimate_of(&values, figure);
     uint32_t callsite = sample->callsite;
     double bytes = one.bytes;
-    change_estimate_add(&sum->all, &one);
+    profile_estimate_add(&sum->all, &one);
     for (int i = 0; i < BUDGET_CULPRITS; i++) {
         if (!(bytes > sum->culprit_bytes[i]))
             continue;

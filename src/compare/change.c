@@ -18,15 +18,6 @@
  * allocation that can be missed is, with a probability of 1 %. */
 #define SAMPLES_APART_MIN 1e-6
 
-void change_estimate_add(struct profile_estimate *sum, const struct profile_estimate *more)
-{
-    sum->bytes += more->bytes;
-    sum->count += more->count;
-    sum->bytes_variance += more->bytes_variance;
-    sum->count_variance += more->count_variance;
-    sum->samples += more->samples;
-}
-
 /* What two estimates may differ by and be the same. Whole numbers are exact. */
 static double rounding_of(double one, double other)
 {
@@ -116,7 +107,7 @@ static double weight_of(const struct profile_estimate *all, bool counts)
 static void set_probabilities(struct change *change, const struct change_parts *parts, bool counts)
 {
     struct profile_estimate all = parts->gained;
-    change_estimate_add(&all, &parts->lost);
+    profile_estimate_add(&all, &parts->lost);
     double weight = weight_of(&all, counts);
     double variance = counts ? all.count_variance : all.bytes_variance;
     double apart = weight > 0 ? variance / (weight * weight) : 0;

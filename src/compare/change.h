@@ -95,8 +95,6 @@ struct change change_of(const struct change_parts *parts, bool counts,
 struct profile_interval change_interval(double gained, struct profile_interval up, double lost,
                                         struct profile_interval down);
 
-void change_estimate_add(struct profile_estimate *sum, const struct profile_estimate *more);
-
 /* Of one process: what is gained and lost between two sets of samples that have at least `common`
  * in common, which is cut to what both have. */
 struct change_parts change_parts_of_common(const struct profile_estimate *before,

@@ -55,9 +55,9 @@ struct profile_estimate diff_estimate_of(const struct rollup_values *values,
                                          figures->allocated_bytes_variance,
                                          figures->allocated_count_variance, samples};
     case DIFF_PEAK:
-        return (struct profile_estimate){values->peak_bytes, values->peak_count,
-                                         values->peak_bytes_variance, values->peak_count_variance,
-                                         values->peak_samples};
+        return (struct profile_estimate){values->peak.bytes, values->peak.count,
+                                         values->peak.bytes_variance, values->peak.count_variance,
+                                         values->peak.samples};
     default:
         return (struct profile_estimate){rollup_live_bytes(figures), rollup_live_count(figures),
                                          rollup_live_bytes_variance(figures),
@@ -103,11 +103,7 @@ static int take_sample(struct work *work, int side, const struct profile_sample 
         const struct profile_part *part = &sample->parts[i];
         struct rollup_values values = {.figures = part->figures};
         if (sample->tagged) {
-            values.peak_bytes = part->peak_bytes;
-            values.peak_count = part->peak_count;
-            values.peak_bytes_variance = part->peak_bytes_variance;
-            values.peak_count_variance = part->peak_count_variance;
-            values.peak_samples = part->peak_samples;
+            values.peak = part->peak;
         }
         struct atom *atom = atom_of(work, side, sample->callsite, part, false);
         if (atom == NULL)
@@ -194,8 +190,8 @@ static struct change_parts parts_of(const struct work *work, const struct atom *
 
 static void add_parts(struct change_parts *sum, const struct change_parts *more)
 {
-    change_estimate_add(&sum->gained, &more->gained);
-    change_estimate_add(&sum->lost, &more->lost);
+    profile_estimate_add(&sum->gained, &more->gained);
+    profile_estimate_add(&sum->lost, &more->lost);
 }
 
 static void add_to_row(const struct work *work, struct diff_row *row, const struct atom *atom)
@@ -206,8 +202,8 @@ static void add_to_row(const struct work *work, struct diff_row *row, const stru
         struct profile_estimate before = diff_estimate_of(&atom->values[0], figure);
         struct profile_estimate after = diff_estimate_of(&atom->values[1], figure);
         struct change_parts parts = parts_of(work, atom, figure);
-        change_estimate_add(&row->before[figure], &before);
-        change_estimate_add(&row->after[figure], &after);
+        profile_estimate_add(&row->before[figure], &before);
+        profile_estimate_add(&row->after[figure], &after);
         add_parts(&row->parts[figure], &parts);
     }
 }
@@ -264,8 +260,8 @@ static const uint64_t *numbers_of(const struct work *work, int side)
 static void add_row(struct diff_row *sum, const struct diff_row *more)
 {
     for (enum diff_figure figure = 0; figure < DIFF_FIGURES; figure++) {
-        change_estimate_add(&sum->before[figure], &more->before[figure]);
-        change_estimate_add(&sum->after[figure], &more->after[figure]);
+        profile_estimate_add(&sum->before[figure], &more->before[figure]);
+        profile_estimate_add(&sum->after[figure], &more->after[figure]);
         add_parts(&sum->parts[figure], &more->parts[figure]);
     }
 }

@@ -126,19 +126,19 @@ static int add_sample(struct maker *maker, const struct profile_sample *sample)
         *known = (uint32_t)maker->sites->stack_count;
     uint32_t stack = *known - 1;
     if (sample->part_count < 2) {
-        take_values(&sample->figures, sample->peak_bytes, sample->peak_count, values);
+        take_values(&sample->figures, sample->peak.bytes, sample->peak.count, values);
         return add_entry(maker, stack, sample->part_count > 0 ? sample->parts : NULL, values);
     }
     for (uint32_t i = 0; i < sample->part_count && code == 0; i++) {
         const struct profile_part *part = &sample->parts[i];
-        take_values(&part->figures, sample->tagged ? part->peak_bytes : 0,
-                    sample->tagged ? part->peak_count : 0, values);
+        take_values(&part->figures, sample->tagged ? part->peak.bytes : 0,
+                    sample->tagged ? part->peak.count : 0, values);
         code = add_entry(maker, stack, part, values);
     }
     if (sample->tagged || code < 0)
         return code;
     const struct trace_figures nothing = {0};
-    take_values(&nothing, sample->peak_bytes, sample->peak_count, values);
+    take_values(&nothing, sample->peak.bytes, sample->peak.count, values);
     return add_entry(maker, stack, NULL, values);
 }
 

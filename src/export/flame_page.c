@@ -165,15 +165,6 @@ static uint32_t node_of(struct flame_page *page, struct side *side, uint32_t cal
     return node;
 }
 
-static void add_estimate(struct profile_estimate *sum, const struct profile_estimate *more)
-{
-    sum->bytes += more->bytes;
-    sum->count += more->count;
-    sum->bytes_variance += more->bytes_variance;
-    sum->count_variance += more->count_variance;
-    sum->samples += more->samples;
-}
-
 static int add_site(struct flame_page *page, const struct flame_graph *graph,
                     const struct flame_site *more)
 {
@@ -191,8 +182,8 @@ static int add_site(struct flame_page *page, const struct flame_graph *graph,
     }
     struct site *site = &page->sites[node->site - 1];
     for (size_t i = 0; i < graph->figure_count; i++) {
-        add_estimate(&site->figures[i].gained, &more->figures[i].gained);
-        add_estimate(&site->figures[i].lost, &more->figures[i].lost);
+        profile_estimate_add(&site->figures[i].gained, &more->figures[i].gained);
+        profile_estimate_add(&site->figures[i].lost, &more->figures[i].lost);
     }
     return 0;
 }

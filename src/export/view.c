@@ -47,7 +47,7 @@ double export_view_value(const struct profile_sample *sample, enum export_view v
     case EXPORT_ALLOC_OBJECTS:
         return sample->figures.allocated_count;
     default:
-        return sample->peak_bytes;
+        return sample->peak.bytes;
     }
 }
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/rollup.h"
 #include "util/array.h"
 
 static int reserve_sample_of(struct heap_figures *heap, uint32_t callsite)
@@ -48,7 +47,7 @@ int heap_figures_part(struct heap_figures *heap, const struct profile_sample *sa
         struct heap_figures_part *last = &heap->parts[heap->part_count - 1];
         if (last->sample == index && last->part.tid == part->tid && last->part.type == part->type &&
             last->part.context == part->context) {
-            rollup_figures_add(&last->part.figures, &part->figures);
+            trace_figures_add(&last->part.figures, &part->figures);
             return 0;
         }
     }
@@ -154,7 +153,7 @@ int heap_figures_finish(struct heap_figures *heap, const struct heap_figures_hea
             break;
         *kept = heap->samples[i];
         dump.samples[dump.sample_count++] = kept;
-        rollup_figures_add(&dump.total, &kept->figures);
+        trace_figures_add(&dump.total, &kept->figures);
     }
     dump.part_count = heap->part_count;
     made->dumps[made->dump_count++] = dump;

@@ -448,8 +448,8 @@ static int finish(struct reading *reading)
             .temporary_bytes = (double)tally->temporary_bytes,
             .temporary_count = (double)tally->temporary_count,
         };
-        sample->peak_bytes = (double)tally->peak_bytes;
-        sample->peak_count = (double)tally->peak_count;
+        sample->peak.bytes = (double)tally->peak_bytes;
+        sample->peak.count = (double)tally->peak_count;
         head->exact_bytes += tally->allocated_bytes;
         head->exact_calls += tally->allocated_count;
     }

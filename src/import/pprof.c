@@ -461,18 +461,7 @@ static const char *take_sample(struct reading *reading, struct proto_span span)
     if (sample == NULL)
         return NULL;
     part.figures = make_figures(reading, values);
-    struct trace_figures *sum = &sample->figures;
-    const struct trace_figures *more = &part.figures;
-    sum->allocated_bytes += more->allocated_bytes;
-    sum->freed_bytes += more->freed_bytes;
-    sum->allocated_count += more->allocated_count;
-    sum->freed_count += more->freed_count;
-    sum->allocated_bytes_variance += more->allocated_bytes_variance;
-    sum->freed_bytes_variance += more->freed_bytes_variance;
-    sum->allocated_count_variance += more->allocated_count_variance;
-    sum->freed_count_variance += more->freed_count_variance;
-    sum->samples += more->samples;
-    sum->freed_samples += more->freed_samples;
+    trace_figures_add(&sample->figures, &part.figures);
     if (labelled && heap_figures_part(&reading->heap, sample, &part) == 0 && thread != NULL)
         name_thread(reading, part.tid, thread);
     return NULL;

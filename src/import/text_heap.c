@@ -18,7 +18,6 @@
 #include "import/heap_figures.h"
 #include "import/line_reader.h"
 #include "import/readers.h"
-#include "profile/rollup.h"
 #include "util/array.h"
 #include "util/base_name.h"
 
@@ -275,7 +274,7 @@ static int put_stack(struct reading *reading, const struct stack *stack)
     if (sample == NULL)
         return builder_fail(builder);
     struct trace_figures figures = unsample(reading, &stack->figures);
-    rollup_figures_add(&sample->figures, &figures);
+    trace_figures_add(&sample->figures, &figures);
     /* One thread is no news, and the parts' sum must be the whole. */
     for (uint32_t i = 0; i < stack->thread_count && stack->thread_count > 1; i++) {
         const struct thread_figures *thread = &reading->threads[stack->thread_first + i];

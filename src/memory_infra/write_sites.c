@@ -400,13 +400,13 @@ static void values_of(const struct profile_sample *sample, const struct profile_
 {
     const struct trace_figures *figures = part == NULL ? &sample->figures : &part->figures;
     const struct trace_figures *whole = &sample->figures;
-    *bytes = at_peak ? sample->peak_bytes : rollup_live_bytes(figures);
-    *count = at_peak ? sample->peak_count : rollup_live_count(figures);
+    *bytes = at_peak ? sample->peak.bytes : rollup_live_bytes(figures);
+    *count = at_peak ? sample->peak.count : rollup_live_count(figures);
     if (!at_peak || part == NULL)
         return;
     if (sample->tagged) {
-        *bytes = part->peak_bytes;
-        *count = part->peak_count;
+        *bytes = part->peak.bytes;
+        *count = part->peak.count;
         return;
     }
     *bytes *= whole->allocated_bytes > 0 ? figures->allocated_bytes / whole->allocated_bytes : 0;
@@ -481,7 +481,7 @@ static bool has_peak(const struct profile_dump *dump)
 {
     bool has = false;
     for (size_t i = 0; i < dump->sample_count && !has; i++)
-        has = dump->samples[i]->peak_bytes > 0;
+        has = dump->samples[i]->peak.bytes > 0;
     return has;
 }
 

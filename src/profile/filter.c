@@ -309,12 +309,8 @@ static void *take_memory(struct profile *profile, size_t count, size_t size)
 
 static void add_figures(struct profile_sample *sum, const struct profile_sample *more)
 {
-    rollup_figures_add(&sum->figures, &more->figures);
-    sum->peak_bytes += more->peak_bytes;
-    sum->peak_count += more->peak_count;
-    sum->peak_bytes_variance += more->peak_bytes_variance;
-    sum->peak_count_variance += more->peak_count_variance;
-    sum->peak_samples += more->peak_samples;
+    trace_figures_add(&sum->figures, &more->figures);
+    trace_peak_figures_add(&sum->peak, &more->peak);
 }
 
 /* Appends a sample's parts; without a type or context, its peak is in none of them. */
@@ -328,11 +324,11 @@ static uint32_t add_parts(struct profile_part *parts, const struct profile_sampl
     else if (tagged)
         parts[count++] = whole;
     if (tagged && !sample->tagged) {
-        parts->peak_bytes = sample->peak_bytes;
-        parts->peak_count = sample->peak_count;
-        parts->peak_bytes_variance = sample->peak_bytes_variance;
-        parts->peak_count_variance = sample->peak_count_variance;
-        parts->peak_samples = sample->peak_samples;
+        parts->peak.bytes = sample->peak.bytes;
+        parts->peak.count = sample->peak.count;
+        parts->peak.bytes_variance = sample->peak.bytes_variance;
+        parts->peak.count_variance = sample->peak.count_variance;
+        parts->peak.samples = sample->peak.samples;
     }
     return count;
 }

@@ -81,14 +81,7 @@ static int add_sample(struct grouping_builder *builder, const struct profile_sam
     }
     for (uint32_t i = 0; i < sample->part_count; i++) {
         const struct profile_part *part = &sample->parts[i];
-        struct rollup_values values = {
-            .figures = part->figures,
-            .peak_bytes = part->peak_bytes,
-            .peak_count = part->peak_count,
-            .peak_bytes_variance = part->peak_bytes_variance,
-            .peak_count_variance = part->peak_count_variance,
-            .peak_samples = part->peak_samples,
-        };
+        struct rollup_values values = {part->figures, part->peak};
         if (add_part(builder, sample->callsite, part, &values) < 0)
             return -ENOMEM;
     }

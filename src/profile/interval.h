@@ -44,6 +44,16 @@ struct profile_estimate {
     double samples;                        /* 0: unknown */
 };
 
+static inline void profile_estimate_add(struct profile_estimate *sum,
+                                        const struct profile_estimate *more)
+{
+    sum->bytes += more->bytes;
+    sum->count += more->count;
+    sum->bytes_variance += more->bytes_variance;
+    sum->count_variance += more->count_variance;
+    sum->samples += more->samples;
+}
+
 struct profile_interval {
     double low, high;
 };

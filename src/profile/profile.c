@@ -45,7 +45,7 @@ static void find_perfettos(struct profile *profile)
                                                  : PROFILE_UNTOLD_PEAK;
         const struct profile_dump *last = &heap->dumps[heap->dump_count - 1];
         for (size_t j = 0; heap->status.dump_at_max && j < last->sample_count; j++)
-            heap->status.peak_live_bytes += last->samples[j]->peak_bytes;
+            heap->status.peak_live_bytes += last->samples[j]->peak.bytes;
     }
 }
 

@@ -15,8 +15,10 @@
 #include <stdint.h>
 
 #include "symbols/demangle.h"
+#include "trace/frame_kind.h"
+#include "trace/heap_dump.h"
 #include "trace/memory_snapshot.h"
-#include "trace/write/trace_writer.h" /* struct trace_figures: the same figures travel through */
+#include "trace/trace_figures.h"
 #include "util/error.h"
 
 #define PROFILE_NONE UINT32_MAX
@@ -71,18 +73,14 @@ struct profile_part {
     struct trace_figures figures;
     /* At the heap's peak. Meaningful only in a tagged sample, where the parts' peaks add up to the
      * sample's. Elsewhere only the sample's own peak counts. */
-    double peak_bytes, peak_count;
-    double peak_bytes_variance, peak_count_variance;
-    double peak_samples;
+    struct trace_peak_figures peak;
 };
 
 /* A callsite's own figures (not its callees') at one dump, cumulative since the start. */
 struct profile_sample {
     uint32_t callsite;
     struct trace_figures figures;
-    double peak_bytes, peak_count; /* at the heap's peak */
-    double peak_bytes_variance, peak_count_variance;
-    double peak_samples; /* records behind them; 0: unknown */
+    struct trace_peak_figures peak;
     const struct profile_part *parts;
     uint32_t part_count;
     bool tagged; /* a part has a type or a context */

@@ -35,50 +35,19 @@ double rollup_most(const struct profile_heap *heap, const struct profile_dump *d
     return counts ? (double)dump->exact_calls : (double)dump->exact_bytes;
 }
 
-void rollup_figures_add(struct trace_figures *sum, const struct trace_figures *more)
+struct rollup_values rollup_total_of(const struct profile_dump *dump)
 {
-    sum->allocated_bytes += more->allocated_bytes;
-    sum->freed_bytes += more->freed_bytes;
-    sum->allocated_count += more->allocated_count;
-    sum->freed_count += more->freed_count;
-    sum->allocated_bytes_variance += more->allocated_bytes_variance;
-    sum->freed_bytes_variance += more->freed_bytes_variance;
-    sum->allocated_count_variance += more->allocated_count_variance;
-    sum->freed_count_variance += more->freed_count_variance;
-    sum->samples += more->samples;
-    sum->freed_samples += more->freed_samples;
-    sum->temporary_bytes += more->temporary_bytes;
-    sum->temporary_count += more->temporary_count;
-    sum->lifetime_ms_sum += more->lifetime_ms_sum;
-}
-
-void rollup_values_add(struct rollup_values *sum, const struct rollup_values *more)
-{
-    rollup_figures_add(&sum->figures, &more->figures);
-    sum->peak_bytes += more->peak_bytes;
-    sum->peak_count += more->peak_count;
-    sum->peak_bytes_variance += more->peak_bytes_variance;
-    sum->peak_count_variance += more->peak_count_variance;
-    sum->peak_samples += more->peak_samples;
-}
-
-struct rollup_values rollup_values_of(const struct profile_sample *sample)
-{
-    return (struct rollup_values){
-        .figures = sample->figures,
-        .peak_bytes = sample->peak_bytes,
-        .peak_count = sample->peak_count,
-        .peak_bytes_variance = sample->peak_bytes_variance,
-        .peak_count_variance = sample->peak_count_variance,
-        .peak_samples = sample->peak_samples,
-    };
+    struct rollup_values total = {dump->total, dump->left_out.sum.peak};
+    for (size_t i = 0; i < dump->sample_count; i++)
+        trace_peak_figures_add(&total.peak, &dump->samples[i]->peak);
+    return total;
 }
 
 struct rollup_size rollup_size_of(const struct profile_dump *dump)
 {
     double live = rollup_live_bytes(&dump->total), peak = 0;
     for (size_t i = 0; i < dump->sample_count; i++)
-        peak += dump->samples[i]->peak_bytes;
+        peak += dump->samples[i]->peak.bytes;
     return (struct rollup_size){peak > live ? peak : live, dump->total.allocated_bytes};
 }
 
@@ -212,7 +181,7 @@ static int add_thread(struct rollup *rollup, struct id_map *rows, const struct p
         rollup->rows[index].frame = PROFILE_NONE;
         rollup->rows[index].tid = thread->tid;
     }
-    rollup_figures_add(&rollup->rows[index].self.figures, &thread->figures);
+    trace_figures_add(&rollup->rows[index].self.figures, &thread->figures);
     return 0;
 }
 

@@ -12,9 +12,7 @@
 
 struct rollup_values {
     struct trace_figures figures;
-    double peak_bytes, peak_count;
-    double peak_bytes_variance, peak_count_variance;
-    double peak_samples; /* 0: unknown */
+    struct trace_peak_figures peak;
 };
 
 /* Live bytes and count with their variances: what was allocated less what was freed. */
@@ -38,9 +36,19 @@ double rollup_live_count_variance(const struct trace_figures *figures);
  */
 double rollup_most(const struct profile_heap *heap, const struct profile_dump *dump, bool counts);
 
-void rollup_values_add(struct rollup_values *sum, const struct rollup_values *more);
-void rollup_figures_add(struct trace_figures *sum, const struct trace_figures *more);
-struct rollup_values rollup_values_of(const struct profile_sample *sample);
+static inline void rollup_values_add(struct rollup_values *sum, const struct rollup_values *more)
+{
+    trace_figures_add(&sum->figures, &more->figures);
+    trace_peak_figures_add(&sum->peak, &more->peak);
+}
+
+static inline struct rollup_values rollup_values_of(const struct profile_sample *sample)
+{
+    return (struct rollup_values){sample->figures, sample->peak};
+}
+
+/* Return the sum over a dump, including what a filter left out. */
+struct rollup_values rollup_total_of(const struct profile_dump *dump);
 
 /* Return the size of a heap: the most bytes that it is known to have held, and the bytes that were
  * ever allocated in it. */

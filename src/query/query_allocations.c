@@ -37,9 +37,9 @@ static struct query_counters counters_of(const struct profile_heap *heap,
             .freed_count = whole(sample->figures.freed_count),
         };
     return (struct query_counters){
-        .allocated_bytes = whole(sample->peak_bytes),
+        .allocated_bytes = whole(sample->peak.bytes),
         /* Older recorders wrote something else there. */
-        .allocated_count = heap->status.first_interval_bytes != 0 ? whole(sample->peak_count) : 0,
+        .allocated_count = heap->status.first_interval_bytes != 0 ? whole(sample->peak.count) : 0,
     };
 }
 
@@ -237,30 +237,16 @@ int query_trace_need_allocations(struct query_trace *trace)
 
 /* --- totals --- */
 
-static void total_grow(struct trace_figures *total, const struct trace_figures *now, double sign)
-{
-    total->allocated_bytes += sign * now->allocated_bytes;
-    total->freed_bytes += sign * now->freed_bytes;
-    total->allocated_count += sign * now->allocated_count;
-    total->freed_count += sign * now->freed_count;
-    total->allocated_bytes_variance += sign * now->allocated_bytes_variance;
-    total->freed_bytes_variance += sign * now->freed_bytes_variance;
-    total->allocated_count_variance += sign * now->allocated_count_variance;
-    total->freed_count_variance += sign * now->freed_count_variance;
-    total->temporary_bytes += sign * now->temporary_bytes;
-    total->temporary_count += sign * now->temporary_count;
-    total->samples += sign > 0 ? now->samples : -now->samples;
-    total->freed_samples += sign > 0 ? now->freed_samples : -now->freed_samples;
-}
-
 static void take_total(struct walk *walk, size_t dump, const struct profile_sample *sample,
                        const struct profile_sample *before, const struct query_counters *grown)
 {
     struct trace_figures *total = &walk->trace->totals[dump];
     (void)grown;
-    total_grow(total, &sample->figures, 1);
-    if (before != NULL)
-        total_grow(total, &before->figures, -1);
+    trace_figures_add(total, &sample->figures);
+    if (before != NULL) {
+        struct trace_figures known = trace_figures_negate(&before->figures);
+        trace_figures_add(total, &known);
+    }
 }
 
 static int fill_totals(struct query_trace *trace)

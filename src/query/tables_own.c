@@ -215,8 +215,8 @@ static struct query_value stats_value(struct query_trace *trace, size_t row, uns
         live.count_variance,
         0,
         0,
-        sample->peak_bytes,
-        sample->peak_count,
+        sample->peak.bytes,
+        sample->peak.count,
         figures->temporary_bytes,
         figures->temporary_count,
     };
@@ -305,8 +305,8 @@ static struct query_value part_value(struct query_trace *trace, size_t row, unsi
         return query_real(part->figures.temporary_count);
     default:
         if (sample->tagged)
-            return query_real(part->peak_bytes);
-        return sample->part_count == 1 ? query_real(sample->peak_bytes) : query_null();
+            return query_real(part->peak.bytes);
+        return sample->part_count == 1 ? query_real(sample->peak.bytes) : query_null();
     }
 }
 

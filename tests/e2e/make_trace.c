@@ -63,11 +63,11 @@ static void write_dump(struct trace_writer *writer, uint64_t program, uint64_t c
             {.tid = FIXTURE_PID + 2, .figures = figures}};
         size_t thread_count = i % 5 == 0 ? 2 : 1;
         if (thread_count == 2)
-            rollup_figures_add(&figures, &threads[1].figures);
+            trace_figures_add(&figures, &threads[1].figures);
         struct trace_heap_sample sample = {.callstack = callstacks[i],
                                            .figures = figures,
-                                           .peak_bytes = bytes * 0.9,
-                                           .peak_count = count * 0.9,
+                                           .peak.bytes = bytes * 0.9,
+                                           .peak.count = count * 0.9,
                                            .threads = threads,
                                            .thread_count = thread_count};
         trace_writer_dump_sample(writer, &sample);

@@ -27,7 +27,7 @@ static void read_all(const struct ledger *ledger)
     ring_reader_heap_totals(&reader, totals);
     for (size_t i = 0; i < ledger_figures_count(ledger); i++) {
         struct ledger_figures figures = ledger_figures(ledger, i);
-        sum += figures.peak_bytes + figures.sums.freed_bytes;
+        sum += figures.peak.bytes + figures.sums.freed_bytes;
         const struct tag *tag = &tags->items[figures.tag];
         sum += (double)strlen(tags_type_name(tags, tag->type));
         for (size_t j = 0; j < tags_context_depth(tags, tag->context); j++)

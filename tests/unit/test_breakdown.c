@@ -110,12 +110,12 @@ static void add(struct made *made, const char *stack, const char *type, int thre
         sample->figures.allocated_count = bytes[i] / 5;
         sample->figures.freed_bytes = bytes[i];
         sample->figures.freed_count = bytes[i] / 10;
-        sample->peak_bytes = bytes[i] * 1.5;
+        sample->peak.bytes = bytes[i] * 1.5;
         *part = (struct profile_part){.tid = 7 + thread,
                                       .type = type,
                                       .context = "",
                                       .figures = sample->figures,
-                                      .peak_bytes = sample->peak_bytes};
+                                      .peak.bytes = sample->peak.bytes};
         sample->parts = part;
         sample->part_count = 1;
         sample->tagged = *type != '\0';

@@ -209,7 +209,7 @@ static void same_dump_is_no_difference(void **state)
     make(&made, 1, 1);
     for (int i = 0; i < SITES; i++) {
         add_allocated(&made.samples[1][i].figures, 100 * (i + 1));
-        made.samples[1][i].peak_bytes = 100;
+        made.samples[1][i].peak.bytes = 100;
     }
     for (enum diff_by by = DIFF_CALLSITE; by <= DIFF_CONTEXT; by++) {
         struct diff *diff = compare(&made, 1, &made, 1, by);

@@ -135,7 +135,7 @@ static void assert_same_sample(const struct profile_sample *one, const struct pr
     assert_int_equal(one->callsite, two->callsite);
     assert_int_equal(one->part_count, two->part_count);
     assert_memory_equal(&one->figures, &two->figures, sizeof(one->figures));
-    assert_true(one->peak_bytes == two->peak_bytes && one->peak_count == two->peak_count);
+    assert_true(one->peak.bytes == two->peak.bytes && one->peak.count == two->peak.count);
 }
 
 static void test_dump_holds_the_moment_that_it_began(void **state)
@@ -176,7 +176,7 @@ static void test_dump_after_a_dump_misses_nothing(void **state)
         struct ledger_figures figures = ledger_figures(scene.ledger, i);
         allocated += figures.sums.allocated_bytes;
         freed += figures.sums.freed_bytes;
-        peak += figures.peak_bytes;
+        peak += figures.peak.bytes;
     }
     assert_int_equal(3, profile->heap_count);
     for (size_t i = 0; i < profile->heap_count; i++) {
@@ -184,7 +184,7 @@ static void test_dump_after_a_dump_misses_nothing(void **state)
         found.allocated_bytes += last->total.allocated_bytes;
         found.freed_bytes += last->total.freed_bytes;
         for (size_t j = 0; j < last->sample_count; j++)
-            peak_found += last->samples[j]->peak_bytes;
+            peak_found += last->samples[j]->peak.bytes;
     }
     assert_true(fabs(found.allocated_bytes - allocated) < 1e-9 * allocated);
     assert_true(fabs(found.freed_bytes - freed) < 1e-9 * allocated);
@@ -360,11 +360,11 @@ static void test_types_and_contexts_travel(void **state)
     struct grouping *types = grouping_new(dump, GROUPING_TYPE, GROUPING_CONTEXT);
     assert_int_equal(TYPES, types->outer_count);
     const struct grouping_row *row = find_group(types, "type 2400");
-    assert_true(rollup_live_bytes(&row->values.figures) == 2400 && row->values.peak_bytes == 2400);
+    assert_true(rollup_live_bytes(&row->values.figures) == 2400 && row->values.peak.bytes == 2400);
     assert_int_equal(1, row->count);
     assert_string_equal("outer;inner", types->inner[row->first].label);
     row = find_group(types, "type 7");
-    assert_true(rollup_live_bytes(&row->values.figures) == 0 && row->values.peak_bytes == 7);
+    assert_true(rollup_live_bytes(&row->values.figures) == 0 && row->values.peak.bytes == 7);
     assert_string_equal("", types->inner[row->first].label);
     grouping_free(types);
 

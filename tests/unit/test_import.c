@@ -128,8 +128,8 @@ static void heaptrack_events_are_summed(void **state)
     assert_true(rollup_live_bytes(&dump->total) == 100);
     /* The peak was one of each. */
     assert_true(profile->heaps[0].status.peak_live_bytes == 4196);
-    assert_true(small->peak_bytes == 100 && small->peak_count == 1);
-    assert_true(large->peak_bytes == 4096 && large->peak_count == 1);
+    assert_true(small->peak.bytes == 100 && small->peak.count == 1);
+    assert_true(large->peak.bytes == 4096 && large->peak.count == 1);
     assert_int_equal(profile->heaps[0].interval_bytes, 1);
     assert_int_equal(dump->exact_calls, 5);
     assert_string_equal(profile->processes[0].name, "app");
@@ -259,7 +259,7 @@ static struct profile *make_ours(void)
     struct trace_heap_sample sample = {
         .callstack = stacks.in_inner, .threads = parts, .thread_count = 2};
     sample.figures = figures;
-    rollup_figures_add(&sample.figures, &figures);
+    trace_figures_add(&sample.figures, &figures);
     trace_writer_dump_sample(writer, &sample);
     sample = (struct trace_heap_sample){.callstack = stacks.in_outer, .figures = figures};
     trace_writer_dump_sample(writer, &sample);

@@ -69,8 +69,8 @@ static struct ledger_figures figures_at(const struct ledger *ledger, uint64_t pc
         sum.sums.temporary_bytes += part.sums.temporary_bytes;
         sum.sums.temporary_count += part.sums.temporary_count;
         sum.sums.lifetime_ms_sum += part.sums.lifetime_ms_sum;
-        sum.peak_bytes += part.peak_bytes;
-        sum.peak_count += part.peak_count;
+        sum.peak.bytes += part.peak.bytes;
+        sum.peak.count += part.peak.count;
     }
     return sum;
 }
@@ -180,7 +180,7 @@ static void test_peak_equals_brute_force(void **state)
     size_t heap_count;
     assert_true(fabs(ledger_heaps(ledger, &heap_count)[0].peak_bytes - highest) < 1e-3);
     for (uint64_t stack = 1; stack <= STACKS; stack++)
-        assert_true(fabs(figures_at(ledger, stack).peak_bytes - peak[stack]) < 1e-3);
+        assert_true(fabs(figures_at(ledger, stack).peak.bytes - peak[stack]) < 1e-3);
     ledger_close(ledger);
 }
 
@@ -192,9 +192,9 @@ static void test_peak_values_sum_to_heaps_peak(void **state)
     apply(ledger, alloc_event(0x2000, 20, 2));
     apply(ledger, free_event(0x1000));
     apply(ledger, alloc_event(0x3000, 5, 3));
-    assert_true(figures_at(ledger, 1).peak_bytes == 10);
-    assert_true(figures_at(ledger, 2).peak_bytes == 20);
-    assert_true(figures_at(ledger, 3).peak_bytes == 0);
+    assert_true(figures_at(ledger, 1).peak.bytes == 10);
+    assert_true(figures_at(ledger, 2).peak.bytes == 20);
+    assert_true(figures_at(ledger, 3).peak.bytes == 0);
     ledger_close(ledger);
 }
 

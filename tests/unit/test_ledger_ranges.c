@@ -124,8 +124,8 @@ static void test_peak_counts_what_is_left(void **state)
     size_t count;
     const struct ledger_heap *heap = &ledger_heaps(ledger, &count)[HEAP];
     assert_true(heap->peak_bytes == 9 * PAGE && heap->peak_count == 2);
-    assert_true(figures_at(ledger, 1).peak_bytes == 2 * PAGE);
-    assert_true(figures_at(ledger, 2).peak_bytes == 7 * PAGE);
+    assert_true(figures_at(ledger, 1).peak.bytes == 2 * PAGE);
+    assert_true(figures_at(ledger, 2).peak.bytes == 7 * PAGE);
     ledger_close(ledger);
 }
 

@@ -20,7 +20,7 @@ static struct trace_thread_figures part(uint64_t type, uint64_t context, double 
         .figures = {.allocated_bytes = bytes, .allocated_count = 1, .samples = 1},
         .type = type,
         .context = context,
-        .peak_bytes = bytes};
+        .peak.bytes = bytes};
 }
 
 static void put_sample(struct trace_writer *writer, uint64_t callstack,
@@ -32,7 +32,7 @@ static void put_sample(struct trace_writer *writer, uint64_t callstack,
         sample.figures.allocated_bytes += parts[i].figures.allocated_bytes;
         sample.figures.allocated_count += 1;
         sample.figures.samples += 1;
-        sample.peak_bytes += parts[i].peak_bytes;
+        sample.peak.bytes += parts[i].peak.bytes;
     }
     assert_int_equal(trace_writer_dump_sample(writer, &sample), 0);
 }

@@ -54,7 +54,7 @@ static void figures_travel_unrounded(void **state)
     assert_true(sample->figures.freed_bytes == 100.25);
     assert_true(sample->figures.allocated_bytes_variance == 77.5);
     assert_int_equal(sample->figures.samples, 2);
-    assert_true(sample->peak_bytes == 1400.5);
+    assert_true(sample->peak.bytes == 1400.5);
     assert_true(dump->total.allocated_bytes == 1564.25);
     assert_true(dump->final);
     assert_string_equal(profile->warning, "");
@@ -236,8 +236,8 @@ static void write_dump(struct trace_writer *writer, uint64_t timestamp_ns, uint6
     struct trace_heap_sample sample = {
         .callstack = callstack,
         .figures = {.allocated_bytes = bytes, .allocated_count = 1, .samples = 1},
-        .peak_bytes = bytes / 2,
-        .peak_count = 1};
+        .peak.bytes = bytes / 2,
+        .peak.count = 1};
     dump.timestamp_ns = timestamp_ns;
     dump.dump_at_max = at_max;
     trace_writer_dump_begin(writer, &dump);
@@ -283,7 +283,7 @@ static void dump_at_max_has_self_max_and_no_other_counter(void **state)
     struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
     assert_true(profile->heaps[0].status.dump_at_max);
     assert_true(profile->heaps[0].dumps[0].samples[0]->figures.allocated_bytes == 100);
-    assert_true(profile->heaps[0].dumps[0].samples[0]->peak_bytes == 50);
+    assert_true(profile->heaps[0].dumps[0].samples[0]->peak.bytes == 50);
     profile_free(profile);
     free(trace.bytes);
 }
@@ -324,7 +324,7 @@ static void a_part_of_the_maximum_that_falls_gets_counters(void **state)
     assert_true(profile->heaps[0].status.dump_at_max);
     for (unsigned i = 0; i < STEPS; i++) {
         const struct profile_sample *sample = profile->heaps[0].dumps[i].samples[0];
-        assert_true(sample->peak_bytes == steps[i].bytes / 2);
+        assert_true(sample->peak.bytes == steps[i].bytes / 2);
         assert_true(sample->figures.allocated_bytes == steps[i].bytes);
         assert_true(sample->figures.freed_bytes == 0);
         assert_true(sample->figures.allocated_count == 1 && sample->figures.freed_count == 0);

@@ -244,11 +244,11 @@ static void print_sample(FILE *out, const struct profile *profile,
     for (uint32_t at = sample->callsite; at != PROFILE_NONE; at = profile->callsites[at].parent)
         fprintf(out, "%s<", profile->frames[profile->callsites[at].frame].name);
     fprintf(out, " %a %a %a %d", sample->figures.allocated_bytes,
-            sample->figures.allocated_bytes_variance, sample->peak_bytes, sample->tagged);
+            sample->figures.allocated_bytes_variance, sample->peak.bytes, sample->tagged);
     for (uint32_t i = 0; i < sample->part_count; i++)
         fprintf(out, " [%d %s %s %a %a]", sample->parts[i].tid, sample->parts[i].type,
                 sample->parts[i].context, sample->parts[i].figures.allocated_bytes,
-                sample->parts[i].peak_bytes);
+                sample->parts[i].peak.bytes);
     fprintf(out, "\n");
 }
 

@@ -119,7 +119,7 @@ static inline struct fixture_trace fixture_full_trace(void)
                                                  .freed_count = 1,
                                                  .allocated_bytes_variance = 77.5,
                                                  .samples = 2},
-                                     .peak_bytes = 1400.5,
+                                     .peak.bytes = 1400.5,
                                      .threads = threads,
                                      .thread_count = 2};
     struct trace_heap_sample one = {

@@ -43,9 +43,9 @@ struct report_figure report_figure_of(const struct rollup_values *values, enum r
                                       figures->allocated_bytes_variance,
                                       figures->allocated_count_variance, (double)figures->samples};
     case REPORT_MAX:
-        return (struct report_figure){values->peak_bytes, values->peak_count,
-                                      values->peak_bytes_variance, values->peak_count_variance,
-                                      values->peak_samples};
+        return (struct report_figure){values->peak.bytes, values->peak.count,
+                                      values->peak.bytes_variance, values->peak.count_variance,
+                                      values->peak.samples};
     default:
         return (struct report_figure){rollup_live_bytes(figures), rollup_live_count(figures),
                                       rollup_live_bytes_variance(figures),
@@ -95,12 +95,8 @@ double report_rank(const struct report_figure *figure, enum report_view view)
 
 struct report_figure report_total_of(const struct profile_dump *dump, enum report_view view)
 {
-    struct rollup_values sum = rollup_values_of(&dump->left_out.sum);
-    for (size_t i = 0; i < dump->sample_count; i++) {
-        struct rollup_values one = rollup_values_of(dump->samples[i]);
-        rollup_values_add(&sum, &one);
-    }
-    return report_figure_of(&sum, view);
+    struct rollup_values total = rollup_total_of(dump);
+    return report_figure_of(&total, view);
 }
 
 const char *report_loss_name(size_t loss)

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "cli/print/format.h"
-#include "trace/write/trace_writer.h"
 #include "util/base_name.h"
 #include "util/json.h"
 

@@ -319,15 +319,8 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
             ",\"weighed_samples\":%" PRIu64 ",\"other_types\":%" PRIu64
             ",\"other_contexts\":%" PRIu64,
             status->weighed_samples, status->other_types, status->other_contexts);
-    struct rollup_values left = rollup_values_of(&dump->left_out.sum), total = left;
-    total.figures = dump->total;
-    for (size_t i = 0; i < dump->sample_count; i++) {
-        total.peak_bytes += dump->samples[i]->peak_bytes;
-        total.peak_count += dump->samples[i]->peak_count;
-        total.peak_bytes_variance += dump->samples[i]->peak_bytes_variance;
-        total.peak_count_variance += dump->samples[i]->peak_count_variance;
-        total.peak_samples += dump->samples[i]->peak_samples;
-    }
+    struct rollup_values left = rollup_values_of(&dump->left_out.sum);
+    struct rollup_values total = rollup_total_of(dump);
     fputs(",\"total\":{", out);
     print_figures(out, &total, heap, dump, true, true);
     fputc('}', out);

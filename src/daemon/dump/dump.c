@@ -66,23 +66,6 @@ static int compare_parts(const void *left_pointer, const void *right_pointer)
     return left->figures < right->figures ? -1 : left->figures > right->figures;
 }
 
-static void figures_add(struct trace_figures *sum, const struct trace_figures *part)
-{
-    sum->allocated_bytes += part->allocated_bytes;
-    sum->freed_bytes += part->freed_bytes;
-    sum->allocated_count += part->allocated_count;
-    sum->freed_count += part->freed_count;
-    sum->allocated_bytes_variance += part->allocated_bytes_variance;
-    sum->freed_bytes_variance += part->freed_bytes_variance;
-    sum->allocated_count_variance += part->allocated_count_variance;
-    sum->freed_count_variance += part->freed_count_variance;
-    sum->samples += part->samples;
-    sum->freed_samples += part->freed_samples;
-    sum->temporary_bytes += part->temporary_bytes;
-    sum->temporary_count += part->temporary_count;
-    sum->lifetime_ms_sum += part->lifetime_ms_sum;
-}
-
 /* The list of the callstack's rows; NULL: no memory. */
 static uint32_t *first_row(struct dump *dump, uint64_t callstack)
 {
@@ -193,18 +176,10 @@ static void sum_parts(struct dump *dump, size_t count, struct trace_heap_sample 
         if (i == 0 || part[-1].tid != part->tid || part[-1].tag != part->tag)
             begin_part(dump, part, &dump->threads[sample->thread_count++]);
         struct trace_thread_figures *thread = &dump->threads[sample->thread_count - 1];
-        figures_add(&thread->figures, &figures.sums);
-        thread->peak_bytes += figures.peak_bytes;
-        thread->peak_count += figures.peak_count;
-        thread->peak_bytes_variance += figures.peak_bytes_variance;
-        thread->peak_count_variance += figures.peak_count_variance;
-        thread->peak_samples += figures.peak_samples;
-        figures_add(&sample->figures, &figures.sums);
-        sample->peak_bytes += figures.peak_bytes;
-        sample->peak_count += figures.peak_count;
-        sample->peak_bytes_variance += figures.peak_bytes_variance;
-        sample->peak_count_variance += figures.peak_count_variance;
-        sample->peak_samples += figures.peak_samples;
+        trace_figures_add(&thread->figures, &figures.sums);
+        trace_peak_figures_add(&thread->peak, &figures.peak);
+        trace_figures_add(&sample->figures, &figures.sums);
+        trace_peak_figures_add(&sample->peak, &figures.peak);
         dump_breathe(dump, WORK_OF_THREAD);
     }
     sample->threads = dump->threads;

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/write/trace_writer.h"
+#include "trace/trace_figures.h"
 #include "util/keyed_hash.h"
 #include "wire/barrier.h"
 
@@ -26,9 +26,7 @@ struct ledger_figures {
     uint8_t heap;
     uint8_t pad[3];
     uint64_t epoch; /* of the peak that the values below belong to */
-    double peak_bytes, peak_count;
-    double peak_bytes_variance, peak_count_variance;
-    uint64_t peak_samples;
+    struct trace_peak_figures peak;
     struct trace_figures sums;
 };
 

@@ -32,7 +32,6 @@
 #include "daemon/ledger/tags.h"
 #include "daemon/ring/event.h"
 #include "daemon/ring/ring_reader.h"
-#include "trace/write/trace_writer.h"
 
 #define LEDGER_HEAPS_MAX RING_HEAPS_MAX
 

@@ -82,11 +82,11 @@ static inline void ledger_note_peak(struct ledger_figures *figures, uint64_t epo
 {
     const struct trace_figures *sums = &figures->sums;
     figures->epoch = epoch;
-    figures->peak_bytes = sums->allocated_bytes - sums->freed_bytes;
-    figures->peak_count = sums->allocated_count - sums->freed_count;
-    figures->peak_bytes_variance = sums->allocated_bytes_variance - sums->freed_bytes_variance;
-    figures->peak_count_variance = sums->allocated_count_variance - sums->freed_count_variance;
-    figures->peak_samples = sums->samples - sums->freed_samples;
+    figures->peak.bytes = sums->allocated_bytes - sums->freed_bytes;
+    figures->peak.count = sums->allocated_count - sums->freed_count;
+    figures->peak.bytes_variance = sums->allocated_bytes_variance - sums->freed_bytes_variance;
+    figures->peak.count_variance = sums->allocated_count_variance - sums->freed_count_variance;
+    figures->peak.samples = (double)(sums->samples - sums->freed_samples);
 }
 
 /* To be called before figures change. */

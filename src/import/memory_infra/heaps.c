@@ -11,7 +11,6 @@
 
 #include "import/heap_figures.h"
 #include "import/memory_infra/state.h"
-#include "profile/rollup.h"
 #include "util/array.h"
 
 #define HEAP_REMARK                                                                                \
@@ -236,7 +235,7 @@ static void put_part(struct making *making, struct profile_sample *sample, const
 {
     making->parts[sample->part_count++] = (struct profile_part){
         .type = type, .context = making->importing->builder->strings[0], .figures = *figures};
-    rollup_figures_add(&sample->figures, figures);
+    trace_figures_add(&sample->figures, figures);
     sample->tagged |= *type != '\0';
 }
 
@@ -335,7 +334,7 @@ static void add_sample(struct profile_dump *dump, const struct profile_sample *s
 {
     dump->samples[dump->sample_count++] = sample;
     dump->part_count += sample->part_count;
-    rollup_figures_add(&dump->total, &sample->figures);
+    trace_figures_add(&dump->total, &sample->figures);
 }
 
 /* Goes through what the dump has and what the heap's callsites had, both in order of callsites.

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "profile/builder/builder.h"
-#include "profile/rollup.h"
 #include "util/array.h"
 
 /* Perfetto drops callstacks whose counters have come to rest, so what a dump does not
@@ -35,12 +34,8 @@ static uint32_t merge_parts(struct profile_part *parts, size_t all)
             parts[count++] = parts[i];
             continue;
         }
-        rollup_figures_add(&parts[count - 1].figures, &parts[i].figures);
-        parts[count - 1].peak_bytes += parts[i].peak_bytes;
-        parts[count - 1].peak_count += parts[i].peak_count;
-        parts[count - 1].peak_bytes_variance += parts[i].peak_bytes_variance;
-        parts[count - 1].peak_count_variance += parts[i].peak_count_variance;
-        parts[count - 1].peak_samples += parts[i].peak_samples;
+        trace_figures_add(&parts[count - 1].figures, &parts[i].figures);
+        trace_peak_figures_add(&parts[count - 1].peak, &parts[i].peak);
     }
     return count;
 }
@@ -164,12 +159,8 @@ static int sum_chain(struct builder *builder, struct pending_dump *pending,
         return builder->error;
     for (uint32_t at = places[first].next; at != 0; at = places[at - 1].next) {
         const struct profile_sample *more = pending_sample(pending, at - 1);
-        rollup_figures_add(&sum->figures, &more->figures);
-        sum->peak_bytes += more->peak_bytes;
-        sum->peak_count += more->peak_count;
-        sum->peak_bytes_variance += more->peak_bytes_variance;
-        sum->peak_count_variance += more->peak_count_variance;
-        sum->peak_samples += more->peak_samples;
+        trace_figures_add(&sum->figures, &more->figures);
+        trace_peak_figures_add(&sum->peak, &more->peak);
         sum->tagged |= more->tagged;
         if (gather_parts(builder, more, parts) < 0)
             return builder->error;
@@ -184,10 +175,10 @@ static int sum_chain(struct builder *builder, struct pending_dump *pending,
 static bool is_same_sample(const struct profile_sample *one, const struct profile_sample *other)
 {
     return memcmp(&one->figures, &other->figures, sizeof(one->figures)) == 0 &&
-           one->peak_bytes == other->peak_bytes && one->peak_count == other->peak_count &&
-           one->peak_bytes_variance == other->peak_bytes_variance &&
-           one->peak_count_variance == other->peak_count_variance &&
-           one->peak_samples == other->peak_samples && one->tagged == other->tagged &&
+           one->peak.bytes == other->peak.bytes && one->peak.count == other->peak.count &&
+           one->peak.bytes_variance == other->peak.bytes_variance &&
+           one->peak.count_variance == other->peak.count_variance &&
+           one->peak.samples == other->peak.samples && one->tagged == other->tagged &&
            one->part_count == other->part_count &&
            (one->part_count == 0 ||
             memcmp(one->parts, other->parts, one->part_count * sizeof(*one->parts)) == 0);
@@ -335,7 +326,7 @@ static void add_dump(struct builder *builder, const struct pending_dump *pending
     for (size_t i = 0; i < dump->sample_count; i++) {
         if (i + AHEAD < dump->sample_count)
             __builtin_prefetch(&dump->samples[i + AHEAD]->figures);
-        rollup_figures_add(&dump->total, &dump->samples[i]->figures);
+        trace_figures_add(&dump->total, &dump->samples[i]->figures);
         dump->part_count += dump->samples[i]->part_count;
     }
     dump->order = builder->dumps++;

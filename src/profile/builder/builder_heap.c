@@ -102,10 +102,10 @@ void builder_estimate_figures(struct trace_figures *figures, uint64_t interval)
 }
 
 /* Without variance each allocation is a record of its own, and the file leaves the number out. */
-static void fill_peak_samples(double peak_count, double peak_count_variance, double *peak_samples)
+static void fill_peak_samples(struct trace_peak_figures *peak)
 {
-    if (peak_count_variance == 0)
-        *peak_samples = peak_count;
+    if (peak->count_variance == 0)
+        peak->samples = peak->count;
 }
 
 /* --- taking samples --- */
@@ -127,19 +127,19 @@ static int take_part_field(struct profile_part *part, struct pending_tag *tag,
         tag->context = field->value;
         break;
     case PB_HEAP_THREAD_FIGURES_PEAK_BYTES:
-        part->peak_bytes = proto_double(field);
+        part->peak.bytes = proto_double(field);
         break;
     case PB_HEAP_THREAD_FIGURES_PEAK_COUNT:
-        part->peak_count = proto_double(field);
+        part->peak.count = proto_double(field);
         break;
     case PB_HEAP_THREAD_FIGURES_PEAK_BYTES_VARIANCE:
-        part->peak_bytes_variance = proto_double(field);
+        part->peak.bytes_variance = proto_double(field);
         break;
     case PB_HEAP_THREAD_FIGURES_PEAK_COUNT_VARIANCE:
-        part->peak_count_variance = proto_double(field);
+        part->peak.count_variance = proto_double(field);
         break;
     case PB_HEAP_THREAD_FIGURES_PEAK_SAMPLES:
-        part->peak_samples = (double)field->value;
+        part->peak.samples = (double)field->value;
         break;
     }
     return 0;
@@ -163,7 +163,7 @@ static int take_part(struct builder *builder, struct pending_dump *dump, struct 
     if (array_reserve(&dump->parts, &dump->part_capacity, dump->part_count, 1, sizeof(part)) < 0 ||
         array_reserve(&dump->tags, &dump->tag_capacity, dump->part_count, 1, sizeof(tag)) < 0)
         return builder_fail(builder);
-    fill_peak_samples(part.peak_count, part.peak_count_variance, &part.peak_samples);
+    fill_peak_samples(&part.peak);
     dump->tags[dump->part_count] = tag;
     dump->parts[dump->part_count++] = part;
     sample->part_count++;
@@ -210,11 +210,7 @@ static void take_whole(struct pending_dump *dump, const struct profile_sample *s
 {
     struct profile_part *part = &dump->parts[dump->part_count - 1];
     part->figures = sample->figures;
-    part->peak_bytes = sample->peak_bytes;
-    part->peak_count = sample->peak_count;
-    part->peak_bytes_variance = sample->peak_bytes_variance;
-    part->peak_count_variance = sample->peak_count_variance;
-    part->peak_samples = sample->peak_samples;
+    part->peak = sample->peak;
 }
 
 int builder_read_sample(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
@@ -258,19 +254,19 @@ int builder_read_sample(struct builder *builder, struct pending_dump *dump, stru
             estimate = field.span;
             break;
         case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_BYTES:
-            sample->peak_bytes = proto_double(&field);
+            sample->peak.bytes = proto_double(&field);
             break;
         case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_COUNT:
-            sample->peak_count = proto_double(&field);
+            sample->peak.count = proto_double(&field);
             break;
         case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_BYTES_VARIANCE:
-            sample->peak_bytes_variance = proto_double(&field);
+            sample->peak.bytes_variance = proto_double(&field);
             break;
         case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_COUNT_VARIANCE:
-            sample->peak_count_variance = proto_double(&field);
+            sample->peak.count_variance = proto_double(&field);
             break;
         case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_SAMPLES:
-            sample->peak_samples = (double)field.value;
+            sample->peak.samples = (double)field.value;
             break;
         case PB_PROFILE_PACKET_HEAP_SAMPLE_THREADS:
             code = take_part(builder, dump, field.span, sample, &part_has_figures);
@@ -281,9 +277,9 @@ int builder_read_sample(struct builder *builder, struct pending_dump *dump, stru
         return code;
     if (at_max) {
         dump->status.dump_at_max = true;
-        if (sample->peak_bytes == 0) {
-            sample->peak_bytes = (double)max;
-            sample->peak_count = (double)max_count;
+        if (sample->peak.bytes == 0) {
+            sample->peak.bytes = (double)max;
+            sample->peak.count = (double)max_count;
         }
         if (estimate.at == NULL) {
             sample->figures.allocated_bytes = (double)max;
@@ -294,11 +290,11 @@ int builder_read_sample(struct builder *builder, struct pending_dump *dump, stru
         builder->profile->heaps[dump->heap].is_perfettos = true;
         builder_estimate_figures(&sample->figures, dump->status.interval_bytes);
         if (at_max)
-            sample->peak_bytes_variance = sample->figures.allocated_bytes_variance;
+            sample->peak.bytes_variance = sample->figures.allocated_bytes_variance;
     } else if (take_figures(&sample->figures, estimate) < 0) {
         return -EBADMSG;
     }
-    fill_peak_samples(sample->peak_count, sample->peak_count_variance, &sample->peak_samples);
+    fill_peak_samples(&sample->peak);
     if (sample->part_count == 1 && !part_has_figures)
         take_whole(dump, sample);
     *kind = SAMPLE_OF_PEAK;

@@ -92,8 +92,8 @@ static void fill_counters(HeapSample *message, const struct trace_figures *figur
 static void fill_peak(struct trace_writer *writer, HeapSample *message,
                       const struct trace_heap_sample *sample)
 {
-    struct trace_peak peak = {.bytes = round_counter(sample->peak_bytes),
-                              .count = round_counter(sample->peak_count)};
+    struct trace_peak peak = {.bytes = round_counter(sample->peak.bytes),
+                              .count = round_counter(sample->peak.count)};
     if (trace_peaks_next(&writer->peaks, sample->callstack, &peak) < 0)
         writer->error = -ENOMEM;
     if (peak.freed_bytes == 0 && peak.freed_count == 0) {
@@ -118,9 +118,9 @@ static void drop_what_counters_say(const HeapSample *message, HeapFigures *own)
 }
 
 /* Without variance each allocation is a record of its own: then readers know the number. */
-static uint64_t peak_samples_to_write(double peak_count_variance, uint64_t peak_samples)
+static uint64_t peak_samples_to_write(const struct trace_peak_figures *peak)
 {
-    return peak_count_variance != 0 ? peak_samples : 0;
+    return peak->count_variance != 0 ? round_counter(peak->samples) : 0;
 }
 
 static enum part_detail detail_of(const struct trace_heap_sample *sample)
@@ -148,12 +148,11 @@ static void put_thread(struct proto_buffer *buffer, uint32_t field,
         message.figures = &figures;
     }
     if (detail == PART_PEAK) {
-        SET_UNLESS_ZERO(&message, peak_bytes, thread->peak_bytes);
-        SET_UNLESS_ZERO(&message, peak_count, thread->peak_count);
-        SET_UNLESS_ZERO(&message, peak_bytes_variance, thread->peak_bytes_variance);
-        SET_UNLESS_ZERO(&message, peak_count_variance, thread->peak_count_variance);
-        SET_UNLESS_ZERO(&message, peak_samples,
-                        peak_samples_to_write(thread->peak_count_variance, thread->peak_samples));
+        SET_UNLESS_ZERO(&message, peak_bytes, thread->peak.bytes);
+        SET_UNLESS_ZERO(&message, peak_count, thread->peak.count);
+        SET_UNLESS_ZERO(&message, peak_bytes_variance, thread->peak.bytes_variance);
+        SET_UNLESS_ZERO(&message, peak_count_variance, thread->peak.count_variance);
+        SET_UNLESS_ZERO(&message, peak_samples, peak_samples_to_write(&thread->peak));
     }
     proto_put_message(buffer, field, &message.base);
 }
@@ -199,12 +198,11 @@ static void put_sample(struct trace_writer *writer, const struct trace_heap_samp
         fill_counters(&message, &sample->figures);
     if (!message.has_self_max)
         drop_what_counters_say(&message, &own);
-    SET_UNLESS_ZERO(&message, peak_bytes, sample->peak_bytes);
-    SET_UNLESS_ZERO(&message, peak_count, sample->peak_count);
-    SET_UNLESS_ZERO(&message, peak_bytes_variance, sample->peak_bytes_variance);
-    SET_UNLESS_ZERO(&message, peak_count_variance, sample->peak_count_variance);
-    SET_UNLESS_ZERO(&message, peak_samples,
-                    peak_samples_to_write(sample->peak_count_variance, sample->peak_samples));
+    SET_UNLESS_ZERO(&message, peak_bytes, sample->peak.bytes);
+    SET_UNLESS_ZERO(&message, peak_count, sample->peak.count);
+    SET_UNLESS_ZERO(&message, peak_bytes_variance, sample->peak.bytes_variance);
+    SET_UNLESS_ZERO(&message, peak_count_variance, sample->peak.count_variance);
+    SET_UNLESS_ZERO(&message, peak_samples, peak_samples_to_write(&sample->peak));
 
     struct proto_buffer *entry = &writer->scratch;
     entry->length = 0;

@@ -15,6 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trace/frame_kind.h"
+#include "trace/heap_dump.h"
+#include "trace/trace_figures.h"
+
 #define TRACE_PACKET_BYTES_MAX (500u * 1000u)
 
 struct trace_writer;
@@ -100,26 +104,12 @@ uint64_t trace_writer_mapping(struct trace_writer *writer, const struct trace_ma
 uint64_t trace_writer_frame(struct trace_writer *writer, uint64_t mapping, uint64_t rel_pc,
                             const char *name);
 
-/* What code a frame is of; the numbers are Frame.Kind's. */
-enum trace_frame_kind {
-    TRACE_FRAME_UNKNOWN = 0, /* native, or not told */
-    TRACE_FRAME_NATIVE = 1,
-    TRACE_FRAME_KERNEL = 2,
-    TRACE_FRAME_INTERPRETED = 3,
-    TRACE_FRAME_JIT = 4,
-    TRACE_FRAME_GC = 5,
-    TRACE_FRAME_RUNTIME = 6,
-};
-
 /* Generated code, which may get its name later (trace_writer_symbols). */
 uint64_t trace_writer_jit_frame(struct trace_writer *writer, uint64_t mapping, uint64_t pc);
 
 /* frames innermost first (the writer reverses them). A truncated stack gets an
  * outermost frame named TRACE_TRUNCATED_FRAME, a stack that ended in an error
- * one named by `ending` (NULL: none), such as "[no unwind information]". */
-#define TRACE_TRUNCATED_FRAME "[truncated stack]"
-/* Outside of code that nobody knows how to unwind through. */
-#define TRACE_NO_UNWINDING_FRAME "[no unwind information]"
+ * one named by `ending` (NULL: none), such as TRACE_NO_UNWINDING_FRAME. */
 uint64_t trace_writer_callstack(struct trace_writer *writer, const uint64_t *frames, size_t count,
                                 const char *ending);
 
@@ -147,68 +137,19 @@ int trace_writer_symbols(struct trace_writer *writer, const char *path,
 
 /* --- dumps --- */
 
-struct trace_figures {
-    double allocated_bytes, freed_bytes; /* estimates, cumulative since the start */
-    double allocated_count, freed_count;
-    /* Variances of the four estimates: sums of s^2 (1-p)/p^2 and (1-p)/p^2. */
-    double allocated_bytes_variance, freed_bytes_variance;
-    double allocated_count_variance, freed_count_variance;
-    uint64_t samples, freed_samples; /* records behind them */
-    /* Freed by the allocating thread before it allocated again. */
-    double temporary_bytes, temporary_count;
-    double lifetime_ms_sum; /* of the freed, weighted by count */
-};
-
 struct trace_heap_sample {
     uint64_t callstack;
     struct trace_figures figures;
-    /* At the moment when the heap's estimate of live bytes was highest. */
-    double peak_bytes, peak_count;
-    double peak_bytes_variance, peak_count_variance;
-    uint64_t peak_samples; /* records behind them */
+    struct trace_peak_figures peak;
     /* Figures by thread, type and context; may be NULL. Their sum is `figures`. */
     const struct trace_thread_figures {
         int32_t tid;
         struct trace_figures figures;
         uint64_t type, context; /* ids; 0: none */
         /* Written where anything of the sample has a type or a context. */
-        double peak_bytes, peak_count;
-        double peak_bytes_variance, peak_count_variance;
-        uint64_t peak_samples;
+        struct trace_peak_figures peak;
     } * threads;
     size_t thread_count;
-};
-
-/* What one process's heap is like at a dump: ProcessHeapSamples less the samples. */
-struct trace_heap_dump {
-    int32_t pid;
-    const char *heap_name; /* "libc.malloc" */
-    uint64_t interval_bytes, first_interval_bytes;
-    uint64_t timestamp_ns, start_timestamp_ns; /* CLOCK_MONOTONIC_COARSE */
-    bool from_startup, rejected_concurrent, disconnected, buffer_overran, buffer_corrupted,
-        hit_guardrail;
-    uint32_t client_error; /* enum ClientError */
-    bool dump_at_max;      /* the samples' self_max stands in place of the other counters */
-    bool final;            /* last dump of this heap; own field */
-    /* stats */
-    uint64_t unwinding_errors, heap_samples, map_reparses, unwinding_time_us, blocked_us;
-    /* Exact, without stacks; own fields. */
-    uint64_t exact_bytes, exact_calls;
-    bool has_exact_calls;          /* of a dump that was read: the file has them, if only a zero */
-    uint64_t unsent_bytes_of_ring; /* reserved, never committed, at the process's death */
-    uint64_t lost[16];             /* indexed by enum ring_loss */
-    double peak_live_bytes, peak_live_count;
-    uint64_t peak_timestamp_ns; /* CLOCK_MONOTONIC_COARSE */
-    const char *allocator;      /* file name of the object with the real malloc; NULL unknown */
-    int32_t exit_status;        /* as waitpid gives it; -1: unknown or alive */
-    /* Why the profile is empty or partial, in words for people; NULL: nothing to say. */
-    const char *remark;
-    /* Samples whose types, or contexts, were too many to be told apart. */
-    uint64_t other_types, other_contexts;
-    uint64_t weighed_samples; /* of heap_samples: drawn by the program itself */
-    /* Another allocator of the process, which was not profiled: what it gave is missing. NULL: none
-     * is known. */
-    const char *unseen_allocator;
 };
 
 /* begin, any number of samples, end. The writer splits into packets. */
