@@ -24,6 +24,7 @@
 #include "attach/symbols_remote.h"
 #include "attach/tracee.h"
 #include "attach/trampoline.h"
+#include "util/process_stat.h"
 #include "wire/sampling.h"
 
 /* The process is stopped so often to see whether the client is deserted; in between its own
@@ -66,23 +67,18 @@ static void pause_ms(unsigned ms)
 /* When the process started, in the kernel's ticks; 0: it is gone. */
 static uint64_t start_time_of(pid_t pid)
 {
-    char path[64], text[1024];
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    size_t length = fread(text, 1, sizeof(text) - 1, file);
-    fclose(file);
-    text[length] = 0;
-    /* Behind the name, which may hold anything, it is the twentieth field. */
-    const char *at = strrchr(text, ')');
-    unsigned long long start = 0;
-    if (at == NULL || sscanf(at + 1,
-                             " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
-                             "%*d %*d %*d %*d %llu",
-                             &start) != 1)
-        return 0;
-    return start;
+    struct process_stat stat;
+    return process_stat_read(pid, &stat) ? stat.start_ticks : 0;
+}
+
+/* A process that ends meanwhile fails in any of our steps. Say that it has ended, and not what
+ * failed because of that. */
+static int explain_end(pid_t pid, int code, struct attach_outcome *outcome, struct error *error)
+{
+    if (code == 0 || outcome->refusal == ATTACH_NO_PROCESS || !process_has_ended(pid))
+        return code;
+    outcome->refusal = ATTACH_NO_PROCESS;
+    return error_set(error, -ESRCH, "pid %d has ended", (int)pid);
 }
 
 /* --- what can be worked out while it runs --- */
@@ -505,6 +501,7 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
         own_symbols_close(process.own);
     }
     process_clear(&process);
+    code = explain_end(options->pid, code, outcome, error);
     outcome->total_us = now_us() - began;
     if (code < 0) {
         free(attach);
@@ -586,7 +583,7 @@ int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
         own_symbols_close(process.own);
     }
     process_clear(&process);
-    return code;
+    return explain_end(pid, code, outcome, error);
 }
 
 int attach_check_loaded(pid_t pid)

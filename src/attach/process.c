@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "attach/tracee.h"
+#include "util/process_stat.h"
 
 #define REGIONS_MAX (1u << 20)
 
@@ -130,7 +131,6 @@ struct status {
     long leader, tracer;
     unsigned threads;
     char state;
-    bool has_memory;
 };
 
 static bool parse_status(pid_t pid, struct status *status)
@@ -143,7 +143,6 @@ static bool parse_status(pid_t pid, struct status *status)
         .tracer = strtol(status_field(text, "\nTracerPid:"), NULL, 10),
         .threads = (unsigned)strtoul(status_field(text, "\nThreads:"), NULL, 10),
         .state = *status_field(text, "\nState:"),
-        .has_memory = strstr(text, "\nVmSize:") != NULL,
     };
     free(text);
     return true;
@@ -152,7 +151,7 @@ static bool parse_status(pid_t pid, struct status *status)
 static int check_status(const struct process *process, struct attach_outcome *outcome,
                         struct error *error)
 {
-    char link[16];
+    struct process_stat stat;
     struct status status;
     int pid = (int)process->pid;
     if (pid <= 0 || !parse_status(process->pid, &status)) {
@@ -182,13 +181,9 @@ static int check_status(const struct process *process, struct attach_outcome *ou
                          "can do so, end that first",
                          pid, status.tracer);
     }
-    if (!status.has_memory && status.state != 'Z') {
-        char path[64];
-        snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-        if (readlink(path, link, sizeof(link)) < 0 && errno == ENOENT) {
-            refuse(outcome, ATTACH_FORBIDDEN, -EPERM);
-            return error_set(error, -EPERM, "pid %d is a kernel thread; it has no heap", pid);
-        }
+    if (process_stat_read(process->pid, &stat) && stat.is_kernel_thread) {
+        refuse(outcome, ATTACH_FORBIDDEN, -EPERM);
+        return error_set(error, -EPERM, "pid %d is a kernel thread; it has no heap", pid);
     }
     return 0;
 }
@@ -201,11 +196,17 @@ static int check_executable(const struct process *process, struct attach_outcome
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)process->pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        if (errno == EACCES || errno == EPERM)
+        int reason = errno;
+        if (reason == EACCES || reason == EPERM)
             return process_explain_permission(process->pid, outcome, error);
         refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
+        if (reason == ENOENT || reason == ESRCH)
+            return error_set(error, -ESRCH,
+                             "pid %d has ended or is ending, or its first thread has ended: it can "
+                             "no longer be looked at",
+                             (int)process->pid);
         return error_set(error, -ESRCH, "cannot open the executable of pid %d: %s",
-                         (int)process->pid, strerror(errno));
+                         (int)process->pid, strerror(reason));
     }
     ssize_t got = read(fd, &header, sizeof(header));
     close(fd);

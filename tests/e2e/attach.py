@@ -18,6 +18,7 @@ import time
 
 import daemon as daemon_tests
 import harness
+from blocking_file import FLUSH, BlockingFile
 from daemon import Commanded, Session, check_figure, figure, heap_of, joined, own_name, report_of, scene, wait_for
 from harness import TOOL, check, program, run
 
@@ -167,12 +168,13 @@ def by_name_from_its_start():
 def blocked():
     """Threads in system calls see nothing of it."""
     with tempfile.TemporaryDirectory() as directory:
-        process = subprocess.Popen([program("blocked")], stdout=subprocess.PIPE)
+        process = subprocess.Popen([program("blocked")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         check(process.stdout.readline() == b"waiting\n", "it begins")
         time.sleep(0.3)
         for _ in range(5):
             outcome, _ = profile(process.pid, directory, "-d", "50")
             check(outcome.status == 0, repr(outcome.stderr[-400:]))
+        process.stdin.close()
         check(process.stdout.read() == b"ok\n", "its system calls returned as ever")
         check(process.wait() == 0, "its own end")
 
@@ -180,13 +182,13 @@ def blocked():
 def threads():
     """500 of them, all busy."""
     with tempfile.TemporaryDirectory() as directory:
-        # With the tools under a sanitizer each session takes seconds.
-        process = subprocess.Popen([program("busy_threads"), "500", "30"], stdout=subprocess.PIPE)
+        process = subprocess.Popen([program("busy_threads"), "500", "600"], stdout=subprocess.PIPE)
         check(process.stdout.readline() == b"busy\n", "it begins")
         for _ in range(3):
             outcome, report = profile(process.pid, directory, "-d", "300")
             check(outcome.status == 0, repr(outcome.stderr[-400:]))
             print(remark_of(report, process.pid))
+        process.terminate()
         check(process.stdout.read() == b"ok\n", "nothing was wrong in it")
         check(process.wait() == 0, "its own end")
 
@@ -648,6 +650,39 @@ def refusals():
         if traced:
             traced.kill()
             traced.wait()
+
+
+def ending():
+    """A process that is about to end has no memory and no executable, and is no kernel thread."""
+    daemon_tests.need_root()
+    with tempfile.TemporaryDirectory() as directory:
+        blocking = BlockingFile(directory, FLUSH)
+        try:
+            path = os.path.join(blocking.mountpoint, "file")
+            script = f"file = open({path!r}, 'w')\nprint(flush=True)\ninput()"
+            process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            process.stdout.readline()
+            process.kill()
+            # Its memory goes before its files are closed.
+            wait_for("its end", lambda: "VmSize" not in open(f"/proc/{process.pid}/status").read())
+            check(process.poll() is None, "it is no zombie yet")
+            outcome, report = profile(process.pid, directory, "-d", "100")
+            check(outcome.status == 1 and b"is ending" in outcome.stderr, f"-p: {outcome.status}, {outcome.stderr!r}")
+            check("is ending" in remark_of(report, process.pid), f"remark: {remark_of(report, process.pid)!r}")
+            outcome = run([TOOL, "doctor", "-p", str(process.pid)])
+            check(b"is ending" in outcome.stdout, f"doctor: {outcome.stdout[-300:]!r}")
+        finally:
+            blocking.let_go()
+        process.communicate()
+        # And one whose first thread has ended lives on, and cannot be looked at.
+        script = "import ctypes, threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n" \
+                 "ctypes.CDLL(None).pthread_exit(None)"
+        process = subprocess.Popen([sys.executable, "-c", script])
+        wait_for("its thread's end", lambda: "State:\tZ" in open(f"/proc/{process.pid}/status").read())
+        outcome, _ = profile(process.pid, directory, "-d", "100")
+        check(outcome.status == 1 and b"its first thread has ended" in outcome.stderr, f"{outcome.stderr!r}")
+        process.kill()
+        process.wait()
 
 
 # What attaching and the client ask for, by their numbers on x86-64. `read` and those below are also

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * busy_threads COUNT SECONDS: so many threads allocate, fill, look at and free memory by all of C's
- * functions. Says "busy" when they have begun, and "ok" with nothing wrong at the end.
+ * functions, until SIGTERM or for so many seconds. Says "busy" when they have begun, and "ok" with
+ * nothing wrong at the end.
  */
+#include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
@@ -75,13 +78,19 @@ int main(int argc, char **argv)
     int count = argc > 1 ? atoi(argv[1]) : 4, seconds = argc > 2 ? atoi(argv[2]) : 2;
     pthread_t *threads = calloc((size_t)count, sizeof(*threads));
     pthread_attr_t attributes;
+    sigset_t end;
+    sigemptyset(&end);
+    sigaddset(&end, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &end, NULL);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, 64 << 10);
     for (int i = 0; i < count; i++)
         require(pthread_create(&threads[i], &attributes, work, (void *)(uintptr_t)(i + 1)) == 0);
     puts("busy");
     fflush(stdout);
-    nanosleep(&(struct timespec){.tv_sec = seconds}, NULL);
+    /* A profiler that stops its threads interrupts this call. */
+    while (sigtimedwait(&end, NULL, &(struct timespec){.tv_sec = seconds}) < 0 && errno == EINTR)
+        ;
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     for (int i = 0; i < count; i++)
         pthread_join(threads[i], NULL);

@@ -243,7 +243,8 @@ static void check_process(pid_t pid)
         say(FINE, "%s", error.message);
     /* By way of /proc: the file may be deleted, or in another mount namespace. */
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-    check_program(path, process_info_name(&info), false);
+    if (info.executable[0] != 0)
+        check_program(path, process_info_name(&info), false);
     process_info_clear(&info);
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "util/base_name.h"
+#include "util/process_stat.h"
 
 /* Deeper chains of parents are cycles of a process tree that changes as we read. */
 #define ANCESTORS_MAX 256
@@ -38,39 +39,6 @@ static ssize_t read_proc_file(pid_t pid, const char *file, char *buffer, size_t 
     close(fd);
     buffer[length] = 0;
     return (ssize_t)length;
-}
-
-struct stat_fields {
-    pid_t parent;
-    uint64_t children_faults; /* page faults of all descendants that were waited for */
-    uint64_t start_ns;
-};
-
-static bool read_stat(pid_t pid, struct stat_fields *fields)
-{
-    char text[2048];
-    if (read_proc_file(pid, "stat", text, sizeof(text)) <= 0)
-        return false;
-    /* comm may hold anything, closing brackets and spaces too. */
-    const char *field = strrchr(text, ')');
-    if (field == NULL)
-        return false;
-    field++;
-    for (int number = 3; number <= 22; number++) {
-        while (*field == ' ')
-            field++;
-        if (number == 4)
-            fields->parent = (pid_t)strtol(field, NULL, 10);
-        if (number == 11)
-            fields->children_faults = strtoull(field, NULL, 10);
-        if (number == 22) {
-            uint64_t ticks = strtoull(field, NULL, 10);
-            fields->start_ns = ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
-        }
-        while (*field != 0 && *field != ' ')
-            field++;
-    }
-    return true;
 }
 
 /* A process that writes a title over its arguments leaves zeros behind it, which read as many empty
@@ -154,14 +122,15 @@ bool process_info_comm(pid_t pid, char comm[16])
 
 int process_info_read(struct process_info *info, pid_t pid)
 {
-    struct stat_fields fields = {0};
+    struct process_stat fields;
     memset(info, 0, sizeof(*info));
     info->pid = pid;
-    if (!process_info_comm(pid, info->comm) || !read_stat(pid, &fields))
+    if (!process_info_comm(pid, info->comm) || !process_stat_read(pid, &fields))
         return -ESRCH;
     cut_comm(info);
     info->parent_pid = fields.parent;
-    info->start_boottime_ns = fields.start_ns;
+    info->start_boottime_ns =
+        fields.start_ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
     char path[64];
     struct stat status;
     snprintf(path, sizeof(path), "/proc/%d", (int)pid);
@@ -329,15 +298,15 @@ uint32_t process_info_restrictions(pid_t pid)
 
 pid_t process_info_parent(pid_t pid)
 {
-    struct stat_fields fields = {0};
-    return read_stat(pid, &fields) ? fields.parent : 0;
+    struct process_stat fields;
+    return process_stat_read(pid, &fields) ? fields.parent : 0;
 }
 
 /* No program starts without a page fault. */
 bool process_info_waited(pid_t pid)
 {
-    struct stat_fields fields = {0};
-    return read_stat(pid, &fields) && fields.children_faults > 0;
+    struct process_stat fields;
+    return process_stat_read(pid, &fields) && fields.children_faults > 0;
 }
 
 bool process_info_descends(pid_t pid, pid_t ancestor)

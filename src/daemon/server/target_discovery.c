@@ -18,6 +18,7 @@
 #include "daemon/sockets/run_directory.h"
 #include "util/array.h"
 #include "util/clock.h"
+#include "util/process_stat.h"
 #include "wire/control_page.h"
 
 #define LIBRARY_NAME "libheapprofd_preload.so"
@@ -184,14 +185,6 @@ static void explain_failure(struct session *session, const struct process_info *
     session_note_absent(session, info, remark);
 }
 
-/* It is a zombie, or about to become one. */
-static bool has_ended(pid_t pid)
-{
-    char path[64], link[8];
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-    return readlink(path, link, sizeof(link)) < 0 && (errno == ENOENT || errno == ESRCH);
-}
-
 /* It was wanted, and has ended before it could be attached to. */
 static void explain_ended(struct session *session, const struct discovery_entry *entry,
                           uint64_t now_ms)
@@ -249,7 +242,7 @@ static enum discovery_state attach_or_wait(struct server *server, struct session
         return DISCOVERY_LOADING;
     if (code == -EAGAIN && age_ms < BUSY_PATIENCE_MS)
         return DISCOVERY_BUSY;
-    if (code < 0 && !entry->running && has_ended(info->pid))
+    if (code < 0 && !entry->running && process_has_ended(info->pid))
         explain_ended(session, entry, clock_read_ms(CLOCK_MONOTONIC));
     else if (code < 0)
         explain_failure(session, info, entry, age_ms, &error);
@@ -642,7 +635,7 @@ bool discovery_is_spent(const struct session *session)
     for (size_t i = 0; i < list->count; i++) {
         const struct discovery_entry *entry = &list->entries[i];
         if (is_pending(entry->state) ||
-            (entry->state == DISCOVERY_AWAITED && !has_ended(entry->pid)))
+            (entry->state == DISCOVERY_AWAITED && !process_has_ended(entry->pid)))
             return false;
     }
     return true;
