@@ -273,9 +273,13 @@ void tracee_wait_turn(const struct tracee *tracee, pid_t tid)
              now_us() < deadline_us);
 }
 
+/* Wait until all threads stand. A thread is stuck if it has not been seen runnable for as long as
+ * our patience: one look alone may find it in the moment in which it stops, or in a short wait in
+ * the kernel. */
 static int wait_all(struct tracee *tracee)
 {
-    uint64_t began_us = now_us();
+    uint64_t patience_us = tracee->patience_ms * UINT64_C(1000);
+    uint64_t began_us = now_us(), runnable_us = began_us;
     for (;;) {
         pid_t missing = 0;
         for (size_t i = 0; i < tracee->thread_count; i++) {
@@ -287,16 +291,17 @@ static int wait_all(struct tracee *tracee)
         }
         if (missing == 0)
             return 0;
-        uint64_t waited_us = now_us() - began_us;
-        uint64_t patience_us = tracee->patience_ms * UINT64_C(1000);
-        bool runnable = waited_us > patience_us && is_runnable(tracee, missing);
-        if (waited_us > (runnable ? TRACEE_TURN_MS * UINT64_C(1000) : patience_us)) {
+        uint64_t now = now_us(), waited_us = now - began_us;
+        bool is_late = waited_us > POLL_LATER_US;
+        if (is_late && is_runnable(tracee, missing))
+            runnable_us = now;
+        bool is_blocked = now - runnable_us > patience_us;
+        if (is_blocked || waited_us > TRACEE_TURN_MS * UINT64_C(1000)) {
             tracee->stuck = missing;
-            tracee->stuck_without_processor = runnable;
+            tracee->stuck_without_processor = !is_blocked;
             return -ETIMEDOUT;
         }
-        long pause_ns = waited_us > POLL_LATER_US ? POLL_LATER_NS : POLL_NS;
-        nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = is_late ? POLL_LATER_NS : POLL_NS}, NULL);
     }
 }
 
