@@ -230,6 +230,42 @@ struct supervised *supervisor_start(struct supervisor *supervisor,
     return session;
 }
 
+/* --- whether it works --- */
+
+/* Return the processor time that its process has used, or 0 if it is gone. */
+static uint64_t processor_time_ns(const struct supervised *session)
+{
+    clockid_t clock;
+    return clock_getcpuclockid(session->pid, &clock) == 0 ? clock_read_ns(clock) : 0;
+}
+
+/* The session is to end from now on. */
+static void expect_end(struct supervised *session)
+{
+    if (session->end_ms != UINT64_MAX || session->was_killed)
+        return;
+    session->end_ms = session->heard_ms = clock_read_ms(CLOCK_MONOTONIC);
+    session->used_ns = processor_time_ns(session);
+}
+
+static void note_message(struct supervised *session)
+{
+    session->heard_ms = clock_read_ms(CLOCK_MONOTONIC);
+    if (session->end_ms != UINT64_MAX)
+        session->used_ns = processor_time_ns(session);
+}
+
+/* Whether it has computed since it was last heard of or looked at. */
+static bool has_worked(struct supervised *session, uint64_t now_ms)
+{
+    uint64_t used_ns = processor_time_ns(session);
+    if (used_ns < session->used_ns + SUPERVISOR_WORK_NS)
+        return false;
+    session->used_ns = used_ns;
+    session->worked_ms = now_ms;
+    return true;
+}
+
 /* --- their messages --- */
 
 static void invite(struct supervisor *supervisor);
@@ -282,8 +318,7 @@ static void leave(struct supervisor *supervisor, struct supervised *session)
     session->leaving = true;
     session->awaited_count = 0;
     supervisor->invites = true;
-    if (session->end_ms == UINT64_MAX)
-        session->end_ms = session->heard_ms;
+    expect_end(session);
     announce(supervisor);
     supervisor->user->leaving(supervisor->user->context, session);
 }
@@ -317,7 +352,7 @@ static void take_message(struct supervisor *supervisor, struct supervised *sessi
     struct session_wire_number number = {0};
     if (!session_wire_read(&number.type, sizeof(number.type), bytes, length))
         return;
-    session->heard_ms = clock_read_ms(CLOCK_MONOTONIC);
+    note_message(session);
     switch (number.type) {
     case SESSION_WIRE_ANSWER:
         if (session_wire_read(&answer, sizeof(answer), bytes, length))
@@ -422,8 +457,7 @@ static void handle_client_gone(struct supervisor *supervisor, struct supervised 
 {
     /* The session process sees it, too, and has to end. */
     epoll_ctl(supervisor->epoll, EPOLL_CTL_DEL, session->client, NULL);
-    if (session->end_ms == UINT64_MAX && !session->was_killed)
-        session->end_ms = session->heard_ms = clock_read_ms(CLOCK_MONOTONIC);
+    expect_end(session);
 }
 
 bool supervisor_serve(struct supervisor *supervisor, int fd)
@@ -492,7 +526,9 @@ static uint64_t patience_ends_ms(const struct supervised *session)
         return UINT64_MAX;
     if (session->was_killed)
         return session->end_ms + KILLED_MS;
-    uint64_t silence_ms = session->heard_ms + SUPERVISOR_SILENCE_MS;
+    uint64_t alive_ms =
+        session->worked_ms > session->heard_ms ? session->worked_ms : session->heard_ms;
+    uint64_t silence_ms = alive_ms + SUPERVISOR_SILENCE_MS;
     uint64_t whole_ms = session->end_ms + SUPERVISOR_END_MS;
     return silence_ms < whole_ms ? silence_ms : whole_ms;
 }
@@ -515,6 +551,8 @@ uint64_t supervisor_do_due(struct supervisor *supervisor, uint64_t now_ms)
     for (size_t i = 0; i < supervisor->count; i++) {
         struct supervised *session = supervisor->sessions[i];
         uint64_t patience_ms = patience_ends_ms(session);
+        if (patience_ms <= now_ms && !session->was_killed && has_worked(session, now_ms))
+            patience_ms = patience_ends_ms(session);
         if (patience_ms <= now_ms && !session->was_killed) {
             session->was_killed = true;
             session->end_ms = now_ms;
@@ -556,8 +594,7 @@ void supervisor_stop(struct supervised *session, Heapprofd__ControlReply__End__R
     /* A session that takes no messages is killed for its silence. */
     if (session->socket >= 0)
         session_wire_send_number(session->socket, SESSION_WIRE_STOP, (uint32_t)reason, false);
-    if (session->end_ms == UINT64_MAX && !session->was_killed)
-        session->end_ms = session->heard_ms = clock_read_ms(CLOCK_MONOTONIC);
+    expect_end(session);
 }
 
 bool supervisor_reaches(const struct access_requester *requester, const struct supervised *session)

@@ -28,9 +28,12 @@
 #define SUPERVISOR_SESSIONS_OF_A_USER_MAX (SUPERVISOR_SESSIONS_MAX / 4)
 #define SUPERVISOR_SESSIONS_OF_ROOT 8
 
-/* A session that should end is killed after this time without a message. It is longer than the
- * session waits for the file reader. */
+/* A session that should end is killed after this time without a message and without work. It is
+ * longer than the session waits for the file reader. */
 #define SUPERVISOR_SILENCE_MS 12000
+/* Processor time that counts as work. On a loaded machine a session computes for long between two
+ * messages; one that is blocked or stopped uses none, and one that waits some 5 ms in that time. */
+#define SUPERVISOR_WORK_NS UINT64_C(10000000)
 /* A session that takes this long to end is killed, too. */
 #define SUPERVISOR_END_MS 120000
 
@@ -44,6 +47,9 @@ struct supervised {
     int client;        /* for the case that the process dies */
     uint64_t start_ms; /* all times: CLOCK_MONOTONIC */
     uint64_t heard_ms; /* its last message */
+    /* While it should end: its processor time when it was last looked at, and when it was last seen
+     * to have used some. */
+    uint64_t used_ns, worked_ms;
     uint64_t end_ms;   /* it was told to end, ends by itself, or was killed; else UINT64_MAX */
     bool began, leaving, is_over, was_killed;
     bool wants_new;

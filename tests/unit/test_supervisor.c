@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When the supervisor kills a session that should end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/service/supervisor.h"
+#include "util/clock.h"
+
+static struct supervisor supervisor = {.epoll = -1};
+static struct supervised session;
+
+/* Begin a session that should end, whose process then computes for this long, and sleeps. */
+static void begin(unsigned works_ms)
+{
+    uint64_t works_ns = works_ms * UINT64_C(1000000);
+    int told[2], done[2];
+    char byte = 0;
+    assert_true(pipe(told) == 0 && pipe(done) == 0);
+    session = (struct supervised){.pidfd = -1, .socket = -1, .client = -1, .end_ms = UINT64_MAX};
+    session.pid = fork();
+    if (session.pid == 0) {
+        if (read(told[0], &byte, 1) != 1)
+            _exit(1);
+        uint64_t end_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) + works_ns;
+        while (clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) < end_ns)
+            ;
+        if (write(done[1], &byte, 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    supervisor.sessions[0] = &session;
+    supervisor.count = 1;
+    supervisor_stop(&session, HEAPPROFD__CONTROL_REPLY__END__REASON__STOPPED);
+    assert_int_equal(write(told[1], &byte, 1), 1);
+    assert_int_equal(read(done[0], &byte, 1), 1);
+    close(told[0]), close(told[1]);
+    close(done[0]), close(done[1]);
+}
+
+static void check_killed(void)
+{
+    int status;
+    assert_true(session.was_killed);
+    assert_int_equal(waitpid(session.pid, &status, 0), session.pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void one_that_sleeps_is_killed(void **state)
+{
+    (void)state;
+    begin(0);
+    supervisor_do_due(&supervisor, session.heard_ms + SUPERVISOR_SILENCE_MS - 1);
+    assert_false(session.was_killed);
+    supervisor_do_due(&supervisor, session.heard_ms + SUPERVISOR_SILENCE_MS);
+    check_killed();
+}
+
+static void one_that_computes_is_waited_for(void **state)
+{
+    (void)state;
+    begin(100);
+    uint64_t silent_ms = session.heard_ms + SUPERVISOR_SILENCE_MS;
+    assert_int_equal(supervisor_do_due(&supervisor, silent_ms), silent_ms + SUPERVISOR_SILENCE_MS);
+    assert_false(session.was_killed);
+    /* It sleeps since. */
+    supervisor_do_due(&supervisor, silent_ms + SUPERVISOR_SILENCE_MS);
+    check_killed();
+}
+
+static void one_that_never_ends_is_killed(void **state)
+{
+    (void)state;
+    begin(100);
+    supervisor_do_due(&supervisor, session.end_ms + SUPERVISOR_END_MS);
+    check_killed();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_that_sleeps_is_killed),
+        cmocka_unit_test(one_that_computes_is_waited_for),
+        cmocka_unit_test(one_that_never_ends_is_killed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
