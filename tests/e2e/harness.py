@@ -25,6 +25,8 @@ BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "bu
 TOOL = os.environ.get("HEAPPROFD_TOOL", os.path.join(BUILD, "heap_profile"))
 PROGRAMS = os.path.join(BUILD, "tests", "programs")
 TIMEOUT = 120
+# Whether the tools are built with sanitizers (tests/meson.build): they take many times as long.
+SANITIZED = "ASAN_OPTIONS" in os.environ
 
 # What symbols were found is kept between the cases of one test, and not in the home of whoever runs it.
 # Go's build cache lies below the same directory, and stays where it is.
