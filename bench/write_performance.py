@@ -9,8 +9,9 @@ from run import ROOT, geometric_mean
 
 PAGE = """# What profiling costs
 
-Measured by `make bench` on {machine}. The same command repeats every figure here and writes this page anew;
-the commands below repeat one. Interval 4096 is the default; 524288 suits production; 1 is every allocation.
+Measured by `make bench` on {machine}.
+The same command repeats every figure here and writes this page anew; the commands below repeat one.
+Interval 4096 is the default; 524288 suits production; 1 is every allocation.
 
 ## Aims and figures
 
@@ -20,19 +21,20 @@ the commands below repeat one. Interval 4096 is the default; 524288 suits produc
 
 {remarks}## Whole programs
 
-Wall time / CPU time as multiples of the same program without a profiler, medians of {runs} runs that alternate (at most 3 of the
-profilers that take long). CPU is all of it: the program and whatever the profiler runs beside it. jemalloc's and gperftools' profilers bring an
-allocator of their own and are held against that allocator without profiling. `n/a`: redis is linked to
-jemalloc, which gperftools cannot replace.
+Wall time / CPU time as multiples of the same program without a profiler, medians of {runs} runs that
+alternate (at most 3 for slow profilers). CPU includes the program and everything that the profiler
+runs beside it. jemalloc's and gperftools' profilers bring their own allocators and are compared with
+those allocators without profiling. `n/a`: redis is linked to jemalloc, which gperftools cannot
+replace.
 
 {programs}
 
-The time that profiling every allocation adds to the wall, as a share of what heaptrack adds: {against}.
+Wall time added by profiling every allocation, as a share of what heaptrack adds:
+{against}.
 
-The profilers: heaptrack 1.4 (every allocation, unwinds with libunwind, interprets in a second process);
-jemalloc 5.3 `prof:true,lg_prof_sample:12`; gperftools 2.10 `HEAPPROFILE` (every allocation; cut after 20 s, so that its
-figures are lower bounds). One program:
-`bench/run.py jq`.
+The profilers: heaptrack 1.4 (every allocation, unwinds with libunwind, interprets in a second
+process); jemalloc 5.3 `prof:true,lg_prof_sample:12`; gperftools 2.10 `HEAPPROFILE` (every allocation;
+cut after 20 s, so its figures are lower bounds). One program: `bench/run.py jq`.
 
 ## Micro-benchmarks
 
@@ -44,15 +46,16 @@ figures are lower bounds). One program:
 
 ## Attaching
 
-How long the threads of a process stand while it is attached to and let go, by their number: all of them busy
-allocating, medians of seven attachments by `bench/attach.py`.
+How long the threads of a process stand at attaching and detaching, by their number. All of them are
+allocating; medians of seven attachments by `bench/attach.py`.
 
 {attach}
 
-## Heaps of one's own
+## Heaps of your own
 
-`bench/heaps.py`: nanoseconds of the thread's CPU time for a call in a loop (the loop alone: {loop:.1f}), least of seven passes, median of
-five runs. A heap that is not profiled costs what the second and third columns have.
+`bench/heaps.py`: nanoseconds of the thread's CPU time for a call in a loop (the loop alone:
+{loop:.1f}), least of seven passes, median of five runs. A heap that is not profiled costs what the
+second and third columns show.
 
 {heaps}
 """
