@@ -10,9 +10,14 @@
  *    (trampoline_leave).
  * The code around the function is int3, so that wherever a branch leads to is seen.
  *
- * Only instructions are run whose effect depends on registers and memory alone. Code and data lie
- * at low addresses by themselves, a filter refuses every system call that comes from there, and
- * this program is not built with AddressSanitizer, whose shadow would lie in reach of the code.
+ * Only instructions are run whose effect depends on registers and memory alone. A first run goes
+ * step by step and looks at each instruction before it is executed. An input is left out if one of
+ * them would access code, which differs between the runs, or this program's own memory, which may
+ * change in between: only the data is the same at the start of each run.
+ *
+ * Code and data lie at low addresses by themselves, a filter refuses every system call that comes
+ * from there, and this program is not built with AddressSanitizer, whose shadow would lie in reach
+ * of the code.
  */
 #include <Zydis/Zydis.h>
 #include <linux/filter.h>
@@ -32,7 +37,6 @@
 
 #include "attach/trampoline.h"
 
-/* No bit that an address of the data lacks leads from it to the code. */
 #define CODE UINT64_C(0x10000000)
 #define FUNCTION (CODE + 0x800)
 #define DATA UINT64_C(0x20000000)
@@ -47,10 +51,19 @@
 #define STEPS_MAX 32u
 #define INT3 0xcc
 
+/* An operand begins and ends less than this far from its address: FXRSTOR reads 512 bytes, and the
+ * address of a push is that of the stack pointer before it. */
+#define OPERAND_REACH 1024u
+/* Below this address there is nothing but what this file maps. */
+#define OWN_MEMORY (UINT64_C(1) << 44)
+#define USER_END (UINT64_C(1) << 47)
+/* The part of the thread's control block that does not change; the stack protector reads it. */
+#define CONTROL_BLOCK_BYTES 0x38u
+
 #define TRAP_FLAG UINT64_C(0x100)
 #define FLAGS UINT64_C(0xcd5) /* carry, parity, adjust, zero, sign, direction, overflow */
 
-enum way { WHOLE, ENTER, LEAVE };
+enum way { WHOLE, LOOK, ENTER, LEAVE };
 
 /* What a run ended with. */
 struct outcome {
@@ -58,6 +71,7 @@ struct outcome {
     uint64_t fault; /* of SIGSEGV and SIGBUS */
     greg_t registers[NGREG];
     uint8_t floating[512]; /* as by FXSAVE */
+    uint8_t upper[256];    /* halves of the vector registers, which FXSAVE leaves out */
     uint8_t data[DATA_BYTES];
 };
 
@@ -66,6 +80,8 @@ static struct {
     bool active;
     enum way way;
     unsigned steps, switch_at; /* switch_at: after this many instructions */
+    uint64_t next;             /* LOOK: what stands behind the last instruction */
+    bool left_out;             /* LOOK: the input cannot be compared */
     const struct trampoline *trampoline;
     struct outcome *outcome;
 } run;
@@ -80,7 +96,9 @@ static uint64_t initial_registers[16]; /* in the order of fuzz_trampoline_start 
 uint64_t fuzz_trampoline_stack;
 extern const char fuzz_trampoline_end[];
 extern uint64_t fuzz_trampoline_target, fuzz_trampoline_flags;
+extern uint8_t fuzz_trampoline_has_avx;
 uint64_t fuzz_trampoline_target, fuzz_trampoline_flags;
+uint8_t fuzz_trampoline_has_avx;
 
 /* Load all registers and jump to the target; return when the signal handler says so. */
 void fuzz_trampoline_start(const uint64_t registers[16], const uint8_t *floating);
@@ -90,7 +108,10 @@ __asm__(".text\n"
         "fuzz_trampoline_start:\n"
         "  push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"
         "  mov %rsp, fuzz_trampoline_stack(%rip)\n"
-        "  fxrstor64 (%rsi)\n"
+        "  cmpb $0, fuzz_trampoline_has_avx(%rip)\n"
+        "  je 1f\n"
+        "  vzeroupper\n"
+        "1: fxrstor64 (%rsi)\n"
         "  mov 0(%rdi), %rax\n mov 8(%rdi), %rbx\n mov 16(%rdi), %rcx\n mov 24(%rdi), %rdx\n"
         "  mov 32(%rdi), %rsi\n mov 48(%rdi), %rbp\n"
         "  mov 64(%rdi), %r8\n mov 72(%rdi), %r9\n mov 80(%rdi), %r10\n mov 88(%rdi), %r11\n"
@@ -110,6 +131,89 @@ static void fail(const char *what)
 {
     fprintf(stderr, "fuzz_trampoline: %s\n", what);
     abort();
+}
+
+/* --- looking at an instruction before it is run --- */
+
+static bool decode(const uint8_t *code, size_t length, ZydisDecodedInstruction *decoded,
+                   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT])
+{
+    static ZydisDecoder decoder;
+    static bool is_made;
+    if (!is_made)
+        ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    is_made = true;
+    return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, length, decoded, operands));
+}
+
+static uint64_t register_value(ZydisRegister name, const greg_t *registers)
+{
+    static const int by_number[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
+                                    REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
+                                    REG_R12, REG_R13, REG_R14, REG_R15};
+    if (name == ZYDIS_REGISTER_NONE)
+        return 0;
+    if (name == ZYDIS_REGISTER_RIP)
+        return run.next;
+    ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, name);
+    if (whole < ZYDIS_REGISTER_RAX || whole > ZYDIS_REGISTER_R15)
+        fail("an address by a register that is none of the sixteen");
+    uint64_t value = (uint64_t)registers[by_number[whole - ZYDIS_REGISTER_RAX]];
+    unsigned bits = ZydisRegisterGetWidth(ZYDIS_MACHINE_MODE_LONG_64, name);
+    return bits < 64 ? value & ((UINT64_C(1) << bits) - 1) : value;
+}
+
+static bool is_in(uint64_t address, uint64_t code)
+{
+    return address + OPERAND_REACH >= code && address < code + CODE_BYTES + OPERAND_REACH;
+}
+
+static bool is_code(uint64_t address)
+{
+    return is_in(address, CODE) || is_in(address, NEAR_TRAMPOLINE) ||
+           is_in(address, FAR_TRAMPOLINE);
+}
+
+/* Whether the operand is the same in each run: data, or where nothing is mapped. */
+static bool may_access(const ZydisDecodedInstruction *decoded, const ZydisDecodedOperand *operand,
+                       const greg_t *registers)
+{
+    uint64_t address = (uint64_t)operand->mem.disp.value +
+                       register_value(operand->mem.base, registers) +
+                       register_value(operand->mem.index, registers) * operand->mem.scale;
+    if (decoded->address_width == 32)
+        address = (uint32_t)address;
+    if (operand->mem.segment == ZYDIS_REGISTER_FS)
+        return address + operand->size / 8 <= CONTROL_BLOCK_BYTES && address < CONTROL_BLOCK_BYTES;
+    return !is_code(address) && (address < OWN_MEMORY || address >= USER_END);
+}
+
+/* Whether the instruction that comes next may be run. */
+static bool may_step(const greg_t *registers)
+{
+    const struct attached_site *site = &run.trampoline->site;
+    uint64_t pc = (uint64_t)registers[REG_RIP], last = run.next;
+    ZydisDecodedInstruction decoded;
+    ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+    if (is_in(pc, NEAR_TRAMPOLINE) || is_in(pc, FAR_TRAMPOLINE))
+        return false;
+    if (pc < FUNCTION || pc >= site->address + site->length)
+        return true; /* int3 */
+    if (!decode((const uint8_t *)(uintptr_t)pc, INPUT_BYTES_MAX, &decoded, operands))
+        return false;
+    run.next = pc + decoded.length;
+    /* Into the patched bytes one comes from above alone, or by a repeated instruction. */
+    if (pc > site->address && pc != last && run.next != last)
+        return false;
+    for (unsigned i = 0; i < decoded.operand_count; i++) {
+        const ZydisDecodedOperand *operand = &operands[i];
+        if (operand->type != ZYDIS_OPERAND_TYPE_MEMORY ||
+            operand->mem.type == ZYDIS_MEMOP_TYPE_AGEN)
+            continue;
+        if (!may_access(&decoded, operand, registers))
+            return false;
+    }
+    return true;
 }
 
 /* --- running --- */
@@ -153,6 +257,20 @@ static bool switch_code(greg_t *registers)
     return true;
 }
 
+/* Copy the upper halves of the vector registers from a signal's frame. */
+static void copy_upper(uint8_t upper[256], const uint8_t *frame)
+{
+    const size_t size_at = 464, present_at = 512, upper_at = 576; /* in the frame, as by XSAVE */
+    const uint64_t upper_bit = 4;
+    uint32_t magic;
+    uint64_t present;
+    memset(upper, 0, 256);
+    memcpy(&magic, frame + size_at, sizeof(magic));
+    memcpy(&present, frame + present_at, sizeof(present));
+    if (fuzz_trampoline_has_avx && magic == FP_XSTATE_MAGIC1 && (present & upper_bit) != 0)
+        memcpy(upper, frame + upper_at, 256);
+}
+
 static void end_run(int signal, const siginfo_t *info, ucontext_t *context)
 {
     struct outcome *outcome = run.outcome;
@@ -161,6 +279,7 @@ static void end_run(int signal, const siginfo_t *info, ucontext_t *context)
     outcome->fault = signal == SIGSEGV || signal == SIGBUS ? (uint64_t)(uintptr_t)info->si_addr : 0;
     memcpy(outcome->registers, registers, sizeof(outcome->registers));
     memcpy(outcome->floating, context->uc_mcontext.fpregs, sizeof(outcome->floating));
+    copy_upper(outcome->upper, (const uint8_t *)context->uc_mcontext.fpregs);
     memcpy(outcome->data, (const void *)(uintptr_t)DATA, DATA_BYTES);
     memcpy(context->uc_mcontext.fpregs, floating_state, 464); /* what is behind is the kernel's */
     run.active = false;
@@ -181,10 +300,14 @@ static void on_signal(int signal, siginfo_t *info, void *data)
     uint64_t pc = (uint64_t)registers[REG_RIP];
     if (is_step && (pc < CODE || pc >= CODE_END))
         return; /* not yet there */
-    if (!is_step || run.steps > STEPS_MAX) {
+    if (is_step && run.way == LOOK)
+        run.left_out = run.steps++ > STEPS_MAX || !may_step(registers);
+    if (!is_step || run.steps > STEPS_MAX || run.left_out) {
         end_run(signal, info, context);
         return;
     }
+    if (run.way == LOOK)
+        return;
     if (switch_code(registers))
         registers[REG_EFL] &= ~(greg_t)TRAP_FLAG;
     else if (run.way == ENTER)
@@ -196,6 +319,8 @@ static void execute(const struct trampoline *trampoline, enum way way, unsigned 
 {
     run.way = way;
     run.steps = 0;
+    run.next = 0;
+    run.left_out = false;
     run.switch_at = switch_at;
     run.trampoline = trampoline;
     run.outcome = outcome;
@@ -241,6 +366,8 @@ static void compare(const struct trampoline *trampoline, const struct outcome *e
     if (memcmp(expected->floating, actual->floating, 6) != 0 ||
         memcmp(expected->floating + 24, actual->floating + 24, 416 - 24) != 0)
         fail("a floating point register differs");
+    if (memcmp(expected->upper, actual->upper, sizeof(expected->upper)) != 0)
+        fail("an upper half of a vector register differs");
     if (memcmp(expected->data, actual->data, DATA_BYTES) != 0)
         fail("memory differs");
 }
@@ -314,23 +441,25 @@ static bool is_harmless(const ZydisDecodedInstruction *decoded, const ZydisDecod
     }
     if (decoded->meta.branch_type == ZYDIS_BRANCH_TYPE_FAR)
         return false;
+    /* BT and its kind reach as far from their address as a register says. */
+    if (decoded->meta.category == ZYDIS_CATEGORY_BITBYTE &&
+        operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+        operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER)
+        return false;
     for (unsigned i = 0; i < decoded->operand_count; i++) {
         const ZydisDecodedOperand *operand = &operands[i];
         bool written = (operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
         if (operand->type == ZYDIS_OPERAND_TYPE_MEMORY && written &&
             operand->mem.segment == ZYDIS_REGISTER_FS)
             return false;
+        if (operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+            operand->mem.type == ZYDIS_MEMOP_TYPE_VSIB)
+            return false; /* many addresses */
         if (operand->type == ZYDIS_OPERAND_TYPE_REGISTER && written &&
             ZydisRegisterGetClass(operand->reg.value) == ZYDIS_REGCLASS_SEGMENT)
             return false;
     }
     return true;
-}
-
-/* Whether an operand there could be, or could reach into, code. */
-static bool is_in(uint64_t address, uint64_t code)
-{
-    return address + 64 >= code && address < code + CODE_BYTES;
 }
 
 static bool is_own_place(uint64_t address)
@@ -365,34 +494,12 @@ static void lead(uint8_t *code, size_t at, const ZydisDecodedInstruction *decode
     }
 }
 
-/* Whether the instruction tells its own place, other than by the data that is relative to it. */
-static bool is_about_itself(size_t at, const ZydisDecodedInstruction *decoded,
-                            const ZydisDecodedOperand *operands)
+/* Whether it is a branch into the function, which may be patched there. */
+static bool leads_to_itself(size_t at, const ZydisDecodedInstruction *decoded)
 {
     uint64_t behind = FUNCTION + at + decoded->length;
-    if (decoded->raw.imm[0].is_relative)
-        return is_own_place(behind + (uint64_t)decoded->raw.imm[0].value.s);
-    for (unsigned i = 0; i < decoded->operand_count; i++) {
-        ZydisRegister base = operands[i].mem.base;
-        if (operands[i].type == ZYDIS_OPERAND_TYPE_MEMORY &&
-            (base == ZYDIS_REGISTER_RIP || base == ZYDIS_REGISTER_EIP)) {
-            uint64_t address = behind + (uint64_t)decoded->raw.disp.value;
-            return is_in(address, CODE) || is_in(address, NEAR_TRAMPOLINE) ||
-                   is_in(address, FAR_TRAMPOLINE);
-        }
-    }
-    return false;
-}
-
-static bool decode(const uint8_t *code, size_t length, ZydisDecodedInstruction *decoded,
-                   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT])
-{
-    static ZydisDecoder decoder;
-    static bool is_made;
-    if (!is_made)
-        ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-    is_made = true;
-    return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, length, decoded, operands));
+    return decoded->raw.imm[0].is_relative &&
+           is_own_place(behind + (uint64_t)decoded->raw.imm[0].value.s);
 }
 
 static void lead_all(uint8_t *code, size_t length)
@@ -417,7 +524,7 @@ static bool may_run(const struct trampoline *trampoline, unsigned *count)
         if (!decode(site->original + at, site->length - at, &decoded, operands))
             return false;
         if (!is_harmless(&decoded, operands) ||
-            is_about_itself(site->address - FUNCTION + at, &decoded, operands))
+            leads_to_itself(site->address - FUNCTION + at, &decoded))
             return false;
         (*count)++;
     }
@@ -467,6 +574,7 @@ static void set_up(void)
         random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
         initial_data[i] = (uint8_t)(random >> 56);
     }
+    fuzz_trampoline_has_avx = __builtin_cpu_supports("avx") != 0;
     __asm__ volatile("fxsave64 %0" : "=m"(floating_state));
     for (size_t i = 0; i < 256; i++) /* the sixteen vector registers */
         floating_state[160 + i] = initial_data[i];
@@ -543,6 +651,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     make_registers(data[1]);
     put_function(code, &trampoline);
     put_trampoline(&trampoline, at, hook);
+    execute(&trampoline, LOOK, 0, false, &actual);
+    if (run.left_out)
+        goto out;
     execute(&trampoline, WHOLE, 0, false, &expected);
     execute(&trampoline, WHOLE, 0, true, &actual);
     compare(&trampoline, &expected, &actual);
@@ -554,6 +665,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         execute(&trampoline, LEAVE, data[2] % count, true, &actual);
         compare(&trampoline, &expected, &actual);
     }
+out:
     sigprocmask(SIG_SETMASK, &before, NULL);
     return 0;
 }
