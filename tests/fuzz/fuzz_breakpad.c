@@ -5,12 +5,11 @@
  */
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "fuzzing.h"
 #include "symbols/breakpad.h"
 
 #define NEAR 1024u
@@ -35,16 +34,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static uint64_t addresses[ADDRESSES];
     struct breakpad_module module;
     struct error error = {0};
-    char path[64];
+    char path[FUZZ_PATH_BYTES];
     size_t sum = 0;
     for (unsigned i = 0; i < NEAR; i++)
         addresses[i] = 0x1000 + i / 2 * 3 + i % 2;
     for (unsigned i = 0; i < 64; i++)
         addresses[NEAR + i] = (UINT64_C(1) << 63) - 1 + (UINT64_C(1) << i);
-    int fd = memfd_create("fuzz", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
-        abort();
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    int fd = fuzz_file(path, data, size);
     int read = breakpad_read_module(path, &module, &error);
     int found = breakpad_find(path, addresses, ADDRESSES, sink, &sum, &error);
     if ((found < 0 && *error.message == '\0') || (read < 0 && found == 0))

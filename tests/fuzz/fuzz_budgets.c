@@ -9,12 +9,7 @@
 #include <string.h>
 
 #include "compare/budgets.h"
-
-static void check(bool good)
-{
-    if (!good)
-        abort();
-}
+#include "fuzzing.h"
 
 static void check_budget(const struct budget *budget)
 {

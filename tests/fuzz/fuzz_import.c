@@ -13,40 +13,12 @@
 #include "import/import.h"
 #include "profile/filter.h"
 #include "profile/folding.h"
-#include "profile/rollup.h"
-
-static void check(bool good)
-{
-    if (!good)
-        abort();
-}
-
-static void check_profile(const struct profile *profile)
-{
-    for (size_t i = 0; i < profile->callsite_count; i++) {
-        const struct profile_callsite *callsite = &profile->callsites[i];
-        check(callsite->frame < profile->frame_count);
-        check(callsite->parent == PROFILE_NONE || callsite->parent < i);
-    }
-    for (size_t i = 0; i < profile->frame_count; i++) {
-        check(profile->frames[i].mapping == PROFILE_NONE ||
-              profile->frames[i].mapping < profile->mapping_count);
-        check(profile->frames[i].name != NULL && profile->frames[i].source_file != NULL);
-    }
-}
+#include "profile_checks.h"
 
 static void check_dump(const struct profile *profile, const struct profile_heap *heap,
                        const struct profile_dump *dump)
 {
-    for (size_t i = 0; i < dump->sample_count; i++) {
-        check(dump->samples[i]->callsite < profile->callsite_count);
-        for (uint32_t j = 0; j < dump->samples[i]->part_count; j++)
-            check(dump->samples[i]->parts[j].type != NULL);
-    }
-    for (enum rollup_key key = ROLLUP_FUNCTION; key <= ROLLUP_THREAD; key++)
-        rollup_free(rollup_new(profile, dump, key));
-    rollup_tree_free(rollup_tree_new(profile, dump, false));
-    rollup_tree_free(rollup_tree_new(profile, dump, true));
+    check_samples(profile, dump);
     int fd = memfd_create("pprof", MFD_CLOEXEC);
     check(pprof_write(profile, heap, dump, &(struct pprof_options){.gzip = false}, fd, NULL) == 0);
     size_t length = (size_t)lseek(fd, 0, SEEK_END);

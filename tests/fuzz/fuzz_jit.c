@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "fuzzing.h"
 #include "jit/code_ranges.h"
 #include "jit/jit_names.h"
 #include "jit/jitdump.h"
@@ -64,9 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1)
         return 0;
-    int fd = memfd_create("fuzz", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, data + 1, size - 1) != (ssize_t)(size - 1))
-        abort();
+    int fd = fuzz_file(NULL, data + 1, size - 1);
     if (data[0] == 'p')
         read_ranges(fd);
     else

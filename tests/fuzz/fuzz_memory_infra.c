@@ -9,14 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzzing.h"
 #include "import/import.h"
 #include "memory_infra/read.h"
-
-static void check(bool good)
-{
-    if (!good)
-        abort();
-}
 
 /* --- what is told, as a number --- */
 

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "fuzzing.h"
 #include "memory_infra/symbolize_private.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -34,14 +34,6 @@ static void make_places(struct memory_infra_symbols *symbols)
     symbols->answer_count = 3;
 }
 
-static void open_file(char path[64], int *fd)
-{
-    *fd = memfd_create("fuzz", MFD_CLOEXEC);
-    if (*fd < 0)
-        abort();
-    snprintf(path, 64, "/proc/self/fd/%d", *fd);
-}
-
 static size_t nameless(const struct memory_infra_symbols *symbols, bool left)
 {
     size_t count = 0;
@@ -54,12 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct memory_infra_symbols symbols = {0}, again = {0};
     struct error error = {0};
-    char in[64], out[64];
-    int in_fd, out_fd;
-    open_file(in, &in_fd);
-    open_file(out, &out_fd);
-    if (write(in_fd, data, size) != (ssize_t)size)
-        abort();
+    char in[FUZZ_PATH_BYTES], out[FUZZ_PATH_BYTES];
+    int in_fd = fuzz_file(in, data, size), out_fd = fuzz_file(out, NULL, 0);
     if (symbols_collect(&symbols, in, &error) == 0) {
         make_places(&symbols);
         for (size_t i = 0; i < symbols.use_count; i++)

@@ -9,14 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzzing.h"
 #include "memory_infra/read.h"
 #include "memory_infra/write.h"
-
-static void check(bool good)
-{
-    if (!good)
-        abort();
-}
 
 /* Of one event: what its heaps hold, by their sites, and by their allocators. */
 struct sums {

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "deobfuscate/deobfuscate.h"
 #include "deobfuscate/proguard_map.h"
+#include "fuzzing.h"
 #include "pb_field_numbers.h"
 #include "profile/profile.h"
 #include "trace/proto_buffer.h"
@@ -95,15 +95,6 @@ static void make_trace(const uint8_t *data, size_t size, struct proto_buffer *tr
     proto_buffer_free(&profile);
 }
 
-static int new_file(char path[64])
-{
-    int fd = memfd_create("fuzz", MFD_CLOEXEC);
-    if (fd < 0)
-        abort();
-    snprintf(path, 64, "/proc/self/fd/%d", fd);
-    return fd;
-}
-
 /* What was written is sound, and the profile's names are. */
 static void read_back(struct proto_buffer *trace, int fd)
 {
@@ -130,18 +121,16 @@ static void read_back(struct proto_buffer *trace, int fd)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char map[64], out[64], argument[72];
+    char map[FUZZ_PATH_BYTES], out[FUZZ_PATH_BYTES], argument[72];
     struct proto_buffer trace = {0};
     struct deobfuscate_report report = {0};
     struct deobfuscate_maps maps = {0};
     struct trace_names names = {0};
     struct error error;
-    int map_fd = new_file(map), out_fd = new_file(out);
+    int map_fd = fuzz_file(map, data, size), out_fd = fuzz_file(out, NULL, 0);
     make_trace(data, size, &trace, &names);
     snprintf(argument, sizeof(argument), "=%s", map);
-    if (write(map_fd, data, size) != (ssize_t)size ||
-        deobfuscate_maps_add(&maps, argument, &error) < 0)
-        abort();
+    check(deobfuscate_maps_add(&maps, argument, &error) >= 0);
     bool whole = size > 0 && data[size - 1] % 2 == 0;
     if (deobfuscate_write(&maps, whole ? NULL : &names, out_fd, &report, &error) == 0)
         read_back(&trace, out_fd);

@@ -6,12 +6,11 @@
  */
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "fuzzing.h"
 #include "symbols/debug_info.h"
 #include "symbols/elf_image.h"
 #include "symbols/symbols.h"
@@ -63,14 +62,9 @@ static void ask(const char *path)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char path[64];
-    int fd = memfd_create("fuzz", MFD_CLOEXEC);
-    if (fd < 0)
-        abort();
-    if (write(fd, data, size) == (ssize_t)size) {
-        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-        ask(path);
-    }
+    char path[FUZZ_PATH_BYTES];
+    int fd = fuzz_file(path, data, size);
+    ask(path);
     close(fd);
     return 0;
 }

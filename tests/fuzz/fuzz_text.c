@@ -8,13 +8,8 @@
 #include <string.h>
 
 #include "../unit/text_fixture.h"
+#include "fuzzing.h"
 #include "trace/text/text_print.h"
-
-static void check(bool good)
-{
-    if (!good)
-        abort();
-}
 
 /* False: these bytes are no message. */
 static bool check_round_trip(const struct text_schema *schema, const uint8_t *bytes, size_t length)

@@ -13,42 +13,13 @@
 #include "export/pprof.h"
 #include "export/speedscope.h"
 #include "profile/grouping.h"
-#include "profile/rollup.h"
-
-static void check(bool good)
-{
-    if (!good)
-        abort();
-}
-
-static void check_profile(const struct profile *profile)
-{
-    for (size_t i = 0; i < profile->callsite_count; i++) {
-        const struct profile_callsite *callsite = &profile->callsites[i];
-        check(callsite->frame < profile->frame_count);
-        check(callsite->parent == PROFILE_NONE || callsite->parent < i);
-    }
-    for (size_t i = 0; i < profile->frame_count; i++) {
-        check(profile->frames[i].mapping == PROFILE_NONE ||
-              profile->frames[i].mapping < profile->mapping_count);
-        check(profile->frames[i].name != NULL);
-    }
-}
+#include "profile_checks.h"
 
 static void check_dump(const struct profile *profile, const struct pprof_file_names *names,
                        const struct profile_heap *heap, const struct profile_dump *dump)
 {
     char name[256];
-    for (size_t i = 0; i < dump->sample_count; i++) {
-        check(dump->samples[i]->callsite < profile->callsite_count);
-        for (uint32_t j = 0; j < dump->samples[i]->part_count; j++)
-            check(dump->samples[i]->parts[j].type != NULL &&
-                  dump->samples[i]->parts[j].context != NULL);
-    }
-    for (enum rollup_key key = ROLLUP_FUNCTION; key <= ROLLUP_THREAD; key++)
-        rollup_free(rollup_new(profile, dump, key));
-    rollup_tree_free(rollup_tree_new(profile, dump, false));
-    rollup_tree_free(rollup_tree_new(profile, dump, true));
+    check_samples(profile, dump);
     for (enum grouping_key key = GROUPING_TYPE; key <= GROUPING_BACKTRACE; key++)
         grouping_free(grouping_new(dump, key, key % GROUPING_BACKTRACE + 1));
     pprof_file_name(names, heap, dump, name, sizeof(name));

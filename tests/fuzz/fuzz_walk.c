@@ -8,12 +8,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <libelf.h>
 
 #include "daemon/walk/frame_step.h"
+#include "fuzzing.h"
 #include "reader/answers.h"
 #include "reader/file_reader.h"
 
@@ -67,11 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(words, data, sizeof(words));
     elf_version(EV_CURRENT);
-    question.fd = memfd_create("fuzz", MFD_CLOEXEC);
-    size_t file_bytes = size - sizeof(words);
-    if (question.fd < 0 ||
-        write(question.fd, data + sizeof(words), file_bytes) != (ssize_t)file_bytes)
-        abort();
+    question.fd = fuzz_file(NULL, data + sizeof(words), size - sizeof(words));
     if (answer_unwind_open(&question) >= 0)
         walk(&question, words);
     answer_unwind_close(1);

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "fuzzing.h"
 #include "symbols/elf_source.h"
 #include "symbols/zip_archive.h"
 
@@ -45,11 +45,8 @@ static void look(int fd, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    int fd = memfd_create("fuzz", MFD_CLOEXEC);
-    if (fd < 0)
-        abort();
-    if (write(fd, data, size) == (ssize_t)size)
-        look(fd, size);
+    int fd = fuzz_file(NULL, data, size);
+    look(fd, size);
     close(fd);
     return 0;
 }

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What holds of every profile that was read, whatever the file was. */
+#ifndef HEAPPROFD_FUZZ_PROFILE_CHECKS_H
+#define HEAPPROFD_FUZZ_PROFILE_CHECKS_H
+
+#include "fuzzing.h"
+#include "profile/rollup.h"
+
+static inline void check_profile(const struct profile *profile)
+{
+    for (size_t i = 0; i < profile->callsite_count; i++) {
+        const struct profile_callsite *callsite = &profile->callsites[i];
+        check(callsite->frame < profile->frame_count);
+        check(callsite->parent == PROFILE_NONE || callsite->parent < i);
+    }
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        check(profile->frames[i].mapping == PROFILE_NONE ||
+              profile->frames[i].mapping < profile->mapping_count);
+        check(profile->frames[i].name != NULL && profile->frames[i].source_file != NULL);
+    }
+}
+
+/* Check a dump's samples, and sum it up in each way. */
+static inline void check_samples(const struct profile *profile, const struct profile_dump *dump)
+{
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        check(dump->samples[i]->callsite < profile->callsite_count);
+        for (uint32_t j = 0; j < dump->samples[i]->part_count; j++)
+            check(dump->samples[i]->parts[j].type != NULL &&
+                  dump->samples[i]->parts[j].context != NULL);
+    }
+    for (enum rollup_key key = ROLLUP_FUNCTION; key <= ROLLUP_THREAD; key++)
+        rollup_free(rollup_new(profile, dump, key));
+    rollup_tree_free(rollup_tree_new(profile, dump, false));
+    rollup_tree_free(rollup_tree_new(profile, dump, true));
+}
+
+#endif
