@@ -224,7 +224,8 @@ static void put_location_message(struct pprof *pprof, uint64_t id, uint32_t fram
     if (frame->mapping != PROFILE_NONE) {
         mapping = &pprof->profile->mappings[frame->mapping];
         mapping_id = frame->mapping + 2u;
-        address = frame->rel_pc + mapping->start - mapping->exact_offset - mapping->load_bias;
+        address = frame->rel_pc - mapping->exact_offset - mapping->load_bias +
+                  profile_place_of(pprof->profile, pprof->heap, frame->mapping).start;
         use_mapping(pprof, frame->mapping, *frame->source_file != '\0');
     }
     small_message_add(&line, PPROF_LINE_FUNCTION_ID,
@@ -256,8 +257,9 @@ static void put_mapping(struct pprof *pprof, uint32_t index)
     const struct profile_mapping *from = &pprof->profile->mappings[index];
     Mapping mapping = PERFTOOLS__PROFILES__MAPPING__INIT;
     mapping.id = index + 2u;
-    mapping.memory_start = from->start;
-    mapping.memory_limit = from->end;
+    struct profile_place place = profile_place_of(pprof->profile, pprof->heap, index);
+    mapping.memory_start = place.start;
+    mapping.memory_limit = place.end;
     mapping.file_offset = from->exact_offset;
     mapping.filename = put_string(pprof, from->path);
     mapping.build_id = put_string(pprof, from->build_id);

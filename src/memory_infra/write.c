@@ -244,7 +244,8 @@ static int write_process(struct document *document, size_t first, size_t count)
     write_process_events(document, &events[count - 1]);
     for (size_t i = 0; i < count && code == 0; i++) {
         if (i == 0 || !document->options->v1)
-            code = sites_reset(&document->sites, events[i].pid, document->memory.placed);
+            code = sites_reset(&document->sites, events[i].pid, document->memory.here,
+                               document->memory.placed);
         if (code == 0)
             code = write_dump_event(document, &events[i]);
     }

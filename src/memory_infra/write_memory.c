@@ -142,29 +142,43 @@ static int compare_mappings(const void *left_pointer, const void *right_pointer,
     return left < right ? -1 : left > right;
 }
 
+/* Take the addresses of used mappings that have none of their own from the heap; once for all of
+ * its dumps. */
+static void take_places(struct document *document, const struct profile_heap *heap)
+{
+    struct written_memory *memory = &document->memory;
+    uint32_t *seen = &memory->heap_seen[heap - document->profile->heaps];
+    for (size_t i = 0; i < heap->status.place_count && *seen != memory->seen_now; i++) {
+        uint32_t at = (uint32_t)heap->status.places[i].mapping;
+        struct profile_place place = profile_place_of(document->profile, heap, at);
+        if (!memory->used[at])
+            continue;
+        memory->here[at].start = place.start;
+        memory->here[at].end = place.end;
+    }
+    *seen = memory->seen_now;
+}
+
 /* Of mappings that overlap, of a program and what the process ran after it, the lowest stays: an
  * address can be in one only. Frames of the others are named by file and address. */
 static void place_mappings(struct document *document)
 {
-    const struct profile *profile = document->profile;
     struct written_memory *memory = &document->memory;
     size_t count = 0;
     for (size_t i = 0; i < memory->mapping_count; i++)
         memory->placed[memory->mappings[i]] = false;
     memory->mapping_count = 0;
     for (size_t i = 0; i < memory->used_count; i++) {
-        const struct profile_mapping *mapping = &profile->mappings[memory->used_mappings[i]];
+        const struct profile_mapping *mapping = &memory->here[memory->used_mappings[i]];
         if (mapping->end > mapping->start)
             memory->mappings[count++] = memory->used_mappings[i];
     }
     if (count > 1)
-        qsort_r(memory->mappings, count, sizeof(*memory->mappings), compare_mappings,
-                profile->mappings);
+        qsort_r(memory->mappings, count, sizeof(*memory->mappings), compare_mappings, memory->here);
     for (size_t i = 0; i < count; i++) {
         uint32_t at = memory->mappings[i];
         size_t before = memory->mapping_count;
-        if (before > 0 &&
-            profile->mappings[at].start < profile->mappings[memory->mappings[before - 1]].end)
+        if (before > 0 && memory->here[at].start < memory->here[memory->mappings[before - 1]].end)
             continue;
         memory->mappings[memory->mapping_count++] = at;
         memory->placed[at] = true;
@@ -176,6 +190,7 @@ static int make_memory(struct document *document)
     const struct profile *profile = document->profile;
     struct written_memory *memory = &document->memory;
     size_t mappings = profile->mapping_count + 1;
+    memory->here = calloc(mappings, sizeof(*memory->here));
     memory->used = calloc(mappings, sizeof(*memory->used));
     memory->used_mappings = calloc(mappings, sizeof(*memory->used_mappings));
     memory->placed = calloc(mappings, sizeof(*memory->placed));
@@ -186,16 +201,22 @@ static int make_memory(struct document *document)
     memory->range_seen = calloc(mappings, sizeof(*memory->range_seen));
     memory->smaps = calloc(profile->smaps_count + 1, sizeof(*memory->smaps));
     memory->seen = calloc(profile->callsite_count + 1, sizeof(*memory->seen));
-    if (memory->used == NULL || memory->used_mappings == NULL || memory->placed == NULL ||
-        memory->mappings == NULL || memory->regions == NULL || memory->first_of_range == NULL ||
-        memory->next_of_range == NULL || memory->range_seen == NULL || memory->smaps == NULL ||
-        memory->seen == NULL || sort_by_pid(document) < 0)
+    memory->heap_seen = calloc(profile->heap_count + 1, sizeof(*memory->heap_seen));
+    if (memory->here == NULL || memory->used == NULL || memory->used_mappings == NULL ||
+        memory->placed == NULL || memory->mappings == NULL || memory->regions == NULL ||
+        memory->first_of_range == NULL || memory->next_of_range == NULL ||
+        memory->range_seen == NULL || memory->smaps == NULL || memory->seen == NULL ||
+        memory->heap_seen == NULL || sort_by_pid(document) < 0)
         return -ENOMEM;
+    if (profile->mapping_count > 0)
+        memcpy(memory->here, profile->mappings,
+               profile->mapping_count * sizeof(*profile->mappings));
     return number_ranges(document);
 }
 
 void written_memory_free(struct written_memory *memory)
 {
+    free(memory->here);
     free(memory->used);
     free(memory->used_mappings);
     free(memory->placed);
@@ -206,6 +227,7 @@ void written_memory_free(struct written_memory *memory)
     free(memory->range_seen);
     free(memory->smaps);
     free(memory->seen);
+    free(memory->heap_seen);
     free(memory->all_smaps);
     free(memory->all_processes);
     free(memory->all_looks);
@@ -218,8 +240,11 @@ int written_memory_collect(struct document *document, size_t first, size_t count
     struct written_memory *memory = &document->memory;
     if (memory->used == NULL && make_memory(document) < 0)
         return -ENOMEM;
-    for (size_t i = 0; i < memory->used_count; i++)
-        memory->used[memory->used_mappings[i]] = false;
+    for (size_t i = 0; i < memory->used_count; i++) {
+        uint32_t mapping = memory->used_mappings[i];
+        memory->used[mapping] = false;
+        memory->here[mapping] = document->profile->mappings[mapping];
+    }
     memory->used_count = 0;
     memory->seen_now++;
     memory->pid = document->events[first].pid;
@@ -232,6 +257,11 @@ int written_memory_collect(struct document *document, size_t first, size_t count
         }
     }
     mark_looked_at(document);
+    for (size_t i = first; i < first + count; i++) {
+        const struct written_event *event = &document->events[i];
+        for (size_t j = event->first; j < event->first + event->count; j++)
+            take_places(document, document->dumps[j].heap);
+    }
     place_mappings(document);
     return 0;
 }
@@ -264,13 +294,12 @@ static size_t overlapped(const struct document *document, uint64_t start, uint64
     size_t low = 0, high = memory->mapping_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (document->profile->mappings[memory->mappings[middle]].end <= start)
+        if (memory->here[memory->mappings[middle]].end <= start)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < memory->mapping_count &&
-                   document->profile->mappings[memory->mappings[low]].start < end
+    return low < memory->mapping_count && memory->here[memory->mappings[low]].start < end
                ? low
                : SIZE_MAX;
 }
@@ -378,7 +407,7 @@ static void write_regions(struct document *document, const struct written_event 
     const char *separator = "\n";
     fputs("\"process_mmaps\":{\"vm_regions\":[", document->out);
     for (size_t i = 0; i < memory->mapping_count; i++)
-        memory->regions[i] = region_of_code(&document->profile->mappings[memory->mappings[i]]);
+        memory->regions[i] = region_of_code(&memory->here[memory->mappings[i]]);
     for (size_t i = 0; i < memory->smaps_count; i++) {
         struct written_region look = region_of_look(memory->smaps[i]);
         if (memory->smaps[i]->boottime_ns != time)

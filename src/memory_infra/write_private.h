@@ -34,6 +34,7 @@ struct written_region {
 /* The memory of a process as all its events tell it: symbolize_trace takes the last. */
 struct written_memory {
     int32_t pid;
+    struct profile_mapping *here; /* the profile's mappings at the process's addresses */
     bool *used;         /* by mapping: there is a frame in it, or a look at it */
     uint32_t *used_mappings;
     size_t used_count;
@@ -48,6 +49,7 @@ struct written_memory {
         uint32_t index; /* of the profile's */
     } * all_smaps, *all_processes, *all_looks; /* by pid */
     uint32_t *seen, seen_now; /* by callsite: seen_now where it was met */
+    uint32_t *heap_seen;      /* by heap: seen_now where its places were taken */
     /* Mappings by file, start and size: the first of each, and the next of each, index + 1. */
     struct intern_table files, ranges;
     uint32_t *first_of_range, *next_of_range;

@@ -89,7 +89,7 @@ static bool absolute_pc(const struct sites *sites, const struct profile_frame *f
     *pc = frame->rel_pc + 1;
     if (frame->mapping == PROFILE_NONE)
         return frame->rel_pc != 0;
-    const struct profile_mapping *mapping = &sites->profile->mappings[frame->mapping];
+    const struct profile_mapping *mapping = &sites->mappings[frame->mapping];
     uint64_t address = frame->rel_pc - mapping->exact_offset - mapping->load_bias + mapping->start;
     *pc = address + 1;
     return sites->placed[frame->mapping] && address >= mapping->start && address < mapping->end;
@@ -617,11 +617,13 @@ static void choose_threads(struct sites *sites, int32_t pid)
     sites->thread_count = end - low;
 }
 
-int sites_reset(struct sites *sites, int32_t pid, const bool *placed)
+int sites_reset(struct sites *sites, int32_t pid, const struct profile_mapping *mappings,
+                const bool *placed)
 {
     uint32_t empty, unknown;
     clear(sites);
     sites->generation++;
+    sites->mappings = mappings;
     sites->placed = placed;
     choose_threads(sites, pid);
     if (put_text(sites, "", &empty) < 0 || put_type(sites, "", &unknown) < 0)

@@ -31,6 +31,7 @@ struct site {
 
 struct sites {
     const struct profile *profile;
+    const struct profile_mapping *mappings; /* the profile's, at the process's addresses */
     const bool *placed; /* by mapping: a region of it is told, so addresses in it mean something */
     enum heap_stack_mode stack_mode;
     bool at_peak;
@@ -77,8 +78,9 @@ struct sites {
 int sites_open(struct sites *sites, const struct profile *profile,
                const struct memory_infra_write_options *options);
 void sites_close(struct sites *sites);
-/* Forgets nodes, strings and types. placed: of the process whose dumps follow. */
-int sites_reset(struct sites *sites, int32_t pid, const bool *placed);
+/* Forgets nodes, strings and types. mappings, placed: of the process whose dumps follow. */
+int sites_reset(struct sites *sites, int32_t pid, const struct profile_mapping *mappings,
+                const bool *placed);
 /* Forgets sites: nodes stay what they are. */
 void sites_begin(struct sites *sites);
 

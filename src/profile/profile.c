@@ -160,6 +160,24 @@ struct profile *profile_read_bytes_as(const void *bytes, size_t length,
     return profile;
 }
 
+struct profile_place profile_place_of(const struct profile *profile,
+                                      const struct profile_heap *heap, uint32_t mapping)
+{
+    const struct profile_mapping *known = &profile->mappings[mapping];
+    size_t low = 0, high = known->start < known->end ? 0 : heap->status.place_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (heap->status.places[middle].mapping < mapping)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (known->start >= known->end && low < heap->status.place_count &&
+        heap->status.places[low].mapping == mapping)
+        return (struct profile_place){heap->status.places[low].start, heap->status.places[low].end};
+    return (struct profile_place){known->start, known->end};
+}
+
 const char *profile_heap_why_unseen(const struct profile_heap *heap)
 {
     return heap->status.remark != NULL && heap->status.remark[0] != '\0'

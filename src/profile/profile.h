@@ -26,7 +26,8 @@
 struct profile_mapping {
     const char *path;     /* "" if unknown */
     const char *build_id; /* lower-case hex, "" if unknown */
-    uint64_t start, end, exact_offset, load_bias;
+    uint64_t start, end;  /* 0: unknown, or of each process its own (profile_place_of) */
+    uint64_t exact_offset, load_bias;
     uint64_t start_offset; /* of the file, where the first mapping of it begins */
 };
 
@@ -299,6 +300,13 @@ void profile_free(struct profile *profile);
 
 /* "jit", "interpreted", "kernel" and the like; "" if native, or not told. */
 const char *profile_frame_kind(const struct profile_frame *frame);
+
+/* Where the heap's process has a mapping: its start and end; both 0: unknown. */
+struct profile_place {
+    uint64_t start, end;
+};
+struct profile_place profile_place_of(const struct profile *profile,
+                                      const struct profile_heap *heap, uint32_t mapping);
 
 /* Why a heap is unseen, in words for people. */
 const char *profile_heap_why_unseen(const struct profile_heap *heap);

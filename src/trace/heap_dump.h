@@ -7,7 +7,16 @@
 #define HEAPPROFD_TRACE_HEAP_DUMP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* Where a process has a mapping whose start and end are 0 in the trace. */
+struct trace_place {
+    uint64_t mapping; /* id */
+    uint64_t start, end;
+};
+/* More are left out: a program has some hundred files of code at most. */
+#define TRACE_PLACES_MAX 2000u
 
 /* ProcessHeapSamples without the samples. */
 struct trace_heap_dump {
@@ -39,6 +48,8 @@ struct trace_heap_dump {
     /* Another allocator of the process, which was not profiled: what it gave is missing. NULL: none
      * is known. */
     const char *unseen_allocator;
+    const struct trace_place *places; /* at most TRACE_PLACES_MAX; own field */
+    size_t place_count;
 };
 
 #endif

@@ -255,6 +255,8 @@ static int write_heap(struct dump *dump, const struct trace_heap_dump *filled, c
                       bool has_samples)
 {
     struct trace_heap_dump named = *filled;
+    named.places = dump->places;
+    named.place_count = dump->place_count;
     char whole[256];
     const char *program = dump->request->status.heap_name;
     snprintf(whole, sizeof(whole), program != NULL ? "%s (%s)" : "%s", name, program);

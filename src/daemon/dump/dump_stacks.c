@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/dump/dump_state.h"
+#include "util/array.h"
 
 /* A stack cannot be deeper than its record is long, plus its ending. */
 #define FRAMES_MAX (RING_RECORD_BYTES_MAX / 8)
@@ -14,6 +15,19 @@
 #define FRAME_SKIPPED UINT64_MAX
 
 /* --- ids --- */
+
+/* The mapping has no addresses in the trace: the dump says where the process has it. If it has it
+ * twice, the first place counts. */
+static void add_place(struct dump *dump, const struct trace_place *place)
+{
+    size_t known = 0;
+    while (known < dump->place_count && dump->places[known].mapping != place->mapping)
+        known++;
+    if (known < dump->place_count || known == TRACE_PLACES_MAX ||
+        array_reserve(&dump->places, &dump->place_capacity, known, 1, sizeof(*place)) < 0)
+        return;
+    dump->places[dump->place_count++] = *place;
+}
 
 static uint64_t mapping_of(struct dump *dump, const struct callsite_module *module)
 {
@@ -26,7 +40,10 @@ static uint64_t mapping_of(struct dump *dump, const struct callsite_module *modu
         .exact_offset = module->file_offset,
         .load_bias = module->load_bias,
     };
-    return trace_writer_mapping(dump->writer, &mapping);
+    uint64_t id = trace_writer_mapping(dump->writer, &mapping);
+    if (!trace_writer_has_place(dump->writer, &mapping))
+        add_place(dump, &(struct trace_place){id, module->start, module->end});
+    return id;
 }
 
 static uint64_t mapping_id(struct dump *dump, uint32_t index)
@@ -246,6 +263,7 @@ void dump_stacks_clear(struct dump *dump)
     free(dump->mappings);
     free(dump->file_of_module);
     free(dump->callstacks);
+    free(dump->places);
     for (size_t i = 0; i < FRAME_TABLES; i++)
         free(dump->frame_tables[i].frames);
 }

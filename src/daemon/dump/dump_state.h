@@ -61,6 +61,8 @@ struct dump {
     char complaint[1024]; /* of files that could not be read; "": none */
     char remark[DIAGNOSIS_BYTES_MAX + 1024];
     uint64_t *mappings;
+    struct trace_place *places; /* of those that have none in the trace */
+    size_t place_count, place_capacity;
     struct dump_file **file_of_module; /* NULL: not looked for yet */
     uint64_t *callstacks;              /* by node */
     uint64_t *types, *contexts;        /* by their numbers */

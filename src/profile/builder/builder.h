@@ -350,6 +350,9 @@ void builder_resolve_tables(struct builder *builder, struct builder_sequence *se
                             struct proto_span packet);
 /* Resolve from here on what a process's samples name. */
 void builder_resolve_for(struct builder *builder, struct builder_sequence *sequence, int32_t pid);
+/* PROFILE_NONE: the trace does not have it, or it stands for no file. */
+uint32_t builder_resolve_mapping(struct builder *builder, struct builder_sequence *sequence,
+                                 uint64_t iid);
 /* The callsite of a callstack; one without known frames has a frame that says so. */
 uint32_t builder_resolve(struct builder *builder, struct builder_sequence *sequence,
                          uint64_t callstack);

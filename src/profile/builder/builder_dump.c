@@ -352,6 +352,29 @@ static void give_samples(struct builder *builder, struct pending_dump *pending)
     pending->sample_capacity = pending->part_capacity = 0;
 }
 
+static int compare_places(const void *left_pointer, const void *right_pointer)
+{
+    const struct trace_place *left = left_pointer, *right = right_pointer;
+    return (left->mapping > right->mapping) - (left->mapping < right->mapping);
+}
+
+/* Put the profile's mappings in place of ids, and sort by them. */
+static void resolve_places(struct builder *builder, struct builder_sequence *sequence,
+                           struct trace_heap_dump *status)
+{
+    struct trace_place *places = (struct trace_place *)status->places;
+    size_t count = builder->owner->as_in_trace ? 0 : status->place_count;
+    status->place_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t mapping = builder_resolve_mapping(builder, sequence, places[i].mapping);
+        if (mapping != PROFILE_NONE)
+            places[status->place_count++] =
+                (struct trace_place){mapping, places[i].start, places[i].end};
+    }
+    if (status->place_count > 1)
+        qsort(places, status->place_count, sizeof(*places), compare_places);
+}
+
 static int make_dump(struct builder *builder, struct builder_sequence *sequence,
                      struct pending_dump *pending)
 {
@@ -379,6 +402,7 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
                        builder->carried_samples < CARRIED_SAMPLES_MAX;
         if (fill_dump(builder, sequence, &making, carried) == 0 && making.before == NULL)
             give_samples(builder, pending);
+        resolve_places(builder, sequence, &pending->status);
     }
     if (builder->error == 0)
         add_dump(builder, pending, &making.dump);

@@ -346,6 +346,26 @@ static int take_lost(struct trace_heap_dump *status, const struct proto_field *f
     return 0;
 }
 
+/* The mappings are ids until the dump is made. */
+static int take_places(struct builder *builder, struct trace_heap_dump *status,
+                       struct proto_span span)
+{
+    const size_t most = proto_length(span) / 3;
+    struct trace_place *places = builder_memory(builder, (most + 1) * sizeof(*places));
+    if (places == NULL)
+        return builder->error;
+    status->places = places;
+    status->place_count = 0;
+    while (span.at < span.end) {
+        struct trace_place *place = &places[status->place_count];
+        if (!proto_read_varint(&span, &place->mapping) ||
+            !proto_read_varint(&span, &place->start) || !proto_read_varint(&span, &place->end))
+            return -EBADMSG;
+        status->place_count++;
+    }
+    return 0;
+}
+
 static int take_stats(struct trace_heap_dump *status, struct proto_span stats)
 {
     struct proto_field field;
@@ -432,6 +452,8 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
         break;
     case HEAD(LOST):
         return take_lost(status, field);
+    case HEAD(PLACES):
+        return field->type == PROTO_BYTES ? take_places(builder, status, field->span) : 0;
     case HEAD(PEAK_LIVE_BYTES):
         status->peak_live_bytes = proto_double(field);
         break;

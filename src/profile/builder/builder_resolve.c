@@ -57,8 +57,8 @@ static uint32_t dummy_mapping(struct builder *builder)
     return builder->owner->as_in_trace ? builder_mapping(builder, &everywhere, 0, 0) : PROFILE_NONE;
 }
 
-static uint32_t resolve_mapping(struct builder *builder, struct builder_sequence *sequence,
-                                uint64_t iid)
+uint32_t builder_resolve_mapping(struct builder *builder, struct builder_sequence *sequence,
+                                 uint64_t iid)
 {
     uint32_t index = id_map_find(&sequence->mappings, iid);
     if (index == ID_MAP_NONE)
@@ -104,7 +104,7 @@ static uint32_t make_frame(struct builder *builder, struct builder_sequence *seq
                            const struct sequence_frame *item)
 {
     struct builder_frame_key key = {
-        .mapping = resolve_mapping(builder, sequence, item->mapping),
+        .mapping = builder_resolve_mapping(builder, sequence, item->mapping),
         .rel_pc = item->rel_pc,
         .name = string_or_empty(&sequence->names, item->name),
         .source_file = string_or_empty(&sequence->source_paths, item->source_path),
@@ -296,7 +296,7 @@ void builder_resolve_tables(struct builder *builder, struct builder_sequence *se
                 continue;
             uint64_t iid = iid_of(field.span, tables[i].iid);
             if (i == 0)
-                resolve_mapping(builder, sequence, iid);
+                builder_resolve_mapping(builder, sequence, iid);
             else if (i == 1)
                 resolve_frame(builder, sequence, iid);
             else

@@ -281,6 +281,23 @@ static void fill_own(HeapSamples *head, const struct trace_heap_dump *dump)
     head->lost = (uint64_t *)dump->lost;
 }
 
+/* Of each place the mapping, its start and its end. */
+static void put_places(struct trace_writer *writer, const struct trace_heap_dump *dump)
+{
+    struct proto_buffer *places = &writer->scratch;
+    places->length = 0;
+    for (size_t i = 0; i < dump->place_count && i < TRACE_PLACES_MAX; i++) {
+        const struct trace_place *place = &dump->places[i];
+        proto_put_varint(places, place->mapping);
+        proto_put_varint(places, place->start);
+        proto_put_varint(places, place->end);
+    }
+    if (places->length > 0)
+        proto_put_bytes(&writer->dump_head, PB_PROFILE_PACKET_PROCESS_HEAP_SAMPLES_PLACES,
+                        places->bytes, places->length);
+    writer->dump_head.failed |= places->failed;
+}
+
 int trace_writer_dump_begin(struct trace_writer *writer, const struct trace_heap_dump *dump)
 {
     if (writer->in_dump)
@@ -293,6 +310,7 @@ int trace_writer_dump_begin(struct trace_writer *writer, const struct trace_heap
     head.stats = &stats;
     fill_own(&head, dump);
     pack_into(&writer->dump_head, &head.base);
+    put_places(writer, dump);
     if (writer->dump_head.failed || writer->dump_again.failed)
         writer->error = -ENOMEM;
     /* A checkpoint has one dump of a heap. */

@@ -69,32 +69,32 @@ static size_t intern_path(struct trace_writer *writer, const char *path, uint64_
     return count;
 }
 
-uint64_t trace_writer_mapping(struct trace_writer *writer, const struct trace_mapping *mapping)
+/* Put into writer->key what tells this mapping, at these addresses, from others. */
+static void make_mapping_key(struct trace_writer *writer, const struct trace_mapping *mapping,
+                             uint64_t start, uint64_t end)
 {
-    bool added;
-    uint64_t numbers[] = {mapping->start, mapping->end, mapping->exact_offset, mapping->load_bias,
+    uint64_t numbers[] = {start, end, mapping->exact_offset, mapping->load_bias,
                           mapping->build_id_length};
     const char *path = mapping->path == NULL ? "" : mapping->path;
     writer->key.length = 0;
     proto_put_raw(&writer->key, numbers, sizeof(numbers));
     proto_put_raw(&writer->key, mapping->build_id, mapping->build_id_length);
     proto_put_raw(&writer->key, path, strlen(path));
-    if (writer->key.failed)
-        return fail(writer);
-    uint64_t id = intern_bytes(&writer->mappings, writer->key.bytes, writer->key.length, &added);
-    if (id == 0)
-        return fail(writer);
-    if (!added)
-        return id;
+}
+
+static uint64_t put_mapping(struct trace_writer *writer, uint64_t id,
+                            const struct trace_mapping *mapping, uint64_t start, uint64_t end)
+{
     uint64_t path_ids[PATH_COMPONENTS_MAX];
     Perfetto__Protos__Mapping message = PERFETTO__PROTOS__MAPPING__INIT;
-    message.n_path_string_ids = intern_path(writer, path, path_ids);
+    message.n_path_string_ids =
+        intern_path(writer, mapping->path == NULL ? "" : mapping->path, path_ids);
     message.path_string_ids = path_ids;
     message.has_iid = message.has_start = message.has_end = true;
     message.has_exact_offset = message.has_start_offset = message.has_load_bias = true;
     message.iid = id;
-    message.start = mapping->start;
-    message.end = mapping->end;
+    message.start = start;
+    message.end = end;
     message.exact_offset = mapping->exact_offset;
     message.start_offset = mapping->exact_offset;
     message.load_bias = mapping->load_bias;
@@ -105,6 +105,42 @@ uint64_t trace_writer_mapping(struct trace_writer *writer, const struct trace_ma
     make_room(writer, 16 * PATH_COMPONENTS_MAX);
     proto_put_message(&writer->interned, PB_INTERNED_DATA_MAPPINGS, &message.base);
     return writer->error < 0 ? 0 : id;
+}
+
+bool trace_writer_has_place(struct trace_writer *writer, const struct trace_mapping *mapping)
+{
+    make_mapping_key(writer, mapping, mapping->start, mapping->end);
+    return intern_find(&writer->mappings, writer->key.bytes, writer->key.length) != 0;
+}
+
+/* Return whether the file has been written with other addresses. The build id tells that it is the
+ * same file. */
+static bool is_elsewhere(struct trace_writer *writer, const struct trace_mapping *mapping)
+{
+    bool is_new;
+    if (mapping->build_id_length == 0 || mapping->start == mapping->end ||
+        trace_writer_has_place(writer, mapping))
+        return false;
+    make_mapping_key(writer, mapping, 0, 0);
+    if (intern_bytes(&writer->files, writer->key.bytes, writer->key.length, &is_new) == 0)
+        fail(writer);
+    return !is_new;
+}
+
+/* Each process has a file at addresses of its own. With a mapping for each, its frames and
+ * callstacks would be written again for each process. So a file has two mappings: one with the
+ * addresses where it was first, and one without addresses for all other places. */
+uint64_t trace_writer_mapping(struct trace_writer *writer, const struct trace_mapping *mapping)
+{
+    bool added, elsewhere = is_elsewhere(writer, mapping);
+    uint64_t start = elsewhere ? 0 : mapping->start, end = elsewhere ? 0 : mapping->end;
+    make_mapping_key(writer, mapping, start, end);
+    if (writer->key.failed)
+        return fail(writer);
+    uint64_t id = intern_bytes(&writer->mappings, writer->key.bytes, writer->key.length, &added);
+    if (id == 0)
+        return fail(writer);
+    return added ? put_mapping(writer, id, mapping, start, end) : id;
 }
 
 static uint64_t intern_frame(struct trace_writer *writer, uint64_t mapping, uint64_t rel_pc,

@@ -55,6 +55,7 @@ int trace_writer_close(struct trace_writer *writer)
     intern_free(&writer->callstacks);
     intern_free(&writer->heap_names);
     intern_free(&writer->heap_contexts);
+    intern_free(&writer->files);
     trace_peaks_free(&writer->peaks);
     free(writer);
     return error;

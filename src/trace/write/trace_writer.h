@@ -97,8 +97,12 @@ struct trace_mapping {
     size_t build_id_length;
     uint64_t start, end, exact_offset, load_bias;
 };
-/* The same key (all fields) gives the same id. 0 on error. */
+/* Return the same id for equal mappings. Mappings of one file (path, build id, exact_offset,
+ * load_bias) at different addresses have two ids: the first has its addresses in the trace, and all
+ * others share a mapping whose start and end are 0. 0 on error. */
 uint64_t trace_writer_mapping(struct trace_writer *writer, const struct trace_mapping *mapping);
+/* Return whether a mapping with these addresses is in the trace. */
+bool trace_writer_has_place(struct trace_writer *writer, const struct trace_mapping *mapping);
 
 /* mapping 0: none. name NULL or "": unknown; names are as in the symbol table (mangled). */
 uint64_t trace_writer_frame(struct trace_writer *writer, uint64_t mapping, uint64_t rel_pc,

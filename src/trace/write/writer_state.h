@@ -47,6 +47,7 @@ struct trace_writer {
     struct proto_buffer interned; /* InternedData not yet written */
     struct intern_table strings, paths, build_ids, mappings, frames, callstacks;
     struct intern_table heap_names, heap_contexts;
+    struct intern_table files;   /* that have a mapping with addresses */
     struct proto_buffer key;     /* what is looked up */
     struct proto_buffer scratch; /* one entry */
 
