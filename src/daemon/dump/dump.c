@@ -312,14 +312,15 @@ static int allocate_ids(struct dump *dump)
     dump->mappings = calloc(snapshot->module_count + 1, sizeof(*dump->mappings));
     dump->file_of_module = calloc(snapshot->module_count + 1, sizeof(*dump->file_of_module));
     dump->callstacks = calloc(snapshot->node_count, sizeof(*dump->callstacks));
+    dump->frame_of_node = calloc(snapshot->node_count, sizeof(*dump->frame_of_node));
     dump->rows = calloc(snapshot->figures_count + 1, sizeof(*dump->rows));
     dump->next_of_heap = calloc(snapshot->figures_count + 1, sizeof(*dump->next_of_heap));
     const struct tags *tags = ledger_tags(dump->ledger);
     dump->types = calloc(tags->type_count, sizeof(*dump->types));
     dump->contexts = calloc(tags->context_count, sizeof(*dump->contexts));
     return dump->mappings != NULL && dump->file_of_module != NULL && dump->callstacks != NULL &&
-                   dump->rows != NULL && dump->next_of_heap != NULL && dump->types != NULL &&
-                   dump->contexts != NULL
+                   dump->frame_of_node != NULL && dump->rows != NULL &&
+                   dump->next_of_heap != NULL && dump->types != NULL && dump->contexts != NULL
                ? 0
                : -ENOMEM;
 }

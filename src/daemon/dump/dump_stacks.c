@@ -11,8 +11,8 @@
 /* A stack cannot be deeper than its record is long, plus its ending. */
 #define FRAMES_MAX (RING_RECORD_BYTES_MAX / 8)
 
-/* In place of the id of a frame that is left out of stacks. */
-#define FRAME_SKIPPED UINT64_MAX
+/* In place of the id of a frame that is left out of stacks. Ids have 32 bits. */
+#define FRAME_SKIPPED UINT32_MAX
 
 /* --- ids --- */
 
@@ -200,7 +200,9 @@ static bool push_native(struct dump *dump, struct stack *stack, uint32_t node)
         struct callsite_node frame = dump->tree->nodes[at];
         if (frame.module == CALLSITE_ENDING)
             return push_name(dump, stack, ending_name(frame.pc));
-        if (!push_frame(stack, frame_id(dump, frame)))
+        if (dump->frame_of_node[at] == 0)
+            dump->frame_of_node[at] = (uint32_t)frame_id(dump, frame);
+        if (!push_frame(stack, dump->frame_of_node[at]))
             return false;
     }
     return true;
@@ -263,6 +265,7 @@ void dump_stacks_clear(struct dump *dump)
     free(dump->mappings);
     free(dump->file_of_module);
     free(dump->callstacks);
+    free(dump->frame_of_node);
     free(dump->places);
     for (size_t i = 0; i < FRAME_TABLES; i++)
         free(dump->frame_tables[i].frames);

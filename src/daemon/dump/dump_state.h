@@ -65,6 +65,7 @@ struct dump {
     size_t place_count, place_capacity;
     struct dump_file **file_of_module; /* NULL: not looked for yet */
     uint64_t *callstacks;              /* by node */
+    uint32_t *frame_of_node;           /* stacks share their outer nodes */
     uint64_t *types, *contexts;        /* by their numbers */
     /* Ids of frames by module and pc, open addressing. In many tables that grow one at a time: one
      * would take 30 ms to grow to half a million, without a pause. */

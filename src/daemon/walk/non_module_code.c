@@ -18,6 +18,7 @@
 #include "reader/file_reader.h"
 #include "reader/target_file.h"
 #include "util/array.h"
+#include "util/keyed_hash.h"
 
 /* Between two looks at a process's maps, which cost it a millisecond of not mapping memory. Twice
  * as long each time. */
@@ -26,6 +27,7 @@
 
 #define FILES_MAX 256u
 #define NO_FILE UINT32_MAX
+#define INDEX_SIZE_FIRST 64u
 
 struct place {
     uint64_t pc;
@@ -37,8 +39,10 @@ struct place {
 struct non_module_code {
     struct jit_files jit;
     struct code_ranges ranges;
-    struct place *places; /* by address, each once */
+    struct place *places; /* each address once */
     size_t place_count, place_capacity;
+    uint32_t *index; /* of places by address, open addressing: index + 1; 0: none */
+    size_t index_size;
     size_t unknown;    /* of them */
     size_t nodes_seen; /* of the tree */
     size_t passed_over;
@@ -73,6 +77,7 @@ void non_module_code_close(struct non_module_code *code)
         free(code->files[i].path);
     free(code->files);
     free(code->places);
+    free(code->index);
     free(code);
 }
 
@@ -132,63 +137,56 @@ static uint32_t file_of(struct non_module_code *code, const struct code_range *r
 
 /* --- addresses --- */
 
-static int compare_places(const void *left_pointer, const void *right_pointer)
+static uint32_t *index_slot(uint32_t *index, size_t size, const struct place *places, uint64_t pc)
 {
-    const struct place *left = left_pointer, *right = right_pointer;
-    return (left->pc > right->pc) - (left->pc < right->pc);
+    size_t at = keyed_hash(pc) & (size - 1);
+    while (index[at] != 0 && places[index[at] - 1].pc != pc)
+        at = (at + 1) & (size - 1);
+    return &index[at];
 }
 
 static struct place *find_place(const struct non_module_code *code, uint64_t pc)
 {
-    const struct place key = {.pc = pc};
-    return code->place_count == 0
-               ? NULL
-               : bsearch(&key, code->places, code->place_count, sizeof(key), compare_places);
+    uint32_t at =
+        code->index_size == 0 ? 0 : *index_slot(code->index, code->index_size, code->places, pc);
+    return at == 0 ? NULL : &code->places[at - 1];
 }
 
-/* Puts the new ones, which stand behind the known ones, where they belong; none is known. */
-static void merge_places(struct non_module_code *code, size_t known)
+static int grow_index(struct non_module_code *code)
 {
-    size_t count = code->place_count - known, kept = 0;
-    struct place *fresh = count == 0 ? NULL : reallocarray(NULL, count, sizeof(*fresh));
-    code->place_count = known;
-    if (fresh == NULL) {
-        code->passed_over += count;
-        return;
-    }
-    memcpy(fresh, code->places + known, count * sizeof(*fresh));
-    qsort(fresh, count, sizeof(*fresh), compare_places);
-    for (size_t i = 1; i < count; i++) {
-        if (fresh[i].pc != fresh[kept].pc)
-            fresh[++kept] = fresh[i];
-    }
-    size_t at = known + kept + 1;
-    code->place_count = at;
-    for (size_t left = known, right = kept + 1; right > 0;) {
-        bool is_known = left > 0 && code->places[left - 1].pc > fresh[right - 1].pc;
-        code->places[--at] = is_known ? code->places[--left] : fresh[--right];
-    }
-    free(fresh);
+    size_t size = code->index_size == 0 ? INDEX_SIZE_FIRST : code->index_size * 2;
+    uint32_t *index = calloc(size, sizeof(*index));
+    if (index == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < code->place_count; i++)
+        *index_slot(index, size, code->places, code->places[i].pc) = (uint32_t)i + 1;
+    free(code->index);
+    code->index = index;
+    code->index_size = size;
+    return 0;
+}
+
+static int add_place(struct non_module_code *code, uint64_t pc)
+{
+    if (code->place_count >= UNLISTED_ADDRESSES_MAX ||
+        (code->place_count * 2 >= code->index_size && grow_index(code) < 0) ||
+        array_reserve(&code->places, &code->place_capacity, code->place_count, 1,
+                      sizeof(*code->places)) < 0)
+        return -ENOMEM;
+    code->places[code->place_count++] = (struct place){.pc = pc, .file = NO_FILE};
+    *index_slot(code->index, code->index_size, code->places, pc) = (uint32_t)code->place_count;
+    return 0;
 }
 
 static void take_nodes(struct non_module_code *code, const struct callsite_tree *tree)
 {
-    size_t known = code->place_count;
     for (; code->nodes_seen < tree->node_count; code->nodes_seen++) {
         const struct callsite_node *node = &tree->nodes[code->nodes_seen];
-        const struct place key = {.pc = node->pc};
         if (code->nodes_seen == CALLSITE_ROOT || node->module != CALLSITE_NO_MODULE)
             continue;
-        if (known > 0 && bsearch(&key, code->places, known, sizeof(key), compare_places) != NULL)
-            continue;
-        if (code->place_count >= UNLISTED_ADDRESSES_MAX ||
-            array_reserve(&code->places, &code->place_capacity, code->place_count, 1, sizeof(key)) <
-                0)
+        if (find_place(code, node->pc) == NULL && add_place(code, node->pc) < 0)
             code->passed_over++;
-        else
-            code->places[code->place_count++] = (struct place){.pc = node->pc, .file = NO_FILE};
     }
-    merge_places(code, known);
 }
 
 /* By the ranges as they are known. */
@@ -272,6 +270,12 @@ static int read_names(struct non_module_code *code)
     return result;
 }
 
+static int compare_addresses(const void *left_pointer, const void *right_pointer)
+{
+    uint64_t left = *(const uint64_t *)left_pointer, right = *(const uint64_t *)right_pointer;
+    return (left > right) - (left < right);
+}
+
 static int open_names(struct non_module_code *code)
 {
     uint64_t *addresses = reallocarray(NULL, code->place_count, sizeof(*addresses));
@@ -282,6 +286,8 @@ static int open_names(struct non_module_code *code)
         if (code->places[i].kind != UNLISTED_FILE)
             addresses[count++] = code->places[i].pc;
     }
+    if (count > 1)
+        qsort(addresses, count, sizeof(*addresses), compare_addresses);
     int result = jit_names_open(&code->names, addresses, count);
     free(addresses);
     return result;
