@@ -10,6 +10,7 @@ import gzip
 import json
 import math
 import os
+import pty
 import re
 import shutil
 import signal
@@ -647,6 +648,64 @@ def children():
     check(b"No process named absent was seen" in outcome.stderr, "-n absent: does not say so")
 
 
+def code_of_pprof(path):
+    """(start, end) of each mapping of a pprof file, by path."""
+    with gzip.open(path) as file:
+        profile = list(fields(file.read()))
+    strings = [value.decode() for number, value in profile if number == 6]
+    mappings = [dict(fields(value)) for number, value in profile if number == 3]
+    return {strings[mapping.get(5, 0)]: (mapping.get(2, 0), mapping.get(3, 0)) for mapping in mappings}
+
+
+def equal_children():
+    """A trace grows with different stacks, not with processes; each process keeps its addresses."""
+    stacks, libc = {}, re.compile(r"^(\w+)-(\w+) r-xp .* (/\S*/libc\.so\.6)$", re.M)
+    for number in (2, 12):
+        script = "; ".join(["cat /proc/self/maps"] * number) + "; true"
+        outcome = profile_of(f"equal{number}", "sh", "-c", script, options=["--follow-children", "-i", "1", "-q"])
+        with open(at(f"equal{number}/raw-trace"), "rb") as file:
+            packets = [dict(fields(packet)) for _, packet in fields(file.read())]
+        stacks[number] = sum(table == 7 for packet in packets for table, _ in fields(packet.get(12, b"")))
+        places = {(int(start, 16), int(end, 16)): path for start, end, path in libc.findall(outcome.stdout.decode())}
+        files = [name for name in os.listdir(at(f"equal{number}")) if name.startswith("cat.")]
+        check(len(files) == number, f"{len(files)} profiles of {number} children: {files}")
+        found = {code_of_pprof(at(f"equal{number}/{name}")).get(path) for name in files for path in places.values()}
+        check(found == set(places), f"libc is at {sorted(places)}, profiles have it at {found}")
+    check(20 < stacks[2] and stacks[12] < 1.5 * stacks[2], f"stacks in traces of 2 and of 12 children: {stacks}")
+
+
+def said_on_terminal(*arguments):
+    """What a command of ours says on a terminal, where standard output is none."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs,
+                               env={**os.environ, **TEMPORARY})
+    os.close(theirs)
+    said = b""
+    try:
+        while part := os.read(ours, 4096):
+            said += part
+    except OSError:  # the other side is closed
+        pass
+    os.close(ours)
+    check(process.wait(20) == 0, f"{arguments}: status {process.returncode}, {said[-400:]}")
+    return said
+
+
+def ends_on_terminal():
+    """What is done after the command's end, and how far it is: on a terminal, and wiped away."""
+    source = "#include <stdio.h>\n#include <unistd.h>\n" + SMALL.replace("return 0;", "puts(\"ran\"); fflush(stdout); sleep(1);")
+    program, fifo = compile_c("sleeper", source, "-g"), at("fifo")
+    os.mkfifo(fifo)
+    script = f"{program} > {fifo} 2> {at('none')} & read line < {fifo}"
+    command = ["host", "-i", "1", "--follow-children", "--end-with-command", "--", "sh", "-c", script]
+    said = said_on_terminal(*command)
+    for wanted in (rb"writing the last dumps: 1 process left", rb"symbolizing: 0 of \d files: "):
+        check(re.search(rb"\r\x1b\[K" + wanted, said), f"does not say {wanted}: {said}")
+        check(not re.search(wanted, said.rpartition(b"\r\x1b[K")[2]), f"leaves {wanted}: {said}")
+    told = tool(*command).stderr
+    check(b"\r" not in told and b"symbolizing" not in told, f"says its progress to a file: {told}")
+
+
 def silent_children():
     """Children that cannot load the library are listed, each with its reason, and run as ever."""
     slow = "#include <stdio.h>\n#include <unistd.h>\nint main(void) { usleep(250000); return !puts(\"ran\"); }"
@@ -1076,7 +1135,7 @@ def completion_values():
 CASES = [
     truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, intervals, unseen_rest, gaps, branches, many_processes, plain_words,
     one_line_a_stack, same_table_once, doctor_of_linked, names_of_processes, titles, hints, top, remarks,
-    children, silent_children, not_to_be_run, print_config, bad_usage, limits, output_directory, latest_of_each_user, traceconv,
+    children, equal_children, ends_on_terminal, silent_children, not_to_be_run, print_config, bad_usage, limits, output_directory, latest_of_each_user, traceconv,
     quiet_and_dumps, duration, interrupted,
     endings, streams, hostile_names, completion, completion_values,
 ]

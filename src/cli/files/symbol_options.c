@@ -161,6 +161,7 @@ void symbol_words_print(FILE *out, const struct symbolize_report *report)
 
 void symbol_words_progress(void *context, size_t done, const struct trace_module *module)
 {
-    format_printf(stderr, "\r\033[K%zu of %zu modules: %.60s", done, *(const size_t *)context,
+    fputs("\r\033[K", stderr);
+    format_printf(stderr, "symbolizing: %zu of %zu files: %.60s", done, *(const size_t *)context,
                   base_name(module->path));
 }

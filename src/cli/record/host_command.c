@@ -31,7 +31,7 @@ static void show_progress(void *context, const struct host_progress *progress)
 {
     (void)context;
     if (progress->ending > 0)
-        fprintf(stderr, "\r\033[Kwriting the dumps of %u process%s ...", progress->ending,
+        fprintf(stderr, "\r\033[Kwriting the last dumps: %u process%s left", progress->ending,
                 progress->ending == 1 ? "" : "es");
     else
         fprintf(stderr, "\r\033[K%.1f s, %u process%s, %.1f MB live, %llu samples, %llu lost",

@@ -34,14 +34,13 @@ static void tell_refused(int32_t pid, const char *name, const char *reason)
     refused++;
     if (quiet && !by_number)
         return;
+    if (refused > REFUSED_LINES_MAX + 1)
+        return;
+    fputs(line_start, stderr);
     if (refused > REFUSED_LINES_MAX) {
-        if (refused == REFUSED_LINES_MAX + 1)
-            format_printf(stderr,
-                          "%sheap_profile: more processes cannot be profiled: the report has all\n",
-                          line_start);
+        fputs("heap_profile: more processes cannot be profiled: the report has all\n", stderr);
         return;
     }
-    fputs(line_start, stderr);
     format_printf(stderr, "heap_profile: process %d%s%s%s: %s\n", (int)pid,
                   name[0] != 0 ? " (" : "", name, name[0] != 0 ? ")" : "", reason);
 }
@@ -53,6 +52,11 @@ static void show_progress(const struct session_progress *progress)
             (double)progress->elapsed_ms / 1000, progress->processes,
             progress->processes == 1 ? "" : "es", progress->live_bytes / 1e6,
             (unsigned long long)progress->samples, (unsigned long long)progress->lost);
+}
+
+static void tell_ending(void)
+{
+    fputs("\r\033[Kwriting the last dumps", stderr);
 }
 
 static int open_trace(const struct machine_session *session, struct output *output,
@@ -101,6 +105,7 @@ int machine_session_run(const struct machine_session *session)
         .follow_children = session->follow_children,
         .trace_fd = trace_fd,
         .progress = progress ? show_progress : NULL,
+        .ending = progress ? tell_ending : NULL,
         .started = tell_started,
         .refused = tell_refused,
     };

@@ -218,6 +218,8 @@ static int run_remote(int fd, uint64_t id, int signals, const struct session_run
             /* The daemon sees the end of what it is asked, and answers with the end. */
             shutdown(fd, SHUT_WR);
             polled[1].fd = -1;
+            if (options->ending != NULL)
+                options->ending();
         }
         if (polled[0].revents == 0)
             continue;
@@ -333,6 +335,8 @@ static int run_local(int signals, const struct session_run_options *options,
             options->started(false);
         while (!local.over && session->over == SESSION_GOES_ON)
             server_step(&local.manager.server);
+        if (options->ending != NULL)
+            options->ending();
         struct session_manager_outcome outcome;
         result->hit_guardrail = session->over == SESSION_OVER_GUARDRAIL;
         result->processes_ended = session->over == SESSION_OVER_ENDED;

@@ -27,6 +27,8 @@ struct session_run_options {
     void (*progress)(const struct session_progress *progress);
     /* Once, when all is set up; `in_daemon`: a running daemon does it. NULL: not wanted. */
     void (*started)(bool in_daemon);
+    /* Once, before the last dumps are written. NULL: not wanted. */
+    void (*ending)(void);
     /* Called for each wanted process that gets no profile, as soon as that is known. */
     void (*refused)(int32_t pid, const char *name, const char *reason);
 };

@@ -121,6 +121,11 @@ static void tell_progress(void *context, struct session *session, uint64_t now_m
     call_progress(host, now_ms, 0);
 }
 
+static void tell_ending(void *context, size_t left)
+{
+    call_progress(context, clock_read_ms(CLOCK_MONOTONIC), left);
+}
+
 static void handle_readable(void *context, int fd)
 {
     struct host *host = context;
@@ -258,7 +263,8 @@ static void end_session(struct host *host)
     /* It may have ended while we were busy. Closing the socket tells waiting processes that no
      * answer will come. */
     result->interrupted = host->asked_to_end;
-    call_progress(host, clock_read_ms(CLOCK_MONOTONIC), session->target_count);
+    session->ending = tell_ending;
+    session->ending_context = host;
     session_end_targets(session, result->interrupted);
     descendants_finish(&host->descendants);
     session_explain_command(session, host->options->command[0], host->options->preload_library,

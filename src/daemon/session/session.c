@@ -392,6 +392,8 @@ void session_end_targets(struct session *session, bool interrupted)
         session_drain_all(session);
     }
     while (session->target_count > 0) {
+        if (session->ending != NULL)
+            session->ending(session->ending_context, session->target_count);
         /* It may have died a moment ago. */
         end.running = !target_is_dead(session->targets[0]);
         end_target(session, session->targets[0], &end);

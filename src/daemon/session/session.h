@@ -117,6 +117,10 @@ struct session {
     void (*refused)(void *context, struct session *session, const struct process_info *info,
                     const char *remark);
     void *refused_context;
+    /* Called before each of the last dumps with the number of those that are left. NULL: nobody
+     * asks. */
+    void (*ending)(void *context, size_t left);
+    void *ending_context;
     struct target *targets[SESSION_TARGETS_MAX];
     size_t target_count;
     struct unprofiled_list unprofiled;
