@@ -190,19 +190,3 @@ char *demangle_name(const char *name)
 {
     return demangle_name_as(name, DEMANGLE_FULL);
 }
-
-bool demangle_mode_parse(const char *word, enum demangle_mode *mode)
-{
-    static const char *const words[] = {
-        [DEMANGLE_FULL] = "full",
-        [DEMANGLE_SIMPLE] = "simple",
-        [DEMANGLE_NONE] = "none",
-    };
-    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
-        if (strcmp(word, words[i]) == 0) {
-            *mode = (enum demangle_mode)i;
-            return true;
-        }
-    }
-    return false;
-}

@@ -11,9 +11,6 @@ enum demangle_mode {
     DEMANGLE_NONE,   /* as it is */
 };
 
-/* "full", "simple" or "none"; false: it is none of these. */
-bool demangle_mode_parse(const char *word, enum demangle_mode *mode);
-
 /* A malloc'd demangled name, or a malloc'd copy of what was given if it is not
  * a mangled name; NULL: no memory. */
 char *demangle_name(const char *name);

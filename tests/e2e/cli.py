@@ -855,7 +855,7 @@ def bad_usage():
         (["reprot"], "no verb 'reprot'", "did you mean report?"),
         (["jq", "."], "no verb 'jq'", "heap_profile host -- jq"),
         (["report", "--cumulativ-"], "did you mean --cumulative?"),
-        (["report", "--view", "spce"], "no view 'spce'", "alloc_space"),
+        (["report", "--view", "spce"], "not 'spce'", "alloc_space"),
         (["report", "--top", "-3"], "--top", "'-3'"), (["report", "--pid", "x"], "--pid", "'x'"),
         (["report", "--t", "3"], "more than one option"),
     ):

@@ -459,7 +459,7 @@ def choices():
                             (["--heap", "x"], "own;heap of process 8")):
         for verb in ("collapsed", "flamegraph", "speedscope"):
             check(said in convert(verb, *arguments, trace, status=1), f"{verb} {arguments}: {said}")
-    for arguments, said in ((["--view", "spaces"], "no view 'spaces'"), (["--dump", "0"], "counts from 1"),
+    for arguments, said in ((["--view", "spaces"], "not 'spaces'"), (["--dump", "0"], "counts from 1"),
                             (["--pid", "x"], "traceconv: --pid takes a whole number")):
         check(said in convert("collapsed", *arguments, trace, status=2), f"{arguments}")
     check("there is nothing in the view max" in run([TRACECONV, "collapsed", "--view", "max", trace],

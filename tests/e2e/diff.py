@@ -343,7 +343,7 @@ def usage(directory):
         ((), 2, "which two profiles"),
         ((path, path, path), 2, "which two profiles"),
         (("--by", "size", path, path), 2, "--by takes"),
-        (("--view", "size", path, path), 2, "no view"),
+        (("--view", "size", path, path), 2, "--view takes"),
         (("--pid", "1,2,3", path, path), 2, "--pid takes"),
         ((path, path + "@9"), 1, "nothing in it"),
         ((path, path + "@soon"), 1, "behind the @"),

@@ -158,7 +158,7 @@ def errors():
     for arguments, words in (
         (["/no/such/file"], "cannot open"), ([path + "@9"], "nothing in it has that"),
         ([path + "@x"], "behind the @"), (["--pid", "5", path], "nothing in it has that"),
-        (["--mode", "sideways", path], "--mode takes"), (["--view", "x", path], "no view 'x'"),
+        (["--mode", "sideways", path], "--mode takes"), (["--view", "x", path], "not 'x'"),
         (["--modus", "tree", path], "--mode"), ([path] * 9, "8 dumps at once"),
     ):
         terminal = explore(*arguments)

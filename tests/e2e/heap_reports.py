@@ -149,7 +149,7 @@ def wrong_options():
         (("--heaps", "a", "--heap-intervals", "0"), "heap a is 0 bytes"),
         (("--heaps", "a", "--exclude-heaps", "a"), "no heap is left"),
         (("--heaps", "libc.mmap", "--heap-intervals", "4096"), "recorded in full"),
-        (("--stack-mode", "pseudonym"), "no stack mode 'pseudonym'"),
+        (("--stack-mode", "pseudonym"), "not 'pseudonym'"),
     ):
         for verb in (("host",), ("-p", str(os.getpid()))):
             rest = ("--", "true") if verb == ("host",) else ("-d", "1")

@@ -270,7 +270,7 @@ def processes(directory):
           "with whom it is compared")
     same(entries(leaks_json("--filter-by-labels", "-b", *labels)), {(10, "malloc"): [("main;f", 200, 0)]}, "filtered")
     same(entries(leaks_json("--filter-by-name", "new", after)), {(13, "malloc"): [("main;f", 7, 1)]}, "by name")
-    leaks("--filter-by-name", "ne", after, status=2)
+    leaks("--filter-by-name", "ne", after, status=1)
     same(entries(leaks_json("--pid", "12,13", before, after)), {(13, "malloc"): [("main;f", 2, 0)]}, "one of each")
     # Two of the same name and command on a side are one.
     twice = two_servers({20: ("/bin/server -a", {"malloc": 70}), 21: ("/bin/server -a", {"malloc": 80})})
@@ -282,8 +282,8 @@ def processes(directory):
          {(20, "malloc"): [("main;f", 70, 1)], (21, "malloc"): [("main;f", 80, 1)]}, "one alone")
     # Nothing is in both: no empty answer.
     other = two_servers({30: ("/bin/x", {"malloc": 1}), 31: ("/bin/y", {"malloc": 1})}).write(directory, "other")
-    check(b"no process of" in leaks(before, other, status=2).stderr, "says that none is paired")
-    check(b"no process of" in leaks("--match-by-labels", before, other, status=2).stderr, "nor by labels")
+    check(b"no process of" in leaks(before, other, status=1).stderr, "says that none is paired")
+    check(b"no process of" in leaks("--match-by-labels", before, other, status=1).stderr, "nor by labels")
 
 
 def files(directory):
@@ -311,15 +311,17 @@ def files(directory):
     same(sorted(os.listdir(out)), ["notes", "process_7.json", "process_7_malloc-leaks.json", "process_notes-leaks.json"],
          "old files")
     check(b"3 files of an earlier run" in done.stderr, f"it says so: {done.stderr}")
-    check(b"/nowhere" in leaks("--output", "/nowhere/at/all", path, status=2).stderr, "an error names the directory")
+    check(b"/nowhere" in leaks("--output", "/nowhere/at/all", path, status=1).stderr, "an error names the directory")
 
 
 def usage(directory):
     path = one_process({"main": (1, 1)}).write(directory, "t")
     for arguments in ((), (path, path, path), ("--treshold", "1", path), ("--threshold", "-1", path),
-                      ("--size-threshold", "x", path), ("--pid", "7,8", path), (path + "@9",), ("/nowhere",),
-                      (path, "/nowhere"), ("--heap", "zone", path)):
+                      ("--size-threshold", "x", path), ("--pid", "7,8", path)):
         done = leaks(*arguments, status=2)
+        check(done.stderr.startswith(b"heap_profile: ") and done.stdout == b"", f"{arguments}: {done}")
+    for arguments in ((path + "@9",), ("/nowhere",), (path, "/nowhere"), ("--heap", "zone", path)):
+        done = leaks(*arguments, status=1)
         check(done.stderr.startswith(b"heap_profile: ") and done.stdout == b"", f"{arguments}: {done}")
     check(b"did you mean --threshold" in leaks("--treshold", "1", path, status=2).stderr, "a typing error")
     check(b"usage: heap_profile leaks" in leaks("--help").stdout, "--help")

@@ -302,7 +302,7 @@ def several():
     same(convert(trace, "--dump", "all", "--v1").dump(7, 1).sum("pool"), (1, 1), "v1, several dumps")
     for options, said in ((("--dump", "4"), b"none of the dumps"), (("--heap", "malloc"), b"none of the dumps"),
                           (("--dump", "0"), b"counts from 1"), (("--prune", "5"), b"BYTES,COUNT"),
-                          (("--stack-mode", "odd"), b"no stack mode"), (("--pid", "x"), b"x")):
+                          (("--stack-mode", "odd"), b"--stack-mode takes"), (("--pid", "x"), b"x")):
         outcome = run([TRACECONV, "memory_infra", *options, trace])
         check(outcome.status in (1, 2) and said in outcome.stderr and outcome.stdout == b"",
               f"{options}: {outcome.status}, {outcome.stderr!r}, {outcome.stdout[:50]!r}")

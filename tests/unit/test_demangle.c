@@ -96,11 +96,6 @@ static void mangled_names_can_stay(void **state)
     char *result = demangle_name_as("_ZN3foo3barEiPKc", DEMANGLE_NONE);
     assert_string_equal(result, "_ZN3foo3barEiPKc");
     free(result);
-    enum demangle_mode mode;
-    assert_true(demangle_mode_parse("none", &mode) && mode == DEMANGLE_NONE);
-    assert_true(demangle_mode_parse("simple", &mode) && mode == DEMANGLE_SIMPLE);
-    assert_true(demangle_mode_parse("full", &mode) && mode == DEMANGLE_FULL);
-    assert_false(demangle_mode_parse("", &mode));
 }
 
 static void other_names_stay_as_they_are(void **state)

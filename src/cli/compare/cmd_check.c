@@ -3,15 +3,13 @@
  * heap_profile check: whether a profile, or a command that is run for it, keeps to its budgets.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cmd.h"
 #include "cli/compare/check_report.h"
 #include "cli/compare/compare_source.h"
-#include "cli/options/parse.h"
-#include "cli/options/suggest.h"
+#include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "cli/print/progress.h"
 #include "cli/print/wait_notice.h"
@@ -60,46 +58,6 @@ static const char help[] =
     "  heap_profile check --budgets heap.budgets --junit heap.xml -- ./unit-tests\n"
     "  heap_profile check --baseline old/raw-trace --max-growth 5% new/raw-trace\n";
 
-enum {
-    OPTION_BUDGET = 256, /* and the kinds of budgets */
-    OPTION_BASELINE = OPTION_BUDGET + BUDGET_KINDS,
-    OPTION_BUDGETS,
-    OPTION_SUPPRESS,
-    OPTION_UNDECIDED,
-    OPTION_PID,
-    OPTION_HEAP,
-    OPTION_JSON,
-    OPTION_JUNIT,
-    OPTION_GITHUB,
-    OPTION_FOLLOW,
-    OPTION_ONLY_PROFILED,
-};
-
-static const struct option options[] = {
-    {"max-peak", required_argument, NULL, OPTION_BUDGET + BUDGET_PEAK},
-    {"max-live", required_argument, NULL, OPTION_BUDGET + BUDGET_LIVE},
-    {"max-allocated", required_argument, NULL, OPTION_BUDGET + BUDGET_ALLOCATED},
-    {"max-allocations", required_argument, NULL, OPTION_BUDGET + BUDGET_ALLOCATIONS},
-    {"max-temporary", required_argument, NULL, OPTION_BUDGET + BUDGET_TEMPORARY},
-    {"max-leak", required_argument, NULL, OPTION_BUDGET + BUDGET_LEAK},
-    {"max-growth", required_argument, NULL, OPTION_BUDGET + BUDGET_GROWTH},
-    {"baseline", required_argument, NULL, OPTION_BASELINE},
-    {"budgets", required_argument, NULL, OPTION_BUDGETS},
-    {"suppress", required_argument, NULL, OPTION_SUPPRESS},
-    {"undecided", required_argument, NULL, OPTION_UNDECIDED},
-    {"pid", required_argument, NULL, OPTION_PID},
-    {"heap", required_argument, NULL, OPTION_HEAP},
-    {"only-profiled", no_argument, NULL, OPTION_ONLY_PROFILED},
-    {"json", no_argument, NULL, OPTION_JSON},
-    {"junit", required_argument, NULL, OPTION_JUNIT},
-    {"github", no_argument, NULL, OPTION_GITHUB},
-    {"interval", required_argument, NULL, 'i'},
-    {"output", required_argument, NULL, 'o'},
-    {"follow-children", no_argument, NULL, OPTION_FOLLOW},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
 enum undecided { UNDECIDED_TOLD, UNDECIDED_PASS, UNDECIDED_FAIL };
 
 struct request {
@@ -113,79 +71,73 @@ struct request {
     const char *trace;
 };
 
-static bool parse_undecided(const char *text, enum undecided *undecided)
+static bool complain(int code, const struct error *error)
 {
-    if (strcmp(text, "pass") != 0 && strcmp(text, "fail") != 0) {
-        format_printf(stderr, "heap_profile: --undecided takes pass or fail, not '%s'\n", text);
-        return false;
-    }
-    *undecided = *text == 'p' ? UNDECIDED_PASS : UNDECIDED_FAIL;
-    return true;
-}
-
-static bool parse_pid(const char *text, int32_t *pid)
-{
-    uint64_t number;
-    if (!parse_number("--pid", text, INT32_MAX, &number))
-        return false;
-    *pid = (int32_t)number;
-    return true;
-}
-
-/* False, with a message, unless it is for suggest_option to complain. */
-static bool take_option(int option, struct request *request)
-{
-    struct error error = {0};
-    int code = 0;
-    switch (option) {
-    case OPTION_BASELINE:
-        code = budgets_add(&request->budgets, "baseline", optarg, 0, &error);
-        break;
-    case OPTION_BUDGETS:
-        request->budgets_path = optarg;
-        waiting_announce_input(optarg);
-        code = budgets_read(&request->budgets, optarg, &error);
-        break;
-    case OPTION_SUPPRESS:
-        code = budgets_suppress(&request->budgets, optarg, 0, &error);
-        break;
-    case OPTION_UNDECIDED:
-        return parse_undecided(optarg, &request->undecided);
-    case OPTION_PID:
-        return parse_pid(optarg, &request->choice.pid);
-    case OPTION_HEAP:
-        request->choice.heap = optarg;
-        break;
-    case OPTION_JSON:
-        request->json = true;
-        break;
-    case OPTION_JUNIT:
-        request->junit = optarg;
-        break;
-    case OPTION_GITHUB:
-        request->github = true;
-        break;
-    case OPTION_FOLLOW:
-        request->follow_children = true;
-        break;
-    case OPTION_ONLY_PROFILED:
-        request->only_profiled = true;
-        break;
-    case 'i':
-        return parse_bytes("--interval", optarg, &request->config.sampling_interval_bytes);
-    case 'o':
-        request->output = optarg;
-        break;
-    default:
-        if (option < OPTION_BUDGET || option >= OPTION_BASELINE)
-            return false;
-        code =
-            budgets_add(&request->budgets, budget_names[option - OPTION_BUDGET], optarg, 0, &error);
-    }
     if (code < 0)
-        format_printf(stderr, "heap_profile: %s\n", error.message);
+        format_printf(stderr, "heap_profile: %s\n", error->message);
     return code == 0;
 }
+
+/* --max-peak and the like, and --baseline: the name of a budget is that of its option. */
+static bool take_budget(void *member, const char *name, const char *value)
+{
+    struct error error = {0};
+    return complain(budgets_add(member, name, value, 0, &error), &error);
+}
+
+static bool take_suppression(void *member, const char *name, const char *value)
+{
+    (void)name;
+    struct error error = {0};
+    return complain(budgets_suppress(member, value, 0, &error), &error);
+}
+
+static bool take_budgets_file(void *member, const char *name, const char *value)
+{
+    (void)name;
+    struct request *request = member;
+    struct error error = {0};
+    request->budgets_path = value;
+    waiting_announce_input(value);
+    return complain(budgets_read(&request->budgets, value, &error), &error);
+}
+
+static bool take_undecided(void *member, const char *name, const char *value)
+{
+    enum undecided *undecided = member;
+    if (strcmp(value, "pass") != 0 && strcmp(value, "fail") != 0) {
+        format_printf(stderr, "heap_profile: --%s takes pass or fail, not '%s'\n", name, value);
+        return false;
+    }
+    *undecided = *value == 'p' ? UNDECIDED_PASS : UNDECIDED_FAIL;
+    return true;
+}
+
+#define BUDGET(name) OPTION_ENTRY_CALL(name, 0, struct request, budgets, take_budget)
+
+static const struct option_entry options[] = {
+    BUDGET("max-peak"),
+    BUDGET("max-live"),
+    BUDGET("max-allocated"),
+    BUDGET("max-allocations"),
+    BUDGET("max-temporary"),
+    BUDGET("max-leak"),
+    BUDGET("max-growth"),
+    BUDGET("baseline"),
+    {.name = "budgets", .kind = OPTION_CALL, .offset = 0, .take = take_budgets_file},
+    OPTION_ENTRY_CALL("suppress", 0, struct request, budgets, take_suppression),
+    OPTION_ENTRY_CALL("undecided", 0, struct request, undecided, take_undecided),
+    OPTION_ENTRY("pid", 0, OPTION_PID, struct request, choice.pid),
+    OPTION_ENTRY("heap", 0, OPTION_TEXT, struct request, choice.heap),
+    OPTION_ENTRY("only-profiled", 0, OPTION_SET, struct request, only_profiled),
+    OPTION_ENTRY("json", 0, OPTION_SET, struct request, json),
+    OPTION_ENTRY("junit", 0, OPTION_TEXT, struct request, junit),
+    OPTION_ENTRY("github", 0, OPTION_SET, struct request, github),
+    OPTION_ENTRY("interval", 'i', OPTION_BYTES, struct request, config.sampling_interval_bytes),
+    OPTION_ENTRY("output", 'o', OPTION_TEXT, struct request, output),
+    OPTION_ENTRY("follow-children", 0, OPTION_SET, struct request, follow_children),
+    OPTIONS_END,
+};
 
 static bool needs_baseline(const struct budgets *budgets)
 {
@@ -216,19 +168,10 @@ static bool take_subject(int argc, char **argv, struct request *request)
 /* -1: go on; else the exit code. */
 static int parse_arguments(int argc, char **argv, struct request *request)
 {
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "+:i:o:h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return 0;
-        }
-        if (!take_option(option, request)) {
-            if (option == '?' || option == ':')
-                suggest_option("heap_profile check", argv, option, options);
-            return EXIT_UNDECIDABLE;
-        }
-    }
+    static const struct verb_line line = {"heap_profile check", help, options, true};
+    int code = options_parse(&line, argc, argv, request);
+    if (code >= 0)
+        return code;
     struct error error = {0};
     if (!take_subject(argc, argv, request))
         return EXIT_UNDECIDABLE;

@@ -2,7 +2,6 @@
 /* heap_profile diff: what grew and what shrank between two profiles. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,8 +10,8 @@
 #include "cli/compare/compare.h"
 #include "cli/compare/compare_format.h"
 #include "cli/options/filter_options.h"
-#include "cli/options/parse.h"
-#include "cli/options/suggest.h"
+#include "cli/options/options.h"
+#include "cli/options/profile_options.h"
 #include "cli/print/format.h"
 #include "compare/diff_pprof.h"
 #include "util/output_file.h"
@@ -52,37 +51,7 @@ static const char help[] =
 const char *const compare_by_names[] = {
     [DIFF_CALLSITE] = "callsite", [DIFF_FUNCTION] = "function", [DIFF_MODULE] = "module",
     [DIFF_THREAD] = "thread",     [DIFF_TYPE] = "type",         [DIFF_CONTEXT] = "context",
-};
-
-enum {
-    OPTION_BY = 256,
-    OPTION_VIEW,
-    OPTION_LINES,
-    OPTION_STACKS,
-    OPTION_TOP,
-    OPTION_PID,
-    OPTION_HEAP,
-    OPTION_DEMANGLE,
-    OPTION_JSON,
-    OPTION_PPROF,
-    OPTION_FRAMES,
-};
-
-static const struct option options[] = {
-    {"by", required_argument, NULL, OPTION_BY},
-    {"view", required_argument, NULL, OPTION_VIEW},
-    {"lines", no_argument, NULL, OPTION_LINES},
-    {"stacks", no_argument, NULL, OPTION_STACKS},
-    {"top", required_argument, NULL, OPTION_TOP},
-    {"pid", required_argument, NULL, OPTION_PID},
-    {"heap", required_argument, NULL, OPTION_HEAP},
-    {"demangle", required_argument, NULL, OPTION_DEMANGLE},
-    FILTER_OPTIONS,
-    {"frames", required_argument, NULL, OPTION_FRAMES},
-    {"json", no_argument, NULL, OPTION_JSON},
-    {"pprof", required_argument, NULL, OPTION_PPROF},
-    {"help", no_argument, NULL, 'h'},
-    {0},
+    [DIFF_CONTEXT + 1] = NULL,
 };
 
 struct request {
@@ -90,109 +59,45 @@ struct request {
     struct compare_choice choices[2];
     struct profile_read_options reading;
     struct profile_filter filter;
-    const char *pprof;
-    bool json, names_chosen, all_frames;
-    uint64_t *pids;
-    size_t pid_count;
+    struct compare_pids pids;
+    const char *heap, *pprof;
+    int demangling;
+    bool json, all_frames;
 };
 
-static bool parse_by(const char *text, enum diff_by *by)
-{
-    for (int i = 0; i <= DIFF_CONTEXT; i++) {
-        if (strcmp(text, compare_by_names[i]) == 0) {
-            *by = (enum diff_by)i;
-            return true;
-        }
-    }
-    format_printf(
-        stderr,
-        "heap_profile: --by takes callsite, function, module, thread, type or context, not "
-        "'%s'\n",
-        text);
-    return false;
-}
-
-static bool parse_view(const char *text, enum export_view *view)
-{
-    for (int i = 0; i < EXPORT_VIEWS; i++) {
-        if (strcmp(text, export_view_words[i].name) == 0) {
-            *view = (enum export_view)i;
-            return true;
-        }
-    }
-    format_printf(
-        stderr,
-        "heap_profile: no view '%s'; there are space, objects, alloc_space, alloc_objects and "
-        "max\n",
-        text);
-    return false;
-}
-
-static bool take_option(int option, struct request *request)
-{
-    switch (option) {
-    case OPTION_BY:
-        return parse_by(optarg, &request->compare.diff.by);
-    case OPTION_VIEW:
-        return parse_view(optarg, &request->compare.view);
-    case OPTION_LINES:
-        request->compare.diff.lines = true;
-        return true;
-    case OPTION_STACKS:
-        request->compare.stacks = true;
-        return true;
-    case OPTION_TOP:
-        return parse_number("--top", optarg, UINT32_MAX, &request->compare.top);
-    case OPTION_PID:
-        return parse_pids(optarg, &request->pids, &request->pid_count);
-    case OPTION_HEAP:
-        request->choices[0].heap = request->choices[1].heap = optarg;
-        return true;
-    case OPTION_DEMANGLE:
-        request->names_chosen = true;
-        return parse_demangling(optarg, &request->reading.demangling);
-    case OPTION_FRAMES:
-        return parse_frames(optarg, &request->all_frames);
-    case OPTION_JSON:
-        request->json = true;
-        return true;
-    case OPTION_PPROF:
-        request->pprof = optarg;
-        return true;
-    default:
-        return filter_options_has(option) && filter_options_take(option, optarg, &request->filter);
-    }
-}
+static const struct option_entry options[] = {
+    OPTION_ENTRY_CHOICE("by", struct request, compare.diff.by, compare_by_names),
+    VIEW_OPTION(struct request, compare.view),
+    OPTION_ENTRY("lines", 0, OPTION_SET, struct request, compare.diff.lines),
+    OPTION_ENTRY("stacks", 0, OPTION_SET, struct request, compare.stacks),
+    OPTION_ENTRY("top", 0, OPTION_NUMBER, struct request, compare.top),
+    OPTION_ENTRY_CALL("pid", 0, struct request, pids, take_compare_pids),
+    OPTION_ENTRY("heap", 0, OPTION_TEXT, struct request, heap),
+    DEMANGLE_OPTION(struct request, demangling),
+    FILTER_OPTIONS(struct request, filter),
+    FRAMES_OPTION(struct request, all_frames),
+    OPTION_ENTRY("json", 0, OPTION_SET, struct request, json),
+    OPTION_ENTRY("pprof", 0, OPTION_TEXT, struct request, pprof),
+    OPTIONS_END,
+};
 
 /* -1: go on; else the exit code. */
-static int parse_options(int argc, char **argv, struct request *request)
+static int parse_arguments(int argc, char **argv, struct request *request)
 {
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return 0;
-        }
-        if (!take_option(option, request)) {
-            if (option == '?' || option == ':')
-                suggest_option("heap_profile diff", argv, option, options);
-            return 2;
-        }
-    }
+    static const struct verb_line line = {"heap_profile diff", help, options, false};
+    int code = options_parse(&line, argc, argv, request);
+    if (code >= 0)
+        return code;
     if (argc - optind < 1 || argc - optind > 2) {
         fputs("heap_profile: which two profiles? As in: heap_profile diff BEFORE AFTER\n", stderr);
-        return 2;
+        return VERB_USAGE;
     }
-    if (request->pid_count > 2) {
-        fputs("heap_profile: --pid takes a process, or one before and one after\n", stderr);
-        return 2;
-    }
-    if (!request->names_chosen && !request->json)
-        request->reading.demangling = DEMANGLE_SIMPLE;
+    request->reading.demangling = demangling_of(request->demangling, request->json);
     request->reading.filter = &request->filter;
-    for (size_t i = 0; i < 2 && request->pid_count > 0; i++)
-        request->choices[i].pid = (int32_t)request->pids[i < request->pid_count ? i : 0];
+    for (int i = 0; i < 2; i++) {
+        request->choices[i].pid = request->pids.of[i];
+        request->choices[i].heap = request->heap;
+    }
     return -1;
 }
 
@@ -268,7 +173,7 @@ static int print(const struct request *request, const struct compare_source sour
     struct diff_side before = {sources[0].profile, sources[0].dumps, sources[0].dump_count};
     struct diff_side after = {sources[1].profile, sources[1].dumps, sources[1].dump_count};
     if (request->pprof != NULL && write_pprof(request->pprof, sources, &before, &after) < 0)
-        return 1;
+        return VERB_FAILED;
     struct compare_options compare = request->compare;
     struct compare_stacks stacks = {
         .profiles = {before.profile, after.profile},
@@ -295,9 +200,9 @@ static int print(const struct request *request, const struct compare_source sour
         format_printf(stderr, "heap_profile: %s\n", strerror(-code));
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("heap_profile: cannot write the difference");
-        return 1;
+        return VERB_FAILED;
     }
-    return code < 0 ? 1 : 0;
+    return code < 0 ? VERB_FAILED : VERB_DONE;
 }
 
 int cmd_diff(int argc, char **argv)
@@ -306,12 +211,13 @@ int cmd_diff(int argc, char **argv)
         .compare = {.view = EXPORT_SPACE,
                     .top = 20,
                     .colours = isatty(STDOUT_FILENO) && getenv("NO_COLOR") == NULL},
+        .demangling = DEMANGLING_DEFAULT,
     };
     struct compare_source sources[2] = {0};
     struct error error = {0};
-    int code = parse_options(argc, argv, &request);
+    int code = parse_arguments(argc, argv, &request);
     if (code < 0) {
-        code = 1;
+        code = VERB_FAILED;
         bool whole_stacks = request.json || request.compare.stacks;
         if (open_sources(argv + optind, argc - optind, sources, &request, &error) == 0 &&
             (!whole_stacks || compare_sources_count_frames(sources, &error) == 0))
@@ -325,6 +231,5 @@ int cmd_diff(int argc, char **argv)
                           sources[i].profile->warning);
     compare_sources_close(sources);
     profile_filter_clear(&request.filter);
-    free(request.pids);
     return code;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile leaks: what a program holds, or has piled up between two dumps, by call stack. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,8 +8,9 @@
 #include "cli/cmd.h"
 #include "cli/compare/leaks.h"
 #include "cli/options/filter_options.h"
+#include "cli/options/options.h"
 #include "cli/options/parse.h"
-#include "cli/options/suggest.h"
+#include "cli/options/profile_options.h"
 #include "cli/print/format.h"
 #include "cli/print/progress.h"
 
@@ -51,157 +51,89 @@ static const char help[] =
     "  heap_profile leaks trace@1 trace@max            the same of one that frees all as it ends\n"
     "  heap_profile leaks --match-by-labels before.json.gz after.json.gz\n";
 
-enum {
-    OPTION_THRESHOLD = 256,
-    OPTION_SIZE_THRESHOLD,
-    OPTION_SHRUNK,
-    OPTION_TOP,
-    OPTION_LINES,
-    OPTION_STACKS,
-    OPTION_MATCH_BY_LABELS,
-    OPTION_FILTER_BY_NAME,
-    OPTION_FILTER_BY_LABELS,
-    OPTION_PID,
-    OPTION_HEAP,
-    OPTION_DEMANGLE,
-    OPTION_OUTPUT,
-    OPTION_FLAME_GRAPH,
-    OPTION_JSON,
-    OPTION_FRAMES,
-};
-
-static const struct option options[] = {
-    {"threshold", required_argument, NULL, OPTION_THRESHOLD},
-    {"size-threshold", required_argument, NULL, OPTION_SIZE_THRESHOLD},
-    {"shrunk", no_argument, NULL, OPTION_SHRUNK},
-    {"top", required_argument, NULL, OPTION_TOP},
-    {"lines", no_argument, NULL, OPTION_LINES},
-    {"stacks", no_argument, NULL, OPTION_STACKS},
-    {"match-by-labels", no_argument, NULL, OPTION_MATCH_BY_LABELS},
-    {"filter-by-name", required_argument, NULL, OPTION_FILTER_BY_NAME},
-    {"filter-by-labels", required_argument, NULL, OPTION_FILTER_BY_LABELS},
-    {"pid", required_argument, NULL, OPTION_PID},
-    {"heap", required_argument, NULL, OPTION_HEAP},
-    {"demangle", required_argument, NULL, OPTION_DEMANGLE},
-    {"output", required_argument, NULL, OPTION_OUTPUT},
-    {"flame-graph", no_argument, NULL, OPTION_FLAME_GRAPH},
-    FILTER_OPTIONS,
-    {"frames", required_argument, NULL, OPTION_FRAMES},
-    {"json", no_argument, NULL, OPTION_JSON},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
 struct request {
     struct leaks_options leaks;
     struct compare_choice choices[2];
     struct profile_read_options reading;
     struct profile_filter filter;
-    const char *directory;
-    bool json, flame_graph, names_chosen;
-    uint64_t *pids;
-    size_t pid_count;
+    struct compare_pids pids;
+    const char *heap, *name, *labels, *directory;
+    int demangling;
+    bool json, flame_graph, by_labels;
 };
 
-static bool take_number(int option, struct request *request)
+static bool take_threshold(void *member, const char *name, const char *value)
 {
-    uint64_t value;
-    struct growth_options *growth = &request->leaks.growth;
-    if (option == OPTION_TOP)
-        return parse_number("--top", optarg, UINT32_MAX, &request->leaks.top);
-    if (option == OPTION_SIZE_THRESHOLD) {
-        if (!parse_bytes("--size-threshold", optarg, &value))
-            return false;
-        growth->size_threshold = (double)value;
-        return true;
-    }
-    if (!parse_number("--threshold", optarg, INT64_MAX, &value))
+    (void)name;
+    struct growth_options *growth = member;
+    uint64_t count;
+    if (!parse_number("--threshold", value, INT64_MAX, &count))
         return false;
     growth->has_count_threshold = true;
-    growth->count_threshold = (double)value;
+    growth->count_threshold = (double)count;
     return true;
 }
 
-static bool take_option(int option, struct request *request)
+static bool take_size_threshold(void *member, const char *name, const char *value)
 {
-    struct compare_choice *choices = request->choices;
-    switch (option) {
-    case OPTION_THRESHOLD:
-    case OPTION_SIZE_THRESHOLD:
-    case OPTION_TOP:
-        return take_number(option, request);
-    case OPTION_SHRUNK:
-        return request->leaks.shrunk = true;
-    case OPTION_LINES:
-        return request->leaks.lines = true;
-    case OPTION_STACKS:
-        return request->leaks.stacks = true;
-    case OPTION_MATCH_BY_LABELS:
-        request->leaks.pairing = DIFF_PAIR_LABELS;
-        return true;
-    case OPTION_FILTER_BY_NAME:
-        choices[0].name = choices[1].name = optarg;
-        return true;
-    case OPTION_FILTER_BY_LABELS:
-        choices[0].labels = choices[1].labels = optarg;
-        return true;
-    case OPTION_PID:
-        return parse_pids(optarg, &request->pids, &request->pid_count);
-    case OPTION_HEAP:
-        choices[0].heap = choices[1].heap = optarg;
-        return true;
-    case OPTION_DEMANGLE:
-        request->names_chosen = true;
-        return parse_demangling(optarg, &request->reading.demangling);
-    case OPTION_FRAMES:
-        return parse_frames(optarg, &request->leaks.all_frames);
-    case OPTION_OUTPUT:
-        request->directory = optarg;
-        return true;
-    case OPTION_FLAME_GRAPH:
-        return request->flame_graph = true;
-    case OPTION_JSON:
-        return request->json = true;
-    default:
-        return filter_options_has(option) && filter_options_take(option, optarg, &request->filter);
-    }
+    (void)name;
+    struct growth_options *growth = member;
+    uint64_t bytes;
+    if (!parse_bytes("--size-threshold", value, &bytes))
+        return false;
+    growth->size_threshold = (double)bytes;
+    return true;
 }
 
+static const struct option_entry options[] = {
+    OPTION_ENTRY_CALL("threshold", 0, struct request, leaks.growth, take_threshold),
+    OPTION_ENTRY_CALL("size-threshold", 0, struct request, leaks.growth, take_size_threshold),
+    OPTION_ENTRY("shrunk", 0, OPTION_SET, struct request, leaks.shrunk),
+    OPTION_ENTRY("top", 0, OPTION_NUMBER, struct request, leaks.top),
+    OPTION_ENTRY("lines", 0, OPTION_SET, struct request, leaks.lines),
+    OPTION_ENTRY("stacks", 0, OPTION_SET, struct request, leaks.stacks),
+    OPTION_ENTRY("match-by-labels", 0, OPTION_SET, struct request, by_labels),
+    OPTION_ENTRY("filter-by-name", 0, OPTION_TEXT, struct request, name),
+    OPTION_ENTRY("filter-by-labels", 0, OPTION_TEXT, struct request, labels),
+    OPTION_ENTRY_CALL("pid", 0, struct request, pids, take_compare_pids),
+    OPTION_ENTRY("heap", 0, OPTION_TEXT, struct request, heap),
+    DEMANGLE_OPTION(struct request, demangling),
+    OPTION_ENTRY("output", 0, OPTION_TEXT, struct request, directory),
+    OPTION_ENTRY("flame-graph", 0, OPTION_SET, struct request, flame_graph),
+    FILTER_OPTIONS(struct request, filter),
+    FRAMES_OPTION(struct request, leaks.all_frames),
+    OPTION_ENTRY("json", 0, OPTION_SET, struct request, json),
+    OPTIONS_END,
+};
+
 /* -1: go on; else the exit code. */
-static int parse_options(int argc, char **argv, struct request *request)
+static int parse_arguments(int argc, char **argv, struct request *request)
 {
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return 0;
-        }
-        if (!take_option(option, request)) {
-            if (option == '?' || option == ':')
-                suggest_option("heap_profile leaks", argv, option, options);
-            return 2;
-        }
-    }
+    static const struct verb_line line = {"heap_profile leaks", help, options, false};
+    int code = options_parse(&line, argc, argv, request);
+    if (code >= 0)
+        return code;
     if (argc - optind < 1 || argc - optind > 2) {
         fputs("heap_profile: which profile? As in: heap_profile leaks A, or: heap_profile leaks "
               "BEFORE AFTER\n",
               stderr);
-        return 2;
+        return VERB_USAGE;
     }
     if (request->flame_graph && request->directory == NULL) {
-        fputs("heap_profile: --flame-graph needs --output DIR: where is it to stand?\n", stderr);
-        return 2;
+        fputs("heap_profile: --flame-graph needs --output DIR to write to\n", stderr);
+        return VERB_USAGE;
     }
-    if (request->pid_count > (size_t)(argc - optind)) {
-        fputs("heap_profile: --pid takes a process, or one before and one after\n", stderr);
-        return 2;
+    if (argc - optind == 1 && request->pids.of[0] != request->pids.of[1]) {
+        fputs("heap_profile: --pid takes one process of one profile\n", stderr);
+        return VERB_USAGE;
     }
-    if (!request->names_chosen && !request->json && request->directory == NULL)
-        request->reading.demangling = DEMANGLE_SIMPLE;
+    request->leaks.pairing = request->by_labels ? DIFF_PAIR_LABELS : DIFF_PAIR_PIDS;
+    request->reading.demangling =
+        demangling_of(request->demangling, request->json || request->directory != NULL);
     request->reading.filter = &request->filter;
-    for (size_t i = 0; i < 2 && request->pid_count > 0; i++)
-        request->choices[i].pid = (int32_t)request->pids[i < request->pid_count ? i : 0];
+    for (int i = 0; i < 2; i++)
+        request->choices[i] = (struct compare_choice){request->pids.of[i], request->heap,
+                                                      request->name, request->labels};
     return -1;
 }
 
@@ -277,20 +209,19 @@ int cmd_leaks(int argc, char **argv)
 {
     bool terminal = isatty(STDOUT_FILENO);
     struct request request = {
-        .leaks = {.pairing = DIFF_PAIR_PIDS,
-                  .top = terminal ? 20 : 0,
-                  .colours = terminal && getenv("NO_COLOR") == NULL},
+        .leaks = {.top = terminal ? 20 : 0, .colours = terminal && getenv("NO_COLOR") == NULL},
+        .demangling = DEMANGLING_DEFAULT,
     };
     struct compare_source sources[2] = {0};
     struct error error = {0};
-    int code = parse_options(argc, argv, &request);
+    int code = parse_arguments(argc, argv, &request);
     if (code < 0) {
         bool compared = argc - optind == 2;
-        code = 0;
+        code = VERB_DONE;
         if (open_sources(argv + optind, argc - optind, sources, &request, &error) < 0 ||
             find_leaks(&request, sources, compared, &error) < 0) {
             format_printf(stderr, "heap_profile: %s\n", error.message);
-            code = 2;
+            code = VERB_FAILED;
         }
         for (int i = 0; i < 2; i++)
             if (i == 0 || sources[0].profile != sources[1].profile)
@@ -298,6 +229,5 @@ int cmd_leaks(int argc, char **argv)
     }
     compare_sources_close(sources);
     profile_filter_clear(&request.filter);
-    free(request.pids);
     return code;
 }

@@ -19,7 +19,7 @@ struct compare_options {
 };
 
 /* "callsite" and so on. */
-extern const char *const compare_by_names[DIFF_CONTEXT + 1];
+extern const char *const compare_by_names[DIFF_CONTEXT + 2];
 
 /* Both return 0 or -ENOMEM. */
 int compare_print_text(const struct diff *diff, const struct compare_source sources[2],

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See compare_source.h. */
+/* Read what is compared: a trace and one dump of it, or several of them. */
 #include "cli/compare/compare_source.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "cli/files/output.h"
+#include "cli/options/parse.h"
 #include "cli/print/progress.h"
 
 /* Number, time or word behind the '@'. False: it is none of them. */
@@ -99,6 +101,23 @@ void compare_sources_close(struct compare_source sources[2])
     profile_free(sources[0].profile);
     free(sources[0].dumps);
     free(sources[1].dumps);
+}
+
+bool take_compare_pids(void *member, const char *name, const char *value)
+{
+    (void)name;
+    struct compare_pids *pids = member;
+    uint64_t *numbers = NULL;
+    size_t count = 0;
+    bool good = parse_pids(value, &numbers, &count);
+    if (good && (count > 2 || numbers[0] > INT32_MAX || numbers[count - 1] > INT32_MAX)) {
+        fputs("heap_profile: --pid takes a process, or one before and one after\n", stderr);
+        good = false;
+    }
+    for (size_t i = 0; i < 2 && good; i++)
+        pids->of[i] = (int32_t)numbers[i < count ? i : 0];
+    free(numbers);
+    return good;
 }
 
 static double live_of(const struct profile_dump *dump)

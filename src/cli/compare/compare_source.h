@@ -7,6 +7,7 @@
 #ifndef HEAPPROFD_CLI_COMPARE_COMPARE_SOURCE_H
 #define HEAPPROFD_CLI_COMPARE_COMPARE_SOURCE_H
 
+#include "cli/options/options.h"
 #include "compare/diff.h"
 
 enum compare_dump { COMPARE_LAST, COMPARE_NUMBER, COMPARE_TIME, COMPARE_MAX };
@@ -39,6 +40,12 @@ struct compare_choice {
     const char *name;   /* of the process; NULL: all */
     const char *labels; /* is part of its command line; NULL: all */
 };
+
+/* --pid PID[,PID]: of the profile before and after; one PID means both. */
+struct compare_pids {
+    int32_t of[2]; /* 0: all */
+};
+option_take take_compare_pids;
 
 /* Chooses the dumps of a source whose profile has been read. 0, or a negative errno with a message
  * where there are none. */

@@ -17,6 +17,7 @@
 #include "cli/convert/conversions.h"
 #include "cli/files/conversion_io.h"
 #include "cli/files/symbol_options.h"
+#include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "symbolize/known_symbols.h"
 #include "trace/read/trace_source.h"
@@ -46,34 +47,37 @@ static const char help[] =
     "\n"
     "Exit code: 0, even if names are missing; 1 for what cannot be read or written; 2.\n";
 
-enum {
-    OPTION_SYMBOL_PATHS = 256,
-    OPTION_NO_SYMBOL_PATHS,
-    OPTION_BREAKPAD,
-    OPTION_MAP,
-    OPTION_NO_MAPS,
-    OPTION_VERBOSE
-};
-
-static const struct option options[] = {
-    {"symbol-paths", required_argument, NULL, OPTION_SYMBOL_PATHS},
-    {"no-auto-symbol-paths", no_argument, NULL, OPTION_NO_SYMBOL_PATHS},
-    {"breakpad-symbols", required_argument, NULL, OPTION_BREAKPAD},
-    {"proguard-map", required_argument, NULL, OPTION_MAP},
-    {"no-auto-proguard-maps", no_argument, NULL, OPTION_NO_MAPS},
-    {"verbose", no_argument, NULL, OPTION_VERBOSE},
-    {"quiet", no_argument, NULL, 'q'},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'v'},
-    {0},
-};
-
 struct request {
     const char *trace, *out;
     struct symbol_places places;
     struct deobfuscate_maps maps;      /* each has to be readable */
     struct deobfuscate_maps automatic; /* these need not */
     bool automatic_places, automatic_maps, verbose, quiet;
+};
+
+static bool take_directories(void *member, const char *name, const char *value)
+{
+    struct symbol_places *places = member;
+    places->by_build_id = true;
+    return take_symbol_paths(member, name, value);
+}
+
+static bool take_map(void *member, const char *name, const char *value)
+{
+    (void)name;
+    struct error error;
+    return deobfuscate_maps_add(member, value, &error) == 0 || conversion_fail(&error) == 0;
+}
+
+static const struct option_entry options[] = {
+    OPTION_ENTRY_CALL("symbol-paths", 0, struct request, places, take_directories),
+    OPTION_ENTRY("no-auto-symbol-paths", 0, OPTION_CLEAR, struct request, automatic_places),
+    OPTION_ENTRY_CALL("breakpad-symbols", 0, struct request, places, take_breakpad_symbols),
+    OPTION_ENTRY_CALL("proguard-map", 0, struct request, maps, take_map),
+    OPTION_ENTRY("no-auto-proguard-maps", 0, OPTION_CLEAR, struct request, automatic_maps),
+    OPTION_ENTRY("verbose", 0, OPTION_SET, struct request, verbose),
+    OPTION_ENTRY("quiet", 'q', OPTION_SET, struct request, quiet),
+    OPTIONS_END,
 };
 
 /* --- the places that need no option --- */
@@ -253,52 +257,13 @@ static int run(struct request *request)
     return result < 0 ? conversion_fail(&error) : 0;
 }
 
-/* 0, or the exit code. */
-static int take_option(struct request *request, int option)
-{
-    struct error error;
-    int result = 0;
-    switch (option) {
-    case OPTION_SYMBOL_PATHS:
-        request->places.by_build_id = true;
-        result = symbol_places_set(&request->places, optarg, ',', &error);
-        break;
-    case OPTION_NO_SYMBOL_PATHS:
-        request->automatic_places = false;
-        break;
-    case OPTION_BREAKPAD:
-        result = symbol_places_add_breakpad(&request->places, optarg, &error);
-        break;
-    case OPTION_MAP:
-        result = deobfuscate_maps_add(&request->maps, optarg, &error);
-        break;
-    case OPTION_NO_MAPS:
-        request->automatic_maps = false;
-        break;
-    case OPTION_VERBOSE:
-        request->verbose = true;
-        break;
-    case 'q':
-        request->quiet = true;
-        break;
-    default:
-        return -1;
-    }
-    if (result == 0)
-        return 0;
-    conversion_fail(&error);
-    return 2;
-}
-
 static int take_arguments(struct request *request, int argc, char **argv)
 {
-    if (!conversion_takes(argc, argv, 2))
-        return 2;
     if (argc - optind < 2) {
         format_printf(stderr,
                       "%s: which trace, and where to? As in: %s bundle raw-trace bundled-trace\n",
                       program_invocation_short_name, program_invocation_short_name);
-        return 2;
+        return VERB_USAGE;
     }
     request->trace = argv[optind];
     request->out = argv[optind + 1];
@@ -309,25 +274,17 @@ int convert_bundle(int argc, char **argv)
 {
     struct request request = {.automatic_places = true, .automatic_maps = true};
     struct error error;
-    int option, status = 0;
-    bool answered = false;
-    if (symbol_places_read(&request.places, &error) < 0) {
+    int code = symbol_places_read(&request.places, &error);
+    if (code < 0) {
         conversion_fail(&error);
-        status = 2;
+        code = VERB_USAGE;
+    } else {
+        code = conversion_parse(argc, argv, help, options, 2, &request);
     }
-    opterr = 0;
-    while (status == 0 && !answered &&
-           (option = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
-        status = take_option(&request, option);
-        if (status < 0) {
-            answered = true;
-            status = conversion_other_option(argv, option, options, help);
-        }
-    }
-    if (status == 0 && !answered)
-        status = take_arguments(&request, argc, argv);
+    if (code < 0)
+        code = take_arguments(&request, argc, argv);
     deobfuscate_maps_clear(&request.maps);
     deobfuscate_maps_clear(&request.automatic);
     symbol_places_clear(&request.places);
-    return status;
+    return code;
 }

@@ -12,6 +12,7 @@
 
 #include "cli/convert/conversions.h"
 #include "cli/files/conversion_io.h"
+#include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "cli/print/progress.h"
 #include "cli/print/wait_notice.h"
@@ -36,20 +37,30 @@ static const char help[] =
     "\n"
     "  PERFETTO_PROGUARD_MAP=package=file:package=file   the maps\n";
 
-static const struct option options[] = {
-    {"proguard-map", required_argument, NULL, 'm'},
-    {"whole-maps", no_argument, NULL, 'w'},
-    {"json", required_argument, NULL, 'j'},
-    {"quiet", no_argument, NULL, 'q'},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'v'},
-    {0},
-};
-
 struct request {
     const char *trace, *out, *json;
     struct deobfuscate_maps maps;
     bool whole, quiet;
+};
+
+static bool take_map(void *member, const char *name, const char *value)
+{
+    (void)name;
+    struct error error;
+    const char *equals = strchr(value, '=');
+    waiting_announce_input(equals != NULL ? equals + 1 : value);
+    if (deobfuscate_maps_add(member, value, &error) == 0)
+        return true;
+    conversion_fail(&error);
+    return false;
+}
+
+static const struct option_entry options[] = {
+    OPTION_ENTRY_CALL("proguard-map", 0, struct request, maps, take_map),
+    OPTION_ENTRY("whole-maps", 0, OPTION_SET, struct request, whole),
+    OPTION_ENTRY("json", 0, OPTION_TEXT, struct request, json),
+    OPTION_ENTRY("quiet", 'q', OPTION_SET, struct request, quiet),
+    OPTIONS_END,
 };
 
 /* --- what is printed --- */
@@ -165,53 +176,28 @@ static int run(struct request *request)
     return status;
 }
 
-/* 0, or the exit code. */
-static int take_options(struct request *request, int argc, char **argv, bool *answered)
-{
-    struct error error;
-    int option;
-    opterr = 0;
-    if (deobfuscate_maps_add_list(&request->maps, getenv("PERFETTO_PROGUARD_MAP"), &error) < 0) {
-        conversion_fail(&error);
-        return 2;
-    }
-    while ((option = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
-        if (option == 'm') {
-            waiting_announce_input(strchr(optarg, '=') != NULL ? strchr(optarg, '=') + 1 : optarg);
-            if (deobfuscate_maps_add(&request->maps, optarg, &error) < 0) {
-                conversion_fail(&error);
-                return 2;
-            }
-        } else if (option == 'w') {
-            request->whole = true;
-        } else if (option == 'j') {
-            request->json = optarg;
-        } else if (option == 'q') {
-            request->quiet = true;
-        } else {
-            *answered = true;
-            return conversion_other_option(argv, option, options, help);
-        }
-    }
-    return conversion_takes(argc, argv, 2) ? 0 : 2;
-}
-
 int convert_deobfuscate(int argc, char **argv)
 {
     struct request request = {0};
-    bool answered = false;
-    int status = take_options(&request, argc, argv, &answered);
-    if (status == 0 && !answered && request.maps.count == 0) {
+    struct error error;
+    int code = deobfuscate_maps_add_list(&request.maps, getenv("PERFETTO_PROGUARD_MAP"), &error);
+    if (code < 0) {
+        conversion_fail(&error);
+        code = VERB_USAGE;
+    } else {
+        code = conversion_parse(argc, argv, help, options, 2, &request);
+    }
+    if (code < 0 && request.maps.count == 0) {
         format_printf(stderr,
                       "%s: no map: give PERFETTO_PROGUARD_MAP=package=FILE or --proguard-map "
                       "[PACKAGE=]FILE\n",
                       program_invocation_short_name);
-        status = 2;
-    } else if (status == 0 && !answered) {
+        code = VERB_USAGE;
+    } else if (code < 0) {
         request.trace = argc > optind ? argv[optind] : NULL;
         request.out = argc > optind + 1 ? argv[optind + 1] : NULL;
-        status = run(&request);
+        code = run(&request);
     }
     deobfuscate_maps_clear(&request.maps);
-    return status;
+    return code;
 }

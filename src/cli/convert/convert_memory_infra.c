@@ -9,7 +9,10 @@
 #include "cli/convert/conversions.h"
 #include "cli/convert/memory_infra_file.h"
 #include "cli/files/conversion_io.h"
+#include "cli/options/heap_options.h"
+#include "cli/options/options.h"
 #include "cli/options/parse.h"
+#include "cli/options/profile_options.h"
 #include "cli/print/format.h"
 #include "cli/print/progress.h"
 #include "cli/report/report.h"
@@ -34,57 +37,14 @@ static const char help[] =
     "                without parameters and template arguments, or mangled\n"
     "      --help, --version\n";
 
-enum {
-    OPTION_PID = 256,
-    OPTION_HEAP,
-    OPTION_DUMP,
-    OPTION_PRUNE,
-    OPTION_STACK_MODE,
-    OPTION_MAX,
-    OPTION_V1,
-    OPTION_DEMANGLE
-};
-
-static const struct option options[] = {
-    {"pid", required_argument, NULL, OPTION_PID},
-    {"heap", required_argument, NULL, OPTION_HEAP},
-    {"dump", required_argument, NULL, OPTION_DUMP},
-    {"prune", required_argument, NULL, OPTION_PRUNE},
-    {"stack-mode", required_argument, NULL, OPTION_STACK_MODE},
-    {"max", no_argument, NULL, OPTION_MAX},
-    {"v1", no_argument, NULL, OPTION_V1},
-    {"demangle", required_argument, NULL, OPTION_DEMANGLE},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'v'},
-    {0},
-};
-
-#define DUMP_ALL UINT64_MAX
-#define DUMP_FINAL 0
-
 /* What the options ask for. */
 struct choice {
-    int32_t pid;      /* 0: all */
-    const char *heap; /* NULL: all */
-    uint64_t dump;    /* from 1, or one of the above */
+    struct dump_choice which;
     struct memory_infra_write_options writing;
     struct profile_read_options reading;
 };
 
 /* --- which dumps --- */
-
-static bool is_wanted(const struct profile *profile, const struct profile_heap *heap, size_t index,
-                      const struct choice *choice)
-{
-    if (choice->pid != 0 && profile->processes[heap->process].pid != choice->pid)
-        return false;
-    if (choice->heap != NULL && strcmp(choice->heap, heap->name) != 0)
-        return false;
-    if (choice->dump != DUMP_ALL &&
-        index + 1 != (choice->dump == DUMP_FINAL ? heap->dump_count : choice->dump))
-        return false;
-    return !heap->unseen;
-}
 
 /* malloc'd. How many, or a negative errno. */
 static int64_t take_dumps(const struct profile *profile, const struct choice *choice,
@@ -101,7 +61,8 @@ static int64_t take_dumps(const struct profile *profile, const struct choice *ch
         return error_set(error, -ENOMEM, "no memory for a list of dumps");
     for (size_t i = 0; i < profile->heap_count; i++)
         for (size_t j = 0; j < profile->heaps[i].dump_count; j++)
-            if (is_wanted(profile, &profile->heaps[i], j, choice))
+            if (!profile->heaps[i].unseen &&
+                dump_choice_wants(&choice->which, profile, &profile->heaps[i], j))
                 (*dumps)[count++] =
                     (struct export_dump){&profile->heaps[i], &profile->heaps[i].dumps[j]};
     if (count > 0)
@@ -160,24 +121,11 @@ static int convert(const struct choice *choice, const char *argument, const char
 
 /* --- options --- */
 
-static bool parse_dump(const char *text, uint64_t *dump)
-{
-    if (strcmp(text, "all") == 0 || strcmp(text, "final") == 0) {
-        *dump = *text == 'a' ? DUMP_ALL : DUMP_FINAL;
-        return true;
-    }
-    if (!parse_number("--dump", text, UINT32_MAX, dump))
-        return false;
-    if (*dump > 0)
-        return true;
-    format_printf(stderr, "%s: --dump counts from 1; there are 'final' and 'all', too\n",
-                  program_invocation_short_name);
-    return false;
-}
-
 /* BYTES,COUNT. Without the comma there would be a number that nobody gave. */
-static bool parse_prune(const char *text, struct memory_infra_write_options *writing)
+static bool take_prune(void *member, const char *name, const char *text)
 {
+    (void)name;
+    struct memory_infra_write_options *writing = member;
     char bytes[32];
     const char *comma = strchr(text, ',');
     size_t length = comma == NULL ? 0 : (size_t)(comma - text);
@@ -192,60 +140,23 @@ static bool parse_prune(const char *text, struct memory_infra_write_options *wri
            parse_number("--prune", comma + 1, UINT32_MAX, &writing->prune_count);
 }
 
-static bool parse_stack_mode(const char *text, enum heap_stack_mode *mode)
-{
-    for (*mode = 0; *mode < HEAP_STACK_MODES; (*mode)++)
-        if (strcmp(text, memory_infra_stack_modes[*mode]) == 0)
-            return true;
-    format_printf(stderr,
-                  "%s: no stack mode '%s'; there are native, native-with-thread-names, pseudo and "
-                  "mixed\n",
-                  program_invocation_short_name, text);
-    return false;
-}
-
-/* False, with a message. */
-static bool parse_option(int option, const char *text, struct choice *choice)
-{
-    uint64_t number;
-    switch (option) {
-    case OPTION_HEAP:
-        choice->heap = text;
-        return true;
-    case OPTION_DUMP:
-        return parse_dump(text, &choice->dump);
-    case OPTION_PRUNE:
-        return parse_prune(text, &choice->writing);
-    case OPTION_STACK_MODE:
-        return parse_stack_mode(text, &choice->writing.stack_mode);
-    case OPTION_MAX:
-        choice->writing.at_peak = true;
-        return true;
-    case OPTION_V1:
-        choice->writing.v1 = true;
-        return true;
-    case OPTION_DEMANGLE:
-        return parse_demangling(text, &choice->reading.demangling);
-    default:
-        if (!parse_number("--pid", text, INT32_MAX, &number))
-            return false;
-        choice->pid = (int32_t)number;
-        return true;
-    }
-}
+static const struct option_entry options[] = {
+    OPTION_ENTRY("pid", 0, OPTION_PID, struct choice, which.pid),
+    OPTION_ENTRY("heap", 0, OPTION_TEXT, struct choice, which.heap),
+    OPTION_ENTRY_CALL("dump", 0, struct choice, which.dump, take_dump_or_all),
+    OPTION_ENTRY_CALL("prune", 0, struct choice, writing, take_prune),
+    OPTION_ENTRY_CHOICE("stack-mode", struct choice, writing.stack_mode, stack_mode_names),
+    OPTION_ENTRY("max", 0, OPTION_SET, struct choice, writing.at_peak),
+    OPTION_ENTRY("v1", 0, OPTION_SET, struct choice, writing.v1),
+    OPTION_ENTRY_CHOICE("demangle", struct choice, reading.demangling, demangle_option_names),
+    OPTIONS_END,
+};
 
 int convert_memory_infra(int argc, char **argv)
 {
-    struct choice choice = {.dump = DUMP_ALL};
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        if (option < OPTION_PID)
-            return conversion_other_option(argv, option, options, help);
-        if (!parse_option(option, optarg, &choice))
-            return 2;
-    }
-    if (!conversion_takes(argc, argv, 2))
-        return 2;
+    struct choice choice = {.which.dump = DUMP_ALL};
+    int code = conversion_parse(argc, argv, help, options, 2, &choice);
+    if (code >= 0)
+        return code;
     return convert(&choice, argv[optind], argv[optind] == NULL ? NULL : argv[optind + 1]);
 }

@@ -12,7 +12,9 @@
 #include "cli/files/conversion_io.h"
 #include "cli/files/output.h"
 #include "cli/options/filter_options.h"
+#include "cli/options/options.h"
 #include "cli/options/parse.h"
+#include "cli/options/profile_options.h"
 #include "cli/print/format.h"
 #include "cli/print/progress.h"
 #include "export/view.h"
@@ -39,27 +41,38 @@ static const char help[] =
     "  Profiles that ended early, or never began because another session had the process, are\n"
     "  said on standard error.\n";
 
-enum { OPTION_PID = 256, OPTION_TIMESTAMPS, OPTION_NO_ANNOTATIONS, OPTION_GZIP, OPTION_DEMANGLE };
-
-static const struct option options[] = {
-    {"pid", required_argument, NULL, OPTION_PID},
-    {"timestamps", required_argument, NULL, OPTION_TIMESTAMPS},
-    {"no-annotations", no_argument, NULL, OPTION_NO_ANNOTATIONS},
-    {"gzip", no_argument, NULL, OPTION_GZIP},
-    {"demangle", required_argument, NULL, OPTION_DEMANGLE},
-    FILTER_OPTIONS,
-    {"output", required_argument, NULL, 'o'},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'v'},
-    {0},
-};
-
 struct request {
     const char *argument, *directory;
     struct output_pprof choice;
     struct profile_read_options reading;
     struct profile_filter filter;
     uint64_t *pids, *timestamps;
+};
+
+static bool take_pids(void *member, const char *name, const char *value)
+{
+    (void)name;
+    struct request *request = member;
+    return parse_pids(value, &request->pids, &request->choice.pid_count);
+}
+
+static bool take_timestamps(void *member, const char *name, const char *value)
+{
+    (void)name;
+    struct request *request = member;
+    return parse_numbers("--timestamps", "times of dumps", value, &request->timestamps,
+                         &request->choice.timestamp_count);
+}
+
+static const struct option_entry options[] = {
+    {.name = "pid", .kind = OPTION_CALL, .take = take_pids},
+    {.name = "timestamps", .kind = OPTION_CALL, .take = take_timestamps},
+    OPTION_ENTRY("no-annotations", 0, OPTION_CLEAR, struct request, choice.options.annotated),
+    OPTION_ENTRY("gzip", 0, OPTION_SET, struct request, choice.options.gzip),
+    OPTION_ENTRY_CHOICE("demangle", struct request, reading.demangling, demangle_option_names),
+    FILTER_OPTIONS(struct request, filter),
+    OPTION_ENTRY("output", 'o', OPTION_TEXT, struct request, directory),
+    OPTIONS_END,
 };
 
 /* --- what is not as was wished --- */
@@ -260,57 +273,11 @@ static int write_files(struct request *request)
     return 0;
 }
 
-/* --- options --- */
-
-/* -1: go on; else the exit code. */
-static int parse_options(int argc, char **argv, struct request *request)
-{
-    int option;
-    struct output_pprof *choice = &request->choice;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":o:h", options, NULL)) != -1) {
-        switch (option) {
-        case OPTION_PID:
-            if (!parse_pids(optarg, &request->pids, &choice->pid_count))
-                return 2;
-            break;
-        case OPTION_TIMESTAMPS:
-            if (!parse_numbers("--timestamps", "times of dumps", optarg, &request->timestamps,
-                               &choice->timestamp_count))
-                return 2;
-            break;
-        case OPTION_NO_ANNOTATIONS:
-            choice->options.annotated = false;
-            break;
-        case OPTION_GZIP:
-            choice->options.gzip = true;
-            break;
-        case OPTION_DEMANGLE:
-            if (!parse_demangling(optarg, &request->reading.demangling))
-                return 2;
-            break;
-        case 'o':
-            request->directory = optarg;
-            break;
-        default:
-            if (filter_options_has(option)) {
-                if (!filter_options_take(option, optarg, &request->filter))
-                    return 2;
-                break;
-            }
-            return conversion_other_option(argv, option, options, help);
-        }
-    }
-    return -1;
-}
-
 int convert_profile(int argc, char **argv)
 {
     struct request request = {.choice.options.annotated = true};
     request.reading.filter = &request.filter;
-    int code = parse_options(argc, argv, &request);
-    if (code < 0 && !conversion_takes(argc, argv, 1))
-        code = 2;
+    int code = conversion_parse(argc, argv, help, options, 1, &request);
     request.argument = code < 0 ? argv[optind] : NULL;
     request.choice.pids = request.pids;
     request.choice.timestamps = request.timestamps;

@@ -14,6 +14,7 @@
 #include "cli/convert/symbolize_file.h"
 #include "cli/files/conversion_io.h"
 #include "cli/files/symbol_options.h"
+#include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "symbolize/symbolize.h"
 #include "util/json.h"
@@ -46,25 +47,34 @@ static const char help[] =
     "  PERFETTO_SYMBOLIZER_MODE=index  read the build ids of all files in the directories\n"
     "  DEBUGINFOD_URLS                 servers that are asked for what is nowhere else\n";
 
-static const struct option options[] = {
-    {"symbol-paths", required_argument, NULL, 's'},
-    {"no-auto-symbol-paths", no_argument, NULL, 'n'},
-    {"breakpad-symbols", required_argument, NULL, 'b'},
-    {"no-backup", no_argument, NULL, 'B'},
-    {"json", required_argument, NULL, 'j'},
-    {"no-cache", no_argument, NULL, 'c'},
-    {"symbolizer", required_argument, NULL, 'S'},
-    {"quiet", no_argument, NULL, 'q'},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'v'},
-    {0},
-};
-
 struct request {
     const char *trace, *out, *json;
     struct symbol_places places;
     bool automatic, quiet, backup;
     struct symbolize_options symbolizing;
+};
+
+static bool take_symbolizer(void *member, const char *name, const char *value)
+{
+    bool *by_llvm = member;
+    *by_llvm = strcmp(value, "llvm") == 0;
+    if (*by_llvm || strcmp(value, "own") == 0)
+        return true;
+    format_printf(stderr, "%s: --%s takes own or llvm, not '%s'\n", program_invocation_short_name,
+                  name, value);
+    return false;
+}
+
+static const struct option_entry options[] = {
+    OPTION_ENTRY_CALL("symbol-paths", 0, struct request, places, take_symbol_paths),
+    OPTION_ENTRY("no-auto-symbol-paths", 0, OPTION_CLEAR, struct request, automatic),
+    OPTION_ENTRY_CALL("breakpad-symbols", 0, struct request, places, take_breakpad_symbols),
+    OPTION_ENTRY("no-backup", 0, OPTION_CLEAR, struct request, backup),
+    OPTION_ENTRY("json", 0, OPTION_TEXT, struct request, json),
+    OPTION_ENTRY("no-cache", 0, OPTION_SET, struct request, symbolizing.no_cache),
+    OPTION_ENTRY_CALL("symbolizer", 0, struct request, symbolizing.by_llvm, take_symbolizer),
+    OPTION_ENTRY("quiet", 'q', OPTION_SET, struct request, quiet),
+    OPTIONS_END,
 };
 
 /* --- what is printed --- */
@@ -229,57 +239,22 @@ static int run(const struct request *request)
     return status;
 }
 
-static int set_symbolizer(struct request *request, const char *name)
-{
-    request->symbolizing.by_llvm = strcmp(name, "llvm") == 0;
-    if (request->symbolizing.by_llvm || strcmp(name, "own") == 0)
-        return 0;
-    format_printf(stderr, "%s: --symbolizer takes own or llvm, not '%s'\n",
-                  program_invocation_short_name, name);
-    return 2;
-}
-
 int convert_symbolize(int argc, char **argv)
 {
     struct request request = {.automatic = true, .backup = true};
     struct error error;
-    int option, status = 0;
-    if (symbol_places_read(&request.places, &error) < 0) {
+    int code = symbol_places_read(&request.places, &error);
+    if (code < 0) {
         conversion_fail(&error);
-        status = 2;
+        code = VERB_USAGE;
+    } else {
+        code = conversion_parse(argc, argv, help, options, 2, &request);
     }
-    opterr = 0;
-    while (status == 0 && (option = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
-        if (option == 's') {
-            if (symbol_places_set(&request.places, optarg, ',', &error) < 0)
-                status = conversion_fail(&error);
-        } else if (option == 'b') {
-            if (symbol_places_add_breakpad(&request.places, optarg, &error) < 0)
-                status = conversion_fail(&error);
-        } else if (option == 'B') {
-            request.backup = false;
-        } else if (option == 'n') {
-            request.automatic = false;
-        } else if (option == 'j') {
-            request.json = optarg;
-        } else if (option == 'S') {
-            status = set_symbolizer(&request, optarg);
-        } else if (option == 'c') {
-            request.symbolizing.no_cache = true;
-        } else if (option == 'q') {
-            request.quiet = true;
-        } else {
-            symbol_places_clear(&request.places);
-            return conversion_other_option(argv, option, options, help);
-        }
-    }
-    if (status == 0 && !conversion_takes(argc, argv, 2))
-        status = 2;
-    if (status == 0) {
+    if (code < 0) {
         request.trace = argc > optind ? argv[optind] : NULL;
         request.out = argc > optind + 1 ? argv[optind + 1] : NULL;
-        status = run(&request);
+        code = run(&request);
     }
     symbol_places_clear(&request.places);
-    return status;
+    return code;
 }

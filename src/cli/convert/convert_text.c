@@ -8,6 +8,7 @@
 
 #include "cli/convert/conversions.h"
 #include "cli/files/conversion_io.h"
+#include "cli/options/options.h"
 #include "cli/print/progress.h"
 #include "trace/text/trace_text.h"
 
@@ -38,11 +39,7 @@ static const char unpack_help[] =
     "  Writes a trace as it is, but with what compressed packets hold in their place, for tools\n"
     "  that do not read these. TRACE: '-', or none where it is not a terminal:\n" READS;
 
-static const struct option options[] = {
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'v'},
-    {0},
-};
+static const struct option_entry options[] = {OPTIONS_END};
 
 /* --- the verbs --- */
 
@@ -60,14 +57,11 @@ static int convert(int argc, char **argv, const char *help, bool writes_text,
 {
     char path[PATH_MAX];
     struct error error = {0};
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1)
-        return conversion_other_option(argv, option, options, help);
-    if (!conversion_takes(argc, argv, 2))
-        return 2;
+    int code = conversion_parse(argc, argv, help, options, 2, NULL);
+    if (code >= 0)
+        return code;
     const char *out = argv[optind] == NULL ? NULL : argv[optind + 1];
-    int code = conversion_find_input(argv[optind], path, &error);
+    code = conversion_find_input(argv[optind], path, &error);
     struct output_file file;
     if (code == 0)
         code = conversion_open_output(&file, out, path, writes_text, &error);

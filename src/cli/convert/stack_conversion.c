@@ -10,16 +10,15 @@
 
 #include "cli/files/conversion_io.h"
 #include "cli/options/filter_options.h"
-#include "cli/options/parse.h"
+#include "cli/options/options.h"
+#include "cli/options/profile_options.h"
 #include "cli/print/format.h"
 #include "cli/print/progress.h"
 #include "cli/report/report.h"
 
 /* What the options ask for. */
 struct choice {
-    int32_t pid;      /* 0: all */
-    const char *heap; /* NULL: all */
-    uint64_t dump;    /* number of the dump, from 1; 0: the last */
+    struct dump_choice which;
     enum export_view view;
     struct profile_read_options reading;
     struct profile_filter filter;
@@ -27,33 +26,10 @@ struct choice {
 
 /* --- which dumps --- */
 
-static bool parse_dump(const char *text, struct choice *choice)
-{
-    if (strcmp(text, "final") == 0) {
-        choice->dump = 0;
-        return true;
-    }
-    if (!parse_number("--dump", text, UINT32_MAX, &choice->dump))
-        return false;
-    if (choice->dump > 0)
-        return true;
-    format_printf(stderr, "%s: --dump counts from 1; 'final' is the last\n",
-                  program_invocation_short_name);
-    return false;
-}
-
 static const struct profile_dump *
 dump_of(const struct profile *profile, const struct profile_heap *heap, const struct choice *choice)
 {
-    if (heap->dump_count == 0 || choice->dump > heap->dump_count)
-        return NULL;
-    if (choice->pid != 0 && profile->processes[heap->process].pid != choice->pid)
-        return NULL;
-    if (choice->heap != NULL && strcmp(choice->heap, heap->name) != 0)
-        return NULL;
-    const struct profile_dump *dump =
-        &heap->dumps[(choice->dump == 0 ? heap->dump_count : (size_t)choice->dump) - 1];
-    return heap->unseen ? NULL : dump;
+    return heap->unseen ? NULL : dump_choice_of(&choice->which, profile, heap);
 }
 
 /* Heaps that are named where none answers. */
@@ -81,11 +57,11 @@ static int explain_none(const struct profile *profile, const struct choice *choi
         return error_set(error, -ENOENT, "%.150s: there is no heap profile in it%s%.200s", path,
                          profile->warning[0] != '\0' ? ": " : "", profile->warning);
     const char *more = heaps > named ? " and others" : "";
-    if (choice->dump > 0)
+    if (choice->which.dump > 0)
         return error_set(error, -ENOENT,
                          "%.100s: no heap that was asked for has a dump %" PRIu64
                          "; there are %s%s",
-                         path, choice->dump, there, more);
+                         path, choice->which.dump, there, more);
     return error_set(error, -ENOENT, "%.100s: none of what was asked for is in it; there are %s%s",
                      path, there, more);
 }
@@ -227,85 +203,20 @@ static int convert(const struct stack_conversion *conversion, const struct choic
 
 /* --- options --- */
 
-enum { OPTION_VIEW = 256, OPTION_PID, OPTION_HEAP, OPTION_DUMP, OPTION_DEMANGLE };
-
-static const struct option options[] = {
-    {"pid", required_argument, NULL, OPTION_PID},
-    {"heap", required_argument, NULL, OPTION_HEAP},
-    {"dump", required_argument, NULL, OPTION_DUMP},
-    {"demangle", required_argument, NULL, OPTION_DEMANGLE},
-    FILTER_OPTIONS,
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'v'},
-    {"view", required_argument, NULL, OPTION_VIEW},
-    {0},
+static const struct option_entry options[] = {
+    VIEW_OPTION(struct choice, view), /* first: not every conversion has it */
+    DUMP_CHOICE_OPTIONS(struct choice, which),
+    OPTION_ENTRY_CHOICE("demangle", struct choice, reading.demangling, demangle_option_names),
+    FILTER_OPTIONS(struct choice, filter),
+    OPTIONS_END,
 };
-
-static bool parse_view(const char *text, enum export_view *view)
-{
-    for (*view = 0; *view < EXPORT_VIEWS; (*view)++)
-        if (strcmp(text, export_view_words[*view].name) == 0)
-            return true;
-    format_printf(
-        stderr, "%s: no view '%s'; there are space, objects, alloc_space, alloc_objects and max\n",
-        program_invocation_short_name, text);
-    return false;
-}
-
-/* False, with a message. */
-static bool parse_option(int option, const char *text, struct choice *choice)
-{
-    uint64_t number;
-    if (filter_options_has(option))
-        return filter_options_take(option, text, &choice->filter);
-    switch (option) {
-    case OPTION_VIEW:
-        return parse_view(text, &choice->view);
-    case OPTION_DUMP:
-        return parse_dump(text, choice);
-    case OPTION_DEMANGLE:
-        return parse_demangling(text, &choice->reading.demangling);
-    case OPTION_HEAP:
-        choice->heap = text;
-        return true;
-    default:
-        if (!parse_number("--pid", text, INT32_MAX, &number))
-            return false;
-        choice->pid = (int32_t)number;
-        return true;
-    }
-}
-
-/* Without --view: the last entry but the end is not there. */
-static const struct option *options_of(const struct stack_conversion *conversion,
-                                       struct option *copy)
-{
-    memcpy(copy, options, sizeof(options));
-    if (!conversion->has_view)
-        copy[sizeof(options) / sizeof(options[0]) - 2] = (struct option){0};
-    return copy;
-}
 
 int stack_conversion_run(int argc, char **argv, const struct stack_conversion *conversion)
 {
     struct choice choice = {.view = EXPORT_SPACE};
-    struct option copy[sizeof(options) / sizeof(options[0])];
-    const struct option *known = options_of(conversion, copy);
-    int option, code = -1;
     choice.reading.filter = &choice.filter;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":h", known, NULL)) != -1) {
-        if (option < OPTION_VIEW) {
-            code = conversion_other_option(argv, option, known, conversion->help);
-            break;
-        }
-        if (!parse_option(option, optarg, &choice)) {
-            code = 2;
-            break;
-        }
-    }
-    if (code < 0 && !conversion_takes(argc, argv, 2))
-        code = 2;
+    int code = conversion_parse(argc, argv, conversion->help,
+                                conversion->has_view ? options : options + 1, 2, &choice);
     if (code < 0)
         code = convert(conversion, &choice, argv[optind],
                        argv[optind] == NULL ? NULL : argv[optind + 1]);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile explore: a profile on the terminal, to be walked through. */
 #include <errno.h>
-#include <getopt.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -12,8 +11,8 @@
 #include "cli/cmd.h"
 #include "cli/explore/screen.h"
 #include "cli/options/filter_options.h"
-#include "cli/options/parse.h"
-#include "cli/options/suggest.h"
+#include "cli/options/options.h"
+#include "cli/options/profile_options.h"
 #include "cli/print/format.h"
 #include "cli/print/progress.h"
 
@@ -38,102 +37,51 @@ static const char help[] =
     "  heap_profile explore trace@1 trace@last    what grew while it ran\n"
     "  heap_profile explore old/raw-trace new/raw-trace\n";
 
-enum { OPTION_VIEW = 256, OPTION_MODE, OPTION_PID, OPTION_HEAP, OPTION_DEMANGLE };
-
-static const struct option options[] = {
-    {"view", required_argument, NULL, OPTION_VIEW},
-    {"mode", required_argument, NULL, OPTION_MODE},
-    {"pid", required_argument, NULL, OPTION_PID},
-    {"heap", required_argument, NULL, OPTION_HEAP},
-    FILTER_OPTIONS,
-    {"demangle", required_argument, NULL, OPTION_DEMANGLE},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
 struct request {
     struct screen_request screen;
     struct profile_read_options reading;
     struct profile_filter filter;
+    int view, demangling; /* VIEW_DEFAULT, DEMANGLING_DEFAULT: not chosen */
     /* What was named; and the traces among these, each once, which own the profiles. */
     struct compare_source columns[SITES_COLUMNS], traces[SITES_COLUMNS];
 };
 
-static bool take_view(const char *text, struct screen_request *request)
-{
-    for (int i = 0; i < EXPORT_VIEWS; i++) {
-        if (strcmp(text, export_view_words[i].name) != 0)
-            continue;
-        request->figure = diff_figure_of((enum export_view)i);
-        request->figure_chosen = true;
-        request->sort_by_count = !export_view_words[i].counts_bytes;
-        return true;
-    }
-    format_printf(
-        stderr,
-        "heap_profile: no view '%s'; there are space, objects, alloc_space, alloc_objects and "
-        "max\n",
-        text);
-    return false;
-}
+#define VIEW_DEFAULT (-1)
 
-static bool take_mode(const char *text, struct screen_request *request)
-{
-    static const char *const names[] = {"tree", "heavy", "bottom-up"};
-    for (int i = 0; i < BREAKDOWN_MODES; i++) {
-        request->mode = (enum breakdown_mode)i;
-        if (strcmp(text, names[i]) == 0)
-            return true;
-    }
-    format_printf(stderr, "heap_profile: --mode takes tree, heavy or bottom-up, not '%s'\n", text);
-    return false;
-}
+static const char *const mode_names[] = {"tree", "heavy", "bottom-up", NULL};
 
-static bool take_option(int option, struct request *request)
-{
-    uint64_t number;
-    switch (option) {
-    case OPTION_VIEW:
-        return take_view(optarg, &request->screen);
-    case OPTION_MODE:
-        return take_mode(optarg, &request->screen);
-    case OPTION_PID:
-        if (!parse_number("--pid", optarg, INT32_MAX, &number))
-            return false;
-        request->screen.choice.pid = (int32_t)number;
-        return true;
-    case OPTION_HEAP:
-        request->screen.choice.heap = optarg;
-        return true;
-    case OPTION_DEMANGLE:
-        request->screen.full_names = true;
-        return parse_demangling(optarg, &request->reading.demangling);
-    default:
-        return filter_options_has(option) && filter_options_take(option, optarg, &request->filter);
-    }
-}
+static const struct option_entry options[] = {
+    VIEW_OPTION(struct request, view),
+    OPTION_ENTRY_CHOICE("mode", struct request, screen.mode, mode_names),
+    OPTION_ENTRY("pid", 0, OPTION_PID, struct request, screen.choice.pid),
+    OPTION_ENTRY("heap", 0, OPTION_TEXT, struct request, screen.choice.heap),
+    FILTER_OPTIONS(struct request, filter),
+    DEMANGLE_OPTION(struct request, demangling),
+    OPTIONS_END,
+};
 
 /* -1: go on; else the exit code. */
-static int parse_options(int argc, char **argv, struct request *request)
+static int parse_arguments(int argc, char **argv, struct request *request)
 {
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return 0;
-        }
-        if (!take_option(option, request)) {
-            if (option == '?' || option == ':')
-                suggest_option("heap_profile explore", argv, option, options);
-            return 2;
-        }
-    }
+    static const struct verb_line line = {"heap_profile explore", help, options, false};
+    int code = options_parse(&line, argc, argv, request);
+    if (code >= 0)
+        return code;
     if (argc - optind > SITES_COLUMNS) {
         fprintf(stderr, "heap_profile: %d dumps at once at most, not %d\n", SITES_COLUMNS,
                 argc - optind);
-        return 2;
+        return VERB_USAGE;
     }
+    struct screen_request *screen = &request->screen;
+    if (request->view != VIEW_DEFAULT) {
+        enum export_view view = (enum export_view)request->view;
+        screen->figure = diff_figure_of(view);
+        screen->figure_chosen = true;
+        screen->sort_by_count = !export_view_words[view].counts_bytes;
+    }
+    screen->full_names = request->demangling != DEMANGLING_DEFAULT;
+    /* The screen itself changes between full and simple names. */
+    request->reading.demangling = demangling_of(request->demangling, true);
     return -1;
 }
 
@@ -224,10 +172,10 @@ static int explore(struct request *request, char *const *arguments, int count)
 
 int cmd_explore(int argc, char **argv)
 {
-    struct request request = {0};
+    struct request request = {.view = VIEW_DEFAULT, .demangling = DEMANGLING_DEFAULT};
     setlocale(LC_CTYPE, "");
     request.reading.filter = &request.filter;
-    int code = parse_options(argc, argv, &request);
+    int code = parse_arguments(argc, argv, &request);
     if (code < 0)
         code = explore(&request, argv + optind, argc - optind);
     profile_filter_clear(&request.filter);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See conversion_io.h. */
+/* Where conversions read and write, and how they complain. */
 #include "cli/files/conversion_io.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cli/files/output.h"
-#include "cli/options/suggest.h"
+#include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "import/import.h"
 #include "trace/read/trace_source.h"
@@ -107,7 +107,7 @@ bool conversion_is_no_trace(const char *path, struct error *error)
 int conversion_fail(const struct error *error)
 {
     format_printf(stderr, "%s: %s\n", program_invocation_short_name, error->message);
-    return 1;
+    return VERB_FAILED;
 }
 
 void conversion_warn(const char *format, ...)
@@ -120,28 +120,16 @@ void conversion_warn(const char *format, ...)
     va_end(arguments);
 }
 
-int conversion_other_option(char **argv, int option, const struct option *options, const char *help)
+int conversion_parse(int argc, char **argv, const char *help, const struct option_entry *options,
+                     int most, void *request)
 {
-    if (option == 'h') {
-        fputs(help, stdout);
-        return 0;
-    }
-    if (option == 'v') {
-        printf("%s " HEAPPROFD_VERSION "\n", program_invocation_short_name);
-        return 0;
-    }
     char command[64];
     snprintf(command, sizeof(command), "%.40s %.20s", program_invocation_short_name, argv[0]);
-    suggest_option(command, argv, option, options);
-    return 2;
-}
-
-bool conversion_takes(int argc, char **argv, int most)
-{
-    if (argc - optind <= most)
-        return true;
-    format_printf(stderr, "%s: '%s' is one argument too many; see %s %s --help\n",
-                  program_invocation_short_name, argv[optind + most], program_invocation_short_name,
-                  argv[0]);
-    return false;
+    const struct verb_line line = {command, help, options, false};
+    int code = options_parse(&line, argc, argv, request);
+    if (code >= 0 || argc - optind <= most)
+        return code;
+    format_printf(stderr, "%s: '%s' is one argument too many; see %s --help\n",
+                  program_invocation_short_name, argv[optind + most], command);
+    return VERB_USAGE;
 }

@@ -6,10 +6,10 @@
 #ifndef HEAPPROFD_CLI_FILES_CONVERSION_IO_H
 #define HEAPPROFD_CLI_FILES_CONVERSION_IO_H
 
-#include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
 
+#include "cli/options/options.h"
 #include "util/error.h"
 #include "util/output_file.h"
 
@@ -39,11 +39,9 @@ bool conversion_is_no_trace(const char *path, struct error *error);
 int conversion_fail(const struct error *error);
 void conversion_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* For what getopt_long() returned and the verb does not know: --help and --version are answered,
- * all else is complained of. The exit code. argv[0] is the verb. */
-int conversion_other_option(char **argv, int option, const struct option *options,
-                            const char *help);
-/* Whether there are at most `most` arguments after the options; complains if not. */
-bool conversion_takes(int argc, char **argv, int most);
+/* options_parse() for a conversion, with at most `most` arguments after the options. argv[0] is the
+ * verb. */
+int conversion_parse(int argc, char **argv, const char *help, const struct option_entry *options,
+                     int most, void *request);
 
 #endif

@@ -85,6 +85,20 @@ void symbol_places_clear(struct symbol_places *places)
     *places = (struct symbol_places){0};
 }
 
+bool take_symbol_paths(void *member, const char *name, const char *value)
+{
+    (void)name;
+    struct error error;
+    return symbol_places_set(member, value, ',', &error) == 0 || conversion_fail(&error) == 0;
+}
+
+bool take_breakpad_symbols(void *member, const char *name, const char *value)
+{
+    (void)name;
+    struct error error;
+    return symbol_places_add_breakpad(member, value, &error) == 0 || conversion_fail(&error) == 0;
+}
+
 /* --- words --- */
 
 static bool is_deleted(const char *path)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "cli/options/options.h"
 #include "symbolize/symbolize.h"
 #include "util/error.h"
 
@@ -32,6 +33,9 @@ int symbol_places_add_breakpad(struct symbol_places *places, const char *list, s
 int symbol_places_open_breakpad(const struct symbol_places *places, struct breakpad_store **store,
                                 struct error *error);
 void symbol_places_clear(struct symbol_places *places);
+
+/* --symbol-paths and --breakpad-symbols. The member is a struct symbol_places. */
+option_take take_symbol_paths, take_breakpad_symbols;
 
 /* How many addresses have names, and why others have none, by module. */
 void symbol_words_print(FILE *out, const struct symbolize_report *report);

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See filter_options.h. */
+/* Regular expressions of the filter options, and the share that they leave out. */
 #include "cli/options/filter_options.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
-bool filter_options_has(int option)
-{
-    return option >= FILTER_OPTION_FIRST && option < FILTER_OPTION_FIRST + PROFILE_FILTER_KINDS;
-}
-
-bool filter_options_take(int option, const char *text, struct profile_filter *filter)
+bool take_filter(void *member, const char *name, const char *value)
 {
     struct error error = {0};
-    enum profile_filter_kind kind = (enum profile_filter_kind)(option - FILTER_OPTION_FIRST);
-    if (profile_filter_add(filter, kind, text, &error) == 0)
+    int kind = 0;
+    while (strcmp(profile_filter_names[kind], name) != 0)
+        kind++;
+    if (profile_filter_add(member, (enum profile_filter_kind)kind, value, &error) == 0)
         return true;
     format_printf(stderr, "%s: %s\n", program_invocation_short_name, error.message);
     return false;

@@ -4,28 +4,23 @@
 #ifndef HEAPPROFD_CLI_OPTIONS_FILTER_OPTIONS_H
 #define HEAPPROFD_CLI_OPTIONS_FILTER_OPTIONS_H
 
+#include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "profile/filter.h"
 
-/* Values for getopt_long(). A verb's own options must be below them. */
-#define FILTER_OPTION_FIRST 1000
-#define FILTER_OPTIONS                                                                             \
-    {"focus", required_argument, NULL, FILTER_OPTION_FIRST + PROFILE_FOCUS},                       \
-        {"ignore", required_argument, NULL, FILTER_OPTION_FIRST + PROFILE_IGNORE},                 \
-        {"hide", required_argument, NULL, FILTER_OPTION_FIRST + PROFILE_HIDE},                     \
-    {                                                                                              \
-        "show-from", required_argument, NULL, FILTER_OPTION_FIRST + PROFILE_SHOW_FROM              \
-    }
+/* The member is a struct profile_filter. */
+#define FILTER_OPTIONS(type, member)                                                               \
+    OPTION_ENTRY_CALL("focus", 0, type, member, take_filter),                                      \
+        OPTION_ENTRY_CALL("ignore", 0, type, member, take_filter),                                 \
+        OPTION_ENTRY_CALL("hide", 0, type, member, take_filter),                                   \
+        OPTION_ENTRY_CALL("show-from", 0, type, member, take_filter)
+option_take take_filter;
 
 #define FILTER_HELP                                                                                \
     "  --focus REGEX, --ignore REGEX   keep only stacks in which a function, file or module\n"     \
     "                  matches; drop these stacks\n"                                               \
     "  --hide REGEX, --show-from REGEX   remove frames that match; remove the callers of the\n"    \
     "                  outermost frame that matches\n"
-
-bool filter_options_has(int option);
-/* Return false after printing a message if the value is wrong. */
-bool filter_options_take(int option, const char *text, struct profile_filter *filter);
 
 /* "3.20 MB of 12.0 MB (26.7 %)". */
 struct filter_share {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See heap_options.h. */
+/* Values of the recording options, and warnings for heaps that are easily named wrongly. */
 #include "cli/options/heap_options.h"
 
 #include <stdio.h>
@@ -9,26 +9,13 @@
 #include "cli/options/suggest.h"
 #include "cli/print/format.h"
 
-static bool take_stack_mode(const char *value, enum heap_stack_mode *mode)
-{
-    static const char *const names[HEAP_STACK_MODES] = {"native", "native-with-thread-names",
-                                                        "pseudo", "mixed"};
-    for (int i = 0; i < HEAP_STACK_MODES; i++) {
-        if (strcmp(value, names[i]) == 0) {
-            *mode = (enum heap_stack_mode)i;
-            return true;
-        }
-    }
-    format_printf(
-        stderr,
-        "heap_profile: no stack mode '%s'; there are native, native-with-thread-names, pseudo "
-        "and mixed\n",
-        value);
-    return false;
-}
+const char *const stack_mode_names[] = {"native", "native-with-thread-names", "pseudo", "mixed",
+                                        NULL};
+_Static_assert(sizeof(stack_mode_names) / sizeof(stack_mode_names[0]) == HEAP_STACK_MODES + 1,
+               "each stack mode has a name");
 
-/* Whether a heap of that name is there is seen in the processes. The C library's two are known, and
- * are what is easily named wrongly: "malloc". */
+/* Warn of a name that resembles a heap of the C library ("malloc"). Heaps of programs are known
+ * only when the programs register them. */
 static void warn_of_names(const char *option, char *const *names)
 {
     static const char *const known[] = {HEAP_CONFIG_MALLOC, HEAP_CONFIG_MMAP};
@@ -45,32 +32,34 @@ static void warn_of_names(const char *option, char *const *names)
     }
 }
 
-static bool take_heaps(const char *option, const char *value, char ***names)
+bool take_heaps(void *member, const char *name, const char *value)
 {
+    char ***names = member, option[32];
     if (!parse_names(value, names))
         return false;
+    snprintf(option, sizeof(option), "--%s", name);
     warn_of_names(option, *names);
     return true;
 }
 
-bool heap_option_take(int option, const char *value, struct heap_config *config)
+bool take_heap_intervals(void *member, const char *name, const char *value)
 {
-    switch (option) {
-    case HEAP_OPTION_HEAPS:
-        return take_heaps("--heaps", value, &config->heaps);
-    case HEAP_OPTION_ALL:
-        config->all_heaps = true;
-        return true;
-    case HEAP_OPTION_EXCLUDE:
-        return take_heaps("--exclude-heaps", value, &config->exclude_heaps);
-    case HEAP_OPTION_INTERVALS:
-        return parse_byte_list("--heap-intervals", value, &config->heap_sampling_intervals,
-                               &config->heap_sampling_interval_count);
-    case HEAP_OPTION_STACK_MODE:
-        return take_stack_mode(value, &config->stack_mode);
-    default:
-        return false;
-    }
+    (void)name;
+    struct heap_config *config = member;
+    return parse_byte_list("--heap-intervals", value, &config->heap_sampling_intervals,
+                           &config->heap_sampling_interval_count);
+}
+
+bool take_names(void *member, const char *name, const char *value)
+{
+    (void)name;
+    return parse_names(value, member);
+}
+
+bool take_ring_bytes(void *member, const char *name, const char *value)
+{
+    (void)name;
+    return parse_ring_bytes(value, member);
 }
 
 static bool is_listed(char *const *names, const char *name)

@@ -1,32 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options that say which heaps are profiled, and what their callsites are: the same for all
- * verbs that profile.
+ * The options of verbs that record a profile: how they sample, which heaps, and what a callsite
+ * is.
  */
 #ifndef HEAPPROFD_CLI_OPTIONS_HEAP_OPTIONS_H
 #define HEAPPROFD_CLI_OPTIONS_HEAP_OPTIONS_H
 
 #include <stdbool.h>
 
+#include "cli/options/options.h"
 #include "trace/config/trace_config.h"
 
-enum heap_option {
-    HEAP_OPTION_HEAPS = 1024, /* above the options of the verbs */
-    HEAP_OPTION_ALL,
-    HEAP_OPTION_EXCLUDE,
-    HEAP_OPTION_INTERVALS,
-    HEAP_OPTION_STACK_MODE,
-};
+/* The member is a struct heap_config. */
+#define HEAP_OPTIONS(type, member)                                                                 \
+    OPTION_ENTRY_CALL("heaps", 0, type, member.heaps, take_heaps),                                 \
+        OPTION_ENTRY("all-heaps", 0, OPTION_SET, type, member.all_heaps),                          \
+        OPTION_ENTRY_CALL("exclude-heaps", 0, type, member.exclude_heaps, take_heaps),             \
+        OPTION_ENTRY_CALL("heap-intervals", 0, type, member, take_heap_intervals),                 \
+        OPTION_ENTRY_CHOICE("stack-mode", type, member.stack_mode, stack_mode_names)
+option_take take_heaps, take_heap_intervals;
+extern const char *const stack_mode_names[]; /* by enum heap_stack_mode, NULL at the end */
 
-/* To stand among the verb's struct options, and in its help. */
-/* clang-format off */
-#define HEAP_OPTIONS                                                                               \
-    {"heaps", required_argument, NULL, HEAP_OPTION_HEAPS},                                         \
-    {"all-heaps", no_argument, NULL, HEAP_OPTION_ALL},                                             \
-    {"exclude-heaps", required_argument, NULL, HEAP_OPTION_EXCLUDE},                               \
-    {"heap-intervals", required_argument, NULL, HEAP_OPTION_INTERVALS},                            \
-    {"stack-mode", required_argument, NULL, HEAP_OPTION_STACK_MODE}
-/* clang-format on */
+/* How a session records: of all verbs that profile. The member is a struct heap_config. */
+#define RECORDING_OPTIONS(type, member)                                                            \
+    OPTION_ENTRY("interval", 'i', OPTION_BYTES, type, member.sampling_interval_bytes),             \
+        OPTION_ENTRY("duration", 'd', OPTION_NUMBER32, type, member.duration_ms),                  \
+        OPTION_ENTRY("continuous-dump", 'c', OPTION_NUMBER32, type, member.dump_interval_ms),      \
+        OPTION_ENTRY("dump-at-max", 0, OPTION_SET, type, member.dump_at_max),                      \
+        OPTION_ENTRY_CALL("shmem-size", 0, type, member.shmem_size_bytes, take_ring_bytes),        \
+        OPTION_ENTRY("block-client", 0, OPTION_SET, type, member.block_client),                    \
+        OPTION_ENTRY("no-block-client", 0, OPTION_CLEAR, type, member.block_client),               \
+        OPTION_ENTRY("block-client-timeout", 0, OPTION_NUMBER32, type,                             \
+                     member.block_client_timeout_us),                                              \
+        HEAP_OPTIONS(type, member)
+option_take take_ring_bytes;
+option_take take_names; /* A,B into a char **, which grows */
 
 #define HEAP_OPTIONS_HELP                                                                          \
     "      --heaps A,B        these heaps (libc.malloc); also those that programs register\n"      \
@@ -36,9 +44,8 @@ enum heap_option {
     "      --stack-mode MODE  what a callsite is: native (the stack), native-with-thread-names,\n" \
     "                         pseudo (the program's contexts), mixed (the stack below them)\n"
 
-/* Takes one of these options. False: it is none, or its value was refused with a message. */
-bool heap_option_take(int option, const char *value, struct heap_config *config);
-/* Says which of --exclude-heaps would not be profiled in any case; after all options. */
+/* Warn of each of --exclude-heaps that would not be profiled in any case. Call it after all
+ * options. */
 void heap_options_warn(const struct heap_config *config);
 
 #endif

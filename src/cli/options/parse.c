@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See parse.h. */
+/* Numbers, sizes and lists as people type them. No sign, no blanks, nothing behind the value. */
 #include "cli/options/parse.h"
 
 #include <errno.h>
@@ -140,23 +140,4 @@ bool parse_byte_list(const char *option, const char *text, uint64_t **values, si
         at = rest + (*rest == ',');
     } while (*at != '\0');
     return true;
-}
-
-bool parse_demangling(const char *text, enum demangle_mode *mode)
-{
-    if (demangle_mode_parse(text, mode))
-        return true;
-    format_printf(stderr, "%s: --demangle takes full, simple or none, not '%s'\n",
-                  program_invocation_short_name, text);
-    return false;
-}
-
-bool parse_frames(const char *text, bool *all)
-{
-    *all = strcmp(text, "all") == 0;
-    if (*all || strcmp(text, "own") == 0)
-        return true;
-    format_printf(stderr, "%s: --frames takes own or all, not '%s'\n",
-                  program_invocation_short_name, text);
-    return false;
 }

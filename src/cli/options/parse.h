@@ -9,15 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "symbols/demangle.h"
-
 /* A whole number with an optional suffix k, M or G (of 1024) when it counts
  * bytes. False, with a message on standard error that names option, on anything else. */
 bool parse_bytes(const char *option, const char *text, uint64_t *value);
-/* The value of --demangle. False, with a message. */
-bool parse_demangling(const char *text, enum demangle_mode *mode);
-/* Parse the value of --frames, own or all. Return false after printing a message if it is wrong. */
-bool parse_frames(const char *text, bool *all);
 /* The size of a ring; says so where it will be cut to the largest that there is. */
 bool parse_ring_bytes(const char *text, uint64_t *value);
 bool parse_number(const char *option, const char *text, uint64_t max, uint64_t *value);

@@ -2,7 +2,6 @@
 /* heap_profile query: SQL over traces. */
 #include <ctype.h>
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 
 #include "cli/cmd.h"
 #include "cli/files/output.h"
-#include "cli/options/suggest.h"
+#include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "cli/print/wait_notice.h"
 #include "cli/query/query_shell.h"
@@ -38,14 +37,6 @@ static const char help[] =
     "      --export FILE    all tables as an SQLite database, which query reads, too\n"
     "      --help, --version\n";
 
-static const struct option options[] = {
-    {"file", required_argument, NULL, 'f'},   {"interactive", no_argument, NULL, 'i'},
-    {"csv", no_argument, NULL, 'c'},          {"json", no_argument, NULL, 'j'},
-    {"jsonl", no_argument, NULL, 'l'},        {"table", no_argument, NULL, 't'},
-    {"export", required_argument, NULL, 'e'}, {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'v'},      {0},
-};
-
 struct request {
     const char *file, *export_path, *sql;
     bool interactive;
@@ -54,47 +45,27 @@ struct request {
     int trace_count;
 };
 
-/* -1: go on; else the exit code. */
-static int parse_options(int argc, char **argv, struct request *request)
+static bool take_format(void *member, const char *name, const char *value)
 {
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":f:ih", options, NULL)) != -1) {
-        switch (option) {
-        case 'f':
-            request->file = optarg;
-            break;
-        case 'i':
-            request->interactive = true;
-            break;
-        case 'c':
-            request->format = QUERY_CSV;
-            break;
-        case 'j':
-            request->format = QUERY_JSON;
-            break;
-        case 'l':
-            request->format = QUERY_JSONL;
-            break;
-        case 't':
-            request->format = QUERY_TABLE;
-            break;
-        case 'e':
-            request->export_path = optarg;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return 0;
-        case 'v':
-            puts("heap_profile " HEAPPROFD_VERSION);
-            return 0;
-        default:
-            suggest_option("heap_profile query", argv, option, options);
-            return 2;
-        }
-    }
-    return -1;
+    (void)value;
+    enum query_format *format = member;
+    *format = *name == 'c'                 ? QUERY_CSV
+              : *name == 't'               ? QUERY_TABLE
+              : strcmp(name, "jsonl") == 0 ? QUERY_JSONL
+                                           : QUERY_JSON;
+    return true;
 }
+
+static const struct option_entry options[] = {
+    OPTION_ENTRY("file", 'f', OPTION_TEXT, struct request, file),
+    OPTION_ENTRY("interactive", 'i', OPTION_SET, struct request, interactive),
+    OPTION_ENTRY_FLAG("csv", struct request, format, take_format),
+    OPTION_ENTRY_FLAG("json", struct request, format, take_format),
+    OPTION_ENTRY_FLAG("jsonl", struct request, format, take_format),
+    OPTION_ENTRY_FLAG("table", struct request, format, take_format),
+    OPTION_ENTRY("export", 0, OPTION_TEXT, struct request, export_path),
+    OPTIONS_END,
+};
 
 /* What statements begin with that may be one word, or are all that a slip of the hand leaves. */
 static bool is_keyword(const char *argument)
@@ -222,7 +193,8 @@ int cmd_query(int argc, char **argv)
 {
     struct request request = {.format = isatty(STDOUT_FILENO) ? QUERY_TABLE : QUERY_CSV};
     request.sql = take_commented_sql(&argc, argv);
-    int code = parse_options(argc, argv, &request);
+    static const struct verb_line line = {"heap_profile query", help, options, false};
+    int code = options_parse(&line, argc, argv, &request);
     if (code >= 0)
         return code;
     request.traces = argv + optind;

@@ -4,7 +4,6 @@
  * from their next allocation on, without attaching to them.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 
 #include "cli/cmd.h"
 #include "cli/files/preload_path.h"
+#include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "daemon/host/launcher.h"
 #include "daemon/sockets/run_directory.h"
@@ -29,7 +29,7 @@ static const char help[] =
     "  heap_profile shell -- ./server &\n"
     "  heap_profile -n server -d 10000\n";
 
-static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {0}};
+static const struct option_entry options[] = {OPTIONS_END};
 
 /* Set the variable to `first` and `second` with a colon between; either may be missing. */
 static int set_joined(const char *name, const char *first, const char *second, struct error *error)
@@ -56,11 +56,10 @@ static int prepare(struct error *error)
 
 int cmd_shell(int argc, char **argv)
 {
-    int option;
-    while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
-        fputs(help, option == 'h' ? stdout : stderr);
-        return option == 'h' ? 0 : 2;
-    }
+    static const struct verb_line line = {"heap_profile shell", help, options, true};
+    int code = options_parse(&line, argc, argv, NULL);
+    if (code >= 0)
+        return code;
     struct error error = {0};
     if (prepare(&error) < 0) {
         format_printf(stderr, "heap_profile: %s\n", error.message);
@@ -71,7 +70,7 @@ int cmd_shell(int argc, char **argv)
                                  NULL};
     char *const *command = optind < argc ? argv + optind : interactive;
     execvp(command[0], command);
-    int code = errno;
+    code = errno;
     format_printf(stderr, "heap_profile: cannot run %s: %s\n", command[0], strerror(code));
     return code == ENOENT ? 127 : 126;
 }

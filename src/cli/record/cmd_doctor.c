@@ -4,7 +4,6 @@
  * changes nothing.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <gnu/libc-version.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,8 +14,7 @@
 
 #include "cli/cmd.h"
 #include "cli/files/preload_path.h"
-#include "cli/options/parse.h"
-#include "cli/options/suggest.h"
+#include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "cli/record/session_list.h"
 #include "daemon/processes/access.h"
@@ -34,8 +32,14 @@ static const char help[] =
     "\n"
     "Exit code: 0 if it can be profiled, 1 if not, 2 for wrong usage.\n";
 
-static const struct option options[] = {
-    {"pid", required_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'}, {0}};
+struct request {
+    int32_t pid; /* 0: none */
+};
+
+static const struct option_entry options[] = {
+    OPTION_ENTRY("pid", 'p', OPTION_PID, struct request, pid),
+    OPTIONS_END,
+};
 
 enum finding { FINE, LACKING, IMPOSSIBLE };
 
@@ -250,22 +254,14 @@ static void check_process(pid_t pid)
 
 int cmd_doctor(int argc, char **argv)
 {
-    uint64_t pid = 0;
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "+:p:h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return 0;
-        }
-        if (option != 'p')
-            suggest_option("heap_profile doctor", argv, option, options);
-        if (option != 'p' || !parse_number("--pid", optarg, INT32_MAX, &pid))
-            return 2;
-    }
+    static const struct verb_line line = {"heap_profile doctor", help, options, true};
+    struct request request = {0};
+    int code = options_parse(&line, argc, argv, &request);
+    if (code >= 0)
+        return code;
     check_machine();
-    if (pid > 0)
-        check_process((pid_t)pid);
+    if (request.pid > 0)
+        check_process(request.pid);
     if (optind < argc)
         check_command(argv[optind]);
     return worst == IMPOSSIBLE ? 1 : 0;

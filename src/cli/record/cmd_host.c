@@ -3,18 +3,14 @@
  * heap_profile host: runs a command under the profiler. Standard output is the
  * command's alone; what this verb says goes to standard error.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "cli/cmd.h"
 #include "cli/options/heap_options.h"
-#include "cli/options/parse.h"
-#include "cli/options/suggest.h"
+#include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "cli/record/host_command.h"
-
-#define EXIT_USAGE 2
 
 static const char help[] =
     "usage: heap_profile host [options] -- COMMAND [ARGS]\n"
@@ -57,131 +53,36 @@ struct host_arguments {
     char *const *command;
 };
 
-enum {
-    OPTION_SHMEM = 256,
-    OPTION_BLOCK,
-    OPTION_NO_BLOCK,
-    OPTION_BLOCK_TIMEOUT,
-    OPTION_PRINT_CONFIG,
-    OPTION_DUMP_AT_MAX,
-    OPTION_FOLLOW,
-    OPTION_END,
-    OPTION_NO_SYMBOLS,
-    OPTION_MEMORY_INFRA,
+static const struct option_entry options[] = {
+    RECORDING_OPTIONS(struct host_arguments, config),
+    OPTION_ENTRY("output", 'o', OPTION_TEXT, struct host_arguments, output),
+    OPTION_ENTRY_CALL("name", 'n', struct host_arguments, names, take_names),
+    OPTION_ENTRY("follow-children", 0, OPTION_SET, struct host_arguments, follow_children),
+    OPTION_ENTRY("end-with-command", 0, OPTION_SET, struct host_arguments, end_with_command),
+    OPTION_ENTRY("print-config", 0, OPTION_SET, struct host_arguments, print_config),
+    OPTION_ENTRY("no-symbols", 0, OPTION_SET, struct host_arguments, no_symbols),
+    OPTION_ENTRY("memory-infra", 0, OPTION_SET, struct host_arguments, memory_infra),
+    OPTION_ENTRY("quiet", 'q', OPTION_SET, struct host_arguments, quiet),
+    OPTIONS_END,
 };
-
-static const struct option options[] = {
-    {"interval", required_argument, NULL, 'i'},
-    {"output", required_argument, NULL, 'o'},
-    {"duration", required_argument, NULL, 'd'},
-    {"continuous-dump", required_argument, NULL, 'c'},
-    {"name", required_argument, NULL, 'n'},
-    HEAP_OPTIONS,
-    {"shmem-size", required_argument, NULL, OPTION_SHMEM},
-    {"block-client", no_argument, NULL, OPTION_BLOCK},
-    {"no-block-client", no_argument, NULL, OPTION_NO_BLOCK},
-    {"block-client-timeout", required_argument, NULL, OPTION_BLOCK_TIMEOUT},
-    {"print-config", no_argument, NULL, OPTION_PRINT_CONFIG},
-    {"dump-at-max", no_argument, NULL, OPTION_DUMP_AT_MAX},
-    {"follow-children", no_argument, NULL, OPTION_FOLLOW},
-    {"end-with-command", no_argument, NULL, OPTION_END},
-    {"no-symbols", no_argument, NULL, OPTION_NO_SYMBOLS},
-    {"memory-infra", no_argument, NULL, OPTION_MEMORY_INFRA},
-    {"quiet", no_argument, NULL, 'q'},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'v'},
-    {0},
-};
-
-static bool take_option(int option, struct host_arguments *arguments)
-{
-    struct heap_config *config = &arguments->config;
-    uint64_t number = 0;
-    switch (option) {
-    case 'i':
-        return parse_bytes("--interval", optarg, &config->sampling_interval_bytes);
-    case OPTION_SHMEM:
-        return parse_ring_bytes(optarg, &config->shmem_size_bytes);
-    case 'd':
-        if (!parse_number("--duration", optarg, UINT32_MAX, &number))
-            return false;
-        config->duration_ms = (uint32_t)number;
-        return true;
-    case 'c':
-        if (!parse_number("--continuous-dump", optarg, UINT32_MAX, &number))
-            return false;
-        config->dump_interval_ms = (uint32_t)number;
-        return true;
-    case OPTION_BLOCK_TIMEOUT:
-        if (!parse_number("--block-client-timeout", optarg, UINT32_MAX, &number))
-            return false;
-        config->block_client_timeout_us = (uint32_t)number;
-        return true;
-    case 'o':
-        arguments->output = optarg;
-        return true;
-    case 'n':
-        return parse_names(optarg, &arguments->names);
-    case OPTION_BLOCK:
-    case OPTION_NO_BLOCK:
-        config->block_client = option == OPTION_BLOCK;
-        return true;
-    case OPTION_PRINT_CONFIG:
-        arguments->print_config = true;
-        return true;
-    case OPTION_DUMP_AT_MAX:
-        config->dump_at_max = true;
-        return true;
-    case OPTION_FOLLOW:
-        arguments->follow_children = true;
-        return true;
-    case OPTION_END:
-        arguments->end_with_command = true;
-        return true;
-    case 'q':
-        arguments->quiet = true;
-        return true;
-    case OPTION_MEMORY_INFRA:
-        arguments->memory_infra = true;
-        return true;
-    case OPTION_NO_SYMBOLS:
-        arguments->no_symbols = true;
-        return true;
-    default:
-        return heap_option_take(option, optarg, config);
-    }
-}
 
 /* -1: go on; else the exit code. */
 static int parse_arguments(int argc, char **argv, struct host_arguments *arguments)
 {
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, "+:i:o:d:c:n:qh", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return 0;
-        }
-        if (option == 'v') {
-            puts("heap_profile " HEAPPROFD_VERSION);
-            return 0;
-        }
-        if (!take_option(option, arguments)) {
-            if (option == '?' || option == ':')
-                suggest_option("heap_profile host", argv, option, options);
-            return EXIT_USAGE;
-        }
-    }
+    static const struct verb_line line = {"heap_profile host", help, options, true};
+    int code = options_parse(&line, argc, argv, arguments);
+    if (code >= 0)
+        return code;
     arguments->config.process_cmdline = arguments->names;
     struct error error = {0};
     if (heap_config_check(&arguments->config, &error) != 0) {
         format_printf(stderr, "heap_profile: %s\n", error.message);
-        return EXIT_USAGE;
+        return VERB_USAGE;
     }
     heap_options_warn(&arguments->config);
     if (optind >= argc && !arguments->print_config) {
         fputs("heap_profile: which command? As in: heap_profile host -- COMMAND [ARGS]\n", stderr);
-        return EXIT_USAGE;
+        return VERB_USAGE;
     }
     arguments->command = argv + optind;
     return -1;

@@ -3,15 +3,14 @@
  * heap_profile -n NAME | -p PID: profiles processes that run already, and those of a name that
  * start meanwhile.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cmd.h"
 #include "cli/options/heap_options.h"
+#include "cli/options/options.h"
 #include "cli/options/parse.h"
-#include "cli/options/suggest.h"
 #include "cli/print/format.h"
 #include "cli/record/record_session.h"
 
@@ -56,150 +55,74 @@ static const char help[] =
     "  heap_profile -n nginx,php-fpm -c 60000\n"
     "See also: heap_profile snapshot, status, stop, doctor.\n";
 
-enum {
-    OPTION_NO_RUNNING = 256,
-    OPTION_NO_STARTUP,
-    OPTION_FOLLOW,
-    OPTION_DUMP_AT_MAX,
-    OPTION_SHMEM,
-    OPTION_BLOCK,
-    OPTION_NO_BLOCK,
-    OPTION_BLOCK_TIMEOUT,
-    OPTION_PRINT_CONFIG,
-    OPTION_NO_SYMBOLS,
-    OPTION_MEMORY_INFRA,
-    OPTION_FORK_TEARDOWN,
-    OPTION_IDLE,
-    OPTION_ELSEWHERE,
-};
-
-static const struct option options[] = {
-    {"name", required_argument, NULL, 'n'},
-    {"pid", required_argument, NULL, 'p'},
-    {"interval", required_argument, NULL, 'i'},
-    {"duration", required_argument, NULL, 'd'},
-    {"output", required_argument, NULL, 'o'},
-    {"continuous-dump", required_argument, NULL, 'c'},
-    {"no-running", no_argument, NULL, OPTION_NO_RUNNING},
-    {"no-startup", no_argument, NULL, OPTION_NO_STARTUP},
-    {"follow-children", no_argument, NULL, OPTION_FOLLOW},
-    {"dump-at-max", no_argument, NULL, OPTION_DUMP_AT_MAX},
-    HEAP_OPTIONS,
-    {"shmem-size", required_argument, NULL, OPTION_SHMEM},
-    {"block-client", no_argument, NULL, OPTION_BLOCK},
-    {"no-block-client", no_argument, NULL, OPTION_NO_BLOCK},
-    {"block-client-timeout", required_argument, NULL, OPTION_BLOCK_TIMEOUT},
-    {"print-config", no_argument, NULL, OPTION_PRINT_CONFIG},
-    {"no-symbols", no_argument, NULL, OPTION_NO_SYMBOLS},
-    {"memory-infra", no_argument, NULL, OPTION_MEMORY_INFRA},
-    {"quiet", no_argument, NULL, 'q'},
-    {"disable-fork-teardown", no_argument, NULL, OPTION_FORK_TEARDOWN},
-    {"idle-allocations", no_argument, NULL, OPTION_IDLE},
-    {"no-start", no_argument, NULL, OPTION_ELSEWHERE},
-    {"disable-selinux", no_argument, NULL, OPTION_ELSEWHERE},
-    {"no-android-tree-symbolization", no_argument, NULL, OPTION_ELSEWHERE},
-    {"no-versions", no_argument, NULL, OPTION_ELSEWHERE},
-    {"no-annotations", no_argument, NULL, OPTION_ELSEWHERE},
-    {"simpleperf", no_argument, NULL, OPTION_ELSEWHERE},
-    {"traceconv-binary", required_argument, NULL, OPTION_ELSEWHERE},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
 struct profile_arguments {
     struct heap_config config;
     struct machine_session session;
     bool print_config;
 };
 
-static bool take_number(const char *option, const char *text, uint32_t *value)
+static bool take_config_pids(void *member, const char *name, const char *value)
 {
-    uint64_t number;
-    if (!parse_number(option, text, UINT32_MAX, &number))
-        return false;
-    *value = (uint32_t)number;
+    (void)name;
+    struct heap_config *config = member;
+    return parse_pids(value, &config->pids, &config->pid_count);
+}
+
+/* Options of Perfetto's tool that only mean something on Android. */
+static bool ignore(void *member, const char *name, const char *value)
+{
+    (void)member;
+    (void)value;
+    format_printf(stderr, "heap_profile: --%s has no effect on Linux\n", name);
     return true;
 }
 
-static bool take_option(int option, int index, struct profile_arguments *arguments)
+static bool ignore_obsolete(void *member, const char *name, const char *value)
 {
-    struct heap_config *config = &arguments->config;
-    switch (option) {
-    case 'n':
-        return parse_names(optarg, &config->process_cmdline);
-    case 'p':
-        return parse_pids(optarg, &config->pids, &config->pid_count);
-    case 'i':
-        return parse_bytes("--interval", optarg, &config->sampling_interval_bytes);
-    case 'd':
-        return take_number("--duration", optarg, &config->duration_ms);
-    case 'c':
-        return take_number("--continuous-dump", optarg, &config->dump_interval_ms);
-    case 'o':
-        arguments->session.output = optarg;
-        return true;
-    case OPTION_SHMEM:
-        return parse_ring_bytes(optarg, &config->shmem_size_bytes);
-    case OPTION_BLOCK_TIMEOUT:
-        return take_number("--block-client-timeout", optarg, &config->block_client_timeout_us);
-    case OPTION_NO_RUNNING:
-        config->no_running = true;
-        return true;
-    case OPTION_NO_STARTUP:
-        config->no_startup = true;
-        return true;
-    case OPTION_FOLLOW:
-        arguments->session.follow_children = true;
-        return true;
-    case OPTION_DUMP_AT_MAX:
-        config->dump_at_max = true;
-        return true;
-    case OPTION_BLOCK:
-    case OPTION_NO_BLOCK:
-        config->block_client = option == OPTION_BLOCK;
-        return true;
-    case OPTION_PRINT_CONFIG:
-        arguments->print_config = true;
-        return true;
-    case 'q':
-        arguments->session.quiet = true;
-        return true;
-    case OPTION_MEMORY_INFRA:
-        arguments->session.memory_infra = true;
-        return true;
-    case OPTION_NO_SYMBOLS:
-        arguments->session.no_symbols = true;
-        return true;
-    case OPTION_FORK_TEARDOWN:
-        config->disable_fork_teardown = true;
-        return true;
-    case OPTION_IDLE:
-        fputs("heap_profile: --idle-allocations is obsolete and has no effect\n", stderr);
-        return true;
-    case OPTION_ELSEWHERE:
-        format_printf(stderr, "heap_profile: --%s has no effect on Linux\n", options[index].name);
-        return true;
-    default:
-        return heap_option_take(option, optarg, config);
-    }
+    (void)member;
+    (void)value;
+    format_printf(stderr, "heap_profile: --%s is obsolete and has no effect\n", name);
+    return true;
 }
+
+#define IGNORED(name_)                                                                             \
+    {                                                                                              \
+        .name = name_, .kind = OPTION_FLAG, .take = ignore                                         \
+    }
+
+static const struct option_entry options[] = {
+    RECORDING_OPTIONS(struct profile_arguments, config),
+    OPTION_ENTRY_CALL("name", 'n', struct profile_arguments, config.process_cmdline, take_names),
+    OPTION_ENTRY_CALL("pid", 'p', struct profile_arguments, config, take_config_pids),
+    OPTION_ENTRY("output", 'o', OPTION_TEXT, struct profile_arguments, session.output),
+    OPTION_ENTRY("no-running", 0, OPTION_SET, struct profile_arguments, config.no_running),
+    OPTION_ENTRY("no-startup", 0, OPTION_SET, struct profile_arguments, config.no_startup),
+    OPTION_ENTRY("follow-children", 0, OPTION_SET, struct profile_arguments,
+                 session.follow_children),
+    OPTION_ENTRY("print-config", 0, OPTION_SET, struct profile_arguments, print_config),
+    OPTION_ENTRY("no-symbols", 0, OPTION_SET, struct profile_arguments, session.no_symbols),
+    OPTION_ENTRY("memory-infra", 0, OPTION_SET, struct profile_arguments, session.memory_infra),
+    OPTION_ENTRY("quiet", 'q', OPTION_SET, struct profile_arguments, session.quiet),
+    OPTION_ENTRY("disable-fork-teardown", 0, OPTION_SET, struct profile_arguments,
+                 config.disable_fork_teardown),
+    {.name = "idle-allocations", .kind = OPTION_FLAG, .take = ignore_obsolete},
+    IGNORED("no-start"),
+    IGNORED("disable-selinux"),
+    IGNORED("no-android-tree-symbolization"),
+    IGNORED("no-versions"),
+    IGNORED("no-annotations"),
+    IGNORED("simpleperf"),
+    {.name = "traceconv-binary", .kind = OPTION_CALL, .take = ignore},
+    OPTIONS_END,
+};
 
 /* -1: go on; else the exit code. */
 static int parse_arguments(int argc, char **argv, struct profile_arguments *arguments)
 {
-    int option, index = 0;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":n:p:i:d:o:c:qh", options, &index)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return MACHINE_SESSION_DONE;
-        }
-        if (!take_option(option, index, arguments)) {
-            if (option == '?' || option == ':')
-                suggest_option("heap_profile -n", argv, option, options);
-            return MACHINE_SESSION_USAGE;
-        }
-    }
+    static const struct verb_line line = {"heap_profile -n", help, options, false};
+    int code = options_parse(&line, argc, argv, arguments);
+    if (code >= 0)
+        return code;
     struct error error = {0};
     if (optind < argc) {
         format_printf(

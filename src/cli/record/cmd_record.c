@@ -2,14 +2,13 @@
 /* heap_profile record: a session as a configuration file describes it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/options/suggest.h"
+#include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "cli/print/wait_notice.h"
 #include "cli/record/record_session.h"
@@ -35,11 +34,20 @@ static const char help[] =
     "Exit code: 0, 1 if the session failed or none of its pids can be profiled, 2 for a wrong\n"
     "configuration, 3 if no process was profiled.\n";
 
-static const struct option options[] = {
-    {"config", required_argument, NULL, 'c'}, {"txt", no_argument, NULL, 't'},
-    {"out", required_argument, NULL, 'o'},    {"output", required_argument, NULL, 'o'},
-    {"no-symbols", no_argument, NULL, 's'},   {"quiet", no_argument, NULL, 'q'},
-    {"help", no_argument, NULL, 'h'},         {0},
+struct request {
+    const char *config;
+    bool is_text;
+    struct machine_session session;
+};
+
+static const struct option_entry options[] = {
+    OPTION_ENTRY("config", 'c', OPTION_TEXT, struct request, config),
+    OPTION_ENTRY("txt", 0, OPTION_SET, struct request, is_text),
+    OPTION_ENTRY("out", 'o', OPTION_TEXT, struct request, session.trace_path),
+    OPTION_ENTRY("output", 0, OPTION_TEXT, struct request, session.trace_path),
+    OPTION_ENTRY("no-symbols", 0, OPTION_SET, struct request, session.no_symbols),
+    OPTION_ENTRY("quiet", 'q', OPTION_SET, struct request, session.quiet),
+    OPTIONS_END,
 };
 
 /* All of a file, malloc'd; NULL with a message. */
@@ -95,48 +103,23 @@ static int read_config(const char *path, bool is_text, struct heap_config *confi
 
 int cmd_record(int argc, char **argv)
 {
-    const char *path = NULL;
-    bool is_text = false;
-    struct machine_session session = {0};
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":c:o:h", options, NULL)) != -1) {
-        switch (option) {
-        case 'c':
-            path = optarg;
-            break;
-        case 't':
-            is_text = true;
-            break;
-        case 'o':
-            session.trace_path = optarg;
-            break;
-        case 'q':
-            session.quiet = true;
-            break;
-        case 's':
-            session.no_symbols = true;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return MACHINE_SESSION_DONE;
-        default:
-            suggest_option("heap_profile record", argv, option, options);
-            return MACHINE_SESSION_USAGE;
-        }
-    }
+    static const struct verb_line line = {"heap_profile record", help, options, false};
+    struct request request = {0};
+    int code = options_parse(&line, argc, argv, &request);
+    if (code >= 0)
+        return code;
     struct heap_config config;
     struct error error = {0};
-    if (path == NULL || optind < argc) {
+    if (request.config == NULL || optind < argc) {
         fputs(help, stderr);
         return MACHINE_SESSION_USAGE;
     }
-    if (read_config(path, is_text, &config, &error) < 0) {
-        format_printf(stderr, "heap_profile: %s: %s\n", path, error.message);
+    if (read_config(request.config, request.is_text, &config, &error) < 0) {
+        format_printf(stderr, "heap_profile: %s: %s\n", request.config, error.message);
         return MACHINE_SESSION_USAGE;
     }
-    session.config = &config;
-    int code = machine_session_run(&session);
+    request.session.config = &config;
+    code = machine_session_run(&request.session);
     heap_config_clear(&config);
     return code;
 }

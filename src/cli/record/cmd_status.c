@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile status: the sessions of the running daemon, and of profilers without one. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "cli/options/suggest.h"
+#include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "cli/record/session_list.h"
 #include "util/json.h"
@@ -23,8 +22,14 @@ static const char help[] =
     "\n"
     "Exit code: 0, 1 if no heapprofd and no session runs.\n";
 
-static const struct option options[] = {
-    {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+struct request {
+    bool json;
+};
+
+static const struct option_entry options[] = {
+    OPTION_ENTRY("json", 0, OPTION_SET, struct request, json),
+    OPTIONS_END,
+};
 
 static void print_session(const Heapprofd__ControlSession *session)
 {
@@ -145,20 +150,11 @@ static void print_json(const struct session_list *list)
 
 int cmd_status(int argc, char **argv)
 {
-    bool json = false;
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return 0;
-        }
-        if (option != 'j') {
-            suggest_option("heap_profile status", argv, option, options);
-            return 2;
-        }
-        json = true;
-    }
+    static const struct verb_line line = {"heap_profile status", help, options, false};
+    struct request request = {0};
+    int code = options_parse(&line, argc, argv, &request);
+    if (code >= 0)
+        return code;
     if (optind < argc) {
         fputs(help, stderr);
         return 2;
@@ -170,7 +166,7 @@ int cmd_status(int argc, char **argv)
         fputs("heap_profile: no heapprofd is running, and no session of yours without one\n",
               stderr);
     else
-        (json ? print_json : print_text)(&list);
+        (request.json ? print_json : print_text)(&list);
     session_list_clear(&list);
     return is_empty ? 1 : 0;
 }

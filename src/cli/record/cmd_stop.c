@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile snapshot and heap_profile stop: requests to running sessions. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/options/options.h"
 #include "cli/options/parse.h"
-#include "cli/options/suggest.h"
 #include "cli/print/format.h"
 #include "cli/record/session_list.h"
 
@@ -36,9 +35,6 @@ static const char stop_help[] =
     "      --session ID       the number is that of a session, not of a process\n"
     "\n"
     "Exit code: 0, 1 if there is no such session.\n";
-
-static const struct option options[] = {
-    {"session", required_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'}, {0}};
 
 /* Which sessions are meant. */
 struct choice {
@@ -138,41 +134,45 @@ static int ask_all(const struct choice *choice, bool stop)
     return asked.failed || asked.sessions == 0 ? 1 : 0;
 }
 
-static int ask(int argc, char **argv, const char *help, bool stop)
+static bool take_session(void *member, const char *name, const char *value)
+{
+    (void)name;
+    struct choice *choice = member;
+    choice->has_number = choice->is_session = true;
+    return parse_number("--session", value, UINT64_MAX, &choice->number);
+}
+
+static const struct option_entry options[] = {
+    {.name = "session", .letter = 's', .kind = OPTION_CALL, .take = take_session},
+    OPTIONS_END,
+};
+
+static int ask(int argc, char **argv, const struct verb_line *line, bool stop)
 {
     struct choice choice = {0};
-    int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":s:h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return 0;
-        }
-        if (option != 's')
-            suggest_option(stop ? "heap_profile stop" : "heap_profile snapshot", argv, option,
-                           options);
-        if (option != 's' || !parse_number("--session", optarg, UINT64_MAX, &choice.number))
-            return 2;
-        choice.has_number = choice.is_session = true;
-    }
+    int code = options_parse(line, argc, argv, &choice);
+    if (code >= 0)
+        return code;
     if (optind < argc && !choice.has_number) {
         if (!parse_number("ID or PID", argv[optind++], UINT64_MAX, &choice.number))
-            return 2;
+            return VERB_USAGE;
         choice.has_number = true;
     }
     if (optind < argc) {
-        fputs(help, stderr);
-        return 2;
+        fputs(line->help, stderr);
+        return VERB_USAGE;
     }
     return ask_all(&choice, stop);
 }
 
 int cmd_snapshot(int argc, char **argv)
 {
-    return ask(argc, argv, snapshot_help, false);
+    static const struct verb_line line = {"heap_profile snapshot", snapshot_help, options, false};
+    return ask(argc, argv, &line, false);
 }
 
 int cmd_stop(int argc, char **argv)
 {
-    return ask(argc, argv, stop_help, true);
+    static const struct verb_line line = {"heap_profile stop", stop_help, options, false};
+    return ask(argc, argv, &line, true);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile report: reads a trace and prints what is in it. */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +9,8 @@
 #include "cli/cmd.h"
 #include "cli/files/output.h"
 #include "cli/options/filter_options.h"
-#include "cli/options/parse.h"
-#include "cli/options/suggest.h"
+#include "cli/options/options.h"
+#include "cli/options/profile_options.h"
 #include "cli/print/format.h"
 #include "cli/print/progress.h"
 #include "cli/print/stack_format.h"
@@ -58,150 +57,42 @@ static const char help[] =
     "  heap_profile report --view max --tree            where the peak came from\n"
     "  heap_profile report --view alloc_objects --top 5 who allocates most often\n";
 
-static int parse_view(const char *text)
-{
-    for (int i = 0; i < REPORT_VIEWS; i++)
-        if (strcmp(text, report_view_names[i]) == 0)
-            return i;
-    return -1;
-}
-
-enum {
-    OPTION_VIEW = 256,
-    OPTION_TOP,
-    OPTION_PID,
-    OPTION_HEAP,
-    OPTION_DUMP,
-    OPTION_BY,
-    OPTION_DEMANGLE,
-    OPTION_ADDRESSES,
-    OPTION_RSS,
-    OPTION_FRAMES,
+struct request {
+    struct report_options report;
+    struct profile_filter filter;
+    int demangling;
+    bool json;
 };
 
-static const struct option options[] = {
-    {"view", required_argument, NULL, OPTION_VIEW},
-    {"top", required_argument, NULL, OPTION_TOP},
-    {"pid", required_argument, NULL, OPTION_PID},
-    {"heap", required_argument, NULL, OPTION_HEAP},
-    {"dump", required_argument, NULL, OPTION_DUMP},
-    {"by", required_argument, NULL, OPTION_BY},
-    {"cumulative", no_argument, NULL, 'c'},
-    {"tree", no_argument, NULL, 't'},
-    {"addresses", no_argument, NULL, OPTION_ADDRESSES},
-    {"thread", no_argument, NULL, 'T'},
-    {"stacks", no_argument, NULL, 's'},
-    FILTER_OPTIONS,
-    {"frames", required_argument, NULL, OPTION_FRAMES},
-    {"rss", no_argument, NULL, OPTION_RSS},
-    {"json", no_argument, NULL, 'j'},
-    {"demangle", required_argument, NULL, OPTION_DEMANGLE},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
-/* -1: go on; else the exit code. */
-static int parse_options(int argc, char **argv, struct report_options *report, bool *json,
-                         struct profile_read_options *reading, struct profile_filter *filter)
+static bool take_groups(void *member, const char *name, const char *value)
 {
-    int option;
-    bool names_chosen = false;
-    uint64_t number = 0;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        switch (option) {
-        case OPTION_VIEW:
-            if (parse_view(optarg) < 0) {
-                format_printf(stderr,
-                              "heap_profile: no view '%s'; there are space, objects, alloc_space, "
-                              "alloc_objects and max\n",
-                              optarg);
-                return 2;
-            }
-            report->view = (enum report_view)parse_view(optarg);
-            break;
-        case OPTION_TOP:
-            if (!parse_number("--top", optarg, UINT32_MAX, &report->top))
-                return 2;
-            break;
-        case OPTION_PID:
-            if (!parse_number("--pid", optarg, INT32_MAX, &number))
-                return 2;
-            report->pid = (int32_t)number;
-            break;
-        case OPTION_HEAP:
-            report->heap = optarg;
-            break;
-        case OPTION_DUMP:
-            number = 0;
-            if (strcmp(optarg, "final") != 0 &&
-                !parse_number("--dump", optarg, UINT32_MAX, &number))
-                return 2;
-            report->dump = (int64_t)number;
-            break;
-        case OPTION_BY:
-            if (!report_parse_groups(optarg, report->by)) {
-                format_printf(
-                    stderr,
-                    "heap_profile: --by takes type or context, or two of type, context and "
-                    "backtrace as in type,backtrace, not '%s'\n",
-                    optarg);
-                return 2;
-            }
-            break;
-        case OPTION_RSS:
-            report->rss = true;
-            break;
-        case OPTION_DEMANGLE:
-            if (!parse_demangling(optarg, &reading->demangling))
-                return 2;
-            names_chosen = true;
-            break;
-        case OPTION_FRAMES:
-            if (!parse_frames(optarg, &report->all_frames))
-                return 2;
-            break;
-        case 'c':
-            report->cumulative = true;
-            break;
-        case OPTION_ADDRESSES:
-            report->addresses = true;
-            break;
-        case 't':
-            report->tree = true;
-            break;
-        case 'T':
-            report->thread = true;
-            break;
-        case 's':
-            report->stacks = true;
-            break;
-        case 'j':
-            *json = true;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return 0;
-        default:
-            if (filter_options_has(option)) {
-                if (!filter_options_take(option, optarg, filter))
-                    return 2;
-                break;
-            }
-            suggest_option("heap_profile report", argv, option, options);
-            return 2;
-        }
-    }
-    if (report->rss && filter->count > 0) {
-        fputs("heap_profile: --rss is about all that the process has: it takes no --focus, "
-              "--ignore, --hide or --show-from\n",
-              stderr);
-        return 2;
-    }
-    if (!names_chosen && !*json)
-        reading->demangling = DEMANGLE_SIMPLE;
-    return -1;
+    (void)name;
+    if (report_parse_groups(value, member))
+        return true;
+    format_printf(stderr,
+                  "heap_profile: --by takes type or context, or two of type, context and "
+                  "backtrace as in type,backtrace, not '%s'\n",
+                  value);
+    return false;
 }
+
+static const struct option_entry options[] = {
+    VIEW_OPTION(struct request, report.view),
+    OPTION_ENTRY("top", 0, OPTION_NUMBER, struct request, report.top),
+    DUMP_CHOICE_OPTIONS(struct request, report.choice),
+    OPTION_ENTRY_CALL("by", 0, struct request, report.by, take_groups),
+    OPTION_ENTRY("cumulative", 0, OPTION_SET, struct request, report.cumulative),
+    OPTION_ENTRY("tree", 0, OPTION_SET, struct request, report.tree),
+    OPTION_ENTRY("addresses", 0, OPTION_SET, struct request, report.addresses),
+    OPTION_ENTRY("thread", 0, OPTION_SET, struct request, report.thread),
+    OPTION_ENTRY("stacks", 0, OPTION_SET, struct request, report.stacks),
+    FILTER_OPTIONS(struct request, filter),
+    FRAMES_OPTION(struct request, report.all_frames),
+    OPTION_ENTRY("rss", 0, OPTION_SET, struct request, report.rss),
+    OPTION_ENTRY("json", 0, OPTION_SET, struct request, json),
+    DEMANGLE_OPTION(struct request, demangling),
+    OPTIONS_END,
+};
 
 /* Why a trace that could be read gave no report, and what there is instead. */
 static void explain_nothing(const struct profile *profile, const char *path)
@@ -233,23 +124,28 @@ static void explain_nothing(const struct profile *profile, const char *path)
 }
 
 /* The exit code. */
-static int print_report(const char *argument, const struct report_options *report, bool json,
-                        const struct profile_read_options *reading)
+static int print_report(const char *argument, const struct request *request)
 {
+    const struct report_options *report = &request->report;
+    const struct profile_read_options reading = {
+        .filter = &request->filter,
+        .demangling = demangling_of(request->demangling, request->json),
+    };
+    bool json = request->json;
     char path[PATH_MAX];
     struct error error = {0};
     struct profile *profile = NULL;
     if (output_find_trace(argument, path, &error) == 0)
-        profile = progress_import(path, reading, &error);
+        profile = progress_import(path, &reading, &error);
     if (profile == NULL) {
         format_printf(stderr, "heap_profile: %s\n", error.message);
-        return 1;
+        return VERB_FAILED;
     }
     bool whole_stacks = json || report->stacks;
     if (whole_stacks && !report->rss && report_count_frames(profile, report, &error) < 0) {
         format_printf(stderr, "heap_profile: %s: %s\n", path, error.message);
         profile_free(profile);
-        return 1;
+        return VERB_FAILED;
     }
     int result = report->rss ? report_print_rss(profile, report, json, stdout)
                  : json      ? report_print_json(profile, report, stdout)
@@ -261,30 +157,41 @@ static int print_report(const char *argument, const struct report_options *repor
     profile_free(profile);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("heap_profile: cannot write the report");
-        return 1;
+        return VERB_FAILED;
     }
-    return result != 0 ? 1 : 0;
+    return result != 0 ? VERB_FAILED : VERB_DONE;
+}
+
+static int complain(const struct request *request, int argument_count, char *const *arguments)
+{
+    if (request->report.rss && request->filter.count > 0) {
+        fputs("heap_profile: --rss is about all that the process has: it takes no --focus, "
+              "--ignore, --hide or --show-from\n",
+              stderr);
+        return VERB_USAGE;
+    }
+    if (argument_count > 1) {
+        format_printf(stderr, "heap_profile: one profile at a time, not also '%s'\n", arguments[1]);
+        return VERB_USAGE;
+    }
+    return -1;
 }
 
 int cmd_report(int argc, char **argv)
 {
-    struct report_options report = {
-        .view = REPORT_SPACE,
-        .top = 20,
-        .colours = isatty(STDOUT_FILENO) && getenv("NO_COLOR") == NULL,
-        .columns = stack_format_columns(stdout),
+    static const struct verb_line line = {"heap_profile report", help, options, false};
+    struct request request = {
+        .report = {.view = REPORT_SPACE,
+                   .top = 20,
+                   .colours = isatty(STDOUT_FILENO) && getenv("NO_COLOR") == NULL,
+                   .columns = stack_format_columns(stdout)},
+        .demangling = DEMANGLING_DEFAULT,
     };
-    bool json = false;
-    struct profile_filter filter = {0};
-    struct profile_read_options reading = {.filter = &filter};
-    int code = parse_options(argc, argv, &report, &json, &reading, &filter);
-    if (code < 0 && argc - optind > 1) {
-        format_printf(stderr, "heap_profile: one profile at a time, not also '%s'\n",
-                      argv[optind + 1]);
-        code = 2;
-    }
+    int code = options_parse(&line, argc, argv, &request);
     if (code < 0)
-        code = print_report(argv[optind], &report, json, &reading);
-    profile_filter_clear(&filter);
+        code = complain(&request, argc - optind, argv + optind);
+    if (code < 0)
+        code = print_report(argv[optind], &request);
+    profile_filter_clear(&request.filter);
     return code;
 }

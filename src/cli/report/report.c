@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/options/profile_options.h"
 #include "export/view.h"
 #include "profile/unseen.h"
 #include "wire/ring.h"
@@ -21,16 +22,7 @@ const struct profile_dump *report_dump_of(const struct profile *profile,
                                           const struct profile_heap *heap,
                                           const struct report_options *options)
 {
-    if (heap->dump_count == 0)
-        return NULL;
-    if (options->pid != 0 && profile->processes[heap->process].pid != options->pid)
-        return NULL;
-    if (options->heap != NULL && strcmp(options->heap, heap->name) != 0)
-        return NULL;
-    if (options->dump < 0 || (uint64_t)options->dump > heap->dump_count)
-        return NULL;
-    size_t number = options->dump == 0 ? heap->dump_count : (size_t)options->dump;
-    return &heap->dumps[number - 1];
+    return dump_choice_of(&options->choice, profile, heap);
 }
 
 struct report_figure report_figure_of(const struct rollup_values *values, enum report_view view)

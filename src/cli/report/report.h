@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "cli/options/profile_options.h"
 #include "profile/grouping.h"
 #include "profile/interval.h"
 #include "profile/rollup.h"
@@ -23,10 +24,8 @@ enum report_view {
 
 struct report_options {
     enum report_view view;
-    uint64_t top;     /* lines of a table; 0: all */
-    int64_t dump;     /* number of the dump, from 1; 0: the last */
-    int32_t pid;      /* 0: all */
-    const char *heap; /* NULL: all */
+    uint64_t top; /* lines of a table; 0: all */
+    struct dump_choice choice;
     bool cumulative, tree,
         thread;      /* what a line is: function inclusive, tree, thread; else callsite */
     bool addresses;  /* in the tree: a line for each call site, not for each function */

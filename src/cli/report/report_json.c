@@ -353,7 +353,7 @@ static void print_streams(FILE *out, const struct profile *profile,
     for (size_t i = 0; i < profile->stream_count; i++) {
         const struct profile_stream *stream = &profile->streams[i];
         int32_t pid = report_pid_of_stream(profile, stream);
-        if (options->pid != 0 && options->pid != pid)
+        if (options->choice.pid != 0 && options->choice.pid != pid)
             continue;
         fprintf(out, "%s{\"pid\":%d,\"heap_id\":%u,\"allocations\":%" PRIu64, first ? "" : ",", pid,
                 stream->heap_id, stream->allocations);

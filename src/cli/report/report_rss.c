@@ -384,7 +384,7 @@ static double mapped_of(const struct profile *profile, uint32_t process,
                         const struct report_options *options)
 {
     struct report_options same = *options;
-    same.heap = "libc.mmap";
+    same.choice.heap = "libc.mmap";
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_dump *dump = report_dump_of(profile, &profile->heaps[i], &same);
         if (dump != NULL && profile->heaps[i].process == process)

@@ -442,7 +442,7 @@ static void print_streams(const struct profile *profile, const struct report_opt
     for (size_t i = 0; i < profile->stream_count; i++) {
         const struct profile_stream *stream = &profile->streams[i];
         int32_t pid = report_pid_of_stream(profile, stream);
-        if (options->pid != 0 && options->pid != pid)
+        if (options->choice.pid != 0 && options->choice.pid != pid)
             continue;
         fprintf(out, "%s  process %d, heap %u: %s allocations, which stand for %s",
                 any ? "" : "\nStreamed one by one\n", pid, stream->heap_id,

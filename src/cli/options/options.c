@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Turn a table of options into what getopt_long() wants, and its answers into members. */
+#include "cli/options/options.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/options/parse.h"
+#include "cli/options/suggest.h"
+#include "cli/print/format.h"
+
+/* getopt_long() returns it plus the entry's index. Letters are below it. */
+#define ENTRY_FIRST 256
+#define ENTRY_HELP (ENTRY_FIRST + OPTIONS_MAX)
+#define ENTRY_VERSION (ENTRY_HELP + 1)
+
+/* The tables that getopt_long() reads: one more option each for help, version and the end. */
+struct getopt_tables {
+    struct option options[OPTIONS_MAX + 3];
+    char letters[2 + 2 * (OPTIONS_MAX + 1) + 1];
+    int entry_of_letter[128];
+};
+
+static bool takes_value(const struct option_entry *entry)
+{
+    return entry->kind != OPTION_SET && entry->kind != OPTION_CLEAR && entry->kind != OPTION_FLAG;
+}
+
+static void make_tables(const struct verb_line *line, struct getopt_tables *tables)
+{
+    int count = 0;
+    char *letter = tables->letters;
+    if (line->ends_at_first)
+        *letter++ = '+';
+    *letter++ = ':'; /* a missing value is ':' and nothing is printed */
+    for (const struct option_entry *entry = line->options; entry->name != NULL; entry++, count++) {
+        assert(count < OPTIONS_MAX);
+        int has_value = takes_value(entry) ? required_argument : no_argument;
+        tables->options[count] = (struct option){entry->name, has_value, NULL, ENTRY_FIRST + count};
+        if (entry->letter == 0)
+            continue;
+        *letter++ = entry->letter;
+        if (has_value == required_argument)
+            *letter++ = ':';
+        tables->entry_of_letter[(unsigned char)entry->letter] = ENTRY_FIRST + count;
+    }
+    tables->options[count++] = (struct option){"help", no_argument, NULL, ENTRY_HELP};
+    tables->options[count++] = (struct option){"version", no_argument, NULL, ENTRY_VERSION};
+    tables->options[count] = (struct option){0};
+    *letter++ = 'h';
+    *letter = '\0';
+    tables->entry_of_letter['h'] = ENTRY_HELP;
+}
+
+static void complain_choice(const struct option_entry *entry, const char *value)
+{
+    format_printf(stderr, "%s: --%s takes ", program_invocation_short_name, entry->name);
+    for (const char *const *name = entry->names; *name != NULL; name++)
+        fprintf(stderr, "%s%s", name == entry->names ? "" : name[1] == NULL ? " or " : ", ", *name);
+    format_printf(stderr, ", not '%s'\n", value);
+}
+
+static bool take_choice(const struct option_entry *entry, const char *value, void *member)
+{
+    for (int i = 0; entry->names[i] != NULL; i++) {
+        if (strcmp(entry->names[i], value) == 0) {
+            memcpy(member, &i, sizeof(i));
+            return true;
+        }
+    }
+    complain_choice(entry, value);
+    return false;
+}
+
+/* A number that has a smaller type than uint64_t. */
+static bool take_small(const char *option, const char *value, uint64_t max, void *member)
+{
+    uint64_t number;
+    if (!parse_number(option, value, max, &number))
+        return false;
+    uint32_t small = (uint32_t)number;
+    memcpy(member, &small, sizeof(small));
+    return true;
+}
+
+static bool take(const struct option_entry *entry, const char *value, void *member)
+{
+    char option[64];
+    snprintf(option, sizeof(option), "--%s", entry->name);
+    switch (entry->kind) {
+    case OPTION_SET:
+    case OPTION_CLEAR:
+        *(bool *)member = entry->kind == OPTION_SET;
+        return true;
+    case OPTION_TEXT:
+        *(const char **)member = value;
+        return true;
+    case OPTION_BYTES:
+        return parse_bytes(option, value, member);
+    case OPTION_NUMBER:
+        return parse_number(option, value, UINT32_MAX, member);
+    case OPTION_NUMBER32:
+        return take_small(option, value, UINT32_MAX, member);
+    case OPTION_PID:
+        return take_small(option, value, INT32_MAX, member);
+    case OPTION_CHOICE:
+        return take_choice(entry, value, member);
+    case OPTION_CALL:
+    case OPTION_FLAG:
+        return entry->take(member, entry->name, value);
+    }
+    return false;
+}
+
+int options_parse(const struct verb_line *line, int argc, char **argv, void *request)
+{
+    struct getopt_tables tables = {0};
+    int found;
+    make_tables(line, &tables);
+    opterr = 0;
+    while ((found = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1) {
+        if (found == '?' || found == ':') {
+            suggest_option(line->command, argv, found, tables.options);
+            return VERB_USAGE;
+        }
+        if (found < ENTRY_FIRST)
+            found = tables.entry_of_letter[found];
+        if (found == ENTRY_HELP) {
+            fputs(line->help, stdout);
+            return VERB_DONE;
+        }
+        if (found == ENTRY_VERSION) {
+            printf("%s " HEAPPROFD_VERSION "\n", program_invocation_short_name);
+            return VERB_DONE;
+        }
+        const struct option_entry *entry = &line->options[found - ENTRY_FIRST];
+        if (!take(entry, optarg, (char *)request + entry->offset))
+            return VERB_USAGE;
+    }
+    return -1;
+}

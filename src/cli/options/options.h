@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command line of a verb as a table: one entry for each option, with the member of the verb's
+ * request that it sets. options_parse() does the rest: abbreviations, values, complaints with the
+ * nearest option that exists, --help and --version, which every verb has.
+ *
+ *     struct request { const char *heap; bool json; };
+ *     static const struct option_entry options[] = {
+ *         OPTION_ENTRY("heap", 0, OPTION_TEXT, struct request, heap),
+ *         OPTION_ENTRY("json", 0, OPTION_SET, struct request, json),
+ *         OPTIONS_END,
+ *     };
+ */
+#ifndef HEAPPROFD_CLI_OPTIONS_OPTIONS_H
+#define HEAPPROFD_CLI_OPTIONS_OPTIONS_H
+
+#include <getopt.h> /* optind */
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Exit codes of all verbs. A verb that runs a command, or that judges, has others besides
+ * (man heap_profile). */
+enum verb_exit {
+    VERB_DONE = 0,
+    VERB_FAILED = 1, /* something could not be read, written or profiled */
+    VERB_USAGE = 2,  /* the command line is wrong: nothing was done */
+};
+
+/* What an option takes, and the type of the member that it sets. */
+enum option_kind {
+    OPTION_SET,      /* bool: nothing; becomes true */
+    OPTION_CLEAR,    /* bool: nothing; becomes false */
+    OPTION_TEXT,     /* const char *: any text */
+    OPTION_BYTES,    /* uint64_t: a size, with k, M or G */
+    OPTION_NUMBER,   /* uint64_t: up to UINT32_MAX */
+    OPTION_NUMBER32, /* uint32_t */
+    OPTION_PID,      /* int32_t */
+    OPTION_CHOICE,   /* an enum from 0 on: one of `names` */
+    OPTION_CALL,     /* anything: `take` parses the value */
+    OPTION_FLAG,     /* anything: nothing; `take` is called with value NULL */
+};
+
+/* Set *member from the value of --NAME. Return false after printing a message. */
+typedef bool option_take(void *member, const char *name, const char *value);
+
+struct option_entry {
+    const char *name; /* without "--"; NULL ends the table */
+    char letter;      /* of the short form; 0: none */
+    enum option_kind kind;
+    size_t offset;            /* of the member in the verb's request */
+    const char *const *names; /* of OPTION_CHOICE, NULL at the end */
+    option_take *take;
+};
+
+/* The member is one of the request's `type`. */
+#define OPTION_ENTRY(name_, letter_, kind_, type, member)                                          \
+    {                                                                                              \
+        .name = name_, .letter = letter_, .kind = kind_, .offset = offsetof(type, member)          \
+    }
+#define OPTION_ENTRY_CHOICE(name_, type, member, names_)                                           \
+    {                                                                                              \
+        .name = name_, .kind = OPTION_CHOICE, .offset = offsetof(type, member), .names = names_    \
+    }
+#define OPTION_ENTRY_CALL(name_, letter_, type, member, take_)                                     \
+    {                                                                                              \
+        .name = name_, .letter = letter_, .kind = OPTION_CALL, .offset = offsetof(type, member),   \
+        .take = take_                                                                              \
+    }
+#define OPTION_ENTRY_FLAG(name_, type, member, take_)                                              \
+    {                                                                                              \
+        .name = name_, .kind = OPTION_FLAG, .offset = offsetof(type, member), .take = take_        \
+    }
+#define OPTIONS_END                                                                                \
+    {                                                                                              \
+        .name = NULL                                                                               \
+    }
+
+/* Entries of all tables of a verb. */
+#define OPTIONS_MAX 48
+
+struct verb_line {
+    const char *command; /* as people call it: "heap_profile host" */
+    const char *help;
+    const struct option_entry *options;
+    bool ends_at_first; /* options end at the first argument: it begins a command */
+};
+
+/*
+ * Fill `request` from the options; the arguments are argv[optind] and on afterwards. Return -1 to
+ * go on, else the exit code: VERB_DONE after --help or --version, VERB_USAGE after a message.
+ */
+int options_parse(const struct verb_line *line, int argc, char **argv, void *request);
+
+#endif

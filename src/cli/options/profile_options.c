@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values of the options that verbs which read profiles share. */
+#include "cli/options/profile_options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/options/parse.h"
+#include "cli/print/format.h"
+
+const char *const view_option_names[] = {"space",         "objects", "alloc_space",
+                                         "alloc_objects", "max",     NULL};
+const char *const demangle_option_names[] = {"full", "simple", "none", NULL};
+
+enum demangle_mode demangling_of(int chosen, bool for_scripts)
+{
+    if (chosen != DEMANGLING_DEFAULT)
+        return (enum demangle_mode)chosen;
+    return for_scripts ? DEMANGLE_FULL : DEMANGLE_SIMPLE;
+}
+
+bool dump_choice_wants(const struct dump_choice *choice, const struct profile *profile,
+                       const struct profile_heap *heap, size_t index)
+{
+    if (choice->pid != 0 && profile->processes[heap->process].pid != choice->pid)
+        return false;
+    if (choice->heap != NULL && strcmp(choice->heap, heap->name) != 0)
+        return false;
+    return choice->dump == DUMP_ALL ||
+           index + 1 == (choice->dump == DUMP_LAST ? heap->dump_count : choice->dump);
+}
+
+const struct profile_dump *dump_choice_of(const struct dump_choice *choice,
+                                          const struct profile *profile,
+                                          const struct profile_heap *heap)
+{
+    size_t number = choice->dump == DUMP_LAST ? heap->dump_count : (size_t)choice->dump;
+    if (number == 0 || number > heap->dump_count ||
+        !dump_choice_wants(choice, profile, heap, number - 1))
+        return NULL;
+    return &heap->dumps[number - 1];
+}
+
+static bool take(uint64_t *dump, const char *value, bool or_all)
+{
+    if (strcmp(value, "last") == 0 || strcmp(value, "final") == 0) {
+        *dump = DUMP_LAST;
+        return true;
+    }
+    if (or_all && strcmp(value, "all") == 0) {
+        *dump = DUMP_ALL;
+        return true;
+    }
+    if (!parse_number("--dump", value, UINT32_MAX, dump))
+        return false;
+    if (*dump > 0)
+        return true;
+    format_printf(stderr, "%s: --dump counts from 1; 'last' is the last%s\n",
+                  program_invocation_short_name, or_all ? ", 'all' is every dump" : "");
+    return false;
+}
+
+bool take_dump(void *member, const char *name, const char *value)
+{
+    (void)name;
+    return take(member, value, false);
+}
+
+bool take_dump_or_all(void *member, const char *name, const char *value)
+{
+    (void)name;
+    return take(member, value, true);
+}
+
+bool take_frames(void *member, const char *name, const char *value)
+{
+    bool *all = member;
+    *all = strcmp(value, "all") == 0;
+    if (*all || strcmp(value, "own") == 0)
+        return true;
+    format_printf(stderr, "%s: --%s takes own or all, not '%s'\n", program_invocation_short_name,
+                  name, value);
+    return false;
+}

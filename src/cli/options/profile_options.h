@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The options of verbs that read profiles: which dumps, in which view, with which names. They mean
+ * the same to every verb.
+ */
+#ifndef HEAPPROFD_CLI_OPTIONS_PROFILE_OPTIONS_H
+#define HEAPPROFD_CLI_OPTIONS_PROFILE_OPTIONS_H
+
+#include <stdint.h>
+
+#include "cli/options/options.h"
+#include "profile/profile.h"
+#include "symbols/demangle.h"
+
+/* --dump: the number of a heap's dump, from 1, or one of these. */
+#define DUMP_LAST UINT64_C(0)
+#define DUMP_ALL UINT64_MAX
+
+/* What --pid, --heap and --dump choose. */
+struct dump_choice {
+    int32_t pid;      /* 0: all */
+    const char *heap; /* NULL: all */
+    uint64_t dump;
+};
+
+/* Whether a choice means the dump with that index of a heap. */
+bool dump_choice_wants(const struct dump_choice *choice, const struct profile *profile,
+                       const struct profile_heap *heap, size_t index);
+/* Return the one dump of a heap that a choice other than DUMP_ALL means; NULL: none. */
+const struct profile_dump *dump_choice_of(const struct dump_choice *choice,
+                                          const struct profile *profile,
+                                          const struct profile_heap *heap);
+
+/* Members are of struct dump_choice. */
+#define DUMP_CHOICE_OPTIONS(type, member)                                                          \
+    OPTION_ENTRY("pid", 0, OPTION_PID, type, member.pid),                                          \
+        OPTION_ENTRY("heap", 0, OPTION_TEXT, type, member.heap),                                   \
+        OPTION_ENTRY_CALL("dump", 0, type, member.dump, take_dump)
+option_take take_dump;        /* N, last or final */
+option_take take_dump_or_all; /* or all */
+
+/* The member is an enum export_view. */
+#define VIEW_OPTION(type, member) OPTION_ENTRY_CHOICE("view", type, member, view_option_names)
+extern const char *const view_option_names[];
+
+/* The member is an int: an enum demangle_mode, or DEMANGLING_DEFAULT if the option is missing. */
+#define DEMANGLE_OPTION(type, member)                                                              \
+    OPTION_ENTRY_CHOICE("demangle", type, member, demangle_option_names)
+#define DEMANGLING_DEFAULT (-1)
+/* Return the chosen mode; without a choice, full names for scripts and simple ones for people. */
+enum demangle_mode demangling_of(int chosen, bool for_scripts);
+extern const char *const demangle_option_names[];
+
+/* The member is a bool: all frames are shown. */
+#define FRAMES_OPTION(type, member) OPTION_ENTRY_CALL("frames", 0, type, member, take_frames)
+option_take take_frames;
+
+#endif
