@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -25,6 +26,8 @@ static struct directory {
     const struct control_page *page; /* NULL: none */
     char socket_path[PATH_MAX_HERE];
 } directories[DIRECTORIES];
+
+static struct control_page_secret secret; /* a forked child keeps it, as the kernel does */
 
 HIDDEN uint32_t invitation_seen[DIRECTORIES];
 HIDDEN const uint32_t *invitation_generations[DIRECTORIES] = {&invitation_seen[0],
@@ -78,6 +81,10 @@ static void look_into(struct directory *directory, const char *base, const char 
 
 void invitation_init(void)
 {
+    secret.loader = getauxval(AT_BASE);
+    secret.random = getauxval(AT_RANDOM);
+    secret.vdso = getauxval(AT_SYSINFO_EHDR);
+    secret.headers = secret.loader != 0 ? getauxval(AT_PHDR) : 0;
     const char *wanted = environment_get(RUN_DIRECTORY_ENV);
     if (wanted != NULL && wanted[0] != '\0') {
         look_into(&directories[0], wanted, "");
@@ -97,16 +104,19 @@ const char *invitation_at_startup(void)
 {
     for (int i = 0; i < DIRECTORIES; i++) {
         const struct control_page *page = directories[i].page;
-        if (is_sound(page) && load_acquire(&page->startup_sessions) != 0)
+        if (is_sound(page) && load_acquire(&page->asks_newcomers) != 0)
             return directories[i].socket_path;
     }
     return NULL;
 }
 
-static bool names_us(const struct control_page *page)
+/* The daemon writes the tokens before their generation. While it writes, those of the generation
+ * that was read are found no more, and the next one comes. */
+static bool invites_us(const struct control_page *page, uint32_t generation)
 {
+    uint64_t token = control_page_token(&secret, client.pid, generation);
     for (size_t i = 0; i < CONTROL_PAGE_INVITED_MAX; i++) {
-        if (load_relaxed(&page->invited[i]) == client.pid)
+        if (load_relaxed(&page->tokens[i]) == token)
             return true;
     }
     return false;
@@ -121,7 +131,7 @@ const char *invitation_since(void)
         uint32_t generation = load_acquire(&directory->page->generation);
         if (likely(generation == load_relaxed(&invitation_seen[i])))
             continue;
-        if (is_sound(directory->page) && names_us(directory->page))
+        if (is_sound(directory->page) && invites_us(directory->page, generation))
             return directory->socket_path;
         store_relaxed(&invitation_seen[i], generation);
     }

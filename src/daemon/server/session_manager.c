@@ -69,23 +69,24 @@ void session_manager_close(struct session_manager *manager)
 
 static void announce(struct session_manager *manager)
 {
-    unsigned startup_sessions = 0;
+    bool asks_newcomers = false;
     for (size_t i = 0; i < manager->server.session_count; i++)
-        startup_sessions += discovery_wants_new(manager->server.sessions[i]);
-    run_directory_announce(&manager->directory, startup_sessions);
+        asks_newcomers |= discovery_wants_new(manager->server.sessions[i]);
+    run_directory_announce(&manager->directory, asks_newcomers);
 }
 
 /* Those of all sessions that have the library and have not joined. */
-size_t session_manager_awaited(const struct session_manager *manager, pid_t *pids, size_t max)
+size_t session_manager_awaited(struct session_manager *manager, struct invited *awaited, size_t max)
 {
     size_t count = 0;
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     for (size_t i = 0; i < manager->server.session_count; i++) {
-        const struct session *session = manager->server.sessions[i];
+        struct session *session = manager->server.sessions[i];
         for (size_t j = 0; j < session->reach.count; j++) {
-            const struct discovery_entry *entry = &session->reach.entries[j];
+            struct discovery_entry *entry = &session->reach.entries[j];
             if (entry->state == DISCOVERY_AWAITED && count < max &&
-                !session_profiles(session, entry->pid))
-                pids[count++] = entry->pid;
+                !session_profiles(session, entry->pid) && discovery_invites(entry, now_ms))
+                awaited[count++] = entry->invited;
         }
     }
     return count;
@@ -93,11 +94,17 @@ size_t session_manager_awaited(const struct session_manager *manager, pid_t *pid
 
 void session_manager_invite(struct session_manager *manager)
 {
-    pid_t awaited[CONTROL_PAGE_INVITED_MAX];
+    struct invited awaited[CONTROL_PAGE_INVITED_MAX];
     if (manager->directory.page == NULL)
         return;
     size_t count = session_manager_awaited(manager, awaited, CONTROL_PAGE_INVITED_MAX);
+    /* Each invitation has all dormant processes look at the page. */
+    if (count == manager->invited_count &&
+        memcmp(awaited, manager->invited, count * sizeof(awaited[0])) == 0)
+        return;
     run_directory_invite(&manager->directory, awaited, count);
+    memcpy(manager->invited, awaited, count * sizeof(awaited[0]));
+    manager->invited_count = count;
 }
 
 struct session *session_manager_start(struct session_manager *manager, struct heap_config *config,

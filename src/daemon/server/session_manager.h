@@ -26,6 +26,8 @@ struct session_manager {
     struct access_policy policy;
     uint64_t start_ms;
     uint64_t last_id;
+    struct invited invited[CONTROL_PAGE_INVITED_MAX]; /* on the page in the run directory */
+    size_t invited_count;
 };
 
 /*
@@ -59,7 +61,8 @@ void session_manager_invite(struct session_manager *manager);
 
 /* List the processes that session_manager_invite() would invite, up to `max`. Return their number.
  */
-size_t session_manager_awaited(const struct session_manager *manager, pid_t *pids, size_t max);
+size_t session_manager_awaited(struct session_manager *manager, struct invited *awaited,
+                               size_t max);
 
 /* What a session came to. */
 struct session_manager_outcome {

@@ -53,6 +53,9 @@
 /* Attempts in vain that one look through /proc may make; other processes wait for the next turn. */
 #define SCAN_BUSY_MS 100
 
+/* Between looks what invites a process. */
+#define INVITED_PERIOD_MS 1000
+
 /* More newcomers between two looks are left to the next look. */
 #define ENTRIES_MAX (1u << 16)
 
@@ -582,6 +585,15 @@ void discovery_running(struct server *server, struct session *session)
     discovery_listen(server);
     /* Also where running ones are not wanted: what runs now has not just started. */
     scan(server, session, true);
+}
+
+bool discovery_invites(struct discovery_entry *entry, uint64_t now_ms)
+{
+    if (entry->invited_ms == 0 || now_ms >= entry->invited_ms + INVITED_PERIOD_MS) {
+        entry->invited_ms = now_ms;
+        entry->is_invited = invited_read(&entry->invited, entry->pid);
+    }
+    return entry->is_invited;
 }
 
 bool discovery_wants_new(const struct session *session)

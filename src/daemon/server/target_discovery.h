@@ -20,6 +20,10 @@ int discovery_check(const struct process_info *info, struct error *how);
 /* Reaches all that run now. */
 void discovery_running(struct server *server, struct session *session);
 
+/* Whether a process that is awaited can be invited: by entry->invited, which is read anew every
+ * second, since the process may begin another program. */
+bool discovery_invites(struct discovery_entry *entry, uint64_t now_ms);
+
 /* Whether it wants processes from their start. */
 bool discovery_wants_new(const struct session *session);
 

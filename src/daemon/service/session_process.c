@@ -72,7 +72,7 @@ struct session_process {
     bool memory_is_used_up;
     unsigned refused;                         /* processes that the client was told of */
     uint64_t progress_ms, state_ms, alive_ms; /* when each is due, or was last sent */
-    pid_t awaited[SESSION_WIRE_AWAITED_MAX];
+    struct invited awaited[SESSION_WIRE_AWAITED_MAX];
     size_t awaited_count;
     bool has_begun; /* the client has been told so */
 };
@@ -98,15 +98,16 @@ static void send_state(void)
 /* Name the processes that have the library and have not joined, so that they are invited. */
 static void send_awaited(void)
 {
-    pid_t pids[SESSION_WIRE_AWAITED_MAX];
-    size_t count = session_manager_awaited(&process.manager, pids, SESSION_WIRE_AWAITED_MAX);
+    struct invited awaited[SESSION_WIRE_AWAITED_MAX];
+    size_t count = session_manager_awaited(&process.manager, awaited, SESSION_WIRE_AWAITED_MAX);
     struct session_wire_number head = {SESSION_WIRE_AWAITED, (uint32_t)count};
-    if (count == process.awaited_count && memcmp(pids, process.awaited, count * sizeof(*pids)) == 0)
+    if (count == process.awaited_count &&
+        memcmp(awaited, process.awaited, count * sizeof(*awaited)) == 0)
         return;
-    if (session_wire_send(process.start->supervisor, &head, sizeof(head), pids,
-                          count * sizeof(*pids), -1, false) < 0)
+    if (session_wire_send(process.start->supervisor, &head, sizeof(head), awaited,
+                          count * sizeof(*awaited), -1, false) < 0)
         return;
-    memcpy(process.awaited, pids, count * sizeof(*pids));
+    memcpy(process.awaited, awaited, count * sizeof(*awaited));
     process.awaited_count = count;
 }
 

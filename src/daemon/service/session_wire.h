@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/processes/invited.h"
 #include "daemon/session/session.h"
 #include "wire/handshake.h"
 #include "wire/request.h"
@@ -28,7 +29,7 @@ enum session_wire_type {
     /* To the supervisor. */
     SESSION_WIRE_ANSWER,  /* struct session_wire_answer */
     SESSION_WIRE_STATE,   /* struct session_wire_state, then a packed ControlSession */
-    SESSION_WIRE_AWAITED, /* struct session_wire_number: a count, then as many pids */
+    SESSION_WIRE_AWAITED, /* struct session_wire_number: a count, then as many struct invited */
     SESSION_WIRE_DUMPED,  /* struct session_wire_number: the snapshot's ticket */
     SESSION_WIRE_ALIVE,   /* a type alone: the process is busy with what takes time */
     SESSION_WIRE_LEAVING, /* a type alone: it takes no more processes */
@@ -77,7 +78,7 @@ struct session_wire_ended {
 };
 
 /* Invitations that one session may have on the control page. */
-#define SESSION_WIRE_AWAITED_MAX SESSION_TARGETS_MAX
+#define SESSION_WIRE_AWAITED_MAX CONTROL_PAGE_INVITED_MAX
 
 /* A larger status is cut by the sender. */
 #define SESSION_WIRE_BYTES_MAX REQUEST_BYTES_MAX

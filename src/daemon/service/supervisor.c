@@ -16,7 +16,6 @@
 #include <sys/pidfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,7 +37,7 @@
 /* A process that is still there this long after SIGKILL is held by the kernel. */
 #define KILLED_MS 1000
 
-/* Invitations are written to the control page at most so often: each reads a file of /proc. */
+/* Between changes of the control page: with each one all dormant processes look at it. */
 #define INVITE_PERIOD_MS 50
 /* A hello may be lost: where sessions do not answer in time, or too many come at once. */
 #define REMIND_PERIOD_MS 1000
@@ -57,10 +56,10 @@ tell(const struct supervisor *supervisor, const struct supervised *session, cons
 
 static void announce(const struct supervisor *supervisor)
 {
-    unsigned startup_sessions = 0;
+    bool asks_newcomers = false;
     for (size_t i = 0; i < supervisor->count; i++)
-        startup_sessions += supervisor->sessions[i]->wants_new && !supervisor->sessions[i]->leaving;
-    run_directory_announce(supervisor->directory, startup_sessions);
+        asks_newcomers |= supervisor->sessions[i]->wants_new && !supervisor->sessions[i]->leaving;
+    run_directory_announce(supervisor->directory, asks_newcomers);
 }
 
 /* --- starting one --- */
@@ -129,6 +128,7 @@ static _Noreturn void run_child(struct supervisor *supervisor, struct session_pr
         explicit_bzero(supervisor->sessions[i], sizeof(*supervisor->sessions[i]));
         free(supervisor->sessions[i]);
     }
+    run_directory_leave_page(supervisor->directory);
     explicit_bzero(supervisor, sizeof(*supervisor));
     session_process_run(start);
 }
@@ -192,8 +192,9 @@ static int start_process(struct supervisor *supervisor, struct supervised *sessi
     if (code == 0)
         code = watch(supervisor, EPOLL_CTL_MOD, request->client, EPOLLRDHUP);
     if (code < 0 && session->pid > 0) {
+        /* It may have begun, and wait for a file. */
         kill(session->pid, SIGKILL);
-        waitpid(session->pid, NULL, 0);
+        peer_sockets_adopt(&supervisor->rendezvous->ending, session->pid);
     }
     return code < 0
                ? error_set(error, code, "cannot start a session's process: %s", strerror(-code))
@@ -304,9 +305,9 @@ static void take_awaited(struct supervisor *supervisor, struct supervised *sessi
     struct session_wire_number head;
     if (!session_wire_read(&head, sizeof(head), bytes, length) ||
         head.number > SESSION_WIRE_AWAITED_MAX ||
-        length - sizeof(head) < head.number * sizeof(pid_t))
+        length - sizeof(head) < head.number * sizeof(session->awaited[0]))
         return;
-    memcpy(session->awaited, bytes + sizeof(head), head.number * sizeof(pid_t));
+    memcpy(session->awaited, bytes + sizeof(head), head.number * sizeof(session->awaited[0]));
     session->awaited_count = head.number;
     supervisor->invites = true;
 }
@@ -479,20 +480,11 @@ bool supervisor_serve(struct supervisor *supervisor, int fd)
 
 /* --- what is due --- */
 
-static bool may_invite(const struct supervised *session, pid_t pid)
-{
-    char path[64];
-    struct stat status;
-    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-    return pid > 0 && stat(path, &status) == 0 &&
-           (session->owner.may_all || session->owner.uid == 0 ||
-            status.st_uid == session->owner.uid);
-}
-
-/* Take each session's first process, then each one's second, and so on: all share the page. */
+/* Take each session's first process, then each one's second, and so on: all share the page. A
+ * session that names processes of strangers does not know their secrets, and invites nobody. */
 static void invite(struct supervisor *supervisor)
 {
-    pid_t pids[CONTROL_PAGE_INVITED_MAX];
+    struct invited invited[CONTROL_PAGE_INVITED_MAX];
     size_t count = 0;
     bool any = true;
     supervisor->invites = false;
@@ -503,11 +495,11 @@ static void invite(struct supervisor *supervisor)
             if (turn >= session->awaited_count)
                 continue;
             any = count < CONTROL_PAGE_INVITED_MAX;
-            if (any && may_invite(session, session->awaited[turn]))
-                pids[count++] = session->awaited[turn];
+            if (any)
+                invited[count++] = session->awaited[turn];
         }
     }
-    run_directory_invite(supervisor->directory, pids, count);
+    run_directory_invite(supervisor->directory, invited, count);
 }
 
 static bool awaits_any(const struct supervisor *supervisor)
@@ -544,7 +536,7 @@ uint64_t supervisor_do_due(struct supervisor *supervisor, uint64_t now_ms)
         next_ms = supervisor->invite_ms;
     if (awaits_any(supervisor) && now_ms >= supervisor->remind_ms) {
         supervisor->remind_ms = now_ms + REMIND_PERIOD_MS;
-        run_directory_remind(supervisor->directory);
+        invite(supervisor);
     }
     if (awaits_any(supervisor) && supervisor->remind_ms < next_ms)
         next_ms = supervisor->remind_ms;

@@ -54,7 +54,7 @@ struct supervised {
     bool began, leaving, is_over, was_killed;
     bool wants_new;
     Heapprofd__ControlSession *state; /* the last one that it sent; NULL: none yet */
-    pid_t awaited[SESSION_WIRE_AWAITED_MAX];
+    struct invited awaited[SESSION_WIRE_AWAITED_MAX];
     size_t awaited_count;
 };
 

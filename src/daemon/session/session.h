@@ -29,6 +29,7 @@
 #include "daemon/dump/checkpoints.h"
 #include "daemon/dump/dump.h"
 #include "daemon/processes/access.h"
+#include "daemon/processes/invited.h"
 #include "daemon/processes/program.h"
 #include "daemon/session/absent.h"
 #include "daemon/session/target.h"
@@ -61,6 +62,9 @@ struct discovery_list {
         uint64_t began_us; /* its exec, if told; else no earlier than this; 0: unknown */
         uint64_t seen_ms, due_ms;
         unsigned attempts;
+        struct invited invited; /* if it is awaited */
+        uint64_t invited_ms;    /* when that was read last; 0: not yet */
+        bool is_invited;        /* and could be read */
     } * entries;
     size_t count, capacity, pending;
     uint64_t scan_ms; /* of the last look */

@@ -9,10 +9,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "util/keyed_hash.h"
 #include "util/safe_directory.h"
+#include "util/seed.h"
 #include "wire/barrier.h"
 
 static bool print_path(char path[RUN_DIRECTORY_PATH_MAX], const char *base, const char *name)
@@ -151,7 +154,7 @@ static int map_page(struct run_directory *directory, struct error *error)
         return error_set(error, code, "cannot map %s/%s: %s", directory->path,
                          RUN_DIRECTORY_CONTROL, strerror(-code));
     directory->page = page;
-    run_directory_announce(directory, 0);
+    run_directory_announce(directory, false);
     run_directory_invite(directory, NULL, 0);
     store_relaxed(&directory->page->version, CONTROL_PAGE_VERSION);
     store_release(&directory->page->magic, CONTROL_PAGE_MAGIC);
@@ -183,64 +186,56 @@ int run_directory_open(struct run_directory *directory, const char *path, bool k
 void run_directory_close(struct run_directory *directory)
 {
     if (directory->page != NULL) {
-        run_directory_announce(directory, 0);
+        run_directory_announce(directory, false);
         run_directory_invite(directory, NULL, 0);
-        munmap(directory->page, CONTROL_PAGE_BYTES);
     }
-    directory->page = NULL;
+    run_directory_leave_page(directory);
     if (directory->lock >= 0)
         close(directory->lock);
     directory->lock = -1;
 }
 
-void run_directory_announce(struct run_directory *directory, unsigned startup_sessions)
+void run_directory_leave_page(struct run_directory *directory)
 {
     if (directory->page != NULL)
-        store_release(&directory->page->startup_sessions, startup_sessions);
+        munmap(directory->page, CONTROL_PAGE_BYTES);
+    directory->page = NULL;
 }
 
-/* The number that the process itself knows: the last of those that its namespaces give it. */
-static int32_t number_in_own_namespace(pid_t pid)
+void run_directory_announce(struct run_directory *directory, bool asks_newcomers)
 {
-    char path[64], line[256];
-    int32_t number = pid;
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return pid;
-    while (fgets(line, sizeof(line), file) != NULL) {
-        if (strncmp(line, "NSpid:", 6) != 0)
-            continue;
-        const char *last = strrchr(line, '\t');
-        if (last != NULL)
-            number = (int32_t)strtol(last, NULL, 10);
-        break;
-    }
-    fclose(file);
-    return number;
+    if (directory->page != NULL)
+        store_release(&directory->page->asks_newcomers, asks_newcomers);
 }
 
-void run_directory_invite(struct run_directory *directory, const pid_t *pids, size_t count)
+static void fill_random(uint64_t *words, size_t count)
+{
+    /* Before the kernel has random bits nobody else runs. */
+    for (size_t i = 0; i < count; i++) {
+        if (getrandom(&words[i], sizeof(words[i]), GRND_NONBLOCK) != sizeof(words[i]))
+            words[i] = keyed_hash_pair(seed_random() ^ i, (uintptr_t)words);
+    }
+}
+
+void run_directory_invite(struct run_directory *directory, const struct invited *invited,
+                          size_t count)
 {
     struct control_page *page = directory->page;
-    bool changed = false;
+    uint64_t tokens[CONTROL_PAGE_INVITED_MAX], order[CONTROL_PAGE_INVITED_MAX];
     if (page == NULL)
         return;
-    for (size_t i = 0; i < CONTROL_PAGE_INVITED_MAX; i++) {
-        int32_t number = i < count ? number_in_own_namespace(pids[i]) : 0;
-        if (load_relaxed(&page->invited[i]) == number)
-            continue;
-        store_relaxed(&page->invited[i], number);
-        changed |= number != 0;
+    uint32_t next = load_relaxed(&page->generation) + 1;
+    fill_random(tokens, CONTROL_PAGE_INVITED_MAX);
+    fill_random(order, CONTROL_PAGE_INVITED_MAX);
+    for (size_t i = 0; i < count && i < CONTROL_PAGE_INVITED_MAX; i++)
+        tokens[i] = control_page_token(&invited[i].secret, (int32_t)invited[i].number, next);
+    /* Shuffled: its place tells a process nothing of the others. */
+    for (size_t left = CONTROL_PAGE_INVITED_MAX; left > 0; left--) {
+        size_t chosen = order[left - 1] % left;
+        store_relaxed(&page->tokens[left - 1], tokens[chosen]);
+        tokens[chosen] = tokens[left - 1];
     }
-    /* Ordered after the list: who sees this one sees that. */
-    if (changed)
-        add_ordered(&page->generation, 1);
-}
-
-void run_directory_remind(struct run_directory *directory)
-{
-    struct control_page *page = directory->page;
-    if (page != NULL && load_relaxed(&page->invited[0]) != 0)
-        add_ordered(&page->generation, 1);
+    /* Ordered after the tokens: who sees this one sees those. */
+    if (count > 0)
+        store_ordered(&page->generation, next);
 }

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "daemon/processes/invited.h"
 #include "util/error.h"
 #include "wire/control_page.h"
 
@@ -40,13 +41,14 @@ int run_directory_open(struct run_directory *directory, const char *path, bool k
                        struct error *error);
 void run_directory_close(struct run_directory *directory);
 
-/* How many sessions want processes from their start. */
-void run_directory_announce(struct run_directory *directory, unsigned startup_sessions);
+/* Whether a session wants processes from their start. */
+void run_directory_announce(struct run_directory *directory, bool asks_newcomers);
 
-/* Who is to say hello, in place of those who were before. */
-void run_directory_invite(struct run_directory *directory, const pid_t *pids, size_t count);
+/* Invite these processes, in place of those that were invited before. */
+void run_directory_invite(struct run_directory *directory, const struct invited *invited,
+                          size_t count);
 
-/* Have those who are invited and did not come look again: their hello may have been lost. */
-void run_directory_remind(struct run_directory *directory);
+/* Give up the page in a fork of the process that writes it. */
+void run_directory_leave_page(struct run_directory *directory);
 
 #endif
