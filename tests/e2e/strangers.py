@@ -6,6 +6,7 @@
 """
 
 import contextlib
+import fcntl
 import os
 import signal
 import socket
@@ -298,6 +299,29 @@ def floods():
         # Each snapshot costs a line of the log, up to the user's share.
         lines = sum(f"uid {ALICE}" in line for line in daemon.log().splitlines())
         check(100 < lines < 1000, f"{lines} lines of the log are about her")
+
+
+def log_that_nobody_reads():
+    """A daemon whose log is stuck leaves lines out, and serves."""
+    with scene(start=False) as (daemon, directory):
+        read_end, write_end = os.pipe()
+        fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 8192)
+        daemon.process = subprocess.Popen([DAEMON], env=daemon.environment, stderr=write_end)
+        os.close(write_end)
+        wait_for("the daemon", lambda: daemon.status() is not None)
+        with connect(daemon) as peer:
+            for _ in range(100):
+                peer.send(SNAPSHOT)
+                check(peer.recv(4096), "its answer")
+        text = os.read(read_end, 8192)
+        check(text.count(b"snapshot of 0") > 10, f"{text!r}")
+        with connect(daemon) as peer:
+            peer.send(SNAPSHOT)
+            peer.recv(4096)
+        text = os.read(read_end, 8192)
+        check(b"lines were left out: the log was not read in time" in text, f"{text!r}")
+        check(daemon.end() == 0, "its end")
+        os.close(read_end)
 
 
 # --- another user's daemon ---

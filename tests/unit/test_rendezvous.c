@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 #include "daemon/sockets/log_shares.h"
 #include "daemon/sockets/rendezvous.h"
 #include "util/clock.h"
+#include "util/pass_descriptor.h"
 
 /* Users that this test does not run as. */
 #define ALICE (geteuid() + 1)
@@ -178,6 +180,56 @@ static void idle_connections_end(void **state)
     close(silent), close(resting), close(held), close(epoll);
 }
 
+/* A message with a descriptor is in it: only a child may let go of it. */
+static int connection_with_a_descriptor(int *peer)
+{
+    int ends[2];
+    char byte = 0;
+    const struct iovec part = {&byte, 1};
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    assert_int_equal(pass_descriptor(ends[1], &part, 1, ends[1], 0), 1);
+    *peer = ends[1];
+    return ends[0];
+}
+
+static pid_t start_sleeper(void)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    return pid;
+}
+
+/* Nothing is closed by the daemon itself, and nobody new is let in meanwhile. */
+static void connections_wait_for_a_child(void **state)
+{
+    static struct peer_sockets sockets;
+    int peers[PEER_SOCKETS_ENDING_MAX];
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    (void)state;
+    /* So many children are not gone yet. */
+    for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++)
+        sockets.children[i] = start_sleeper();
+    for (unsigned i = 0; i < PEER_SOCKETS_ENDING_MAX; i++) {
+        assert_false(peer_sockets_are_full(&sockets));
+        peer_sockets_close(&sockets, connection_with_a_descriptor(&peers[i]));
+        peer_sockets_expire(&sockets, now_ms + 60000);
+    }
+    assert_true(peer_sockets_are_full(&sockets));
+    assert_true(is_open(peers[0]));
+    for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++)
+        kill(sockets.children[i], SIGKILL);
+    for (int i = 0; i < 1000 && sockets.count > 0; i++) {
+        usleep(10000);
+        peer_sockets_expire(&sockets, clock_read_ms(CLOCK_MONOTONIC) + 60000);
+    }
+    assert_int_equal(sockets.count, 0);
+    peer_sockets_clear(&sockets);
+    for (unsigned i = 0; i < PEER_SOCKETS_ENDING_MAX; i++)
+        close(peers[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +238,7 @@ int main(void)
         cmocka_unit_test(an_eighth_is_roots),
         cmocka_unit_test(each_user_has_a_turn),
         cmocka_unit_test(idle_connections_end),
+        cmocka_unit_test(connections_wait_for_a_child),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

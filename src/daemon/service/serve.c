@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -27,15 +28,27 @@ struct service {
     bool over;
 };
 
+/* Writing waits for whoever reads the log, and the daemon waits for nobody: lines that find no room
+ * are left out, and counted. */
 static void log_line(const char *line)
 {
-    char stamp[32] = "";
+    static unsigned left_out;
+    char stamp[32] = "", remark[96] = "";
+    struct pollfd log = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (poll(&log, 1, 0) == 0) {
+        left_out++;
+        return;
+    }
     time_t now = time(NULL);
     struct tm parts;
     /* The journal has the time of its own. */
     if (getenv("JOURNAL_STREAM") == NULL && localtime_r(&now, &parts) != NULL)
         strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S%z ", &parts);
-    fprintf(stderr, "%sheapprofd: %s\n", stamp, line);
+    if (left_out > 0)
+        snprintf(remark, sizeof(remark),
+                 "heapprofd: %u lines were left out: the log was not read in time\n", left_out);
+    left_out = 0;
+    fprintf(stderr, "%s%sheapprofd: %s\n", remark, stamp, line);
 }
 
 /* The socket that systemd listens at for us; -1: there is none. */

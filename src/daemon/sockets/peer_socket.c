@@ -17,6 +17,9 @@
  * of this long. The peer has this long to read why its connection ends. */
 #define ENDING_DELAY_MS 20
 
+/* Between attempts to start a child. */
+#define AGAIN_MS 50
+
 /* The end of a killed child is looked for this often: a descriptor may keep it for long. */
 #define REAP_PERIOD_MS 100
 
@@ -138,6 +141,7 @@ static pid_t start_holder(void)
         syscall(SYS_pause);
 }
 
+/* Let go of all, unless no child can be started. */
 static void let_go(struct peer_sockets *sockets)
 {
     reap_children(sockets);
@@ -145,14 +149,16 @@ static void let_go(struct peer_sockets *sockets)
     while (place < PEER_SOCKETS_CHILDREN_MAX && sockets->children[place] != 0)
         place++;
     pid_t holder = place < PEER_SOCKETS_CHILDREN_MAX ? start_holder() : -1;
+    if (holder <= 0) {
+        sockets->due_ms = clock_read_ms(CLOCK_MONOTONIC) + AGAIN_MS;
+        return;
+    }
     /* The child has them still: nothing is waited for here. */
     while (sockets->count > 0)
         close(sockets->ending[--sockets->count]);
     sockets->due_ms = UINT64_MAX;
-    if (holder > 0) {
-        kill(holder, SIGKILL);
-        sockets->children[place] = holder;
-    }
+    kill(holder, SIGKILL);
+    sockets->children[place] = holder;
 }
 
 void peer_sockets_close(struct peer_sockets *sockets, int fd)
@@ -161,11 +167,23 @@ void peer_sockets_close(struct peer_sockets *sockets, int fd)
         close(fd);
         return;
     }
-    if (sockets->count == PEER_SOCKETS_ENDING_MAX)
+    if (peer_sockets_are_full(sockets))
         let_go(sockets);
     if (sockets->count == 0)
         sockets->due_ms = clock_read_ms(CLOCK_MONOTONIC) + ENDING_DELAY_MS;
-    sockets->ending[sockets->count++] = fd;
+    if (sockets->count < PEER_SOCKETS_WAITING_MAX)
+        sockets->ending[sockets->count++] = fd;
+}
+
+void peer_sockets_adopt(struct peer_sockets *sockets, pid_t killed)
+{
+    for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++) {
+        if (sockets->children[i] == 0) {
+            sockets->children[i] = killed;
+            return;
+        }
+    }
+    waitpid(killed, NULL, WNOHANG);
 }
 
 uint64_t peer_sockets_expire(struct peer_sockets *sockets, uint64_t now_ms)
@@ -180,6 +198,8 @@ void peer_sockets_clear(struct peer_sockets *sockets)
 {
     if (sockets->count > 0)
         let_go(sockets);
+    /* This process is about to end, which lets go of them, too. */
+    sockets->count = 0;
     for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++) {
         if (sockets->children[i] > 0)
             waitpid(sockets->children[i], NULL, WNOHANG | __WALL);

@@ -40,9 +40,12 @@ int peer_socket_take_descriptor(int fd);
  * in a process that is being killed waits for long, and nobody waits for the child. */
 #define PEER_SOCKETS_ENDING_MAX 256
 #define PEER_SOCKETS_CHILDREN_MAX 8
+/* While no child can be started they wait, and nobody new is let in (peer_sockets_are_full). There
+ * is room for all that are in then. */
+#define PEER_SOCKETS_WAITING_MAX 4096
 
 struct peer_sockets {
-    int ending[PEER_SOCKETS_ENDING_MAX];
+    int ending[PEER_SOCKETS_WAITING_MAX];
     unsigned count;
     pid_t children[PEER_SOCKETS_CHILDREN_MAX]; /* killed, and perhaps not yet gone; 0: none */
     uint64_t due_ms;                           /* when `ending` is let go; CLOCK_MONOTONIC */
@@ -50,6 +53,15 @@ struct peer_sockets {
 
 /* Close a connection without waiting for what is left in it. */
 void peer_sockets_close(struct peer_sockets *sockets, int fd);
+
+/* Whether so many connections wait for a child that no more should be accepted. */
+static inline bool peer_sockets_are_full(const struct peer_sockets *sockets)
+{
+    return sockets->count >= PEER_SOCKETS_ENDING_MAX;
+}
+
+/* Reap a child that was killed, whenever it is gone. */
+void peer_sockets_adopt(struct peer_sockets *sockets, pid_t killed);
 
 /* Let go of connections whose time has come, and reap children that are gone. Return when to call
  * again; UINT64_MAX: nothing is left to do. */

@@ -345,9 +345,21 @@ static void turn_away(struct rendezvous *rendezvous)
     rendezvous->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+/* Connections that nobody takes up wait in the kernel. */
+static void listen_or_not(struct rendezvous *rendezvous)
+{
+    bool takes_nobody = peer_sockets_are_full(&rendezvous->ending);
+    if (takes_nobody == rendezvous->takes_nobody)
+        return;
+    struct epoll_event event = {.events = takes_nobody ? 0 : EPOLLIN,
+                                .data.fd = rendezvous->listener};
+    epoll_ctl(rendezvous->epoll, EPOLL_CTL_MOD, rendezvous->listener, &event);
+    rendezvous->takes_nobody = takes_nobody;
+}
+
 static void accept_peers(struct rendezvous *rendezvous)
 {
-    for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
+    for (int i = 0; i < ACCEPTS_AT_ONCE && !peer_sockets_are_full(&rendezvous->ending); i++) {
         struct ucred credentials;
         socklen_t length = sizeof(credentials);
         int fd = accept4(rendezvous->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -415,6 +427,7 @@ bool rendezvous_serve(struct rendezvous *rendezvous, int fd, rendezvous_answer *
 uint64_t rendezvous_expire(struct rendezvous *rendezvous, uint64_t now_ms)
 {
     uint64_t next_ms = peer_sockets_expire(&rendezvous->ending, now_ms);
+    listen_or_not(rendezvous);
     for (unsigned i = 0; i < rendezvous->peer_count;) {
         uint64_t deadline_ms = rendezvous->peers[i].deadline_ms;
         if (rendezvous->peers[i].state == RENDEZVOUS_NEW) {

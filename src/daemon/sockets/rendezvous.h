@@ -57,6 +57,7 @@ struct rendezvous {
     unsigned next_peer; /* to be looked at first in the next turn */
     struct connection_shares shares;
     struct peer_sockets ending;
+    bool takes_nobody; /* until `ending` has room */
 };
 
 /* The callee serves the connection from now on, and answers later. */
