@@ -26,6 +26,11 @@
 /* Readers that somebody killed while they had nothing to do. They cost no file. */
 #define IDLE_ENDS_MAX 64u
 
+/* Where none can be started (the machine is short of processes), it is tried again after this time,
+ * doubled with each failure. */
+#define START_FAILURES_MAX 8u
+#define START_AGAIN_MS 100
+
 /* Between looks whether the reader was stopped. */
 #define LOOK_MS 50
 
@@ -49,7 +54,9 @@ static struct {
         size_t build_id_length;
         char why[WHY_BYTES];
     } lost[FAILURES_MAX];
-    char broken[WHY_BYTES]; /* why there will be no reader; "": there may be */
+    unsigned start_failures; /* since the last one that began */
+    char broken[WHY_BYTES];  /* why there is no reader; "": there may be */
+    uint64_t again_ms;       /* when that is forgotten, CLOCK_MONOTONIC; 0: never */
 } link_state = {.socket = -1};
 
 struct wait {
@@ -141,17 +148,29 @@ static void replace_ended(void)
                  IDLE_ENDS_MAX);
 }
 
-/* There will be no reader, because of errno. */
+/* There is no reader for a while, because of errno. */
 static void give_up(const char *what)
 {
     snprintf(link_state.broken, sizeof(link_state.broken), "the process that reads files %s: %s",
              what, strerror(errno));
+    if (++link_state.start_failures < START_FAILURES_MAX)
+        link_state.again_ms = clock_read_ms(CLOCK_MONOTONIC) +
+                              ((uint64_t)START_AGAIN_MS << (link_state.start_failures - 1));
+}
+
+static void forget_failed_start(void)
+{
+    if (link_state.again_ms == 0 || clock_read_ms(CLOCK_MONOTONIC) < link_state.again_ms)
+        return;
+    link_state.broken[0] = 0;
+    link_state.again_ms = 0;
 }
 
 void file_reader_start(void)
 {
     int ends[2];
     forget_of_parent();
+    forget_failed_start();
     replace_ended();
     if (link_state.pid != 0 || link_state.broken[0] != 0)
         return;
@@ -178,6 +197,7 @@ void file_reader_start(void)
     link_state.pid = pid;
     link_state.socket = ends[0];
     link_state.greeted = false;
+    link_state.start_failures = 0;
 }
 
 void file_reader_close(void)
@@ -224,6 +244,7 @@ static void fail(const struct reader_file *file, const char *why)
 
 const char *file_reader_complaint(const char *path, const uint8_t *build_id, size_t build_id_length)
 {
+    forget_failed_start();
     if (link_state.broken[0] != 0)
         return link_state.broken;
     const struct lost_file *lost = find_lost(path, build_id, build_id_length);

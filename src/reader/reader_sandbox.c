@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See reader_process.h. Each step works without root. A root that cannot become user 65534 (its
+ * See reader_process.h. Each step works without root. A root that cannot become another user (its
  * namespace has none, or its service lacks CAP_SETUID) keeps its number, without capabilities.
  */
 #include "reader/reader_process.h"
@@ -24,6 +24,10 @@
 
 #include "util/process_name.h"
 
+/* Root's reader gets a user of its own, so that no other process may send it signals. Above all
+ * uids that are handed out, with room for all pids (PID_MAX_LIMIT). A user namespace may not have
+ * that user: then it becomes user 65534, which other services may have, too. */
+#define FIRST_USER UINT32_C(0xFFB00000)
 #define NOBODY 65534
 
 /* Beyond what the asker has mapped. Files are mapped, and their debug files have several GiB; what
@@ -100,6 +104,9 @@ static int drop_user(void)
         return -errno;
     if (setresgid(NOBODY, NOBODY, NOBODY) < 0 && errno != EINVAL && errno != EPERM)
         return -errno;
+    uid_t own = FIRST_USER + (uid_t)getpid();
+    if (setresuid(own, own, own) == 0)
+        return 0;
     if (setresuid(NOBODY, NOBODY, NOBODY) < 0 && errno != EINVAL && errno != EPERM)
         return -errno;
     return 0;

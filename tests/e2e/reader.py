@@ -61,7 +61,10 @@ def rights():
             for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
                 check(int(facts[kind], 16) == 0, f"{kind} {facts[kind]}")
             if os.geteuid() == 0:
-                check(facts["Uid"].split() == ["65534"] * 4, f"Uid {facts['Uid']}")
+                check(facts["Uid"].split() == [str(0xFFB00000 + pid)] * 4, f"Uid {facts['Uid']}")
+                refused = harness.run(["kill", "-0", str(pid)], user=65534, group=65534,
+                                      extra_groups=[])
+                check(refused.status != 0, "user nobody may send it signals")
                 check(facts["Gid"].split() == ["65534"] * 4, f"Gid {facts['Gid']}")
                 check(facts["Groups"].strip() == "", f"Groups {facts['Groups']}")
                 check(os.listdir(f"/proc/{pid}/fd") == ["0"], os.listdir(f"/proc/{pid}/fd"))

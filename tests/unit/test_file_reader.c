@@ -27,6 +27,16 @@
 static int library;
 static struct elf_image image; /* of it */
 
+static bool may_not_fork;
+
+pid_t __real_fork(void);
+pid_t __wrap_fork(void);
+pid_t __wrap_fork(void)
+{
+    errno = EAGAIN;
+    return may_not_fork ? -1 : __real_fork();
+}
+
 static struct reader_file file_of(const char *path, int fd)
 {
     return (struct reader_file){.path = path,
@@ -158,7 +168,11 @@ static void test_reader_has_no_rights(void **state)
     assert_status(pid, "Cap(Prm|Eff|Inh|Amb):\t0+");
     if (geteuid() != 0)
         return;
-    assert_status(pid, "Uid:\t65534\t65534\t65534\t65534");
+    /* A user that no other process has: none may send it a signal. */
+    char user[64];
+    unsigned own = 0xFFB00000u + (unsigned)pid;
+    snprintf(user, sizeof(user), "Uid:\t%u\t%u\t%u\t%u", own, own, own, own);
+    assert_status(pid, user);
     assert_status(pid, "Gid:\t65534\t65534\t65534\t65534");
     assert_status(pid, "Groups:\t ");
     snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
@@ -168,6 +182,22 @@ static void test_reader_has_no_rights(void **state)
     while ((entry = readdir(directory)) != NULL) /* the socket alone */
         assert_true(entry->d_name[0] == '.' || strcmp(entry->d_name, "0") == 0);
     closedir(directory);
+}
+
+/* Where the machine is short of processes for a while, later questions are answered again. */
+static void test_start_that_fails_is_tried_again(void **state)
+{
+    const struct timespec pause = {.tv_nsec = 150000000};
+    (void)state;
+    file_reader_close();
+    may_not_fork = true;
+    assert_int_equal(-EIO, ask(LIBRARY));
+    assert_non_null(complaint(LIBRARY));
+    may_not_fork = false;
+    assert_int_equal(-EIO, ask(LIBRARY)); /* not at once */
+    nanosleep(&pause, NULL);
+    assert_null(complaint(LIBRARY));
+    assert_int_equal(0, ask(LIBRARY));
 }
 
 /* A reader with nothing to do is replaced, and no file is lost. */
@@ -235,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_names_are_those_of_the_symbol_table),
         cmocka_unit_test(test_other_questions),
         cmocka_unit_test(test_reader_has_no_rights),
+        cmocka_unit_test(test_start_that_fails_is_tried_again),
         cmocka_unit_test(test_end_of_an_idle_reader_costs_nothing),
         cmocka_unit_test(test_end_in_the_middle_costs_that_file),
     };
