@@ -361,6 +361,11 @@ static int leave(struct presence *presence, struct tracee *tracee, struct attach
     return -EBUSY;
 }
 
+static bool is_attached_ring(const struct process_region *region)
+{
+    return strstr(region->path, "/memfd:" ATTACHED_RING_NAME) != NULL;
+}
+
 /* Another attacher's: if that one is gone, its client goes, too. 1: one was taken out; 0: there is
  * none. */
 static int take_out_orphan(const struct process *process, struct tracee *tracee,
@@ -394,6 +399,30 @@ static int take_out_orphan(const struct process *process, struct tracee *tracee,
     return 1;
 }
 
+/* Unmap rings that are left without their clients: an attacher was killed when it had mapped the
+ * one and not yet the other, or when it took both out. Called when the process has no client. */
+static int unmap_lost_rings(const struct process *process, struct tracee *tracee)
+{
+    size_t lost = 0;
+    for (size_t i = 0; i < process->region_count; i++)
+        lost += is_attached_ring(&process->regions[i]);
+    int code = lost > 0 ? tracee_stop(tracee) : 0;
+    if (lost == 0 || code < 0)
+        return code;
+    struct error forbidden = {0};
+    if (check_seccomp(tracee, SECCOMP_TO_LEAVE, &forbidden) == 0 &&
+        (code = tracee_work_begin(tracee)) == 0) {
+        for (size_t i = 0; i < process->region_count; i++) {
+            const struct process_region *region = &process->regions[i];
+            if (is_attached_ring(region))
+                enter_unmap(tracee, region->start, region->end - region->start);
+        }
+        code = tracee_work_end(tracee);
+    }
+    tracee_resume(tracee);
+    return code;
+}
+
 /* All of them: whoever was killed in the middle of attaching has left one that was not found in
  * use. */
 static int take_out_orphans(struct process *process, struct tracee *tracee,
@@ -406,6 +435,11 @@ static int take_out_orphans(struct process *process, struct tracee *tracee,
         if (read < 0)
             return error_set(error, read, "cannot read the mappings of process %d: %s",
                              (int)process->pid, strerror(-read));
+    }
+    if (code == 0) {
+        code = unmap_lost_rings(process, tracee);
+        if (code < 0)
+            return explain_stop(tracee, code, outcome, error);
     }
     return code < 0 ? code : 0;
 }

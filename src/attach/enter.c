@@ -259,8 +259,9 @@ static void pass_ring(struct entering *entering, int ring_fd)
 static void map_ring(struct entering *entering, const struct image *image, uint64_t data_bytes)
 {
     entering->ring_bytes = RING_DATA_OFFSET + 2 * data_bytes;
+    /* Of the ring's file at once: should we be killed, its name tells whose the mapping is. */
     long base = call(entering, "map the ring", SYS_mmap, 0, entering->ring_bytes, PROT_NONE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, UINT64_MAX, 0);
+                     MAP_SHARED, (uint64_t)entering->ring_fd, 0);
     if (entering->code < 0)
         return;
     entering->ring = (uint64_t)base;

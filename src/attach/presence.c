@@ -190,16 +190,33 @@ bool presence_is_deserted(const struct presence *presence, struct tracee *tracee
 
 /* --- its end --- */
 
+/* Wipe a part of the parameters in the process. */
+static void forget(const struct presence *presence, struct tracee *tracee, size_t offset,
+                   size_t bytes)
+{
+    static const uint8_t zeros[64];
+    if (bytes <= sizeof(zeros))
+        tracee_write(tracee, presence->params_address + offset, zeros, bytes);
+}
+
 int presence_remove(const struct presence *presence, struct tracee *tracee)
 {
     const struct attached_params *params = &presence->params;
     int code = tracee_work_begin(tracee);
     if (code < 0)
         return code;
-    /* The image first: should we be killed, nobody reads in it of memory that is no longer its. */
+    /* Should we be killed, the next attacher goes on with what the parameters still name. What is
+     * unmapped they name no more, since the process may map something else there. */
+    forget(presence, tracee, offsetof(struct attached_params, threads), sizeof(params->threads));
+    for (unsigned i = 0; i < ATTACHED_MAPPED_MAX; i++) {
+        if (params->mapped[i].address == 0)
+            continue;
+        forget(presence, tracee, offsetof(struct attached_params, mapped[i]),
+               sizeof(params->mapped[i]));
+        enter_unmap(tracee, params->mapped[i].address, params->mapped[i].bytes);
+    }
+    /* A ring is known by its name. */
     enter_unmap(tracee, params->image, params->image_bytes);
     enter_unmap(tracee, params->ring, params->ring_bytes);
-    for (unsigned i = 0; i < ATTACHED_MAPPED_MAX; i++)
-        enter_unmap(tracee, params->mapped[i].address, params->mapped[i].bytes);
     return tracee_work_end(tracee);
 }

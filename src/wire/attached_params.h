@@ -20,6 +20,8 @@
 
 /* The mapping's name, as /proc/PID/maps shows it. */
 #define ATTACHED_MEMFD_NAME "heapprofd_client"
+/* Of a ring that is mapped from outside. It begins as every ring's name does. */
+#define ATTACHED_RING_NAME "heapprofd-ring-attached"
 
 /* The functions that can be hooked; of several names of one address the first one counts. */
 enum attached_function {

@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     if (reader.control == NULL) {
         int memfd;
-        if (ring_reader_open(&reader, DATA_BYTES, &memfd) < 0)
+        if (ring_reader_open(&reader, RING_MEMFD_NAME, DATA_BYTES, &memfd) < 0)
             abort();
         close(memfd);
     }

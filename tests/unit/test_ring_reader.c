@@ -163,7 +163,7 @@ static int open_ring(void **state)
 {
     (void)state;
     memset(&seen, 0, sizeof(seen));
-    return ring_reader_open(&reader, RING_DATA_BYTES_MIN, &memfd);
+    return ring_reader_open(&reader, RING_MEMFD_NAME, RING_DATA_BYTES_MIN, &memfd);
 }
 
 static int close_ring(void **state)
@@ -213,9 +213,10 @@ static void test_sizes_are_checked(void **state)
     (void)state;
     struct ring_reader other;
     int fd;
-    assert_int_equal(-EINVAL, ring_reader_open(&other, 4096, &fd));
-    assert_int_equal(-EINVAL, ring_reader_open(&other, 12288, &fd));
-    assert_int_equal(-EINVAL, ring_reader_open(&other, (uint64_t)RING_DATA_BYTES_MAX * 2, &fd));
+    assert_int_equal(-EINVAL, ring_reader_open(&other, RING_MEMFD_NAME, 4096, &fd));
+    assert_int_equal(-EINVAL, ring_reader_open(&other, RING_MEMFD_NAME, 12288, &fd));
+    assert_int_equal(
+        -EINVAL, ring_reader_open(&other, RING_MEMFD_NAME, (uint64_t)RING_DATA_BYTES_MAX * 2, &fd));
 }
 
 static void test_takes_each_kind_of_record(void **state)

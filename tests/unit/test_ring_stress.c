@@ -116,7 +116,7 @@ static int open_ring(void **state)
 {
     (void)state;
     int memfd;
-    assert_int_equal(0, ring_reader_open(&reader, 64u << 10, &memfd));
+    assert_int_equal(0, ring_reader_open(&reader, RING_MEMFD_NAME, 64u << 10, &memfd));
     close(memfd);
     client.control = reader.control;
     client.control->client_state = RING_CLIENT_RUNNING;

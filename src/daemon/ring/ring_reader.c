@@ -54,7 +54,7 @@ static int map_ring(struct ring_reader *reader, int fd, uint64_t data_bytes)
     return 0;
 }
 
-int ring_reader_open(struct ring_reader *reader, uint64_t data_bytes, int *memfd)
+int ring_reader_open(struct ring_reader *reader, const char *name, uint64_t data_bytes, int *memfd)
 {
     if (data_bytes < RING_DATA_BYTES_MIN || data_bytes > RING_DATA_BYTES_MAX ||
         (data_bytes & (data_bytes - 1)) != 0)
@@ -69,7 +69,7 @@ int ring_reader_open(struct ring_reader *reader, uint64_t data_bytes, int *memfd
     reader->process = 0;
 
     int code = 0;
-    int fd = memfd_create(RING_MEMFD_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -errno;
     /* Sealed against shrinking: a page that the client took away would be a

@@ -46,7 +46,7 @@ struct ring_visitor {
     uint64_t (*walked)(void *context, uint16_t slot, uint64_t token);
 };
 
-/* The name of a ring's file in /proc. */
+/* The name of a ring's file in /proc, or its beginning (ATTACHED_RING_NAME). */
 #define RING_MEMFD_NAME "heapprofd-ring"
 
 struct ring_cut;
@@ -93,7 +93,7 @@ struct ring_heap_totals {
 
 /* Makes the ring and its sealed memfd, for the caller to send and close. 0 or a
  * negative errno. data_bytes is a power of two within RING_DATA_BYTES_MIN and _MAX. */
-int ring_reader_open(struct ring_reader *reader, uint64_t data_bytes, int *memfd);
+int ring_reader_open(struct ring_reader *reader, const char *name, uint64_t data_bytes, int *memfd);
 void ring_reader_close(struct ring_reader *reader);
 
 /* Says which heaps are wanted; to be called before the memfd is sent. */

@@ -16,6 +16,7 @@
 #include "daemon/session/heap_rules.h"
 #include "daemon/session/session_state.h"
 #include "util/clock.h"
+#include "wire/attached_params.h"
 
 static const char *hint_of_exec(const struct session *session, const struct process_info *info)
 {
@@ -68,7 +69,8 @@ static void replace_image(struct session *session, struct target *old,
     old->pidfd = -1;
 }
 
-static struct target *add_target(struct session *session, struct process_info *info, int *memfd)
+static struct target *add_target(struct session *session, struct process_info *info,
+                                 const char *ring_name, int *memfd)
 {
     int pidfd = pidfd_open(info->pid, 0);
     if (pidfd < 0 || session->target_count >= SESSION_TARGETS_MAX) {
@@ -77,7 +79,8 @@ static struct target *add_target(struct session *session, struct process_info *i
         process_info_clear(info);
         return NULL;
     }
-    struct target *target = target_open(info, pidfd, session->ring_bytes, session->config, memfd);
+    struct target *target =
+        target_open(info, pidfd, ring_name, session->ring_bytes, session->config, memfd);
     if (target == NULL)
         return NULL;
     if (process_info_shares_pids(target->info.pid))
@@ -144,7 +147,7 @@ static int attach_target(struct session *session, pid_t pid, bool beside_client,
     if (code < 0)
         return error_set(error, code, "there is no process %d any more", (int)pid);
     struct target *old = session_find(session, pid);
-    struct target *target = add_target(session, &info, &ring_fd);
+    struct target *target = add_target(session, &info, ATTACHED_RING_NAME, &ring_fd);
     if (target == NULL)
         return error_set(error, -ENOMEM,
                          "there was no memory, or no file descriptor, for one more process");
@@ -275,7 +278,7 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
         return 2;
     }
     struct process_info seen = *info; /* add_target takes over what it points to */
-    target = add_target(session, info, memfd);
+    target = add_target(session, info, RING_MEMFD_NAME, memfd);
     if (target == NULL) {
         *info = (struct process_info){.pid = pid};
         unprofiled_add(&session->unprofiled, pid, seen.parent_pid, seen.comm, UNPROFILED_TOO_MANY);

@@ -19,8 +19,8 @@
  * later, are 100 ms apart. */
 #define EARLY_TITLE_MS 200u
 
-struct target *target_open(struct process_info *info, int pidfd, uint64_t data_bytes,
-                           const struct heap_config *config, int *memfd)
+struct target *target_open(struct process_info *info, int pidfd, const char *ring_name,
+                           uint64_t data_bytes, const struct heap_config *config, int *memfd)
 {
     struct ring_heaps rules;
     struct target *target = calloc(1, sizeof(*target));
@@ -40,8 +40,8 @@ struct target *target_open(struct process_info *info, int pidfd, uint64_t data_b
     target->ledger = ledger_open(target->interval_bytes);
     target->shares_root = regular_file_shares_root(info->pid);
     target->unlisted = non_module_code_open(info->pid);
-    target->has_ring =
-        target->ledger != NULL && ring_reader_open(&target->reader, data_bytes, memfd) == 0;
+    target->has_ring = target->ledger != NULL &&
+                       ring_reader_open(&target->reader, ring_name, data_bytes, memfd) == 0;
     if (!target->has_ring) {
         target_close(target);
         return NULL;

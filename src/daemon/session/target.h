@@ -90,8 +90,8 @@ struct target_end {
  * target. Takes over info and pidfd in any case; *memfd is for the client. NULL: no memory, or no
  * more descriptors.
  */
-struct target *target_open(struct process_info *info, int pidfd, uint64_t data_bytes,
-                           const struct heap_config *config, int *memfd);
+struct target *target_open(struct process_info *info, int pidfd, const char *ring_name,
+                           uint64_t data_bytes, const struct heap_config *config, int *memfd);
 void target_close(struct target *target);
 
 /*
