@@ -90,7 +90,7 @@ static int make_own(const char *parent, const char *name, char path[PATH_MAX])
     return is_there ? open_own(path) : -1;
 }
 
-static int open_directory(void)
+int symbol_cache_directory(void)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char place[PATH_MAX], path[PATH_MAX];
@@ -109,7 +109,7 @@ static int open_directory(void)
 
 struct symbol_cache *symbol_cache_open(uint64_t bytes_max)
 {
-    int directory = open_directory();
+    int directory = symbol_cache_directory();
     struct symbol_cache *cache = directory < 0 ? NULL : calloc(1, sizeof(*cache));
     if (cache == NULL && directory >= 0)
         close(directory);

@@ -15,6 +15,9 @@
 #define SYMBOL_CACHE_KEY_BYTES 16
 #define SYMBOL_CACHE_BYTES_MAX (UINT64_C(1) << 30)
 
+/* Open the directory, and make it if it is missing. Return -1 if there is none. */
+int symbol_cache_directory(void);
+
 struct symbol_cache;
 
 /* NULL: nothing is kept. What was used longest ago goes where there is more than bytes_max. */

@@ -18,7 +18,9 @@
 #include "cli/print/format.h"
 #include "cli/record/finish_addresses.h"
 #include "deobfuscate/deobfuscate.h"
+#include "symbolize/symbol_cache.h"
 #include "util/output_file.h"
+#include "util/reading_rights.h"
 
 /* What the child does and the parent looks at. */
 struct work {
@@ -161,6 +163,7 @@ static int run_child(const struct work *work, int (*write_it)(const struct work 
     pid_t child = fork();
     if (child == 0) {
         signal(SIGINT, SIG_DFL);
+        reading_rights_enter(symbol_cache_directory());
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         _exit(getppid() == us ? write_it(work) : 1);
     }

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See reading_rights.h: capabilities, then Landlock, then a filter of system calls. */
+#include "util/reading_rights.h"
+
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/landlock.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* --- capabilities --- */
+
+static void give_up_capabilities(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct own[_LINUX_CAPABILITY_U32S_3] = {0};
+    if (syscall(SYS_capget, &header, own) < 0)
+        return;
+    uint32_t kept = own[0].effective & UINT32_C(1) << CAP_DAC_READ_SEARCH;
+    const struct __user_cap_data_struct reduced[_LINUX_CAPABILITY_U32S_3] = {
+        {.permitted = kept, .effective = kept}};
+    syscall(SYS_capset, &header, reduced);
+}
+
+/* --- the file system --- */
+
+/* What the first version of Landlock knows of changes; and one right that came with the third. */
+#define CHANGES                                                                                    \
+    (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |  \
+     LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_DIR | \
+     LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |   \
+     LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM)
+#define TRUNCATION (UINT64_C(1) << 14)
+#define VERSION_WITH_TRUNCATION 3
+
+#define CHANGES_IN_WRITABLE                                                                        \
+    (LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG)
+
+static void give_up_writing(int writable)
+{
+    long version =
+        syscall(SYS_landlock_create_ruleset, NULL, (size_t)0, LANDLOCK_CREATE_RULESET_VERSION);
+    uint64_t truncation = version >= VERSION_WITH_TRUNCATION ? TRUNCATION : 0;
+    const struct landlock_ruleset_attr rules = {.handled_access_fs = CHANGES | truncation};
+    const struct landlock_path_beneath_attr exception = {
+        .allowed_access = CHANGES_IN_WRITABLE | truncation, .parent_fd = writable};
+    int fd = version < 1
+                 ? -1
+                 : (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof(rules), (uint32_t)0);
+    if (fd < 0)
+        return;
+    if (writable >= 0)
+        syscall(SYS_landlock_add_rule, fd, LANDLOCK_RULE_PATH_BENEATH, &exception, (uint32_t)0);
+    syscall(SYS_landlock_restrict_self, fd, (uint32_t)0);
+    close(fd);
+}
+
+/* --- system calls --- */
+
+#if defined(__x86_64__)
+#define OUR_MACHINE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define OUR_MACHINE AUDIT_ARCH_AARCH64
+#endif
+
+/* The kernel asks for no capability here where the other process, or the file, is the same user's.
+ */
+static const unsigned refused[] = {
+    SYS_execve,
+    SYS_execveat,
+    SYS_socket,
+    SYS_connect,
+    SYS_ptrace,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_pidfd_getfd,
+    SYS_kill,
+    SYS_tkill,
+    SYS_pidfd_send_signal,
+    SYS_rt_sigqueueinfo,
+    SYS_rt_tgsigqueueinfo,
+    SYS_fchmod,
+    SYS_fchmodat,
+    SYS_fchown,
+    SYS_fchownat,
+    SYS_setxattr,
+    SYS_lsetxattr,
+    SYS_fsetxattr,
+    SYS_io_uring_setup,
+    SYS_keyctl,
+    SYS_add_key,
+    SYS_bpf,
+    SYS_unshare,
+#ifdef SYS_chmod
+    SYS_chmod,
+    SYS_chown,
+    SYS_lchown,
+#endif
+    452, /* fchmodat2 */
+};
+#define REFUSED (sizeof(refused) / sizeof(refused[0]))
+
+/* System calls of x86-64's second interface, with numbers of their own. */
+#define SECOND_INTERFACE 0x40000000u
+
+#define LOAD(field)                                                                                \
+    (struct sock_filter) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define RETURN(value) (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, value)
+#define JUMP(condition, value, holds, else_)                                                       \
+    (struct sock_filter) BPF_JUMP(BPF_JMP | (condition) | BPF_K, value, holds, else_)
+#define REFUSAL RETURN(SECCOMP_RET_ERRNO | 1 /* EPERM */)
+
+static void refuse_system_calls(void)
+{
+    struct sock_filter filter[12 + 2 * REFUSED];
+    unsigned short count = 0;
+    filter[count++] = LOAD(arch);
+    filter[count++] = JUMP(BPF_JEQ, OUR_MACHINE, 1, 0);
+    filter[count++] = RETURN(SECCOMP_RET_KILL_PROCESS);
+    filter[count++] = LOAD(nr);
+    filter[count++] = JUMP(BPF_JGE, SECOND_INTERFACE, 0, 1);
+    filter[count++] = REFUSAL;
+    for (size_t i = 0; i < REFUSED; i++) {
+        filter[count++] = JUMP(BPF_JEQ, refused[i], 0, 1);
+        filter[count++] = REFUSAL;
+    }
+    /* abort() sends a signal to its own process. */
+    filter[count++] = JUMP(BPF_JEQ, SYS_tgkill, 0, 3);
+    filter[count++] = LOAD(args[0]);
+    filter[count++] = JUMP(BPF_JEQ, (unsigned)getpid(), 1, 0);
+    filter[count++] = REFUSAL;
+    filter[count++] = RETURN(SECCOMP_RET_ALLOW);
+    const struct sock_fprog program = {.len = count, .filter = filter};
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
+}
+
+void reading_rights_enter(int writable)
+{
+    give_up_capabilities();
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return;
+    give_up_writing(writable);
+    refuse_system_calls();
+}
