@@ -106,15 +106,14 @@ static bool append(struct session_list *list, struct session_server *server)
     return true;
 }
 
-static void visit(void *context, pid_t pid, uid_t owner, const char *link)
+static bool visit(void *context, pid_t pid, uid_t owner, const char *socket)
 {
     struct session_list *list = context;
     struct session_server server = {.pid = pid, .owner = owner};
-    /* The link's target fits into an address; the link itself may be too long. */
-    if (is_known(list, pid) || readlink(link, server.path, sizeof(server.path) - 1) <= 0)
-        return;
-    if (!append(list, &server) && owner == geteuid())
-        unlink(link);
+    if (is_known(list, pid) || strlen(socket) >= sizeof(server.path))
+        return true;
+    strcpy(server.path, socket);
+    return append(list, &server);
 }
 
 void session_list_read(struct session_list *list)

@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,11 +24,26 @@
 /* More are not looked at. */
 #define ENTRIES_MAX 4096
 
-static bool is_of(const char *path, uid_t owner, mode_t forbidden)
+/* Return the directory's descriptor, or -1 if it is not a directory of that user without these
+ * permissions. */
+static int open_place(int parent, const char *path, uid_t owner, mode_t forbidden)
 {
     struct stat status;
-    return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == owner &&
-           (status.st_mode & forbidden) == 0;
+    int fd = openat(parent, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 &&
+        (fstat(fd, &status) < 0 || status.st_uid != owner || (status.st_mode & forbidden) != 0)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static bool is_own(const char *path)
+{
+    int fd = open_place(AT_FDCWD, path, geteuid(), 022);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
 }
 
 /* Compute the n-th candidate directory of this user. Return false after the last one. The caller
@@ -37,8 +53,8 @@ static bool print_place(unsigned n, char path[SESSION_LINK_MAX], char base[SESSI
     const char *run = getenv(RUN_DIRECTORY_ENV), *runtime = getenv("XDG_RUNTIME_DIR");
     int printed = -1;
     base[0] = 0;
-    bool has_run = run != NULL && run[0] == '/' &&
-                   (is_of(run, geteuid(), 022) || (access(run, F_OK) < 0 && errno == ENOENT));
+    bool has_run =
+        run != NULL && run[0] == '/' && (is_own(run) || (access(run, F_OK) < 0 && errno == ENOENT));
     if (has_run && n == 0) {
         snprintf(base, SESSION_LINK_MAX, "%s", run);
         printed = snprintf(path, SESSION_LINK_MAX, "%s/sessions", run);
@@ -54,28 +70,35 @@ static bool print_place(unsigned n, char path[SESSION_LINK_MAX], char base[SESSI
 
 void session_directory_add(const char *socket, char link[SESSION_LINK_MAX])
 {
-    char path[SESSION_LINK_MAX], base[SESSION_LINK_MAX];
+    char path[SESSION_LINK_MAX], base[SESSION_LINK_MAX], name[16];
+    snprintf(name, sizeof(name), "%d", (int)getpid());
     link[0] = 0;
-    for (unsigned n = 0; print_place(n, path, base); n++) {
+    for (unsigned n = 0; link[0] == 0 && print_place(n, path, base); n++) {
         if (base[0] != 0)
             mkdir(base, 0755);
         mkdir(path, 0700);
-        if (!is_of(path, geteuid(), 077))
+        int fd = open_place(AT_FDCWD, path, geteuid(), 077);
+        if (fd < 0)
             continue;
-        int used = snprintf(link, SESSION_LINK_MAX, "%s", path);
-        snprintf(link + used, SESSION_LINK_MAX - (size_t)used, "/%d", (int)getpid());
         /* A link of an earlier process with our pid. */
-        unlink(link);
-        if (symlink(socket, link) == 0)
-            return;
+        unlinkat(fd, name, 0);
+        if (symlinkat(socket, fd, name) == 0)
+            snprintf(link, SESSION_LINK_MAX, "%.*s/%s", SESSION_LINK_MAX - 20, path, name);
+        close(fd);
     }
-    link[0] = 0;
 }
 
 void session_directory_remove(char link[SESSION_LINK_MAX])
 {
-    if (link[0] != 0)
-        unlink(link);
+    char *slash = strrchr(link, '/');
+    if (slash == NULL)
+        return;
+    *slash = 0;
+    int fd = open_place(AT_FDCWD, link, geteuid(), 077);
+    if (fd >= 0) {
+        unlinkat(fd, slash + 1, 0);
+        close(fd);
+    }
     link[0] = 0;
 }
 
@@ -86,30 +109,32 @@ static long number_of(const char *name)
     return digits == 0 || digits > 10 || name[digits] != 0 ? -1 : strtol(name, NULL, 10);
 }
 
-typedef void visit_link(void *context, pid_t pid, uid_t owner, const char *link);
-
-static void visit_place(const char *path, uid_t owner, visit_link *visit, void *context)
+/* Take over the descriptor of a directory (-1: none). */
+static void visit_place(int fd, uid_t owner, session_directory_visitor *visit, void *context)
 {
-    char link[SESSION_LINK_MAX + 256];
-    DIR *directory = is_of(path, owner, 077) ? opendir(path) : NULL;
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
     const struct dirent *entry;
-    for (unsigned i = 0; directory != NULL && i < ENTRIES_MAX; i++) {
-        if ((entry = readdir(directory)) == NULL)
-            break;
-        long pid = number_of(entry->d_name);
-        if (pid <= 0)
-            continue;
-        snprintf(link, sizeof(link), "%s/%s", path, entry->d_name);
-        visit(context, (pid_t)pid, owner, link);
+    if (directory == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return;
     }
-    if (directory != NULL)
-        closedir(directory);
+    for (unsigned i = 0; i < ENTRIES_MAX && (entry = readdir(directory)) != NULL; i++) {
+        char socket[SESSION_LINK_MAX];
+        long pid = number_of(entry->d_name);
+        ssize_t length = pid <= 0 ? -1 : readlinkat(fd, entry->d_name, socket, sizeof(socket));
+        if (length <= 0 || (size_t)length == sizeof(socket))
+            continue;
+        socket[length] = 0;
+        if (!visit(context, (pid_t)pid, owner, socket) && owner == geteuid())
+            unlinkat(fd, entry->d_name, 0);
+    }
+    closedir(directory);
 }
 
 /* Visit other users' directories, for root. */
-static void visit_others(visit_link *visit, void *context)
+static void visit_others(session_directory_visitor *visit, void *context)
 {
-    char path[SESSION_LINK_MAX + 256];
     DIR *directory = opendir(SHARED_PLACE);
     const struct dirent *entry;
     while (directory != NULL && (entry = readdir(directory)) != NULL) {
@@ -118,19 +143,19 @@ static void visit_others(visit_link *visit, void *context)
         long uid = number_of(entry->d_name + strlen(SHARED_NAME));
         if (uid < 0 || (uid_t)uid == geteuid())
             continue;
-        snprintf(path, sizeof(path), SHARED_PLACE "/%s", entry->d_name);
-        visit_place(path, (uid_t)uid, visit, context);
+        visit_place(open_place(dirfd(directory), entry->d_name, (uid_t)uid, 077), (uid_t)uid, visit,
+                    context);
     }
     if (directory != NULL)
         closedir(directory);
 }
 
-void session_directory_visit(visit_link *visit, void *context)
+void session_directory_visit(session_directory_visitor *visit, void *context)
 {
     char path[SESSION_LINK_MAX], base[SESSION_LINK_MAX];
     const char *run = getenv(RUN_DIRECTORY_ENV);
     for (unsigned n = 0; print_place(n, path, base); n++)
-        visit_place(path, geteuid(), visit, context);
+        visit_place(open_place(AT_FDCWD, path, geteuid(), 077), geteuid(), visit, context);
     /* If a run directory is named, use only that one. */
     if (geteuid() == 0 && (run == NULL || run[0] == 0))
         visit_others(visit, context);

@@ -15,11 +15,11 @@
 void session_directory_add(const char *socket, char link[SESSION_LINK_MAX]);
 void session_directory_remove(char link[SESSION_LINK_MAX]);
 
-/*
- * Call `visit` with the link of each of this user's profilers, and for root of all users'. The
- * caller removes links to sockets that are gone.
- */
-void session_directory_visit(void (*visit)(void *context, pid_t pid, uid_t owner, const char *link),
-                             void *context);
+/* Look at a profiler's socket. Return false if nobody listens there any more: then the user's own
+ * link to it is removed. */
+typedef bool session_directory_visitor(void *context, pid_t pid, uid_t owner, const char *socket);
+
+/* Visit this user's profilers, and for root those of all users. */
+void session_directory_visit(session_directory_visitor *visit, void *context);
 
 #endif
