@@ -8,6 +8,7 @@ one session, can do to others, and what it can reach.
 
 import contextlib
 import ctypes
+import itertools
 import json
 import os
 import select
@@ -263,11 +264,29 @@ class Scope:
         return self
 
     def set(self, scope):
-        with open(self.PATH, "w") as file:
-            file.write(str(scope))
+        if self.before.strip() != str(scope):
+            with open(self.PATH, "w") as file:
+                file.write(str(scope))
 
     def __exit__(self, *_):
-        self.set(self.before)
+        with open(self.PATH) as file:
+            changed = file.read() != self.before
+        if changed:
+            with open(self.PATH, "w") as file:
+                file.write(self.before)
+
+
+def scope_is_closed(value):
+    """Why this ptrace_scope cannot be tried here, or None."""
+    if not os.path.exists(Scope.PATH):
+        return "this kernel has no kernel.yama.ptrace_scope"
+    with open(Scope.PATH) as file:
+        now = file.read().strip()
+    if "3" in (now, str(value)) and now != str(value):
+        return "3 cannot be taken back before the next boot"
+    if not os.access(Scope.PATH, os.W_OK):
+        return f"{Scope.PATH} cannot be written to"
+    return None
 
 
 def started(arguments, **how):
@@ -329,16 +348,17 @@ def access_table():
             end_programs(process)
         requester_with_a_capability(daemon, directory)
         joins_by_itself(daemon, directory)
-        if not os.path.exists(Scope.PATH):
-            print("not tried: this kernel has no kernel.yama.ptrace_scope")
-            return
-        with Scope() as scope:
-            # 3 cannot be taken back before the next boot.
-            for value in (0, 1, 2):
+        for value in (0, 1, 2, 3):
+            why_not = scope_is_closed(value)
+            if why_not:
+                print(f"ptrace_scope {value}: skipped: {why_not}")
+                continue
+            with Scope() as scope:
                 scope.set(value)
                 process = started([commanded], **bob)
                 traced = traceable(BOB, process.pid)
                 profiled, session = is_profiled(daemon, directory, f"scope{value}", process.pid, BOB)
+                print(f"ptrace_scope {value}: a debugger may {traced}, profiled {profiled}")
                 check(profiled == traced, f"ptrace_scope {value}: {traced}, {profiled}")
                 check(profiled or "ptrace_scope" in session.stderr, session.stderr)
                 end_programs(process)
@@ -496,29 +516,104 @@ def rights_of_files():
             end_programs(process)
 
 
-def perf_map_of_roots():
-    """A map of generated code that is a link to a file of root's is not read with root's rights."""
+# A client that says what it likes: of its code that it is in the file that is given.
+FORGED = """
+import array, ctypes, mmap, os, socket, struct, sys
+path, build_id, offset, data_at = sys.argv[1].encode(), bytes.fromhex(sys.argv[2]), int(sys.argv[3]), 4218880
+peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+peer.connect(os.path.join(os.environ["HEAPPROFD_RUN_DIR"], "socket"))
+peer.send(struct.pack("<6I64s", 0x48504853, 1, 1, os.getpid(), os.getpid(), 0, b"libc.so.6"))
+_, fds, _, _ = socket.recv_fds(peer, 256, 1)
+ring = mmap.mmap(fds[0], data_at + 65536)
+struct.pack_into("<II", ring, 196, 1, 1)
+def put(kind, body):
+    at, = struct.unpack_from("<Q", ring, 64)
+    body += bytes(-len(body) % 8)
+    struct.pack_into("<Q", ring, 64, at + 8 + len(body))
+    ring[data_at + at + 8:data_at + at + 8 + len(body)] = body
+    struct.pack_into("<IBBH", ring, data_at + at, 8 + len(body), kind, 0, 0)
+start = 0x10000000
+put(8, struct.pack("<II16s", os.getpid(), 0, b"forged"))
+put(6, struct.pack("<4QHHI", start, start + (1 << 24), 0, 0, len(build_id), len(path), 0) + build_id + path)
+put(5, struct.pack("<QIHHQ", 1, 1, 0, 0, start + offset))
+put(2, struct.pack("<3Q4I", 4096, 1000, 1, 1, 1, 0, 0))
+print("ok", flush=True)
+sys.stdin.readline()
+"""
+
+
+def forged_module():
+    """A client that names a file which its user may not read learns nothing of it."""
+    need_root()
+    harness.need("nm", "readelf")
+    original = program("commanded")
+    notes = run(["readelf", "-n", original]).stdout.decode()
+    build_id = notes.split("Build ID:")[1].split()[0] if "Build ID:" in notes else ""
+    [line] = [line for line in run(["nm", original]).stdout.decode().splitlines()
+              if line.endswith(" hold_block")]
+    with scene() as (daemon, directory):
+        reachable(directory)
+        for name, mode, expected in (("open", 0o755, True), ("secret", 0o700, False)):
+            place = os.path.join(directory, name)
+            os.mkdir(place, mode)
+            shutil.copy(original, os.path.join(place, "prog"))
+            session = UserSession(daemon, directory, BOB, f"of_{name}", "-n", "forged")
+            client = subprocess.Popen(
+                ["forged", "-c", FORGED, os.path.join(place, "prog"), build_id, str(int(line.split()[0], 16) + 4)],
+                executable=sys.executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                env=daemon.environment, **as_user(BOB),
+            )
+            check(client.stdout.readline() == b"ok\n", f"{name}: it has a ring")
+            wait_for("its sample", lambda: any(s["samples"] for s in daemon.status()["sessions"]))
+            check(session.end() == 0, session.stderr)
+            end_programs(client)
+            with open(os.path.join(session.output, "raw-trace"), "rb") as trace:
+                named = b"hold_block" in trace.read()
+            check(named == expected, f"{name}: its names are in his trace: {named}")
+
+
+def is_written(pid, mode, path):
+    """Whether hand_made has told of its code; it waits for a line then."""
+    if not os.path.exists(path):
+        return False
+    with open(path if mode == "map" else f"/proc/{pid}/maps") as file:
+        return ("inner\n" if mode == "map" else path) in file.read()
+
+
+def names_of_generated_code():
+    """A perf map and a jitdump of another user's name nothing, in his session and in root's."""
     need_root()
     with scene() as (daemon, directory):
         reachable(directory)
-        secret = os.path.join(directory, "secret")
-        os.mkdir(secret, 0o700)
-        process = started([program("commanded")], **as_user(BOB))
-        with open(os.path.join(secret, "map"), "w") as file:
-            file.write("1000 7fffffffffff roots_secret_function\n")
-        link = f"/tmp/perf-{process.pid}.map"
-        run(["ln", "-s", os.path.join(secret, "map"), link], **as_user(BOB))
-        try:
-            session = UserSession(daemon, directory, BOB, "bob", "-p", str(process.pid))
-            process.stdin.write(b"hold 7 100\n")
-            process.stdin.flush()
-            process.stdout.readline()
-            session.end()
-            with open(os.path.join(session.output, "raw-trace"), "rb") as trace:
-                check(b"roots_secret" not in trace.read(), "root's file in his trace")
-        finally:
-            os.unlink(link)
-        end_programs(process)
+        # Whose the file is, who asks, and whether the names may be used.
+        cases = [(BOB, 0o644, BOB, True), (0, 0o600, BOB, False), (ALICE, 0o644, 0, False)]
+        for number, (mode, (owner, permissions, asks, expected)) in enumerate(
+                itertools.product(("map", "dump"), cases)):
+            what = f"{mode} of {owner} {permissions:o} for {asks}"
+            his = os.path.join(directory, f"his{number}")
+            os.mkdir(his)
+            os.chown(his, BOB, BOB)
+            process = subprocess.Popen(
+                [program("hand_made"), mode, "told"], cwd=his, stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, bufsize=0, **as_user(BOB))
+            path = f"/tmp/perf-{process.pid}.map"
+            if mode == "dump":
+                path = os.path.join(his, f"jit-{process.pid}.dump")
+            try:
+                wait_for("its file", lambda: is_written(process.pid, mode, path))
+                os.chown(path, owner, owner)
+                os.chmod(path, permissions)
+                session = UserSession(daemon, directory, asks, f"asks{number}", "-p", str(process.pid))
+                wait_for("attaching", lambda: process.pid in daemon.profiled_pids())
+                process.stdin.write(b"\n")
+                check(process.stdout.readline() == b"ok\n", f"{what}: it runs")
+                check(session.end() == 0, session.stderr)
+                with open(os.path.join(session.output, "raw-trace"), "rb") as trace:
+                    content = trace.read()
+                check((b"inner" in content) == expected, f"{what}: its names are there or not")
+            finally:
+                os.unlink(path)
+            end_programs(process)
 
 
 # --- shares, and what strangers see ---
@@ -594,6 +689,62 @@ def memory_share():
         os.unlink(policy)
 
 
+def as_bob(script, *arguments):
+    """What a script of Bob's prints."""
+    outcome = run([sys.executable, "-c", script, *map(str, arguments)], **as_user(BOB))
+    check(outcome.status == 0, f"{script}: {outcome.stderr!r}")
+    return outcome.stdout
+
+
+def page_tells_nothing(daemon, directory):
+    """The control page, which every process maps, does not show who is invited, nor how many
+    processes are, nor how many sessions wait for new ones."""
+    page = os.path.join(daemon.environment["HEAPPROFD_RUN_DIR"], "control")
+    preloaded = {**daemon.environment, "LD_PRELOAD": LIBRARY}
+    idle = [program_of(ALICE, "commanded", env=preloaded) for _ in range(2)]
+    sessions = [
+        UserSession(daemon, directory, ALICE, "idle", "-p", ",".join(str(p.pid) for p in idle)),
+        *(UserSession(daemon, directory, ALICE, f"new{i}", "-n", "no_such_name") for i in range(2)),
+    ]
+
+    def read():
+        content = as_bob("import sys; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read())", page)
+        return struct.unpack_from("<4I500Q", content)
+
+    _, _, generation, asks, *tokens = read()
+    check(asks == 1, f"sessions that wait for new processes: {asks}")
+    numbers = {half for token in tokens for half in (token & 0xffffffff, token >> 32)}
+    check(not numbers & {0, *(process.pid for process in idle)}, "who is invited")
+    _, _, next_one, _, *later = wait_for("a reminder", lambda: (read() if read()[2] != generation else None))
+    same = sum(a == b for a, b in zip(tokens, later))
+    check(same == 0, f"{same} of {len(tokens)} places are as they were, {generation} to {next_one}")
+    for process in idle:
+        process.stdin.write(b"churn 2000 100\n")
+        process.stdin.flush()
+        process.stdout.readline()
+    wait_for("joining", lambda: {process.pid for process in idle} <= set(daemon.profiled_pids()))
+    for session in sessions:
+        session.end()
+    end_programs(*idle)
+
+
+def process_tells_nothing(pid):
+    """Of a session process of another user's, /proc shows the name and the user."""
+    shown = json.loads(as_bob(
+        "import json, os, sys\n"
+        "shown = {}\n"
+        "for name in os.listdir(place := '/proc/' + sys.argv[1]):\n"
+        "    try:\n"
+        "        path = place + '/' + name\n"
+        "        shown[name] = os.readlink(path) if os.path.islink(path) else open(path, 'rb').read().decode()\n"
+        "    except OSError:\n"
+        "        pass\n"
+        "print(json.dumps(shown))", pid))
+    check(shown["comm"] == "heapd-session\n" and not shown["cmdline"].strip("\0"), f"{shown}")
+    hidden = {"environ", "exe", "cwd", "root", "maps", "fd", "io"} & shown.keys()
+    check(not hidden, f"he reads {hidden}")
+
+
 def strangers_see_nothing():
     """Not that another's session is there, nor what another's process was started with."""
     need_root()
@@ -615,6 +766,9 @@ def strangers_see_nothing():
                 with open(os.path.join(place, name), "rb") as file:
                     check(b"her-secret" not in file.read(), f"her arguments are in his {name}")
         check("her-secret" not in refused.stderr and "commanded" not in refused.stderr, refused.stderr)
+        [profiler] = daemon.session_processes()
+        process_tells_nothing(profiler)
+        page_tells_nothing(daemon, directory)
         check(session.end() == 0, session.stderr)
         end_programs(hers)
 
