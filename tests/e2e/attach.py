@@ -125,7 +125,7 @@ def check_agreement(directory, what):
 def agreement():
     """Totals and samples are of one moment: while threads allocate, at the session's end, at a kill."""
     options = ("-i", "1", "-c", "100", "--quiet")
-    busy = [program("busy_threads"), "8", "30"]
+    busy = [program("busy_threads"), "8", "600"]
     with tempfile.TemporaryDirectory() as directory:
         process = subprocess.Popen(busy, stdout=subprocess.PIPE)
         process.stdout.readline()
@@ -143,7 +143,7 @@ def agreement():
             process.wait()
         for cycle in range(2):
             output = os.path.join(directory, "host" + str(cycle))
-            killed = ["timeout", "-s", "KILL", "1", *busy]
+            killed = ["timeout", "-s", "KILL", str(harness.SLOWNESS), *busy]
             run([TOOL, "host", "-n", "busy_threads", "-o", output, *options, "--", *killed])
             check(check_agreement(output, "killed") > 1, "killed: dumps have calls")
         output = os.path.join(directory, "churn")
@@ -203,7 +203,7 @@ def starved():
             os.sched_setaffinity(tid, here)
             os.setpriority(os.PRIO_PROCESS, tid, 19)
         script = f"import os\nos.sched_setaffinity(0, {here})\nwhile True: pass"
-        others = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(4)]
+        others = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(2)]
         try:
             # One look: later ones do not make up for it.
             outcome, report = profile(process.pid, directory, "-d", "10", "--quiet")

@@ -29,7 +29,7 @@ from harness import BUILD, TOOL, check, program, run
 
 DAEMON = os.path.join(BUILD, "heapprofd")
 LIBRARY = os.path.join(BUILD, "libheapprofd_preload.so")
-PATIENCE = 30
+PATIENCE = 30 * harness.SLOWNESS
 
 
 def own_name(name):

@@ -7,11 +7,13 @@ import math
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 
 import harness
+from daemon import PATIENCE, wait_for
 from harness import TOOL, check, program, run
 
 RUNS = int(os.environ.get("HEAPPROFD_RUNS", "100"))
@@ -237,14 +239,25 @@ def pprof(directory):
     check(said["warning"] == "" and said["heaps"][0]["total"]["space"]["estimate"] == 400000, f"above zero: {said}")
 
 
+def dumps_in(path):
+    """How many a profile has so far; 0 while there is none."""
+    done = run([TOOL, "report", "--json", path])
+    return max((heap["dumps"] for heap in json.loads(done.stdout)["heaps"]), default=0) if done.status == 0 else 0
+
+
 def dumps(directory):
     """Of one process: by number, by time, by size; what lives through cancels."""
     path = os.path.join(directory, "profile")
-    stepper = subprocess.Popen([program("stepper"), "attached", "2500"], stdout=subprocess.DEVNULL)
-    done = run([TOOL, "-p", str(stepper.pid), "-i", "4096", "-c", "400", "-d", "2000", "-o", path])
+    stepper = subprocess.Popen([program("stepper"), "attached", "100000"], stdout=subprocess.DEVNULL)
+    # Attaching takes its time on a slow machine: the dumps count, not the seconds.
+    session = subprocess.Popen([TOOL, "-p", str(stepper.pid), "-i", "4096", "-c", "400", "-o", path],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    wait_for("four dumps", lambda: dumps_in(path) >= 4)
+    session.send_signal(signal.SIGINT)
+    said = session.communicate(timeout=PATIENCE)[1]
     stepper.kill()
     stepper.wait()
-    check(done.status == 0, f"profile: {done.status}, {done.stderr[-300:]!r}")
+    check(session.returncode == 0, f"profile: {session.returncode}, {said[-300:]!r}")
     (heap,) = diff_json(f"{path}@1", f"{path}@last")["heaps"]
     check(heap["same_process"], "one process")
     first, last = heap["before"][0], heap["after"][0]

@@ -341,7 +341,7 @@ class HandMade:
 
     def end(self):
         self.process.stdin.close()
-        check(self.process.wait(30) == 0, "hand_made's end")
+        check(self.process.wait(harness.TIMEOUT) == 0, "hand_made's end")
         remove_maps(self.pid)
 
 

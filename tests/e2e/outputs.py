@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 
-from harness import BUILD, TOOL, check, finish, run, skip
+from harness import BUILD, SLOWNESS, TOOL, check, finish, run, skip
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 HEAPPROFD = os.path.join(BUILD, "heapprofd")
@@ -32,7 +32,7 @@ def at(name):
     return os.path.join(WORK, name)
 
 
-def call(*command, timeout=20, **options):
+def call(*command, timeout=20 * SLOWNESS, **options):
     return run(list(command), env=ENVIRONMENT, timeout=timeout, **options)
 
 

@@ -74,7 +74,7 @@ def rights():
                     shared = [line for line in maps if re.match(r"\S+ .w.s", line)]
                 check(not shared, f"shared memory: {shared}")
         host.terminate()
-        check(host.wait(20) == -signal.SIGTERM, f"status {host.returncode}")
+        check(host.wait(harness.TIMEOUT) == -signal.SIGTERM, f"status {host.returncode}")
         check(not pid or not os.path.exists(f"/proc/{pid}"), "the reader outlived its profiler")
 
 

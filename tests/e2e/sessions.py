@@ -25,7 +25,7 @@ from daemon import report_of, wait_for
 from harness import TOOL, check, finish, need, run
 
 WORK = tempfile.mkdtemp(prefix="sessions-")
-PATIENCE = 30
+PATIENCE = 30 * harness.SLOWNESS
 ENVIRONMENT = {**os.environ, "TMPDIR": WORK, "HEAPPROFD_RUN_DIR": os.path.join(WORK, "run")}
 
 

@@ -16,6 +16,8 @@ import termios
 import time
 import unicodedata
 
+from harness import SLOWNESS
+
 GRAPHICS = {"x": "│", "q": "─", "l": "┌", "k": "┐", "m": "└", "j": "┘", "n": "┼", "t": "├", "u": "┤",
             "v": "┴", "w": "┬"}
 BLANK = (" ", frozenset())
@@ -329,7 +331,7 @@ class Terminal:
 
     def wait(self, wanted, seconds=20):
         """Until wanted(screen) is true; whether it is."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * SLOWNESS
         while not wanted(self.screen):
             if time.monotonic() > end:
                 return False
@@ -339,7 +341,7 @@ class Terminal:
 
     def end(self, seconds=20):
         """Waits until the program has ended; its status, or None."""
-        until = time.monotonic() + seconds
+        until = time.monotonic() + seconds * SLOWNESS
         while self.process.poll() is None and time.monotonic() < until:
             self.read(0.05)
         while self.read(0.05):

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from harness import BUILD, TOOL, check, finish, run
+from harness import BUILD, SLOWNESS, TOOL, check, finish, run
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 WORK = tempfile.mkdtemp(prefix="terminal-text-")
@@ -38,7 +38,7 @@ def at(name):
     return os.path.join(WORK, name)
 
 
-def on_terminal(command, input=None, timeout=20, **options):
+def on_terminal(command, input=None, timeout=20 * SLOWNESS, **options):
     """All bytes that a command sends to its terminal, and its status."""
     pid, fd = pty.fork()
     if pid == 0:
