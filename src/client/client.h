@@ -3,8 +3,8 @@
  * The client's state, and the few words of it that the hot path reads.
  *
  * Hot path of an allocation: the thread's cell (initial-exec TLS) leads to its
- * ring_thread; an allocation that fits bytes_left costs a subtraction and a
- * count there and goes straight to the real function. All else takes the slow
+ * ring_thread. An allocation that fits bytes_left costs one subtraction and one
+ * increment there, then calls the real function. Everything else takes the slow
  * path: no slot yet, a sample or a tick is due, size 0.
  *
  * The cells lie in memory that a forked child finds zeroed (MADV_WIPEONFORK):
@@ -28,28 +28,28 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 #define EXPORT __attribute__((visibility("default")))
-/* A hook that programs call millions of times a second: where it happens to be put must not
- * cost a nanosecond. */
+/* A hook that programs call millions of times a second. Aligned, so that its placement in the
+ * library does not change its cost. */
 #define EXPORT_HOT __attribute__((visibility("default"), aligned(64)))
 
 enum client_state {
-    CLIENT_NEW = 0,        /* nothing done yet; also what a forked child reads */
+    CLIENT_NEW = 0,        /* nothing done yet; a forked child reads this, too */
     CLIENT_CONNECTING = 1, /* one thread is in the handshake */
     CLIENT_DORMANT = 2,    /* no session */
     CLIENT_ACTIVE = 3,
     CLIENT_ENDED = 4, /* the session is over; its memory stays mapped */
 };
 
-/* In wiped memory, once there is any. */
+/* In memory that is wiped on fork, as soon as such memory is mapped. */
 struct client_live {
     uint32_t state;                /* enum client_state */
     uint32_t announced_generation; /* module_generation() that the daemon knows */
     uint32_t modules_checked_ms;
-    uint32_t threads_hand;     /* next slot to look at for a thread that is gone */
-    uint32_t threads_numbered; /* numbers of slots that threads have, or had */
+    uint32_t threads_hand;     /* next slot to check for a thread that has ended */
+    uint32_t threads_numbered; /* slots that a thread has, or had */
     uint32_t interval_index;   /* of the sampling interval in force (client/sample/adaptive.h) */
-    uint32_t lengthened_ms;    /* when it was lengthened last */
-    uint32_t newcomers;        /* threads inside that had no slot when they came */
+    uint32_t lengthened_ms;    /* time of the last doubling */
+    uint32_t newcomers;        /* threads in the client that had no slot when they entered */
     uint32_t heaps_untold; /* 1: the program is to be told what changed (client/heaps/heaps.h) */
     uint32_t heap_words[RING_HEAPS_MAX]; /* enum heap_word */
     uint32_t heap_begun[RING_HEAPS_MAX]; /* not 0: the session has decided for it */
@@ -83,7 +83,7 @@ extern HIDDEN struct ring_thread *client_no_slot;
 
 #ifdef HEAPPROFD_ATTACHED
 
-/* Without thread-local storage: the cell stands in a table, by thread pointer. */
+/* There is no thread-local storage: the cell is in a table, by thread pointer. */
 static inline struct ring_thread **client_cell(void)
 {
     struct attached_thread *thread = thread_table_own();
@@ -92,10 +92,10 @@ static inline struct ring_thread **client_cell(void)
 
 #else
 
-/* This thread's cell, as its distance from client_no_slot: 0 before it has one, with nothing to
- * relocate, for an IFUNC resolver may allocate before the loader has copied initial values.
- * Initial-exec, so that it costs one %fs-relative load and can never allocate. 8 bytes of static
- * TLS. */
+/* This thread's cell, as its distance from client_no_slot. A thread without a cell has distance 0,
+ * which needs no relocation: an IFUNC resolver may allocate before the loader has copied initial
+ * values. Initial-exec TLS costs one %fs-relative load and never allocates. It takes 8 bytes of
+ * static TLS. */
 extern HIDDEN __thread uintptr_t client_cell_distance __attribute__((tls_model("initial-exec")));
 
 static inline struct ring_thread **client_cell(void)
@@ -110,13 +110,13 @@ static inline uint32_t client_state(void)
     return load_acquire(&client.live->state);
 }
 
-/* Takes size bytes of what is left, if there are as many. One comparison covers size 0 (it
- * wraps), a due sample and a missing tick. */
+/* Take `size` bytes of the bytes left, and return whether there were enough. One comparison covers
+ * size 0 (it wraps around), a due sample and a missing tick. */
 static inline bool client_take(struct ring_thread *thread, size_t size)
 {
     if (unlikely(size - 1 >= load_relaxed(&thread->bytes_left)))
         return false;
-    /* Between the two a signal handler may have taken them. */
+    /* A signal handler may have taken them after the comparison. */
     if (unlikely(counter_subtract_own(&thread->bytes_left, size))) {
         counter_add_own(&thread->bytes_left, size);
         return false;
@@ -125,8 +125,8 @@ static inline bool client_take(struct ring_thread *thread, size_t size)
     return true;
 }
 
-/* Accounts an allocation of size bytes on the hot path. True: nothing more is
- * due, the caller goes on to the real function. */
+/* Count an allocation on the hot path. Return true if nothing else is due: the caller goes on to
+ * the real function. */
 static inline bool client_count(size_t size)
 {
     struct ring_thread *thread = load_relaxed(client_cell());

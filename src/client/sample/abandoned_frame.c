@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See abandoned_frame.h. */
+/* Compare frame addresses, on the thread's own stack only. */
 #include "client/sample/abandoned_frame.h"
 
 #include <signal.h>
 
 #include "client/system.h"
 
-/* A program may have its alternate stack in an array on its own one: there a handler stands
- * further out than what it interrupted. */
+/* A program may put its alternate stack into an array on its main stack. A handler there lies
+ * further out than the function that it interrupted. */
 static bool on_alternate_stack(void)
 {
     stack_t stack;

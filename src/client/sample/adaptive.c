@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See adaptive.h. */
+/* Watch the ring's free room, and double the interval at most once in PAUSE_MS. */
 #include "client/sample/adaptive.h"
 
 #include <stddef.h>
@@ -10,10 +10,10 @@
 #include "wire/record.h"
 #include "wire/sampling.h"
 
-/* Doublings: 2^40 times any interval is beyond any memory. */
+/* Doublings: 2^40 times any interval exceeds every memory. */
 #define RULES_MAX 40
 
-/* Between two doublings: the daemon looks at a crowded ring every few milliseconds. */
+/* Pause between two doublings: the daemon drains a crowded ring every few milliseconds. */
 #define PAUSE_MS 20
 
 static struct sampler_rule rules[RULES_MAX]; /* [0] unused: the session's own */
@@ -30,7 +30,7 @@ static bool ring_is_crowded(void)
     return client.data_mask + 1 - used < client.adaptive_threshold_bytes;
 }
 
-/* One thread at a time; the number counts only once the daemon has been told. */
+/* Called by one thread at a time. The new number is used only after its record is in the ring. */
 static void lengthen(struct ring_thread *thread)
 {
     uint32_t index = adaptive_index(), next = index + 1;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adaptive sampling: where the ring is nearly full the process doubles its sampling interval, again
- * and again up to a bound, rather than wait or lose samples.
+ * Adaptive sampling: when the ring is nearly full, the process doubles its sampling interval, up to
+ * a bound, instead of waiting or losing samples.
  *
- * Intervals are numbered; 0 is the session's own. Each sample says by which one its gap was drawn,
- * and the daemon has been told of that one before, so that all are weighed right.
+ * Intervals are numbered; 0 is the session's own. Each sample carries the number of the interval
+ * that drew its gap, and the daemon learns an interval before its first sample. So every sample
+ * keeps its true weight.
  */
 #ifndef HEAPPROFD_CLIENT_SAMPLE_ADAPTIVE_H
 #define HEAPPROFD_CLIENT_SAMPLE_ADAPTIVE_H
@@ -20,10 +21,10 @@ static inline uint32_t adaptive_index(void)
     return load_acquire(&client.live->interval_index);
 }
 
-/* The rule of an interval's number. */
+/* Return the sampling rule of the interval with this number. */
 const struct sampler_rule *adaptive_rule(uint32_t index);
 
-/* To be called after a sample was committed: lengthens the interval if it is time to. */
+/* Double the interval if the ring is nearly full. Call it after a sample was committed. */
 void adaptive_look(struct ring_thread *thread);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scopes that a thread is in (include/heap_profile.h), as a sample takes them along, and the
- * names of types. Scopes lie in their functions' frames, one leading to the next further out. A
- * longjmp may have left some of them behind, in memory that is something else by now: each is
- * checked before it is believed, and read only where there is memory.
+ * The scopes that a thread is in (include/heap_profile.h) and the names of types, sent with a
+ * sample. Scopes are in the frames of their functions, each with a pointer to the next outer one. A
+ * longjmp may have left some of them in memory that now holds something else. So each scope is
+ * checked before it is used, and read only if its memory is mapped.
  */
 #ifndef HEAPPROFD_CLIENT_SAMPLE_CONTEXT_H
 #define HEAPPROFD_CLIENT_SAMPLE_CONTEXT_H
@@ -15,7 +15,7 @@
 
 #ifdef HEAPPROFD_ATTACHED
 
-/* There is no thread-local storage, and nobody who could push. */
+/* An attached client has no thread-local storage, and no program that pushes scopes. */
 static inline bool context_is_empty(void)
 {
     return true;
@@ -45,8 +45,8 @@ static inline bool context_is_empty(void)
     return context_innermost == NULL;
 }
 
-/* Sees to it that the daemon knows the thread's context, or a name. Its hash; 0: there is none, or
- * the session is over. */
+/* Send the thread's context, or a name, if the daemon does not know it. Return its hash; 0: there is
+ * none, or the session is over. */
 uint64_t context_send(struct ring_thread *thread);
 uint64_t context_send_name(struct ring_thread *thread, const char *name);
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the rest of the client knows of the program's own heaps: their words, and that the program
- * is to be told of a change.
- *
- * A heap's word says what a report has to do: nothing (it is not profiled), count, or take the slow
- * path (something has changed). Words lie in memory that a forked child finds zeroed.
+ * The state of each heap that the program registered. It decides what a report does: nothing (the
+ * heap is not profiled), count, or take the slow path (something has changed). The states are in
+ * memory that is wiped on fork.
  */
 #ifndef HEAPPROFD_CLIENT_SAMPLE_HEAP_STATES_H
 #define HEAPPROFD_CLIENT_SAMPLE_HEAP_STATES_H
@@ -20,7 +18,7 @@ enum heap_word {
     HEAP_LOOKS = 2, /* takes the slow path */
 };
 
-/* The session is over: reports look what to do. From any thread. */
+/* The session is over: send all reports to the slow path. Any thread may call it. */
 static inline void heap_states_end(void)
 {
     for (uint32_t id = 1; id < RING_HEAPS_MAX; id++) {
@@ -32,7 +30,7 @@ static inline void heap_states_end(void)
 
 #ifdef HEAPPROFD_ATTACHED
 
-/* A client that was brought into a process serves malloc alone. */
+/* An attached client profiles malloc only. */
 static inline bool heaps_are_to_be_told(void)
 {
     return false;
@@ -46,7 +44,8 @@ static inline bool heaps_are_to_be_told(void)
     return unlikely(load_relaxed(&client.live->heaps_untold) != 0);
 }
 
-/* Tells the program what has changed. To be called by a thread that is not inside. */
+/* Call the program's callbacks for heaps whose profiling began or ended. The calling thread must not
+ * be in the client. */
 void heaps_tell(void);
 
 #endif

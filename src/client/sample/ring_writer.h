@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The producing side of the ring (wire/ring.h): reserve, fill, commit.
+ * The producer's side of the ring (wire/ring.h): reserve, fill, commit.
  *
- * A full ring makes the caller wait when the session allows it, but never for
- * a daemon that is gone, and never inside a signal handler that interrupted a
- * write of the same thread (the reader cannot pass that write). Otherwise the
- * session ends for this process.
+ * If the ring is full, the caller waits if the session allows it. It never waits
+ * for a daemon that is gone, nor in a signal handler that interrupted a write of
+ * the same thread: the reader cannot pass that write. Otherwise the session ends
+ * for this process.
  *
- * A thread keeps in mind which records it has open. When it comes back and finds one whose writer
- * was left by a jump, it commits that as RECORD_ABANDONED and counts it; where it cannot know, the
- * daemon steps over the record after a time.
+ * A thread remembers its open records. If it finds one whose writer a jump has left, it commits the
+ * record as RECORD_ABANDONED and counts it. If it cannot tell, the daemon steps over the record
+ * after a time.
  */
 #ifndef HEAPPROFD_CLIENT_SAMPLE_RING_WRITER_H
 #define HEAPPROFD_CLIENT_SAMPLE_RING_WRITER_H
@@ -20,40 +20,40 @@
 #include "wire/record.h"
 #include "wire/ring.h"
 
-/* Maps what threads keep in mind; 0 or -ENOMEM. */
+/* Map the table of open records. Return 0 or -ENOMEM. */
 int ring_writer_init(void);
 
 /*
- * A place for a record of length bytes (rounded up to 8), marked as busy; the
- * header is not the caller's to write. NULL: the session is over, or this is a
- * signal handler inside a write of its own thread and the ring is full.
+ * Reserve a record of `length` bytes (rounded up to 8), marked as busy. The caller does not write
+ * its header. Return NULL if the session is over, or if the ring is full and this is a signal
+ * handler that interrupted a write of its own thread.
  */
 void *ring_writer_reserve(struct ring_thread *thread, uint32_t length);
 
-/* No function that began a record of this thread is still to go on: what is open was left. For a
- * caller who knows this of the thread's own stack; one of its callers, at `here`. */
+/* Commit this thread's open records as abandoned. The caller, at frame address `here`, has seen in
+ * the thread's stack that none of their writers is still running. */
 void ring_writer_give_up_open(struct ring_thread *thread, uintptr_t here);
 
-/* Asks for the cache lines that the next record will take: another processor has read and
- * cleared them since, so they are far. To be called as early as a record is known to come. */
+/* Prefetch the cache lines of the next record: another processor has read and cleared them. Call it
+ * as soon as a record is certain. */
 void ring_writer_prefetch(const struct ring_thread *thread);
 
-/* Publishes it. False: the daemon has stepped over it, and it is counted as lost. */
+/* Publish a record. Return false if the daemon has stepped over it; it then counts as lost. */
 bool ring_writer_commit(struct ring_thread *thread, void *record, enum record_type type);
-/* The same of another heap than malloc's. */
+/* The same for a heap other than malloc's. */
 bool ring_writer_commit_of_heap(struct ring_thread *thread, void *record, enum record_type type,
                                 uint8_t heap);
 
-/* The same in two steps. Work that must follow the record at once goes between them, because a
- * signal handler may leave the second step by a jump. */
+/* The same in two steps. Work that must directly follow the record goes between them: a signal
+ * handler may leave the second step by a jump. */
 bool ring_writer_publish(struct ring_thread *thread, void *record, enum record_type type,
                          uint8_t heap);
 void ring_writer_wake(const void *record, uint32_t length);
 
-/* Ends the session for this process, for that reason. The first reason stands. */
+/* End the session for this process. The first reason is kept. */
 void ring_writer_end_session(enum ring_client_state reason);
 
-/* Whether a record of this length could ever fit. */
+/* Return the length of the longest record that fits the ring. */
 uint32_t ring_writer_length_max(void);
 
 #endif

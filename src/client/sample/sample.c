@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See sample.h. */
+/* The slow paths of allocations and frees, from the sampling decision to the record in the ring. */
 #include "client/sample/sample.h"
 
 #include <errno.h>
@@ -24,23 +24,21 @@
 #include "client/unwind/unwind_memory.h"
 #include "wire/record.h"
 
-/* Unloaded libraries that no dlclose of the program's told us of are looked for
- * this often. */
+/* Interval of the search for libraries that were unloaded without a call of dlclose. */
 #define MODULES_CHECK_MS 50u
 
-/* Buffers for stacks, off the target's stack, which may have 16 KiB in all. One
- * is held for the length of a walk; a signal handler that interrupts one takes
- * another. */
+/* Buffers for stacks. The target's own stack may have only 16 KiB. A thread holds
+ * one during a walk; a signal handler that interrupts the walk takes another. */
 #define SCRATCHES 64u
 
-/* So many times a thread gives way to others before it counts its sample as lost. */
+/* Number of yields before a sample counts as lost. */
 #define SCRATCH_WAITS 1000
 
 /*
- * Who holds a scratch, and where on his stack, in one word: whatever instruction a jump leaves, a
- * scratch that is held says where. The place is the address of a frame, a multiple of 16 below
- * 2^48, by which no holder is 0. Of the thread's id its last bits have room: where the next thread
- * of the slot has the same, it does not see that the last one is gone.
+ * The thread that holds a scratch buffer and the frame that took it, in one word. So at every
+ * instruction that a jump may leave, a held buffer names its holder. The place is a frame address,
+ * a multiple of 16 below 2^48, and never 0. Only the low bits of the tid fit. If the slot's next
+ * thread has the same low bits, it cannot tell that its predecessor died.
  */
 union scratch_holder {
     uint64_t word; /* 0: free */
@@ -66,7 +64,7 @@ struct live_set sample_live_set = {.level0 = (struct live_set_line *)&no_live_ad
 
 static struct scratch *scratches; /* wiped on fork */
 
-/* By slot: 1 when the daemon knows the thread that has it now; wiped on fork. */
+/* By slot: 1 if the daemon knows its present thread. Wiped on fork. */
 static uint8_t *introduced;
 
 int sample_init(void)
@@ -91,8 +89,8 @@ static union scratch_holder scratch_holder_of(const struct ring_thread *thread, 
     return self;
 }
 
-/* Whether this slot's holder will not come back: the slot's last thread is gone, or its present
- * one has left what it was in. */
+/* Return whether the holder will not come back: it was the slot's previous thread, or the present
+ * thread has left the function that took the buffer. */
 static bool scratch_is_left(union scratch_holder holder, union scratch_holder self,
                             const struct ring_thread *thread, uintptr_t here)
 {
@@ -105,7 +103,7 @@ static struct scratch *scratch_try(const struct ring_thread *thread, uintptr_t h
 {
     union scratch_holder self = scratch_holder_of(thread, here);
     for (uint32_t i = 0; i < SCRATCHES; i++) {
-        /* Each thread begins at a place of its own: threads seldom meet. */
+        /* Each thread begins at another buffer: threads seldom compete. */
         struct scratch *scratch = &scratches[(self.slot + i) % SCRATCHES];
         union scratch_holder holder = {.word = load_relaxed(&scratch->holder)};
         if (holder.word != 0 && !scratch_is_left(holder, self, thread, here))
@@ -116,7 +114,8 @@ static struct scratch *scratch_try(const struct ring_thread *thread, uintptr_t h
     return NULL;
 }
 
-/* One of a thread that has ended in the middle of a walk: its slot may never be another's. */
+/* Take over the scratch buffer of a thread that died during a walk. Its slot may never be reused, so
+ * nobody else would free the buffer. */
 static struct scratch *scratch_inherit(const struct ring_thread *thread, uintptr_t here)
 {
     union scratch_holder self = scratch_holder_of(thread, here);
@@ -138,7 +137,7 @@ static struct scratch *scratch_take(const struct ring_thread *thread)
     struct scratch *scratch = scratch_try(thread, here);
     if (unlikely(scratch == NULL))
         scratch = scratch_inherit(thread, here);
-    /* Their holders are threads that lost the processor in the middle of a walk. */
+    /* The holders are threads that lost the processor during a walk. */
     for (int i = 0; scratch == NULL && i < SCRATCH_WAITS; i++) {
         system_call(SYS_sched_yield);
         scratch = scratch_try(thread, here);
@@ -187,8 +186,8 @@ static bool announce_generation(struct ring_thread *thread, uint32_t *generation
     return true;
 }
 
-/* Walks the stack and sees to it that the daemon has it. Its hash, or, with RECORD_ALLOC_WALK in
- * *flags, the token of a walk; 0: lost. */
+/* Walk the stack, and send it if the daemon does not have it. Return its hash; or set
+ * RECORD_ALLOC_WALK in *flags and return the token of a walk for the daemon to finish; 0: lost. */
 static uint64_t record_stack(struct ring_thread *thread, const struct unwind_registers *caller,
                              uint32_t *flags)
 {
@@ -236,14 +235,14 @@ static uint64_t record_stack(struct ring_thread *thread, const struct unwind_reg
     return walk.hash;
 }
 
-/* Whether the daemon is still to be told of the slot's thread. A record that was left by a jump, or
- * found no room, told nothing. */
+/* Return whether the daemon does not know the slot's thread yet. Its THREAD record may have been left
+ * by a jump, or found no room. */
 static bool is_unknown(const struct ring_thread *thread)
 {
     return thread->samples == 0 || introduced[thread - client.threads] == 0;
 }
 
-/* The thread's name, at its first sample and then ever more seldom: names change. */
+/* Send the thread's name at its first sample, and again at each power of two: names change. */
 static void record_thread(struct ring_thread *thread)
 {
     uint8_t *known = &introduced[thread - client.threads];
@@ -289,7 +288,7 @@ static void settle(const struct sample *sample, bool recorded)
     sampler_settle(sample->pending, ring_pending_word(sample->size));
 }
 
-/* Puts the sample's record in place of the header and what follows it; 0: the session is over. */
+/* Write the sample's record into the ring. Return false if the session is over. */
 static bool commit_sample(struct ring_thread *thread, const struct sample *sample, uint32_t flags,
                           uint64_t stack)
 {
@@ -323,7 +322,7 @@ static bool commit_sample(struct ring_thread *thread, const struct sample *sampl
 bool sample_record(struct ring_thread *thread, const struct sample *sample,
                    const struct unwind_registers *caller)
 {
-    /* They come while the stack is walked. */
+    /* The cache lines arrive during the stack walk. */
     if (sample->live != NULL)
         live_set_prefetch(sample->live, sample->address);
     ring_writer_prefetch(thread);
@@ -340,13 +339,13 @@ bool sample_record(struct ring_thread *thread, const struct sample *sample,
     if (sample->live != NULL)
         live_set_remove(sample->live, sample->address);
     bool ended = client_state() != CLIENT_ACTIVE;
-    /* What comes after the session's end is not lost. */
+    /* Nothing is lost after the session's end. */
     if (load_relaxed(&client.control->stopping) == 0)
         add_relaxed(&client.control->lost[ended ? RING_LOST_OVERRUN : RING_LOST_REENTRANT], 1);
     return false;
 }
 
-/* nested: in a signal handler that interrupted a sample of its thread. */
+/* `nested`: the caller is a signal handler that interrupted a sample of its thread. */
 static void account_allocation(const void *memory, size_t size, bool nested,
                                const struct unwind_registers *caller)
 {

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See sampler.h. Gaps are whole bytes: the floor of an exponential variate is
- * geometric, hence as memoryless over bytes as the exponential itself, and an
- * allocation of s bytes is hit iff s exceeds the bytes left of the gap. */
+/*
+ * Draw gaps, count allocations and decide which are sampled.
+ *
+ * Gaps are whole bytes: the floor of an exponential variate is geometric, which is as memoryless
+ * over bytes as the exponential itself. An allocation of s bytes is sampled if and only if s
+ * exceeds the bytes left of the gap.
+ */
 #include "client/sample/sampler.h"
 
 #include "client/arch/counter.h"
 #include "wire/barrier.h"
 
-/* What a thread without a session allocates between two looks whether there is one: a look costs
- * some 20 ns. */
+/* Bytes that a thread without a session allocates between two checks for a session. A check costs
+ * about 20 ns. */
 #define IDLE_GAP_BYTES 65536u
 
-/* bytes_left is taken as signed where a signal handler got in between (client.h). */
+/* client_take() reads bytes_left as signed if a signal handler intervened. */
 #define LOADED_BYTES_MAX (UINT64_C(1) << 62)
 
 /* SplitMix64 (Steele, Lea and Flood, 2014): one addition of state, full period,
@@ -26,9 +30,9 @@ uint64_t sampler_random(uint64_t *state)
 
 /*
  * An exponential variate of mean interval_bytes, rounded down, by von Neumann's
- * comparison method (1951): no logarithm, exact, 4.3 uniforms on average. A run
- * u1 >= u2 >= ... that first rises at an even place gives u1; another one adds a
- * whole interval and tries again.
+ * comparison method (1951): exact, without a logarithm, 4.3 uniforms on average.
+ * If a run u1 >= u2 >= ... first rises at an even place, the result is u1. Else add
+ * a whole interval and try again.
  */
 static uint64_t draw_gap(uint64_t *state, uint64_t interval_bytes)
 {
@@ -47,15 +51,16 @@ static uint64_t draw_gap(uint64_t *state, uint64_t interval_bytes)
     return 64 * interval_bytes; /* once in 10^27 */
 }
 
-/* Changes bytes_left from what it was seen as, and no total: the same is added to both words, so
- * that what a signal handler takes meanwhile stays taken. */
+/* Set bytes_left without changing a total. The same amount is added to both words, so that bytes
+ * which a signal handler takes meanwhile stay taken. */
 static void reload(struct ring_thread *thread, uint64_t seen_left, uint64_t left)
 {
     counter_add_own(&thread->bytes_loaded, left - seen_left);
     counter_add_own(&thread->bytes_left, left - seen_left);
 }
 
-/* What fits below certain_bytes is loaded, so that a certain sample always ticks. */
+/* Load less than certain_bytes, so that an allocation that is certainly sampled takes the slow
+ * path. */
 static void load_gap(struct ring_thread *thread, uint64_t seen_left, uint64_t gap,
                      const struct sampler_rule *rule)
 {
@@ -71,7 +76,7 @@ static uint64_t next_gap(struct ring_thread *thread, const struct sampler_rule *
     return rule->interval_bytes <= 1 ? 0 : draw_gap(&thread->random, rule->interval_bytes);
 }
 
-/* Let readers take what the line has now until it is whole again. */
+/* Save the line's present totals for readers: until end_counting(), its words do not agree. */
 static void begin_counting(const struct ring_thread *thread, struct ring_pending *pending)
 {
     uint64_t bytes = load_relaxed(&thread->bytes_before) + load_relaxed(&thread->bytes_loaded) -
@@ -89,7 +94,7 @@ static void end_counting(struct ring_pending *pending)
     store_release(&pending->counting, 0);
 }
 
-/* The words become what readers take in their place, and what is pending. */
+/* Set the words to the totals that readers use in their place, plus what is pending. */
 void sampler_inherit(struct ring_thread *thread, struct ring_pending *pending)
 {
     if (ring_is_counting(pending->counting, thread->calls)) {

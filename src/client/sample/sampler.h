@@ -20,12 +20,11 @@ struct sampler_rule {
 void sampler_start(struct ring_thread *thread, struct ring_pending *pending, uint64_t seed,
                    const struct sampler_rule *rule);
 
-/* Make the line whole whose thread ended, perhaps in the middle of a count. */
+/* Make the totals of a dead thread's line consistent: it may have died while it counted. */
 void sampler_inherit(struct ring_thread *thread, struct ring_pending *pending);
 
 /* Count one allocation of size bytes that the hot path did not count. Return whether it is sampled;
- * it is then pending. The thread's gap was drawn by `rule`; `next` is the rule for the gap after a
- * sample. */
+ * it is then pending. `rule` drew the thread's present gap; `next` draws the gap after a sample. */
 bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uint64_t size,
                    const struct sampler_rule *rule, const struct sampler_rule *next);
 
@@ -33,8 +32,7 @@ bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uin
  * lost. */
 void sampler_settle(struct ring_pending *pending, uint64_t samples);
 
-/* Count calls and their bytes, and go on without sampling up to the next tick: there is no session.
- */
+/* Count calls and their bytes without a session: no samples are drawn until the next tick. */
 void sampler_idle(struct ring_thread *thread, struct ring_pending *pending, uint64_t calls,
                   uint64_t bytes);
 
