@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See real_allocator.h. */
+/* Look the real functions up, with substitutes for those that the program does not have. */
 #include "client/real_allocator.h"
 
 #include <malloc.h>
@@ -33,7 +33,7 @@ static const char *const cxx_names[CXX_FUNCTIONS] = {
 
 static const char *allocator_name = "";
 
-/* free has no slow path of allocation before it: a constructor may free first. */
+/* A constructor may call free before anything has called malloc. */
 static void free_at_first(void *memory)
 {
     real_resolve();
@@ -59,12 +59,12 @@ static void *next_function(const char *name)
 void *real_next(const char *name)
 {
     void *address = elf_lookup_next(name, 0).address;
-    /* Where the kernel does not let us look first, only an object that is unloaded just now is
-     * in the way. */
+    /* If we may not check addresses through the kernel, only an object that is being unloaded can
+     * be missed. */
     return address != NULL ? address : elf_lookup_next(name, 1).address;
 }
 
-/* Where the C library lacks the C23 or the ancient names, they are free. */
+/* If the C library lacks the C23 names, they are free(). */
 static void free_sized_as_free(void *memory, size_t size)
 {
     (void)size;
@@ -120,7 +120,7 @@ void real_resolve(void)
     real.malloc = found_malloc.address;
 }
 
-/* --- where no C++ library is loaded at all, yet somebody calls its functions --- */
+/* --- substitutes if no C++ library is loaded, yet something calls its functions --- */
 
 static void *allocate_or_die(size_t size)
 {
@@ -159,8 +159,8 @@ void *real_cxx(enum cxx_function function)
     return address;
 }
 
-/* A client without hooks calls none of them, and may stand behind the C library in link order: then
- * there is nothing to be found. */
+/* A client without hooks calls none of these functions, and may come after the C library in link
+ * order. */
 #ifndef HEAPPROFD_NO_HOOKS
 __attribute__((constructor(101))) static void resolve_at_start(void)
 {

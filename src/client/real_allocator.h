@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The allocator that the program would have without us: for each hooked
- * function the next definition in link order.
+ * The program's own allocator: for each hooked function, the next definition in link order.
  */
 #ifndef HEAPPROFD_CLIENT_REAL_ALLOCATOR_H
 #define HEAPPROFD_CLIENT_REAL_ALLOCATOR_H
@@ -42,7 +41,7 @@ typedef void (*cxx_release)(void *, size_t, size_t);
 
 struct real_functions {
     void *(*malloc)(size_t);
-    void (*free)(void *); /* resolves by itself at its first call; never NULL */
+    void (*free)(void *); /* resolves itself at its first call; never NULL */
     void *(*calloc)(size_t, size_t);
     void *(*realloc)(void *, size_t);
     void *(*reallocarray)(void *, size_t, size_t);
@@ -56,27 +55,27 @@ struct real_functions {
     void (*free_aligned_sized)(void *, size_t, size_t);
     int (*dlclose)(void *);
     void *(*dlopen)(const char *, int);
-    void *cxx[CXX_FUNCTIONS]; /* NULL: not looked for yet, or not loaded yet */
-    /* operator new and malloc are of one object (jemalloc, tcmalloc, mimalloc):
-     * new does not end in malloc and is an allocation of its own. Otherwise
-     * (libstdc++) it is passed through, and malloc's hook sees it. */
+    void *cxx[CXX_FUNCTIONS]; /* NULL: not looked up yet, or not loaded yet */
+    /* operator new and malloc belong to one object (jemalloc, tcmalloc, mimalloc):
+     * new does not call malloc, so its hook counts the allocation. Otherwise
+     * (libstdc++) new calls malloc, whose hook counts it. */
     bool cxx_allocates;
 };
 
 extern HIDDEN struct real_functions real;
 
-/* Finds all of them; at start-up, before there are threads. Idempotent. */
+/* Find all functions, at start-up before there are threads. Idempotent. */
 void real_resolve(void) HIDDEN;
 
-/* The real function, looked for again where the C++ library came later than we.
+/* Return the real function; look it up again if the C++ library was loaded after us.
  * Never NULL. */
 void *real_cxx(enum cxx_function function) HIDDEN;
 
-/* The next definition of any function; NULL: there is none. For those that may be of a library
- * which came later than we. */
+/* Return the next definition of a function whose library may have been loaded after us; NULL: there
+ * is none. */
 void *real_next(const char *name) HIDDEN;
 
-/* File name of the object with the real malloc. */
+/* Return the file name of the object with the real malloc. */
 const char *real_allocator_name(void) HIDDEN;
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the client asks of the kernel. See system.h for the promises; nothing
- * here touches errno, takes a lock or allocates.
+ * The client's system calls. Nothing here touches errno, takes a lock or allocates.
  */
 #include "client/system.h"
 
@@ -21,7 +20,7 @@
  * a piece as a whole when its end is missing. */
 #define READ_PIECES 8
 
-/* Tables from this size on are looked at as sparse. */
+/* Tables of this size and more are sparse: most pages are never touched. */
 #define SPARSE_BYTES (4u << 20)
 
 #ifdef HEAPPROFD_ATTACHED
@@ -33,8 +32,8 @@ bool system_calls_are_forbidden(void)
 uint32_t system_is_restricted;
 #endif
 
-/* Whether the kernel fills and locks new memory at once: the program has called
- * mlockall(MCL_FUTURE). */
+/* Return whether the kernel populates and locks new memory at once: the program has
+ * called mlockall(MCL_FUTURE). */
 static bool new_memory_is_locked(void)
 {
     uint8_t resident = 0;
@@ -49,8 +48,8 @@ static bool new_memory_is_locked(void)
 
 static void *map(size_t bytes, bool wiped)
 {
-    /* Of a sparse table most pages are never touched. What cannot be accessed is not filled, and
-     * what is not locked does not count against what the program may lock. */
+    /* The kernel does not populate inaccessible memory, and unlocked memory does not count against
+     * the program's limit of locked memory. */
     bool unlock = bytes >= SPARSE_BYTES && new_memory_is_locked();
     int protection = PROT_READ | PROT_WRITE;
     long mapped = system_call(SYS_mmap, 0, bytes, unlock ? PROT_NONE : protection,
@@ -64,10 +63,10 @@ static void *map(size_t bytes, bool wiped)
         system_call(SYS_munmap, mapped, bytes);
         return NULL;
     }
-    /* Tables are touched here and there: a huge page for each touch would cost memory. Fails
-     * where the kernel has no huge pages. */
+    /* Touches of a table are scattered: a huge page for each would cost memory. This fails on
+     * kernels without huge pages. */
     system_call(SYS_madvise, mapped, bytes, MADV_NOHUGEPAGE);
-    /* The program's core is its own, and may have a limit. */
+    /* Keep our memory out of the program's core file, which may have a size limit. */
     system_call(SYS_madvise, mapped, bytes, MADV_DONTDUMP);
 #ifdef HEAPPROFD_ATTACHED
     attached_note_mapped((void *)mapped, bytes);
@@ -124,7 +123,7 @@ void system_release_signals(const struct system_signals *signals)
         system_call(SYS_rt_sigprocmask, SIG_SETMASK, &signals->mask, NULL, sizeof(signals->mask));
 }
 
-/* At most READ_PIECES pages of the wanted range; what the kernel said. */
+/* Read at most READ_PIECES pages of the range. Return the result of the system call. */
 static long read_pieces(uint8_t *to, uintptr_t from, size_t bytes)
 {
     struct iovec remote[READ_PIECES];
@@ -140,7 +139,7 @@ static long read_pieces(uint8_t *to, uintptr_t from, size_t bytes)
         pieces++;
     }
     struct iovec local = {.iov_base = to, .iov_len = planned};
-    /* The caller's pid in its own namespace; a thread's id would do as well. */
+    /* The pid in the caller's own namespace. */
     long pid = system_call(SYS_getpid);
     return system_call(SYS_process_vm_readv, pid, &local, 1, remote, pieces, 0);
 }

@@ -30,31 +30,31 @@ static inline bool system_calls_are_forbidden(void)
 }
 #endif
 
-/* Private anonymous zeroed memory that a forked child finds zeroed again;
- * NULL if there is none to be had. */
+/* Map private zeroed memory that is zeroed again in a forked child. Return NULL if
+ * there is none. */
 void *system_map_wiped(size_t bytes);
 
-/* The same, but a forked child finds it as it was. */
+/* The same, but a forked child inherits its contents. */
 void *system_map(size_t bytes);
 
-/* Gives back what system_map_wiped() or system_map() gave. */
+/* Unmap memory from system_map_wiped() or system_map(). */
 void system_unmap(void *memory, size_t bytes);
 
-/* Makes it zeros again and gives its pages back. */
+/* Zero the memory and give its pages back. */
 void system_wipe(void *memory, size_t bytes);
 
-/* Copies bytes of this process's memory that may not be there; the number of
+/* Copy bytes of this process's memory that may not be mapped. Return the number of
  * bytes copied, which may be short, or a negative errno. */
 long system_read_memory(void *to, uintptr_t from, size_t bytes);
 
-/* What the calling thread lets through, by bits of signal numbers less one. */
+/* The calling thread's signal mask, by bits of signal numbers less one. */
 struct system_signals {
     uint64_t mask;
-    long held; /* 0: they are held back */
+    long held; /* 0: signals are blocked */
 };
 
-/* Holds signals back from the calling thread, but for those that it causes itself: a handler that
- * jumps must not leave what nobody would finish. */
+/* Block all signals for the calling thread, except those that it causes itself. Used where a
+ * handler's jump would leave work that nobody would finish. */
 struct system_signals system_hold_signals(void);
 void system_release_signals(const struct system_signals *signals);
 

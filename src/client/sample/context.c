@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See context.h. */
+/* Push, pop and check scopes; hash and send contexts and names. */
 #include "client/sample/context.h"
 
 #include <stddef.h>
@@ -15,14 +15,15 @@
 
 HIDDEN __thread struct HeapProfileScope *context_innermost;
 
-/* What a scope's fields come to: what is left of one whose memory was used again does not. */
+/* Factor of a scope's checksum. A scope whose memory was reused does not have it. */
 #define CHECK UINT64_C(0x5c0be5c0be5c0be5)
 
-/* Names and contexts share the cache of what was sent with stacks: their hashes must differ. */
+/* Names, contexts and stacks share one cache of sent hashes, so the hashes of each kind must
+ * differ. */
 #define HASH_OF_NAME UINT64_C(0x9e3779b97f4a7c15)
 #define HASH_OF_CONTEXT UINT64_C(0xd1342543de82ef95)
 
-/* How far a chain is followed that may have come to lead nowhere. */
+/* Limit for following a chain that a jump may have broken. */
 #define SCOPES_MAX 300
 
 /* --- scopes --- */
@@ -33,10 +34,10 @@ static uintptr_t check_of(const struct HeapProfileScope *scope, uintptr_t addres
     return (fields + address) * (uintptr_t)CHECK;
 }
 
-/* How a scope stands to the thread's chain, as far as that can be followed. */
+/* Whether a scope is in the thread's chain; unknown if the chain is broken before. */
 enum standing { IS_IN, IS_NOT_IN, IS_UNKNOWN };
 
-/* Reads through the kernel: what a jump left behind may be unmapped. */
+/* Read through the kernel: a scope that a jump left may be unmapped. */
 static __attribute__((noinline)) enum standing find_scope(const struct HeapProfileScope *scope)
 {
     const struct HeapProfileScope *at = context_innermost;
@@ -52,9 +53,9 @@ static __attribute__((noinline)) enum standing find_scope(const struct HeapProfi
     return at == NULL ? IS_NOT_IN : IS_UNKNOWN;
 }
 
-/* A jump left its scope, and the same storage is pushed again: that ends the one that was there,
- * which would lead to itself otherwise. (Or it is what another thread left in a stack that is in
- * use again, and means nothing.) */
+/* The pushed storage still holds a valid scope: a jump left it. End that scope, which would
+ * otherwise point to itself. (If another thread left it in a reused stack, it is not in the chain.)
+ */
 static __attribute__((noinline)) void end_left_scope(struct HeapProfileScope *scope)
 {
     if (find_scope(scope) == IS_IN)
@@ -64,19 +65,20 @@ static __attribute__((noinline)) void end_left_scope(struct HeapProfileScope *sc
 EXPORT_HOT void HeapProfile_pushContext(struct HeapProfileScope *scope, const char *name)
 {
     FORWARD(push, scope, name);
-    /* Stacks grow downwards: storage that is pushed anew stands at the innermost scope or above it.
-     * Below it is new storage, which is not read: it may never have been written. */
+    /* Stacks grow downwards: storage that is pushed again is at the innermost scope or above it.
+     * Storage below it is new and may be uninitialized, so it is not read. */
     if (unlikely(context_innermost != NULL && scope >= context_innermost) &&
         scope->check == check_of(scope, (uintptr_t)scope))
         end_left_scope(scope);
     scope->name = name;
     scope->outer = context_innermost;
     scope->check = check_of(scope, (uintptr_t)scope);
-    barrier_signal(); /* a handler that allocates finds it whole */
+    barrier_signal(); /* a signal handler that allocates sees it complete */
     context_innermost = scope;
 }
 
-/* Not the innermost: it takes along what is inside of it, or has been taken along itself. */
+/* Pop a scope that is not the innermost: pop the scopes inside it, too, unless it was popped
+ * already. */
 static __attribute__((noinline)) void pop_out_of_turn(struct HeapProfileScope *scope)
 {
     enum standing standing = find_scope(scope);
@@ -97,7 +99,7 @@ EXPORT_HOT void HeapProfile_popContext(struct HeapProfileScope *scope)
     scope->check = 0;
 }
 
-/* Copies the scope out; false: it is none. */
+/* Copy a scope. Return false if it is not valid. */
 static bool read_scope(const struct ring_thread *thread, const struct HeapProfileScope *scope,
                        struct HeapProfileScope *copy)
 {
@@ -161,8 +163,8 @@ uint64_t context_send_name(struct ring_thread *thread, const char *name)
     return hash;
 }
 
-/* Whether the scope is among the first so many of the chain: storage that a jump left and that was
- * pushed again leads to itself, where other use in between has made it unknowable. */
+/* Return whether the scope is among the first `steps` of the chain. The chain may contain a circle
+ * if storage that a jump left was overwritten and then pushed again. */
 static bool was_passed(const struct ring_thread *thread, const struct HeapProfileScope *scope,
                        unsigned steps)
 {
@@ -182,7 +184,7 @@ uint64_t context_send(struct ring_thread *thread)
     uint64_t hash = HASH_OF_CONTEXT;
     const struct HeapProfileScope *scope = context_innermost, *inner = NULL;
     struct HeapProfileScope copy;
-    bool turned = false; /* until then each lies further up than the one before */
+    bool turned = false; /* false while each scope is at a higher address than the one before */
     for (unsigned steps = 0; scope != NULL && count < RECORD_CONTEXT_NAMES_MAX; steps++) {
         turned |= scope <= inner;
         if ((turned && was_passed(thread, scope, steps)) || !read_scope(thread, scope, &copy))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The live set's slow half: insertion, removal, growth. See live_set.h. */
+/* The slow half of the live set: insertion, removal, growth. */
 #include "client/sample/live_set.h"
 
 #include <errno.h>
@@ -9,12 +9,12 @@
 
 #include "client/system.h"
 
-/* Lines of level 0. They are address space, of which only what describes memory with
- * samples is touched: 16 MiB for 8 GiB of heap at an interval of 4096. Where nearly all is
- * sampled, a profile in full detail, 64 MiB for 15 million allocations. */
+/* Lines of level 0. Only lines whose memory has samples are touched: 16 MiB of them describe 8 GiB
+ * of heap at an interval of 4096. If nearly everything is sampled, 64 MiB hold 15 million
+ * allocations. */
 #define LINES (UINT32_C(1) << 18)
 #define LINES_DETAILED (UINT32_C(1) << 20)
-#define LINES_MIN (UINT32_C(1) << 13) /* for little address space: 512 KiB */
+#define LINES_MIN (UINT32_C(1) << 13) /* if address space is limited: 512 KiB */
 #define DETAILED_INTERVAL_MAX 256u
 _Static_assert(LINES_MIN >= 1 << LIVE_SET_HIGH_BITS, "a line's index tells an address's high bits");
 
@@ -22,7 +22,7 @@ _Static_assert(LINES_MIN >= 1 << LIVE_SET_HIGH_BITS, "a line's index tells an ad
 #define REGION_SHIFT_MIN 8u
 #define REGION_SHIFT_MAX 26u
 
-#define BUCKETS 4096u        /* of what would be level 0 of the deeper levels */
+#define BUCKETS 4096u        /* of a hashed level 0, which does not exist */
 #define LEVEL_GROWTH_SHIFT 2 /* each level has four times the buckets of the one before */
 #define BUCKET_REGION_SHIFT 9u
 
@@ -35,7 +35,7 @@ static bool is_limited(int resource)
     return result == 0 && limit.rlim_cur != RLIM64_INFINITY;
 }
 
-/* *count: as many as are wanted, then as many as there are. */
+/* *count: in, the wanted lines; out, the mapped ones. */
 static struct live_set_line *map_lines(uint32_t *count)
 {
     /* The kernel counts private memory as data, touched or not. */
@@ -49,7 +49,7 @@ static struct live_set_line *map_lines(uint32_t *count)
     return lines;
 }
 
-/* The counters, and behind them whether the set holds the number 0, which no place can say. */
+/* The counters, then a flag for address 0, whose place means free. */
 #define COUNTERS_BYTES (LIVE_SET_COUNTERS + sizeof(uint32_t))
 
 static uint32_t *holds_zero(const struct live_set *set)
@@ -108,8 +108,8 @@ void live_set_forget(struct live_set *set)
 
 /* --- level 0 --- */
 
-/* Whether an address's line and place tell it from every other. All that malloc gives are so;
- * what is not stands in deeper levels. */
+/* Return whether line and place identify the address. That holds for every address from malloc;
+ * others go to deeper levels. */
 static bool has_place(uint64_t address)
 {
     return address >> (LIVE_SET_HIGH_SHIFT + LIVE_SET_HIGH_BITS) == 0 &&
@@ -120,7 +120,7 @@ static bool line_put(struct live_set_line *line, uint32_t place)
 {
     for (int i = 0; i < LIVE_SET_LINE_PLACES; i++)
         if (load_relaxed(&line->place[i]) == place)
-            return true; /* its free went past us; the daemon sees it live twice */
+            return true; /* we missed its free; the daemon sees it live twice */
     for (int i = 0; i < LIVE_SET_LINE_PLACES; i++) {
         uint32_t expected = 0;
         if (load_relaxed(&line->place[i]) == 0 && cas_relaxed(&line->place[i], &expected, place))
@@ -142,8 +142,8 @@ static bool line_take(struct live_set_line *line, uint32_t place)
 
 /* --- deeper levels --- */
 
-/* The address's bucket in a level from 1 on; NULL if the level is not there (and, with
- * `create`, cannot be mapped). */
+/* Return the address's bucket in a level from 1 on; NULL if the level is not mapped (with `create`:
+ * cannot be mapped). */
 static struct live_set_bucket *bucket_at(struct live_set *set, int level, uint64_t address,
                                          bool create)
 {
@@ -198,7 +198,7 @@ static void counter_add(uint8_t *counter, int change)
         ;
 }
 
-/* Undoes the counts that lead to a deeper level. */
+/* Undo the counts on the way to a deeper level. */
 static void leave_path(struct live_set *set, int level, uint64_t address)
 {
     while (--level > 0)

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exact set of sampled allocations that are still live, so that only frees
- * of sampled memory leave the process.
+ * The exact set of live sampled addresses. A free looks its address up here, and only frees of
+ * sampled memory are reported.
  *
- * Level 0 maps the address space directly: memory of about eight sampling
- * intervals, which holds eight samples on average, shares one cache line of
- * fifteen places. So a free reads one line, and the frees of neighbours read the
- * same one; pages of the table whose memory holds no sample are never touched.
- * A line that is full counts the addresses that stand in deeper levels for it,
- * which are hashed, and a quarter of the size that the next one has. Behind such
- * a line a free reads a counter of those addresses in deeper levels that share a
- * hash with its own, and further lines only where that is not 0.
+ * Level 0 maps the address space directly. Memory of about eight sampling intervals, which holds
+ * eight samples on average, shares one cache line of fifteen places. So a free reads one line,
+ * frees of neighbouring memory read the same line, and pages of the table whose memory holds no
+ * sample are never touched. A full line counts its addresses in deeper levels. Those are hashed,
+ * and each has four times the size of the one before. For an address of a full line, free first
+ * reads a counter of the overflowed addresses with the same hash, and searches deeper levels only
+ * if the counter is not 0.
  *
- * Lock-free. An address is in the set at most once, inserted before its owner
- * can know it and removed before the allocator can reuse it; so a look-up only
- * has to see what its own address's insertion did, which the program's own
- * hand-over of the pointer orders before it: no false negatives.
+ * Lock-free. An address is in the set at most once: it is inserted before its owner knows it, and
+ * removed before the allocator can reuse it. So a look-up only has to see the insertion of its own
+ * address. The program orders that insertion before the look-up when it hands the pointer over.
+ * There are no false negatives.
  */
 #ifndef HEAPPROFD_CLIENT_SAMPLE_LIVE_SET_H
 #define HEAPPROFD_CLIENT_SAMPLE_LIVE_SET_H
@@ -30,48 +29,48 @@
 #define LIVE_SET_BUCKET_ADDRESSES 7
 #define LIVE_SET_LEVELS 8
 
-/* Counters of overflowed addresses: 1 MiB of address space, touched where used. */
+/* Counters of overflowed addresses: 1 MiB of address space, of which only used pages are touched.
+ */
 #define LIVE_SET_COUNTERS (UINT32_C(1) << 20)
 
 struct live_set_line {
-    uint32_t overflow;                    /* addresses of this line that stand in deeper levels */
+    uint32_t overflow;                    /* addresses of this line in deeper levels */
     uint32_t place[LIVE_SET_LINE_PLACES]; /* live_set_place() of an address; 0: free */
 } __attribute__((aligned(64)));
 
 struct live_set_bucket {
-    uint64_t overflow; /* addresses of this bucket that stand in still deeper levels */
+    uint64_t overflow; /* addresses of this bucket in still deeper levels */
     uint64_t address[LIVE_SET_BUCKET_ADDRESSES]; /* 0: free */
 } __attribute__((aligned(64)));
 
 struct live_set {
     struct live_set_line *level0;
     uint32_t mask0; /* lines of level 0, less one */
-    /* Places that share their bits from here up share a line. */
+    /* Places with equal bits from here up share a line. */
     uint32_t region_shift;
     struct live_set_bucket *deeper[LIVE_SET_LEVELS]; /* [0] unused */
     uint8_t *counters; /* LIVE_SET_COUNTERS; one that reaches 255 stays there */
 };
 
-/* Starts an empty set for this interval; 0 or -ENOMEM. The level 0 of a set that is not begun
- * leads nowhere, or to one line of zeros: then live_set_might_hold() is false for all whose
- * place is not 0. */
+/* Initialize an empty set for this interval. Return 0 or -ENOMEM. Before that, level 0 is NULL or
+ * one line of zeros: live_set_might_hold() is then false for each address whose place is not 0. */
 int live_set_init(struct live_set *set, uint64_t interval_bytes);
-/* The same with the smallest level 0, for sets of which there may be hundreds. */
+/* The same with the smallest level 0, for custom heaps: there may be hundreds. */
 int live_set_init_small(struct live_set *set, uint64_t interval_bytes);
 
-/* Empties the set, while nobody inserts or removes, and gives its memory back. */
+/* Empty the set and give its memory back. No thread may insert or remove meanwhile. */
 void live_set_forget(struct live_set *set);
 
-/* False if there is no memory or no level left: the address is not in the set. */
+/* Insert an address. Return false if there is no memory or no level left. */
 bool live_set_insert(struct live_set *set, uint64_t address);
 
-/* Whether the address was in the set. */
+/* Remove an address. Return whether it was in the set. */
 bool live_set_remove(struct live_set *set, uint64_t address);
 
 /*
- * A user's address is bits 0 to 46, on aarch64 0 to 47. Its place is bits 3 to 34; the line's
- * index gives bits 35 to 47 away, because at one place the map from those 13 bits to
- * the index is one to one: so place and line together are the address, exactly.
+ * A user-space address has bits 0 to 46, on aarch64 0 to 47. Its place is bits 3 to 34. For a given
+ * place, the map from bits 35 to 47 to the line's index is one to one. So place and line together
+ * identify the address exactly.
  */
 #define LIVE_SET_PLACE_SHIFT 3
 #define LIVE_SET_HIGH_SHIFT 35
@@ -84,11 +83,11 @@ static inline uint32_t live_set_place(uint64_t address)
 
 static inline struct live_set_line *live_set_line(const struct live_set *set, uint64_t address)
 {
-    /* Odd, so that the product is one to one; the golden ratio's (Knuth, TAOCP 6.4), so
-     * that areas of one layout in different places, as threads' arenas are, lie apart. */
+    /* Odd, so that the product is one to one. The golden ratio (Knuth, TAOCP 6.4) spreads areas of
+     * equal layout, such as threads' arenas. */
     uint32_t high = (uint32_t)(address >> LIVE_SET_HIGH_SHIFT) * UINT32_C(0x9E3779B1);
     uint32_t index = (live_set_place(address) >> load_relaxed(&set->region_shift)) ^ high;
-    /* Acquire: whoever sees the mask of a table sees the table. Threads look while it begins. */
+    /* Acquire: a thread that sees a table's mask sees the table. Other threads read during init. */
     uint32_t mask = load_acquire(&set->mask0);
     return &load_relaxed(&set->level0)[index & mask];
 }
@@ -105,13 +104,13 @@ static inline uint8_t *live_set_counter(const struct live_set *set, uint64_t add
     return &set->counters[(line << 6 | place) & (LIVE_SET_COUNTERS - 1)];
 }
 
-/* Asks for the cache line that an insertion of the address will take. */
+/* Prefetch the cache line for an insertion of the address. */
 static inline void live_set_prefetch(const struct live_set *set, uint64_t address)
 {
     __builtin_prefetch(live_set_line(set, address), 1);
 }
 
-/* The thread sanitizer must see atomic loads. (gcc and clang have different words for it.) */
+/* The thread sanitizer must see atomic loads. (gcc and clang announce it differently.) */
 #if defined(__SANITIZE_THREAD__)
 #define LIVE_SET_WORD_BY_WORD
 #elif defined(__has_feature)
@@ -120,7 +119,8 @@ static inline void live_set_prefetch(const struct live_set *set, uint64_t addres
 #endif
 #endif
 
-/* Whether one of the line's words is this place: its count of overflows may be, too. */
+/* Return whether one of the line's words equals this place. Its overflow count may equal it, too.
+ */
 static inline bool live_set_line_has(const struct live_set_line *line, uint32_t place)
 {
 #ifdef LIVE_SET_WORD_BY_WORD
@@ -129,14 +129,14 @@ static inline bool live_set_line_has(const struct live_set_line *line, uint32_t 
         has |= load_relaxed(&line->place[i]) == place;
     return has;
 #else
-    /* Each word is as good as an atomic load of it. */
+    /* Reading a vector reads each of its words atomically. */
     const volatile arch_words *words = (const volatile arch_words *)line;
     return arch_words_any((arch_words)((words[0] == place) | (words[1] == place) |
                                        (words[2] == place) | (words[3] == place)));
 #endif
 }
 
-/* The hot path of free: one cache line or two. False: certainly not in the set. */
+/* The hot path of free: reads one or two cache lines. False: certainly not in the set. */
 static inline bool live_set_might_hold(const struct live_set *set, uint64_t address)
 {
     const struct live_set_line *line = live_set_line(set, address);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See ring_writer.h. */
+/* Reserve, fill and commit records, wait for room, and find records that a jump left open. */
 #include "client/sample/ring_writer.h"
 
 #include <errno.h>
@@ -16,18 +16,18 @@
 #include "client/system.h"
 #include "wire/handshake.h"
 
-/* A waiting thread looks up this often whether the daemon still lives. */
+/* A waiting thread checks this often whether the daemon still lives. */
 #define WAIT_SLICE_US 50000u
 
-/* The daemon looks at each ring at least ten times a second while it runs at
- * all. Where its pid cannot be seen, a heartbeat this old means that it is gone. */
+/* A running daemon looks at each ring at least ten times a second. If its pid is not
+ * visible, a heartbeat of this age means that it is gone. */
 #define HEARTBEAT_LOST_MS 5000u
 
-/* Records of one thread that are known at once: signal handlers nest. */
+/* Open records of one thread that are remembered: signal handlers nest. */
 #define OPEN_MAX 3u
 
-/* So many records a signal handler may write before the one that it interrupted is no longer
- * reckoned with: that would be one that was left unseen. */
+/* Records that a thread may write inside an open one. After that, the open one counts as left by a
+ * jump that was not noticed. */
 #define WRITTEN_INSIDE_MAX 4096u
 
 struct open_records {
@@ -58,8 +58,8 @@ static union record_header *record_at(uint64_t position)
     return (union record_header *)(client.data + (position & client.data_mask));
 }
 
-/* Whether the header is that of a record that this thread has begun: no other one writes such a
- * word, whatever became of the place. */
+/* Return whether this thread has begun the record with this header. No other thread writes such a
+ * word, even if the place was reused. */
 static bool is_begun_by(union record_header header, const struct ring_thread *thread)
 {
     return header.type == RECORD_BUSY && header.thread == slot_of(thread);
@@ -78,7 +78,7 @@ static void abandon(const struct ring_thread *thread, uint64_t position)
         add_relaxed(&client.control->lost[RING_LOST_ABANDONED], 1);
 }
 
-/* Gives up the records of the thread that stand further in than so many. */
+/* Abandon the thread's open records from this depth on. */
 static void abandon_from(struct ring_thread *thread, struct open_records *open, uint32_t depth)
 {
     for (uint32_t inner = depth; inner < open->count; inner++)
@@ -88,7 +88,7 @@ static void abandon_from(struct ring_thread *thread, struct open_records *open, 
         store_relaxed(&thread->in_ring, RING_AWAY);
 }
 
-/* Gives up those records of the thread that were left by a jump, as far as their frames tell. */
+/* Abandon the thread's open records whose frames a jump has certainly left. */
 static void look_at_open_records(struct ring_thread *thread, struct open_records *open,
                                  uintptr_t here)
 {
@@ -102,17 +102,18 @@ static void look_at_open_records(struct ring_thread *thread, struct open_records
 void ring_writer_give_up_open(struct ring_thread *thread, uintptr_t here)
 {
     struct open_records *open = &open_records[slot_of(thread)];
-    /* Asked of the caller's own frame, it says whether that is on the thread's own stack. */
+    /* For the caller's own frame, abandoned_frame() tells whether it is on the thread's own stack.
+     */
     if (load_relaxed(&thread->in_ring) == RING_WRITES &&
         abandoned_frame(thread_slot_bounds(thread), here, here))
         abandon_from(thread, open, 0);
 }
 
 /*
- * A record of this thread is about to be reserved there, inside of `depth` others: it is known of
- * before it can be. A handler that comes before all is said, and writes, makes its own of the
- * place; but then the reservation fails, and all is said anew. One that writes nothing may at most
- * take the first word back.
+ * Remember a record before it is reserved at `position`, inside `depth` others. If a signal handler
+ * interrupts this and writes records, it overwrites the entry; but then the reservation fails, and
+ * the caller tries again. A handler that writes nothing may at most reset in_ring, which is
+ * therefore set twice.
  */
 static void open_record(struct ring_thread *thread, uint32_t depth, uint64_t position,
                         uintptr_t here)
@@ -131,7 +132,7 @@ static void open_record(struct ring_thread *thread, uint32_t depth, uint64_t pos
     barrier_signal();
 }
 
-/* It was not reserved. */
+/* Forget a record that could not be reserved. */
 static void unopen_record(struct ring_thread *thread, uint32_t depth)
 {
     struct open_records *open = &open_records[slot_of(thread)];
@@ -162,7 +163,7 @@ uint32_t ring_writer_length_max(void)
     return (uint32_t)((client.data_mask + 1) / 4);
 }
 
-/* The daemon has ended it: nothing is to be said of why. */
+/* The daemon has ended the session: report no reason. */
 static void leave_session(void)
 {
     uint32_t active = CLIENT_ACTIVE;
@@ -201,12 +202,12 @@ static bool has_space(uint64_t reserved, uint32_t length)
     uint64_t consumed = load_acquire(&client.control->consumed);
     if (likely(reserved + length - consumed <= client.data_mask + 1))
         return true;
-    /* Since `reserved` was read others may have written, and the daemon have read beyond it: then
-     * the reservation fails, and is tried anew. */
+    /* Other threads may have written since `reserved` was read, and the daemon may have read past
+     * it. Then the reservation fails, and the caller tries again. */
     return (int64_t)(reserved - consumed) < 0;
 }
 
-/* Waits until there is space. False: there is none to wait for, the session has ended. */
+/* Wait for space. Return false if the session has ended. */
 static bool wait_for_space(struct ring_thread *thread, uint32_t length)
 {
     struct ring_control *control = client.control;

@@ -114,8 +114,8 @@ static struct scratch *scratch_try(const struct ring_thread *thread, uintptr_t h
     return NULL;
 }
 
-/* Take over the scratch buffer of a thread that died during a walk. Its slot may never be reused, so
- * nobody else would free the buffer. */
+/* Take over the scratch buffer of a thread that died during a walk. Its slot may never be reused,
+ * so nobody else would free the buffer. */
 static struct scratch *scratch_inherit(const struct ring_thread *thread, uintptr_t here)
 {
     union scratch_holder self = scratch_holder_of(thread, here);
@@ -235,8 +235,8 @@ static uint64_t record_stack(struct ring_thread *thread, const struct unwind_reg
     return walk.hash;
 }
 
-/* Return whether the daemon does not know the slot's thread yet. Its THREAD record may have been left
- * by a jump, or found no room. */
+/* Return whether the daemon does not know the slot's thread yet. Its THREAD record may have been
+ * left by a jump, or found no room. */
 static bool is_unknown(const struct ring_thread *thread)
 {
     return thread->samples == 0 || introduced[thread - client.threads] == 0;
@@ -421,15 +421,15 @@ bool sample_record_free(struct ring_thread *thread, const struct sample_freed *f
     } else {
         sample_lose(RING_LOST_FREE);
     }
-    /* Whoever has the address next frees it, too, or is sampled: by either the daemon learns that
-     * this block is gone. */
+    /* The next owner of the address frees it, or is sampled. Either tells the daemon that this
+     * block is gone. */
     live_set_insert(freed->live, freed->address);
     return false;
 }
 
 static int account_free(const void *memory)
 {
-    /* The set may be about to be emptied. */
+    /* A joining thread may be about to empty the set. */
     if (unlikely(client_state() == CLIENT_CONNECTING))
         return 0;
     if (!live_set_remove(&sample_live_set, (uintptr_t)memory) || client_state() != CLIENT_ACTIVE)
@@ -452,7 +452,7 @@ static int record_free(const void *memory)
 
 void sample_free(const void *memory)
 {
-    /* NULL reads as live (live_set.h), and C++ deletes it all the time. */
+    /* NULL reads as live (live_set.h), and C++ often deletes it. */
     if (memory != NULL)
         record_free(memory);
 }

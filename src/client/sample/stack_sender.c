@@ -132,7 +132,7 @@ bool stack_sender_send(struct ring_thread *thread, const struct unwind_walk *wal
            send_stack(thread, walk, frames);
 }
 
-/* --- walks that others finish --- */
+/* --- walks that the daemon finishes --- */
 
 static bool ring_has_plenty_of_room(void)
 {
@@ -148,8 +148,8 @@ enum ring_unwinding stack_sender_ask(uint32_t module)
         (enum ring_unwinding)(word >> module % RING_UNWINDING_PER_WORD * 2 & 3);
     if (known == RING_UNWINDING_NONE)
         return known;
-    /* A copy takes the room of a hundred samples, and one that takes what a record may must fit. It
-     * is no reason to end a session that may not wait. */
+    /* A copy of a stack takes the room of a hundred samples, and the largest must fit. It must not
+     * end a session that may not wait. */
     bool may_wait = (client.flags & HANDSHAKE_BLOCK_CLIENT) && client.block_timeout_us == 0;
     bool sends = ring_writer_length_max() >= RECORD_WALK_BYTES_MAX &&
                  (may_wait || ring_has_plenty_of_room());
@@ -161,8 +161,8 @@ _Static_assert(MODULES_MAX <= RING_MODULES_MAX, "there is a place for each modul
 /* The stack to be copied, [from, to). */
 struct extent {
     uintptr_t from, to;
-    bool direct; /* readable directly; else through the kernel, as far as it is there */
-    bool cut;    /* more stack lies behind it */
+    bool direct; /* readable directly; else through the kernel, as far as it is mapped */
+    bool cut;    /* the stack goes on after `to` */
 };
 
 static struct extent extent_of(const struct unwind_rest *rest, uint32_t bytes_max)
@@ -179,7 +179,7 @@ static struct extent extent_of(const struct unwind_rest *rest, uint32_t bytes_ma
     return extent;
 }
 
-/* A word of somebody's stack that may be an address of code. Its module is sent if it is. */
+/* Send the module of a word of the stack, if the word is an address of code. */
 static bool send_module_of_word(struct ring_thread *thread, uint64_t word, uint32_t generation)
 {
     uint64_t page = word >> PAGE_SHIFT;
@@ -196,20 +196,20 @@ static bool send_module_of_word(struct ring_thread *thread, uint64_t word, uint3
     return true;
 }
 
-/* Copies the stack in [from, from + bytes), which is a multiple of 8; the number of bytes. */
+/* Copy the stack in [from, from + bytes), a multiple of 8. Return the number of bytes copied. */
 static uint32_t copy_stack(uint64_t *to, uintptr_t from, uint32_t bytes, bool direct)
 {
     if (!direct) {
         long got = system_read_memory(to, from, bytes);
         return got > 0 ? (uint32_t)got & ~7u : 0;
     }
-    /* Word by word: the target's memcpy may be one that does not like to read stacks. */
+    /* Word by word: the target's memcpy may be instrumented and complain about reads of stacks. */
     for (uint32_t i = 0; i < bytes / 8; i++)
         store_relaxed(&to[i], unwind_stack_load(from + i * 8));
     return bytes;
 }
 
-/* room: of at least 64 words, for copies of what cannot be read directly. */
+/* `room` has at least 64 words, for copies of memory that cannot be read directly. */
 static bool send_modules_of_stack(struct ring_thread *thread, const struct extent *extent,
                                   uint64_t *room, uint32_t words, uint32_t generation)
 {
@@ -264,7 +264,7 @@ uint64_t stack_sender_send_walk(struct ring_thread *thread, const struct unwind_
     if (fixed > most || !send_modules_of(thread, frames, walk->count, generation) ||
         !send_modules_of(thread, &rest->pc, 1, generation))
         return 0;
-    /* The walk's frames fill the front of the room for a stack's; the rest is free. */
+    /* The walk's frames fill the front of the buffer; the rest is free. */
     uint32_t free_words = UNWIND_FRAMES_MAX - walk->count;
     if (free_words >= 64 &&
         !send_modules_of_stack(thread, &extent, frames + walk->count, free_words, generation))
@@ -273,7 +273,8 @@ uint64_t stack_sender_send_walk(struct ring_thread *thread, const struct unwind_
         ring_writer_reserve(thread, fixed + (uint32_t)(extent.to - extent.from));
     if (record == NULL)
         return 0;
-    /* Its place in the ring: nobody else has it until this thread's ALLOC stands behind it. */
+    /* Its position in the ring, which no other record gets before this thread's ALLOC follows it.
+     */
     uint64_t token = (uint64_t)((uint8_t *)record - client.data) + 1;
     fill_walk(record, walk, frames, rest, &extent);
     record->token = token;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See thread_slot.h. */
+/* Take slots, take them over from dead threads, and count the threads that are inside. */
 #include "client/sample/thread_slot.h"
 
 #include <errno.h>
@@ -13,20 +13,19 @@
 #include "client/session.h"
 #include "client/system.h"
 
-/* Slots that a newcomer looks at for a thread that is gone: one is given back
- * for each that is taken, and one more catches up. */
+/* Slots that a newcomer checks for a thread that has ended: one balances its own
+ * slot, one more catches up. */
 #define SLOTS_CHECKED 2
 
 static struct unwind_stack_bounds *bounds; /* wiped on fork */
 
 /*
- * The threads' ids by the numbers of their slots; wiped on fork. A thread keeps its number while it
- * lives, from session to session: it is led to its cell by it, and another's cell must not
- * come to stand there.
+ * Thread ids by slot number; wiped on fork. A thread keeps its number for life, across sessions,
+ * because its cell is found by the number.
  */
 static uint32_t *owners;
 
-/* How a thread comes by its slot. */
+/* How a thread finds its slot. */
 #ifdef HEAPPROFD_ATTACHED
 
 static int table_init(void)
@@ -77,7 +76,7 @@ static bool enter_slot(struct ring_thread *thread)
     return true;
 }
 
-/* What this thread had in an earlier session; RING_THREADS_MAX: nothing. */
+/* Return this thread's number in an earlier session; RING_THREADS_MAX: none. */
 static uint32_t number_before(void)
 {
     if (client_cell_distance == 0)
@@ -91,7 +90,7 @@ void thread_slot_forget(void)
     system_wipe(bounds, RING_THREADS_MAX * sizeof(*bounds));
 }
 
-/* Its thread is gone, and its cell with it. */
+/* The thread has ended, and its cell with it. */
 static void leave_slot(struct ring_thread *thread)
 {
     (void)thread;
@@ -125,7 +124,7 @@ static bool is_inside(const struct ring_thread *thread)
 
 uint32_t thread_still_inside(const struct ring_thread *thread, uintptr_t here)
 {
-    /* The word has the low half of an address on this stack, which is smaller than 2 GiB. */
+    /* `inside` has the low half of an address on this stack, which is smaller than 2 GiB. */
     uint32_t was = thread->inside;
     int32_t further_out = (int32_t)((was & ~1u) - (uint32_t)here);
     uintptr_t frame = here + (uintptr_t)(intptr_t)further_out;
@@ -171,8 +170,8 @@ bool thread_slot_none_inside(void)
 {
     const struct ring_thread *own = own_slot();
     uint32_t used = load_acquire(&client.control->threads_used);
-    /* A newcomer that settles meanwhile is seen first as one, and those that come later find that
-     * the session changes. */
+    /* A newcomer that gets its slot meanwhile was counted as a newcomer before. Threads that enter
+     * later see that the session changes. */
     if (load_ordered(&client.live->newcomers) != (own == NULL))
         return false;
     for (uint32_t index = 0; index < used && index < RING_THREADS_MAX; index++) {
@@ -188,7 +187,7 @@ struct unwind_stack_bounds *thread_slot_bounds(const struct ring_thread *thread)
     return &bounds[thread - client.threads];
 }
 
-/* Takes over the number if its thread is gone. */
+/* Take the number over if its thread has ended. */
 static bool claim_if_gone(uint32_t number, uint32_t own_tid)
 {
     uint32_t tid = load_relaxed(&owners[number]);
@@ -207,7 +206,7 @@ static bool claim_if_gone(uint32_t number, uint32_t own_tid)
     return true;
 }
 
-/* A number that nobody has had. */
+/* Take a number that no thread has had. */
 static bool claim_fresh(uint32_t number)
 {
     uint32_t free = 0;
@@ -238,7 +237,7 @@ static uint32_t find_number(uint32_t own_tid)
     return RING_THREADS_MAX;
 }
 
-/* The daemon looks at so many slots. */
+/* Make the daemon read slots up to this one. */
 static void show_slot(uint32_t number)
 {
     uint32_t used = load_relaxed(&client.control->threads_used);
@@ -246,7 +245,7 @@ static void show_slot(uint32_t number)
         ;
 }
 
-/* Begins the thread's account in the slot of a number that it has. */
+/* Begin the thread's account in its slot. */
 static void open_account(struct ring_thread *thread, uint32_t tid)
 {
     uint32_t number = (uint32_t)(thread - client.threads);
@@ -266,7 +265,7 @@ static void open_account(struct ring_thread *thread, uint32_t tid)
     show_slot(number);
 }
 
-/* Return the slot of this thread, which it takes now if it has none; NULL if it can have none. */
+/* Return this thread's slot; take one if it has none. Return NULL if none is free. */
 static struct ring_thread *take_slot(void)
 {
     struct ring_thread *thread = own_slot();
@@ -275,7 +274,8 @@ static struct ring_thread *take_slot(void)
 
     long own_tid = system_call(SYS_gettid);
     uint32_t tid = (uint32_t)own_tid, number = RING_THREADS_MAX;
-    /* A child of vfork would leave its parent's thread with a number that is soon another's. */
+    /* A vfork child shares its parent's memory: its number would stay in the parent's thread and
+     * soon be taken over. */
     if (own_tid > 0 && system_call(SYS_getpid) == client.pid)
         number = find_number(tid);
     if (number < RING_THREADS_MAX) {
@@ -303,7 +303,7 @@ void thread_slot_check(struct ring_thread *thread)
     uint32_t own = (uint32_t)system_call(SYS_gettid), tid = load_relaxed(&thread->tid);
     if (likely(tid == own) || tid == RING_THREAD_CLAIMED)
         return;
-    /* A child of vfork counts for the thread that waits for it. */
+    /* A vfork child counts for the thread that waits for it. */
     uint32_t number = (uint32_t)(thread - client.threads);
     if (system_call(SYS_getpid) != client.pid || !claim_if_gone(number, own))
         return;
