@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define DEPTH_MAX 512u
-#define NUMBER_BYTES_MAX 64u
+#define NUMBER_BYTES_MAX 101u        /* as long as read_values.c takes them */
 #define WHOLE_DIGITS 19u             /* that any 64-bit number can hold */
 #define EXACT_MAX 9007199254740992.0 /* 2^53 */
 

@@ -13,8 +13,6 @@
 #include "memory_infra/symbolize_private.h"
 #include "util/array.h"
 
-#define MEMBERS_MAX 64u
-
 struct map_member {
     struct json_span key, value;
     char *nodes; /* anew; NULL: these are not nodes */
@@ -22,8 +20,8 @@ struct map_member {
 };
 
 struct map_members {
-    struct map_member items[MEMBERS_MAX];
-    size_t count;
+    struct map_member *items;
+    size_t count, capacity;
     bool changed;
 };
 
@@ -37,6 +35,17 @@ struct map_entry {
     bool is_object;
 };
 
+/* Whether the reader passes it over: what a member before it said stays. */
+static bool is_skipped(struct json_member member)
+{
+    char begin = *member.value.at;
+    if (json_span_is(member.key, "string"))
+        return begin != '"';
+    return begin == 'n' &&
+           (json_span_is(member.key, "id") || json_span_is(member.key, "name_sid") ||
+            json_span_is(member.key, "parent"));
+}
+
 static bool read_entry(struct json_span value, struct map_entry *entry)
 {
     struct json_member member;
@@ -45,6 +54,8 @@ static bool read_entry(struct json_span value, struct map_entry *entry)
     if (!json_span_open(&value, '{'))
         return false;
     while ((more = json_span_next(&value, false, &member)) > 0) {
+        if (is_skipped(member))
+            continue;
         if (json_span_is(member.key, "id"))
             entry->has_id = json_span_number(member.value, &entry->id);
         else if (json_span_is(member.key, "name_sid"))
@@ -304,8 +315,11 @@ static int read_members(struct rewriting *at, struct json_span bytes, struct map
     if (!json_span_open(&bytes, '{'))
         return -EBADMSG;
     while (result == 0 && (more = json_span_next(&bytes, false, &member)) != 0) {
-        if (more < 0 || members->count == MEMBERS_MAX)
+        if (more < 0)
             return -EBADMSG;
+        if (array_reserve(&members->items, &members->capacity, members->count, 1,
+                          sizeof(*members->items)) < 0)
+            return -ENOMEM;
         members->items[members->count++] = (struct map_member){member.key, member.value, NULL, 0};
         if (json_span_is(member.key, "strings"))
             result = see_strings(at, member.value);
@@ -391,6 +405,7 @@ int rewrite_maps(struct rewriting *at, struct json_span bytes, uint32_t event, F
         span_write(out, bytes);
     for (size_t i = 0; i < members.count; i++)
         free(members.items[i].nodes);
+    free(members.items);
     free(text);
     return result;
 }

@@ -156,6 +156,7 @@ struct rewriting {
     struct memory_infra_symbols *symbols;
     uint32_t object;   /* counts the maps, from 1 */
     size_t next_frame; /* of those that the maps so far have told */
+    uint32_t frames_event, frames_use; /* v1: the event + 1, and how many of its uses came by */
     struct string_state {
         uint64_t id,
             existing; /* of the file's new string; of one that these maps have themselves */

@@ -46,6 +46,7 @@ static void write_levels(const struct memory_infra_symbols *symbols, const struc
             if (json_span_is(member.key, "parent")) {
                 parent = member.value;
             } else if (level == 0 && !json_span_is(member.key, "name") &&
+                       !json_span_is(member.key, FRAME_NAME_MEMBER) &&
                        !json_span_is(member.key, "file") && !json_span_is(member.key, "line")) {
                 fputc(',', out);
                 span_write(out, (struct json_span){member.key.at, member.value.end});
@@ -61,35 +62,74 @@ static void write_levels(const struct memory_infra_symbols *symbols, const struc
     }
 }
 
+struct read_name {
+    bool is_told, is_pc;
+    uint64_t address;
+};
+
+/* Read a name as read_values.c does: of several the last, and null, objects and lists are none. */
+static int read_name(struct json_span value, struct read_name *name)
+{
+    if (*value.at == 'n' || *value.at == '{' || *value.at == '[')
+        return 0;
+    *name = (struct read_name){.is_told = true};
+    if (*value.at != '"')
+        return 0;
+    char *text = json_span_text(value);
+    if (text == NULL)
+        return -ENOMEM;
+    name->is_pc = symbols_read_pc(text, strlen(text), &name->address);
+    free(text);
+    return 0;
+}
+
 /* 1: the frame is a `pc:` one; 0: it is not; -EBADMSG or -ENOMEM. */
 static int read_frame(struct json_span *value, uint64_t *address)
 {
+    struct read_name name = {0}, real_name = {0};
     struct json_member member;
     struct json_span rest;
-    bool is_pc = false;
     int more;
     if (!json_span_open(value, '{'))
         return 0;
     rest = *value;
     while ((more = json_span_next(&rest, false, &member)) > 0) {
-        if (!json_span_is(member.key, "name") || *member.value.at != '"')
+        bool is_real = json_span_is(member.key, FRAME_NAME_MEMBER);
+        if (!is_real && !json_span_is(member.key, "name"))
             continue;
-        char *name = json_span_text(member.value);
-        if (name == NULL)
-            return -ENOMEM;
-        is_pc = symbols_read_pc(name, strlen(name), address);
-        free(name);
+        int result = read_name(member.value, is_real ? &real_name : &name);
+        if (result < 0)
+            return result;
     }
-    return more < 0 ? -EBADMSG : is_pc;
+    if (real_name.is_told)
+        name = real_name;
+    *address = name.address;
+    return more < 0 ? -EBADMSG : name.is_pc;
+}
+
+/* Return the use of the event's next v1 frame: they were told in this order, over all of its
+ * objects, with uses of heaps_v2 among them. NULL: there is none. */
+static const struct pc_use *next_use(struct rewriting *at, uint32_t event)
+{
+    const struct memory_infra_symbols *symbols = at->symbols;
+    const struct dump_event *of = &symbols->events[event];
+    if (at->frames_event != event + 1) {
+        at->frames_event = event + 1;
+        at->frames_use = 0;
+    }
+    while (at->frames_use < of->use_count) {
+        const struct pc_use *use = &symbols->uses[of->first_use + at->frames_use++];
+        if (symbols->frames[use->frame].key != NONE)
+            return use;
+    }
+    return NULL;
 }
 
 int rewrite_frames(struct rewriting *at, struct json_span bytes, uint32_t event, FILE *out)
 {
     const struct memory_infra_symbols *symbols = at->symbols;
-    const struct dump_event *of = &symbols->events[event];
     struct json_span rest = bytes;
     struct json_member member;
-    uint32_t use = 0;
     const char *copied = bytes.at;
     int more;
     if (!json_span_open(&rest, '{'))
@@ -102,10 +142,9 @@ int rewrite_frames(struct rewriting *at, struct json_span bytes, uint32_t event,
             return is_pc;
         if (is_pc == 0)
             continue;
-        if (use == of->use_count)
+        const struct pc_use *told = next_use(at, event);
+        if (told == NULL)
             return -EBADMSG;
-        /* They were told in this order. */
-        const struct pc_use *told = &symbols->uses[of->first_use + use++];
         const struct pc_frame *frame = &symbols->frames[told->frame];
         if (frame->address != address)
             return -EBADMSG;
@@ -122,6 +161,8 @@ int rewrite_frames(struct rewriting *at, struct json_span bytes, uint32_t event,
 /* --- entries --- */
 
 struct entries {
+    struct rewriting *rewriting;
+    uint32_t event;
     const struct memory_infra_symbols *symbols;
     const struct dump_process *process;
     const char *copied; /* up to here the event has been written */
@@ -195,16 +236,52 @@ static int descend(struct entries *at, struct json_span value, const char *const
     return result;
 }
 
+/* Write frames that stand in the event of the entries. */
+static int take_frames(struct entries *at, struct json_span value)
+{
+    struct json_span inner = value;
+    if (!json_span_open(&inner, '{'))
+        return 0;
+    span_write(at->out, (struct json_span){at->copied, value.at});
+    at->copied = value.end;
+    return rewrite_frames(at->rewriting, value, at->event, at->out);
+}
+
+static int take_arguments(struct entries *at, struct json_span arguments)
+{
+    static const char *const path[] = {"heaps", "*", "entries", NULL};
+    struct json_member member;
+    int more = 0, result = 0;
+    if (!json_span_open(&arguments, '{'))
+        return 0;
+    while (result == 0 && (more = json_span_next(&arguments, false, &member)) > 0) {
+        if (json_span_is(member.key, "stackFrames"))
+            result = take_frames(at, member.value);
+        else if (json_span_is(member.key, "dumps"))
+            result = descend(at, member.value, path);
+    }
+    return result == 0 && more < 0 ? -EBADMSG : result;
+}
+
 int rewrite_entries(struct rewriting *at, struct json_span bytes, uint32_t event, FILE *out)
 {
-    static const char *const path[] = {"args", "dumps", "heaps", "*", "entries", NULL};
     struct entries entries = {
+        .rewriting = at,
+        .event = event,
         .symbols = at->symbols,
         .process = &at->symbols->processes[at->symbols->events[event].process],
         .copied = bytes.at,
         .out = out,
     };
-    int result = descend(&entries, bytes, path);
+    struct json_span rest = bytes;
+    struct json_member member;
+    int more = 0, result = json_span_open(&rest, '{') ? 0 : -EBADMSG;
+    while (result == 0 && (more = json_span_next(&rest, false, &member)) > 0) {
+        if (json_span_is(member.key, "args"))
+            result = take_arguments(&entries, member.value);
+    }
+    if (result == 0 && more < 0)
+        result = -EBADMSG;
     if (result == 0)
         span_write(out, (struct json_span){entries.copied, bytes.end});
     return result;
