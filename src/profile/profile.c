@@ -59,12 +59,25 @@ static void find_unfinished(struct profile *profile)
     }
 }
 
+/* What a builder asks while a packet is taken. */
+struct checking {
+    const struct trace_reader *reader;
+    struct error error;
+};
+
+static int check_memory(void *context)
+{
+    struct checking *checking = context;
+    return trace_reader_check(checking->reader, &checking->error);
+}
+
 static struct profile *read_all(struct trace_reader *reader,
                                 const struct profile_read_options *options, struct error *error)
 {
     struct error problem = {0};
     struct proto_span packet;
     int code = 0;
+    struct checking checking = {.reader = reader};
     struct builder *builder = builder_new();
     if (builder == NULL) {
         error_set(error, -ENOMEM, "no memory to read the trace");
@@ -72,13 +85,15 @@ static struct profile *read_all(struct trace_reader *reader,
     }
     builder->owner->demangling = options->demangling;
     builder->owner->as_in_trace = options->as_in_trace;
+    builder->check = check_memory;
+    builder->check_context = &checking;
     while (code == 0 && (code = trace_reader_next(reader, &packet, &problem)) > 0) {
         code = builder_packet(builder, packet);
         if (options->tell != NULL)
             options->tell(options->tell_context, trace_reader_offset(reader));
     }
     if (code == -EFBIG) {
-        error_set(error, code, "%s", problem.message);
+        error_set(error, code, "%s", builder->error < 0 ? checking.error.message : problem.message);
         builder_abandon(builder);
         return NULL;
     }
@@ -96,7 +111,8 @@ static struct profile *read_all(struct trace_reader *reader,
     }
     struct profile *profile = builder_finish(builder, code < 0 ? problem.message : NULL);
     if (profile == NULL) {
-        error_set(error, -ENOMEM, "no memory to read the trace");
+        error_set(error, checking.error.code < 0 ? checking.error.code : -ENOMEM, "%s",
+                  checking.error.code < 0 ? checking.error.message : "no memory to read the trace");
     } else if (trace_reader_check(reader, error) < 0) {
         profile_free(profile);
         profile = NULL;

@@ -76,13 +76,14 @@ def measure(verb, path, directory):
     """(status, processor seconds, peak KiB, what was said last)"""
     copy = path
     command = [{"FILE": path, "COPY": copy, "DIR": os.path.join(directory, "out")}.get(word, word) for word in VERBS[verb]]
-    environment = {"XDG_CACHE_HOME": directory, "DEBUGINFOD_URLS": ""}
+    # meson has malloc fill all that it gives out, so that reserved room costs memory, too.
+    environment = {**os.environ, "XDG_CACHE_HOME": directory, "DEBUGINFOD_URLS": "", "MALLOC_PERTURB_": "0"}
     if command[0] == "pty":
         status, usage, said = run_on_terminal(command[1:], environment)
     else:
         with tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
-                                       env={**os.environ, **environment}, preexec_fn=limits)
+                                       env=environment, preexec_fn=limits)
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = status = os.waitstatus_to_exitcode(status)
             errors.seek(0)

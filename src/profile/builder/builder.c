@@ -13,11 +13,23 @@
 #define CHUNK_BYTES (256u * 1024u)
 #define WARNING_BYTES_MAX 1024u
 #define SAMPLE_BLOCK 500u
+#define CHECKED_ITEMS 512u /* some 1 MB of them; a look at the process's memory takes 2 us */
 
 int builder_fail(struct builder *builder)
 {
-    builder->error = -ENOMEM;
-    return -ENOMEM;
+    if (builder->error == 0)
+        builder->error = -ENOMEM;
+    return builder->error;
+}
+
+int builder_keep(struct builder *builder, size_t count)
+{
+    builder->unchecked += count < CHECKED_ITEMS ? (uint32_t)count : CHECKED_ITEMS;
+    if (builder->unchecked >= CHECKED_ITEMS && builder->check != NULL && builder->error == 0) {
+        builder->unchecked = 0;
+        builder->error = builder->check(builder->check_context);
+    }
+    return builder->error;
 }
 
 struct builder *builder_new(void)
@@ -350,6 +362,7 @@ uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t fra
         .depth = parent == PROFILE_NONE ? 0 : profile->callsites[parent].depth + 1,
     };
     profile->callsite_count++;
+    builder_keep(builder, 1);
     return (uint32_t)used;
 }
 
@@ -397,7 +410,7 @@ static void say_warning(struct builder *builder, const char *problem, bool unfin
     if (builder->unasked_frames > 0)
         at += (size_t)snprintf(text + at, sizeof(text) - at,
                                "%llu frames kept the names that they had: the deobfuscation maps "
-                               "have too many entries of one method; ",
+                               "have too many packages, or too long names; ",
                                (unsigned long long)builder->unasked_frames);
     if (builder->crowded_packets > 0)
         at += (size_t)snprintf(text + at, sizeof(text) - at,

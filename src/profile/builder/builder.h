@@ -10,6 +10,7 @@
  *   builder_symbols.c   ModuleSymbols: names, lines and inlined frames, found later
  *   builder_deobfuscate.c  DeobfuscationMappings: the names that Java code had
  *   builder_naming.c       which of them a method gets
+ *   builder_lines.c        the lines that they hold for
  *   builder_interned.c  interned data of each sequence
  *   builder_resolve.c      what its ids mean, when they are used
  *   builder_heap.c      ProfilePackets: snapshots put together
@@ -34,6 +35,11 @@ struct builder {
     struct profile_owner *owner;
     struct profile *profile;
     int error; /* negative errno; nothing is built after it */
+    /* Asked now and then while packets are taken: 0, or a negative errno that ends the building. A
+     * packet can be all of a file. NULL: nobody bounds what is kept. */
+    int (*check)(void *context);
+    void *check_context;
+    uint32_t unchecked; /* things that were kept since */
 
     /* Strings of the profile, by index; 0 is "". */
     struct intern_table string_ids;
@@ -101,7 +107,7 @@ struct builder {
     size_t sequence_count, sequence_capacity;
     struct id_map sequence_ids;
     struct id_map default_clocks; /* by sequence id, of packets that do not say theirs */
-    uint64_t unasked_frames;      /* of which no map was asked, for the maps were too long */
+    uint64_t unasked_frames;      /* of which no map was asked, for that had cost too much */
     uint64_t crowded_packets;     /* left out, for their sequences were too many */
 
     struct builder_clocks {
@@ -174,6 +180,8 @@ void builder_abandon(struct builder *builder);
 /* --- tables; PROFILE_NONE after an error --- */
 
 int builder_fail(struct builder *builder);
+/* Note that things are kept: samples, names, frames and the like. 0, or the builder's error. */
+int builder_keep(struct builder *builder, size_t count);
 uint32_t builder_string(struct builder *builder, const void *bytes, size_t length);
 uint32_t builder_string_of_span(struct builder *builder, struct proto_span span);
 /* The same as text. Never index strings[] by a call that may move it. */

@@ -102,7 +102,7 @@ int builder_clock_snapshot(struct builder *builder, uint32_t sequence, struct pr
             builder->clocks.trace_clock = clock_key(field.value, sequence);
     }
     builder->clocks.snapshot_count++;
-    return code;
+    return code == 0 ? builder_keep(builder, 1) : code;
 }
 
 /* --- times of packets --- */

@@ -389,6 +389,8 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
         .dump.exact_calls = pending->status.exact_calls,
     };
     struct profile_heap *heap = &builder->profile->heaps[pending->heap];
+    if (builder_keep(builder, 1) < 0)
+        return builder->error;
     builder_resolve_for(builder, sequence, pending->status.pid);
     making.places = reallocarray(NULL, pending->sample_count + 1, sizeof(*making.places));
     if (making.places == NULL ||

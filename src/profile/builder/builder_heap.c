@@ -183,7 +183,7 @@ int builder_put_sample(struct builder *builder, struct pending_dump *dump,
     if (origin->known == NULL)
         dump->samples[dump->sample_count] = *sample;
     dump->sample_count++;
-    return 0;
+    return builder_keep(builder, 1);
 }
 
 /* Parts that their sample had no room for: a sample of nothing but them. */
@@ -606,7 +606,7 @@ static struct pending_dump *find_pending(struct builder *builder, struct builder
     builder_meet(builder, status->pid, 0, packet_ns);
     builder_date(builder, DATED_HEAP, heap, 0);
     struct pending_dump *known = known_pending(builder, sequence, heap, status->timestamp_ns);
-    if (known != NULL || builder->error < 0)
+    if (known != NULL || builder_keep(builder, 1) < 0)
         return known;
     if (array_reserve(&sequence->pending, &sequence->pending_capacity, sequence->pending_count, 1,
                       sizeof(*sequence->pending)) < 0) {
@@ -694,8 +694,8 @@ int builder_profile_packet(struct builder *builder, struct builder_sequence *seq
     struct proto_field field;
     uint64_t index = 0;
     bool continued = false, has_index = false;
-    int status, code = 0;
-    while ((status = proto_next(&packet, &field)) > 0) {
+    int status = 0, code = 0;
+    while (builder->error == 0 && (status = proto_next(&packet, &field)) > 0) {
         if (field.number == PB_PROFILE_PACKET_CONTINUED) {
             continued = field.value != 0;
         } else if (field.number == PB_PROFILE_PACKET_INDEX) {

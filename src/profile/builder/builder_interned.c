@@ -296,6 +296,8 @@ static int intern_context(struct builder *builder, struct builder_sequence *sequ
 int builder_intern(struct builder *builder, struct builder_sequence *sequence,
                    enum interned_kind kind, struct proto_span entry)
 {
+    if (builder_keep(builder, 1) < 0)
+        return builder->error;
     switch (kind) {
     case INTERNED_MAPPING:
     case INTERNED_PROFILE_MAPPING:

@@ -526,7 +526,7 @@ static int take_of_sequence(struct builder *builder, const struct packet_parts *
         return code;
     if (parts->interned.at != NULL)
         code = builder_interned_data(builder, sequence, parts->interned);
-    if (parts->profile_packet.at != NULL && code != -ENOMEM) {
+    if (parts->profile_packet.at != NULL && builder->error == 0) {
         int result =
             builder_profile_packet(builder, sequence, parts->profile_packet, parts->timestamp_ns);
         code = code == 0 ? result : code;

@@ -218,6 +218,8 @@ int builder_smaps(struct builder *builder, struct proto_span packet, uint64_t pa
         code = take_entry(builder, field.span, &smaps);
         if (code == 0)
             code = add(builder, &smaps);
+        if (code == 0)
+            code = builder_keep(builder, 1);
     }
     return code;
 }

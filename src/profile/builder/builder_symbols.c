@@ -76,7 +76,7 @@ static int take_address(struct builder *builder, struct proto_span entry, uint32
         return builder_fail(builder);
     builder->symbols[id - 1] = symbol; /* what is said last counts */
     builder->symbol_count += added;
-    return builder->error;
+    return builder_keep(builder, 1 + symbol.line_count);
 }
 
 /* A pseudo-file ("[vdso]", "[jit:7]") has a slash before it for the trace processor, and none for
@@ -146,7 +146,7 @@ size_t builder_copy_frame(struct builder *builder, size_t index, size_t more)
 {
     struct profile *profile = builder->profile;
     size_t first = profile->frame_count;
-    if (more == 0 || first + more >= PROFILE_NONE)
+    if (more == 0 || first + more >= PROFILE_NONE || builder_keep(builder, more) < 0)
         return 0;
     if (array_reserve(&profile->frames, &builder->frame_capacity, first, more,
                       sizeof(*profile->frames)) < 0 ||
