@@ -27,6 +27,8 @@ void builder_deobfuscation_free(struct builder_deobfuscation *all)
     free(all->methods);
     free(all->class_names);
     free(all->originals);
+    free(all->ranges);
+    free(all->range_entries);
     free(all->packages);
     free(all);
 }
@@ -57,13 +59,14 @@ static int add_original(struct builder *builder, const uint32_t key[3],
     else
         all->originals[method->last].next = index;
     method->last = index;
-    return 0;
+    return builder_keep(builder, 1);
 }
 
 static int take_method(struct builder *builder, struct proto_span entry, uint32_t package,
                        uint32_t obfuscated_class, uint32_t class_name)
 {
-    struct original original = {.class_name = class_name, .last_line = UINT32_MAX};
+    struct original original = {
+        .class_name = class_name, .last_line = UINT32_MAX, .qualified = NONE};
     uint32_t key[3] = {package, obfuscated_class, 0};
     struct proto_field field;
     int status;
@@ -460,7 +463,8 @@ void builder_apply_deobfuscation(struct builder *builder)
     uint32_t *packages = find_packages(builder);
     struct builder_around *around = calloc(frames + 1, sizeof(*around));
     struct naming *naming = malloc(sizeof(*naming));
-    if (packages == NULL || around == NULL || naming == NULL) {
+    if (packages == NULL || around == NULL || naming == NULL ||
+        builder_index_lines(builder->deobfuscation) < 0) {
         builder_fail(builder);
         goto out;
     }
@@ -469,6 +473,8 @@ void builder_apply_deobfuscation(struct builder *builder)
         if (!(builder->owner->as_in_trace ? name_frame_in_trace(builder, i, packages[i], naming)
                                           : name_frame(builder, i, packages[i], naming)))
             continue;
+        if (builder_keep(builder, 1) < 0)
+            break;
         apply_naming(builder, i, naming, &around[i]);
         expanded |= around[i].count > 0;
     }

@@ -13,13 +13,19 @@
 /* Of one frame: calls inlined into each other. The rest is left out. */
 #define NAMING_CALLS_MAX 64u
 
-/* Hostile files: entries that are looked at, within a second. Frames beyond keep their names, and
- * are counted. R8's maps have some hundred entries of a method, and traces some thousand frames. */
+/* Hostile files: packages that frames of the JIT's memory are looked for in, and bytes of names
+ * that are made, 16 as one; within a second. Frames beyond keep their names, and are counted.
+ * Traces have some dozen packages, and some thousand frames. */
 #define NAMING_STEPS_MAX ((uint64_t)1 << 26)
+
+/* Entries of one line that are compared. Where more hold, the line decides nothing. R8 writes one
+ * range for each position, and its entries are the calls inlined there. */
+#define NAMING_ENTRIES_MAX 256u
 
 struct original {
     uint32_t class_name, name;  /* strings */
     uint32_t next;              /* of the same method; NONE: the last */
+    uint32_t qualified;         /* string of both names; NONE: not yet made */
     bool has_lines, has_source; /* without the latter, lines are what they were */
     uint32_t first_line, last_line;
     uint32_t source_first, source_last; /* 0: none */
@@ -30,10 +36,21 @@ struct builder_deobfuscation {
     struct method {
         uint32_t first, last; /* originals */
         uint64_t said_in;     /* packet: what is said last counts */
-        /* Where no line is known; once it was asked for. */
-        uint32_t name, line;
-        bool asked;
+        uint32_t first_range, range_count;
+        uint32_t first_any, any_count; /* range_entries without lines */
+        /* What it is called where no line decides; once it was asked for. Lines of the entries that
+         * hold for any line: they differ; they are not known and `mixed`; or they are `line`, 0:
+         * not known. */
+        uint32_t name, line, mixed;
+        bool asked, holds_for_any, lines_differ;
     } * methods;
+    /* By method, sorted by first and then last line: the lines that entries are bound to. */
+    struct line_range {
+        uint32_t first, last;
+        uint32_t furthest; /* last line of all ranges of its part (builder_lines.c) */
+        uint32_t first_entry, entry_count;
+    } * ranges;
+    uint32_t *range_entries; /* originals; of a range, or without lines, as the map has them */
     uint32_t *class_names;
     struct original *originals;
     uint32_t *packages; /* in the order in which they were met */
@@ -42,6 +59,14 @@ struct builder_deobfuscation {
     uint64_t mappings, steps;
     size_t name_bytes;
 };
+
+/* Sort the line ranges of all methods. 0 or -ENOMEM. */
+int builder_index_lines(struct builder_deobfuscation *all);
+
+/* Find the ranges of a method that a line lies in. Return how many, up to `most`; the rest is not
+ * looked for. */
+size_t builder_ranges_at(const struct builder_deobfuscation *all, const struct method *method,
+                         uint32_t line, const struct line_range **found, size_t most);
 
 struct naming {
     struct builder_line calls[NAMING_CALLS_MAX]; /* innermost first; the files are not known */

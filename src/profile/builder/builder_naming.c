@@ -5,6 +5,7 @@
  * the innermost first. What stays undecided has all names that it could have, with " | " between
  * them.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "profile/builder/builder_deobfuscation.h"
@@ -13,7 +14,7 @@
 #define NAME_BYTES_MAX 65536u
 /* A few bytes of a file may stand for much: names in all. Frames beyond keep theirs. */
 #define NAME_BYTES_TOTAL_MAX ((size_t)256 << 20)
-#define STEP_BYTES 16u /* of a name, that cost as much as an entry does */
+#define STEP_BYTES 16u /* of a name, that cost as much as a package does */
 #define NONE DEOBFUSCATION_NONE
 
 /* Lines are as many as in the obfuscated code, or all of them stand for the first. */
@@ -48,7 +49,8 @@ static uint32_t qualify(struct builder *builder, uint32_t class_name, uint32_t n
     size_t owner_length = strlen(owner), length = strlen(member);
     if (class_name == 0 || memchr(member, '.', length) != NULL)
         return name;
-    if (owner_length + 1 + length > sizeof(text))
+    if (owner_length + 1 + length > sizeof(text) ||
+        builder->deobfuscation->name_bytes + length > NAME_BYTES_TOTAL_MAX)
         return 0;
     memcpy(text, owner, owner_length);
     text[owner_length] = '.';
@@ -58,18 +60,24 @@ static uint32_t qualify(struct builder *builder, uint32_t class_name, uint32_t n
 
 static uint32_t qualify_original(struct builder *builder, uint32_t index)
 {
-    const struct original *original = &builder->deobfuscation->originals[index];
-    return qualify(builder, original->class_name, original->name);
+    struct original *original = &builder->deobfuscation->originals[index];
+    if (original->qualified == NONE)
+        original->qualified = qualify(builder, original->class_name, original->name);
+    return original->qualified;
 }
 
 /* In order, each once. */
 static void add_candidate(struct builder *builder, uint32_t *names, uint32_t *count, uint32_t name)
 {
     uint32_t at = 0;
+    if (name == 0 || *count == CANDIDATES_MAX)
+        return;
+    for (uint32_t i = 0; i < *count; i++)
+        if (names[i] == name)
+            return;
     while (at < *count && strcmp(builder->strings[names[at]], builder->strings[name]) < 0)
         at++;
-    if (name == 0 || (at < *count && names[at] == name) || *count == CANDIDATES_MAX)
-        return;
+    builder->deobfuscation->steps += at * strlen(builder->strings[name]) / STEP_BYTES;
     memmove(names + at + 1, names + at, (*count - at) * sizeof(*names));
     names[at] = name;
     ++*count;
@@ -105,115 +113,177 @@ static bool is_outermost(const struct builder_deobfuscation *all, const struct o
     return next->first_line != original->first_line || next->last_line != original->last_line;
 }
 
-static bool covers(const struct original *original, uint32_t line)
-{
-    return original->has_lines && line >= original->first_line && line <= original->last_line;
-}
-
-/* The calls that were inlined into each other at this line. False: no entry, or entries of
- * different lines: those are no calls of each other. */
+/* Name the calls that were inlined into each other at this line. Return false if no entry holds for
+ * it, or entries of different lines do: those are no calls of each other. */
 static bool name_by_line(struct builder *builder, const struct method *method, uint32_t line,
                          struct naming *naming)
 {
     struct builder_deobfuscation *all = builder->deobfuscation;
-    const struct original *found = NULL;
-    for (uint32_t i = method->first; i != NONE; i = all->originals[i].next) {
-        const struct original *original = &all->originals[i];
-        all->steps++;
-        if (!covers(original, line))
-            continue;
-        if (found != NULL &&
-            (found->first_line != original->first_line || found->last_line != original->last_line))
-            return false;
-        found = original;
-        uint32_t name = qualify(builder, original->class_name, original->name);
-        if (name == 0 || naming->count == NAMING_CALLS_MAX)
-            continue;
-        naming->calls[naming->count++] =
-            (struct builder_line){.name = name, .line = source_line(original, line)};
+    const struct line_range *found[2];
+    if (builder_ranges_at(all, method, line, found, 2) != 1)
+        return false;
+    const uint32_t *entries = &all->range_entries[found[0]->first_entry];
+    for (uint32_t i = 0; i < found[0]->entry_count && naming->count < NAMING_CALLS_MAX; i++) {
+        uint32_t name = qualify_original(builder, entries[i]);
+        if (name != 0)
+            naming->calls[naming->count++] = (struct builder_line){
+                .name = name, .line = source_line(&all->originals[entries[i]], line)};
     }
     return naming->count > 0;
 }
 
-/* All names that the method could have: those at this line; else those that hold for any line, or
- * those of the functions into which others were inlined. */
-static void name_by_candidates(struct builder *builder, const struct method *method, uint32_t line,
+/* --- candidates --- */
+
+static int compare_indexes(const void *left_pointer, const void *right_pointer)
+{
+    uint32_t left = *(const uint32_t *)left_pointer, right = *(const uint32_t *)right_pointer;
+    return left < right ? -1 : left > right;
+}
+
+/* List the entries that a line lies in, in the order of the map; of each range the first `each`.
+ * Return how many, or 0 if they are more than NAMING_ENTRIES_MAX. */
+static size_t entries_at(const struct builder_deobfuscation *all, const struct method *method,
+                         uint32_t line, uint32_t each, uint32_t entries[NAMING_ENTRIES_MAX])
+{
+    const struct line_range *found[NAMING_ENTRIES_MAX + 1];
+    size_t count = 0, ranges = builder_ranges_at(all, method, line, found, NAMING_ENTRIES_MAX + 1);
+    for (size_t i = 0; i < ranges; i++) {
+        uint32_t own = found[i]->entry_count < each ? found[i]->entry_count : each;
+        if (own > NAMING_ENTRIES_MAX - count)
+            return 0;
+        memcpy(entries + count, &all->range_entries[found[i]->first_entry], own * sizeof(*entries));
+        count += own;
+    }
+    if (count > 1)
+        qsort(entries, count, sizeof(*entries), compare_indexes);
+    return count;
+}
+
+/* Use all names that entries of this line have; inlined calls have none of their own. */
+static bool name_by_candidates(struct builder *builder, const struct method *method, uint32_t line,
                                struct naming *naming)
 {
-    enum { AT_LINE, ANY_LINE, OUTERMOST, WAYS };
     struct builder_deobfuscation *all = builder->deobfuscation;
-    uint32_t names[WAYS][CANDIDATES_MAX], counts[WAYS] = {0}, lines[WAYS] = {0};
-    bool lines_differ[WAYS] = {0};
+    uint32_t entries[NAMING_ENTRIES_MAX], names[CANDIDATES_MAX], count = 0, first = 0;
+    bool lines_differ = false;
+    size_t entry_count = entries_at(all, method, line, UINT32_MAX, entries);
+    for (size_t i = 0; i < entry_count; i++) {
+        const struct original *original = &all->originals[entries[i]];
+        if (!is_outermost(all, original))
+            continue;
+        uint32_t own = source_line(original, line);
+        if (count == 0)
+            first = own;
+        lines_differ |= own != first;
+        add_candidate(builder, names, &count, qualify_original(builder, entries[i]));
+    }
+    naming->count = count > 0;
+    naming->calls[0] = (struct builder_line){
+        .name = join(builder, names, count),
+        .line = lines_differ ? 0 : first,
+    };
+    return count > 0;
+}
+
+/* Note the line of one more entry that holds for any line. 0: it does not say, so that it is the
+ * line in the obfuscated code. */
+static void note_line(struct method *method, uint32_t line, bool is_first)
+{
+    if (is_first) {
+        method->line = line;
+    } else if (line != 0 && method->line != 0) {
+        method->lines_differ |= line != method->line;
+    } else if (line != method->line) {
+        uint32_t known = line != 0 ? line : method->line;
+        method->lines_differ |= method->mixed != 0 && method->mixed != known;
+        method->mixed = known;
+        method->line = 0;
+    }
+}
+
+/* Find out all names that the method could have: of entries that hold for any line, or else of the
+ * functions into which others were inlined. */
+static void ask_names(struct builder *builder, struct method *method)
+{
+    struct builder_deobfuscation *all = builder->deobfuscation;
+    uint32_t any[CANDIDATES_MAX], outermost[CANDIDATES_MAX], any_count = 0, outermost_count = 0;
     for (uint32_t i = method->first; i != NONE; i = all->originals[i].next) {
         const struct original *original = &all->originals[i];
-        bool at_line = line != 0 && covers(original, line);
-        all->steps++;
-        if (original->has_lines && !is_outermost(all, original))
-            continue;
-        int way = !original->has_lines ? ANY_LINE : at_line ? AT_LINE : OUTERMOST;
-        uint32_t own = way == OUTERMOST ? 0 : original->source_first;
-        if (way == AT_LINE)
-            own = source_line(original, line);
-        else if (way == ANY_LINE && own == 0)
-            own = line;
-        lines_differ[way] |= counts[way] > 0 && lines[way] != own;
-        lines[way] = own;
-        add_candidate(builder, names[way], &counts[way], qualify_original(builder, i));
+        if (!original->has_lines) {
+            note_line(method, original->source_first, any_count == 0);
+            add_candidate(builder, any, &any_count, qualify_original(builder, i));
+        } else if (is_outermost(all, original)) {
+            add_candidate(builder, outermost, &outermost_count, qualify_original(builder, i));
+        }
     }
-    int way = counts[AT_LINE] > 0 ? AT_LINE : counts[ANY_LINE] > 0 ? ANY_LINE : OUTERMOST;
-    naming->count = counts[way] > 0;
+    method->asked = true;
+    method->holds_for_any = any_count > 0;
+    method->name =
+        any_count > 0 ? join(builder, any, any_count) : join(builder, outermost, outermost_count);
+}
+
+/* line: 0: unknown. */
+static void name_without_line(struct builder *builder, struct method *method, uint32_t line,
+                              struct naming *naming)
+{
+    if (!method->asked)
+        ask_names(builder, method);
+    bool differ = method->lines_differ || (method->mixed != 0 && method->mixed != line);
+    uint32_t own = method->line != 0 ? method->line : line;
+    naming->count = method->name != 0;
     naming->calls[0] = (struct builder_line){
-        .name = join(builder, names[way], counts[way]),
-        .line = lines_differ[way] ? 0 : lines[way],
+        .name = method->name,
+        .line = differ || !method->holds_for_any ? 0 : own,
     };
 }
 
-static void name_without_line(struct builder *builder, struct method *method, struct naming *naming)
-{
-    if (!method->asked) {
-        name_by_candidates(builder, method, 0, naming);
-        method->asked = true;
-        method->name = naming->count > 0 ? naming->calls[0].name : 0;
-        method->line = naming->calls[0].line;
-    }
-    naming->count = method->name != 0;
-    naming->calls[0] = (struct builder_line){.name = method->name, .line = method->line};
-}
+/* --- as the trace processor does it --- */
 
-/* As the trace processor does it: entries without lines hold for any line; without a line, or where
- * none holds, all names that the method has, the inlined ones, too. */
-bool builder_find_naming_in_trace(struct builder *builder, const uint32_t key[3], bool has_line,
+/* Entries without lines hold for any line. */
+static void name_by_line_in_trace(struct builder *builder, const struct method *method,
                                   uint32_t line, struct naming *naming)
 {
     struct builder_deobfuscation *all = builder->deobfuscation;
-    uint32_t names[CANDIDATES_MAX], count = 0;
-    uint64_t id = intern_find(&all->method_ids, key, 3 * sizeof(*key));
-    naming->count = 0;
-    naming->by_line = false;
-    if (id == 0)
-        return false;
-    uint32_t first = all->methods[id - 1].first;
-    for (uint32_t i = first; i != NONE && has_line; i = all->originals[i].next) {
+    uint32_t entries[NAMING_ENTRIES_MAX];
+    size_t count = entries_at(all, method, line, NAMING_CALLS_MAX, entries), at = 0;
+    const uint32_t *any = all->range_entries + method->first_any, *end = any + method->any_count;
+    while (naming->count < NAMING_CALLS_MAX && (at < count || any < end)) {
+        uint32_t i = any == end || (at < count && entries[at] < *any) ? entries[at++] : *any++;
         const struct original *original = &all->originals[i];
-        all->steps++;
-        if ((original->has_lines && !covers(original, line)) || naming->count == NAMING_CALLS_MAX)
-            continue;
         naming->calls[naming->count++] = (struct builder_line){
             .name = qualify_original(builder, i),
             .line = original->has_source ? source_line(original, line) : 0,
             .has_line = original->has_source,
         };
     }
+}
+
+/* Without a line, or where none holds, a method has all its names, the inlined ones, too. */
+bool builder_find_naming_in_trace(struct builder *builder, const uint32_t key[3], bool has_line,
+                                  uint32_t line, struct naming *naming)
+{
+    struct builder_deobfuscation *all = builder->deobfuscation;
+    uint64_t id = intern_find(&all->method_ids, key, 3 * sizeof(*key));
+    naming->count = 0;
+    naming->by_line = false;
+    if (id == 0)
+        return false;
+    struct method *method = &all->methods[id - 1];
+    if (has_line)
+        name_by_line_in_trace(builder, method, line, naming);
     naming->by_line = naming->count > 0;
     if (naming->by_line)
         return naming->calls[naming->count - 1].name != 0;
-    for (uint32_t i = first; i != NONE; i = all->originals[i].next) {
-        all->steps++;
-        add_candidate(builder, names, &count, qualify_original(builder, i));
+    if (!method->asked) {
+        uint32_t names[CANDIDATES_MAX], count = 0;
+        for (uint32_t i = method->first; i != NONE; i = all->originals[i].next)
+            add_candidate(builder, names, &count, qualify_original(builder, i));
+        method->name = join(builder, names, count);
+        method->asked = true;
     }
     naming->count = 1;
-    naming->calls[0] = (struct builder_line){.name = join(builder, names, count)};
-    return naming->calls[0].name != 0;
+    naming->calls[0] = (struct builder_line){.name = method->name};
+    return method->name != 0;
 }
 
 bool builder_find_naming(struct builder *builder, const uint32_t key[3], uint32_t line,
@@ -224,10 +294,9 @@ bool builder_find_naming(struct builder *builder, const uint32_t key[3], uint32_
     uint64_t id = intern_find(&all->method_ids, key, 3 * sizeof(*key));
     if (id != 0) {
         struct method *method = &all->methods[id - 1];
-        if (line == 0)
-            name_without_line(builder, method, naming);
-        else if (!name_by_line(builder, method, line, naming))
-            name_by_candidates(builder, method, line, naming);
+        if (line == 0 || (!name_by_line(builder, method, line, naming) &&
+                          !name_by_candidates(builder, method, line, naming)))
+            name_without_line(builder, method, line, naming);
         return naming->count > 0 && naming->calls[0].name != 0;
     }
     id = intern_find(&all->class_ids, key, 2 * sizeof(*key));
