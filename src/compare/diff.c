@@ -35,6 +35,7 @@ struct work {
     struct atom *atoms;
     size_t atom_capacity, row_capacity, type_capacity;
     size_t most_number; /* of functions and modules */
+    struct callsite_nodes nodes[2]; /* of the sides; begun for the first pair that needs them */
 };
 
 enum diff_figure diff_figure_of(enum export_view view)
@@ -303,7 +304,7 @@ static int add_side_by_frames(struct work *work, int side, struct callsite_nodes
         if (work->atoms[i].side == side)
             add_to_row(work, &sums[nodes->places[work->atoms[i].callsite] - 1], &work->atoms[i]);
     for (size_t i = nodes->count; i-- > 0 && code == 0;) {
-        const struct callsite_node *node = &nodes->nodes[i];
+        const struct listed_callsite *node = &nodes->nodes[i];
         uint32_t frame = nodes->profile->callsites[node->callsite].frame;
         struct diff_row *row = node->outermost ? row_of_frame(work, side, frame) : NULL;
         if (row != NULL)
@@ -321,11 +322,12 @@ static int add_by_frames(struct work *work)
 {
     int code = 0;
     for (int side = 0; side < 2 && code == 0; side++) {
-        struct callsite_nodes nodes;
-        code = callsite_nodes_begin(&nodes, work->sides[side]->profile);
+        struct callsite_nodes *nodes = &work->nodes[side];
+        if (nodes->profile == NULL)
+            code = callsite_nodes_begin(nodes, work->sides[side]->profile);
         if (code == 0)
-            code = add_side_by_frames(work, side, &nodes);
-        callsite_nodes_free(&nodes);
+            code = add_side_by_frames(work, side, nodes);
+        callsite_nodes_clear(nodes);
     }
     return code;
 }
@@ -595,6 +597,8 @@ struct diff *diff_new(const struct diff_side *before, const struct diff_side *af
     }
     for (size_t i = 0; code == 0 && i < diff->pair_count; i++)
         code = fill_pair(&work, &diff->pairs[i]);
+    callsite_nodes_free(&work.nodes[0]);
+    callsite_nodes_free(&work.nodes[1]);
     free(work.atoms);
     matching_free(matching);
     if (code < 0) {

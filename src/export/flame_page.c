@@ -23,7 +23,7 @@
 struct side {
     const struct profile *profile;
     uint32_t *frames; /* by frame: its number in the page, from 1; 0: none yet */
-    uint32_t *nodes;  /* by callsite: its node in the graph, from 1; 0: none yet */
+    uint32_t *nodes;  /* by callsite: node_base and its node in the graph, from 1; else none yet */
 };
 
 struct page_frame {
@@ -51,6 +51,7 @@ struct flame_page {
     size_t frame_capacity;
     /* Of the graph that is being added. */
     struct intern_table node_ids;
+    uint32_t node_base; /* nodes of the graphs before it */
     struct node *nodes;
     size_t node_capacity;
     struct site *sites;
@@ -148,19 +149,19 @@ static uint32_t node_of(struct flame_page *page, struct side *side, uint32_t cal
     const struct profile_callsite *callsites = side->profile->callsites;
     size_t depth = 0;
     uint32_t at = callsite, node;
-    for (; at != PROFILE_NONE && side->nodes[at] == 0; at = callsites[at].parent) {
+    for (; at != PROFILE_NONE && side->nodes[at] <= page->node_base; at = callsites[at].parent) {
         if (array_reserve(&page->stack, &page->stack_capacity, depth, 1, sizeof(*page->stack)) < 0)
             return 0;
         page->stack[depth++] = at;
     }
-    node = at == PROFILE_NONE ? 0 : side->nodes[at];
+    node = at == PROFILE_NONE ? 0 : side->nodes[at] - page->node_base;
     while (depth-- > 0) {
         at = page->stack[depth];
         uint32_t frame = frame_of(page, side, callsites[at].frame);
         node = frame == 0 ? 0 : node_below(page, node, frame);
         if (node == 0)
             return 0;
-        side->nodes[at] = node;
+        side->nodes[at] = page->node_base + node;
     }
     return node;
 }
@@ -308,16 +309,27 @@ struct flame_page *flame_page_new(FILE *out, const char *title)
     return page;
 }
 
+/* Forget the nodes of the graph before. Clearing all would cost a graph as much as all callsites
+ * are. */
+static void begin_graph(struct flame_page *page)
+{
+    page->node_base += page->node_ids.count;
+    if (page->node_base > UINT32_MAX / 2) {
+        for (size_t i = 0; i < page->side_count; i++)
+            memset(page->sides[i].nodes, 0,
+                   page->sides[i].profile->callsite_count * sizeof(*page->sides[i].nodes));
+        page->node_base = 0;
+    }
+    intern_free(&page->node_ids);
+    page->node_ids = (struct intern_table){0};
+    page->site_count = 0;
+}
+
 int flame_page_add(struct flame_page *page, const struct flame_graph *graph)
 {
     struct flame_site site;
     int code = 0;
-    intern_free(&page->node_ids);
-    page->node_ids = (struct intern_table){0};
-    page->site_count = 0;
-    for (size_t i = 0; i < page->side_count; i++)
-        memset(page->sides[i].nodes, 0,
-               page->sides[i].profile->callsite_count * sizeof(*page->sides[i].nodes));
+    begin_graph(page);
     for (size_t i = 0; i < graph->site_count && code == 0; i++) {
         graph->read_site(graph->context, i, &site);
         code = add_site(page, graph, &site);

@@ -14,6 +14,10 @@
 /* A choice: these are gigabytes of text. The last dump of a C++ compiler, each allocation sampled,
  * has 7 million. */
 #define FRAMES_MAX (UINT64_C(1) << 28)
+/* A choice, too: a second, and as many callers for each stack as real ones rarely have. A compiler
+ * and its shells stay below a million. */
+#define CALLERS_MAX (UINT64_C(1) << 25)
+#define CALLERS_PER_STACK 128u
 
 const struct export_view_words export_view_words[EXPORT_VIEWS] = {
     [EXPORT_SPACE] = {"space", "bytes live", true},
@@ -89,6 +93,37 @@ int export_count_frames(const struct profile *profile, const struct profile_dump
                      "by one; --focus, --show-from and --hide leave some out, and a flame graph "
                      "(traceconv flamegraph) needs each caller once",
                      (unsigned long long)FRAMES_MAX);
+}
+
+int export_callers_add(struct export_callers *callers, const struct profile *profile,
+                       const struct profile_dump *dump, struct error *error)
+{
+    struct callsite_nodes *nodes = &callers->nodes;
+    if (nodes->profile != profile) {
+        export_callers_clear(callers);
+        if (callsite_nodes_begin(nodes, profile) < 0)
+            return error_set(error, -ENOMEM, "no memory to count its callers");
+    }
+    callsite_nodes_mark_dump(nodes, dump);
+    uint64_t own = nodes->count;
+    callsite_nodes_clear(nodes);
+    callers->count += own;
+    callers->stacks += dump->sample_count;
+    if (callers->count <= CALLERS_MAX + CALLERS_PER_STACK * callers->stacks ||
+        callers->count == own)
+        return 0;
+    return error_set(error, -E2BIG,
+                     "its heaps have more than %llu callers, each heap's counted by itself, too "
+                     "many to show; --pid shows one process, --focus, --show-from and --hide "
+                     "leave stacks out",
+                     (unsigned long long)callers->count);
+}
+
+void export_callers_clear(struct export_callers *callers)
+{
+    if (callers->nodes.profile != NULL)
+        callsite_nodes_free(&callers->nodes);
+    callers->nodes = (struct callsite_nodes){0};
 }
 
 size_t export_deepest_stack(const struct profile *profile)

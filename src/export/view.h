@@ -6,7 +6,7 @@
 #ifndef HEAPPROFD_EXPORT_VIEW_H
 #define HEAPPROFD_EXPORT_VIEW_H
 
-#include "profile/profile.h"
+#include "profile/callsite_nodes.h"
 
 enum export_view {
     EXPORT_SPACE,         /* bytes live */
@@ -54,6 +54,17 @@ const char *export_frame_label(const struct profile *profile, const struct profi
  * gives n * n / 2. */
 int export_count_frames(const struct profile *profile, const struct profile_dump *dump,
                         uint64_t *frames, struct error *error);
+
+/* Count the callers of dumps, each once a dump. A chain of n callsites below m heaps gives n * m in
+ * a table or graph for each heap. Zeros to begin with. */
+struct export_callers {
+    struct callsite_nodes nodes;
+    uint64_t count, stacks;
+};
+/* Add a dump. 0, -ENOMEM, or -E2BIG where they are too many; with *error set. */
+int export_callers_add(struct export_callers *callers, const struct profile *profile,
+                       const struct profile_dump *dump, struct error *error);
+void export_callers_clear(struct export_callers *callers);
 
 /* Frames on the longest of all stacks; at least one. */
 size_t export_deepest_stack(const struct profile *profile);

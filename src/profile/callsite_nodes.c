@@ -5,39 +5,90 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "util/array.h"
+
+/* Where marked callsites are fewer than one in so many, sorting them costs less than a look at all
+ * callsites of the profile. */
+#define SPARSE 16u
+
 int callsite_nodes_begin(struct callsite_nodes *nodes, const struct profile *profile)
 {
-    *nodes = (struct callsite_nodes){.profile = profile};
+    *nodes = (struct callsite_nodes){.profile = profile, .last_marked = 1};
     nodes->places = calloc(profile->callsite_count + 1, sizeof(*nodes->places));
     return nodes->places == NULL ? -ENOMEM : 0;
 }
 
 bool callsite_nodes_mark(struct callsite_nodes *nodes, uint32_t callsite)
 {
-    bool marked = nodes->places[callsite] != 0;
-    nodes->places[callsite] = 1;
-    nodes->count += !marked;
-    return !marked;
+    if (nodes->places[callsite] != 0)
+        return false;
+    nodes->places[callsite] = nodes->last_marked;
+    nodes->last_marked = callsite + 2;
+    nodes->count++;
+    return true;
+}
+
+void callsite_nodes_mark_dump(struct callsite_nodes *nodes, const struct profile_dump *dump)
+{
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        uint32_t at = dump->samples[i]->callsite;
+        while (at != PROFILE_NONE && callsite_nodes_mark(nodes, at))
+            at = nodes->profile->callsites[at].parent;
+    }
+}
+
+static int compare_callsites(const void *left_pointer, const void *right_pointer)
+{
+    const struct listed_callsite *left = left_pointer, *right = right_pointer;
+    return left->callsite < right->callsite ? -1 : left->callsite > right->callsite;
+}
+
+/* Fill in the nodes' callsites, a parent before its children. */
+static void order_nodes(struct callsite_nodes *nodes)
+{
+    size_t all = nodes->profile->callsite_count, count = 0;
+    if (nodes->count >= all / SPARSE) {
+        for (size_t i = 0; i < all; i++)
+            if (nodes->places[i] != 0)
+                nodes->nodes[count++].callsite = (uint32_t)i;
+        return;
+    }
+    for (uint32_t at = nodes->last_marked; at != 1; at = nodes->places[at - 2])
+        nodes->nodes[count++].callsite = at - 2;
+    if (count > 1)
+        qsort(nodes->nodes, count, sizeof(*nodes->nodes), compare_callsites);
 }
 
 int callsite_nodes_list(struct callsite_nodes *nodes)
 {
     const struct profile_callsite *callsites = nodes->profile->callsites;
-    uint32_t count = 0;
-    nodes->nodes = malloc((nodes->count + 1) * sizeof(*nodes->nodes));
-    if (nodes->nodes == NULL)
+    if (array_reserve(&nodes->nodes, &nodes->capacity, 0, nodes->count + 1, sizeof(*nodes->nodes)) <
+        0)
         return -ENOMEM;
-    for (size_t i = 0; i < nodes->profile->callsite_count; i++) {
-        if (nodes->places[i] == 0)
-            continue;
-        uint32_t parent = callsites[i].parent;
-        nodes->nodes[count] = (struct callsite_node){
-            .callsite = (uint32_t)i,
+    order_nodes(nodes);
+    for (size_t i = 0; i < nodes->count; i++) {
+        uint32_t callsite = nodes->nodes[i].callsite, parent = callsites[callsite].parent;
+        nodes->nodes[i] = (struct listed_callsite){
+            .callsite = callsite,
             .parent = parent == PROFILE_NONE ? 0 : nodes->places[parent],
         };
-        nodes->places[i] = ++count;
+        nodes->places[callsite] = (uint32_t)i + 1;
     }
+    nodes->last_marked = 1;
     return 0;
+}
+
+void callsite_nodes_clear(struct callsite_nodes *nodes)
+{
+    if (nodes->last_marked == 1)
+        for (size_t i = 0; i < nodes->count; i++)
+            nodes->places[nodes->nodes[i].callsite] = 0;
+    while (nodes->last_marked != 1) {
+        uint32_t *place = &nodes->places[nodes->last_marked - 2];
+        nodes->last_marked = *place;
+        *place = 0;
+    }
+    nodes->count = 0;
 }
 
 /* Return the index + 1 of the first node without a parent. */
@@ -45,7 +96,7 @@ static uint32_t link_children(struct callsite_nodes *nodes)
 {
     uint32_t first_root = 0;
     for (size_t i = nodes->count; i-- > 0;) {
-        struct callsite_node *node = &nodes->nodes[i];
+        struct listed_callsite *node = &nodes->nodes[i];
         uint32_t *list =
             node->parent == 0 ? &first_root : &nodes->nodes[node->parent - 1].first_child;
         node->next_sibling = *list;
@@ -59,11 +110,17 @@ int callsite_nodes_find_outermost(struct callsite_nodes *nodes,
                                   const void *context, size_t most)
 {
     const struct profile_callsite *callsites = nodes->profile->callsites;
-    uint32_t *above = calloc(most + 1, sizeof(*above)); /* by number: how many are on the path */
-    if (above == NULL)
-        return -ENOMEM;
+    if (most >= nodes->above_count) {
+        uint32_t *grown = calloc(most + 1, sizeof(*grown));
+        if (grown == NULL)
+            return -ENOMEM;
+        free(nodes->above);
+        nodes->above = grown;
+        nodes->above_count = most + 1;
+    }
+    uint32_t *above = nodes->above; /* all 0, as it is again after the walk */
     for (uint32_t at = link_children(nodes); at != 0;) {
-        struct callsite_node *node = &nodes->nodes[at - 1];
+        struct listed_callsite *node = &nodes->nodes[at - 1];
         node->outermost = above[number(context, callsites[node->callsite].frame)]++ == 0;
         if (node->first_child != 0) {
             at = node->first_child;
@@ -77,7 +134,6 @@ int callsite_nodes_find_outermost(struct callsite_nodes *nodes,
         }
         at = at == 0 ? 0 : node->next_sibling;
     }
-    free(above);
     return 0;
 }
 
@@ -85,4 +141,5 @@ void callsite_nodes_free(struct callsite_nodes *nodes)
 {
     free(nodes->places);
     free(nodes->nodes);
+    free(nodes->above);
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "profile/agreement.h"
-#include "profile/callsite_nodes.h"
 #include "profile/id_map.h"
 #include "trace/intern.h"
 #include "wire/ring.h"
@@ -60,11 +59,23 @@ int rollup_size_compare(const struct rollup_size *left, const struct rollup_size
 
 /* --- by function or mapping --- */
 
+/* Give equal texts equal numbers. Many frames share a text, which can be long. 0: no memory. */
+static uint64_t number_text(struct intern_table *texts, struct id_map *known, const char *text)
+{
+    bool added;
+    uint32_t number = id_map_find(known, (uint64_t)(uintptr_t)text);
+    if (number != ID_MAP_NONE)
+        return number;
+    uint64_t id = intern_bytes(texts, text, strlen(text), &added);
+    return id_map_set(known, (uint64_t)(uintptr_t)text, (uint32_t)id) < 0 ? 0 : id;
+}
+
 /* Which row each frame belongs to: rows[frame], counted in *row_count. */
 static uint32_t *row_of_frames(const struct profile *profile, enum rollup_key key,
                                size_t *row_count)
 {
     struct intern_table names = {0}, table = {0};
+    struct id_map known = {0};
     uint32_t *rows = calloc(profile->frame_count + 1, sizeof(*rows));
     for (size_t i = 0; rows != NULL && i < profile->frame_count; i++) {
         const struct profile_frame *frame = &profile->frames[i];
@@ -72,9 +83,9 @@ static uint32_t *row_of_frames(const struct profile *profile, enum rollup_key ke
             frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].path;
         uint64_t parts[3] = {0};
         bool added;
-        parts[0] = intern_bytes(&names, path, strlen(path), &added);
+        parts[0] = number_text(&names, &known, path);
         if (key == ROLLUP_FUNCTION && *frame->name != '\0')
-            parts[1] = intern_bytes(&names, frame->name, strlen(frame->name), &added);
+            parts[1] = number_text(&names, &known, frame->name);
         else if (key == ROLLUP_FUNCTION)
             parts[2] = frame->rel_pc;
         uint64_t id = intern_bytes(&table, parts, sizeof(parts), &added);
@@ -88,6 +99,7 @@ static uint32_t *row_of_frames(const struct profile *profile, enum rollup_key ke
     *row_count = table.count;
     intern_free(&names);
     intern_free(&table);
+    id_map_free(&known);
     return rows;
 }
 
@@ -96,44 +108,95 @@ static uint64_t row_number(const void *row_of, uint32_t frame)
     return ((const uint32_t *)row_of)[frame];
 }
 
-/* Fill what rows have themselves, and mark the callsites of all stacks. */
-static void add_selves(struct rollup *rollup, const struct profile_dump *dump,
-                       const uint32_t *row_of, bool *met, struct callsite_nodes *nodes)
+void rollup_tables_clear(struct rollup_tables *tables)
 {
-    const struct profile_callsite *callsites = nodes->profile->callsites;
-    for (size_t i = 0; i < dump->sample_count; i++) {
-        struct rollup_values values = rollup_values_of(dump->samples[i]);
-        uint32_t at = dump->samples[i]->callsite;
-        rollup_values_add(&rollup->rows[row_of[callsites[at].frame]].self, &values);
-        for (; at != PROFILE_NONE && callsite_nodes_mark(nodes, at); at = callsites[at].parent) {
-            uint32_t row = row_of[callsites[at].frame];
-            if (!met[row])
-                rollup->rows[row].frame = callsites[at].frame;
-            met[row] = true;
-        }
+    if (tables->nodes.profile != NULL)
+        callsite_nodes_free(&tables->nodes);
+    for (size_t i = 0; i < sizeof(tables->rows) / sizeof(tables->rows[0]); i++) {
+        free(tables->rows[i].of_frames);
+        free(tables->rows[i].places);
     }
+    *tables = (struct rollup_tables){.profile = tables->profile};
 }
 
-/* Add up what is at each node and below; where it is the outermost of its row, that is the row's.
- */
-static int add_cumulative(struct rollup *rollup, const struct profile_dump *dump,
-                          const uint32_t *row_of, size_t row_count, struct callsite_nodes *nodes)
+/* NULL: no memory. */
+static struct rollup_rows *rows_by(struct rollup_tables *tables, enum rollup_key key)
 {
-    struct rollup_values *sums = NULL;
-    int code = callsite_nodes_list(nodes);
-    if (code == 0)
-        code = callsite_nodes_find_outermost(nodes, row_number, row_of, row_count);
-    if (code == 0 && (sums = calloc(nodes->count + 1, sizeof(*sums))) == NULL)
-        code = -ENOMEM;
-    if (code < 0)
-        return code;
+    struct rollup_rows *rows = &tables->rows[key == ROLLUP_MAPPING];
+    if (rows->of_frames == NULL)
+        rows->of_frames = row_of_frames(tables->profile, key, &rows->count);
+    if (rows->of_frames != NULL && rows->places == NULL)
+        rows->places = calloc(rows->count + 1, sizeof(*rows->places));
+    return rows->of_frames == NULL || rows->places == NULL ? NULL : rows;
+}
+
+/* List the callsites that the stacks of a dump lead through. */
+static int list_callsites(struct rollup_tables *tables, const struct profile_dump *dump)
+{
+    if (tables->nodes.profile == NULL && callsite_nodes_begin(&tables->nodes, tables->profile) < 0)
+        return -ENOMEM;
+    callsite_nodes_clear(&tables->nodes);
+    callsite_nodes_mark_dump(&tables->nodes, dump);
+    return callsite_nodes_list(&tables->nodes);
+}
+
+struct met_row {
+    uint32_t row, frame;
+};
+
+static int compare_rows(const void *left_pointer, const void *right_pointer)
+{
+    const struct met_row *left = left_pointer, *right = right_pointer;
+    return left->row < right->row ? -1 : left->row > right->row;
+}
+
+/* Make a row for each function, or mapping, of the listed callsites, in the order of numbers. */
+static int make_rows(struct rollup *rollup, const struct rollup_tables *tables,
+                     const struct rollup_rows *rows)
+{
+    const struct callsite_nodes *nodes = &tables->nodes;
+    struct met_row *met = reallocarray(NULL, nodes->count + 1, sizeof(*met));
+    for (size_t i = 0; met != NULL && i < nodes->count; i++) {
+        uint32_t frame = tables->profile->callsites[nodes->nodes[i].callsite].frame;
+        uint32_t row = rows->of_frames[frame];
+        if (rows->places[row] == 0)
+            met[rollup->row_count++] = (struct met_row){row, frame};
+        rows->places[row] = 1;
+    }
+    rollup->rows = calloc(rollup->row_count + 1, sizeof(*rollup->rows));
+    if (met == NULL || rollup->rows == NULL) {
+        free(met);
+        return -ENOMEM;
+    }
+    qsort(met, rollup->row_count, sizeof(*met), compare_rows);
+    for (size_t i = 0; i < rollup->row_count; i++) {
+        rollup->rows[i].frame = met[i].frame;
+        rows->places[met[i].row] = (uint32_t)i + 1;
+    }
+    free(met);
+    return 0;
+}
+
+/* Fill what rows have themselves; add up what is at each node and below: where it is the outermost
+ * of its row, that is the row's. */
+static int add_samples(struct rollup *rollup, const struct rollup_tables *tables,
+                       const struct profile_dump *dump, const struct rollup_rows *rows)
+{
+    const struct callsite_nodes *nodes = &tables->nodes;
+    const struct profile_callsite *callsites = tables->profile->callsites;
+    struct rollup_values *sums = calloc(nodes->count + 1, sizeof(*sums));
+    if (sums == NULL)
+        return -ENOMEM;
     for (size_t i = 0; i < dump->sample_count; i++) {
         struct rollup_values values = rollup_values_of(dump->samples[i]);
-        rollup_values_add(&sums[nodes->places[dump->samples[i]->callsite] - 1], &values);
+        uint32_t callsite = dump->samples[i]->callsite;
+        uint32_t row = rows->places[rows->of_frames[callsites[callsite].frame]] - 1;
+        rollup_values_add(&rollup->rows[row].self, &values);
+        rollup_values_add(&sums[nodes->places[callsite] - 1], &values);
     }
     for (size_t i = nodes->count; i-- > 0;) {
-        const struct callsite_node *node = &nodes->nodes[i];
-        uint32_t row = row_of[nodes->profile->callsites[node->callsite].frame];
+        const struct listed_callsite *node = &nodes->nodes[i];
+        uint32_t row = rows->places[rows->of_frames[callsites[node->callsite].frame]] - 1;
         if (node->outermost)
             rollup_values_add(&rollup->rows[row].cumulative, &sums[i]);
         if (node->parent != 0)
@@ -143,29 +206,23 @@ static int add_cumulative(struct rollup *rollup, const struct profile_dump *dump
     return 0;
 }
 
-static int rollup_by_frame(struct rollup *rollup, const struct profile *profile,
+static int rollup_by_frame(struct rollup *rollup, struct rollup_tables *tables,
                            const struct profile_dump *dump, enum rollup_key key)
 {
-    size_t row_count = 0;
-    struct callsite_nodes nodes;
-    uint32_t *row_of = row_of_frames(profile, key, &row_count);
-    bool *met = calloc(row_count + 1, sizeof(*met));
-    int code = callsite_nodes_begin(&nodes, profile);
-    rollup->rows = calloc(row_count + 1, sizeof(*rollup->rows));
-    if (row_of == NULL || met == NULL || rollup->rows == NULL)
-        code = -ENOMEM;
-    if (code == 0) {
-        add_selves(rollup, dump, row_of, met, &nodes);
-        code = add_cumulative(rollup, dump, row_of, row_count, &nodes);
+    struct rollup_rows *rows = rows_by(tables, key);
+    int code = rows == NULL ? -ENOMEM : list_callsites(tables, dump);
+    if (code == 0)
+        code =
+            callsite_nodes_find_outermost(&tables->nodes, row_number, rows->of_frames, rows->count);
+    if (code < 0)
+        return code;
+    code = make_rows(rollup, tables, rows);
+    if (code == 0)
+        code = add_samples(rollup, tables, dump, rows);
+    for (size_t i = 0; i < tables->nodes.count; i++) {
+        uint32_t callsite = tables->nodes.nodes[i].callsite;
+        rows->places[rows->of_frames[tables->profile->callsites[callsite].frame]] = 0;
     }
-    /* Frames of other heaps and dumps leave rows that nothing fell into. */
-    for (size_t i = 0; i < row_count && code == 0; i++) {
-        if (met[i])
-            rollup->rows[rollup->row_count++] = rollup->rows[i];
-    }
-    callsite_nodes_free(&nodes);
-    free(row_of);
-    free(met);
     return code;
 }
 
@@ -202,14 +259,14 @@ static int rollup_by_thread(struct rollup *rollup, const struct profile_dump *du
     return code;
 }
 
-struct rollup *rollup_new(const struct profile *profile, const struct profile_dump *dump,
+struct rollup *rollup_new(struct rollup_tables *tables, const struct profile_dump *dump,
                           enum rollup_key key)
 {
     struct rollup *rollup = calloc(1, sizeof(*rollup));
     if (rollup == NULL)
         return NULL;
     int code = key == ROLLUP_THREAD ? rollup_by_thread(rollup, dump)
-                                    : rollup_by_frame(rollup, profile, dump, key);
+                                    : rollup_by_frame(rollup, tables, dump, key);
     if (code < 0) {
         rollup_free(rollup);
         return NULL;
@@ -231,95 +288,82 @@ void rollup_tree_free(struct rollup_tree *tree)
 {
     if (tree == NULL)
         return;
-    free(tree->cumulative);
-    free(tree->self);
-    free(tree->first_child);
-    free(tree->next_sibling);
+    free(tree->nodes);
     free(tree);
 }
 
-/* The node that each callsite is a part of: itself, or the first one of the same function under the
- * same node. NULL: no memory. */
-static uint32_t *nodes_of_callsites(const struct profile *profile, bool by_function)
+/* Make the tree's nodes. by_callsite: of each listed callsite, the node that it is a part of: its
+ * own, or by rows (not NULL) the first one of the same row below the same node. */
+static int make_nodes(struct rollup_tree *tree, const struct rollup_tables *tables,
+                      const struct rollup_rows *rows, uint32_t *by_callsite)
 {
-    size_t row_count;
-    uint32_t *nodes = malloc((profile->callsite_count + 1) * sizeof(*nodes));
-    uint32_t *rows = by_function ? row_of_frames(profile, ROLLUP_FUNCTION, &row_count) : NULL;
+    const struct callsite_nodes *nodes = &tables->nodes;
     struct id_map first = {0}; /* by parent's node and row */
-    if (nodes == NULL || (by_function && rows == NULL))
-        goto no_memory;
-    for (size_t i = 0; i < profile->callsite_count; i++) {
-        const struct profile_callsite *callsite = &profile->callsites[i];
-        uint32_t parent = callsite->parent == PROFILE_NONE ? PROFILE_NONE : nodes[callsite->parent];
-        nodes[i] = (uint32_t)i;
-        if (!by_function)
-            continue;
-        uint64_t key = (uint64_t)parent << 32 | rows[callsite->frame];
-        uint32_t known = id_map_find(&first, key);
-        if (known != ID_MAP_NONE)
-            nodes[i] = known;
-        else if (id_map_set(&first, key, (uint32_t)i) < 0)
-            goto no_memory;
+    int code = 0;
+    for (size_t i = 0; i < nodes->count && code == 0; i++) {
+        const struct listed_callsite *from = &nodes->nodes[i];
+        uint32_t parent = from->parent == 0 ? PROFILE_NONE : by_callsite[from->parent - 1];
+        uint32_t known = ID_MAP_NONE;
+        if (rows != NULL) {
+            uint32_t row = rows->of_frames[tables->profile->callsites[from->callsite].frame];
+            uint64_t key = (uint64_t)parent << 32 | row;
+            known = id_map_find(&first, key);
+            if (known == ID_MAP_NONE)
+                code = id_map_set(&first, key, (uint32_t)tree->count);
+        }
+        by_callsite[i] = known != ID_MAP_NONE ? known : (uint32_t)tree->count;
+        if (known == ID_MAP_NONE)
+            tree->nodes[tree->count++] = (struct rollup_node){
+                .callsite = from->callsite,
+                .parent = parent,
+                .first_child = PROFILE_NONE,
+                .next_sibling = PROFILE_NONE,
+            };
     }
     id_map_free(&first);
-    free(rows);
-    return nodes;
-
-no_memory:
-    id_map_free(&first);
-    free(rows);
-    free(nodes);
-    return NULL;
+    return code;
 }
 
-struct rollup_tree *rollup_tree_new(const struct profile *profile, const struct profile_dump *dump,
+/* Link children to parents and add them up: backwards, each is complete when it is added. */
+static void link_nodes(struct rollup_tree *tree)
+{
+    tree->first_root = PROFILE_NONE;
+    for (size_t i = tree->count; i-- > 0;) {
+        struct rollup_node *node = &tree->nodes[i];
+        struct rollup_node *parent =
+            node->parent == PROFILE_NONE ? NULL : &tree->nodes[node->parent];
+        uint32_t *list = parent == NULL ? &tree->first_root : &parent->first_child;
+        node->next_sibling = *list;
+        *list = (uint32_t)i;
+        if (parent != NULL)
+            rollup_values_add(&parent->cumulative, &node->cumulative);
+    }
+}
+
+struct rollup_tree *rollup_tree_new(struct rollup_tables *tables, const struct profile_dump *dump,
                                     bool by_function)
 {
-    size_t count = profile->callsite_count;
     struct rollup_tree *tree = calloc(1, sizeof(*tree));
-    bool *used = calloc(count + 1, sizeof(*used));
-    uint32_t *nodes = nodes_of_callsites(profile, by_function);
-    if (tree == NULL || used == NULL || nodes == NULL)
+    struct rollup_rows *rows = by_function ? rows_by(tables, ROLLUP_FUNCTION) : NULL;
+    uint32_t *by_callsite = NULL;
+    if (tree == NULL || (by_function && rows == NULL) || list_callsites(tables, dump) < 0)
         goto no_memory;
-    tree->cumulative = calloc(count + 1, sizeof(*tree->cumulative));
-    tree->self = calloc(count + 1, sizeof(*tree->self));
-    tree->first_child = malloc((count + 1) * sizeof(*tree->first_child));
-    tree->next_sibling = malloc((count + 1) * sizeof(*tree->next_sibling));
-    if (tree->cumulative == NULL || tree->self == NULL || tree->first_child == NULL ||
-        tree->next_sibling == NULL)
+    by_callsite = calloc(tables->nodes.count + 1, sizeof(*by_callsite));
+    tree->nodes = calloc(tables->nodes.count + 1, sizeof(*tree->nodes));
+    if (by_callsite == NULL || tree->nodes == NULL ||
+        make_nodes(tree, tables, rows, by_callsite) < 0)
         goto no_memory;
-    /* All bytes 0xff: PROFILE_NONE. */
-    memset(tree->first_child, 0xff, (count + 1) * sizeof(*tree->first_child));
-    memset(tree->next_sibling, 0xff, (count + 1) * sizeof(*tree->next_sibling));
-    tree->first_root = PROFILE_NONE;
     for (size_t i = 0; i < dump->sample_count; i++) {
-        uint32_t at = nodes[dump->samples[i]->callsite];
         struct rollup_values values = rollup_values_of(dump->samples[i]);
-        rollup_values_add(&tree->self[at], &values);
-        rollup_values_add(&tree->cumulative[at], &values);
-        used[at] = true;
+        uint32_t place = tables->nodes.places[dump->samples[i]->callsite] - 1;
+        rollup_values_add(&tree->nodes[by_callsite[place]].cumulative, &values);
     }
-    /* A parent comes before its children: backwards, each is complete when it is added. */
-    for (size_t i = count; i-- > 0;) {
-        uint32_t parent = profile->callsites[i].parent;
-        if (!used[i])
-            continue;
-        parent = parent == PROFILE_NONE ? parent : nodes[parent];
-        uint32_t *list = parent == PROFILE_NONE ? &tree->first_root : &tree->first_child[parent];
-        tree->next_sibling[i] = *list;
-        *list = (uint32_t)i;
-        if (parent != PROFILE_NONE) {
-            rollup_values_add(&tree->cumulative[parent], &tree->cumulative[i]);
-            used[parent] = true;
-        }
-    }
-    free(nodes);
-    free(used);
+    link_nodes(tree);
+    free(by_callsite);
     return tree;
 
 no_memory:
-    free(nodes);
-    free(used);
+    free(by_callsite);
     rollup_tree_free(tree);
     return NULL;
 }

@@ -8,7 +8,7 @@
 #ifndef HEAPPROFD_PROFILE_ROLLUP_H
 #define HEAPPROFD_PROFILE_ROLLUP_H
 
-#include "profile/profile.h"
+#include "profile/callsite_nodes.h"
 
 struct rollup_values {
     struct trace_figures figures;
@@ -77,23 +77,39 @@ struct rollup {
     size_t row_count;
 };
 
-/* NULL: no memory. */
-struct rollup *rollup_new(const struct profile *profile, const struct profile_dump *dump,
+/* What the rollups of one profile share, so that each costs as much as the stacks of its own dump.
+ * Made when it is first needed; zeros but for `profile` to begin with. */
+struct rollup_tables {
+    const struct profile *profile;
+    struct callsite_nodes nodes;
+    struct rollup_rows {
+        uint32_t *of_frames; /* NULL: not yet made */
+        uint32_t *places;    /* index + 1 in the rollup that is made; 0: none */
+        size_t count;
+    } rows[2]; /* by function, by mapping */
+};
+void rollup_tables_clear(struct rollup_tables *tables);
+
+/* NULL: no memory. Tables are not needed by thread. */
+struct rollup *rollup_new(struct rollup_tables *tables, const struct profile_dump *dump,
                           enum rollup_key key);
 void rollup_free(struct rollup *rollup);
 
-/* The tree, top down. A node is a callsite, by its index in the profile; lists of siblings
- * end with PROFILE_NONE. Callsites with no figures in the dump, own or below, are left out.
+/* The tree, top down: the callsites that have figures in the dump, own or below. A parent comes
+ * before its children.
  * by_function: calls of a function (as of ROLLUP_FUNCTION) from one caller are one node, the first
  * of them, wherever in the caller they are made. */
 struct rollup_tree {
-    struct rollup_values *cumulative; /* by callsite */
-    struct rollup_values *self;       /* by callsite */
-    uint32_t *first_child, *next_sibling;
+    struct rollup_node {
+        uint32_t callsite;
+        uint32_t parent, first_child, next_sibling; /* nodes; PROFILE_NONE: none */
+        struct rollup_values cumulative;
+    } * nodes;
+    size_t count;
     uint32_t first_root;
 };
 
-struct rollup_tree *rollup_tree_new(const struct profile *profile, const struct profile_dump *dump,
+struct rollup_tree *rollup_tree_new(struct rollup_tables *tables, const struct profile_dump *dump,
                                     bool by_function);
 void rollup_tree_free(struct rollup_tree *tree);
 

@@ -29,10 +29,12 @@ static inline void check_samples(const struct profile *profile, const struct pro
             check(dump->samples[i]->parts[j].type != NULL &&
                   dump->samples[i]->parts[j].context != NULL);
     }
+    struct rollup_tables tables = {.profile = profile};
     for (enum rollup_key key = ROLLUP_FUNCTION; key <= ROLLUP_THREAD; key++)
-        rollup_free(rollup_new(profile, dump, key));
-    rollup_tree_free(rollup_tree_new(profile, dump, false));
-    rollup_tree_free(rollup_tree_new(profile, dump, true));
+        rollup_free(rollup_new(&tables, dump, key));
+    rollup_tree_free(rollup_tree_new(&tables, dump, false));
+    rollup_tree_free(rollup_tree_new(&tables, dump, true));
+    rollup_tables_clear(&tables);
 }
 
 #endif

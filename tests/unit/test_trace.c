@@ -116,7 +116,8 @@ static void rollup_counts_callers(void **state)
 {
     (void)state;
     struct profile *profile = read_fixture();
-    struct rollup *rollup = rollup_new(profile, &profile->heaps[0].dumps[0], ROLLUP_FUNCTION);
+    struct rollup_tables tables = {.profile = profile};
+    struct rollup *rollup = rollup_new(&tables, &profile->heaps[0].dumps[0], ROLLUP_FUNCTION);
     assert_int_equal(rollup->row_count, 3);
     for (size_t i = 0; i < rollup->row_count; i++) {
         const struct rollup_row *row = &rollup->rows[i];
@@ -125,13 +126,21 @@ static void rollup_counts_callers(void **state)
         assert_true(row->self.figures.allocated_bytes == 0);
         assert_true(row->cumulative.figures.allocated_bytes == 1564.25);
     }
-    struct rollup_tree *tree = rollup_tree_new(profile, &profile->heaps[0].dumps[0], false);
-    assert_int_not_equal(tree->first_root, PROFILE_NONE);
-    assert_true(tree->cumulative[tree->first_root].figures.allocated_bytes == 1564.25);
-    rollup_tree_free(tree);
-    tree = rollup_tree_new(profile, &profile->heaps[0].dumps[0], true);
-    assert_true(tree->cumulative[tree->first_root].figures.allocated_bytes == 1564.25);
-    rollup_tree_free(tree);
+    for (int by_function = 0; by_function < 2; by_function++) {
+        struct rollup_tree *tree =
+            rollup_tree_new(&tables, &profile->heaps[0].dumps[0], by_function != 0);
+        assert_int_not_equal(tree->first_root, PROFILE_NONE);
+        const struct rollup_node *root = &tree->nodes[tree->first_root];
+        assert_true(root->cumulative.figures.allocated_bytes == 1564.25);
+        assert_string_equal(profile->frames[profile->callsites[root->callsite].frame].name, "main");
+        rollup_tree_free(tree);
+    }
+    /* Again from the same tables: nothing of the first is left in them. */
+    struct rollup *again = rollup_new(&tables, &profile->heaps[0].dumps[0], ROLLUP_FUNCTION);
+    assert_int_equal(again->row_count, rollup->row_count);
+    assert_memory_equal(again->rows, rollup->rows, rollup->row_count * sizeof(*rollup->rows));
+    rollup_free(again);
+    rollup_tables_clear(&tables);
     rollup_free(rollup);
     profile_free(profile);
 }

@@ -220,7 +220,7 @@ int cmd_diff(int argc, char **argv)
         code = VERB_FAILED;
         bool whole_stacks = request.json || request.compare.stacks;
         if (open_sources(argv + optind, argc - optind, sources, &request, &error) == 0 &&
-            (!whole_stacks || compare_sources_count_frames(sources, &error) == 0))
+            compare_sources_check_size(sources, whole_stacks, &error) == 0)
             code = print(&request, sources);
         else
             format_printf(stderr, "heap_profile: %s\n", error.message);

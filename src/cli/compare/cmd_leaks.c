@@ -180,7 +180,7 @@ static int find_leaks(const struct request *request, struct compare_source sourc
 {
     struct leaks leaks;
     bool whole_stacks = request->json || request->directory != NULL || request->leaks.stacks;
-    if (whole_stacks && compare_sources_count_frames(sources, error) < 0)
+    if (compare_sources_check_size(sources, whole_stacks, error) < 0)
         return error->code;
     int code = leaks_make(compared ? &sources[0] : NULL, &sources[1], &request->leaks, &leaks);
     if (code < 0)

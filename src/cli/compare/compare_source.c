@@ -81,17 +81,24 @@ int compare_sources_read(struct compare_source sources[2],
     return sources[1].profile == NULL ? error->code : 0;
 }
 
-int compare_sources_count_frames(const struct compare_source sources[2], struct error *error)
+int compare_sources_check_size(const struct compare_source sources[2], bool whole_stacks,
+                               struct error *error)
 {
-    uint64_t frames = 0;
+    struct export_callers callers = {0};
     struct error problem;
+    uint64_t frames = 0;
+    int code = 0;
     for (int i = 0; i < 2; i++)
-        for (size_t j = 0; j < sources[i].dump_count; j++)
-            if (export_count_frames(sources[i].profile, sources[i].dumps[j].dump, &frames,
-                                    &problem) < 0)
-                return error_set(error, problem.code, "%.150s: %.300s", sources[i].argument,
-                                 problem.message);
-    return 0;
+        for (size_t j = 0; j < sources[i].dump_count && code == 0; j++) {
+            const struct profile_dump *dump = sources[i].dumps[j].dump;
+            code = whole_stacks ? export_count_frames(sources[i].profile, dump, &frames, &problem)
+                                : export_callers_add(&callers, sources[i].profile, dump, &problem);
+            if (code < 0)
+                error_set(error, problem.code, "%.150s: %.300s", sources[i].argument,
+                          problem.message);
+        }
+    export_callers_clear(&callers);
+    return code;
 }
 
 void compare_sources_close(struct compare_source sources[2])

@@ -29,9 +29,10 @@ int compare_source_parse(const char *argument, struct compare_source *source, st
 /* Reads the profiles of both, once if it is one file. 0, or a negative errno with a message. */
 int compare_sources_read(struct compare_source sources[2],
                          const struct profile_read_options *options, struct error *error);
-/* 0, or -E2BIG with *error set where the chosen dumps have too many frames to write their stacks
- * one by one. */
-int compare_sources_count_frames(const struct compare_source sources[2], struct error *error);
+/* Check that what is compared has a size that somebody can read. whole_stacks: each stack stands
+ * there by itself. 0, or -E2BIG (export/view.h) or -ENOMEM with *error set. */
+int compare_sources_check_size(const struct compare_source sources[2], bool whole_stacks,
+                               struct error *error);
 void compare_sources_close(struct compare_source sources[2]);
 
 struct compare_choice {

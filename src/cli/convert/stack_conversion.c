@@ -133,15 +133,20 @@ static void warn_of_filter(const struct profile *profile, const struct export_du
         export_view_words[view].title);
 }
 
-static int check_frames(const struct profile *profile, const struct export_dump *dumps,
-                        int64_t count, const char *path, struct error *error)
+static int check_size(const struct stack_conversion *conversion, const struct profile *profile,
+                      const struct export_dump *dumps, int64_t count, const char *path,
+                      struct error *error)
 {
-    uint64_t frames = 0;
+    struct export_callers callers = {0};
     struct error problem;
-    for (int64_t i = 0; i < count; i++)
-        if (export_count_frames(profile, dumps[i].dump, &frames, &problem) < 0)
-            return error_set(error, problem.code, "%.150s: %.300s", path, problem.message);
-    return 0;
+    uint64_t frames = 0;
+    int code = 0;
+    for (int64_t i = 0; i < count && code == 0; i++)
+        code = conversion->shares_callers
+                   ? export_callers_add(&callers, profile, dumps[i].dump, &problem)
+                   : export_count_frames(profile, dumps[i].dump, &frames, &problem);
+    export_callers_clear(&callers);
+    return code < 0 ? error_set(error, problem.code, "%.150s: %.300s", path, problem.message) : 0;
 }
 
 static int64_t write_dumps(const struct stack_conversion *conversion, const struct profile *profile,
@@ -153,8 +158,7 @@ static int64_t write_dumps(const struct stack_conversion *conversion, const stru
     FILE *out = NULL;
     int64_t written = 0;
     int64_t count = take_dumps(profile, choice, path, &dumps, error);
-    if (count > 0 && !conversion->shares_callers &&
-        check_frames(profile, dumps, count, path, error) < 0)
+    if (count > 0 && check_size(conversion, profile, dumps, count, path, error) < 0)
         count = error->code;
     if (count > 0 && conversion->largest_first && order_by_size(dumps, (size_t)count) < 0)
         count = error_set(error, -ENOMEM, "no memory for a list of dumps");

@@ -142,7 +142,7 @@ static int print_report(const char *argument, const struct request *request)
         return VERB_FAILED;
     }
     bool whole_stacks = json || report->stacks;
-    if (whole_stacks && !report->rss && report_count_frames(profile, report, &error) < 0) {
+    if (!report->rss && report_check_size(profile, report, whole_stacks, &error) < 0) {
         format_printf(stderr, "heap_profile: %s: %s\n", path, error.message);
         profile_free(profile);
         return VERB_FAILED;

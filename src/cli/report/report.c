@@ -128,3 +128,19 @@ int32_t report_pid_of_stream(const struct profile *profile, const struct profile
 {
     return stream->process != PROFILE_NONE ? profile->processes[stream->process].pid : 0;
 }
+
+int report_check_size(const struct profile *profile, const struct report_options *options,
+                      bool whole_stacks, struct error *error)
+{
+    struct export_callers callers = {0};
+    uint64_t frames = 0;
+    int code = 0;
+    for (size_t i = 0; i < profile->heap_count && code == 0; i++) {
+        const struct profile_dump *dump = report_dump_of(profile, &profile->heaps[i], options);
+        if (dump != NULL)
+            code = whole_stacks ? export_count_frames(profile, dump, &frames, error)
+                                : export_callers_add(&callers, profile, dump, error);
+    }
+    export_callers_clear(&callers);
+    return code;
+}

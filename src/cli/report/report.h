@@ -41,10 +41,10 @@ struct report_options {
 
 extern const char *const report_view_names[REPORT_VIEWS];
 
-/* 0, or -E2BIG with *error set where all stacks have more frames than export_count_frames()
- * lets through. */
-int report_count_frames(const struct profile *profile, const struct report_options *options,
-                        struct error *error);
+/* Check that the report has a size that somebody can read: whole_stacks: each stack stands there by
+ * itself; else callers once a heap. 0, or -E2BIG (export/view.h) or -ENOMEM with *error set. */
+int report_check_size(const struct profile *profile, const struct report_options *options,
+                      bool whole_stacks, struct error *error);
 
 /* Both return 0, -ENOENT if nothing in the profile answers to the options, or -ENOMEM. */
 int report_print_text(const struct profile *profile, const struct report_options *options,

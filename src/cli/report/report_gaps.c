@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/print/format.h"
+#include "util/array.h"
 #include "util/base_name.h"
 #include "util/json.h"
 
@@ -71,39 +72,76 @@ static size_t merge(struct report_gap *gaps, size_t count)
     return used;
 }
 
-int report_gaps_find(const struct profile *profile, const struct profile_dump *dump,
-                     struct report_gaps *gaps)
+void report_gap_finder_clear(struct report_gap_finder *finder)
 {
-    uint64_t total = 0, ending_nowhere = 0;
-    uint32_t *ends = find_ends(profile);
-    uint64_t *samples = calloc(profile->mapping_count + 1, sizeof(*samples));
-    gaps->items = calloc(profile->mapping_count + 1, sizeof(*gaps->items));
-    gaps->count = 0;
-    int code = ends != NULL && samples != NULL && gaps->items != NULL ? 0 : -ENOMEM;
-    for (size_t i = 0; code == 0 && i < dump->sample_count; i++) {
-        const struct profile_sample *sample = dump->samples[i];
-        uint32_t end = ends[sample->callsite];
-        total += sample->figures.samples;
-        if (end == GAP_OF_NO_MODULE)
-            ending_nowhere += sample->figures.samples;
-        else if (end != NO_GAP)
-            samples[end] += sample->figures.samples;
+    free(finder->ends);
+    free(finder->samples);
+    free(finder->found);
+    *finder = (struct report_gap_finder){0};
+}
+
+static int begin(struct report_gap_finder *finder, const struct profile *profile)
+{
+    if (finder->ends == NULL)
+        finder->ends = find_ends(profile);
+    if (finder->samples == NULL)
+        finder->samples = calloc(profile->mapping_count + 1, sizeof(*finder->samples));
+    return finder->ends != NULL && finder->samples != NULL ? 0 : -ENOMEM;
+}
+
+/* What a dump's samples are counted in. */
+struct counts {
+    uint64_t total, ending_nowhere;
+    size_t found; /* of finder->found */
+};
+
+static int count_sample(struct report_gap_finder *finder, const struct profile_sample *sample,
+                        struct counts *counts)
+{
+    uint32_t end = finder->ends[sample->callsite];
+    uint64_t samples = sample->figures.samples;
+    counts->total += samples;
+    if (end == GAP_OF_NO_MODULE)
+        counts->ending_nowhere += samples;
+    if (end == GAP_OF_NO_MODULE || end == NO_GAP || samples == 0)
+        return 0;
+    if (finder->samples[end] == 0) {
+        if (array_reserve(&finder->found, &finder->found_capacity, counts->found, 1,
+                          sizeof(*finder->found)) < 0)
+            return -ENOMEM;
+        finder->found[counts->found++] = end;
     }
-    size_t count = 0;
-    if (code == 0 && ending_nowhere > 0)
-        gaps->items[count++] = (struct report_gap){"", ending_nowhere, 0};
-    for (size_t i = 0; code == 0 && i < profile->mapping_count; i++) {
-        if (samples[i] > 0)
-            gaps->items[count++] = (struct report_gap){profile->mappings[i].path, samples[i], 0};
+    finder->samples[end] += samples;
+    return 0;
+}
+
+int report_gaps_find(struct report_gap_finder *finder, const struct profile *profile,
+                     const struct profile_dump *dump, struct report_gaps *gaps)
+{
+    struct counts counts = {0};
+    *gaps = (struct report_gaps){0};
+    int code = begin(finder, profile);
+    for (size_t i = 0; code == 0 && i < dump->sample_count; i++)
+        code = count_sample(finder, dump->samples[i], &counts);
+    if (code == 0 && counts.found + (counts.ending_nowhere > 0) > 0) {
+        gaps->items = calloc(counts.found + 1, sizeof(*gaps->items));
+        code = gaps->items == NULL ? -ENOMEM : 0;
     }
-    if (count > 0) {
-        gaps->count = merge(gaps->items, count);
+    if (code == 0 && counts.ending_nowhere > 0)
+        gaps->items[gaps->count++] = (struct report_gap){"", counts.ending_nowhere, 0};
+    for (size_t i = 0; i < counts.found; i++) {
+        uint32_t end = finder->found[i];
+        if (code == 0)
+            gaps->items[gaps->count++] =
+                (struct report_gap){profile->mappings[end].path, finder->samples[end], 0};
+        finder->samples[end] = 0;
+    }
+    if (gaps->count > 0) {
+        gaps->count = merge(gaps->items, gaps->count);
         qsort(gaps->items, gaps->count, sizeof(*gaps->items), compare_gaps);
     }
     for (size_t i = 0; i < gaps->count; i++)
-        gaps->items[i].share = (double)gaps->items[i].samples / (double)total;
-    free(ends);
-    free(samples);
+        gaps->items[i].share = (double)gaps->items[i].samples / (double)counts.total;
     return code;
 }
 
@@ -123,11 +161,11 @@ const char *report_gap_remedy(const struct report_gap *gap)
                : "have what generates it keep frame pointers (java -XX:+PreserveFramePointer)";
 }
 
-void report_gaps_print_text(const struct profile *profile, const struct profile_dump *dump,
-                            FILE *out)
+void report_gaps_print_text(struct report_gap_finder *finder, const struct profile *profile,
+                            const struct profile_dump *dump, FILE *out)
 {
     struct report_gaps gaps;
-    report_gaps_find(profile, dump, &gaps);
+    report_gaps_find(finder, profile, dump, &gaps);
     for (size_t i = 0; i < gaps.count && i < LINES_MAX; i++) {
         const struct report_gap *gap = &gaps.items[i];
         fprintf(out, "  gaps          %.1f %% of samples: stacks end in ", gap->share * 100);
@@ -141,11 +179,11 @@ void report_gaps_print_text(const struct profile *profile, const struct profile_
     report_gaps_clear(&gaps);
 }
 
-void report_gaps_print_json(const struct profile *profile, const struct profile_dump *dump,
-                            FILE *out)
+void report_gaps_print_json(struct report_gap_finder *finder, const struct profile *profile,
+                            const struct profile_dump *dump, FILE *out)
 {
     struct report_gaps gaps;
-    report_gaps_find(profile, dump, &gaps);
+    report_gaps_find(finder, profile, dump, &gaps);
     fputs(",\"unwind_gaps\":[", out);
     for (size_t i = 0; i < gaps.count; i++) {
         const struct report_gap *gap = &gaps.items[i];

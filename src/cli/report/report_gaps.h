@@ -21,19 +21,29 @@ struct report_gaps {
     size_t count;
 };
 
+/* What the dumps of a profile share. All zeros: nothing is known yet, and all of it is made when it
+ * is first needed. */
+struct report_gap_finder {
+    uint32_t *ends;    /* by callsite: where its stack ends */
+    uint64_t *samples; /* by mapping; all 0 between two dumps */
+    uint32_t *found;   /* mappings that a dump has samples of */
+    size_t found_capacity;
+};
+void report_gap_finder_clear(struct report_gap_finder *finder);
+
 /* 0 or -ENOMEM; to be cleared in any case. */
-int report_gaps_find(const struct profile *profile, const struct profile_dump *dump,
-                     struct report_gaps *gaps);
+int report_gaps_find(struct report_gap_finder *finder, const struct profile *profile,
+                     const struct profile_dump *dump, struct report_gaps *gaps);
 void report_gaps_clear(struct report_gaps *gaps);
 
 /* What whoever builds the module can do. */
 const char *report_gap_remedy(const struct report_gap *gap);
 
 /* Lines for the report's head; nothing where there is no gap. */
-void report_gaps_print_text(const struct profile *profile, const struct profile_dump *dump,
-                            FILE *out);
+void report_gaps_print_text(struct report_gap_finder *finder, const struct profile *profile,
+                            const struct profile_dump *dump, FILE *out);
 /* ,"unwind_gaps":[...] */
-void report_gaps_print_json(const struct profile *profile, const struct profile_dump *dump,
-                            FILE *out);
+void report_gaps_print_json(struct report_gap_finder *finder, const struct profile *profile,
+                            const struct profile_dump *dump, FILE *out);
 
 #endif

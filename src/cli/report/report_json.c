@@ -84,6 +84,7 @@ struct frame_texts {
     char **texts; /* by frame; NULL: not kept */
     size_t *lengths;
     size_t kept_bytes;
+    struct report_gap_finder gaps;
 };
 
 static bool frame_texts_begin(struct frame_texts *frames, const struct profile *profile)
@@ -100,6 +101,7 @@ static void frame_texts_end(struct frame_texts *frames)
         free(frames->texts[i]);
     free(frames->texts);
     free(frames->lengths);
+    report_gap_finder_clear(&frames->gaps);
 }
 
 static void print_frame(FILE *out, const struct profile *profile, const struct profile_frame *frame)
@@ -160,7 +162,7 @@ static void print_stack(FILE *out, struct frame_texts *frames, uint32_t callsite
 static void print_threads(FILE *out, const struct profile *profile, const struct profile_heap *heap,
                           const struct profile_dump *dump)
 {
-    struct rollup *rollup = rollup_new(profile, dump, ROLLUP_THREAD);
+    struct rollup *rollup = rollup_new(NULL, dump, ROLLUP_THREAD);
     fputs(",\"threads\":[", out);
     for (size_t i = 0; rollup != NULL && i < rollup->row_count; i++) {
         const struct rollup_row *row = &rollup->rows[i];
@@ -314,7 +316,7 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
     print_untold(out, heap);
     print_lost(out, status);
     print_agreement(out, heap, dump);
-    report_gaps_print_json(profile, dump, out);
+    report_gaps_print_json(&frames->gaps, profile, dump, out);
     fprintf(out,
             ",\"weighed_samples\":%" PRIu64 ",\"other_types\":%" PRIu64
             ",\"other_contexts\":%" PRIu64,
@@ -375,19 +377,6 @@ static void print_unnamed(FILE *out, const struct profile *profile,
     unnamed_collect(&unnamed, profile, options, NULL);
     unnamed_print_json(out, &unnamed);
     unnamed_clear(&unnamed);
-}
-
-int report_count_frames(const struct profile *profile, const struct report_options *options,
-                        struct error *error)
-{
-    uint64_t frames = 0;
-    int code = 0;
-    for (size_t i = 0; i < profile->heap_count && code == 0; i++) {
-        const struct profile_dump *dump = report_dump_of(profile, &profile->heaps[i], options);
-        if (dump != NULL)
-            code = export_count_frames(profile, dump, &frames, error);
-    }
-    return code;
 }
 
 int report_print_json(const struct profile *profile, const struct report_options *options,

@@ -363,7 +363,7 @@ void printer_temporary(const struct printer *printer)
 void printer_rollup(const struct printer *printer, enum rollup_key key, const char *title)
 {
     enum report_view view = printer->options->view;
-    struct rollup *rollup = rollup_new(printer->profile, printer->dump, key);
+    struct rollup *rollup = rollup_new(printer->tables, printer->dump, key);
     struct line *lines = rollup != NULL ? calloc(rollup->row_count + 1, sizeof(*lines)) : NULL;
     if (lines == NULL) {
         rollup_free(rollup);

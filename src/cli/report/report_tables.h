@@ -9,6 +9,7 @@
 #include "cli/print/format.h"
 #include "cli/print/stack_format.h"
 #include "cli/report/report.h"
+#include "cli/report/report_gaps.h"
 
 #define PRINTER_COMMAND_WIDTH 4096 /* as much as the profile keeps */
 #define PRINTER_MODULE_WIDTH 255
@@ -18,6 +19,8 @@
 
 struct printer {
     const struct profile *profile;
+    struct rollup_tables *tables;   /* what all heaps share */
+    struct report_gap_finder *gaps; /* likewise */
     const struct report_options *options;
     const struct profile_heap *heap;
     const struct profile_dump *dump;

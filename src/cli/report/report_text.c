@@ -2,6 +2,7 @@
 /* The report for people: a head of facts, then tables. See report.h. */
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/options/filter_options.h"
@@ -10,6 +11,7 @@
 #include "cli/report/report_tables.h"
 #include "cli/report/unnamed_frames.h"
 #include "profile/agreement.h"
+#include "trace/intern.h"
 #include "wire/ring.h"
 
 #define BRIEF_LINES 5
@@ -235,7 +237,7 @@ static void print_head(const struct printer *printer)
     print_filter(printer);
     print_losses(printer);
     print_disagreement(printer);
-    report_gaps_print_text(printer->profile, dump, out);
+    report_gaps_print_text(printer->gaps, printer->profile, dump, out);
     print_others(printer);
     if (dump->incomplete)
         fputs("  partial       samples of this dump are missing from the trace: all but the exact "
@@ -260,70 +262,107 @@ static void print_head(const struct printer *printer)
     }
 }
 
-/* Whether two remarks say the same, perhaps with other numbers: of processes, of milliseconds. */
-static bool say_the_same(const char *left, const char *right)
-{
-    static const char digits[] = "0123456789";
-    while (*left != '\0' || *right != '\0') {
-        size_t left_digits = strspn(left, digits), right_digits = strspn(right, digits);
-        if ((left_digits > 0) != (right_digits > 0) || (left_digits == 0 && *left != *right))
-            return false;
-        left += left_digits > 0 ? left_digits : 1;
-        right += right_digits > 0 ? right_digits : 1;
-    }
-    return true;
-}
-
 static bool was_never_joined(const struct profile_heap *heap)
 {
     return heap->status.timestamp_ns == heap->status.start_timestamp_ns;
 }
 
-/* Whether both are of programs of one name that were not profiled for one reason. */
-static bool are_unseen_alike(const struct profile *profile, const struct report_section *left,
-                             const struct report_section *right)
+/* Unseen processes of one name and reason, perhaps with other numbers in it: of processes, of
+ * milliseconds. */
+struct unseen_group {
+    size_t first, count; /* sections */
+    uint64_t rss_bytes;  /* the largest */
+};
+
+struct unseen_groups {
+    struct unseen_group *items; /* by id - 1 */
+    uint32_t *ids;              /* by section; 0: seen */
+};
+
+/* Copy a reason, each number as 0. Return the end. */
+static char *put_reason(char *to, const char *reason)
 {
-    const struct profile_process *processes = profile->processes;
-    return left->unseen && right->unseen &&
-           was_never_joined(left->heap) == was_never_joined(right->heap) &&
-           strcmp(processes[left->heap->process].name, processes[right->heap->process].name) == 0 &&
-           say_the_same(profile_heap_why_unseen(left->heap), profile_heap_why_unseen(right->heap));
+    static const char digits[] = "0123456789";
+    while (*reason != '\0') {
+        size_t number = strspn(reason, digits);
+        *to++ = number > 0 ? '0' : *reason;
+        reason += number > 0 ? number : 1;
+    }
+    return to;
+}
+
+/* 0: no memory. */
+static uint32_t group_of(struct intern_table *table, const char *name,
+                         const struct profile_heap *heap)
+{
+    const char *reason = profile_heap_why_unseen(heap);
+    size_t name_length = strlen(name) + 1;
+    char *key = malloc(1 + name_length + strlen(reason));
+    if (key == NULL)
+        return 0;
+    key[0] = was_never_joined(heap) ? 'n' : 'j';
+    memcpy(key + 1, name, name_length);
+    const char *end = put_reason(key + 1 + name_length, reason);
+    bool added;
+    uint64_t id = intern_bytes(table, key, (size_t)(end - key), &added);
+    free(key);
+    return (uint32_t)id;
+}
+
+static int group_unseen(struct unseen_groups *groups, const struct profile *profile,
+                        const struct report_sections *sections)
+{
+    struct intern_table table = {0};
+    int code = 0;
+    groups->items = calloc(sections->count + 1, sizeof(*groups->items));
+    groups->ids = calloc(sections->count + 1, sizeof(*groups->ids));
+    if (groups->items == NULL || groups->ids == NULL)
+        code = -ENOMEM;
+    for (size_t i = 0; i < sections->count && code == 0; i++) {
+        const struct profile_heap *heap = sections->items[i].heap;
+        const struct profile_process *process = &profile->processes[heap->process];
+        if (!sections->items[i].unseen)
+            continue;
+        groups->ids[i] = group_of(&table, process->name, heap);
+        if (groups->ids[i] == 0) {
+            code = -ENOMEM;
+            break;
+        }
+        struct unseen_group *group = &groups->items[groups->ids[i] - 1];
+        uint64_t peak = report_peak_rss(process);
+        group->first = group->count++ == 0 ? i : group->first;
+        group->rss_bytes = peak > group->rss_bytes ? peak : group->rss_bytes;
+    }
+    intern_free(&table);
+    return code;
+}
+
+static void unseen_groups_clear(struct unseen_groups *groups)
+{
+    free(groups->items);
+    free(groups->ids);
 }
 
 /* Print a heap without figures; zeros would look like figures. Its line also stands for the other
- * processes of the same name and reason. */
-static void print_unseen(const struct printer *printer, const struct report_sections *sections,
-                         size_t index)
+ * processes of its group. */
+static void print_unseen(const struct printer *printer, const struct unseen_group *group)
 {
-    const struct profile *profile = printer->profile;
-    const struct report_section *own = &sections->items[index];
-    const struct profile_process *process = &profile->processes[own->heap->process];
-    size_t count = 0;
-    uint64_t rss_bytes = 0;
-    for (size_t i = 0; i < sections->count; i++) {
-        const struct report_section *other = &sections->items[i];
-        if (other != own && !are_unseen_alike(profile, own, other))
-            continue;
-        if (i < index)
-            return;
-        uint64_t peak = report_peak_rss(&profile->processes[other->heap->process]);
-        rss_bytes = peak > rss_bytes ? peak : rss_bytes;
-        count++;
-    }
+    const struct profile_process *process = &printer->profile->processes[printer->heap->process];
+    size_t count = group->count;
     printer_title(printer, report_process_title(process));
     if (count > 1)
         fprintf(printer->out, "  processes     %d and %s more of this name, not profiled",
                 process->pid, format_count((double)(count - 1)).bytes);
     else
         fprintf(printer->out, "  process       %d, not profiled", process->pid);
-    if (!was_never_joined(own->heap))
+    if (!was_never_joined(printer->heap))
         fprintf(printer->out, ": no call of %s allocator was seen, what %s allocated is unknown",
                 count > 1 ? "their" : "its", count > 1 ? "they" : "it");
-    if (rss_bytes > 0)
+    if (group->rss_bytes > 0)
         fprintf(printer->out, "; resident memory reached %s%s",
-                format_bytes((double)rss_bytes).bytes, count > 1 ? " each" : "");
+                format_bytes((double)group->rss_bytes).bytes, count > 1 ? " each" : "");
     fputs("\n  note          ", printer->out);
-    format_print(printer->out, profile_heap_why_unseen(own->heap), REMARK_WIDTH);
+    format_print(printer->out, profile_heap_why_unseen(printer->heap), REMARK_WIDTH);
     fputc('\n', printer->out);
 }
 
@@ -483,19 +522,27 @@ int report_print_text(const struct profile *profile, const struct report_options
 {
     struct report_sections sections;
     struct folding folding = {0};
+    struct rollup_tables tables = {.profile = profile};
+    struct report_gap_finder gaps = {0};
+    struct unseen_groups unseen = {0};
     int code = report_sections_make(&sections, profile, options);
     if (code == 0 && sections.count == 0)
         code = -ENOENT;
     if (code == 0)
+        code = group_unseen(&unseen, profile, &sections);
+    if (code == 0)
         code = folding_make(&folding, profile);
     if (code < 0) {
         report_sections_clear(&sections);
+        unseen_groups_clear(&unseen);
         return code;
     }
     report_summary_print(&sections, profile, options, out);
     for (size_t i = 0; i < sections.count; i++) {
         struct printer printer = {
             .profile = profile,
+            .tables = &tables,
+            .gaps = &gaps,
             .options = options,
             .heap = sections.items[i].heap,
             .dump = sections.items[i].dump,
@@ -504,14 +551,19 @@ int report_print_text(const struct profile *profile, const struct report_options
         printer_set_words(&printer, options->all_frames ? NULL : &folding);
         if (sections.items[i].hidden)
             continue;
-        if (sections.items[i].unseen)
-            print_unseen(&printer, &sections, i);
-        else
+        const struct unseen_group *group =
+            unseen.ids[i] > 0 ? &unseen.items[unseen.ids[i] - 1] : NULL;
+        if (group == NULL)
             print_heap(&printer);
+        else if (group->first == i)
+            print_unseen(&printer, group);
     }
     report_summary_print_hidden(&sections, options, out);
     report_sections_clear(&sections);
+    unseen_groups_clear(&unseen);
     folding_clear(&folding);
+    rollup_tables_clear(&tables);
+    report_gap_finder_clear(&gaps);
     print_streams(profile, options, out);
     print_unprofiled(profile, out);
     print_unnamed(profile, options, out);

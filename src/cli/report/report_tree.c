@@ -64,7 +64,7 @@ static int compare_lines(const void *left_pointer, const void *right_pointer)
 
 static struct report_figure figure_of(const struct tree_printer *at, uint32_t node)
 {
-    return report_figure_of(&at->tree->cumulative[node], at->printer->options->view);
+    return report_figure_of(&at->tree->nodes[node].cumulative, at->printer->options->view);
 }
 
 /* Collect a list of siblings. level->lines is malloc'd, or NULL if there is no memory. */
@@ -72,12 +72,12 @@ static struct level collect_level(const struct tree_printer *at, uint32_t first)
 {
     struct level level = {0};
     size_t most = 0;
-    for (uint32_t node = first; node != PROFILE_NONE; node = at->tree->next_sibling[node])
+    for (uint32_t node = first; node != PROFILE_NONE; node = at->tree->nodes[node].next_sibling)
         most++;
     level.lines = calloc(most + 1, sizeof(*level.lines));
     if (level.lines == NULL)
         return level;
-    for (uint32_t node = first; node != PROFILE_NONE; node = at->tree->next_sibling[node]) {
+    for (uint32_t node = first; node != PROFILE_NONE; node = at->tree->nodes[node].next_sibling) {
         struct report_figure figure = figure_of(at, node);
         double rank = report_rank(&figure, at->printer->options->view);
         if (rank >= at->total * SHARE_MIN && rank >= 0.5) {
@@ -92,11 +92,15 @@ static struct level collect_level(const struct tree_printer *at, uint32_t first)
     return level;
 }
 
+static uint32_t frame_of(const struct tree_printer *at, uint32_t node)
+{
+    return at->printer->profile->callsites[at->tree->nodes[node].callsite].frame;
+}
+
 /* Print the place in the function, if call sites have separate lines. */
 static void print_place(const struct tree_printer *at, uint32_t node)
 {
-    const struct profile *profile = at->printer->profile;
-    const struct profile_frame *frame = &profile->frames[profile->callsites[node].frame];
+    const struct profile_frame *frame = &at->printer->profile->frames[frame_of(at, node)];
     if (!at->printer->options->addresses || frame->name[0] == '\0')
         return;
     if (frame->source_file[0] != '\0') {
@@ -112,10 +116,9 @@ static void print_node(const struct tree_printer *at, uint32_t node, const char 
 {
     const struct printer *printer = at->printer;
     struct report_figure figure = figure_of(at, node);
-    uint32_t frame = printer->profile->callsites[node].frame;
     printer_figures(printer, &figure, at->total, printer->options->view);
     fprintf(printer->out, "%s%s", at->prefix, mark);
-    printer_frame(printer, frame, strlen(at->prefix) + strlen(mark));
+    printer_frame(printer, frame_of(at, node), strlen(at->prefix) + strlen(mark));
     print_place(at, node);
     fputc('\n', printer->out);
 }
@@ -141,7 +144,7 @@ static void print_chain(struct tree_printer *at, uint32_t node, const char *mark
     print_node(at, node, mark);
     if (branches <= INDENTED_MAX)
         strcat(at->prefix, beside);
-    print_level(at, at->tree->first_child[node], branches);
+    print_level(at, at->tree->nodes[node].first_child, branches);
     at->prefix[before] = '\0';
 }
 
@@ -165,7 +168,7 @@ static void print_level(struct tree_printer *at, uint32_t first, unsigned branch
 {
     struct level level;
     for (level = collect_level(at, first); level.lines != NULL;
-         level = collect_level(at, at->tree->first_child[first])) {
+         level = collect_level(at, at->tree->nodes[first].first_child)) {
         if (level.count != 1 || level.small > 0)
             break;
         first = level.lines[0].node;
@@ -182,7 +185,7 @@ void printer_tree(const struct printer *printer)
 {
     enum report_view view = printer->options->view;
     struct rollup_tree *tree =
-        rollup_tree_new(printer->profile, printer->dump, !printer->options->addresses);
+        rollup_tree_new(printer->tables, printer->dump, !printer->options->addresses);
     if (tree == NULL)
         return;
     struct report_figure total = report_total_of(printer->dump, view);
