@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/id_map.h"
 #include "trace/intern.h"
 #include "util/base_name.h"
 
@@ -27,6 +28,7 @@ struct pair_table {
 struct numbers {
     struct intern_table texts, functions, modules, frames, builds;
     struct pair_table callsites, exact;
+    struct id_map names, files; /* numbers of texts, by where they stand: many frames share one */
     const struct matching_options *options;
     bool failed;
 };
@@ -105,6 +107,18 @@ static uint64_t text_number(struct numbers *numbers, const char *text, size_t le
     return number_of(numbers, &numbers->texts, text, length);
 }
 
+/* The same of a text that profiles keep, of which `length_of` says how much counts. */
+static uint64_t kept_text_number(struct numbers *numbers, struct id_map *known, const char *text,
+                                 size_t (*length_of)(const char *text))
+{
+    uint32_t number = id_map_find(known, (uint64_t)(uintptr_t)text);
+    if (number != ID_MAP_NONE)
+        return number;
+    uint64_t made = text_number(numbers, text, length_of(text));
+    numbers->failed |= id_map_set(known, (uint64_t)(uintptr_t)text, (uint32_t)made) < 0;
+    return made;
+}
+
 static uint64_t module_number(struct numbers *numbers, const char *path, int side)
 {
     const char *base, *program = numbers->options->programs[side];
@@ -134,7 +148,8 @@ static void number_frames(struct numbers *numbers, const struct profile *profile
         const struct profile_mapping *mapping =
             frame->mapping == PROFILE_NONE ? NULL : &profile->mappings[frame->mapping];
         uint64_t module = module_number(numbers, mapping != NULL ? mapping->path : "", side);
-        uint64_t name = text_number(numbers, frame->name, matching_name_length(frame->name));
+        uint64_t name =
+            kept_text_number(numbers, &numbers->names, frame->name, matching_name_length);
         uint64_t function[3] = {name, 0, 0}, key[4] = {0};
         matched->modules[i] = number_of(numbers, &numbers->modules, &module, sizeof(module));
         if (*frame->name == '\0') {
@@ -148,7 +163,7 @@ static void number_frames(struct numbers *numbers, const struct profile *profile
         key[0] = matched->functions[i];
         key[1] = module;
         if (numbers->options->lines && *frame->source_file != '\0') {
-            key[2] = text_number(numbers, frame->source_file, strlen(frame->source_file));
+            key[2] = kept_text_number(numbers, &numbers->files, frame->source_file, strlen);
             key[3] = frame->line + UINT64_C(1);
         }
         frames[i] = number_of(numbers, &numbers->frames, key, sizeof(key));
@@ -234,6 +249,8 @@ struct matching *matching_new(const struct profile *before, const struct profile
     matching->function_count = numbers.functions.count;
     matching->module_count = numbers.modules.count;
     matching->callsite_count = numbers.callsites.count;
+    id_map_free(&numbers.names);
+    id_map_free(&numbers.files);
     intern_free(&numbers.texts);
     intern_free(&numbers.functions);
     intern_free(&numbers.modules);

@@ -59,6 +59,11 @@ def sequences_interning(directory, scale):
                  b"".join(packet(interned(names={1: "f"}), sequence=i + 2, flags=1) for i in range(count)))
 
 
+def batches(heaps):
+    """Dumps of some hundred heaps each, so that none is a packet of all of the file."""
+    return [dump(heaps[i:i + 500], i // 500) for i in range(0, len(heaps), 500)]
+
+
 def trace_processes(directory, scale):
     """Processes of one sample each, in one dump."""
     count = scale * 1024 // 45
@@ -323,6 +328,60 @@ def trace_cross(directory, scale):
                  tables(names={1: "f"}, frames=[(i, 0, i, 1) for i in range(1, count)], stacks={i: [i] for i in range(1, count)}),
                  process_tree([(i + 1, 1, ["p"]) for i in range(count)]),
                  dump([heap_samples(i + 1, [sample(1 + i % (count - 1), 100 + i, 0, 1)], 10) for i in range(count)]))
+
+
+def trace_heaps_callsites(directory, scale):
+    """Half of the file are callsites of one heap, the other heaps of one sample."""
+    count, heaps = scale * 1024 // 90, scale * 1024 // 90
+    stacks = tables(names={1: "f"}, frames=[(i, 0, i, 1) for i in range(1, count)],
+                    stacks={i: [i] for i in range(1, count)})
+    return trace(directory, "trace_heaps_callsites", stacks, *batches(
+        [heap_samples(7, [sample(i, 100, 0, 1) for i in range(1, count)], 10)]
+        + [heap_samples(7, [sample(1 + i % (count - 1), 100 + i, 0, 1)], 10, heap=f"h{i}") for i in range(heaps)]))
+
+
+def trace_heaps_chain(directory, scale):
+    """A chain of callers below each of many heaps."""
+    count, heaps = scale * 1024 // 24, scale * 1024 // 90
+    return trace(directory, "trace_heaps_chain",
+                 tables(names={1: "f"}, frames=[(i, 0, i, 1) for i in range(1, count)], stacks={1: list(range(1, count))}),
+                 *batches([heap_samples(7, [sample(1, 100 + i, 0, 1)], 10, heap=f"h{i}") for i in range(heaps)]))
+
+
+def trace_unseen(directory, scale):
+    """Processes whose heaps have nothing in them."""
+    count = scale * 1024 // 60
+    tree = process_tree([(i + 1, 1, [f"p{i}"]) for i in range(count)])
+    return trace(directory, "trace_unseen", USUAL, tree, *batches([heap_samples(i + 1, [], 10) for i in range(count)]))
+
+
+def trace_threads(directory, scale):
+    """Threads with names, and a sample that each has a part of."""
+    count = scale * 1024 // 40
+    return trace(directory, "trace_threads", USUAL,
+                 process_tree([(7, 1, ["p"])], [(7 + i, 7, f"t{i}") for i in range(count)]),
+                 dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
+
+
+def trace_timeline_heaps(directory, scale):
+    """Looks at the memory of one process, and heaps of it."""
+    count = scale * 1024 // 60
+    return trace(directory, "trace_timeline_heaps", USUAL,
+                 *(memory_look(7, 20 + i, {1: (4, 0, 4, 1), 2: (4, 0, 4, 1)}, {}) for i in range(count)),
+                 *batches([heap_samples(7, [sample(1, 100 + i, 0, 1)], 10, heap=f"h{i}") for i in range(count)]))
+
+
+def trace_line_overlaps(directory, scale):
+    """A method whose ranges of lines all lie over each other, and as many frames of it."""
+    count = scale * 1024 // 50
+    members = b"".join(field(4, text(1, "m") + text(2, f"n{i}") + field(3, i + 1) + field(4, 2 * count - i)) for i in range(count))
+    interned_frames = b"".join(field(6, frame(i, 0, i, 1) + field(5, 1) + field(6, i)) for i in range(1, count))
+    stacks = b"".join(field(7, callstack(i, [i])) for i in range(1, count))
+    names = field(5, string(1, "a.m")) + field(18, string(1, "A.java"))
+    return trace(directory, "trace_line_overlaps",
+                 packet(field(12, names + interned_frames + stacks), flags=1, **SEQUENCE),
+                 dump([heap_samples(7, [sample(i, 100, 0, 1) for i in range(1, count)], 10)]),
+                 packet(field(64, field(3, text(1, "a") + text(2, "A") + members))))
 
 
 def trace_streamed(directory, scale):

@@ -3,6 +3,7 @@
 """Files that are made to cost much cost time near to linear in their bytes, and memory within the bound, or end with an
 error that says why. bench/hostile_sizes.py runs all files through all verbs. sizes.py CASE"""
 
+import json
 import os
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from hostile_verbs import measure
 WORK = tempfile.TemporaryDirectory()
 # util/memory_bound.h, and what a program is and the MiB of the file that goes too far may cost beyond it.
 TIMES, UNPACKED_TIMES, FLOOR_BYTES, BESIDE_BYTES = 32, 16, 64 << 20, 96 << 20
+PROGRAM_BYTES = 16 << 20
 
 
 def allowed(path):
@@ -56,9 +58,21 @@ def sequences():
     grows("sequences_interning", 512, "report")
 
 
+def unseen():
+    grows("trace_unseen", 128, "report", "json")
+
+
 def heaps():
+    """A heap costs what its own stacks cost, not all of the profile's. A packet that is all of a file ends at the bound, and
+    the few things more that are kept between two looks at the memory."""
     grows("trace_heaps", 128, "report", "leaks2")
-    cost("trace_heaps", 2048, "report", said="more than a profile of its size can")
+    grows("trace_heaps_callsites", 256, "report", "tree", "cumulative", "json", "flamegraph")
+    cost("trace_heaps_chain", 768, "tree", said="each heap's counted by itself")
+    path = CASES["trace_heaps"](WORK.name, 2048)
+    status, _, kib, words = measure("report", path, WORK.name)
+    check(status == 1 and "more than a profile of its size can" in words, f"status {status}: {words}")
+    most = TIMES * os.path.getsize(path) + FLOOR_BYTES + PROGRAM_BYTES
+    check(kib * 1024 <= most, f"{kib} KiB of {most // 1024}")
 
 
 def chains():
@@ -79,17 +93,24 @@ def bombs():
 
 
 def line_ranges():
-    path = CASES["trace_line_ranges"](WORK.name, 4096)
-    status, seconds, _, said = measure("report", path, WORK.name)
-    check(status == 0 and seconds < 4, f"{seconds} s, {status}: {said[:300]}")
-    outcome = run([TOOL, "report", path])
-    check(b"frames kept the names that they had" in outcome.stdout + outcome.stderr, "nothing is said of names that were not sought")
+    """Each line finds its range among all of its method, and all frames get their names."""
+    grows("trace_line_ranges", 512, "report")
+    grows("trace_line_overlaps", 512, "report")
+    path = CASES["trace_line_ranges"](WORK.name, 512)
+    functions = {frame["name"] for heap in json.loads(run([TOOL, "report", "--json", path]).stdout)["heaps"]
+                 for site in heap["callsites"] for frame in site["frames"]}
+    count = 512 * 1024 // 50
+    expected = {f"A.n{i - 1}" for i in range(1, count)}
+    check(functions == expected, f"{len(functions ^ expected)} of {count} names differ: {sorted(functions ^ expected)[:5]}")
 
 
 def long_names():
     """One name of 128 KiB that 3,000 functions have: it is written again and again, but not kept for each."""
     for verb in ("json", "collapsed", "speedscope", "flamegraph"):
         cost("pprof_long_name", 256, verb)
+    grows("trace_long_name", 256, "report", "cumulative", "leaks2", "difflines")
+    text = run([TOOL, "report", CASES["trace_long_name"](WORK.name, 256)]).stdout
+    check(b"f... (at least 65,536 bytes more)" in text and len(text) < 250000, f"{len(text)} bytes: {text[:300]}")
 
 
 def everything():

@@ -3,10 +3,13 @@
 #include "cli/print/format.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "util/terminal_text.h"
+
+#define COUNTED_BYTES_MAX 65536u /* of the rest of a name, each time that it is printed */
 
 struct formatted format_bytes(double bytes)
 {
@@ -116,13 +119,27 @@ void format_print_amount(FILE *out, double value, const char *amount, const char
         fprintf(out, "%s%s%s %s", amount, unit, is_limit ? "," : "", margin->bytes);
 }
 
+/* Return the bytes at the beginning of a text that are printable ASCII, up to `most`. */
+static size_t plain_length(const unsigned char *text, size_t most)
+{
+    size_t length = 0;
+    while (length < most && text[length] >= ' ' && text[length] < 0x7f)
+        length++;
+    return length;
+}
+
 /* Return the columns of the escaped text, or a number above `width` if they are more. */
 static size_t shown_length(const char *text, size_t width)
 {
     const unsigned char *at = (const unsigned char *)text;
     char next[TERMINAL_TEXT_ESCAPE_BYTES];
     size_t used = 0, taken;
-    while (used <= width && (taken = terminal_text_next(at, next)) > 0) {
+    while (used <= width) {
+        size_t plain = plain_length(at, width - used);
+        used += plain;
+        at += plain;
+        if ((taken = terminal_text_next(at, next)) == 0)
+            break;
         used += strlen(next);
         at += taken;
     }
@@ -135,13 +152,39 @@ void format_print(FILE *out, const char *text, size_t width)
     char next[TERMINAL_TEXT_ESCAPE_BYTES];
     bool is_cut = shown_length(text, width) > width;
     size_t used = 0, room = is_cut ? width - 3 : width, taken;
-    while ((taken = terminal_text_next(at, next)) > 0 && used + strlen(next) <= room) {
+    while (true) {
+        size_t plain = plain_length(at, room - used);
+        fwrite(at, 1, plain, out);
+        used += plain;
+        at += plain;
+        taken = terminal_text_next(at, next);
+        if (taken == 0 || used + strlen(next) > room)
+            break;
         used += strlen(next);
         fputs(next, out);
         at += taken;
     }
     if (is_cut)
         fputs("...", out);
+}
+
+void format_print_name(FILE *out, const char *name)
+{
+    size_t length = strnlen(name, FORMAT_NAME_WIDTH + 1);
+    if (length <= FORMAT_NAME_WIDTH) {
+        format_print(out, name, SIZE_MAX);
+        return;
+    }
+    length = FORMAT_NAME_WIDTH;
+    for (int i = 0; i < 3 && ((unsigned char)name[length] & 0xc0) == 0x80; i++)
+        length--; /* not in the middle of a character */
+    char text[FORMAT_NAME_WIDTH + 1];
+    memcpy(text, name, length);
+    text[length] = '\0';
+    format_print(out, text, SIZE_MAX);
+    size_t more = strnlen(name + length, COUNTED_BYTES_MAX);
+    fprintf(out, "... (%s%s bytes more)", more == COUNTED_BYTES_MAX ? "at least " : "",
+            format_count((double)more).bytes);
 }
 
 void format_vprintf(FILE *out, const char *format, va_list arguments)

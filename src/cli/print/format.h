@@ -38,6 +38,11 @@ struct formatted format_time(double seconds);
  * (util/terminal_text.h). */
 void format_print(FILE *out, const char *text, size_t width);
 
+/* Print a function's name in the same way; of a long one its first bytes, and how many more it has:
+ * a file needs its name once, a table in each row. */
+#define FORMAT_NAME_WIDTH 2048u
+void format_print_name(FILE *out, const char *name);
+
 /* Print as fprintf does; escape what a terminal would obey, also in the format, except for a
  * newline at its end. */
 __attribute__((format(printf, 2, 3))) void format_printf(FILE *out, const char *format, ...);

@@ -134,7 +134,7 @@ void stack_format_print_name(FILE *out, const char *name, size_t columns)
     char text[NAME_BYTES];
     size_t length = strnlen(name, NAME_BYTES);
     if (columns == 0 || length == NAME_BYTES || columns_of(name) <= columns) {
-        format_print(out, name, NAME_BYTES);
+        format_print_name(out, name);
         return;
     }
     memcpy(text, name, length + 1);
@@ -143,7 +143,7 @@ void stack_format_print_name(FILE *out, const char *name, size_t columns)
     const char *tail = columns_of(text) > columns ? find_tail(text, columns) : text;
     if (tail != text)
         fputs("...", out);
-    format_print(out, tail, NAME_BYTES);
+    format_print_name(out, tail);
 }
 
 /* --- frames --- */
