@@ -355,22 +355,6 @@ def trace_unseen(directory, scale):
     return trace(directory, "trace_unseen", USUAL, tree, *batches([heap_samples(i + 1, [], 10) for i in range(count)]))
 
 
-def trace_threads(directory, scale):
-    """Threads with names, and a sample that each has a part of."""
-    count = scale * 1024 // 40
-    return trace(directory, "trace_threads", USUAL,
-                 process_tree([(7, 1, ["p"])], [(7 + i, 7, f"t{i}") for i in range(count)]),
-                 dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
-
-
-def trace_timeline_heaps(directory, scale):
-    """Looks at the memory of one process, and heaps of it."""
-    count = scale * 1024 // 60
-    return trace(directory, "trace_timeline_heaps", USUAL,
-                 *(memory_look(7, 20 + i, {1: (4, 0, 4, 1), 2: (4, 0, 4, 1)}, {}) for i in range(count)),
-                 *batches([heap_samples(7, [sample(1, 100 + i, 0, 1)], 10, heap=f"h{i}") for i in range(count)]))
-
-
 def trace_line_overlaps(directory, scale):
     """A method whose ranges of lines all lie over each other, and as many frames of it."""
     count = scale * 1024 // 50
