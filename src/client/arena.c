@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See arena.h. */
+/* Map arenas, move between them, and keep the last two mapped. */
 #include "client/arena.h"
 
 #include <errno.h>
@@ -9,21 +9,21 @@
 #include "client/client.h"
 #include "client/system.h"
 
-/* The one in use, the one that was left last, and the one before. */
+/* The one in use and the two before it. */
 #define ARENAS 3u
 
 static struct {
     uintptr_t base;
     size_t bytes;
 } arenas[ARENAS];
-static uint32_t current; /* an entry is whole before this leads to it: a child may be forked */
+static uint32_t current; /* set after its entry is complete: another thread may fork */
 
 static bool failed(long mapped)
 {
     return mapped < 0 && mapped > -4096;
 }
 
-/* What it held goes back to the kernel. Where threads count stays in place, and means nothing. */
+/* Give an arena's memory back. Its counting area stays mapped, but nobody reads it. */
 static void retire(uint32_t index)
 {
     uintptr_t base = arenas[index].base;
@@ -63,7 +63,7 @@ int arena_enter_ring(int fd, uint64_t data_bytes)
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (failed(base))
         return (int)base;
-    /* Control and threads once, data twice in a row. */
+    /* Map control and threads once, and the data twice in a row. */
     const int protection = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_FIXED;
     long first =
         system_call(SYS_mmap, base, RING_DATA_OFFSET + data_bytes, protection, flags, fd, 0);
@@ -75,7 +75,7 @@ int arena_enter_ring(int fd, uint64_t data_bytes)
         system_call(SYS_munmap, base, total);
         return -ENOMEM;
     }
-    /* A core would have all of it, twice: what was never written, too. */
+    /* A core file would contain it twice, including pages that were never written. */
     system_call(SYS_madvise, base, total, MADV_DONTDUMP);
     move_to((uintptr_t)base, data_bytes);
     return 0;

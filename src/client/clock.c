@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See clock.h. */
+/* Read clocks through the vdso, or else by a system call. */
 #include "client/clock.h"
 
 #include <stddef.h>

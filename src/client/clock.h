@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time, without libc: the vdso's clock_gettime where there is one (a few ns,
- * no system call), else the system call.
+ * Time, without libc: the vdso's clock_gettime if there is one (a few ns, no
+ * system call), else the system call.
  */
 #ifndef HEAPPROFD_CLIENT_CLOCK_H
 #define HEAPPROFD_CLIENT_CLOCK_H
 
 #include <stdint.h>
 
-/* Finds the vdso's function. Once, before threads. */
+/* Find the vdso's function. Call it once, before there are threads. */
 void clock_init(void);
 
-/* CLOCK_MONOTONIC_COARSE: ticks every 1 to 4 ms; for stamps. */
+/* CLOCK_MONOTONIC_COARSE, which ticks every 1 to 4 ms: for timestamps. */
 uint64_t clock_now_ms(void);
 
-/* CLOCK_MONOTONIC; for waits. */
+/* CLOCK_MONOTONIC: for waits. */
 uint64_t clock_now_us(void);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Symbol look-up by DT_GNU_HASH, with DT_HASH as the fallback (the vdso of some
- * kernels). Each object is described by a few words of its dynamic section;
- * everything is read through a `struct reader`, so that an object which is
- * unloaded meanwhile gives a failed look-up and not a fault.
+ * kernels). A few words of its dynamic section describe an object. Everything is
+ * read with peek(), so that the look-up in an object that is unloaded meanwhile
+ * fails instead of faulting.
  */
 #include "client/elf_lookup.h"
 
@@ -17,7 +17,7 @@
 
 #include "client/system.h"
 
-#define OBJECTS_MAX 8192u    /* guards against a list that changes under us */
+#define OBJECTS_MAX 8192u    /* bounds a list that changes while we read it */
 #define DYNAMIC_MAX 256u     /* entries of a dynamic section */
 #define CHAIN_MAX (1u << 20) /* symbols of a hash chain */
 
@@ -27,7 +27,7 @@ struct tables {
     uintptr_t soname; /* offset in strings; 0: none */
 };
 
-/* Copies memory; false if it is not (or no longer) there. */
+/* Copy memory. Return false if it is not mapped. */
 static bool peek(bool direct, void *to, uintptr_t from, size_t bytes)
 {
     if (from < 4096)
@@ -39,7 +39,7 @@ static bool peek(bool direct, void *to, uintptr_t from, size_t bytes)
     return system_read_memory(to, from, bytes) == (long)bytes;
 }
 
-/* The loader relocates these pointers in place in most objects, not in the vdso. */
+/* The loader relocates these pointers in place, except in the vdso. */
 static uintptr_t relocated(uintptr_t base, uintptr_t value)
 {
     return value < base ? base + value : value;
@@ -83,7 +83,7 @@ static bool string_equals(bool direct, uintptr_t at, const char *name, size_t le
            memcmp(text, name, length + 1) == 0;
 }
 
-/* The address of symbol `index` if it is a definition of name. */
+/* Return the address of symbol `index` if it defines `name`. */
 static void *definition(bool direct, const struct tables *tables, uint32_t index, const char *name,
                         size_t length)
 {
@@ -173,8 +173,8 @@ static const char *base_name(const char *path)
     return name;
 }
 
-/* Whether an object is this library, which is recognized by its dynamic section: the linker names
- * that. (A program that is linked statically has none, and nothing is looked for there.) */
+/* Return whether an object is this library, by the address of its dynamic section. (A statically
+ * linked program has none, and does not search.) */
 static bool is_own(const struct link_map *map)
 {
     extern ElfW(Dyn) _DYNAMIC[] __attribute__((weak, visibility("hidden")));

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds functions in the loaded objects by reading their ELF tables in memory,
- * where dlsym would take the loader's lock and may allocate.
+ * Finds functions in the loaded objects by reading their ELF tables in memory.
+ * dlsym would take the loader's lock and may allocate.
  */
 #ifndef HEAPPROFD_CLIENT_ELF_LOOKUP_H
 #define HEAPPROFD_CLIENT_ELF_LOOKUP_H
 
 struct elf_found {
     void *address;           /* NULL: not found */
-    const char *object_name; /* file name without directories; of the object that has it */
+    const char *object_name; /* of the object that defines it: file name without directories */
     const void *object;      /* identity of that object (its link_map) */
 };
 
 /*
- * The first definition of name in the objects that were loaded after this
- * library, in link order: what dlsym(RTLD_NEXT) finds. Objects are read through
- * process_vm_readv unless `startup` promises that no other thread can unload one.
+ * Find the first definition of `name` in the objects after this library in link
+ * order, as dlsym(RTLD_NEXT) does. Objects are read through process_vm_readv
+ * unless `startup` promises that no other thread can unload one.
  */
 struct elf_found elf_lookup_next(const char *name, int startup);
 
-/* Whether an object before this library in link order defines name, so that calls of it never come
- * here. Call it at start-up, before there are threads. */
+/* Return whether an object before this library in link order defines `name`, so that calls never
+ * reach this library. Call it at start-up, before there are threads. */
 int elf_lookup_is_shadowed(const char *name);
 
-/* A function of the vdso, or NULL. */
+/* Return a function of the vdso, or NULL. */
 void *elf_lookup_vdso(const char *name);
 
 #endif

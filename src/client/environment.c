@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See environment.h. */
+/* Find the environment above the initial stack pointer. */
 #include "client/environment.h"
 
 #include <elf.h>
@@ -14,7 +14,7 @@ extern void *__libc_stack_end;
 static const char *const *first_entry(void)
 {
 #ifdef HEAPPROFD_STATIC
-    /* Without a loader nobody has put the stack's end there; and the C library is ready. */
+    /* Without a loader, __libc_stack_end is not set, but the C library is initialized. */
     if (getauxval(AT_BASE) == 0)
         return (const char *const *)environ;
 #endif

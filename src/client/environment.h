@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The environment that the process was started with, read where the kernel put it: libc's own
- * pointer may not be set yet when the loader allocates.
+ * The environment at the start of the process, read where the kernel put it: libc's pointer may not
+ * be set yet when the loader allocates.
  */
 #ifndef HEAPPROFD_CLIENT_ENVIRONMENT_H
 #define HEAPPROFD_CLIENT_ENVIRONMENT_H
 
-/* The value, or NULL; always NULL in a program that gained rights when it started (setuid): its
- * environment is its caller's word. */
+/* Return the value, or NULL. Always return NULL in a program that gained rights at its start
+ * (setuid): its caller controls the environment. */
 const char *environment_get(const char *name);
 
 #endif

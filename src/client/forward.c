@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The preload library's table; see forward.h. */
+/* The preload library's table of functions for a client that is linked into the program. */
 #include "client/forward.h"
 
 EXPORT const struct heap_functions heapprofd_preloaded = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One process, one client: where a program has the client linked into itself
- * (libheapprofd_client.a) and the preload library is there, too, the program's copy passes on to
- * that. The preload library's table is found by a weak reference: no look-up, and NULL without it.
- * (The shared client needs nothing: its functions are bound to the preload library's, which come
- * first.)
+ * A process has one active client. If a program links the client statically
+ * (libheapprofd_client.a) and the preload library is loaded, too, the program's copy forwards all
+ * calls to the library. A weak reference finds the library's table: no look-up, and NULL without
+ * the library. (The shared client needs no forwarding: the preload library's functions precede its
+ * own.)
  */
 #ifndef HEAPPROFD_CLIENT_FORWARD_H
 #define HEAPPROFD_CLIENT_FORWARD_H
@@ -12,7 +12,7 @@
 #include "client/client.h"
 #include "heap_profile.h"
 
-/* Grows at its end only: an older program may meet a newer library. */
+/* Grows only at its end: an older program may run with a newer library. */
 struct heap_functions {
     __typeof__(AHeapInfo_create) *create;
     __typeof__(AHeapInfo_setEnabledCallback) *set_enabled;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the loader of another C library ignore the preload library.
+ * Makes musl's loader ignore the preload library.
  *
- * musl's loader ends a program whose LD_PRELOAD names a library that needs glibc's own symbols. A
- * profiled shell that starts a program of musl's would thereby break it. But musl takes an object
- * that defines both `__libc_start_main` and `stdin` for another C library and passes it over. So we
- * define the two, under a version of our own: programs linked to glibc ask for glibc's version and
- * never find them. Only a request without a version (dlsym) may, and it gets what glibc has.
+ * musl's loader ends a program whose LD_PRELOAD names a library that needs glibc's symbols. So a
+ * profiled shell would break the musl programs that it starts. But musl skips an object that
+ * defines both `__libc_start_main` and `stdin`, which it takes for another C library. We define the
+ * two under a version of our own. Programs linked to glibc ask for glibc's version and never find
+ * ours. A request without a version (dlsym) may find them; they forward to glibc's.
  */
 #if defined(__x86_64__)
 #define OLDEST_GLIBC "GLIBC_2.2.5"

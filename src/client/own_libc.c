@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory and string functions that the client calls. Nobody else calls them.
+ * The client's own memory and string functions. They are hidden: nobody else calls them.
  *
- * Those of libc can be interposed. A sanitizer's interceptors jump through pointers that are not
- * set yet when the first allocation brings the client to life, a program's own memcpy may allocate,
- * and a call through an indirect function may come before it is resolved. So the client's calls,
- * and those that the compiler makes of copies and loops, stay in its own object: these are hidden.
+ * libc's functions cannot be used, because they can be interposed. A sanitizer's interceptors jump
+ * through pointers that are not set yet at the first allocation. A program's own memcpy may
+ * allocate. An indirect function may be called before it is resolved. So the client's calls, and
+ * those that the compiler inserts, stay in its own object.
  *
- * Copies here are of records and stacks, some tens to some thousands of bytes.
+ * Copies are records and stacks of ten to some thousand bytes.
  */
 #include <stddef.h>
 #include <stdint.h>
 
 #include "client/client.h"
 
-/* Without it the compiler recognizes memcpy in memcpy, and calls it. */
+/* Keep gcc from replacing the loop in memcpy with a call of memcpy. */
 #ifndef __clang__
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
 #endif

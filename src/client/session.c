@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See session.h. One thread at a time changes the state, and while it does (CONNECTING) all others
- * pass through uncounted.
+ * State changes of the client. One thread at a time changes the state; meanwhile (CONNECTING) the
+ * allocations of all others pass through uncounted.
  *
- * A change in a process that runs needs more: nobody may be in the middle of a sample when the
- * ring and the tables change under him. Threads say in their slots when they are (sample.c); one
- * that finds somebody there leaves the change to a later tick.
+ * In a running process, no thread may be recording a sample when the ring and the tables change.
+ * Threads mark that in their slots (`inside`). A thread that finds another one inside leaves the
+ * change to a later tick.
  */
 #include "client/session.h"
 
@@ -26,27 +26,27 @@
 #include "client/unwind/unwind.h"
 #include "wire/sampling.h"
 
-static struct client_live live_at_start; /* until there is wiped memory */
+static struct client_live live_at_start; /* until wiped memory is mapped */
 struct client client = {.live = &live_at_start};
 
 struct ring_thread *client_no_slot;
 __thread uintptr_t client_cell_distance;
 
-/* Malloc's interval where the session does not want it: a sample in 36 petabytes. The daemon
- * ignores it. */
+/* malloc's interval if the session does not profile it: a sample in 36 petabytes, which the daemon
+ * ignores. */
 #define NEVER_INTERVAL_BYTES (UINT64_C(1) << 55)
 
 static struct sampler_rule rule;
 static bool is_set_up;             /* stays true in a forked child */
-static uint32_t bound_apart;       /* stays 1 in a forked child, which has those libraries, too */
-static const char *session_socket; /* of the daemon that has, or had, this process's session */
+static uint32_t bound_apart;       /* stays 1 in a forked child, which inherits the libraries */
+static const char *session_socket; /* of the daemon of this process's present or last session */
 
 const struct sampler_rule *session_rule(void)
 {
     return &rule;
 }
 
-/* Memory and tables that every image needs once. */
+/* Map the memory and tables that a program needs once. */
 static int set_up(void)
 {
     struct client_live *live = system_map_wiped(sizeof(*live));
@@ -64,14 +64,14 @@ static int set_up(void)
     return 0;
 }
 
-/* Asks at that socket; 0: the session is joined. */
+/* Ask the daemon at this socket. Return 0 if the session is joined. */
 static int shake_hands(const char *socket_path, enum handshake_origin origin)
 {
     struct handshake_reply reply;
     int ring_fd;
     int32_t daemon_pid;
     int result = handshake_ask(socket_path, origin, &reply, &ring_fd, &daemon_pid);
-    /* A refusal after another one must not undo what that said of children. */
+    /* A second refusal must not undo what the first said about children. */
     client.flags = reply.flags | (client.flags & HANDSHAKE_HELLO_AFTER_FORK);
     if (result < 0)
         return result;
@@ -100,11 +100,11 @@ static enum client_state fall_asleep(void)
     return arena_enter_dormant() == 0 ? CLIENT_DORMANT : CLIENT_CONNECTING;
 }
 
-/* The first allocation of an image, or of a forked child. */
+/* Choose the state at the first allocation of a program or of a forked child. */
 static enum client_state begin(bool forked)
 {
     enum handshake_origin origin = forked ? HANDSHAKE_FORK : HANDSHAKE_STARTUP;
-    /* A child's parent may have forbidden system calls: only one that was profiled asks. */
+    /* The parent may have forbidden system calls: only the child of a profiled process asks. */
     if (forked && (client.flags & HANDSHAKE_HELLO_AFTER_FORK) == 0)
         return fall_asleep();
     const char *const sockets[] = {session_socket, handshake_socket_of_command(),
@@ -146,13 +146,13 @@ static void join(void)
     uint32_t state = CLIENT_NEW;
     if (!cas_acq_rel(&client.live->state, &state, CLIENT_CONNECTING))
         return;
-    /* Cleared by what follows where libc's headers leave no other way. */
+    /* Functions called below may set errno. */
     int saved_errno = errno;
     bool forked = is_set_up;
     client.pid = (int32_t)system_call(SYS_getpid);
     if (system_call(SYS_getrandom, &client.seed, sizeof(client.seed), 1 /* GRND_NONBLOCK */) < 0)
         client.seed = clock_now_us() ^ ((uint64_t)client.pid << 40) ^ (uintptr_t)&saved_errno;
-    /* If there is no memory it stays CONNECTING: every allocation passes through. */
+    /* Without memory the state stays CONNECTING: every allocation passes through. */
     if (forked)
         heaps_after_fork();
     if (forked || set_up() == 0)
@@ -167,7 +167,7 @@ void session_join(void)
     system_release_signals(&signals);
 }
 
-/* As if nothing had been sampled yet. What is unmapped of it comes back as zeros. */
+/* Forget the last session's samples. Its tables read as zeros afterwards. */
 static void forget_session(void)
 {
     thread_slot_forget();
@@ -181,7 +181,7 @@ static void forget_session(void)
     store_relaxed(&client.live->threads_hand, 0);
 }
 
-/* Leaves a session that is over, and joins the one of that socket, if not NULL. */
+/* Leave a session that is over, and join the one at this socket, if it is not NULL. */
 static void move(uint32_t state, const char *socket_path)
 {
     if (!cas_acq_rel(&client.live->state, &state, CLIENT_CONNECTING))

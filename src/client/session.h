@@ -12,24 +12,24 @@
 #include "client/sample/sampler.h"
 
 /*
- * What the first allocation of an image or of a forked child leads to: sets the
- * client up, says hello to the daemon if there is one, and joins the session or
- * stays dormant. On return the state is ACTIVE, DORMANT or ENDED, or CONNECTING
- * while another thread is at it.
+ * Called at the first allocation of a program or of a forked child: set the client
+ * up, say hello to the daemon if there is one, and join its session or stay
+ * dormant. On return the state is ACTIVE, DORMANT or ENDED, or CONNECTING while
+ * another thread joins.
  */
 void session_join(void);
 
 /*
- * To be called now and then by a thread that is not in the middle of a sample: leaves a session
- * that is over, and joins one that this process is invited to. Cheap where neither is the case.
+ * Leave a session that is over, and join one that this process is invited to. Called now and then,
+ * by a thread that is not recording a sample. Cheap if there is nothing to do.
  */
 void session_tick(void);
 
-/* Either of them, whichever is due, by a thread that is not inside yet. */
+/* Call session_join() or session_tick(), whichever is due. The thread must not be in the client. */
 void session_look(void);
 
-/* Tell the daemon, in this session and later ones, that a library is opened whose calls of malloc
- * do not come here. Call it before opening the library. It makes no system call and takes no lock.
+/* Tell the daemon, in this session and later ones, that a library is opened whose malloc calls
+ * bypass the hooks. Call it before opening the library. It makes no system call and takes no lock.
  */
 void session_note_bound_apart(void);
 

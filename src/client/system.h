@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the client asks of the kernel, directly: no libc wrapper (they set
- * errno, are cancellation points, and may be hooked by the target). Results are
- * as the kernel's: negative errno on failure.
+ * System calls of the client, without libc's wrappers: those set errno, are
+ * cancellation points, and may be hooked by the target. Failures return a negative
+ * errno, as from the kernel.
  */
 #ifndef HEAPPROFD_CLIENT_SYSTEM_H
 #define HEAPPROFD_CLIENT_SYSTEM_H
@@ -17,8 +17,9 @@
 #include "client/arch/syscall.h"
 #include "wire/barrier.h"
 
-/* Whether the process has restricted its system calls: all of ours fail then, with -EPERM. The
- * preloaded client notices by itself (hooks_seccomp.c), the attached one is told in the ring. */
+/* Whether the process has restricted its system calls. Then all of ours fail with -EPERM. The
+ * preloaded client notices that itself (hooks_seccomp.c); the daemon tells an attached client in
+ * the ring. */
 #ifdef HEAPPROFD_ATTACHED
 __attribute__((visibility("hidden"))) bool system_calls_are_forbidden(void);
 #else

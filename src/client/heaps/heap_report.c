@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What programs report of their own heaps. The hot halves are here, with the slow ones that
- * arch/<cpu>/entry_report.S leads to; see client/heaps/heaps.h for what a heap's word says.
+ * The functions by which programs report allocations and frees of their own heaps: the hot halves,
+ * and the slow halves that arch/<cpu>/entry_report.S calls. sample/heap_states.h explains a heap's
+ * state.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -27,12 +28,13 @@ HIDDEN bool slow_report_sample(uint32_t id, uint64_t allocation, uint64_t size, 
 
 static inline uint32_t heap_word(uint32_t id)
 {
-    /* Acquire: a heap's set and lines were made before its word said so. */
+    /* Acquire: a heap's set and lines were made before its state was set. */
     return likely(id < RING_HEAPS_MAX) ? load_acquire(&client.live->heap_words[id])
                                        : (uint32_t)HEAP_IDLE;
 }
 
-/* Whether a report is done with: the heap is not profiled, or it is and nothing was sampled. */
+/* Return whether the report needs nothing more: the heap is not profiled, or nothing was sampled.
+ */
 static inline __attribute__((always_inline)) bool is_done(uint32_t id, uint64_t allocation,
                                                           uint64_t size)
 {
@@ -84,7 +86,7 @@ EXPORT_HOT void AHeapProfile_reportFree(uint32_t id, uint64_t allocation)
 
 /* --- slow --- */
 
-/* An id that is live no more. The line says how far the thread is in this heap. */
+/* Record the free of a sampled allocation. */
 static void account_free(struct ring_thread *thread, uint32_t id, uint64_t allocation)
 {
     const struct ring_thread *line = heap_line_known(id);
@@ -96,11 +98,11 @@ static void account_free(struct ring_thread *thread, uint32_t id, uint64_t alloc
         sample_record_free(thread, &freed);
 }
 
-/* nested: in a signal handler that interrupted a sample of its thread. */
+/* `nested`: the caller is a signal handler that interrupted a sample of its thread. */
 static bool account_allocation(uint32_t id, uint64_t allocation, uint64_t size, const char *type,
                                uint32_t flags, bool nested, const struct unwind_registers *caller)
 {
-    /* Once it is seen to be active it does not change under us, nor does the slot's ring. */
+    /* This thread is inside: an active session and its ring do not change until it leaves. */
     struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
     if (thread == NULL || !heap_look(thread, id))
         return false;

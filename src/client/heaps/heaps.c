@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See heaps.h. */
+/* Register heaps, apply the session's rules to them, and call the program's callbacks. */
 #include "client/heaps/heaps.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "wire/record.h"
 #include "wire/sampling.h"
 
-/* Intervals of heaps are numbered from here on; those below are malloc's
+/* Intervals of custom heaps have numbers from here on; malloc's are below
  * (client/sample/adaptive.h). */
 #define HEAP_INTERVALS_FIRST 64u
 #define HEAP_INTERVALS_MAX 192u
@@ -22,12 +22,12 @@
 HIDDEN struct AHeapInfo heaps[RING_HEAPS_MAX];
 HIDDEN __thread uint32_t *heap_line_numbers;
 
-/* Those of all threads, by their slots' numbers, which a thread keeps while it lives. */
+/* Line numbers of all threads, by slot number, which a thread keeps for life. */
 static uint32_t (*line_numbers)[RING_HEAPS_MAX];
 
 static uint32_t heaps_described; /* ids [1, this] are taken */
 
-/* What numbers stand for, in all sessions. */
+/* The intervals by number, in all sessions. */
 static uint64_t intervals[HEAP_INTERVALS_MAX];
 static uint32_t interval_count;
 
@@ -123,7 +123,7 @@ struct ring_thread *heap_line_get(struct ring_thread *thread, uint32_t id)
 
 /* --- what the session wants --- */
 
-/* What the session says of heaps of this name; NULL: nothing. */
+/* Return the session's rule for heaps of this name; NULL: none. */
 static const struct ring_heap_rule *find_rule(const char *name)
 {
     const struct ring_heaps *wanted = client.wanted_heaps;
@@ -138,12 +138,12 @@ static const struct ring_heap_rule *find_rule(const char *name)
 static uint64_t wanted_interval(const struct AHeapInfo *heap)
 {
     const struct ring_heap_rule *rule = find_rule(heap->name);
-    if (heap->of_ranges) /* all of it or nothing, and asked for by its name */
+    if (heap->of_ranges) /* every call or none, and only if its name is listed */
         return rule != NULL && rule->interval_bytes != 0 ? 1 : 0;
     return rule != NULL ? rule->interval_bytes : client.wanted_heaps->other_interval_bytes;
 }
 
-/* The number of an interval; HEAP_INTERVALS_MAX: there are too many. */
+/* Return the number of an interval; HEAP_INTERVALS_MAX: there are too many. */
 static uint32_t number_interval(uint64_t interval_bytes)
 {
     uint32_t count = load_acquire(&interval_count);
@@ -165,7 +165,7 @@ static uint32_t number_interval(uint64_t interval_bytes)
     }
 }
 
-/* Decides for one heap; it counts from the moment that its word says so. */
+/* Apply the session's rule to one heap. It counts as soon as its state says so. */
 static void begin_heap(uint32_t id)
 {
     struct AHeapInfo *heap = &heaps[id];
@@ -196,7 +196,7 @@ static void describe_mmap(void) {}
 
 HIDDEN uint32_t heaps_mmap;
 
-/* It takes an id of the program's only where a session wants it. */
+/* Register the heap libc.mmap. It takes one of the ids only if a session wants it. */
 static void describe_mmap(void)
 {
     const struct ring_heap_rule *rule = find_rule(HEAPS_MMAP_NAME);
@@ -250,7 +250,8 @@ EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *info)
     session_look();
     struct thread_passage passage = thread_enter();
     bool counts = heaps_init() == 0 && cas_ordered(&info->stage, &described, HEAP_REGISTERED);
-    /* Whoever makes the session active at this moment looks for stages then: one of us sees it. */
+    /* A thread that makes the session active at this moment then reads the stages: one of us begins
+     * the heap. */
     if (counts && load_ordered(&client.live->state) == CLIENT_ACTIVE)
         begin_heap(id);
     thread_leave(&passage);
@@ -285,7 +286,7 @@ bool heap_look(struct ring_thread *thread, uint32_t id)
     if (word != HEAP_LOOKS)
         return false;
     uint32_t state = client_state(), looks = HEAP_LOOKS;
-    /* Several threads may announce it at once: all of them count. */
+    /* Several threads may announce it at once; then all of them count. */
     if (state == CLIENT_ACTIVE)
         return heap_announce(thread, id) &&
                (cas_acq_rel(&client.live->heap_words[id], &looks, HEAP_COUNTS) ||
@@ -295,7 +296,7 @@ bool heap_look(struct ring_thread *thread, uint32_t id)
     return false;
 }
 
-/* --- telling --- */
+/* --- callbacks --- */
 
 static bool is_profiled(uint32_t id)
 {
@@ -303,7 +304,7 @@ static bool is_profiled(uint32_t id)
            load_acquire(&client.live->heap_words[id]) != HEAP_IDLE;
 }
 
-/* In turns, by one thread at a time; who comes meanwhile leaves the rest to that one. */
+/* Call the callbacks in turn. One thread at a time does so; others leave the rest to it. */
 static void tell_heap(uint32_t id)
 {
     struct AHeapInfo *heap = &heaps[id];

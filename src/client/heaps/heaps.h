@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The heaps that the program describes: which there are, which the session wants, and telling the
- * program when that changes.
+ * Custom heaps: the registered heaps, the session's choice among them, and the program's callbacks
+ * when that choice changes.
  */
 #ifndef HEAPPROFD_CLIENT_HEAPS_HEAPS_H
 #define HEAPPROFD_CLIENT_HEAPS_HEAPS_H
@@ -18,15 +18,15 @@
 
 enum heap_stage { HEAP_FREE = 0, HEAP_DESCRIBED = 1, HEAP_REGISTERED = 2 };
 
-/* A heap, by its id; [0] is unused. Live ids are found in a set of each heap's own. */
+/* A heap, by its id; [0] is unused. Each heap has its own set of live allocations. */
 struct AHeapInfo {
     struct live_set live;
-    struct sampler_rule rule; /* of the session; interval 0: not wanted */
+    struct sampler_rule rule; /* of the session; interval 0: not profiled */
     uint32_t interval_index;
     uint32_t stage;     /* enum heap_stage */
-    uint32_t telling;   /* 1 while a thread is in a callback, or about to be */
-    uint32_t told;      /* 1: the last callback was the enabled one */
-    uint32_t of_ranges; /* 1: of memory that the program maps itself; it has no live ids */
+    uint32_t telling;   /* 1 while a thread calls a callback, or is about to */
+    uint32_t told;      /* 1: the last call was that of the enabled callback */
+    uint32_t of_ranges; /* 1: the heap libc.mmap, which has no set of live allocations */
     AHeapProfileEnabledCallback enabled;
     AHeapProfileDisabledCallback disabled;
     void *enabled_data, *disabled_data;
@@ -35,41 +35,41 @@ struct AHeapInfo {
 
 extern HIDDEN struct AHeapInfo heaps[RING_HEAPS_MAX];
 
-/* What the program maps itself (client/heaps/ranges.h): the preload library's own heap. Its id; 0:
- * no session has wanted it yet. */
+/* The id of the preload library's heap of mapped memory (ranges.h); 0: no session has asked for it
+ * yet. */
 #define HEAPS_MMAP_NAME "libc.mmap"
 extern HIDDEN uint32_t heaps_mmap;
 
-/* Maps what the heaps' lines are found by; 0 or -ENOMEM. Idempotent. */
+/* Map the table of the threads' lines. Return 0 or -ENOMEM. Idempotent. */
 int heaps_init(void);
 
-/* The session is active: the heaps that it wants count from now on. */
+/* The session is active: begin to count the heaps that it profiles. */
 void heaps_begin(void);
 
-/* Forgets lines and live ids, while nobody is inside. */
+/* Forget lines and live allocations. No thread may be in the client. */
 void heaps_forget(void);
 
-/* In a forked child, which has one thread: its parent's other threads are in no callback here, and
- * the session that the program was told of is not the child's. */
+/* Reset the callbacks' state in a forked child. It has one thread, which is in no callback, and the
+ * parent's session is not the child's. */
 void heaps_after_fork(void);
 
-/* Sends what the daemon must know of a heap before its first sample. */
+/* Send the heap's records that precede its first sample. */
 bool heap_announce(struct ring_thread *thread, uint32_t id);
 
-/* What the heap's word asks of a thread that is inside. Whether the heap counts. */
+/* Act on the heap's state. The thread is inside. Return whether the heap counts. */
 bool heap_look(struct ring_thread *thread, uint32_t id);
 
-/* Whether a process whose heap is not profiled should look why not. */
+/* Return whether a report to an unprofiled heap should take the slow path: the state may change. */
 static inline bool heaps_are_to_look(void)
 {
     return unlikely(load_relaxed(&client.live->state) == CLIENT_NEW) || invitation_is_new();
 }
 
-/* Numbers of this thread's lines by heap, plus one; 0: none yet. In memory that is wiped when the
- * session changes, and in a forked child. NULL: the thread has had no line. */
+/* By heap, the number of this thread's line plus one; 0: none yet. In memory that is wiped when the
+ * session changes, and on fork. NULL: the thread has had no line. */
 extern HIDDEN __thread uint32_t *heap_line_numbers __attribute__((tls_model("initial-exec")));
 
-/* This thread's line in a heap, or NULL. */
+/* Return this thread's line in a heap, or NULL. */
 static inline struct ring_thread *heap_line_known(uint32_t id)
 {
     const uint32_t *numbers = heap_line_numbers;
@@ -83,7 +83,7 @@ static inline struct ring_pending *heap_pending(const struct ring_thread *line)
     return &client.pending[RING_THREADS_MAX + (uint32_t)(line - client.heap_lines)];
 }
 
-/* The line, a new one if there is none; NULL: none is to be had. */
+/* Return the line; take a new one if there is none. Return NULL if none is free. */
 struct ring_thread *heap_line_get(struct ring_thread *thread, uint32_t id);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HeapProfile_intern(): texts that stay for ever. A table of pointers that only grows, and chunks
- * of memory that texts are put into one behind the other. Without locks: a text that another thread
- * put in first is dropped again, which costs its bytes.
+ * HeapProfile_intern(): texts that are kept for the life of the process. A hash table of pointers
+ * that only grows, and one area for the texts. Lock-free: if another thread has inserted the same
+ * text first, our copy is dropped and its bytes are lost.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static char *memory;
 static uint64_t memory_used;
 static uint32_t text_count;
 
-/* Both or none: the one that came first counts. */
+/* Map both tables. If several threads do so, the first one wins. */
 static bool map_tables(void)
 {
     if (load_acquire(&memory) == NULL) {
@@ -43,7 +43,7 @@ static bool map_tables(void)
     return true;
 }
 
-/* A copy of its own; NULL: there is no room. */
+/* Return a copy of the text; NULL: there is no room. */
 static const char *copy_text(const char *text, size_t length)
 {
     uint64_t at = add_relaxed(&memory_used, length + 1);
@@ -69,7 +69,7 @@ EXPORT const char *HeapProfile_intern(const char *text)
         return NULL;
     size_t length = strnlen(text, TEXT_BYTES_MAX);
     const char *copy = NULL;
-    /* At most half of the places are taken: an empty one ends the search. */
+    /* At most half of the places are used: an empty one ends the search. */
     for (uint32_t place = first_place(text, length);; place = (place + 1) % PLACES) {
         const char *known = load_acquire(&places[place]);
         if (known == NULL) {

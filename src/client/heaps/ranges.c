@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See ranges.h. */
+/* Count mapped ranges and send their records, except for the allocator's own calls. */
 #include "client/heaps/ranges.h"
 
 #include <errno.h>
@@ -30,8 +30,8 @@ size_t ranges_round_up(size_t bytes)
     return (bytes + page_bytes - 1) & ~(page_bytes - 1);
 }
 
-/* What an allocator maps is no allocation of the program's: what it makes of it is. (That of the C
- * library does not come here at all.) */
+/* Return whether the allocator itself makes the call: its mappings are not the program's
+ * allocations. (The C library's malloc does not call the hooks at all.) */
 static bool is_allocators(uintptr_t pc)
 {
     struct module_object caller, allocator;
@@ -112,7 +112,7 @@ void ranges_leave(const struct range_call *call, uintptr_t unmapped, size_t unma
 {
     int saved_errno = errno;
     struct thread_passage passage = thread_enter();
-    /* What is older than the session that is now is unknown to it. */
+    /* The present session knows nothing about calls from before it. */
     struct ring_thread *thread =
         is_wanted() && call->session == this_session() ? thread_slot_get() : NULL;
     uint32_t id = load_acquire(&heaps_mmap);

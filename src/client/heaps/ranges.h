@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the program maps itself (the heap libc.mmap): ranges that come, and memory that goes.
+ * The heap libc.mmap: memory that the program maps and unmaps itself.
  *
- * A range's ALLOC is sent when it is mapped; what is unmapped is told afterwards, when it is known
- * that it was. By then another thread may have been given the same memory, and its ALLOC may stand
- * first: so an UNMAP names the point of the ring before which the call began, and takes out only
- * what is older. An ALLOC takes out all that it lies over (MAP_FIXED).
+ * ALLOC and UNMAP records are sent after the call, when its success is known. By then another
+ * thread may have mapped the same memory, and its ALLOC may precede the UNMAP. So an UNMAP carries
+ * the ring's position before the call, and removes only older ranges. An ALLOC removes all ranges
+ * that it overlaps (MAP_FIXED).
  */
 #ifndef HEAPPROFD_CLIENT_HEAPS_RANGES_H
 #define HEAPPROFD_CLIENT_HEAPS_RANGES_H
@@ -19,18 +19,18 @@
 
 /* The moment before a call. */
 struct range_call {
-    uint64_t session; /* which it fell in; 0: the call is not counted */
+    uint64_t session; /* the session at that moment; 0: the call is not counted */
     uint64_t before;  /* ring_control.reserved */
 };
 
-/* Learns the page size; idempotent. */
+/* Read the page size. Idempotent. */
 void ranges_init(void);
 
-/* To be called before the real function, joins a session that is to be joined. */
+/* Call it before the real function. Joins a session if one is due. */
 struct range_call ranges_enter(const struct unwind_registers *caller);
 
-/* After it, with what it came to; one of both may be empty. Lengths of what is mapped by pages are
- * rounded up to them. Leaves errno as it is. */
+/* Call it after the real function has succeeded, with the unmapped and the mapped range; either may
+ * be empty. Lengths are rounded up to pages. Keeps errno. */
 void ranges_leave(const struct range_call *call, uintptr_t unmapped, size_t unmapped_bytes,
                   uintptr_t mapped, size_t mapped_bytes, const struct unwind_registers *caller);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The C allocation functions, as the program sees them.
+ * Hooks of the C allocation functions.
  *
- * Each is two functions: the exported one is the hot path, and jumps to the
- * real function or, with its arguments untouched, to entry.S, which notes the
- * caller's registers and calls the slow half here. Slow halves call the real
- * function first and account what it returned.
+ * Each hook is two functions. The exported one is the hot path. It jumps to the
+ * real function or, with its arguments untouched, to entry.S, which saves the
+ * caller's registers and calls the slow half. The slow half calls the real
+ * function first and then counts the allocation.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,9 +20,9 @@
 #include "client/sample/sample.h"
 #include "client/session.h"
 
-/* A hook's way into its slow half (arch/<cpu>/entry.S takes the hook's own
- * arguments), and the slow half that it calls: three arguments, used or not, and
- * the caller's registers. */
+/* The entry to a hook's slow half (arch/<cpu>/entry.S, with the hook's own
+ * arguments), and the slow half: always three arguments, and the caller's
+ * registers. */
 #define HOOK(type, name, parameters, ...)                                                          \
     HIDDEN type entry_##name parameters;                                                           \
     HIDDEN type slow_##name(__VA_ARGS__, const struct unwind_registers *caller)
@@ -61,7 +61,7 @@ EXPORT_HOT void *calloc(size_t count, size_t size)
 
 EXPORT_HOT void *realloc(void *memory, size_t size)
 {
-    /* NULL reads as "might hold" (a free place holds 0), and is looked at apart. */
+    /* For NULL, live_set_might_hold() is true (a free place holds 0), so test it first. */
     if (likely((memory == NULL || !live_set_might_hold(&sample_live_set, (uintptr_t)memory)) &&
                client_count(size)))
         return real.realloc(memory, size);
@@ -239,9 +239,9 @@ HIDDEN void *slow_pvalloc(size_t size, size_t unused1, size_t unused2,
     return memory;
 }
 
-/* --- not an allocation, but what addresses mean --- */
+/* --- changes of the loaded libraries --- */
 
-/* Another library may take the place of this one at once. */
+/* Another library may be loaded at the same addresses at once. */
 EXPORT int dlclose(void *handle)
 {
     real_resolve();
@@ -252,7 +252,7 @@ EXPORT int dlclose(void *handle)
     return result;
 }
 
-/* A library opened with RTLD_DEEPBIND binds to libc's malloc, so its calls do not come here. Tell
+/* A library opened with RTLD_DEEPBIND binds to libc's malloc, so its calls bypass the hooks. Tell
  * the daemon, because the totals are then partial. Jump to dlopen: it looks at its caller
  * (namespace, RUNPATH, $ORIGIN). */
 EXPORT void *dlopen(const char *file, int flags)
@@ -266,10 +266,10 @@ EXPORT void *dlopen(const char *file, int flags)
     return open(file, flags);
 }
 
-/* --- where nobody calls us --- */
+/* --- programs whose allocations never reach the hooks --- */
 
-/* Say hello before main, because calls end in the executable's own malloc: no first allocation will
- * come here to do so. The daemon may attach to the process instead. */
+/* Say hello before main if the executable has its own malloc: no first allocation would do so. The
+ * daemon may then attach to the process. */
 __attribute__((constructor(102))) static void join_if_shadowed(void)
 {
     if (elf_lookup_is_shadowed("malloc"))

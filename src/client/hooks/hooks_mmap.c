@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways to ask the kernel for memory, as the program sees them: mmap, mmap64, mremap, munmap,
- * brk, sbrk. The C library's malloc, its threads' stacks and the loader have their own inside
- * and do not come here.
+ * Hooks of the functions that map memory: mmap, mmap64, mremap, munmap, brk, sbrk. The C library's
+ * malloc, its thread stacks and the loader use internal versions and do not call the hooks.
  *
- * While nobody wants the heap libc.mmap, a call is a few loads and a jump to the real function.
- * Otherwise the slow half calls that, and accounts what came of it: a call that failed changes
- * nothing.
+ * While no session profiles the heap libc.mmap, a call costs a few loads and a jump to the real
+ * function. Otherwise the slow half calls the real function and counts its result. A failed call
+ * changes nothing.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -19,9 +18,9 @@
 #include "client/heaps/heaps.h"
 #include "client/heaps/ranges.h"
 
-/* As <linux/mman.h> has them. <sys/mman.h> is not for us: it declares mremap with a variable
- * argument. That is passed in the same register as a fixed one, on every processor that we know of,
- * and is passed on whether it was given or not. */
+/* As in <linux/mman.h>. <sys/mman.h> cannot be included: it declares mremap with a variable
+ * argument. On x86-64 and aarch64 that argument is passed in the same register as a fixed one. It
+ * is passed on even if the caller did not give it. */
 #define MREMAP_DONTUNMAP 4
 #define MAP_FAILED ((void *)-1)
 
@@ -39,7 +38,7 @@ HOOK(int, munmap, void *address, size_t length);
 HOOK(int, brk, void *address);
 HOOK(void *, sbrk, intptr_t increment);
 
-/* NULL: not looked for yet, or this C library has none. */
+/* NULL: not looked up yet, or missing in this C library. */
 static struct {
     void *(*mmap)(void *, size_t, int, int, int, off_t);
     void *(*mmap64)(void *, size_t, int, int, int, off_t);
@@ -51,7 +50,7 @@ static struct {
 
 static bool is_resolved;
 
-/* At start-up, before there are threads. Idempotent. */
+/* Look the functions up, at start-up before there are threads. Idempotent. */
 static __attribute__((constructor(101))) void resolve(void)
 {
     if (load_acquire(&is_resolved))
@@ -68,7 +67,7 @@ static __attribute__((constructor(101))) void resolve(void)
 
 /* --- hot --- */
 
-/* Whether a call is nobody's business. (The word of heap 0 is always idle.) */
+/* Return whether no session profiles mappings. (Heap 0 is always idle.) */
 static inline __attribute__((always_inline)) bool is_unseen(void)
 {
     uint32_t id = load_acquire(&heaps_mmap);
@@ -145,7 +144,7 @@ void *slow_mmap64(void *address, size_t length, int protection, int flags, int f
     return slow_mmap(address, length, protection, flags, fd, offset, caller);
 }
 
-/* Like realloc: the old range goes, a new one comes, be it in the same place. */
+/* Count an mremap like a realloc: the old range is unmapped, and a new one mapped. */
 void *slow_mremap(void *old, size_t old_length, size_t length, int flags, void *address,
                   caller_registers caller)
 {
@@ -175,7 +174,7 @@ int slow_munmap(void *address, size_t length, caller_registers caller)
     return result;
 }
 
-/* The end of the data segment has moved. */
+/* Count a moved end of the data segment. */
 static void account_break(const struct range_call *call, uintptr_t old, uintptr_t now,
                           caller_registers caller)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See handshake.h. */
+/* Connect, say hello, and check the reply and its descriptor. */
 #include "client/join/handshake.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ const char *handshake_socket_of_command(void)
     return socket_of_command;
 }
 
-/* A connected socket, or a negative errno. */
+/* Return a connected socket, or a negative errno. */
 static int connect_to_daemon(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See invitation.h. */
+/* Map control pages, and look for this process's token in a new generation. */
 #include "client/join/invitation.h"
 
 #include <errno.h>
@@ -16,10 +16,9 @@
 #include "client/system.h"
 #include "wire/control_page.h"
 
-#define PATH_MAX_HERE 108 /* what a socket's name may have */
+#define PATH_MAX_HERE 108 /* the longest path of a socket */
 
-/* Run directories that are looked at: the system's and the user's, or the one that the
- * environment names. */
+/* Run directories: the system's and the user's, or the one that the environment names. */
 #define DIRECTORIES 2
 
 static struct directory {
@@ -33,7 +32,7 @@ HIDDEN uint32_t invitation_seen[DIRECTORIES];
 HIDDEN const uint32_t *invitation_generations[DIRECTORIES] = {&invitation_seen[0],
                                                               &invitation_seen[1]};
 
-/* base/middle/name into to; false: too long. */
+/* Write base/middle/name to `to`. Return false if it is too long. */
 static bool join_path(char to[PATH_MAX_HERE], const char *base, const char *middle,
                       const char *name)
 {
@@ -110,8 +109,8 @@ const char *invitation_at_startup(void)
     return NULL;
 }
 
-/* The daemon writes the tokens before their generation. While it writes, those of the generation
- * that was read are found no more, and the next one comes. */
+/* The daemon writes the tokens before their generation. While it writes, the tokens of the last
+ * generation are gone, and the next generation follows. */
 static bool invites_us(const struct control_page *page, uint32_t generation)
 {
     uint64_t token = control_page_token(&secret, client.pid, generation);

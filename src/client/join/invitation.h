@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a process learns of the machine's sessions: the control pages (wire/control_page.h) that it
- * mapped when it started. Looking costs a load a page and no system call.
+ * Tells a process of sessions that want it, by the control pages (wire/control_page.h) that it
+ * mapped when it started. A check costs one load for each page and no system call.
  */
 #ifndef HEAPPROFD_CLIENT_JOIN_INVITATION_H
 #define HEAPPROFD_CLIENT_JOIN_INVITATION_H
@@ -12,24 +12,24 @@
 #include "client/client.h"
 #include "wire/barrier.h"
 
-/* Maps the pages that there are. Once, when the process starts. */
+/* Map the existing pages. Call it once, when the process starts. */
 void invitation_init(void);
 
-/* The socket of a daemon that wants processes from their start; NULL: there is none. */
+/* Return the socket of a daemon that profiles new processes; NULL: there is none. */
 const char *invitation_at_startup(void);
 
-/* The socket of a daemon that has invited this process since the last answer; NULL: none. */
+/* Return the socket of a daemon that has invited this process since the last answer; NULL: none. */
 const char *invitation_since(void);
 
-/* Those that there are now have been answered. */
+/* Mark all present invitations as answered. */
 void invitation_answered(void);
 
-/* The pages' counts of invitations, and those that were looked at; words that stay equal where
- * there is no page. */
+/* The pages' generations, and the last ones that this process has checked. Without a page both are
+ * the same word. */
 extern HIDDEN const uint32_t *invitation_generations[2];
 extern HIDDEN uint32_t invitation_seen[2];
 
-/* Whether invitation_since() has anything to look at. */
+/* Return whether a page has changed since the last invitation_since(). */
 static inline bool invitation_is_new(void)
 {
     return unlikely(load_relaxed(invitation_generations[0]) != load_relaxed(&invitation_seen[0])) ||

@@ -222,7 +222,7 @@ static bool wait_for_space(struct ring_thread *thread, uint32_t length)
     uint64_t began_us = clock_now_us(), waited_us = 0;
     add_ordered(&control->waiters, 1);
     while (client_state() == CLIENT_ACTIVE) {
-        store_relaxed(&thread->in_ring, RING_WAITS); /* a handler may have come and gone */
+        store_relaxed(&thread->in_ring, RING_WAITS); /* a signal handler may have changed it */
         uint32_t seen = load_ordered(&control->space_futex);
         if ((fits = has_space(load_relaxed(&control->reserved), length)))
             break;
@@ -260,7 +260,7 @@ void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
     struct open_records *open = &open_records[slot_of(thread)];
     length = (length + 7) & ~7u;
     if (likely(load_relaxed(&thread->in_ring) != RING_WRITES))
-        open->count = 0; /* perhaps of the slot's last thread */
+        open->count = 0; /* they may be the slot's previous thread's */
     else
         look_at_open_records(thread, open, here);
     uint32_t depth = open->count;
@@ -284,8 +284,8 @@ void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
             union record_header *header = record_at(position);
             union record_header busy = {
                 .length = length, .type = RECORD_BUSY, .thread = slot_of(thread)};
-            /* Release is not needed: a reader that sees 0 here waits, and one that
-             * sees this reads nothing behind it. */
+            /* Release is not needed: a reader waits if it sees 0 here, and reads no
+             * further if it sees this. */
             store_relaxed(&header->word, busy.word);
             return header;
         }
@@ -307,7 +307,7 @@ bool ring_writer_publish(struct ring_thread *thread, void *record, enum record_t
     if (likely(in_time)) {
         ready.type = type;
         ready.heap = heap;
-        /* The body before the type: the daemon loads the header with acquire. */
+        /* Release: the daemon loads the header with acquire and then reads the body. */
         store_release(&header->word, ready.word);
     } else {
         add_relaxed(&client.control->lost[RING_LOST_ABANDONED], 1);
@@ -318,7 +318,7 @@ bool ring_writer_publish(struct ring_thread *thread, void *record, enum record_t
 
 void ring_writer_wake(const void *record, uint32_t length)
 {
-    /* One wake-up as the ring passes half full; whoever polls needs none. */
+    /* Wake the daemon once when the ring becomes half full. A polling daemon needs no wake-up. */
     struct ring_control *control = client.control;
     uint64_t offset = (uintptr_t)record - (uintptr_t)client.data;
     uint64_t half = (client.data_mask + 1) / 2;

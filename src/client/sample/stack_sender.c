@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See stack_sender.h. */
+/* Remember which modules were sent, and send stacks and copies of unfinished ones. */
 #include "client/sample/stack_sender.h"
 
 #include <errno.h>
@@ -13,14 +13,14 @@
 #include "wire/handshake.h"
 #include "wire/record.h"
 
-/* Marks which modules the daemon has, by the address of the module's entry. */
+/* Table of the modules that the daemon has, by the address of the module's entry. */
 #define SENT_MODULES 8192u
 
-/* Marks pages that hold no code of a module which the daemon does not have. */
+/* Table of pages without code of a module that the daemon lacks. */
 #define SEEN_PAGES 4096u
 #define PAGE_SHIFT 12
 
-/* Code may use so much below its stack pointer (x86-64's red zone). */
+/* Code may use this much memory below its stack pointer (x86-64's red zone). */
 #define RED_ZONE_BYTES 128u
 
 static uint64_t *sent_modules; /* wiped on fork */
@@ -39,7 +39,7 @@ void stack_sender_forget(void)
     system_wipe(seen_pages, SEEN_PAGES * sizeof(*seen_pages));
 }
 
-/* A word that stands for this module in this generation. */
+/* Return a word that identifies the module in this generation. */
 static uint64_t module_mark(const struct module *module, uint32_t generation)
 {
     return (uintptr_t)module ^ ((uint64_t)(generation + 1) << 48);
