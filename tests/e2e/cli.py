@@ -662,7 +662,7 @@ def equal_children():
     stacks, libc = {}, re.compile(r"^(\w+)-(\w+) r-xp .* (/\S*/libc\.so\.6)$", re.M)
     for number in (2, 12):
         script = "; ".join(["cat /proc/self/maps"] * number) + "; true"
-        outcome = profile_of(f"equal{number}", "sh", "-c", script, options=["--follow-children", "-i", "1", "-q"])
+        outcome = profile_of(f"equal{number}", "sh", "-c", script, options=["--follow-children", "-i", "1", "-q", "--memory-infra"])
         with open(at(f"equal{number}/raw-trace"), "rb") as file:
             packets = [dict(fields(packet)) for _, packet in fields(file.read())]
         stacks[number] = sum(table == 7 for packet in packets for table, _ in fields(packet.get(12, b"")))
@@ -671,6 +671,10 @@ def equal_children():
         check(len(files) == number, f"{len(files)} profiles of {number} children: {files}")
         found = {code_of_pprof(at(f"equal{number}/{name}")).get(path) for name in files for path in places.values()}
         check(found == set(places), f"libc is at {sorted(places)}, profiles have it at {found}")
+        with gzip.open(at(f"equal{number}/memory_infra.json.gz"), "rt") as file:
+            regions = set(re.findall(r'"sa":"(\w+)"', file.read()))
+        missing = {f"{start:x}" for start, _ in places} - regions
+        check(not missing, f"memory dumps have no region of libc at {missing}")
     check(20 < stacks[2] and stacks[12] < 1.5 * stacks[2], f"stacks in traces of 2 and of 12 children: {stacks}")
 
 
