@@ -229,7 +229,7 @@ static enum cfi_result fde_parse(const struct cfi_source *source, uintptr_t addr
     return pc >= function->start && pc < function->end ? CFI_FOUND : CFI_NONE;
 }
 
-/* An int32 pair of the search table. */
+/* Read an entry, a pair of int32, of the search table. */
 static bool table_entry(const struct cfi_source *source, uintptr_t table, uint64_t index,
                         bool copying, uintptr_t *start, uintptr_t *fde)
 {
@@ -311,12 +311,13 @@ static enum cfi_result find_function(const struct cfi_source *source, uintptr_t 
     return fde_parse(source, fde, pc, copy, cie, function, NULL);
 }
 
-/* A program of call frame instructions as it runs. */
+/* A running program of call frame instructions. */
 struct run {
     const struct entry *cie;
     struct cfi_reader *reader;
     struct cfi_columns *columns;
-    const struct cfi_columns *initial; /* what DW_CFA_restore goes back to; NULL inside the CIE */
+    const struct cfi_columns
+        *initial; /* the columns that DW_CFA_restore restores; NULL inside the CIE */
     struct cfi_columns remembered[REMEMBERED_MAX];
     unsigned remembered_count;
     uintptr_t location;
@@ -354,7 +355,7 @@ static void run_cfa(struct run *run, uint64_t column, int64_t offset)
     run_cfa_register(run, column);
 }
 
-/* Skips the block at the cursor and returns its address. */
+/* Skip the block at the cursor and return its address. */
 static int64_t run_block(struct run *run)
 {
     const uint8_t *block = run->reader->at;
@@ -378,7 +379,7 @@ static void run_recall(struct run *run)
         *run->columns = run->remembered[--run->remembered_count];
 }
 
-/* Instructions that do not move the location. */
+/* Run an instruction that does not move the location. */
 static void run_extended(struct run *run, uint8_t operation)
 {
     struct cfi_reader *reader = run->reader;
@@ -466,7 +467,7 @@ static void run_extended(struct run *run, uint8_t operation)
     }
 }
 
-/* Moves the location if the operation is one that does. */
+/* Run an instruction that moves the location. Return false if it is another one. */
 static bool run_advance(struct run *run, uint8_t operation)
 {
     uint64_t align = run->cie->code_align;
@@ -494,7 +495,7 @@ static bool run_advance(struct run *run, uint8_t operation)
     }
 }
 
-/* Runs to the end of the program, or until its location has passed pc. */
+/* Run to the end of the program, or until its location has passed pc. */
 static bool run_program(struct run *run, uintptr_t pc)
 {
     struct cfi_reader *reader = run->reader;
@@ -514,7 +515,7 @@ static bool run_program(struct run *run, uintptr_t pc)
     return !reader->failed;
 }
 
-/* Out of line: its frame, with the remembered states, is only there while it runs. */
+/* Out of line: the remembered states are large and need stack only while this runs. */
 static __attribute__((noinline)) enum cfi_result run_row(struct entry *cie,
                                                          struct function *function,
                                                          uint64_t datarel, uintptr_t pc,
@@ -559,7 +560,7 @@ enum cfi_result cfi_find_row(const struct cfi_source *source, uintptr_t pc, stru
     return run_row(&cie, &function, source->eh_frame_hdr, pc, row);
 }
 
-/* A register of the caller. False: it cannot be recovered. */
+/* Compute a register of the caller. */
 static enum cfi_result step_register(cfi_cell cell, uint32_t column, uint64_t cfa,
                                      const struct cfi_machine *machine, uint64_t *value)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Call frame information (.eh_frame), interpreted: from a pc to the rules by
- * which its frame's caller is found ("row"), and from a row and the frame's
- * registers to the caller's registers.
+ * An interpreter of call frame information (.eh_frame). cfi_find_row() maps a pc to
+ * a "row": the rules that find the frame's caller. cfi_step() applies a row to the
+ * frame's registers and yields the caller's.
  *
- * The bytes are not trusted: each read is bounded by the range that the source
- * names, each loop by the bytes that it consumes. No memory is allocated, none
- * is read outside the source but through the machine's read function.
+ * The bytes are not trusted: the source's range bounds each read, and the bytes
+ * that a loop consumes bound the loop. Nothing is allocated. Memory outside the
+ * source is read only through the machine's read function.
  */
 #ifndef HEAPPROFD_CLIENT_UNWIND_CFI_H
 #define HEAPPROFD_CLIENT_UNWIND_CFI_H
@@ -17,15 +17,15 @@
 
 #include "client/arch/unwind.h"
 
-/* Where the CFI of one object lies. */
+/* The CFI of one object. */
 struct cfi_source {
     uintptr_t low, high;    /* addresses that may be read */
     uintptr_t eh_frame_hdr; /* address of .eh_frame_hdr */
-    uintptr_t delta;        /* the byte of address a is read at a - delta; 0 in a live process */
+    uintptr_t delta;        /* the byte at address a is read at a - delta; 0 in a live process */
 };
 
-/* Copies of a CIE and an FDE, for objects that may go away under our eyes;
- * what is longer is refused. */
+/* Copies of a CIE and an FDE, for objects that may be unloaded meanwhile. Longer
+ * ones are refused. */
 struct cfi_copy {
     uint8_t cie[128];
     uint8_t fde[512];
@@ -40,7 +40,7 @@ enum cfi_result {
     CFI_UNREADABLE = -4, /* needs memory that cannot be read */
 };
 
-/* How a register of the caller is found. */
+/* How to find a register of the caller. */
 enum cfi_rule {
     CFI_RULE_SAME = 0, /* not mentioned: as in the callee */
     CFI_RULE_UNDEFINED,
@@ -82,30 +82,31 @@ struct cfi_row {
     bool signal_frame; /* the caller was interrupted, it did not call */
 };
 
-/* The row for the code at pc. copy: NULL, or where to copy CIE and FDE to, so that
- * an object that vanishes costs an error instead of a fault; row may point into it. */
+/* Find the row of the code at pc. If `copy` is not NULL, CIE and FDE are copied there before use,
+ * so that an object which is unloaded causes an error instead of a fault; the row may point into
+ * it. */
 enum cfi_result cfi_find_row(const struct cfi_source *source, uintptr_t pc, struct cfi_copy *copy,
                              struct cfi_row *row);
 
-/* A frame's registers: what a row is applied to. */
+/* A frame's registers, to which a row is applied. */
 struct cfi_machine {
     uint64_t registers[ARCH_REGISTERS];
     uint64_t known; /* bit n: registers[n] is known */
-    /* Reads the 8 bytes at address; false: not readable. */
+    /* Read the 8 bytes at `address`. Return false if they are not readable. */
     bool (*read)(void *context, uintptr_t address, uint64_t *value);
     void *context;
 };
 
 /*
- * Replaces the machine's registers with the caller's; the stack pointer becomes
- * the CFA unless the row says otherwise, the return column the pc. Registers
- * that cannot be recovered become unknown; the machine is unchanged on failure
- * (the CFA or the return address cannot be had).
+ * Replace the machine's registers with the caller's. The stack pointer becomes the
+ * CFA unless the row has another rule; the return column becomes the pc. Registers
+ * that cannot be recovered become unknown. If the CFA or the return address cannot
+ * be computed, return an error and leave the machine unchanged.
  */
 enum cfi_result cfi_step(const struct cfi_row *row, struct cfi_machine *machine, uint64_t *cfa);
 
-/* Evaluates a DWARF expression: a block (ULEB128 length, then operations) whose
- * bounds cfi_find_row has checked. initial: pushed first, or NULL. */
+/* Evaluate a DWARF expression: a block (ULEB128 length, then operations) whose
+ * bounds cfi_find_row() has checked. If `initial` is not NULL, it is pushed first. */
 enum cfi_result cfi_expression(const uint8_t *block, const struct cfi_machine *machine,
                                const uint64_t *initial, uint64_t *value);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading bytes that nobody vouches for: a cursor with an end. A read past it
- * yields 0 and marks the reader as failed; callers look once, at the end.
+ * A reader of untrusted bytes: a cursor with an end. A read past the end yields 0
+ * and marks the reader as failed. Callers check that once, at the end.
  */
 #ifndef HEAPPROFD_CLIENT_UNWIND_CFI_READER_H
 #define HEAPPROFD_CLIENT_UNWIND_CFI_READER_H
@@ -12,12 +12,12 @@
 
 struct cfi_reader {
     const uint8_t *at, *end;
-    uintptr_t address_delta; /* address of a byte in the process = its place here + this */
+    uintptr_t address_delta; /* address of a byte in the process = its address here + this */
     bool failed;
 };
 
-/* Pointer encodings of .eh_frame (DW_EH_PE_*): a format, what it is relative
- * to, and whether it leads to the pointer instead of being it. */
+/* Pointer encodings of .eh_frame (DW_EH_PE_*): a format, the base that it is relative
+ * to, and whether it is the address of the pointer. */
 enum {
     CFI_POINTER_OMITTED = 0xff,
     CFI_POINTER_FORMAT = 0x0f,
@@ -99,8 +99,8 @@ static inline int64_t cfi_read_sleb(struct cfi_reader *reader)
     return 0;
 }
 
-/* A pointer in the given encoding; datarel is the base of CFI_POINTER_DATAREL.
- * Indirect pointers are not followed: the caller has no use for what they lead to. */
+/* Read a pointer in the given encoding; `datarel` is the base of CFI_POINTER_DATAREL.
+ * Indirect pointers are not followed: no caller needs their targets. */
 uint64_t cfi_read_pointer(struct cfi_reader *reader, uint8_t encoding, uint64_t datarel);
 
 #endif

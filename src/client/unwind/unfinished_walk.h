@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a walk leaves to others: where it comes to code of a module for which no CFI is loaded,
- * somebody who can read the module's file may know how to go on (wire/record.h, struct
- * record_walk). The walk stops there and says where it stood.
+ * The state of a walk that the daemon has to finish. If a walk reaches a module without loaded CFI,
+ * the daemon may be able to go on, because it can read the module's file (wire/record.h, struct
+ * record_walk). The walk stops there and reports its state.
  */
 #ifndef HEAPPROFD_CLIENT_UNWIND_UNFINISHED_WALK_H
 #define HEAPPROFD_CLIENT_UNWIND_UNFINISHED_WALK_H
@@ -14,14 +14,14 @@
 #include "wire/ring.h"
 
 struct unwind_rest {
-    /* Whether to stop in the module with that number (module_number()): _FOUND; or to go on by
-     * frame pointers: _UNKNOWN this time, _NONE as long as the module is loaded. */
+    /* Decide for the module with this number (module_number()): _FOUND means stop; else go on by
+     * frame pointers, _UNKNOWN only this time, _NONE as long as the module is loaded. */
     enum ring_unwinding (*ask)(uint32_t module);
 
-    /* Filled where the walk stops with UNWIND_LEFT. */
+    /* Filled if the walk stops with UNWIND_LEFT. */
     uint32_t module;
     bool interrupted; /* pc was interrupted by a signal */
-    uint64_t pc;      /* in the frame to be left next, as frames are */
+    uint64_t pc;      /* of the frame to be left next, in the form of `frames` */
     uint64_t known;   /* bit n: registers[n] is known */
     uintptr_t stack_low,
         stack_high; /* readable directly, with the stack pointer; both 0: nothing */

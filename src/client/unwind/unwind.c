@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The walk: warm frames by cached rules, all else frame by frame.
+ * The walk: warm frames by cached rules, all others one by one.
  *
- * A frame is named by the address that its callee returns to. Where a frame was
- * interrupted by a signal instead of calling, that is the interrupted pc plus
- * what a call takes, so that both kinds look up "address - ARCH_CALL_BYTES".
+ * A frame is identified by the address that its callee returns to. For a frame that
+ * a signal interrupted, that is the interrupted pc plus ARCH_CALL_BYTES, so that
+ * both kinds look up "address - ARCH_CALL_BYTES".
  *
- * Warm frames carry the stack pointer, the frame pointer and the return address
- * only. If a frame turns out to need another register (a function that found its
- * stack by rbx, say), the walk begins again and interprets every frame up to
- * there with all registers.
+ * For warm frames the walk carries only the stack pointer, the frame pointer and
+ * the return address. If a frame needs another register (for example a function
+ * that finds its stack by rbx), the walk begins again and interprets every frame
+ * up to that one with all registers.
  */
 #include "client/unwind/unwind.h"
 
@@ -25,17 +25,17 @@
 #include "client/unwind/unwind_stack.h"
 #include "wire/barrier.h"
 
-/* A frame's number in the hash is the power of this that its pc is multiplied with. */
+/* In the hash, the pc of frame n is multiplied by this to the power of n. */
 #define HASH_STEP UINT64_C(0xd1342543de82ef95)
 #define HASH_PC UINT64_C(0x9e3779b97f4a7c15)
 
 #define WALK_GOES_ON (-1)
 
 struct walk {
-    struct rule_frame frame; /* the one to be left next, not yet written */
-    bool interrupted;        /* it was interrupted, it did not call */
+    struct rule_frame frame; /* to be left next, not yet written */
+    bool interrupted;        /* a signal interrupted the frame: it did not call */
     bool guessed;            /* frames from here on follow from a guess */
-    bool signalled;          /* a signal's frame was left */
+    bool signalled;          /* a signal frame was left */
     bool tracking;           /* all registers are in machine */
     unsigned track_until;    /* the frame that needs them */
     unsigned restarts;
@@ -46,7 +46,7 @@ struct walk {
     uint64_t generation_bits;
     const struct unwind_registers *registers;
     struct unwind_memory *memory;
-    struct unwind_rest *rest; /* NULL: nobody else knows more */
+    struct unwind_rest *rest; /* NULL: the daemon does not finish walks */
     struct cfi_machine machine;
     struct unwind_stack stack;
 };
@@ -71,7 +71,7 @@ static void walk_write(struct walk *walk, uint64_t pc)
     walk->power *= HASH_STEP;
 }
 
-/* What walk_warm() has in hand. */
+/* The state of walk_warm(), kept in registers. */
 struct warm_walk {
     struct rule_frame frame;
     uint64_t *frames;
@@ -96,8 +96,8 @@ static inline void warm_look_from(struct warm_walk *warm, const struct unwind_st
     warm->known_sp = known > warm->memory->steps ? known->sp : UINTPTR_MAX;
 }
 
-/* Goes outwards as far as what is remembered still holds, once the walk has come into a state
- * that is. Whether it held to the end. */
+/* If the walk has reached a remembered state, go outwards as long as the remembered frames still
+ * hold. Return whether they held to the end. */
 static bool warm_recall(struct warm_walk *warm, uintptr_t high)
 {
     const struct unwind_step *steps = warm->memory->steps, *step = warm->known;
@@ -119,7 +119,7 @@ static bool warm_recall(struct warm_walk *warm, uintptr_t high)
     return false;
 }
 
-/* As many frames as are remembered or have rules, directly on the home stack. */
+/* Leave frames that are remembered or have rules, directly on the home stack. */
 static __attribute__((noinline)) void walk_warm(struct walk *walk)
 {
     struct warm_walk warm = {walk->frame, walk->frames, walk->count, walk->max, walk->hash,
@@ -178,8 +178,8 @@ static void walk_start(struct walk *walk)
     unwind_stack_open(&walk->stack, walk->frame.sp);
 }
 
-/* Once more from the start with all registers, up to the frame that was reached:
- * to the end, if that has happened before. */
+/* Begin again with all registers, up to the frame that was reached. The second
+ * time, track them to the end. */
 static int walk_restart_tracking(struct walk *walk)
 {
     if (walk->tracking)
@@ -191,7 +191,7 @@ static int walk_restart_tracking(struct walk *walk)
     return WALK_GOES_ON;
 }
 
-/* The frame's registers as far as they are known, for the interpreter. */
+/* Give the interpreter the known registers of the frame. */
 static void walk_fill_machine(struct walk *walk)
 {
     struct cfi_machine *machine = &walk->machine;
@@ -221,7 +221,7 @@ static int stop_of(enum cfi_result result)
     }
 }
 
-/* Leaves the frame by its row. */
+/* Leave the frame by its row. */
 static int walk_interpret(struct walk *walk, const struct cfi_row *row)
 {
     uint64_t cfa;
@@ -232,7 +232,7 @@ static int walk_interpret(struct walk *walk, const struct cfi_row *row)
     if (stepped == CFI_UNKNOWN)
         return walk_restart_tracking(walk);
 
-    /* A signal trampoline was not called: it has no call to point into. */
+    /* A signal trampoline was not called: its address is no return address. */
     bool trampoline = row->signal_frame && !walk->interrupted;
     walk_write(walk, walk->frame.address - (trampoline ? 0 : ARCH_CALL_BYTES));
     if (stepped != CFI_FOUND)
@@ -254,14 +254,14 @@ static int walk_interpret(struct walk *walk, const struct cfi_row *row)
     return WALK_GOES_ON;
 }
 
-/* Leaves a frame of code without CFI by its frame pointer, if that looks like one. */
+/* Leave a frame of code without CFI by its frame pointer, if that is plausible. */
 static int walk_guess(struct walk *walk)
 {
     uintptr_t record = walk->frame.fp, sp = walk->frame.sp;
     uint64_t fp, address;
     walk->guessed = true;
     walk_write(walk, walk->frame.address - ARCH_CALL_BYTES);
-    if (record == 0) /* as the ABI has it before the first function */
+    if (record == 0) /* the ABI's value before the first function */
         return UNWIND_OUTERMOST;
     if (record < sp || record % sizeof(uintptr_t) != 0)
         return UNWIND_NO_RULE;
@@ -273,7 +273,7 @@ static int walk_guess(struct walk *walk)
         return UNWIND_OUTERMOST;
     if (address >> ARCH_ADDRESS_BITS != 0)
         return UNWIND_NO_RULE;
-    /* Callers outside of all modules (JIT code) must keep up the chain. */
+    /* Callers outside of all modules (JIT code) must have a valid chain, too. */
     if (module_find(address - ARCH_CALL_BYTES) == NULL &&
         (fp <= record || fp % sizeof(uintptr_t) != 0))
         return UNWIND_NO_RULE;
@@ -287,7 +287,7 @@ static int walk_guess(struct walk *walk)
     return WALK_GOES_ON;
 }
 
-/* Stops here for others to go on; they need all registers. */
+/* Stop here, so that the daemon can go on. It needs all registers. */
 static int walk_stop_for_others(struct walk *walk, uint32_t module)
 {
     struct unwind_rest *rest = walk->rest;
@@ -305,8 +305,8 @@ static int walk_stop_for_others(struct walk *walk, uint32_t module)
     return UNWIND_LEFT;
 }
 
-/* Leaves a frame of a module's code for which there is no CFI here. known: the address has a rule,
- * and it is RULE_LEAVE. */
+/* Leave a frame of a module's code that has no loaded CFI. `known`: the address already has the
+ * rule RULE_LEAVE. */
 static int walk_without_cfi(struct walk *walk, const struct module *module, bool known)
 {
     uint32_t number = module_number(module);
@@ -331,7 +331,7 @@ static enum cfi_result find_row(const struct module *module, uintptr_t pc, struc
     return cfi_find_row(&source, pc, copy, row);
 }
 
-/* Leaves a frame without a cached rule, or with one that sends it here. */
+/* Leave a frame without a cached rule, or whose rule needs the interpreter. */
 static int walk_module(struct walk *walk, const struct module *module, struct cfi_copy *copy,
                        bool known)
 {
@@ -339,8 +339,8 @@ static int walk_module(struct walk *walk, const struct module *module, struct cf
     uint32_t rule;
     uintptr_t address = walk->frame.address;
     enum cfi_result found = find_row(module, address - ARCH_CALL_BYTES, copy, &row);
-    /* Nothing called from here, but the address begins a function: it was put on the
-     * stack by hand, as makecontext does beneath its first frame. */
+    /* No call precedes the address, but a function begins there: it was put on the
+     * stack by hand, for example by makecontext below its first frame. */
     if (found == CFI_NONE && !walk->interrupted) {
         found = find_row(module, address, copy, &row);
         if (found == CFI_FOUND && !row.signal_frame) {
@@ -366,7 +366,7 @@ static int walk_module(struct walk *walk, const struct module *module, struct cf
     return UNWIND_BAD_CFI;
 }
 
-/* Behind a guess an object may be unloaded while it is looked at. */
+/* After a guess, the object may be one that is being unloaded: work on copies. */
 static __attribute__((noinline)) int walk_module_copying(struct walk *walk,
                                                          const struct module *module, bool known)
 {
@@ -374,7 +374,7 @@ static __attribute__((noinline)) int walk_module_copying(struct walk *walk,
     return walk_module(walk, module, &copy, known);
 }
 
-/* Leaves one frame by whatever means; the reason to stop, or WALK_GOES_ON. */
+/* Leave one frame by any means. Return the reason to stop, or WALK_GOES_ON. */
 static __attribute__((noinline)) int walk_cold(struct walk *walk)
 {
     struct rule_frame *frame = &walk->frame;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See unwind_memory.h. */
+/* Merge the frames of a finished walk into the remembered ones. */
 #include "client/unwind/unwind_memory.h"
 
 void unwind_memory_keep(struct unwind_memory *memory, unsigned kept, unsigned noted,

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a thread's last walk found, so that the next one need not find it again:
- * successive stacks share most of their outer frames.
+ * The frames of a thread's last walk. Successive stacks share most of their outer
+ * frames, so the next walk need not find them again.
  *
- * A remembered frame is the walk's whole state in it (the address that returns
- * to it, the stack pointer, the frame pointer) and the places where the rule of
- * its code found the state of its caller. The rule depends on the address alone.
- * So where a walk comes into the same state, and those places still hold what
- * they held, the caller's state is the same, and so on outwards: this is no
- * guess. Checking that is two loads a frame which wait for nothing, while rules
- * have to be looked up one after the other, all over a table.
+ * A remembered frame is the walk's whole state (return address, stack pointer,
+ * frame pointer) and the stack slots in which the rule of its code found the
+ * caller's state. The rule depends on the address alone. So if a walk reaches the
+ * same state, and the slots still hold the same values, the caller's state is the
+ * same, and so on outwards. This is exact, not a guess. The check takes two
+ * independent loads a frame, while rules must be looked up one after the other
+ * all over a table.
  *
- * Whoever walks owns the memory for that time. A walk that is left by a jump
- * leaves it empty or whole.
+ * A walk owns the memory while it runs. A walk that a jump leaves, leaves the
+ * memory empty or complete.
  */
 #ifndef HEAPPROFD_CLIENT_UNWIND_UNWIND_MEMORY_H
 #define HEAPPROFD_CLIENT_UNWIND_UNWIND_MEMORY_H
@@ -30,20 +30,20 @@
 struct unwind_step {
     uint64_t address;
     uintptr_t sp, fp;
-    uintptr_t return_slot; /* where its return address lay */
-    uintptr_t fp_slot;     /* where its caller's frame pointer lay; 0: its own is its caller's */
+    uintptr_t return_slot; /* address of its return address */
+    uintptr_t fp_slot;     /* address of its caller's frame pointer; 0: same as its own */
 };
 
 struct unwind_memory {
     uint64_t generation; /* module_generation() of the rules, plus one; 0: nothing is remembered */
     uint32_t count;
-    /* Outermost first, from 1 on; [0] is the state behind the outermost. */
+    /* Outermost first, from 1 on; [0] is the state after the outermost frame was left. */
     struct unwind_step steps[1 + UNWIND_MEMORY_FRAMES];
-    /* The walk under way: innermost first, the last UNWIND_MEMORY_FRAMES of them. */
+    /* The present walk's last UNWIND_MEMORY_FRAMES frames, innermost first. */
     struct unwind_step fresh[UNWIND_MEMORY_FRAMES];
 };
 
-/* The innermost remembered frame; &steps[0] if there is none. */
+/* Return the innermost remembered frame; &steps[0] if there is none. */
 static inline const struct unwind_step *unwind_memory_top(const struct unwind_memory *memory,
                                                           uint32_t generation)
 {
@@ -56,8 +56,8 @@ static inline bool unwind_memory_is(const struct unwind_step *step, uint64_t add
     return step->sp == sp && step->address == address && step->fp == fp;
 }
 
-/* Whether the frame's caller is still the one that was remembered beside it. Its places must
- * be readable: they lie between its stack pointer and that of the state behind the outermost. */
+/* Return whether the frame's caller is still the remembered one. The slots must be readable: they
+ * lie between the frame's stack pointer and that of steps[0]. */
 static inline __attribute__((always_inline)) bool
 unwind_memory_holds(const struct unwind_step *step)
 {
@@ -74,9 +74,8 @@ static inline void unwind_memory_note(struct unwind_memory *memory, unsigned num
 }
 
 /*
- * Remembers a walk: the `kept` outermost frames as they were, inside of them the
- * frames 0 to noted - 1 that were noted. end: the state behind the outermost, if
- * none was kept.
+ * Remember a walk: keep the `kept` outermost frames, and add the noted frames 0 to
+ * noted - 1 inside them. If none was kept, `end` is the state after the outermost.
  */
 void unwind_memory_keep(struct unwind_memory *memory, unsigned kept, unsigned noted,
                         const struct unwind_step *end, uint32_t generation);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See unwind_rule.h; the layout of the rule itself is the processor's own
- * (arch/<cpu>/rule.h). */
+/* The table of the rule cache. arch/<cpu>/rule.h has the layout of a rule. */
 #include "client/unwind/unwind_rule.h"
 
 #include <errno.h>
@@ -12,7 +11,7 @@
 
 uint64_t *rule_table;
 
-/* How often the generation bits have come round. */
+/* Number of times that the generation bits have wrapped around. */
 static uint32_t table_round;
 
 int rule_init(void)

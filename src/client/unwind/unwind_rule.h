@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rule cache: how to leave the frame that returns to a given address, one
- * 64-bit word each, in a table that all threads read and write without a lock.
+ * The rule cache: for a return address, how to leave the frame that it returns to.
+ * Each entry is one 64-bit word, in a table that all threads read and write without
+ * a lock.
  *
- * A word holds the return address (the part that its place in the table does
- * not tell), the generation of modules that it was made in, and the rule. So a
- * word that matches is right, whoever wrote it and whenever: there is nothing to
- * order, and no collision that could be taken for a hit.
+ * A word holds the return address (less the bits that its index gives), the
+ * generation of modules in which it was made, and the rule. So a matching word is
+ * correct, whichever thread wrote it and when: no ordering is needed, and no
+ * collision can pass for a hit.
  *
  *   63             32 31       30         25 24                           0
  *   address >> 15     bit 0    generation    rule                         x86-64
  *
- * An address has two places: the word that its low bits name, and that word's
- * neighbour, so the bit in which neighbours differ is part of the word.
+ * An address has two places: the word at its low bits, and that word's neighbour.
+ * So the bit in which neighbours differ is part of the word.
  *
- * The rule is special (full interpreter, outermost frame, ...) or says that
+ * The rule is special (full interpreter, outermost frame, ...), or means:
  *
  *   CFA            = (stack or frame pointer) + offset * unit
- *   return address = what lies at a fixed place of the frame
- *   frame pointer  = kept, or what lies at another
+ *   return address = the word at a fixed place of the frame
+ *   frame pointer  = unchanged, or the word at another fixed place
  */
 #ifndef HEAPPROFD_CLIENT_UNWIND_UNWIND_RULE_H
 #define HEAPPROFD_CLIENT_UNWIND_UNWIND_RULE_H
@@ -36,14 +37,14 @@
 #define RULE_TAG_SHIFT (RULE_BITS + RULE_GENERATION_BITS)
 
 _Static_assert(ARCH_ADDRESS_BITS - ARCH_CODE_SHIFT - RULE_INDEX_BITS + 1 + RULE_TAG_SHIFT <= 64,
-               "an address is told by its place and its tag");
+               "index and tag identify an address");
 
 enum rule_special {
     RULE_INTERPRET = 1, /* the full interpreter */
     RULE_OUTERMOST = 2,
-    RULE_NO_CFI = 3, /* a module's code without CFI: frame pointers */
+    RULE_NO_CFI = 3, /* a module's code without CFI: use frame pointers */
     RULE_BAD_CFI = 4,
-    RULE_LEAVE = 5, /* the same code, while others may know how to go on */
+    RULE_LEAVE = 5, /* the same, while the daemon may be able to go on */
 };
 
 #define RULE_IS_SPECIAL (1u << 24)
@@ -51,7 +52,7 @@ enum rule_special {
 
 extern __attribute__((visibility("hidden"))) uint64_t *rule_table;
 
-/* What the word for an address looks like in this generation, without the rule. */
+/* Return the word of an address in this generation, without the rule. */
 static inline uint64_t rule_key(uint64_t address, uint64_t generation_bits)
 {
     uint64_t code = address >> ARCH_CODE_SHIFT;
@@ -64,37 +65,37 @@ static inline uint64_t rule_index(uint64_t address)
     return (address >> ARCH_CODE_SHIFT) & ((1u << RULE_INDEX_BITS) - 1);
 }
 
-/* Of module_generation(); never 0, so that an empty word matches nothing. */
+/* Return the bits of a generation; never 0, so that an empty word matches nothing. */
 static inline uint64_t rule_generation_bits(uint32_t generation)
 {
     return (uint64_t)(generation % ((1u << RULE_GENERATION_BITS) - 1) + 1) << RULE_BITS;
 }
 
-/* The rule for address, with anything in the bits above RULE_BITS; or 0. */
+/* Return the rule of an address, with undefined bits above RULE_BITS; or 0. */
 static inline __attribute__((always_inline)) uint32_t
 rule_find(const uint64_t *table, uint64_t address, uint64_t generation_bits)
 {
     uint64_t index = rule_index(address), key = rule_key(address, generation_bits);
     uint64_t word = load_relaxed(&table[index]);
-    /* The rule is taken from the word itself: the comparison is off the path
-     * from one frame to the next. */
+    /* The rule comes from the word itself, so the next frame does not depend on
+     * the comparison. */
     if (likely((word ^ key) >> RULE_BITS == 0))
         return (uint32_t)word;
     word = load_relaxed(&table[index ^ 1]);
     return likely((word ^ key) >> RULE_BITS == 0) ? (uint32_t)word : 0;
 }
 
-/* Puts a rule into the table; what stood in its place moves to the neighbour. */
+/* Insert a rule. The word that was in its place moves to the neighbour. */
 void rule_insert(uint64_t address, uint64_t generation_bits, uint32_t rule);
 
-/* The rule that does what the row says; RULE_INTERPRET if none can. */
+/* Return the rule that has the effect of a row; RULE_INTERPRET if there is none. */
 uint32_t rule_compile(const struct cfi_row *row);
 
-/* Maps the table; 0 or a negative errno. */
+/* Map the table. Return 0 or a negative errno. */
 int rule_init(void);
 
-/* To be called with the generation that a walk begins in: empties the table
- * before its generation numbers come round again. */
+/* Call it with the generation in which a walk begins. Empties the table before
+ * generation bits are reused. */
 void rule_begin(uint32_t generation);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See unwind_stack.h. */
+/* Find a thread's home stack and check that it is readable; copy from other stacks. */
 #include "client/unwind/unwind_stack.h"
 
 #include <errno.h>
@@ -10,20 +10,20 @@
 #include "wire/barrier.h"
 
 #define PAGE_BYTES 4096u
-#define PROBES 32u /* pages looked at by one system call */
+#define PROBES 32u /* pages checked by one system call */
 
-/* Farther than this below its high end no stack is taken for a thread's own: what
- * lies there is looked at once, page by page (about 50 ns each). */
+/* The largest range that is taken for a thread's own stack. It is checked once,
+ * page by page (about 50 ns each). */
 #define HOME_BYTES_MAX (UINT64_C(256) << 20)
 
-/* Where the initial stack ends, by the loader; absent elsewhere than in glibc. */
+/* The end of the initial stack, set by glibc's loader; missing in other C libraries. */
 extern void *__libc_stack_end __attribute__((weak));
 
-/* The initial thread's control block lies beside the libraries, not on top of its stack: what
- * reaches from another stack up to there is none. 0: not known. */
+/* The initial thread's control block. It is near the libraries, not on top of a stack, so a range
+ * that ends there is not a stack. 0: unknown. */
 static uintptr_t initial_control_block;
 
-/* process_vm_readv is forbidden here (seccomp): found out once. */
+/* 1: process_vm_readv is forbidden in this process (seccomp). */
 static uint32_t copying_forbidden;
 
 static uintptr_t page_down(uintptr_t address)
@@ -31,7 +31,7 @@ static uintptr_t page_down(uintptr_t address)
     return address & ~(uintptr_t)(PAGE_BYTES - 1);
 }
 
-/* The number of pages from `from` on that can be read, of count. */
+/* Return how many of `count` pages from `from` on can be read. */
 static unsigned probe_pages(uintptr_t from, unsigned count)
 {
     struct iovec pages[PROBES];
@@ -45,13 +45,13 @@ static unsigned probe_pages(uintptr_t from, unsigned count)
         return (unsigned)got;
     if (got != -EPERM && got != -ENOSYS)
         return 0;
-    /* mincore knows what is mapped, if not whether it may be read: good enough
+    /* mincore tells which pages are mapped, not which are readable. That suffices
      * between a thread's stack pointer and the end of its own stack. */
     store_relaxed(&copying_forbidden, 1);
     return system_call(SYS_mincore, from, count * (size_t)PAGE_BYTES, bytes) == 0 ? count : 0;
 }
 
-/* The first address at or after `from` that cannot be read, or `to`. */
+/* Return the first address at or after `from` that cannot be read, or `to`. */
 static __attribute__((noinline)) uintptr_t readable_until(uintptr_t from, uintptr_t to)
 {
     while (from < to) {
@@ -65,7 +65,7 @@ static __attribute__((noinline)) uintptr_t readable_until(uintptr_t from, uintpt
     return to;
 }
 
-/* Tries [sp's page, high) as the home stack. */
+/* Take [sp's page, high) for the home stack, if it is readable. */
 static bool home_reaches(struct unwind_stack_bounds *bounds, uintptr_t sp, uintptr_t high)
 {
     uintptr_t low = page_down(sp);
@@ -78,7 +78,7 @@ static bool home_reaches(struct unwind_stack_bounds *bounds, uintptr_t sp, uintp
     return true;
 }
 
-/* A stack pointer deeper than any before: the pages between are looked at. */
+/* Extend the home stack to a deeper stack pointer, if the pages between are readable. */
 static bool home_extends(struct unwind_stack_bounds *bounds, uintptr_t sp)
 {
     uintptr_t low = page_down(sp);
@@ -101,7 +101,8 @@ static bool runs_initial_thread(void)
     return system_call(SYS_gettid) == system_call(SYS_getpid);
 }
 
-/* A child that another thread has forked keeps that one's stack, and control block upon it. */
+/* Return whether the control block is on top of the stack. In a child that another thread has
+ * forked, it is on top of that thread's stack. */
 static bool control_block_ends_stack(void)
 {
     if (initial_control_block != 0)
@@ -144,7 +145,8 @@ void unwind_stack_open(struct unwind_stack *stack, uintptr_t sp)
     }
 }
 
-/* Out of the window: a chunk from address on, or less if its end is missing. */
+/* Read from the chunk; if the address is outside it, copy a new one, shorter if its end is
+ * unmapped. */
 static __attribute__((noinline)) bool read_copied(struct unwind_stack *stack, uintptr_t address,
                                                   uint64_t *value)
 {

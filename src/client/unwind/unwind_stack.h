@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading the stack without ever touching memory that is not there.
+ * Reads the stack without touching unmapped memory.
  *
- * A thread's home stack reaches from the stack pointer to a known high end (the
- * initial stack's end, or another thread's control block, which glibc puts on top of
- * its stack): once that range is known to be readable without a hole it is read
- * directly. Any other stack (sigaltstack, fibers, stacks that the program made)
- * is copied in small chunks through the kernel.
+ * A thread's home stack reaches from the stack pointer to a known high end: the end of the
+ * initial stack, or in other threads the control block that glibc puts on top of the stack. Once
+ * that range was checked to be readable without a hole, it is read directly. Other stacks
+ * (sigaltstack, fibers) are copied in small chunks through the kernel.
  */
 #ifndef HEAPPROFD_CLIENT_UNWIND_UNWIND_STACK_H
 #define HEAPPROFD_CLIENT_UNWIND_UNWIND_STACK_H
@@ -16,7 +15,7 @@
 
 #include "client/unwind/unwind.h"
 
-/* Small: it lies on the very stack that is walked, which may be 16 KiB. */
+/* Small: the chunk is on the walked stack itself, which may have only 16 KiB. */
 #define UNWIND_CHUNK_BYTES 512u
 
 struct unwind_stack {
@@ -26,17 +25,17 @@ struct unwind_stack {
     uint64_t chunk[UNWIND_CHUNK_BYTES / 8];
 };
 
-/* Once, before the first walk, best in the initial thread. */
+/* Call it once, before the first walk, best in the initial thread. */
 void unwind_stack_init(void);
 
-/* Begins with the stack that holds sp; called again when a walk moves to another. */
+/* Begin with the stack that contains sp. Call it again when a walk moves to another stack. */
 void unwind_stack_open(struct unwind_stack *stack, uintptr_t sp);
 
-/* The 8 bytes at address; false: they cannot be read. */
+/* Read the 8 bytes at `address`. Return false if they cannot be read. */
 bool unwind_stack_read(struct unwind_stack *stack, uintptr_t address, uint64_t *value);
 
-/* Reads that the walk has proven to be inside [low, high). The address sanitizer
- * does not know that the stack's red zones may be looked at. */
+/* Read an address that the walk has proven to be inside [low, high). The address
+ * sanitizer would reject reads of the stack's red zones. */
 static inline __attribute__((always_inline, no_sanitize("address"))) uint64_t
 unwind_stack_load(uintptr_t address)
 {
