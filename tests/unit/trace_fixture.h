@@ -128,6 +128,9 @@ static inline struct fixture_trace fixture_full_trace(void)
         .threads = threads,
         .thread_count = 1};
     dump.final = true;
+    struct trace_place place = {stacks.program, 0x400000, 0x500000};
+    dump.places = &place;
+    dump.place_count = 1;
     trace_writer_dump_begin(writer, &dump);
     trace_writer_dump_sample(writer, &both);
     trace_writer_dump_sample(writer, &one);
