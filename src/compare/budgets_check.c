@@ -10,6 +10,7 @@
 #include "compare/diff.h"
 #include "profile/agreement.h"
 #include "profile/interval.h"
+#include "profile/partial.h"
 #include "profile/rollup.h"
 #include "profile/unseen.h"
 #include "util/array.h"
@@ -163,31 +164,37 @@ static uint64_t deciding_interval(const struct budget_result *result, uint64_t i
     return UINT64_C(1) << (unsigned)floor(log2(fmin(needed, 0x1p62)));
 }
 
-static const char *reason_of_partial(const struct profile_heap *heap,
-                                     const struct profile_dump *dump)
+/* Return why the exact totals may leave out a part of what the process allocated; NULL: they do
+ * not. */
+static const char *why_totals_partial(const struct profile_heap *heap,
+                                      const struct profile_dump *dump)
 {
+    const char *reason = profile_totals_why_partial(heap);
     if (profile_disagrees(heap, dump))
         return "the exact totals and the samples disagree by more than chance explains";
     if (heap->status.unseen_allocator != NULL)
         return "the process has another allocator, which was not profiled: what that gave could be "
                "beyond it";
-    if (!profile_dump_is_partial(heap, dump))
+    if (reason == NULL && heap->unfinished && dump == &heap->dumps[heap->dump_count - 1])
         return "the profiler was killed, or still runs: what came after the last dump could be "
                "beyond it";
-    return "samples are missing: what was lost could be beyond it";
+    return reason;
 }
 
-/* Whether figures of the dump may leave out a part of what the process allocated. */
-static bool is_partial(const struct profile_heap *heap, const struct profile_dump *dump)
+/* The same of estimates. */
+static const char *why_partial(const struct profile_heap *heap, const struct profile_dump *dump)
 {
-    return profile_dump_is_partial(heap, dump) ||
-           (heap->unfinished && dump == &heap->dumps[heap->dump_count - 1]);
+    const char *reason = why_totals_partial(heap, dump);
+    if (reason == NULL && profile_dump_is_partial(heap, dump))
+        return "samples are missing: what was lost could be beyond it";
+    return reason;
 }
 
 /* value, low, high and limit are there. */
 static void judge(struct budget_result *result, const struct profile_heap *heap,
                   const struct profile_dump *dump)
 {
+    const char *partial = why_partial(heap, dump);
     bool whole = trunc(result->value) == result->value && fabs(result->value) < 0x1p53;
     double slack = whole ? 0 : ROUNDING * fmax(fabs(result->value), result->limit);
     if (fabs(result->value - result->limit) <= slack && result->exact)
@@ -195,14 +202,17 @@ static void judge(struct budget_result *result, const struct profile_heap *heap,
     if (heap->interval_bytes == 0 && !result->exact && result->budget->kind != BUDGET_TEMPORARY) {
         result->state = BUDGET_UNDECIDABLE;
         result->reason = "the file does not tell its sampling interval";
-    } else if (result->low > result->limit + slack) {
+    } else if (result->low > result->limit + slack &&
+               (partial == NULL || result->budget->kind != BUDGET_TEMPORARY)) {
+        /* A partial sum is a lower bound. A partial share is none: what is missing could lower it.
+         */
         result->state = BUDGET_FAILS;
-    } else if (result->high <= result->limit + slack && !is_partial(heap, dump)) {
+    } else if (result->high <= result->limit + slack && partial == NULL) {
         result->state = BUDGET_HOLDS;
     } else {
         result->state = BUDGET_UNDECIDABLE;
-        if (is_partial(heap, dump)) {
-            result->reason = reason_of_partial(heap, dump);
+        if (partial != NULL) {
+            result->reason = partial;
             return;
         }
         result->deciding_interval_bytes = deciding_interval(result, heap->interval_bytes);
@@ -221,7 +231,7 @@ static void set_estimate(struct budget_result *result, const struct sum *sum,
     result->value = sum->all.bytes;
     result->low = interval.low;
     result->high = interval.high;
-    result->exact = all_is_recorded(heap) && !profile_dump_is_partial(heap, dump);
+    result->exact = profile_dump_is_exact(heap, dump);
     if (all_is_recorded(heap))
         result->low = result->high = result->value;
     memcpy(result->culprits, sum->culprits, sizeof(result->culprits));
@@ -257,8 +267,8 @@ static void set_temporary(struct budget_result *result, const struct profile_hea
     result->value = share;
     result->low = fmax(share - width, 0);
     result->high = fmin(share + width, 1);
-    result->exact = all_is_recorded(heap);
-    if (result->exact)
+    result->exact = profile_dump_is_exact(heap, dump);
+    if (all_is_recorded(heap))
         result->low = result->high = share;
     else if (all->samples == 0)
         result->high = dump->exact_calls > 0 ? 1 : 0;
@@ -326,11 +336,12 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
             set_exact(result, budget->kind == BUDGET_ALLOCATIONS ? (double)dump->exact_calls
                                                                  : (double)dump->exact_bytes);
             result->state = result->value > result->limit ? BUDGET_FAILS : BUDGET_HOLDS;
-            if (profile_disagrees(result->heap, dump) ||
-                (result->state == BUDGET_HOLDS && result->heap->status.unseen_allocator != NULL)) {
+            const char *partial = why_totals_partial(result->heap, dump);
+            result->exact = partial == NULL;
+            if (partial != NULL &&
+                (result->state == BUDGET_HOLDS || profile_disagrees(result->heap, dump))) {
                 result->state = BUDGET_UNDECIDABLE;
-                result->exact = false;
-                result->reason = reason_of_partial(result->heap, dump);
+                result->reason = partial;
             }
             /* The heaviest callsites need not be those that call most. */
             if (budget->kind == BUDGET_ALLOCATIONS)
@@ -426,7 +437,8 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
     struct profile_interval interval = change_interval(new, after.interval, old, down);
     result->low = interval.low;
     result->high = interval.high;
-    result->exact = all_is_recorded(after.worst->heap) && all_is_recorded(before.worst->heap);
+    result->exact = profile_dump_is_exact(after.worst->heap, after.worst->dump) &&
+                    profile_dump_is_exact(before.worst->heap, before.worst->dump);
     memcpy(result->culprits, after.sum.culprits, sizeof(result->culprits));
     memcpy(result->culprit_bytes, after.sum.culprit_bytes, sizeof(result->culprit_bytes));
     if (profile_dump_is_partial(before.worst->heap, before.worst->dump)) {

@@ -89,6 +89,7 @@ struct diff_pair {
     bool same_process;
     bool process_missing; /* on one side there is no heap of that process at all */
     bool exact;           /* every allocation was recorded, on both sides */
+    bool partial;         /* the same, except that some were lost */
     struct change_sampling sampling;
     struct change_bounds bounds[DIFF_FIGURES][2]; /* of bytes; of counts */
     struct diff_row *rows; /* in no order */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See diff_pairs.h. */
+/* Pairs the heaps of two sides, and finds how exact each pair is. */
 #include "compare/diff_pairs.h"
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "profile/id_map.h"
+#include "profile/partial.h"
 #include "trace/intern.h"
 #include "util/array.h"
 
@@ -164,11 +165,17 @@ static void clear_side(struct pairing_side *side)
 static bool is_exact(const struct export_dump *dumps, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (dumps[i].heap->interval_bytes != 1 || dumps[i].dump->incomplete ||
-            dumps[i].heap->status.unseen_allocator != NULL ||
-            dumps[i].heap->status.weighed_samples > 0)
+        if (!profile_dump_is_exact(dumps[i].heap, dumps[i].dump))
             return false;
     return true;
+}
+
+static bool is_partial(const struct export_dump *dumps, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (profile_dump_is_partial(dumps[i].heap, dumps[i].dump))
+            return true;
+    return false;
 }
 
 /* The coarsest sampling of a side: what the limits of its figures must suppose. 0: a file does not
@@ -216,6 +223,10 @@ static void finish_pair(struct diff_pair *pair)
         is_exact(pair->before, pair->before_count) && is_exact(pair->after, pair->after_count);
     pair->sampling.lost_interval_bytes = interval_of(pair->before, pair->before_count);
     pair->sampling.gained_interval_bytes = interval_of(pair->after, pair->after_count);
+    pair->partial = pair->sampling.lost_interval_bytes == 1 &&
+                    pair->sampling.gained_interval_bytes == 1 &&
+                    (is_partial(pair->before, pair->before_count) ||
+                     is_partial(pair->after, pair->after_count));
 }
 
 static int pair_same_processes(struct pairing *pairing)

@@ -260,10 +260,12 @@ static void write_head(FILE *out, const struct flame_graph *graph)
     write_text(out, "labels", graph->labels);
     write_text(out, "heap", graph->heap);
     fprintf(out,
-            "\"pid\":%" PRId32 ",\"difference\":%s,\"exact\":%s,\"intervals\":[%" PRIu64 ",%" PRIu64
+            "\"pid\":%" PRId32
+            ",\"difference\":%s,\"exact\":%s,\"partial\":%s,\"intervals\":[%" PRIu64 ",%" PRIu64
             "],\"views\":[",
             graph->pid, graph->difference ? "true" : "false", graph->exact ? "true" : "false",
-            graph->gained_interval_bytes, graph->lost_interval_bytes);
+            graph->partial ? "true" : "false", graph->gained_interval_bytes,
+            graph->lost_interval_bytes);
     for (size_t i = 0; i < graph->view_count; i++) {
         const struct flame_view *view = &graph->views[i];
         fputs(i > 0 ? ",{" : "{", out);

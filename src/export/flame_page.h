@@ -39,6 +39,7 @@ struct flame_graph {
     int32_t pid;
     bool difference; /* lost is set */
     bool exact;      /* every allocation was recorded */
+    bool partial;    /* the same, except that some were lost */
     uint64_t gained_interval_bytes, lost_interval_bytes;
     const struct flame_view *views;
     size_t view_count, figure_count;

@@ -24,12 +24,12 @@
 #include "pprof_field_numbers.h"
 #include "profile.pb-c.h"
 #include "profile/id_map.h"
+#include "profile/partial.h"
 #include "profile/rollup.h"
 #include "trace/intern.h"
 #include "trace/proto_buffer.h"
 #include "util/array.h"
 #include "util/base_name.h"
-#include "wire/ring.h"
 
 typedef Perftools__Profiles__ValueType ValueType;
 typedef Perftools__Profiles__Mapping Mapping;
@@ -521,16 +521,28 @@ static void put_comment(struct pprof *pprof, const char *format, ...)
     proto_put_uint(&pprof->out, PPROF_PROFILE_COMMENT, (uint64_t)put_string(pprof, text));
 }
 
-static const char *const loss_reasons[RING_LOSS_COUNT] = {
-    [RING_LOST_OVERRUN] = "the ring was full",
-    [RING_LOST_REENTRANT] = "the ring was full while its thread wrote to it",
-    [RING_LOST_NO_SCRATCH] = "all stack buffers were in use",
-    [RING_LOST_NO_THREAD_SLOT] = "there were more threads than slots",
-    [RING_LOST_LIVE_SET] = "the live set could not grow, so frees went unseen",
-    [RING_LOST_ABANDONED] = "a signal handler jumped out of what it had interrupted",
-    [RING_LOST_CALLS] = "allocations whose sample did not arrive",
-    [RING_LOST_FREE] = "the ring was full while the freeing thread wrote to it",
-};
+static void put_losses(struct pprof *pprof, const struct profile_dump *dump)
+{
+    const struct trace_heap_dump *status = &pprof->heap->status;
+    struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX];
+    for (enum trace_loss_id id = 0; id < TRACE_LOSS_IDS; id++) {
+        const struct trace_loss *loss = &trace_losses[id];
+        uint64_t amount = trace_loss_amount(status, id);
+        if (amount == 0 || loss->label == NULL)
+            continue;
+        if (trace_loss_is_flag(id))
+            put_comment(pprof, "%s: %s", loss->label, loss->words);
+        else
+            put_comment(pprof, "%s: %" PRIu64 "%s %s", loss->label, amount,
+                        trace_loss_unit_name(loss->unit), loss->words);
+    }
+    size_t count = profile_partial_reasons(pprof->heap, dump, reasons);
+    for (size_t i = 0; i < count; i++)
+        if (reasons[i].of_dump)
+            put_comment(pprof, "partial: %s", reasons[i].words);
+    if (pprof->heap->unfinished && dump == &pprof->heap->dumps[pprof->heap->dump_count - 1])
+        put_comment(pprof, "unfinished: the profiler was killed, or still ran");
+}
 
 static void put_comments(struct pprof *pprof, const struct profile_dump *dump)
 {
@@ -546,16 +558,7 @@ static void put_comments(struct pprof *pprof, const struct profile_dump *dump)
                     dump->exact_calls);
     if (status->unseen_allocator != NULL)
         put_comment(pprof, "missing: what another allocator gave (%s)", status->unseen_allocator);
-    for (int i = 0; i < RING_LOSS_COUNT; i++) {
-        if (status->lost[i] != 0 && i != RING_LOST_UNWIND && i != RING_LOST_BYTES)
-            put_comment(pprof, "lost: %" PRIu64 " (%s)", status->lost[i],
-                        loss_reasons[i] == NULL ? "unknown reason" : loss_reasons[i]);
-    }
-    if (status->unwinding_errors != 0)
-        put_comment(pprof, "stacks that ended early: %" PRIu64, status->unwinding_errors);
-    if (status->buffer_overran || status->buffer_corrupted)
-        put_comment(pprof, "the profile ended early: the ring %s",
-                    status->buffer_overran ? "overran" : "was corrupted");
+    put_losses(pprof, dump);
     if (status->remark != NULL)
         put_comment(pprof, "%s", status->remark);
     if (*pprof->profile->filter != '\0')

@@ -6,10 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/agreement.h"
 #include "profile/builder/builder.h"
 #include "trace/read/trace_reader.h"
-#include "wire/ring.h"
 
 /* A heap without a call and without a sample. Of malloc that means that nobody saw its calls: every
  * program has some. Other heaps may rest, which the file says by a count of 0. */
@@ -199,17 +197,6 @@ const char *profile_heap_why_unseen(const struct profile_heap *heap)
     return heap->status.remark != NULL && heap->status.remark[0] != '\0'
                ? heap->status.remark
                : "No call of its allocator was seen.";
-}
-
-bool profile_dump_is_partial(const struct profile_heap *heap, const struct profile_dump *dump)
-{
-    const struct trace_heap_dump *status = &heap->status;
-    return dump->incomplete || status->buffer_overran || status->buffer_corrupted ||
-           status->hit_guardrail || status->client_error != 0 || status->unsent_bytes_of_ring > 0 ||
-           status->rejected_concurrent || status->unseen_allocator != NULL ||
-           status->lost[RING_LOST_OVERRUN] > 0 || status->lost[RING_LOST_REENTRANT] > 0 ||
-           status->lost[RING_LOST_NO_THREAD_SLOT] > 0 || status->lost[RING_LOST_CALLS] > 0 ||
-           profile_disagrees(heap, dump);
 }
 
 void profile_free(struct profile *profile)

@@ -311,9 +311,6 @@ struct profile_place profile_place_of(const struct profile *profile,
 /* Why a heap is unseen, in words for people. */
 const char *profile_heap_why_unseen(const struct profile_heap *heap);
 
-/* Whether a dump's figures, its exact totals aside, leave out something that was allocated. */
-bool profile_dump_is_partial(const struct profile_heap *heap, const struct profile_dump *dump);
-
 /* "" if unknown. */
 const char *profile_thread_name(const struct profile *profile, int32_t pid, int32_t tid);
 

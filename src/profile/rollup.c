@@ -8,7 +8,6 @@
 #include "profile/agreement.h"
 #include "profile/id_map.h"
 #include "trace/intern.h"
-#include "wire/ring.h"
 
 double rollup_live_bytes_variance(const struct trace_figures *figures)
 {
@@ -25,7 +24,7 @@ double rollup_live_count_variance(const struct trace_figures *figures)
 double rollup_most(const struct profile_heap *heap, const struct profile_dump *dump, bool counts)
 {
     /* Totals lack what the program sampled by itself, and threads without a slot. */
-    if (heap->status.weighed_samples > 0 || heap->status.lost[RING_LOST_NO_THREAD_SLOT] > 0)
+    if (heap->status.weighed_samples > 0 || heap->status.lost[TRACE_LOST_NO_THREAD_SLOT] > 0)
         return 0;
     struct profile_agreement agreement = profile_agreement_of(heap, dump);
     const struct profile_gap *gap = counts ? &agreement.calls : &agreement.bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See query_trace.h: the rows of `stats`, by the names, severities and in the order that Perfetto's
- * trace processor has for heap profiles, and two of our own. Like Perfetto's, they add up what each
- * packet says.
+ * The rows of `stats` (query_trace.h): names, severities and order are those of Perfetto's trace
+ * processor for heap profiles. Like Perfetto's, they add up what each packet says. Rows of our own
+ * follow: what was lost, by the table of losses, figures that disagree, and damaged packets.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,12 +24,22 @@ static void add_single(struct query_trace *trace, const char *name, const char *
 enum combining { ADDED, LAST, GREATEST };
 
 struct process_stat {
-    const char *name, *severity;
+    const char *name, *severity; /* name NULL: the loss's */
     enum combining combining;
     bool with_zeros; /* a row for each process with a heap, whatever its value is */
-    /* false: the heap does not say. */
+    /* false: the heap does not say. NULL: the loss's amount. */
     bool (*value)(const struct profile_heap *heap, int64_t *value);
+    enum trace_loss_id loss;
 };
+
+static bool value_of(const struct process_stat *stat, const struct profile_heap *heap,
+                     int64_t *value)
+{
+    if (stat->value != NULL)
+        return stat->value(heap, value);
+    *value = (int64_t)trace_loss_amount(&heap->status, stat->loss);
+    return true;
+}
 
 static int64_t combine(enum combining combining, int64_t sum, int64_t value)
 {
@@ -60,13 +70,16 @@ static int add_by_process(struct query_trace *trace, const struct process_stat *
         const struct profile_heap *heap = &profile->heaps[i];
         int32_t pid = profile->processes[heap->process].pid;
         int64_t value;
-        if (!stat->value(heap, &value) || (value == 0 && !stat->with_zeros))
+        if (!value_of(stat, heap, &value) || (value == 0 && !stat->with_zeros))
             continue;
         uint32_t row = id_map_find(&rows, (uint32_t)pid);
         if (row == ID_MAP_NONE) {
             row = (uint32_t)trace->stat_count++;
             trace->stats[row] = (struct query_stat){
-                .name = stat->name, .severity = stat->severity, .indexed = true, .index = pid};
+                .name = stat->name != NULL ? stat->name : trace_losses[stat->loss].stat,
+                .severity = stat->severity,
+                .indexed = true,
+                .index = pid};
             code = id_map_set(&rows, (uint32_t)pid, row);
         }
         trace->stats[row].value = combine(stat->combining, trace->stats[row].value, value);
@@ -118,26 +131,36 @@ static bool stat_disagreements(const struct profile_heap *heap, int64_t *value)
     return true;
 }
 
+#define LOSS(loss, severity, combining, with_zeros, value)                                         \
+    {                                                                                              \
+        NULL, severity, combining, with_zeros, value, loss                                         \
+    }
+#define OTHER(name, severity, combining, with_zeros, value)                                        \
+    {                                                                                              \
+        name, severity, combining, with_zeros, value, TRACE_LOSS_IDS                               \
+    }
+
 static const struct process_stat before_malformed[] = {
-    {"heapprofd_buffer_corrupted", "error", ADDED, false, stat_corrupted},
-    {"heapprofd_hit_guardrail", "error", ADDED, false, stat_guardrail},
-    {"heapprofd_buffer_overran", "data_loss", ADDED, false, stat_overran},
-    {"heapprofd_client_error", "error", LAST, false, stat_client_error},
-    {"heapprofd_client_disconnected", "info", ADDED, false, stat_disconnected},
+    LOSS(TRACE_LOSS_BUFFER_CORRUPTED, "error", ADDED, false, stat_corrupted),
+    LOSS(TRACE_LOSS_HIT_GUARDRAIL, "error", ADDED, false, stat_guardrail),
+    LOSS(TRACE_LOSS_BUFFER_OVERRAN, "data_loss", ADDED, false, stat_overran),
+    LOSS(TRACE_LOSS_CLIENT_OTHER, "error", LAST, false, stat_client_error),
+    LOSS(TRACE_LOSS_DISCONNECTED, "info", ADDED, false, stat_disconnected),
 };
-static const struct process_stat rejected = {"heapprofd_rejected_concurrent", "error", ADDED, false,
-                                             stat_rejected};
+static const struct process_stat rejected =
+    LOSS(TRACE_LOSS_REJECTED_CONCURRENT, "error", ADDED, false, stat_rejected);
 static const struct process_stat at_the_end[] = {
-    {"heapprofd_sampling_interval_adjusted", "info", LAST, true, stat_interval_adjusted},
-    {"heapprofd_unwind_time_us", "info", ADDED, true, stat_unwinding_time},
-    {"heapprofd_unwind_samples", "info", ADDED, true, stat_samples},
-    {"heapprofd_client_spinlock_blocked", "info", ADDED, true, stat_blocked},
-    {"heapprofd_last_profile_timestamp", "info", GREATEST, true, stat_last_dump},
+    OTHER("heapprofd_sampling_interval_adjusted", "info", LAST, true, stat_interval_adjusted),
+    OTHER("heapprofd_unwind_time_us", "info", ADDED, true, stat_unwinding_time),
+    OTHER("heapprofd_unwind_samples", "info", ADDED, true, stat_samples),
+    LOSS(TRACE_LOSS_BLOCKED_US, "info", ADDED, true, stat_blocked),
+    OTHER("heapprofd_last_profile_timestamp", "info", GREATEST, true, stat_last_dump),
 };
-static const struct process_stat disagreements = {"hp_figures_disagree", "data_loss", ADDED, false,
-                                                  stat_disagreements};
+static const struct process_stat disagreements =
+    OTHER("hp_figures_disagree", "data_loss", ADDED, false, stat_disagreements);
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-#define BY_PROCESS_COUNT (LENGTH(before_malformed) + 1 + LENGTH(at_the_end) + 1)
+#define LOST_COUNT (TRACE_LOST_LAST + 1)
+#define BY_PROCESS_COUNT (LENGTH(before_malformed) + 1 + LENGTH(at_the_end) + 1 + LOST_COUNT)
 #define SINGLE_COUNT 4
 
 /* Counters that went down. This one goes by upid. */
@@ -175,6 +198,20 @@ static int add_all(struct query_trace *trace, const struct process_stat *stats, 
     return code;
 }
 
+/* Each heap of a process says what the process lost. */
+static int add_losses(struct query_trace *trace)
+{
+    int code = 0;
+    for (enum trace_loss_id id = 0; id < LOST_COUNT && code == 0; id++) {
+        const struct trace_loss *loss = &trace_losses[id];
+        const struct process_stat stat = {.severity = loss->effects != 0 ? "data_loss" : "info",
+                                          .combining = GREATEST,
+                                          .loss = id};
+        code = add_by_process(trace, &stat);
+    }
+    return code;
+}
+
 static int fill_stats(struct query_trace *trace)
 {
     const struct profile *profile = trace->profile;
@@ -199,6 +236,8 @@ static int fill_stats(struct query_trace *trace)
     if (code == 0)
         add_single(trace, "symbolization_tmp_build_id_not_found", "error",
                    count_lost_trials(profile));
+    if (code == 0)
+        code = add_losses(trace);
     if (code == 0)
         code = add_by_process(trace, &disagreements);
     if (code == 0)

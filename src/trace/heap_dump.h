@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trace/losses.h"
+
 /* Where a process has a mapping whose start and end are 0 in the trace. */
 struct trace_place {
     uint64_t mapping; /* id */
@@ -35,7 +37,7 @@ struct trace_heap_dump {
     uint64_t exact_bytes, exact_calls;
     bool has_exact_calls;          /* of a dump that was read: the file has them, if only a zero */
     uint64_t unsent_bytes_of_ring; /* reserved, never committed, at the process's death */
-    uint64_t lost[16];             /* indexed by enum ring_loss */
+    uint64_t lost[TRACE_LOST_PLACES]; /* by enum trace_loss_id */
     double peak_live_bytes, peak_live_count;
     uint64_t peak_timestamp_ns; /* CLOCK_MONOTONIC_COARSE */
     const char *allocator;      /* file name of the object with the real malloc; NULL unknown */

@@ -105,7 +105,8 @@ enum ring_loss {
      * not come to the ring, whatever the reason: those above, or a jump that left the writer. */
     RING_LOST_CALLS,
     RING_LOST_BYTES,
-    RING_LOSS_COUNT = 16,
+    RING_LOSSES_USED,
+    RING_LOSS_COUNT = 16, /* places */
 };
 
 /* Every word is naturally aligned and accessed with the wrappers of barrier.h. */

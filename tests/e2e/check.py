@@ -119,7 +119,7 @@ def exact(directory):
     check(report["results"][0]["state"] == ("fails" if share > 0 else "holds"), f"share {share}")
 
 
-def write_trace(directory, name, figures, interval):
+def write_trace(directory, name, figures, interval, status=b""):
     """A trace of one callsite with these HeapFigures, by their numbers."""
     estimate = b"".join((field if isinstance(v, int) else double)(n, v) for n, v in figures.items())
     sample = field(1, 1) + field(5000, estimate)
@@ -128,7 +128,7 @@ def write_trace(directory, name, figures, interval):
         out.write(clocks(1000, 1000) + process_tree([(7, 1, ["/bin/made"])]))
         out.write(packet(interned(names={1: "site"}, paths={1: "made"}, mappings=[(1, 0, 0, 4096, [1])],
                                   frames=[(1, 1, 16, 1)], stacks={1: [1]}), timestamp=1, sequence=1, flags=1))
-        out.write(packet(profile_packet([heap_samples(7, [sample], 1000, extra=field(12, interval) + field(5010, 1))], 0),
+        out.write(packet(profile_packet([heap_samples(7, [sample], 1000, extra=field(12, interval) + field(5010, 1) + status)], 0),
                          timestamp=2, sequence=1))
     return path
 
@@ -161,6 +161,50 @@ def temporary(directory):
         for limit, outcome in wanted.items():
             found, result = state("--max-temporary", limit, sampled)
             check(found == outcome and not result["exact"], f"{samples} of {size}: {limit}: {found} {result}")
+
+
+def partial(directory):
+    """What can be missing is one table: report, JSON, SQL, pprof and budgets agree on what is partial."""
+    totals = field(5000, 1000) + field(5001, 10)
+    losses = [  # (status, its name, whether the exact totals lack it, too, a part of the words, SQL's row)
+        (field(7, 1), "buffer_overran", True, "allocated faster", "heapprofd_buffer_overran"),
+        (field(8, 1), "buffer_corrupted", True, "overwrote the memory", "heapprofd_buffer_corrupted"),
+        (field(10, 1), "hit_guardrail", True, "its limit of memory", "heapprofd_hit_guardrail"),
+        (field(14, 1), "client_timed_out", True, "--block-client-timeout", "heapprofd_client_error"),
+        (field(14, 2), "client_stack_bounds", True, "bounds of a stack", "heapprofd_client_error"),
+        (field(4, 1), "rejected_concurrent", True, "another session", "heapprofd_rejected_concurrent"),
+        (field(5002, 64), "unsent_ring_bytes", False, "unfinished at the process's death", "hp_lost_ring_bytes"),
+        (field(5003, bytes([3])), "overrun", False, "allocated faster", "hp_lost_overrun"),
+        (field(5003, bytes([0, 3])), "reentrant", False, "in signal handlers", "hp_lost_reentrant"),
+        (field(5003, bytes([0, 0, 0, 3])), "no_thread_slot", True, "threads beyond", "hp_lost_no_thread_slot"),
+        (field(5003, bytes([0] * 8 + [3, 4])), "allocations", False, "samples never came", "hp_lost_allocations"),
+        (field(5003, bytes([0] * 5 + [3])), None, False, "before the outermost frame", "hp_lost_unwind"),
+        (field(5003, bytes([0] * 7 + [3])), None, False, "frees in signal handlers", "hp_lost_free"),
+    ]
+    figures = {1: 1000.0, 3: 10.0, 9: 10, 11: 900.0, 12: 9.0}
+    for status, name, lacks_totals, words, row in losses:
+        trace = write_trace(directory, "lossy", figures, 1, totals + status)
+        heap = json.loads(run([TOOL, "report", "--json", trace]).stdout)["heaps"][0]
+        check((name in heap["partial"]) == (len(heap["partial"]) > 0) == (name is not None), f"{name}: {heap['partial']}")
+        check(heap["totals_partial"] == lacks_totals, f"{name}: totals {heap['totals_partial']}")
+        text = run([TOOL, "report", trace]).stdout.decode()
+        check(words in text and ("  partial  " in text) == (name is not None), f"{name}: {text}")
+        check(("calls, partial" in text) == lacks_totals and (": all figures are exact" in text) == (name is None), text)
+        asked = run([TOOL, "query", trace, f"select count(*), min(value) > 0 from stats where name = '{row}'"]).stdout
+        check(asked.splitlines()[1:] == [b"1,1"], f"{row}: {asked}")
+        # A sum that is beyond its limit stays so. A share may have been lower.
+        budgets = [
+            ("--max-live", "2000", "holds" if name is None else "undecidable", name is None),
+            ("--max-live", "999", "fails", name is None),
+            ("--max-allocated", "2000", "undecidable" if lacks_totals else "holds", not lacks_totals),
+            ("--max-allocated", "999", "fails", not lacks_totals),
+            ("--max-allocations", "20", "undecidable" if lacks_totals else "holds", not lacks_totals),
+            ("--max-temporary", "95%", "holds" if name is None else "undecidable", name is None),
+            ("--max-temporary", "1%", "fails" if name is None else "undecidable", name is None),
+        ]
+        _, judged = judge(*(word for budget in budgets for word in budget[:2]), trace)
+        for (budget, limit, wanted, exact), result in zip(budgets, judged["results"], strict=True):
+            check((result["state"], result["exact"]) == (wanted, exact), f"{name}: {budget} {limit}: {result}")
 
 
 def record_other(directory, name, command):
@@ -332,7 +376,7 @@ def disagreement(directory):
         check(not agreement["agrees"] and abs(agreement["missing_bytes"] - more) < 1_000_000, f"{agreement}")
 
 
-CASES = [outcomes, decided, exact, to_the_byte, temporary, command, undecided, suppressions, junit, github, usage, disagreement]
+CASES = [outcomes, decided, exact, to_the_byte, temporary, partial, command, undecided, suppressions, junit, github, usage, disagreement]
 
 
 def main():

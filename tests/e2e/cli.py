@@ -434,7 +434,7 @@ def many_processes():
 def plain_words():
     """What slowed a process down, or ended its profile, in units and words for people."""
     for status, said in (
-        (field(5, field(6, 1719054900)), "slowed down   its threads waited 28 min 39 s for the profiler, added up over all of them"),
+        (field(5, field(6, 1719054900)), "slowed down   28 min 39 s that threads waited for the profiler, added up over all of them"),
         (field(7, 1), "ended early   the process allocated faster than the profiler could read"),
         (field(8, 1), "ended early   the process overwrote the memory that it shares with the profiler"),
         (field(10, 1), "ended early   the profiler reached its limit of memory or CPU time"),

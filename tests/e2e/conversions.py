@@ -586,11 +586,11 @@ def profile_options():
 def profile_warnings():
     """Profiles that ended early or never began are said, each once, and no others."""
     interned = hostile_trace()
-    flags = ((21, 7, 1, "process 21 (?) ended early: its ring buffer overran"),
-             (22, 8, 1, "process 22 (?) ended early: its ring buffer was corrupted"),
-             (23, 10, 1, "process 23 (?) ended early: a guardrail was hit"),
-             (24, 14, 1, "process 24 (?) ended early: its client waited too long"),
-             (25, 4, 1, "process 25 (?) was not profiled: another session had it"))
+    flags = ((21, 7, 1, "process 21 (?): ended early: the process allocated faster than the profiler could read"),
+             (22, 8, 1, "process 22 (?): ended early: the process overwrote the memory"),
+             (23, 10, 1, "process 23 (?): ended early: the profiler reached its limit"),
+             (24, 14, 1, "process 24 (?): ended early: a thread waited for the profiler longer"),
+             (25, 4, 1, "process 25 (?): no profile: another session was profiling this process"))
     trace = interned
     for pid, field, value, _ in flags:
         for heap in (b"libc.malloc", b"own"):

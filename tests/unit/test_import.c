@@ -242,6 +242,7 @@ static struct profile *make_ours(void)
                                    .start_timestamp_ns = like.start_timestamp_ns,
                                    .exact_bytes = 12345,
                                    .exact_calls = 67,
+                                   .final = true,
                                    .exit_status = -1};
     struct trace_thread thread = {.tid = 7, .pid = FIXTURE_PID, .name = "worker"};
     dump.interval_bytes = 4096;

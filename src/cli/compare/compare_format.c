@@ -21,11 +21,14 @@ struct formatted compare_signed_amount(double value, bool counts)
     return format_signed(value, counts);
 }
 
-struct formatted compare_margin(const struct change *change, bool counts, bool exact)
+struct formatted compare_margin(const struct diff_pair *pair, const struct change *change,
+                                bool counts)
 {
     struct formatted text;
-    if (exact)
+    if (pair->exact)
         snprintf(text.bytes, sizeof(text.bytes), "exact");
+    else if (pair->partial)
+        snprintf(text.bytes, sizeof(text.bytes), "partial");
     else if (change->uncertain)
         snprintf(text.bytes, sizeof(text.bytes), "± unknown");
     else

@@ -17,7 +17,8 @@ struct formatted compare_signed_amount(double value, bool counts);
 
 /* How far the truth may be from a difference, with 95 %: "± 4.10 kB", "-1.20 kB +8.30 kB", "exact".
  */
-struct formatted compare_margin(const struct change *change, bool counts, bool exact);
+struct formatted compare_margin(const struct diff_pair *pair, const struct change *change,
+                                bool counts);
 /* In how many bytes it takes up so many columns: "±" is two bytes wide. */
 int compare_margin_width(const struct formatted *margin, int columns);
 

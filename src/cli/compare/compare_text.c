@@ -8,6 +8,7 @@
 
 #include "cli/compare/compare.h"
 #include "cli/compare/compare_format.h"
+#include "profile/partial.h"
 
 #define NAME_WIDTH 255
 #define COMMAND_WIDTH 4096
@@ -81,7 +82,7 @@ static void print_row(const struct page *page, const struct diff_row *row)
     const struct change *change = &row->changes[view];
     const struct profile_estimate *before = &row->before[diff_figure_of(view)];
     const struct profile_estimate *after = &row->after[diff_figure_of(view)];
-    struct formatted margin = compare_margin(change, counts, page->pair->exact);
+    struct formatted margin = compare_margin(page->pair, change, counts);
     int width = compare_margin_width(&margin, 21);
     double other = counts ? after->bytes - before->bytes : after->count - before->count;
     fprintf(page->out, "%11s %c %-*s %11s %10s %10s  ",
@@ -224,7 +225,7 @@ static void print_head(const struct page *page, const struct compare_source sour
         }
         struct formatted margin = {""};
         if (change->value != 0 || has_margin(change))
-            margin = compare_margin(change, counts, page->pair->exact);
+            margin = compare_margin(page->pair, change, counts);
         fprintf(page->out, "  %c %-38s %11s %s\n", pair->total.marks[view] ? '*' : ' ',
                 export_view_words[view].title, compare_signed_amount(change->value, counts).bytes,
                 margin.bytes);

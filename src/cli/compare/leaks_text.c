@@ -81,10 +81,10 @@ static void print_entry(const struct page *page, const struct growth_entry *entr
     const struct leaks_options *options = page->leaks->options;
     const struct diff_row *row = entry->row;
     const struct change *size = &row->changes[EXPORT_SPACE], *count = &row->changes[EXPORT_OBJECTS];
-    struct formatted size_margin = compare_margin(size, false, page->heap->pair->exact);
+    struct formatted size_margin = compare_margin(page->heap->pair, size, false);
     struct formatted count_margin = {""};
     if (!is_untold(page, EXPORT_OBJECTS))
-        count_margin = compare_margin(count, true, page->heap->pair->exact);
+        count_margin = compare_margin(page->heap->pair, count, true);
     fprintf(page->out, "%12s %c %-*s %11s %c %-*s  ", size_words(page, size->value, false).bytes,
             is_difference(page) && row->marks[EXPORT_SPACE] ? '*' : ' ',
             compare_margin_width(&size_margin, 19), size_margin.bytes,
@@ -155,7 +155,7 @@ static void print_total(const struct page *page)
 {
     const struct diff_pair *pair = page->heap->pair;
     const struct change *total = &pair->total.changes[EXPORT_SPACE];
-    struct formatted margin = compare_margin(total, false, pair->exact);
+    struct formatted margin = compare_margin(pair, total, false);
     if (pair->exact)
         return;
     fputs("; in all ", page->out);

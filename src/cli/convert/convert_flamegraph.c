@@ -9,6 +9,7 @@
 #include "cli/options/filter_options.h"
 #include "compare/diff.h"
 #include "export/flame_page.h"
+#include "profile/partial.h"
 
 static const char help[] =
     "usage: traceconv flamegraph [options] [DIR|TRACE] [OUT.html]\n"
@@ -58,8 +59,9 @@ static int add_dump(struct flame_page *page, const struct profile *profile,
                                 .labels = process->command,
                                 .heap = heap->name,
                                 .pid = process->pid,
-                                .exact = heap->interval_bytes == 1 && !chosen->dump->incomplete &&
-                                         heap->status.weighed_samples == 0,
+                                .exact = profile_dump_is_exact(heap, chosen->dump),
+                                .partial = heap->interval_bytes == 1 &&
+                                           profile_dump_is_partial(heap, chosen->dump),
                                 .gained_interval_bytes = heap->interval_bytes,
                                 .lost_interval_bytes = heap->interval_bytes,
                                 .views = views,

@@ -77,32 +77,6 @@ static const struct option_entry options[] = {
 
 /* --- what is not as was wished --- */
 
-static void warn_of(const struct profile_process *process, const struct trace_heap_dump *status)
-{
-    static const char *const client_errors[] = {"its client had an error",
-                                                "its client waited too long for the profiler",
-                                                "its client did not know the bounds of a stack"};
-    size_t errors = sizeof(client_errors) / sizeof(client_errors[0]);
-    const struct {
-        bool is_so;
-        const char *what;
-    } ends[] = {
-        {status->buffer_overran, "its ring buffer overran (see --shmem-size, --block-client)"},
-        {status->buffer_corrupted,
-         "its ring buffer was corrupted: by a fault of the program or of the profiler"},
-        {status->hit_guardrail, "a guardrail was hit: the profiler's limit of memory or CPU time"},
-        {status->client_error != 0,
-         client_errors[status->client_error < errors ? status->client_error : 0]},
-    };
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-        if (ends[i].is_so)
-            conversion_warn("the profile of process %d (%s) ended early: %s", process->pid,
-                            process->name, ends[i].what);
-    if (status->rejected_concurrent)
-        conversion_warn("process %d (%s) was not profiled: another session had it", process->pid,
-                        process->name);
-}
-
 static bool is_wanted(int32_t pid, const struct output_pprof *choice)
 {
     for (size_t i = 0; i < choice->pid_count; i++)
@@ -111,24 +85,29 @@ static bool is_wanted(int32_t pid, const struct output_pprof *choice)
     return choice->pid_count == 0;
 }
 
-/* What is so of a process stands in each of its heaps: it is said once. */
-static void warn_of_all(const struct profile *profile, const struct output_pprof *choice)
+static void warn_of_loss(const struct profile_process *process, enum trace_loss_id id)
 {
-    struct trace_heap_dump *ends = calloc(profile->process_count + 1, sizeof(*ends));
-    for (size_t i = 0; i < profile->heap_count && ends != NULL; i++) {
-        const struct trace_heap_dump *status = &profile->heaps[i].status;
-        struct trace_heap_dump *all = &ends[profile->heaps[i].process];
-        all->buffer_overran |= status->buffer_overran;
-        all->buffer_corrupted |= status->buffer_corrupted;
-        all->hit_guardrail |= status->hit_guardrail;
-        all->rejected_concurrent |= status->rejected_concurrent;
-        if (status->client_error != 0)
-            all->client_error = status->client_error;
-    }
-    for (size_t i = 0; i < profile->process_count && ends != NULL; i++)
-        if (is_wanted(profile->processes[i].pid, choice))
-            warn_of(&profile->processes[i], &ends[i]);
-    free(ends);
+    const struct trace_loss *loss = &trace_losses[id];
+    conversion_warn("process %d (%s): %s: %s%s%s", process->pid, process->name, loss->label,
+                    loss->words, loss->remedy != NULL ? "; " : "",
+                    loss->remedy != NULL ? loss->remedy : "");
+}
+
+/* Warn of profiles that ended early, or never began. Each heap of a process says so: warn once. */
+static void warn_of_losses(const struct profile *profile, const struct output_pprof *choice)
+{
+    uint32_t *flags = calloc(profile->process_count + 1, sizeof(*flags)); /* by TRACE_LOSS_* */
+    _Static_assert(TRACE_LOSS_IDS <= 32, "a bit for each loss");
+    for (size_t i = 0; i < profile->heap_count && flags != NULL; i++)
+        for (enum trace_loss_id id = TRACE_LOSS_FIRST_FLAG; id < TRACE_LOSS_IDS; id++)
+            if (trace_losses[id].label != NULL &&
+                trace_loss_amount(&profile->heaps[i].status, id) != 0)
+                flags[profile->heaps[i].process] |= UINT32_C(1) << id;
+    for (size_t i = 0; i < profile->process_count && flags != NULL; i++)
+        for (enum trace_loss_id id = TRACE_LOSS_FIRST_FLAG; id < TRACE_LOSS_IDS; id++)
+            if ((flags[i] >> id & 1) != 0 && is_wanted(profile->processes[i].pid, choice))
+                warn_of_loss(&profile->processes[i], id);
+    free(flags);
     if (profile->warning[0] != '\0')
         conversion_warn("%s", profile->warning);
 }
@@ -258,7 +237,7 @@ static int write_files(struct request *request)
     }
     progress_end(&shown);
     if (files >= 0) {
-        warn_of_all(profile, &request->choice);
+        warn_of_losses(profile, &request->choice);
         warn_of_filter(profile, &request->choice);
     }
     profile_free(profile);

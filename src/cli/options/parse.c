@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/print/format.h"
-#include "wire/ring.h"
+#include "trace/config/trace_config.h"
 
 static bool parse_whole(const char *text, uint64_t *value, const char **rest)
 {
@@ -60,9 +60,9 @@ bool parse_ring_bytes(const char *text, uint64_t *value)
 {
     if (!parse_bytes("--shmem-size", text, value))
         return false;
-    if (*value > RING_DATA_BYTES_MAX)
+    if (*value > HEAP_CONFIG_SHMEM_BYTES_MAX)
         format_printf(stderr, "heap_profile: warning: --shmem-size %s is cut to %uM, the largest\n",
-                      text, RING_DATA_BYTES_MAX >> 20);
+                      text, HEAP_CONFIG_SHMEM_BYTES_MAX >> 20);
     return true;
 }
 

@@ -8,7 +8,6 @@
 #include "cli/options/profile_options.h"
 #include "export/view.h"
 #include "profile/unseen.h"
-#include "wire/ring.h"
 
 const char *const report_view_names[REPORT_VIEWS] = {
     [REPORT_SPACE] = "space",
@@ -89,23 +88,6 @@ struct report_figure report_total_of(const struct profile_dump *dump, enum repor
 {
     struct rollup_values total = rollup_total_of(dump);
     return report_figure_of(&total, view);
-}
-
-const char *report_loss_name(size_t loss)
-{
-    static const char *const names[] = {
-        [RING_LOST_OVERRUN] =
-            "samples after the process allocated faster than the profiler could read",
-        [RING_LOST_REENTRANT] = "samples in signal handlers, which do not wait for the profiler",
-        [RING_LOST_NO_SCRATCH] = "stacks: more threads sampled at once than there are buffers",
-        [RING_LOST_NO_THREAD_SLOT] = "calls of threads beyond the 16,384th",
-        [RING_LOST_LIVE_SET] = "frees: there was no memory to remember their allocations",
-        [RING_LOST_UNWIND] = "stacks that end before the outermost frame",
-        [RING_LOST_ABANDONED] =
-            "samples that a signal handler left by longjmp, or that came too late",
-        [RING_LOST_FREE] = "frees in signal handlers, which do not wait for the profiler",
-    };
-    return loss < sizeof(names) / sizeof(names[0]) ? names[loss] : NULL;
 }
 
 double report_peak_bytes(const struct profile_heap *heap, const struct profile_dump *dump)

@@ -92,9 +92,6 @@ bool report_is_untold(const struct profile_heap *heap, enum report_view view);
 /* What the view ranks by: bytes or count. */
 double report_rank(const struct report_figure *figure, enum report_view view);
 
-/* Name of a loss (enum ring_loss) in words; NULL: no such loss. */
-const char *report_loss_name(size_t loss);
-
 /* Return the sum over a dump in a view, including what a filter left out. */
 struct report_figure report_total_of(const struct profile_dump *dump, enum report_view view);
 

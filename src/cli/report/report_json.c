@@ -12,8 +12,8 @@
 #include "cli/report/unnamed_frames.h"
 #include "export/view.h"
 #include "profile/agreement.h"
+#include "profile/partial.h"
 #include "util/json.h"
-#include "wire/ring.h"
 
 static void print_figure(FILE *out, const char *name, bool is_untold, double value,
                          struct profile_interval interval)
@@ -217,16 +217,33 @@ static void print_groups(FILE *out, struct frame_texts *frames, const struct pro
 
 static void print_lost(FILE *out, const struct trace_heap_dump *status)
 {
-    static const char *const keys[] = {"overrun",  "reentrant", "no_scratch", "no_thread_slot",
-                                       "live_set", "unwind",    "abandoned",  "free"};
     fputs(",\"lost\":{", out);
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        fprintf(out, "%s\"%s\":%" PRIu64, i > 0 ? "," : "", keys[i], status->lost[i]);
-    fprintf(out,
-            ",\"allocations\":%" PRIu64 ",\"allocated_bytes\":%" PRIu64
-            ",\"unsent_ring_bytes\":%" PRIu64 "}",
-            status->lost[RING_LOST_CALLS], status->lost[RING_LOST_BYTES],
-            status->unsent_bytes_of_ring);
+    for (enum trace_loss_id id = 0; id <= TRACE_LOST_LAST; id++)
+        fprintf(out, "%s\"%s\":%" PRIu64, id > 0 ? "," : "", trace_losses[id].name,
+                trace_loss_amount(status, id));
+    fputc('}', out);
+}
+
+/* Print why it ended early, or has nothing. The codes of client_error are one number. */
+static void print_flags(FILE *out, const struct trace_heap_dump *status)
+{
+    for (enum trace_loss_id id = TRACE_LOSS_FIRST_FLAG; id < TRACE_LOSS_IDS; id++)
+        if (trace_losses[id].unit == TRACE_LOSS_FLAG)
+            fprintf(out, ",\"%s\":%s", trace_losses[id].name,
+                    trace_loss_amount(status, id) != 0 ? "true" : "false");
+    fprintf(out, ",\"client_error\":%u", status->client_error);
+}
+
+static void print_partial(FILE *out, const struct profile_heap *heap,
+                          const struct profile_dump *dump)
+{
+    struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX];
+    size_t count = profile_partial_reasons(heap, dump, reasons);
+    fputs(",\"partial\":[", out);
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "%s\"%s\"", i > 0 ? "," : "", reasons[i].name);
+    fprintf(out, "],\"totals_partial\":%s",
+            profile_totals_why_partial(heap) != NULL ? "true" : "false");
 }
 
 static void print_gap(FILE *out, const char *what, const struct profile_gap *gap)
@@ -303,14 +320,11 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
     print_or_null(out, report_peak_rss(process) == 0, (double)report_peak_rss(process));
     fprintf(out, ",\"blocked_us\":%" PRIu64 ",\"peak_live_bytes\":", status->blocked_us);
     print_or_null(out, report_is_untold(heap, REPORT_MAX), report_peak_bytes(heap, dump));
-    fprintf(out,
-            ",\"unfinished\":%s,\"incomplete\":%s,\"buffer_overran\":%s,\"buffer_corrupted\":%s,"
-            "\"disconnected\":%s,"
-            "\"rejected_concurrent\":%s,\"hit_guardrail\":%s,\"client_error\":%u,\"remark\":",
-            heap->unfinished ? "true" : "false", dump->incomplete ? "true" : "false",
-            status->buffer_overran ? "true" : "false", status->buffer_corrupted ? "true" : "false",
-            status->disconnected ? "true" : "false", status->rejected_concurrent ? "true" : "false",
-            status->hit_guardrail ? "true" : "false", status->client_error);
+    fprintf(out, ",\"unfinished\":%s,\"incomplete\":%s", heap->unfinished ? "true" : "false",
+            dump->incomplete ? "true" : "false");
+    print_flags(out, status);
+    print_partial(out, heap, dump);
+    fputs(",\"remark\":", out);
     json_print_string(out, status->remark != NULL ? status->remark : "");
     print_totals(out, heap, dump);
     print_untold(out, heap);

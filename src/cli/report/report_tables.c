@@ -10,7 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "wire/ring.h"
+#include "profile/partial.h"
 
 #define STACK_INDENT "              "
 #define TOP_STACKS 3       /* rows whose stacks are shown whole */
@@ -31,8 +31,7 @@ bool printer_is_partial(const struct printer *printer)
 
 bool printer_is_exact(const struct printer *printer)
 {
-    return printer->heap->interval_bytes == 1 && printer->heap->status.weighed_samples == 0 &&
-           !printer_is_partial(printer);
+    return profile_dump_is_exact(printer->heap, printer->dump);
 }
 
 /* The margin in words where the file or the interval decides it; empty: by the limits. */

@@ -11,8 +11,8 @@
 #include "cli/report/report_tables.h"
 #include "cli/report/unnamed_frames.h"
 #include "profile/agreement.h"
+#include "profile/partial.h"
 #include "trace/intern.h"
-#include "wire/ring.h"
 
 #define BRIEF_LINES 5
 #define REMARK_WIDTH 2000
@@ -20,44 +20,32 @@
 
 /* --- the head --- */
 
+static struct formatted format_loss(enum trace_loss_unit unit, uint64_t amount)
+{
+    switch (unit) {
+    case TRACE_LOSS_BYTES:
+        return format_bytes((double)amount);
+    case TRACE_LOSS_MICROSECONDS:
+        return format_time((double)amount / 1e6);
+    default:
+        return format_count((double)amount);
+    }
+}
+
 static void print_losses(const struct printer *printer)
 {
     const struct trace_heap_dump *status = &printer->heap->status;
-    for (size_t i = 0; i < sizeof(status->lost) / sizeof(status->lost[0]); i++)
-        if (status->lost[i] > 0 && report_loss_name(i) != NULL)
-            fprintf(printer->out, "  lost          %s %s\n",
-                    format_count((double)status->lost[i]).bytes, report_loss_name(i));
-    if (status->lost[RING_LOST_CALLS] > 0)
-        fprintf(printer->out,
-                "  lost          %s allocation%s (%s in all) whose samples never came\n",
-                format_count((double)status->lost[RING_LOST_CALLS]).bytes,
-                status->lost[RING_LOST_CALLS] == 1 ? "" : "s",
-                format_bytes((double)status->lost[RING_LOST_BYTES]).bytes);
-    if (status->unsent_bytes_of_ring > 0)
-        fprintf(printer->out, "  lost          %s of records unfinished at the process's death\n",
-                format_bytes((double)status->unsent_bytes_of_ring).bytes);
-    if (status->blocked_us > 0)
-        fprintf(
-            printer->out,
-            "  slowed down   its threads waited %s for the profiler, added up over all of them; "
-            "use a larger --shmem-size or -i\n",
-            format_time((double)status->blocked_us / 1e6).bytes);
-    if (status->buffer_overran)
-        fprintf(printer->out,
-                "  ended early   the process allocated faster than the profiler could read; use "
-                "--block-client, a larger --shmem-size or a larger --interval\n");
-    if (status->buffer_corrupted)
-        fprintf(printer->out,
-                "  ended early   the process overwrote the memory that it shares with the "
-                "profiler\n");
-    if (status->client_error == 1)
-        fprintf(printer->out, "  ended early   a thread waited for the profiler longer than "
-                              "--block-client-timeout; use a larger --shmem-size or --interval\n");
-    if (status->hit_guardrail)
-        fprintf(printer->out,
-                "  ended early   the profiler reached its limit of memory or CPU time\n");
-    if (status->rejected_concurrent)
-        fprintf(printer->out, "  no profile    another session was profiling this process\n");
+    for (enum trace_loss_id id = 0; id < TRACE_LOSS_IDS; id++) {
+        const struct trace_loss *loss = &trace_losses[id];
+        uint64_t amount = trace_loss_amount(status, id);
+        if (amount == 0 || loss->label == NULL)
+            continue;
+        fprintf(printer->out, "  %-13s ", loss->label);
+        if (!trace_loss_is_flag(id))
+            fprintf(printer->out, "%s ", format_loss(loss->unit, amount).bytes);
+        fprintf(printer->out, "%s%s%s\n", loss->words, loss->remedy != NULL ? "; " : "",
+                loss->remedy != NULL ? loss->remedy : "");
+    }
 }
 
 static void print_others(const struct printer *printer)
@@ -91,7 +79,7 @@ static void print_allocated(const struct printer *printer)
         fprintf(printer->out, "\n  allocated     %s in %s calls, %s\n",
                 format_bytes((double)dump->exact_bytes).bytes,
                 format_count((double)dump->exact_calls).bytes,
-                printer->heap->status.unseen_allocator == NULL ? "exact" : "partial");
+                profile_totals_why_partial(printer->heap) == NULL ? "exact" : "partial");
         return;
     }
     if (untold) {
@@ -247,7 +235,9 @@ static void print_head(const struct printer *printer)
         fputs("  partial       another allocator of the process (", out);
         format_print(out, heap->status.unseen_allocator, PRINTER_MODULE_WIDTH);
         fputs(") was not profiled: what it gave is missing from all figures\n", out);
-    } else if (printer_is_partial(printer))
+    } else if (profile_totals_why_partial(heap) != NULL)
+        fputs("  partial       all figures leave out what was lost, the totals too\n", out);
+    else if (printer_is_partial(printer))
         fputs("  partial       all but the exact totals leave out what was lost\n", out);
     if (heap->unfinished && dump == &heap->dumps[heap->dump_count - 1])
         fprintf(

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/dump/dump_losses.h"
 #include "daemon/processes/diagnosis.h"
 #include "util/clock.h"
 #include "util/regular_file.h"
@@ -614,7 +615,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         .buffer_overran = totals->client_state == RING_CLIENT_OVERRAN,
         .buffer_corrupted = target->corrupted,
         .hit_guardrail = target->out_of_memory || target->hit_guardrail,
-        .client_error = totals->client_state == RING_CLIENT_TIMED_OUT ? 1 : 0,
+        .client_error = totals->client_state == RING_CLIENT_TIMED_OUT ? TRACE_CLIENT_TIMED_OUT : 0,
         .dump_at_max = dump_at_max,
         .final = end->final,
         .unwinding_errors = totals->lost[RING_LOST_UNWIND] + walks_failed,
@@ -627,8 +628,8 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         .unseen_allocator = target->unseen_allocator[0] != 0 ? target->unseen_allocator : NULL,
         .remark = remark[0] != 0 ? remark : NULL,
     };
-    memcpy(request.status.lost, totals->lost, sizeof(request.status.lost));
-    request.status.lost[RING_LOST_UNWIND] += walks_failed;
+    dump_losses(totals->lost, request.status.lost);
+    request.status.lost[TRACE_LOST_UNWIND] += walks_failed;
 
     if (end->checkpoint) {
         int code = write_process(target, writer);

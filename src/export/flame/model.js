@@ -295,6 +295,7 @@ const Flame = (() => {
       low: value - Math.hypot(gained[which] - up.low, down.high - lost[which]),
       high: value + Math.hypot(up.high - gained[which], lost[which] - down.low),
       exact: graph.exact,
+      partial: graph.partial,
       unknown: lacksVariance(gained, gainedInterval) || lacksVariance(lost, lostInterval),
     };
   }
@@ -328,6 +329,7 @@ const Flame = (() => {
 
   function marginInWords(change, counts) {
     if (change.exact) return "exact";
+    if (change.partial) return "partial";
     if (change.unknown) return "± unknown";
     const below = change.value - change.low, above = change.high - change.value;
     if (above <= 1.25 * below && below <= 1.25 * above)

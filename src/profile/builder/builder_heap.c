@@ -10,7 +10,6 @@
 #include "profile/builder/builder.h"
 #include "profile/rollup.h"
 #include "util/array.h"
-#include "wire/ring.h"
 
 /* --- figures --- */
 
@@ -338,7 +337,7 @@ static int take_lost(struct trace_heap_dump *status, const struct proto_field *f
     if (field->type != PROTO_BYTES)
         return 0;
     memset(status->lost, 0, sizeof(status->lost));
-    while (span.at < span.end && count < RING_LOSS_COUNT) {
+    while (span.at < span.end && count < TRACE_LOST_PLACES) {
         if (!proto_read_varint(&span, &value))
             return -EBADMSG;
         status->lost[count++] = value;
@@ -623,14 +622,11 @@ static struct pending_dump *find_pending(struct builder *builder, struct builder
     return dump;
 }
 
-/* ProcessHeapSamples.ClientError: it waited too long for room in the buffer. */
-#define CLIENT_ERROR_HIT_TIMEOUT 1
-
 static void add_packet(struct profile_packet_sums *sums, const struct trace_heap_dump *status)
 {
     sums->corrupted += status->buffer_corrupted;
     sums->hit_guardrail += status->hit_guardrail;
-    sums->overran += status->buffer_overran || status->client_error == CLIENT_ERROR_HIT_TIMEOUT;
+    sums->overran += status->buffer_overran || status->client_error == TRACE_CLIENT_TIMED_OUT;
     sums->disconnected += status->disconnected;
     sums->rejected += status->rejected_concurrent;
     sums->unwinding_time_us += status->unwinding_time_us;

@@ -17,6 +17,9 @@
 #define HEAP_CONFIG_MALLOC "libc.malloc"
 #define HEAP_CONFIG_MMAP "libc.mmap"
 
+/* The largest buffer of a process; more is cut to it. */
+#define HEAP_CONFIG_SHMEM_BYTES_MAX (UINT32_C(512) << 20)
+
 /* Names in heaps and exclude_heaps together: as many as a process can have heaps. */
 #define HEAP_CONFIG_HEAPS_MAX 255
 

@@ -15,7 +15,6 @@
 #include "pb_field_numbers.h"
 #include "trace.pb-c.h"
 #include "trace/write/writer_state.h"
-#include "wire/ring.h"
 
 typedef Perfetto__Protos__ProfilePacket__HeapSample HeapSample;
 typedef Perfetto__Protos__ProfilePacket__ProcessHeapSamples HeapSamples;
@@ -36,9 +35,6 @@ enum part_detail {
 
 /* Parts that one message has at most: the rest comes in messages of its own. */
 #define THREADS_OF_MESSAGE 1000u
-
-_Static_assert(sizeof(((struct trace_heap_dump *)0)->lost) / sizeof(uint64_t) == RING_LOSS_COUNT,
-               "a place for every reason of loss");
 
 static uint64_t round_counter(double value)
 {
@@ -274,7 +270,7 @@ static void fill_own(HeapSamples *head, const struct trace_heap_dump *dump)
     SET_UNLESS_ZERO(head, other_contexts, dump->other_contexts);
     SET_UNLESS_ZERO(head, weighed_samples, dump->weighed_samples);
     head->unseen_allocator = (char *)dump->unseen_allocator;
-    for (size_t i = 0; i < RING_LOSS_COUNT; i++) {
+    for (size_t i = 0; i < TRACE_LOST_PLACES; i++) {
         if (dump->lost[i] != 0)
             head->n_lost = i + 1;
     }

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether the figures of a dump leave out allocations, and why.
+ *
+ * A partial profile is a lower bound: what it shows is true, and what it lacks is unknown. Reports
+ * say so, no figure of it is called exact, and no budget on it holds. The losses come from one
+ * table (trace/losses.h); to them come samples that are missing from the trace, an allocator that
+ * was not profiled, and totals that disagree with the samples.
+ *
+ * A heap whose last dump is missing (heap->unfinished) is not partial: its figures are true at the
+ * moment of the dump, and only what came later is unknown.
+ */
+#ifndef HEAPPROFD_PROFILE_PARTIAL_H
+#define HEAPPROFD_PROFILE_PARTIAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "profile/profile.h"
+
+struct profile_partial_reason {
+    const char *name;  /* in one word, for scripts */
+    const char *words; /* for people */
+    bool of_dump;      /* the dump or the heap says so, not the table of losses */
+};
+
+#define PROFILE_PARTIAL_REASONS_MAX (TRACE_LOSS_IDS + 3)
+
+/* Fill in the reasons for which the dump's estimates leave out allocations. Return their number; 0:
+ * the dump is whole. */
+size_t profile_partial_reasons(const struct profile_heap *heap, const struct profile_dump *dump,
+                               struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX]);
+
+/* Whether the dump's estimates leave out allocations. */
+bool profile_dump_is_partial(const struct profile_heap *heap, const struct profile_dump *dump);
+
+/* Return why the exact totals leave out calls, too, in words for people; NULL: they do not. */
+const char *profile_totals_why_partial(const struct profile_heap *heap);
+
+/* Whether every allocation is in the dump's figures, as itself. */
+bool profile_dump_is_exact(const struct profile_heap *heap, const struct profile_dump *dump);
+
+#endif

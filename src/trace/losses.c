@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of losses, and how their amounts are read from the head of a dump. */
+#include "trace/losses.h"
+
+#include "trace/heap_dump.h"
+
+#define LOST(id) (offsetof(struct trace_heap_dump, lost) + (id) * sizeof(uint64_t))
+#define MEMBER(name) offsetof(struct trace_heap_dump, name)
+#define ALL (TRACE_LOSES_SAMPLES | TRACE_LOSES_TOTALS)
+
+#define MORE_ROOM "use a larger --shmem-size or --interval"
+
+const struct trace_loss trace_losses[TRACE_LOSS_IDS] = {
+    [TRACE_LOST_OVERRUN] = {"overrun", "hp_lost_overrun", "lost",
+                            "samples after the process allocated faster than the profiler could "
+                            "read",
+                            NULL, TRACE_LOSS_COUNT, TRACE_LOSES_SAMPLES, LOST(TRACE_LOST_OVERRUN)},
+    [TRACE_LOST_REENTRANT] = {"reentrant", "hp_lost_reentrant", "lost",
+                              "samples in signal handlers, which do not wait for the profiler",
+                              NULL, TRACE_LOSS_COUNT, TRACE_LOSES_SAMPLES,
+                              LOST(TRACE_LOST_REENTRANT)},
+    [TRACE_LOST_NO_SCRATCH] = {"no_scratch", "hp_lost_no_scratch", "lost",
+                               "stacks: more threads sampled at once than there are buffers", NULL,
+                               TRACE_LOSS_COUNT, 0, LOST(TRACE_LOST_NO_SCRATCH)},
+    [TRACE_LOST_NO_THREAD_SLOT] = {"no_thread_slot", "hp_lost_no_thread_slot", "lost",
+                                   "calls of threads beyond the 16,384th", NULL, TRACE_LOSS_COUNT,
+                                   ALL, LOST(TRACE_LOST_NO_THREAD_SLOT)},
+    [TRACE_LOST_LIVE_SET] = {"live_set", "hp_lost_live_set", "lost",
+                             "frees: there was no memory to remember their allocations", NULL,
+                             TRACE_LOSS_COUNT, 0, LOST(TRACE_LOST_LIVE_SET)},
+    [TRACE_LOST_UNWIND] = {"unwind", "hp_lost_unwind", "lost",
+                           "stacks that end before the outermost frame", NULL, TRACE_LOSS_COUNT, 0,
+                           LOST(TRACE_LOST_UNWIND)},
+    [TRACE_LOST_ABANDONED] = {"abandoned", "hp_lost_abandoned", "lost",
+                              "samples that a signal handler left by longjmp, or that came too "
+                              "late",
+                              NULL, TRACE_LOSS_COUNT, 0, LOST(TRACE_LOST_ABANDONED)},
+    [TRACE_LOST_FREE] = {"free", "hp_lost_free", "lost",
+                         "frees in signal handlers, which do not wait for the profiler", NULL,
+                         TRACE_LOSS_COUNT, 0, LOST(TRACE_LOST_FREE)},
+    [TRACE_LOST_ALLOCATIONS] = {"allocations", "hp_lost_allocations", "lost",
+                                "allocations whose samples never came", NULL, TRACE_LOSS_COUNT,
+                                TRACE_LOSES_SAMPLES, LOST(TRACE_LOST_ALLOCATIONS)},
+    [TRACE_LOST_ALLOCATED_BYTES] = {"allocated_bytes", "hp_lost_allocated_bytes", "lost",
+                                    "in allocations whose samples never came", NULL,
+                                    TRACE_LOSS_BYTES, TRACE_LOSES_SAMPLES,
+                                    LOST(TRACE_LOST_ALLOCATED_BYTES)},
+    [TRACE_LOST_RING_BYTES] = {"unsent_ring_bytes", "hp_lost_ring_bytes", "lost",
+                               "of records unfinished at the process's death", NULL,
+                               TRACE_LOSS_BYTES, TRACE_LOSES_SAMPLES, MEMBER(unsent_bytes_of_ring)},
+    [TRACE_LOSS_BLOCKED_US] = {"blocked_us", "heapprofd_client_spinlock_blocked", "slowed down",
+                               "that threads waited for the profiler, added up over all of them",
+                               "use a larger --shmem-size or -i", TRACE_LOSS_MICROSECONDS, 0,
+                               MEMBER(blocked_us)},
+    [TRACE_LOSS_BUFFER_OVERRAN] = {"buffer_overran", "heapprofd_buffer_overran", "ended early",
+                                   "the process allocated faster than the profiler could read",
+                                   "use --block-client, a larger --shmem-size or a larger "
+                                   "--interval",
+                                   TRACE_LOSS_FLAG, ALL, MEMBER(buffer_overran)},
+    [TRACE_LOSS_BUFFER_CORRUPTED] = {"buffer_corrupted", "heapprofd_buffer_corrupted",
+                                     "ended early",
+                                     "the process overwrote the memory that it shares with the "
+                                     "profiler",
+                                     NULL, TRACE_LOSS_FLAG, ALL, MEMBER(buffer_corrupted)},
+    [TRACE_LOSS_DISCONNECTED] = {"disconnected", "heapprofd_client_disconnected", NULL,
+                                 "the process ended", NULL, TRACE_LOSS_FLAG, 0,
+                                 MEMBER(disconnected)},
+    [TRACE_LOSS_REJECTED_CONCURRENT] = {"rejected_concurrent", "heapprofd_rejected_concurrent",
+                                        "no profile", "another session was profiling this process",
+                                        NULL, TRACE_LOSS_FLAG, ALL, MEMBER(rejected_concurrent)},
+    [TRACE_LOSS_HIT_GUARDRAIL] = {"hit_guardrail", "heapprofd_hit_guardrail", "ended early",
+                                  "the profiler reached its limit of memory or CPU time", NULL,
+                                  TRACE_LOSS_FLAG, ALL, MEMBER(hit_guardrail)},
+    [TRACE_LOSS_CLIENT_TIMED_OUT] = {"client_timed_out", "heapprofd_client_error", "ended early",
+                                     "a thread waited for the profiler longer than "
+                                     "--block-client-timeout",
+                                     MORE_ROOM, TRACE_LOSS_CLIENT_ERROR, ALL, MEMBER(client_error)},
+    [TRACE_LOSS_CLIENT_STACK_BOUNDS] = {"client_stack_bounds", "heapprofd_client_error",
+                                        "ended early",
+                                        "the process did not know the bounds of a stack", NULL,
+                                        TRACE_LOSS_CLIENT_ERROR, ALL, MEMBER(client_error)},
+    [TRACE_LOSS_CLIENT_OTHER] = {"client_error", "heapprofd_client_error", "ended early",
+                                 "the profiler's part inside the process had an error", NULL,
+                                 TRACE_LOSS_CLIENT_ERROR, ALL, MEMBER(client_error)},
+};
+
+static uint64_t has_client_error(uint32_t error, enum trace_loss_id id)
+{
+    switch (id) {
+    case TRACE_LOSS_CLIENT_TIMED_OUT:
+        return error == TRACE_CLIENT_TIMED_OUT;
+    case TRACE_LOSS_CLIENT_STACK_BOUNDS:
+        return error == TRACE_CLIENT_STACK_BOUNDS;
+    default:
+        return error != 0 && error != TRACE_CLIENT_TIMED_OUT && error != TRACE_CLIENT_STACK_BOUNDS;
+    }
+}
+
+uint64_t trace_loss_amount(const struct trace_heap_dump *status, enum trace_loss_id id)
+{
+    const void *member = (const char *)status + trace_losses[id].offset;
+    switch (trace_losses[id].unit) {
+    case TRACE_LOSS_FLAG:
+        return *(const bool *)member;
+    case TRACE_LOSS_CLIENT_ERROR:
+        return has_client_error(*(const uint32_t *)member, id);
+    default:
+        return *(const uint64_t *)member;
+    }
+}
+
+const char *trace_loss_unit_name(enum trace_loss_unit unit)
+{
+    return unit == TRACE_LOSS_BYTES ? " bytes" : unit == TRACE_LOSS_MICROSECONDS ? " us" : "";
+}
+
+enum trace_loss_id trace_loss_find(const struct trace_heap_dump *status, enum trace_loss_id first,
+                                   unsigned effects)
+{
+    enum trace_loss_id id = first;
+    while (id < TRACE_LOSS_IDS &&
+           ((trace_losses[id].effects & effects) != effects || trace_loss_amount(status, id) == 0))
+        id++;
+    return id;
+}
