@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counters of one thread that its own signal handlers change, too: each change is one step, so
- * that none is lost whatever it interrupts. Other threads only read them; on x86-64 one
- * instruction on memory is such a step, without the cost of a lock.
+ * Counters that one thread and its signal handlers change. A signal cannot interrupt a change half
+ * way, so no change is lost. Other threads only read them. On x86-64 one memory instruction,
+ * without a lock prefix, suffices.
  */
 #ifndef HEAPPROFD_CLIENT_ARCH_COUNTER_H
 #define HEAPPROFD_CLIENT_ARCH_COUNTER_H
@@ -19,7 +19,7 @@ static inline void counter_add_own(uint64_t *counter, uint64_t value)
 #endif
 }
 
-/* Whether the counter, taken as signed, is below 0 afterwards. */
+/* Subtract, and return whether the counter, as a signed number, is now below 0. */
 static inline bool counter_subtract_own(uint64_t *counter, uint64_t value)
 {
 #if defined(__x86_64__)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The registers that a walk begins with: those of the hook's caller at the
- * instruction after its call. Filled by arch/<cpu>/entry.S, which knows these
+ * The registers with which a walk begins: those of the hook's caller at the
+ * instruction after its call. arch/<cpu>/entry.S fills them and depends on these
  * layouts.
  */
 #ifndef HEAPPROFD_CLIENT_ARCH_REGISTERS_H

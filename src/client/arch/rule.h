@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rule of unwind_rule.h by processor: made from a row, applied to a frame. */
+/* The processor's form of a rule (unwind_rule.h): make it from a row, apply it to a frame. */
 #ifndef HEAPPROFD_CLIENT_ARCH_RULE_H
 #define HEAPPROFD_CLIENT_ARCH_RULE_H
 
@@ -7,25 +7,25 @@
 #include "client/unwind/unwind_rule.h"
 #include "client/unwind/unwind_stack.h"
 
-/* What a rule needs and changes. */
+/* The registers that a rule reads and changes. */
 struct rule_frame {
     uint64_t address; /* return address */
     uintptr_t sp, fp;
 };
 
-/* Where a rule found the caller's state. */
+/* The stack slots of the caller's state. */
 struct rule_slots {
     uintptr_t return_address;
     uintptr_t fp; /* 0: the frame pointer was kept */
 };
 
-/* False: the row cannot be expressed. Never 0. */
+/* Make a rule, which is never 0. Return false if the row has none. */
 static inline bool arch_rule_make(const struct cfi_columns *columns, uint32_t *rule);
 
 /*
- * Moves to the caller's frame. stack NULL: reads directly what lies in
- * [frame->sp, high); else through it. False, and nothing is changed: what the
- * rule needs cannot be read, or the frame would end before it began.
+ * Move to the caller's frame. If `stack` is NULL, read [frame->sp, high) directly;
+ * else read through it. Return false, with nothing changed, if a slot cannot be
+ * read or the frame would end before it begins.
  */
 static inline bool arch_rule_apply(uint32_t rule, struct rule_frame *frame, uintptr_t high,
                                    struct unwind_stack *stack, struct rule_slots *slots);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What unwinding needs to know of the processor: register numbers in DWARF,
- * where a thread's own stack ends, how return addresses look. */
+/* Facts about the processor for unwinding: DWARF register numbers, the end of a
+ * thread's own stack, the form of return addresses. */
 #ifndef HEAPPROFD_CLIENT_ARCH_UNWIND_H
 #define HEAPPROFD_CLIENT_ARCH_UNWIND_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Four 32-bit words at a time, as every processor of these has it. */
+/* Vectors of four 32-bit words. */
 #ifndef HEAPPROFD_CLIENT_ARCH_WORDS_H
 #define HEAPPROFD_CLIENT_ARCH_WORDS_H
 
@@ -8,7 +8,7 @@
 
 typedef uint32_t arch_words __attribute__((vector_size(16), may_alias));
 
-/* Whether any bit of them is set, where all bits of a word are the same (a comparison's result). */
+/* Return whether any bit is set. All bits of a word must be equal, as after a comparison. */
 static inline bool arch_words_any(arch_words words)
 {
 #if defined(__x86_64__)

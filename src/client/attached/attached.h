@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client as it stands in a process that it was brought into, rather than loaded: no loader, no
- * libc, no thread-local storage; what it needs to know stands in a block that the attacher filled.
+ * The client in a running process that it was attached to. It has no loader, no libc and no
+ * thread-local storage. The attacher fills a block with everything that it needs to know.
  */
 #ifndef HEAPPROFD_CLIENT_ATTACHED_ATTACHED_H
 #define HEAPPROFD_CLIENT_ATTACHED_ATTACHED_H
@@ -10,10 +10,10 @@
 
 #include "wire/attached_params.h"
 
-/* Found by the attacher by this name; the only symbol that is exported. */
+/* The only exported symbol: the attacher finds the block by this name. */
 extern struct attached_params heapprofd_attach_params __attribute__((visibility("default")));
 
-/* Keeps account of memory that the client maps, for the attacher to unmap at the end. */
+/* Note memory that the client maps, so that the attacher can unmap it at the end. */
 void attached_note_mapped(void *memory, size_t bytes);
 void attached_note_unmapped(void *memory);
 

@@ -27,7 +27,7 @@
 #define FREE_ALIGNED_SIZED REAL(FREE_ALIGNED_SIZED, void, void *, size_t, size_t)
 #define DLCLOSE REAL(DLCLOSE, int, void *)
 
-/* As in src/client/hooks/hooks.c: the way through entry.S into a slow half. */
+/* As in src/client/hooks/hooks.c: the entry through entry.S into a slow half. */
 #define HOOK(type, name, parameters, ...)                                                          \
     HIDDEN type entry_##name parameters;                                                           \
     HIDDEN type slow_##name(__VA_ARGS__, const struct unwind_registers *caller)
@@ -44,7 +44,7 @@ HOOK(void *, pvalloc, (size_t size), size_t, size_t, size_t);
 
 /* --- slow halves --- */
 
-/* A thread pointer that is another thread's by now: that one begins its own account. */
+/* If the thread pointer now belongs to another thread, begin that thread's account. */
 static void check_owner(struct attached_thread *thread)
 {
     struct ring_thread *slot = load_relaxed(&thread->slot);
@@ -52,7 +52,7 @@ static void check_owner(struct attached_thread *thread)
         thread_slot_check(slot);
 }
 
-/* Whoever set the cell stood further in on this stack: it was left by a jump. */
+/* Return whether a jump left the function that began the pass: it was further in on this stack. */
 static bool pass_is_abandoned(const struct attached_thread *thread, uintptr_t sp)
 {
     return sp >= thread->passing;
@@ -111,7 +111,7 @@ HIDDEN void *slow_malloc(size_t size, size_t unused1, size_t unused2,
     return memory;
 }
 
-/* Slow halves of functions that return memory; `bytes` of their parameters a, b and c. */
+/* Slow halves of functions that return memory. `bytes` is the size in terms of a, b and c. */
 #define SLOW(name, function, bytes, type_a, ...)                                                   \
     HIDDEN void *slow_##name(type_a a, size_t b, size_t c, const struct unwind_registers *caller)  \
     {                                                                                              \
@@ -139,7 +139,7 @@ HIDDEN int slow_posix_memalign(void **memory, size_t alignment, size_t size,
     return result;
 }
 
-/* As in src/client/hooks/hooks.c: out of the set before the address can be another's. */
+/* As in src/client/hooks/hooks.c: remove the address from the set before it can be reused. */
 static int begin_realloc(struct hook_call call, const void *memory)
 {
     return call.thread != NULL ? sample_free_for_realloc(memory) : 0;
@@ -170,7 +170,7 @@ HIDDEN void *slow_reallocarray(void *memory, size_t count, size_t size,
     size_t total;
     bool overflows = __builtin_mul_overflow(count, size, &total);
     int freed = overflows ? 0 : begin_realloc(call, memory);
-    void *moved = REALLOCARRAY(memory, count, size); /* sets errno itself where that overflows */
+    void *moved = REALLOCARRAY(memory, count, size); /* sets errno itself on overflow */
     end_realloc(freed, memory, moved, total);
     hook_call_end(call, moved, total, caller);
     return moved;
@@ -253,7 +253,7 @@ static void hook_free_aligned_sized(void *memory, size_t alignment, size_t size)
     FREE_ALIGNED_SIZED(memory, alignment, size);
 }
 
-/* Another library may take the place of this one at once. */
+/* Another library may be loaded at the same addresses at once. */
 static int hook_dlclose(void *handle)
 {
     add_relaxed(&heapprofd_attach_params.inside, 1);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the hooks of C and of C++ share: the real functions, the count, and the pass.
+ * Shared by the hooks of C and C++: the real functions, counting, and the pass.
  *
- * A real function is code of which a part may call a hooked function again (realloc(NULL) ends in
- * malloc), where a preloaded library stands between objects only. While one other than malloc
- * and free runs, its thread passes: the thread's cell leads to where nothing is counted.
+ * A hook is patched into the real function's entry, so a real function may call a hooked one
+ * (realloc(NULL) calls malloc). A preloaded hook only sees calls between objects. While a real
+ * function other than malloc and free runs, its thread passes: the thread's cell points to a slot
+ * that does not count.
  *
- * A call that will return into this code is known of: by its thread's entry (it passes), or by the
- * count `inside`. So the attacher can tell when nobody is left in here.
+ * Each call that will return into this code is recorded, in its thread's entry (it passes) or in
+ * the counter `inside`. So the attacher can tell when no thread is left in here.
  */
 #ifndef HEAPPROFD_CLIENT_ATTACHED_HOOKS_H
 #define HEAPPROFD_CLIENT_ATTACHED_HOOKS_H
@@ -22,11 +23,11 @@
 #include "client/client.h"
 #include "client/sample/sample.h"
 
-/* So much may be allocated inside one real function before its thread looks whether it
- * left that function by a jump. */
+/* Bytes that a thread may allocate inside one real function before it checks whether a jump has
+ * left that function. */
 #define PASS_BYTES (UINT64_C(1) << 20)
 
-/* The real function of a number in enum attached_function. */
+/* Return the address of a real function, by enum attached_function. */
 static inline uint64_t real_address(unsigned function)
 {
     return load_relaxed(&heapprofd_attach_params.real[function]);
@@ -37,7 +38,7 @@ static inline bool thread_passes(const struct attached_thread *thread)
     return load_relaxed(&thread->cell) == &thread->pass;
 }
 
-/* sp: of the hook's caller, after the hook's return. */
+/* `sp` is that of the hook's caller after the hook's return. */
 static inline void pass_begin(struct attached_thread *thread, uintptr_t sp)
 {
     thread->passing = sp;
@@ -52,7 +53,7 @@ static inline void pass_end(struct attached_thread *thread)
     store_relaxed(&thread->cell, load_relaxed(&thread->slot));
 }
 
-/* Runs a real function while its thread passes; to be used in the hook itself. */
+/* Call a real function while its thread passes. For use in the hook itself. */
 #define PASS(thread, type, call)                                                                   \
     ({                                                                                             \
         pass_begin(thread, (uintptr_t)__builtin_dwarf_cfa());                                      \
@@ -61,7 +62,8 @@ static inline void pass_end(struct attached_thread *thread)
         pass_result;                                                                               \
     })
 
-/* client_count() by entry: the entry if nothing more is due; NULL: the slow half is. */
+/* client_count() by table entry: return the entry if nothing more is due; NULL: take the slow half.
+ */
 static inline struct attached_thread *hook_count(size_t size)
 {
     struct attached_thread *thread = thread_table_own();
@@ -73,9 +75,9 @@ static inline struct attached_thread *hook_count(size_t size)
     return likely(slot != &thread->pass) && client_take(slot, size) ? thread : NULL;
 }
 
-/* A slow half's call, from before the real function until after it. */
+/* A call of a slow half, from before the real function until after it. */
 struct hook_call {
-    struct attached_thread *thread; /* NULL: not to be accounted */
+    struct attached_thread *thread; /* NULL: not counted */
     bool passing;
 };
 
@@ -88,7 +90,7 @@ void hook_note_free(const void *memory) HIDDEN;
 
 static inline void hook_look_at_free(const void *memory)
 {
-    /* Before the table is there, the live set may not be, either. */
+    /* Without the table, the live set may not be mapped either. */
     if (likely(load_acquire(&thread_table) != NULL) &&
         unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)) && memory != NULL)
         hook_note_free(memory);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * operator new and delete, where they are the allocator's own (jemalloc, tcmalloc, mimalloc).
+ * Hooks of operator new and delete for allocators that have their own (jemalloc, tcmalloc,
+ * mimalloc).
  *
- * No exception may pass through this code: the unwinder that throws knows nothing of it. So the
- * forms that throw call their sibling that does not, and only where that one found no memory
- * jump, with none of our frames left, to the real one.
+ * No exception may pass through this code, which has no unwind information. So the throwing forms
+ * call their nothrow siblings. If a sibling finds no memory, the hook jumps to the real throwing
+ * form, with none of our frames on the stack.
  *
- * All hooks take three arguments, as many as the longest form: the ABI passes integers alike
- * whatever their number.
+ * All hooks take three arguments, as many as the longest form: the ABI passes integer arguments
+ * alike, however many there are.
  */
 #include "client/attached/hooks.h"
 #include "client/real_allocator.h"
 
-/* What a reference to std::nothrow refers to: nobody reads it. */
+/* Stands for std::nothrow: nobody reads it. */
 static const char nothrow_tag;
 
 static inline void *call_new(enum cxx_function form, size_t size, uintptr_t b, uintptr_t c)
@@ -34,8 +35,8 @@ static inline void *call_quietly(enum cxx_function form, size_t size, uintptr_t 
 
 #define PARAMETERS size_t size, uintptr_t b, uintptr_t c
 
-/* A form that throws. or_throw_ is entry_cxx.S's way into the slow half, and from there to throw_
- * if that returns NULL. */
+/* A throwing form. or_throw_ is entry_cxx.S's entry into the slow half; it goes on to throw_ if
+ * that returns NULL. */
 #define THROWING(symbol, form, sibling)                                                            \
     HIDDEN void *or_throw_##symbol(PARAMETERS);                                                    \
     HIDDEN void *throw_##symbol(PARAMETERS);                                                       \
@@ -61,7 +62,7 @@ static inline void *call_quietly(enum cxx_function form, size_t size, uintptr_t 
         return likely(memory != NULL) ? memory : throw_##symbol(size, b, c);                       \
     }
 
-/* A form that does not. */
+/* A nothrow form. */
 #define QUIET(symbol, form)                                                                        \
     HIDDEN void *entry_##symbol(PARAMETERS);                                                       \
     HIDDEN void *slow_##symbol(PARAMETERS, const struct unwind_registers *caller);                 \

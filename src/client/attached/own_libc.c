@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the loader gives the client elsewhere: the few functions of the process that the attacher
- * has looked up.
+ * Substitutes for the loader: functions of the process that the attacher has looked up.
  */
 #include <stdint.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 #include "client/elf_lookup.h"
 #include "wire/barrier.h"
 
-/* The one function that the client asks for by name. */
+/* Return the only function that the client looks up by name. */
 struct elf_found elf_lookup_next(const char *name, int startup)
 {
     static const char wanted[] = "_dl_find_object";

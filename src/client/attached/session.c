@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The session of a client that was brought into a running process: there is nobody to shake hands
- * with, all is decided and the ring is mapped. The first slow path sets up what else is needed.
+ * The session of an attached client. There is no handshake: the attacher has chosen the session and
+ * mapped its ring. The first slow path sets up the rest.
  *
- * A forked child finds that its session is not its own, lets go of the parent's ring, and goes on
- * unprofiled: the patched code is in it, too, and must count somewhere.
+ * A forked child inherits the patched code. It finds that the session is not its own, unmaps the
+ * parent's ring, and goes on unprofiled, counting in a private arena.
  */
 #include "client/session.h"
 
@@ -23,12 +23,12 @@
 #include "client/system.h"
 #include "client/unwind/unwind.h"
 
-static struct client_live live_at_start; /* until there is wiped memory */
+static struct client_live live_at_start; /* until wiped memory is mapped */
 struct client client = {.live = &live_at_start};
 
 struct ring_thread *client_no_slot;
 
-/* Where the initial stack ends, for the unwinder. */
+/* The end of the initial stack, for the unwinder. */
 HIDDEN void *__libc_stack_end;
 
 static struct sampler_rule rule;
@@ -72,7 +72,8 @@ static void start_session(const struct attached_params *params)
     store_release(&client.control->client_state, RING_CLIENT_RUNNING);
 }
 
-/* Report a child: nobody else would notice it. A child's child has no ring of its parent. */
+/* Report a child to the parent's daemon, which cannot notice it otherwise. A grandchild has no ring
+ * to report in. */
 static void tell_parents_daemon(const struct attached_params *params)
 {
     struct ring_control *control = (struct ring_control *)params->ring;
@@ -82,16 +83,17 @@ static void tell_parents_daemon(const struct attached_params *params)
     add_relaxed(&control->silent_children, 1);
 }
 
-/* In a child: a private arena in place of the parent's ring. */
+/* In a child: replace the parent's ring with a private arena. */
 static enum client_state leave_parents_session(struct attached_params *params)
 {
     tell_parents_daemon(params);
-    /* The filter of the parent's is the child's, too. */
+    /* The child inherits the parent's seccomp filter. */
     if (system_calls_are_forbidden())
         return CLIENT_CONNECTING;
-    client.control = NULL; /* lies in what goes */
+    client.control = NULL; /* it is in the ring */
     system_call(SYS_munmap, params->ring, params->ring_bytes);
-    params->ring = params->ring_bytes = 0; /* nobody is to unmap what comes to stand there */
+    params->ring = params->ring_bytes =
+        0; /* other memory may be mapped there: do not unmap it later */
     client.data = NULL;
     void *arena = system_map_wiped(RING_DATA_OFFSET);
     if (arena == NULL)
@@ -121,5 +123,5 @@ void session_join(void)
     store_release(&client.live->state, next);
 }
 
-/* Without a daemon to ask, there is nothing to look for. */
+/* An attached client has no control page to check. */
 void session_tick(void) {}

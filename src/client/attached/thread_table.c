@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See thread_table.h: the slow half, by which threads get their entries. */
+/* The slow half of the thread table: give entries to threads and take them back. */
 #include "client/attached/thread_table.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ struct attached_thread *thread_table;
 
 static struct attached_thread *threads; /* wiped on fork */
 
-/* Which entry leads to a slot; wiped on fork. */
+/* The entry of each slot; wiped on fork. */
 static struct attached_thread **owners;
 
 int thread_table_init(void)
@@ -31,7 +31,7 @@ void thread_table_open(void)
     store_release(&thread_table, threads);
 }
 
-/* A free place, or that of a thread whose slot was taken back. */
+/* Return a free place, or the place of a thread whose slot was taken over. */
 static struct attached_thread *take_place(uint64_t key)
 {
     struct attached_thread *thread = &threads[thread_table_place(key)];

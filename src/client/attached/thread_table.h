@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which slot a thread has, where there is no thread-local storage: a hash table of thread
- * pointers, in memory that a forked child finds zeroed.
+ * Finds a thread's slot without thread-local storage: a hash table of thread pointers, in memory
+ * that is wiped on fork.
  *
- * The hot path asks for the cell of its own thread only, so nothing but the thread's own key has
- * to be found, and a key stands still while its thread lives. A new thread may have the thread
- * pointer of one that is gone, and then counts in that one's slot until its first slow path
- * (thread_slot_get() looks whose it is).
+ * The hot path only looks up its own thread's key, and a key does not move while its thread lives.
+ * A new thread may have the thread pointer of one that has ended. It then counts in that thread's
+ * slot until its first slow path (thread_slot_get() checks the owner).
  */
 #ifndef HEAPPROFD_CLIENT_ATTACHED_THREAD_TABLE_H
 #define HEAPPROFD_CLIENT_ATTACHED_THREAD_TABLE_H
@@ -21,10 +20,11 @@
 /* Twice as many places as there can be slots. */
 #define THREAD_TABLE_SIZE (2u * RING_THREADS_MAX)
 
-/* A key stands at most this far behind its place. */
+/* Longest distance of a key after its first place. */
 #define THREAD_TABLE_PROBES 16u
 
-/* NULL until the client is set up: one word, so that whoever sees the table sees all of it. */
+/* NULL until the client is set up. One word, so that a thread which sees the table sees all of it.
+ */
 extern __attribute__((visibility("hidden"))) struct attached_thread *thread_table;
 
 #if defined(__x86_64__)
@@ -41,14 +41,14 @@ static inline uint64_t thread_table_own_key(void)
 }
 #endif
 
-/* The number of the first place for a key. */
+/* Return the index of a key's first place. */
 static inline uint64_t thread_table_place(uint64_t key)
 {
     /* Multiplicative hashing; control blocks are aligned to 64. */
     return ((key >> 6) * UINT64_C(0x9E3779B97F4A7C15) >> 40) & (THREAD_TABLE_SIZE - 1);
 }
 
-/* This thread's entry; NULL: it has none. */
+/* Return this thread's entry; NULL: it has none. */
 static inline struct attached_thread *thread_table_own(void)
 {
     struct attached_thread *thread = load_acquire(&thread_table);
@@ -66,19 +66,19 @@ static inline struct attached_thread *thread_table_own(void)
     return NULL;
 }
 
-/* Maps the table; 0 or -ENOMEM. */
+/* Map the table. Return 0 or -ENOMEM. */
 int thread_table_init(void);
 
-/* Lets threads find it, once all else is set up. */
+/* Publish the table. Call it after everything else is set up. */
 void thread_table_open(void);
 
-/* Leads this thread to a slot; false: no place is left for it. */
+/* Give this thread an entry for its slot. Return false if no place is left. */
 bool thread_table_enter(struct ring_thread *slot);
 
-/* The slot's thread is gone: whoever comes by its key finds no slot. */
+/* The slot's thread has ended: remove the slot from its entry. */
 void thread_table_leave(struct ring_thread *slot);
 
-/* This thread's slot, or NULL. */
+/* Return this thread's slot, or NULL. */
 struct ring_thread *thread_table_slot(void);
 
 #endif

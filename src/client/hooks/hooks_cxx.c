@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * operator new and delete, all twenty forms, for programs whose allocator
- * brings its own (jemalloc, tcmalloc, mimalloc). Where they end in malloc
- * anyway (libstdc++, libc++) each is a jump through.
+ * Hooks of all twenty forms of operator new and delete, for programs whose
+ * allocator has its own (jemalloc, tcmalloc, mimalloc). If new calls malloc
+ * (libstdc++, libc++), the hooks only jump to the real functions.
  */
 #include <stdint.h>
 
@@ -10,8 +10,8 @@
 #include "client/real_allocator.h"
 #include "client/sample/sample.h"
 
-/* A real function in the type that its caller needs: the ABI passes integer
- * arguments alike whatever their number. */
+/* Return a real function, to be cast to the type that its caller needs: the ABI
+ * passes integer arguments alike, however many there are. */
 static inline void *real_function(enum cxx_function function)
 {
     void *address = load_relaxed(&real.cxx[function]);
@@ -28,8 +28,8 @@ static void *allocate_slowly(enum cxx_function function, size_t size, size_t sec
     return memory;
 }
 
-/* An exported form of new, its way through entry.S, and its slow half. `second`
- * and `third` are what the form passes behind the size, or 0. */
+/* An exported form of new, its entry through entry.S, and its slow half. `second`
+ * and `third` are the form's arguments after the size, or 0. */
 #define CXX_ALLOCATION(symbol, form, parameters, second, third)                                    \
     HIDDEN void *entry_##symbol parameters;                                                        \
     EXPORT void *symbol parameters;                                                                \
@@ -69,7 +69,7 @@ CXX_ALLOCATION(_ZnamSt11align_val_tRKSt9nothrow_t, CXX_NEW_ARRAY_ALIGNED_NOTHROW
                (size_t size, size_t alignment, const void *tag), alignment, tag)
 /* clang-format on */
 
-/* Behind a delete that ends in free, free's hook does the look-up. */
+/* If delete calls free, free's hook does the look-up. */
 static inline void note_release(const void *memory)
 {
     if (unlikely(real.cxx_allocates && live_set_might_hold(&sample_live_set, (uintptr_t)memory)))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * jemalloc's own ways to release memory: it may come from malloc. Its own ways to allocate
- * (mallocx, rallocx) are not profiled, and not hooked: programs ask by these whether jemalloc is
- * there.
+ * Hooks of jemalloc's extended free functions, which may release memory from malloc. Its extended
+ * allocation functions (mallocx, rallocx) are neither profiled nor hooked: programs test for them
+ * to find out whether jemalloc is loaded.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 typedef void (*dallocx_function)(void *memory, int flags);
 typedef void (*sdallocx_function)(void *memory, size_t size, int flags);
 
-/* NULL: not looked for yet, or not loaded yet. */
+/* NULL: not looked up yet, or not loaded yet. */
 static dallocx_function next_dallocx;
 static sdallocx_function next_sdallocx;
 
@@ -41,7 +41,7 @@ void dallocx(void *memory, int flags)
     if (release != NULL)
         release(memory, flags);
     else
-        real.free(memory); /* without jemalloc, where else should it come from */
+        real.free(memory); /* without jemalloc, it can only come from malloc */
 }
 
 void sdallocx(void *memory, size_t size, int flags)

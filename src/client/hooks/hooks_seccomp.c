@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that restricts its own system calls (seccomp) may be killed for one that the client
- * makes. So the client learns of it before it is in force: prctl() and syscall() are how a program
- * asks the kernel for it, by itself or through libseccomp. From then on the client makes no system
- * call at all (system.h); the session goes on with what can be done without.
+ * A program that restricts its own system calls (seccomp) may be killed for a system call of the
+ * client. So the hooks of prctl() and syscall(), by which programs and libseccomp install filters,
+ * notice a filter before it is in force. From then on the client makes no system call (system.h).
+ * The session goes on without them.
  *
- * syscall() has its hook in arch/<cpu>/syscall_hook.S: it must end in a jump, for nobody can know
- * what the call does to the stack.
+ * The hook of syscall() is in arch/<cpu>/syscall_hook.S. It must end in a jump, because the call
+ * may use the stack in any way.
  */
 #include <errno.h>
 #include <linux/seccomp.h>
@@ -23,29 +23,28 @@
 #include "client/system.h"
 #include "client/unwind/unwind_stack.h"
 
-/* Of the stack that is not in use yet, so much is looked at, in such steps. */
+/* How much of the unused stack is checked in advance, and in which steps. */
 #define LOOK_AHEAD_BYTES (8u << 20)
 #define LOOK_AHEAD_STEP_BYTES (64u << 10)
 
-/* What the hook of syscall() jumps to; NULL before real_resolve(). */
+/* The target of the hook of syscall(); NULL before real_resolve(). */
 HIDDEN long (*real_syscall)(long number, ...);
 
 static int (*real_prctl)(int option, ...);
 
-/* For the hooks and the assembler; idempotent. At start-up, before there are threads. */
+/* Look the real functions up, at start-up before there are threads. Idempotent. */
 HIDDEN __attribute__((constructor(101))) void seccomp_hooks_resolve(void);
 HIDDEN long hook_seccomp(long number, unsigned int operation, unsigned int flags, void *argument);
 
-/* A child of vfork shares our memory until it begins another program: its filter is not ours. One
- * of fork has not begun anything yet (CLIENT_NEW). */
+/* Return whether the caller is the profiled process itself. A vfork child shares our memory, but
+ * its filter is not ours. A forked child is still CLIENT_NEW. */
 static bool is_own_process(void)
 {
     return client_state() == CLIENT_NEW || system_call(SYS_getpid) == client.pid;
 }
 
-/* What cannot be found out later: this thread's slot, how far its stack reaches, the program's
- * path.
- */
+/* Find out in advance what needs system calls: this thread's slot, the extent of its stack, the
+ * program's path. */
 static void look_ahead(void)
 {
     struct thread_passage passage = thread_enter();
@@ -64,7 +63,7 @@ static void look_ahead(void)
     thread_leave(&passage);
 }
 
-/* True if it was not so before. */
+/* Stop making system calls. Return true if they were allowed before. */
 static bool restrict_calls(void)
 {
     if (load_relaxed(&system_is_restricted) != 0 || !is_own_process())
@@ -76,7 +75,7 @@ static bool restrict_calls(void)
     return true;
 }
 
-/* The kernel has refused. */
+/* The kernel has refused the filter: allow system calls again. */
 static void lift_restriction(void)
 {
     store_ordered(&system_is_restricted, 0);
@@ -101,12 +100,13 @@ EXPORT int prctl(int option, ...)
     return result;
 }
 
-/* syscall(SYS_seccomp, ...): what it returns is 0, or with some flags a descriptor or a thread. */
+/* Handle syscall(SYS_seccomp, ...), which returns 0 or, with some flags, a descriptor or a thread.
+ */
 long hook_seccomp(long number, unsigned int operation, unsigned int flags, void *argument)
 {
-    bool restricts =
-        operation == SECCOMP_SET_MODE_STRICT ||
-        (operation == SECCOMP_SET_MODE_FILTER && argument != NULL); /* else libseccomp just asks */
+    bool restricts = operation == SECCOMP_SET_MODE_STRICT ||
+                     (operation == SECCOMP_SET_MODE_FILTER &&
+                      argument != NULL); /* else libseccomp only tests the kernel */
     seccomp_hooks_resolve();
     bool is_new = restricts && restrict_calls();
     long result = real_syscall(number, operation, flags, argument);

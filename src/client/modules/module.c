@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of known modules: an array that only grows, and a hash table of
- * indices into it by the start of the object. Lock-free; a module is written
- * before its index is published and, but for `alive`, never after.
+ * The table of known modules: an array that only grows, and a hash table of its
+ * indices by the start of the object. Lock-free. A module is complete before its
+ * index is published; later only `alive` and `link_map` change.
  *
- * An object that was unloaded stays in the table as dead. Should it come back to
- * the same place it is revived, so that plugins that come and go do not fill it.
+ * An unloaded object stays in the table as dead. If it is loaded again at the same
+ * place, it is revived, so that plugins which come and go do not fill the table.
  */
 #include "client/modules/module.h"
 
@@ -36,7 +36,8 @@ static bool module_is(const struct module *module, const struct module_object *o
            pc >= module->start && pc < module->end;
 }
 
-/* Published by another thread first, or dead and now back: the one to use. */
+/* Return whether a known module is the same as the candidate: another thread has published it, or
+ * it was unloaded and loaded again. */
 static bool module_same(struct module *module, const struct module *candidate)
 {
     return module->object_start == candidate->object_start &&
@@ -72,7 +73,7 @@ static const struct module *module_learn(const struct module_object *object, uin
         if (module_same(known, &candidate)) {
             store_relaxed(&known->link_map, candidate.link_map);
             store_release(&known->alive, 1);
-            return known; /* a slot that lost the race stays unused */
+            return known; /* the slot of a lost race stays unused */
         }
     }
     return NULL;
@@ -184,8 +185,8 @@ static char *hex_append(char *at, uintptr_t value)
     return at;
 }
 
-/* Resolved by the kernel, where the segment is one mapping: right even for
- * relative names and after chdir. */
+/* Let the kernel resolve the path, if the segment is one mapping. That is correct even
+ * for relative names and after chdir. */
 static int path_from_mapping(const struct module *module, char *buffer, size_t size)
 {
     char link[64] = "/proc/self/map_files/";
@@ -195,7 +196,7 @@ static int path_from_mapping(const struct module *module, char *buffer, size_t s
     return link_read(link, buffer, size);
 }
 
-static char executable_path[512]; /* "": not noted, or longer */
+static char executable_path[512]; /* "": unknown, or longer */
 
 static int executable_path_read(char *buffer, size_t size)
 {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loaded objects from /proc/self/maps, where the loader cannot be asked. An
- * object is a run of mappings of one file (device and inode) that begins with
- * its offset 0.
- *
- * Opens a descriptor for a moment; only on systems without _dl_find_object.
+ * Finds loaded objects in /proc/self/maps, on systems without _dl_find_object. An
+ * object is a run of mappings of one file (device and inode) that begins with its
+ * offset 0. Opens a descriptor for a moment.
  */
 #include "client/modules/module_object.h"
 
@@ -23,7 +21,7 @@ struct maps {
     char buffer[512];
 };
 
-/* The next byte of the file; -1: none. */
+/* Return the next byte of the file; -1: none. */
 static int maps_byte(struct maps *maps)
 {
     if (maps->used == maps->filled) {
@@ -36,7 +34,7 @@ static int maps_byte(struct maps *maps)
     return (unsigned char)maps->buffer[maps->used++];
 }
 
-/* A number in the given base up to the byte that is not part of it, which is consumed. */
+/* Read a number in the given base, and the byte after it. */
 static uint64_t maps_number(struct maps *maps, unsigned base, int *behind)
 {
     uint64_t value = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See module_object.h. _dl_find_object (glibc 2.35 and later) is lock-free and
- * async-signal-safe. It is looked up by hand: a reference to it, weak or not,
- * would keep this library from loading where glibc is older.
+ * Calls of _dl_find_object (glibc 2.35 and later), which is lock-free and
+ * async-signal-safe, and the reader of an object's headers. The function is looked
+ * up by hand: a reference to it, even a weak one, would keep this library from
+ * loading with an older glibc.
  */
 #include "client/modules/module_object.h"
 
@@ -16,7 +17,7 @@
 #define PROGRAM_HEADERS_MAX 64u
 #define NOTES_BYTES_MAX 4096u
 
-/* struct dl_find_object, which headers of older systems do not have. */
+/* struct dl_find_object, which headers of older systems lack. */
 struct loader_object {
     unsigned long long flags;
     void *map_start, *map_end;
@@ -32,8 +33,8 @@ void module_object_init(void)
     loader_find = elf_lookup_next("_dl_find_object", 1).address;
 }
 
-/* Memory of an object, or of what was one; directly where the kernel is not
- * allowed to copy (seccomp). */
+/* Copy memory of an object that may be unloaded meanwhile; directly if the kernel may
+ * not copy it (seccomp). */
 static bool object_copy(void *to, uintptr_t from, size_t bytes)
 {
     long got = system_read_memory(to, from, bytes);
@@ -82,8 +83,8 @@ static bool header_read(uintptr_t start, Elf64_Ehdr *header)
            header->e_phentsize == sizeof(Elf64_Phdr) && header->e_phnum <= PROGRAM_HEADERS_MAX;
 }
 
-/* Where the ELF header lies. What the loader calls an object may be one segment of it
- * (objects with holes between their segments). */
+/* Find the ELF header. The loader's range may be only one segment of the object, if there are holes
+ * between its segments. */
 static uintptr_t header_find(const struct module_object *object, uintptr_t pc, Elf64_Ehdr *header)
 {
     uintptr_t load_address;
@@ -99,7 +100,7 @@ static uintptr_t header_find(const struct module_object *object, uintptr_t pc, E
     return 0;
 }
 
-/* The build id among the notes at [at, at + bytes). */
+/* Find the build id among the notes at [at, at + bytes). */
 static void notes_read(struct module *module, uintptr_t at, size_t bytes)
 {
     if (bytes > NOTES_BYTES_MAX)
@@ -139,7 +140,7 @@ static uintptr_t page_up(uintptr_t address)
     return page_down(address + PAGE_BYTES - 1);
 }
 
-/* The code segment with pc, and the place of .eh_frame_hdr and build id. */
+/* Read the code segment that contains pc, and find .eh_frame_hdr and build id. */
 static bool segments_read(const Elf64_Ehdr *header, uintptr_t pc, struct module *module)
 {
     uintptr_t first = UINTPTR_MAX;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loaded objects as the process has them: which object holds an address (asked
- * of the loader without its lock, or of /proc/self/maps), and what its ELF
- * headers in memory say. All memory is looked at through the kernel, so that an
- * object that is unloaded meanwhile costs an answer and not a fault.
+ * Finds the loaded object of an address, by the loader without its lock or by
+ * /proc/self/maps, and reads its ELF headers in memory. All memory is read through
+ * the kernel, so that an object which is unloaded meanwhile causes an error instead
+ * of a fault.
  */
 #ifndef HEAPPROFD_CLIENT_MODULES_MODULE_OBJECT_H
 #define HEAPPROFD_CLIENT_MODULES_MODULE_OBJECT_H
@@ -16,23 +16,23 @@
 
 struct module_object {
     uintptr_t start, end;
-    const void *link_map; /* NULL: not known */
+    const void *link_map; /* NULL: unknown */
 };
 
-/* Learns how to ask the loader; once, at startup. */
+/* Find the loader's function. Call it once, at start-up. */
 void module_object_init(void);
 
-/* The object that holds pc. */
+/* Find the object that contains pc. Return false if there is none. */
 bool module_object_find(uintptr_t pc, struct module_object *object);
 
-/* The same from /proc/self/maps. */
+/* The same by /proc/self/maps. */
 bool module_maps_find(uintptr_t pc, struct module_object *object);
 
-/* Fills module with the executable segment of the object that holds pc; false:
- * no such segment, or not an ELF file. */
+/* Fill *module with the object's executable segment that contains pc. Return false if
+ * there is no such segment, or the object is not an ELF file. */
 bool module_object_read(const struct module_object *object, uintptr_t pc, struct module *module);
 
-/* The fingerprint of what now stands where the module's object stood; 0: nothing. */
+/* Return the fingerprint of the object that is now at the module's place; 0: there is none. */
 uint64_t module_object_fingerprint(const struct module *module);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules of aarch64: the return address is saved, as a rule beside the caller's
- * frame pointer, anywhere in the frame.
+ * Rules of aarch64: the return address is saved anywhere in the frame, usually
+ * beside the caller's frame pointer.
  *
  *   11..0   CFA offset / 16, up to 64 KiB
- *   21..12  where the return address lies: CFA - 8 * this
- *   22      the frame pointer is kept; else it lies 8 below the return address
- *   23      the CFA counts from the frame pointer, not the stack pointer
+ *   21..12  slot of the return address: CFA - 8 * this
+ *   22      the frame pointer is unchanged; else its slot is 8 below the return address
+ *   23      the CFA is relative to the frame pointer, not the stack pointer
  */
 #define RULE_OFFSET_BITS 12u
 #define RULE_SLOT_SHIFT 12u

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules of x86-64. The return address lies at CFA - 8.
+ * Rules of x86-64. The slot of the return address is CFA - 8.
  *
  *   15..0   CFA offset / 8, up to 512 KiB; 16 bits are widened in one instruction
- *   21..17  where the caller's rbp lies: CFA - 8 * this
- *   22      rbp lies nowhere: it is kept
- *   23      the CFA counts from rbp, not rsp
+ *   21..17  slot of the caller's rbp: CFA - 8 * this
+ *   22      rbp is unchanged: it has no slot
+ *   23      the CFA is relative to rbp, not rsp
  */
 #define RULE_OFFSET_BITS 16u
 #define RULE_SLOT_SHIFT 17u

@@ -6,10 +6,10 @@
 #define ARCH_STACK_POINTER 7u
 #define ARCH_RETURN_ADDRESS 16u
 
-/* A call's return address lies this far behind an address inside the call. */
+/* Distance from an address inside a call to its return address. */
 #define ARCH_CALL_BYTES 1u
 
-/* User addresses have this many bits. */
+/* Number of bits of a user address. */
 #define ARCH_ADDRESS_BITS 47
 
 /* Granularity of return addresses, as a shift. */
@@ -22,13 +22,13 @@ static inline uintptr_t arch_thread_pointer(void)
     return thread;
 }
 
-/* A return address as it lies on the stack, without authentication bits. */
+/* Return addresses have no authentication bits. */
 static inline uint64_t arch_strip(uint64_t address)
 {
     return address;
 }
 
-/* Puts the registers that a walk begins with into DWARF order; which are known. */
+/* Put the registers with which a walk begins into DWARF order. Return which are known. */
 static inline uint64_t arch_registers_spread(const struct unwind_registers *from,
                                              uint64_t to[ARCH_REGISTERS])
 {
@@ -48,6 +48,6 @@ static inline uint64_t arch_frame_pointer(const struct unwind_registers *from)
     return from->rbp;
 }
 
-/* How a frame record that the frame pointer leads to is laid out: the caller's
- * frame pointer at 0, the return address at 8, the caller's stack from here on. */
+/* Size of a frame record: the caller's frame pointer at 0, the return address at 8,
+ * then the caller's stack. */
 #define ARCH_FRAME_RECORD_BYTES 16u
