@@ -169,20 +169,14 @@ static void begin_event(struct document *document)
     fputs(document->events_written++ == 0 ? "\n" : ",\n", document->out);
 }
 
-static void begin_metadata_event(struct document *document, int32_t pid, const char *name)
+static void write_process_event(struct document *document, int32_t pid, const char *name,
+                                const char *argument, const char *value)
 {
     begin_event(document);
     fprintf(document->out,
             "{\"pid\":%" PRId32 ",\"tid\":0,\"ts\":0,\"ph\":\"M\",\"cat\":\"__metadata\","
-            "\"name\":\"%s\",\"args\":{",
-            pid, name);
-}
-
-static void write_process_event(struct document *document, int32_t pid, const char *name,
-                                const char *argument, const char *value)
-{
-    begin_metadata_event(document, pid, name);
-    fprintf(document->out, "\"%s\":", argument);
+            "\"name\":\"%s\",\"args\":{\"%s\":",
+            pid, name, argument);
     json_print_ascii_string(document->out, value);
     fputs("}}", document->out);
 }
@@ -243,23 +237,12 @@ static int write_process(struct document *document, size_t first, size_t count)
         return code;
     write_process_events(document, &events[count - 1]);
     for (size_t i = 0; i < count && code == 0; i++) {
-        if (i == 0 || !document->options->v1)
-            code = sites_reset(&document->sites, events[i].pid, document->memory.here,
-                               document->memory.placed);
+        code = sites_reset(&document->sites, events[i].pid, document->memory.here,
+                           document->memory.placed);
         if (code == 0)
             code = write_dump_event(document, &events[i]);
     }
-    if (code < 0 || !document->options->v1)
-        return code;
-    begin_metadata_event(document, events->pid, "stackFrames");
-    fputs("\"stackFrames\":{", document->out);
-    write_stack_frames(document);
-    fputs("}}}", document->out);
-    begin_metadata_event(document, events->pid, "typeNames");
-    fputs("\"typeNames\":{", document->out);
-    write_type_names(document);
-    fputs("}}}", document->out);
-    return 0;
+    return code;
 }
 
 static int write_events(struct document *document)

@@ -4,11 +4,10 @@
  * symbolize_trace and diff_heap_profiler: docs/memory_infra.md has what becomes of what.
  *
  * The text goes out as it is made. In memory stands an index of the nodes and sites of one
- * process's dump (with v1: of all that were chosen of one process), never the text.
+ * process's dump, never the text.
  *
  * The file is ASCII: diff_heap_profiler takes no other. Beside what Chrome writes, strings and
- * frames may carry `heapprofd_name` (frame_name.h), nodes `file_sid` and `line`, frames of v1
- * `file` and `line`, regions of code `heapprofd_bias` (what of `fo` is no offset in the file), and
+ * frames may carry `heapprofd_name` (frame_name.h), nodes `file_sid` and `line`, regions of code `heapprofd_bias` (what of `fo` is no offset in the file), and
  * the file's `metadata` these keys, so that what is read back is the same profile; their values are
  * objects of plain values, or plain values: heapprofd-stack-mode, heapprofd-prune-bytes,
  * heapprofd-prune-count heapprofd-boottime-to-realtime-ns heapprofd-process-PID        name,
@@ -39,7 +38,6 @@ struct memory_infra_write_options {
     /* What was live when each heap was largest, in place of what was at the dump. It is so of heaps
      * that were profiled for that (dump_at_max) in any case. */
     bool at_peak;
-    bool v1; /* `heaps` and stackFrames, as Chrome wrote until 2017 */
     /* Sites under both become part of `<other>`; both 0: none. */
     uint64_t prune_bytes, prune_count;
 };

@@ -26,18 +26,6 @@ void write_hex(FILE *out, const char *before, uint64_t value)
     fprintf(out, "%s\"%" PRIx64 "\"", before, value);
 }
 
-void write_frame_name(struct document *document, const char *key, uint32_t string)
-{
-    char buffer[EXPORT_LABEL_BYTES];
-    frame_name_write(document->out, key, sites_text(&document->sites, string, buffer));
-}
-
-void write_text(struct document *document, uint32_t string)
-{
-    char buffer[EXPORT_LABEL_BYTES];
-    json_print_ascii_string(document->out, sites_text(&document->sites, string, buffer));
-}
-
 /* --- allocators --- */
 
 static void write_scalar(FILE *out, const char *name, const char *units, uint64_t value, bool last)
@@ -129,12 +117,14 @@ static void write_node(FILE *out, const struct site_node *node, uint64_t id, con
 
 static void write_string(struct document *document, uint32_t string)
 {
+    char buffer[EXPORT_LABEL_BYTES];
+    const char *text = sites_text(&document->sites, string, buffer);
     if (document->sites.strings[string].of_frame) {
-        write_frame_name(document, "string", string);
+        frame_name_write(document->out, "string", text);
         return;
     }
     fputs("\"string\":", document->out);
-    write_text(document, string);
+    json_print_ascii_string(document->out, text);
 }
 
 static void write_maps(struct document *document, const struct ids *ids)
@@ -209,7 +199,7 @@ static void write_sites(struct document *document, const struct written_heap *he
     fputs("]}", out);
 }
 
-static int write_v2(struct document *document, const struct written_event *event)
+static int write_heaps_v2(struct document *document, const struct written_event *event)
 {
     struct ids ids = {0};
     int code = give_ids(document, &ids);
@@ -262,5 +252,5 @@ int write_heaps(struct document *document, const struct written_event *event)
         return code;
     sites_keep(&document->sites, 0);
     write_allocators(document, event);
-    return document->options->v1 ? write_v1(document, event) : write_v2(document, event);
+    return write_heaps_v2(document, event);
 }

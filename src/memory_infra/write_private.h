@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of the MemoryInfra writer share: write.c, write_names.c, write_memory.c,
- * write_heaps.c, write_v1.c. */
+ * write_heaps.c. */
 #ifndef HEAPPROFD_MEMORY_INFRA_WRITE_PRIVATE_H
 #define HEAPPROFD_MEMORY_INFRA_WRITE_PRIVATE_H
 
@@ -104,15 +104,7 @@ void write_memory(struct document *document, const struct written_event *event);
 int written_names_make(struct document *document);
 void written_names_free(struct document *document);
 
-/* allocators, and heaps or heaps_v2, of an event. */
+/* Print allocators and heaps_v2 of an event. */
 int write_heaps(struct document *document, const struct written_event *event);
-int write_v1(struct document *document, const struct written_event *event);
-/* Print a string of the sites as the name of a frame, a member of its object. */
-void write_frame_name(struct document *document, const char *key, uint32_t string);
-/* A string of the sites. */
-void write_text(struct document *document, uint32_t string);
-/* stackFrames and typeNames of all of a process's heaps, as arguments of events. */
-void write_stack_frames(struct document *document);
-void write_type_names(struct document *document);
 
 #endif

@@ -1104,7 +1104,7 @@ def completion():
             (("heap_profile", "-n", "x", "--"), {"--continuous-dump", "--pid"}, {"--view"}),
             (("heap_profile", "stop", "--"), {"--session"}, {"--pid"}),
             (("traceconv", "profile", "--"), {"--output"}, {"--interval"}),
-            (("traceconv", "memory_infra", "--"), {"--v1", "--max"}, {"--v", "--dump-at-max"}),
+            (("traceconv", "memory_infra", "--"), {"--prune", "--max"}, {"--v1", "--dump-at-max"}),
             (("traceconv", "symbolize", "--"), {"--symbol-paths", "--json"}, {"--output"}),
         ):
             found = offered(*words)

@@ -13,7 +13,7 @@ HEX = re.compile(r"[0-9a-f]+\Z")
 ADDRESS = re.compile(r"pc:([1-9a-f][0-9a-f]*)\Z")
 METADATA_NAMES = {
     "process_name", "process_labels", "process_sort_index", "process_uptime_seconds", "thread_name",
-    "thread_sort_index", "num_cpus", "TraceConfig", "stackFrames", "typeNames",
+    "thread_sort_index", "num_cpus", "TraceConfig",
 }
 TOTALS = {"resident_set_bytes", "peak_resident_set_bytes", "is_peak_rss_resetable", "private_footprint_bytes",
           "vm", "swp", "pc", "pd", "sc", "sd"}
@@ -52,7 +52,7 @@ class Dump:
         self.dumps = event["args"]["dumps"]
 
     def heaps(self):
-        return list(self.dumps["heaps_v2"]["allocators"] if "heaps_v2" in self.dumps else self.dumps["heaps"])
+        return list(self.dumps["heaps_v2"]["allocators"])
 
     def regions(self):
         return [Region(int(r["sa"], 16), int(r["sa"], 16) + int(r["sz"], 16), r["mf"],
@@ -69,11 +69,6 @@ class Dump:
     @functools.cached_property
     def tree(self):
         """{id: (Frame, id of the parent or None)}"""
-        if "heaps_v2" not in self.dumps:
-            frames = [event for event in self.file.told("stackFrames") if event["pid"] == self.pid][0]
-            return {key: (Frame(frame.get("heapprofd_name", frame["name"]), frame.get("file", ""), frame.get("line", 0)),
-                          frame.get("parent"))
-                    for key, frame in frames["args"]["stackFrames"].items()}
         maps = self.dumps["heaps_v2"]["maps"]
         strings = {entry["id"]: entry.get("heapprofd_name", entry["string"]) for entry in maps["strings"]}
         return {node["id"]: (Frame(strings[node["name_sid"]],
@@ -92,9 +87,6 @@ class Dump:
         return found
 
     def types(self):
-        if "heaps_v2" not in self.dumps:
-            names = [event for event in self.file.told("typeNames") if event["pid"] == self.pid][0]
-            return dict(names["args"]["typeNames"])
         maps = self.dumps["heaps_v2"]["maps"]
         strings = {entry["id"]: entry.get("heapprofd_name", entry["string"]) for entry in maps["strings"]}
         return {entry["id"]: strings[entry["name_sid"]] for entry in maps["types"]}
@@ -102,30 +94,12 @@ class Dump:
     def sites(self, heap="malloc"):
         """{(frames, the innermost first, type): (bytes, count)} of what is a site's own."""
         stacks, types, found = self.stacks(), self.types(), {}
-        if "heaps_v2" in self.dumps:
-            columns = self.dumps["heaps_v2"]["allocators"][heap]
-            rows = zip(columns["nodes"], columns["types"], columns["sizes"], columns["counts"])
-        else:
-            rows = self.own_of_totals(heap)
-        for node, kind, size, count in rows:
+        columns = self.dumps["heaps_v2"]["allocators"][heap]
+        for node, kind, size, count in zip(columns["nodes"], columns["types"], columns["sizes"], columns["counts"]):
             key = stacks[node], types[kind]
             before = found.get(key, (0, 0))
             found[key] = before[0] + size, before[1] + count
         return found
-
-    def own_of_totals(self, heap):
-        """v1: a frame's own is what is left of its total without those of the frames that it called."""
-        own, parents = collections.Counter(), {key: parent for key, (_, parent) in self.tree.items()}
-        counts = collections.Counter()
-        for entry in self.dumps["heaps"][heap]["entries"]:
-            if "type" not in entry or entry["bt"] == "":
-                continue
-            size, count = int(entry["size"], 16), int(entry["count"], 16)
-            for node, sign in ((entry["bt"], 1), (parents[entry["bt"]], -1)):
-                own[node, entry["type"]] += sign * size
-                counts[node, entry["type"]] += sign * count
-        return [(node, kind, own[node, kind], counts[node, kind]) for node, kind in own
-                if node is not None and (own[node, kind] or counts[node, kind])]
 
     def sum(self, heap="malloc"):
         sites = self.sites(heap).values()
@@ -159,9 +133,6 @@ class Rules:
     def hold(self, condition, what):
         if not condition:
             self.broken.append(str(what)[:300])
-
-    def versions(self):
-        return [dump for dump in self.file.dumps if "heaps_v2" in dump.dumps]
 
     def rule_object_form(self):
         self.hold(set(self.file.document) >= {"traceEvents", "metadata"}, "object form")
@@ -233,7 +204,7 @@ class Rules:
     def rule_maps(self):
         """Full in every dump, numbers from 1, one meaning for an id in the whole file."""
         seen = {"strings": {}, "nodes": {}}
-        for dump in self.versions():
+        for dump in self.file.dumps:
             heaps = dump.dumps["heaps_v2"]
             self.hold(heaps["version"] == 1 and isinstance(heaps["version"], int), "version")
             for kind, known in seen.items():
@@ -250,7 +221,7 @@ class Rules:
         self.hold(len(set(ids)) == len(ids), "strings and nodes share an id")
 
     def rule_sites(self):
-        for dump in self.versions():
+        for dump in self.file.dumps:
             nodes, types = dump.tree, dump.types()
             for heap, columns in dump.dumps["heaps_v2"]["allocators"].items():
                 self.hold(set(columns) == {"nodes", "types", "counts", "sizes"}, heap)
@@ -276,15 +247,10 @@ class Rules:
         """diff_heap_profiler takes ASCII alone, and puts names of frames between quotes as they are."""
         self.hold(self.file.text.isascii(), "the file has more than ASCII")
         for dump in self.file.dumps:
-            if "heaps_v2" in dump.dumps:
-                maps = dump.dumps["heaps_v2"]["maps"]
-                told = {entry["id"]: entry for entry in maps["strings"]}
-                names = [told[node["name_sid"]] for node in maps["nodes"]]
-            else:
-                frames = [event for event in self.file.told("stackFrames") if event["pid"] == dump.pid][0]
-                names = frames["args"]["stackFrames"].values()
-            for entry in names:
-                name = entry.get("string", entry.get("name"))
+            maps = dump.dumps["heaps_v2"]["maps"]
+            told = {entry["id"]: entry for entry in maps["strings"]}
+            for entry in (told[node["name_sid"]] for node in maps["nodes"]):
+                name = entry["string"]
                 self.hold(json.loads('"%s"' % name) == entry.get("heapprofd_name", name), f"name {name!r} breaks a script")
 
     def rule_depth(self):
@@ -302,36 +268,6 @@ class Rules:
                 self.hold(ADDRESS.match(frame.name), frame.name)
                 pc = int(frame.name[3:], 16)
                 self.hold(any(r.start < pc <= r.end for r in last[dump.pid]), f"{frame.name} is in no region")
-
-    def rule_v1(self):
-        for dump in self.file.dumps:
-            if "heaps_v2" in dump.dumps:
-                continue
-            nodes, types = dump.tree, dump.types()
-            self.hold("heaps" in dump.dumps and not self.versions(), "v1 and v2 in one file")
-            for heap, held in dump.dumps["heaps"].items():
-                first, seen, of_types = held["entries"][0], set(), self.of_types(held)
-                self.hold(first["bt"] == "" and "type" not in first, f"{heap}: the whole heap comes first")
-                for entry in held["entries"]:
-                    self.hold(all(isinstance(value, str) for value in entry.values()), entry)
-                    self.hold(HEX.match(entry["size"]) and HEX.match(entry["count"]), entry)
-                    self.hold(entry["bt"] == "" or entry["bt"] in nodes, entry)
-                    self.hold(entry.get("type", "0") in types, entry)
-                    self.hold((entry["bt"], entry.get("type")) not in seen, entry)
-                    seen.add((entry["bt"], entry.get("type")))
-                    if "type" not in entry:
-                        self.hold(of_types[entry["bt"]] == (int(entry["size"], 16), int(entry["count"], 16)),
-                                  f"{heap}: {entry} is not the sum of its types")
-
-    @staticmethod
-    def of_types(held):
-        """{frame: (bytes, count)}, by the entries of single types."""
-        found = collections.defaultdict(lambda: (0, 0))
-        for entry in held["entries"]:
-            if "type" in entry:
-                size, count = found[entry["bt"]]
-                found[entry["bt"]] = size + int(entry["size"], 16), count + int(entry["count"], 16)
-        return found
 
 
 # --- the two scripts ---

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""memory_infra_round_trip.py [SEED...]: random profiles as MemoryInfra's JSON and back, v1 and v2, pruned and not, are
+"""memory_infra_round_trip.py [SEED...]: random profiles as MemoryInfra's JSON and back, pruned and not, are
 the same: sites, types, sizes, counts, regions and totals. What each should be follows from the model of properties.py
 and from a reading of the JSON of its own."""
 
@@ -140,11 +140,11 @@ def seed(number):
     with open(trace, "ab") as out:
         out.write(memory_of(profile, pick))
     prune = f"{pick.choice((0, 1000, 1 << 31))},{pick.choice((1, 50, 1000))}"
-    for options in ((), ("--v1",), ("--prune", prune), ("--v1", "--prune", prune)):
+    for options in ((), ("--prune", prune)):
         what = f"seed {number} {' '.join(options)}"
         first = convert(trace, trace + ".json.gz", *options)
-        second = convert(trace + ".json.gz", trace + "-again.json", *[o for o in options if o == "--v1"])
-        third = convert(trace + "-again.json", trace + "-third.json", *[o for o in options if o == "--v1"])
+        second = convert(trace + ".json.gz", trace + "-again.json")
+        third = convert(trace + "-again.json", trace + "-third.json")
         for pid, heap in profile.heaps:
             for dump in range(profile.dump_count):
                 got = told_sites(first, pid, heap, dump)
@@ -170,13 +170,12 @@ def programs():
         directory = os.path.join(properties.directory.name, name)
         run(TOOL, "host", "--quiet", "-i", "1", "-o", directory, *options, "--", sys.executable, "-c", HOLDER)
         before = said(directory, 0)
-        for version in ((), ("--v1",)):
-            file = convert(directory, directory + ".json", *version)
-            after = said(directory + ".json", 0)
-            same(set(after), set(before), f"{name} {version}: heaps")
-            for key in before:
-                same(after.get(key), before[key], f"{name} {version}: {key}")
-            check(any(r.build_id and r.offset for r in file.dump().regions()), f"{name}: regions")
+        file = convert(directory, directory + ".json")
+        after = said(directory + ".json", 0)
+        same(set(after), set(before), f"{name}: heaps")
+        for key in before:
+            same(after.get(key), before[key], f"{name}: {key}")
+        check(any(r.build_id and r.offset for r in file.dump().regions()), f"{name}: regions")
         addresses = [frame for stack in before[next(iter(before))][0] for frame in stack if isinstance(frame[0], tuple)]
         check(name == "named" or len(addresses) > 10, f"{name}: {len(addresses)} addresses without a name")
 

@@ -299,7 +299,6 @@ def several():
          [(7, (300, 3)), (9, (30, 3))], "--dump final --heap")
     same([d.pid for d in convert(trace, "--pid", "9").dumps], [9], "--pid")
     same([d.heaps() for d in convert(trace, "--heap", "pool").dumps], [["pool"], ["pool"]], "--heap pool")
-    same(convert(trace, "--dump", "all", "--v1").dump(7, 1).sum("pool"), (1, 1), "v1, several dumps")
     for options, said in ((("--dump", "4"), b"none of the dumps"), (("--heap", "malloc"), b"none of the dumps"),
                           (("--dump", "0"), b"counts from 1"), (("--prune", "5"), b"BYTES,COUNT"),
                           (("--stack-mode", "odd"), b"--stack-mode takes"), (("--pid", "x"), b"x")):
@@ -323,7 +322,7 @@ def rounds():
     trace = made.write(at("rounds"))
     wanted = {"0x1": [(7, 2.1), (8, 2.1), (9, 2.1)], "0x2": [(7, 2.6), (8, 2.7)], "0x3": [(9, 3.1), (10, 3.1)],
               "0x4": [(9, 4.1)], "0x5": [(10, 4.1)]}
-    for file in (convert(trace, out="rounds.json"), convert(at("rounds.json")), convert(trace, "--v1")):
+    for file in (convert(trace, out="rounds.json"), convert(at("rounds.json"))):
         got = collections.defaultdict(list)
         for dump in file.dumps:
             got[dump.event["id"]].append((dump.pid, dump.event["ts"]))
@@ -460,7 +459,7 @@ def deep_stacks():
         made.process(7, "p")
         made.dump(2000, {(7, "libc.malloc"): [
             made.sample(made.stack(*[f"f{i}" for i in range(depth)]), 123, 5), made.sample(made.stack("f0", "g"), 7, 1)]})
-        for options in ((), ("--v1",), ("--stack-mode", "mixed"), ("--stack-mode", "native-with-thread-names")):
+        for options in ((), ("--stack-mode", "mixed"), ("--stack-mode", "native-with-thread-names")):
             file = convert(made.write(at("deep")), *options)
             same(file.dump().sum(), (130, 6), f"{depth} frames {options}")
             stack = max((names for names, _ in named(file.dump().sites())), key=len)
@@ -503,7 +502,6 @@ def strange_names():
     same(pseudo.get((("malloc", STRANGE[0]), STRANGE[0])), (1, 1), "context")
     threads = named(convert(trace, "--stack-mode", "native-with-thread-names", odd=STRANGE).dump().sites())
     check(any(names[-1] == STRANGE[0] for names, _ in threads), "thread")
-    convert(trace, "--v1", odd=STRANGE)
 
 
 def no_address_twice():
@@ -531,10 +529,9 @@ def nothing_held():
     file = convert(trace)
     same(file.dump().sites(), {}, "sites")
     same(file.dump().dumps["heaps_v2"]["allocators"]["malloc"], {"nodes": [], "types": [], "counts": [], "sizes": []}, "columns")
-    convert(trace, "--v1")
 
 
-# --- pruning, and what Chrome wrote before ---
+# --- pruning ---
 
 
 def pruned_by_hand(sites, size, count):
@@ -561,8 +558,6 @@ def pruning():
         same(file.dump().sites(), wanted, f"pruned by {size},{count}")
         same(file.dump().sum(), before.dump().sum(), f"sums with {size},{count}")
         same(file.dump().dumps["allocators"], before.dump().dumps["allocators"], "allocators")
-        old = convert(trace, "--prune", f"{size},{count}", "--v1")
-        same(old.dump().sites(), wanted, f"v1 pruned by {size},{count}")
     check("<other>" not in before.text, "pruned without being asked for")
     all_of_it = convert(trace, "--prune", "100000,100000").dump()
     same(set(names for names, _ in named(all_of_it.sites())), {("<other>",)}, "all pruned")
@@ -570,24 +565,6 @@ def pruning():
     usual, less = convert(directory), convert(directory, "--prune", "16384,1024")
     same(less.dump().sites(), pruned_by_hand(usual.dump().sites(), 16384, 1024), "python3, pruned")
     check(0 < len(less.text) < len(usual.text), "it is smaller")
-
-
-def v1():
-    trace = small()
-    for options in ((), ("--stack-mode", "mixed"), ("--prune", "401,5")):
-        new, old = convert(trace, *options), convert(trace, "--v1", *options)
-        for heap in ("malloc", "pool:of things"):
-            same(named(old.dump().sites(heap)), named(new.dump().sites(heap)), f"{heap} {options}")
-    held = convert(trace, "--v1").dump().dumps["heaps"]["malloc"]["entries"]
-    same(held[0], {"bt": "", "size": hex(1450)[2:], "count": hex(15)[2:]}, "the whole heap")
-    names = {key: frame.name for key, (frame, _) in convert(trace, "--v1").dump().tree.items()}
-    totals = {(names[e["bt"]], e.get("type")): int(e["size"], 16) for e in held if e["bt"] and names[e["bt"]] != "malloc"}
-    same({key: value for key, value in totals.items() if key[1] is None},
-         {("main", None): 1450, ("own", None): 1400, ("deep", None): 400}, "totals")
-    directory = profiled("old", sys.executable, "-c", HOLDER)
-    new, old = convert(directory), convert(directory, "--v1")
-    same(old.dump().sites(), new.dump().sites(), "python3: v1 and v2")
-    same(old.dump().regions(), new.dump().regions(), "python3: regions of v1 and v2")
 
 
 # --- size ---
@@ -643,7 +620,7 @@ CASES = {
     case.__name__: case for case in (
         python, at_the_peak, places_of_addresses, names_files_lines, beside_the_trace, of_what_runs, by_type, stack_modes,
         several, rounds, bytes_of_mappings, at_one_time, out_of_place, rounding, exact_for_the_scripts, ends_in_malloc, long_heap_names,
-        heap_names_of_bytes, deep_stacks, strange_names, no_address_twice, nothing_held, pruning, v1, million,
+        heap_names_of_bytes, deep_stacks, strange_names, no_address_twice, nothing_held, pruning, million,
     )
 }
 

@@ -102,8 +102,8 @@ static void write_all(const struct profile *profile, const struct export_dump *d
     static const struct memory_infra_write_options forms[] = {
         {.stack_mode = HEAP_STACK_NATIVE},
         {.stack_mode = HEAP_STACK_MIXED, .prune_bytes = 500, .prune_count = 3},
-        {.stack_mode = HEAP_STACK_PSEUDO, .v1 = true, .at_peak = true},
-        {.stack_mode = HEAP_STACK_THREAD_NAMES, .v1 = true, .prune_bytes = 500, .prune_count = 3},
+        {.stack_mode = HEAP_STACK_PSEUDO, .at_peak = true},
+        {.stack_mode = HEAP_STACK_THREAD_NAMES, .prune_bytes = 500, .prune_count = 3},
     };
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         char *text = NULL;

@@ -32,7 +32,6 @@ static const char help[] =
     "  --prune BYTES,COUNT   what a site holds that is under both goes into nodes named <other>\n"
     "  --stack-mode MODE     native (default), native-with-thread-names, pseudo (the contexts\n"
     "                that the program named) or mixed (stacks below these)\n"
-    "  --v1          as Chrome wrote it until 2017: heaps, stackFrames and typeNames\n"
     "  --demangle full|simple|none   functions' names with all that is in them (default),\n"
     "                without parameters and template arguments, or mangled\n"
     "      --help, --version\n";
@@ -147,7 +146,6 @@ static const struct option_entry options[] = {
     OPTION_ENTRY_CALL("prune", 0, struct choice, writing, take_prune),
     OPTION_ENTRY_CHOICE("stack-mode", struct choice, writing.stack_mode, stack_mode_names),
     OPTION_ENTRY("max", 0, OPTION_SET, struct choice, writing.at_peak),
-    OPTION_ENTRY("v1", 0, OPTION_SET, struct choice, writing.v1),
     OPTION_ENTRY_CHOICE("demangle", struct choice, reading.demangling, demangle_option_names),
     OPTIONS_END,
 };
