@@ -37,19 +37,19 @@
 #define ADDRESS_BYTES_MAX 200000u
 
 struct job {
+    const struct symbolize_options *options;
     const struct trace_module *module;
+    size_t module_index;
     struct symbol_finder *finder;
     struct symbolized_module *result;
     struct symbol_file *symbols; /* NULL: none */
     struct symbol_cache *cache;  /* NULL: none */
     struct symbol_answers *answers;
-    struct breakpad_store *breakpad; /* NULL: none */
-    uint64_t *pending;               /* without a name as yet: as in the trace */
+    uint64_t *pending; /* without a name as yet: as in the trace */
     size_t pending_count;
     uint64_t *addresses, *relative; /* of those what is asked: in the file, in the trace */
     size_t count;
-    bool *named; /* of what is asked */
-    bool by_llvm;
+    bool *named;          /* of what is asked */
     struct error problem; /* said already */
     bool is_whole;        /* nothing was missing that may yet appear */
     int fd, write_error;
@@ -95,14 +95,16 @@ static bool is_in_trace(const struct job *job, uint64_t address, const void *lin
         field.type != PROTO_BYTES || proto_length(line) > 0)
         return false;
     struct proto_span name = field.span;
-    return trace_module_has_name(job->module,
-                                 trace_address_key(address, name.at, proto_length(name)));
+    return trace_module_has_name(job->module, address, name.at, proto_length(name));
 }
 
 /* Adds what is known of an address: the Lines of its AddressSymbols. */
 static int put_answer(struct job *job, uint64_t address, const void *lines, size_t length)
 {
     struct proto_buffer *entry = &job->entry;
+    if (job->options->answer != NULL)
+        return job->options->answer(job->options->answer_context, job->module_index, address, lines,
+                                    length);
     if (is_in_trace(job, address, lines, length))
         return 0;
     entry->length = 0;
@@ -273,7 +275,7 @@ static int take_rest(struct job *job, const struct elf_image *image)
     const struct symbol_found *found = &job->result->found;
     int result = 0;
     job->is_whole = true;
-    if (job->by_llvm && access(found->path, R_OK) == 0) { /* not within an archive */
+    if (job->options->by_llvm && access(found->path, R_OK) == 0) { /* not within an archive */
         result = llvm_symbolizer_find(found->path, job->addresses, job->count, take_frames, job,
                                       &job->problem);
         return result == 0 ? take_symbols(job, image) : result;
@@ -395,8 +397,8 @@ static int take_breakpad(struct job *job)
     struct breakpad_found found;
     struct symbolized_module *report = job->result;
     uint64_t bias = breakpad_bias(job);
-    int result = breakpad_store_find(job->breakpad, job->module->path, job->module->build_id,
-                                     job->module->build_id_length, &found);
+    int result = breakpad_store_find(job->options->breakpad, job->module->path,
+                                     job->module->build_id, job->module->build_id_length, &found);
     if (result == 0 && found.other != NULL && report->found.other_build == NULL)
         report->found.other_build = strdup(found.other);
     if (result < 0 || found.path == NULL)
@@ -438,7 +440,7 @@ static int take_pending(struct job *job)
         return -ENOMEM;
     memcpy(job->pending, module->addresses, count * sizeof(uint64_t));
     job->pending_count = count;
-    int result = job->breakpad == NULL ? 0 : take_breakpad(job);
+    int result = job->options->breakpad == NULL ? 0 : take_breakpad(job);
     if (result < 0 || job->pending_count == 0)
         return result;
     if (report->found.path != NULL)
@@ -500,7 +502,7 @@ static int take_module(struct job *job)
         result->build_id[2 * i] = digits[module->build_id[i] >> 4];
         result->build_id[2 * i + 1] = digits[module->build_id[i] & 15];
     }
-    if (module->build_id_length == 0 && module->file == NULL && job->breakpad == NULL) {
+    if (module->build_id_length == 0 && module->file == NULL && job->options->breakpad == NULL) {
         result->without[SYMBOL_NO_BUILD_ID] = module->count;
         return 0;
     }
@@ -523,18 +525,17 @@ int symbolize_addresses_as(const struct symbolize_options *options,
                            int fd, struct symbolize_report *report, symbolize_progress *progress,
                            void *context, struct error *error)
 {
-    struct job job = {.fd = fd, .finder = finder};
+    struct job job = {.options = options, .fd = fd, .finder = finder};
     int result = 0;
     *report = (struct symbolize_report){.modules =
                                             calloc(addresses->count + 1, sizeof(*report->modules))};
     if (report->modules == NULL)
         return error_set(error, -ENOMEM, "no memory for %zu modules", addresses->count);
     symbol_finder_set_processes(finder, addresses->processes, addresses->process_count);
-    job.by_llvm = options->by_llvm;
-    job.breakpad = options->breakpad;
     if (!options->no_cache && !options->by_llvm)
         job.cache = symbol_cache_open(SYMBOL_CACHE_BYTES_MAX);
     for (size_t i = 0; i < addresses->count && result == 0; i++) {
+        job.module_index = i;
         job.module = &addresses->modules[i];
         job.result = &report->modules[report->count++];
         if (progress != NULL)

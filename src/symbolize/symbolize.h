@@ -49,14 +49,21 @@ struct symbolize_report {
 /* Called before each module, if given. */
 typedef void symbolize_progress(void *context, size_t done, const struct trace_module *module);
 
+/* Takes what is known of an address: Lines of its AddressSymbols. 0 or a negative errno. */
+typedef int symbolize_answer(void *context, size_t module, uint64_t address, const void *lines,
+                             size_t length);
+
 struct symbolize_options {
     bool no_cache; /* symbol_cache.h */
     bool by_llvm;  /* asks llvm-symbolizer of all files, and keeps nothing */
     /* Its files are asked before all others, which may know what they leave out. NULL: none. */
     struct breakpad_store *breakpad;
+    symbolize_answer *answer; /* gets the names in place of the file; NULL: packets are written */
+    void *answer_context;
 };
 
-/* Writes to fd. 0, or a negative errno with *error set; *report is to be cleared in any case. */
+/* Write packets to fd. 0, or a negative errno with *error set; *report is to be cleared in any
+ * case. */
 int symbolize_addresses(const struct trace_addresses *addresses, struct symbol_finder *finder,
                         int fd, struct symbolize_report *report, symbolize_progress *progress,
                         void *context, struct error *error);

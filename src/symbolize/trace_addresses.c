@@ -60,58 +60,6 @@ struct collector {
     size_t sequence_count, sequence_capacity;
 };
 
-/* --- addresses --- */
-
-static int compare_addresses(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
-}
-
-/* Sorts, and leaves of what is there twice one. */
-static void sort_numbers(uint64_t *numbers, size_t *count)
-{
-    size_t kept = 0;
-    if (*count == 0)
-        return;
-    qsort(numbers, *count, sizeof(*numbers), compare_addresses);
-    for (size_t i = 1; i < *count; i++) {
-        if (numbers[i] != numbers[kept])
-            numbers[++kept] = numbers[i];
-    }
-    *count = kept + 1;
-}
-
-/* Repetitions are thrown out whenever the array is full, so that it stays below twice what is
- * distinct. */
-static int add_number(uint64_t **numbers, size_t *count, size_t *capacity, uint64_t number)
-{
-    if (*count == *capacity) {
-        sort_numbers(*numbers, count);
-        if (*count >= *capacity / 2 &&
-            array_reserve(numbers, capacity, *count, *count + 64, sizeof(number)) < 0)
-            return -ENOMEM;
-    }
-    (*numbers)[(*count)++] = number;
-    return 0;
-}
-
-static uint64_t key_of(uint64_t address, uint64_t name)
-{
-    return XXH3_64bits_withSeed(&address, sizeof(address), name);
-}
-
-uint64_t trace_address_key(uint64_t address, const void *name, size_t length)
-{
-    return key_of(address, XXH3_64bits(name, length));
-}
-
-bool trace_module_has_name(const struct trace_module *module, uint64_t key)
-{
-    return module->named_count > 0 && bsearch(&key, module->named, module->named_count, sizeof(key),
-                                              compare_addresses) != NULL;
-}
-
 /* --- interned data --- */
 
 /* The index of these bytes, or ID_MAP_NONE: no memory. */
@@ -306,10 +254,9 @@ static int resolve_frame(struct collector *collector, struct sequence *sequence,
             return -ENOMEM;
     }
     struct trace_module *module = &collector->found->modules[mapping->module];
-    int result = add_number(&module->addresses, &module->count, &module->capacity, frame->rel_pc);
+    int result = trace_module_add_address(module, frame->rel_pc);
     if (result == 0 && frame->name != 0)
-        result = add_number(&module->named, &module->named_count, &module->named_capacity,
-                            key_of(frame->rel_pc, frame->name));
+        result = trace_module_add_name(module, frame->rel_pc, frame->name);
     return result < 0 ? result : 1;
 }
 
@@ -532,12 +479,6 @@ static void free_collector(struct collector *collector)
     intern_free(&collector->module_ids);
 }
 
-static void sort_module(struct trace_module *module)
-{
-    sort_numbers(module->addresses, &module->count);
-    sort_numbers(module->named, &module->named_count);
-}
-
 int trace_addresses_read(struct trace_addresses *addresses, const char *path, struct error *error)
 {
     *addresses = (struct trace_addresses){0};
@@ -546,20 +487,8 @@ int trace_addresses_read(struct trace_addresses *addresses, const char *path, st
         return error->code;
     struct collector collector = {.found = addresses};
     int result = read_packets(&collector, reader, path, error);
-    for (size_t i = 0; i < addresses->count; i++)
-        sort_module(&addresses->modules[i]);
+    trace_addresses_sort(addresses);
     free_collector(&collector);
     trace_reader_close(reader);
     return result;
-}
-
-void trace_addresses_clear(struct trace_addresses *addresses)
-{
-    for (size_t i = 0; i < addresses->count; i++) {
-        free(addresses->modules[i].path);
-        free(addresses->modules[i].addresses);
-        free(addresses->modules[i].named);
-    }
-    free(addresses->modules);
-    *addresses = (struct trace_addresses){0};
 }

@@ -25,7 +25,7 @@ struct trace_module {
     const char *file;    /* the file itself, where the caller knows it; else it is searched for */
     uint64_t *addresses; /* Frame.rel_pc: sorted, each once */
     size_t count, capacity;
-    uint64_t *named; /* trace_address_key() of those whose frames have a name: as sorted */
+    uint64_t *named; /* hashes of addresses and the names that their frames have: sorted */
     size_t named_count, named_capacity;
 };
 
@@ -40,9 +40,20 @@ struct trace_addresses {
 /* path as trace_reader_open takes it. 0, or a negative errno where nothing could be read;
  * *addresses is to be cleared in any case. */
 int trace_addresses_read(struct trace_addresses *addresses, const char *path, struct error *error);
-/* What stands for an address of a module and the name of its frame. */
-uint64_t trace_address_key(uint64_t address, const void *name, size_t length);
-bool trace_module_has_name(const struct trace_module *module, uint64_t key);
 void trace_addresses_clear(struct trace_addresses *addresses);
+
+/* Drop repetitions once all addresses are there. */
+void trace_addresses_sort(struct trace_addresses *addresses);
+
+/* 0 or -ENOMEM. */
+int trace_module_add_address(struct trace_module *module, uint64_t address);
+/* name_hash: XXH3_64bits of the name that a frame at the address has in the trace. */
+int trace_module_add_name(struct trace_module *module, uint64_t address, uint64_t name_hash);
+bool trace_module_has_name(const struct trace_module *module, uint64_t address, const void *name,
+                           size_t length);
+/* The index of an address, or module->count. */
+size_t trace_module_find_address(const struct trace_module *module, uint64_t address);
+/* Read lower-case hex up to what is no pair of digits: Breakpad puts an age after the id. */
+void trace_module_set_build_id(struct trace_module *module, const char *hex);
 
 #endif

@@ -13,26 +13,6 @@
 
 /* --- modules --- */
 
-static int hex_digit(char character)
-{
-    if (character >= '0' && character <= '9')
-        return character - '0';
-    return character >= 'a' && character <= 'f' ? character - 'a' + 10 : -1;
-}
-
-static size_t read_hex(const char *text, uint8_t bytes[TRACE_BUILD_ID_BYTES_MAX])
-{
-    size_t length = 0;
-    while (length < TRACE_BUILD_ID_BYTES_MAX && text[0] != '\0' && text[1] != '\0') {
-        int high = hex_digit(text[0]), low = hex_digit(text[1]);
-        if (high < 0 || low < 0)
-            return 0;
-        bytes[length++] = (uint8_t)(high << 4 | low);
-        text += 2;
-    }
-    return length;
-}
-
 /* Processes map the same file: it is asked once. */
 static uint32_t find_module(struct finish_addresses *addresses, struct intern_table *ids,
                             const struct profile_mapping *mapping)
@@ -46,7 +26,7 @@ static uint32_t find_module(struct finish_addresses *addresses, struct intern_ta
     if (!added)
         return (uint32_t)(id - 1);
     struct trace_module module = {.load_bias = mapping->load_bias, .path = strdup(mapping->path)};
-    module.build_id_length = read_hex(mapping->build_id, module.build_id);
+    trace_module_set_build_id(&module, mapping->build_id);
     if (module.path == NULL ||
         array_reserve(&found->modules, &found->capacity, found->count, 1, sizeof(module)) < 0)
         return PROFILE_NONE;
@@ -147,25 +127,6 @@ static void take_processes(struct trace_addresses *found, const struct profile *
     }
 }
 
-static int compare_addresses(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
-}
-
-static void sort_addresses(struct trace_module *module)
-{
-    size_t kept = 0;
-    if (module->count == 0)
-        return;
-    qsort(module->addresses, module->count, sizeof(uint64_t), compare_addresses);
-    for (size_t i = 1; i < module->count; i++) {
-        if (module->addresses[i] != module->addresses[kept])
-            module->addresses[++kept] = module->addresses[i];
-    }
-    module->count = kept + 1;
-}
-
 static int take_addresses(struct finish_addresses *addresses, const struct profile *profile)
 {
     for (size_t i = 0; i < profile->frame_count; i++) {
@@ -174,13 +135,10 @@ static int take_addresses(struct finish_addresses *addresses, const struct profi
             continue;
         struct trace_module *module =
             &addresses->found.modules[addresses->module_of[frame->mapping]];
-        if (array_reserve(&module->addresses, &module->capacity, module->count, 1,
-                          sizeof(uint64_t)) < 0)
+        if (trace_module_add_address(module, frame->rel_pc) < 0)
             return -ENOMEM;
-        module->addresses[module->count++] = frame->rel_pc;
     }
-    for (size_t i = 0; i < addresses->found.count; i++)
-        sort_addresses(&addresses->found.modules[i]);
+    trace_addresses_sort(&addresses->found);
     return 0;
 }
 
