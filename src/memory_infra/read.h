@@ -70,6 +70,9 @@ struct memory_infra_node {
     uint64_t parent;   /* MEMORY_INFRA_NONE: a root */
     uint64_t file_sid; /* MEMORY_INFRA_NONE: unknown; an extension of ours, so is line */
     uint32_t line;     /* 0: unknown */
+    struct memory_infra_range range; /* the node's object */
+    /* The values of these members, as far as the node has them; else empty. */
+    struct memory_infra_range name_sid_range, parent_range, file_sid_range, line_range;
 };
 
 /* One heap of heaps_v2.allocators: parallel arrays, each `count` long. */
@@ -120,26 +123,26 @@ struct memory_infra_attribute {
     struct memory_infra_text text; /* of another */
 };
 
-/* What a reader calls; any may be NULL. 0 to go on, a negative errno to end the reading with it. */
+/* What a reader calls; any may be NULL. 0 to go on, a negative errno to end the reading with it.
+ * Without `maps`, strings and nodes have no ranges. */
 struct memory_infra_visitor {
     int (*event_begin)(void *context, uint64_t number, uint64_t offset);
     int (*event_end)(void *context, const struct memory_infra_event *event);
     /* What is wrong with the event that is being read. */
     int (*problem)(void *context, const struct error *problem);
 
-    /* heaps_v2.maps. An id may be told again, by another event or the same one. */
-    int (*string)(void *context, uint64_t id, struct memory_infra_text text);
+    /* heaps_v2.maps. An id may be defined again, by another event or the same one. */
+    int (*string)(void *context, uint64_t id, struct memory_infra_text text,
+                  struct memory_infra_range range);
     int (*node)(void *context, const struct memory_infra_node *node);
     int (*type)(void *context, uint64_t id, uint64_t name_sid);
-    /* When a `maps` object ends: from its opening brace to behind its closing one. What replaces
-     * these bytes is the object anew. */
-    int (*maps)(void *context, struct memory_infra_range range);
+    /* The end of a `maps` object. Both ranges include the brackets; `strings` is the object's last
+     * list of strings, empty if it has none. */
+    int (*maps)(void *context, struct memory_infra_range range, struct memory_infra_range strings);
     int (*heap)(void *context, const struct memory_infra_heap *heap);
 
     /* v1 */
     int (*frame)(void *context, const struct memory_infra_frame *frame);
-    /* When the value of args.stackFrames ends. */
-    int (*frames)(void *context, struct memory_infra_range range);
     int (*type_name)(void *context, uint64_t id, struct memory_infra_text name);
     int (*entry)(void *context, const struct memory_infra_entry *entry);
 
@@ -166,6 +169,9 @@ int memory_infra_reader_feed(struct memory_infra_reader *reader, const void *byt
 /* There are no more. -EBADMSG: the file is cut off, or has no events. */
 int memory_infra_reader_end(struct memory_infra_reader *reader, struct error *error);
 void memory_infra_reader_free(struct memory_infra_reader *reader);
+
+/* The address in a frame's name "pc:55d71aa81293". False: it is another name. */
+bool memory_infra_read_pc(struct memory_infra_text name, uint64_t *address);
 
 /* For errors of the caller's own: "byte 1234, in event 5: " and the message. */
 int memory_infra_reader_problem(const struct memory_infra_reader *reader, struct error *error,

@@ -54,7 +54,9 @@ struct memory_infra_reader {
     bool told[FIELDS];
 
     /* Its parts. */
-    uint64_t maps_begin, frames_begin, heap_begin;
+    uint64_t maps_begin, entry_begin, heap_begin; /* entry: a string or node of maps */
+    struct memory_infra_range strings;            /* the list of the maps */
+    struct memory_infra_range numbers_at[FIELDS]; /* of the numbers of a node */
     struct column {
         union {
             uint64_t *ids;

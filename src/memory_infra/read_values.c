@@ -67,11 +67,11 @@ static bool read_whole(struct memory_infra_text text, uint64_t *value)
     return true;
 }
 
-static bool read_hex(struct memory_infra_text text, uint64_t *value)
+/* 1 to 16 hexadecimal digits from `at` on, and nothing else. */
+static bool read_hex_digits(struct memory_infra_text text, size_t at, uint64_t *value)
 {
     uint64_t result = 0;
-    size_t at = text.length > 2 && text.at[0] == '0' && (text.at[1] | 0x20) == 'x' ? 2 : 0;
-    if (text.length == at || text.length - at > 16)
+    if (text.length <= at || text.length - at > 16)
         return false;
     for (; at < text.length; at++) {
         unsigned char c = (unsigned char)text.at[at];
@@ -86,6 +86,17 @@ static bool read_hex(struct memory_infra_text text, uint64_t *value)
     }
     *value = result;
     return true;
+}
+
+static bool read_hex(struct memory_infra_text text, uint64_t *value)
+{
+    bool prefixed = text.length > 2 && text.at[0] == '0' && (text.at[1] | 0x20) == 'x';
+    return read_hex_digits(text, prefixed ? 2 : 0, value);
+}
+
+bool memory_infra_read_pc(struct memory_infra_text name, uint64_t *address)
+{
+    return name.length > 3 && memcmp(name.at, "pc:", 3) == 0 && read_hex_digits(name, 3, address);
 }
 
 /* Hex as the format has it; a JSON number is taken as what it is. */
@@ -155,6 +166,23 @@ static int enter_event(struct memory_infra_reader *reader)
     return VISIT(reader, event_begin, reader->event.number, reader->event.range.begin);
 }
 
+/* Ranges cost time: they are for visitors of whole maps. */
+static void begin_entry(struct memory_infra_reader *reader)
+{
+    if (reader->visitor->maps == NULL)
+        return;
+    reader->entry_begin = reader_offset(reader) - 1;
+    memset(reader->numbers_at + FIELD_NAME_SID, 0,
+           (FIELD_LINE - FIELD_NAME_SID + 1) * sizeof(*reader->numbers_at));
+}
+
+static struct memory_infra_range entry_range(const struct memory_infra_reader *reader)
+{
+    if (reader->visitor->maps == NULL)
+        return (struct memory_infra_range){0};
+    return (struct memory_infra_range){reader->entry_begin, reader_offset(reader)};
+}
+
 int reader_enter(struct memory_infra_reader *reader, enum place place)
 {
     switch (place) {
@@ -171,13 +199,15 @@ int reader_enter(struct memory_infra_reader *reader, enum place place)
         break;
     case PLACE_MAPS:
         reader->maps_begin = reader_offset(reader) - 1;
+        reader->strings = (struct memory_infra_range){0};
         break;
-    case PLACE_STACK_FRAMES:
-        reader->frames_begin = reader_offset(reader) - 1;
+    case PLACE_STRINGS:
+        reader->strings.begin = reader_offset(reader) - 1;
         break;
     case PLACE_STRING:
     case PLACE_NODE:
     case PLACE_TYPE:
+        begin_entry(reader);
         forget(reader, FIELD_ID, FIELD_LINE);
         forget(reader, FIELD_STRING, FIELD_REAL_NAME);
         break;
@@ -234,7 +264,8 @@ static int leave_string(struct memory_infra_reader *reader)
 {
     if (!reader->told[FIELD_ID] || !reader->told[FIELD_STRING])
         return complain_of_lack(reader, "a string");
-    return VISIT(reader, string, reader->numbers[FIELD_ID], name_of(reader, FIELD_STRING));
+    return VISIT(reader, string, reader->numbers[FIELD_ID], name_of(reader, FIELD_STRING),
+                 entry_range(reader));
 }
 
 static int leave_node(struct memory_infra_reader *reader)
@@ -251,6 +282,11 @@ static int leave_node(struct memory_infra_reader *reader)
         .line = told[FIELD_LINE] && numbers[FIELD_LINE] <= UINT32_MAX
                     ? (uint32_t)numbers[FIELD_LINE]
                     : 0,
+        .range = entry_range(reader),
+        .name_sid_range = reader->numbers_at[FIELD_NAME_SID],
+        .parent_range = reader->numbers_at[FIELD_PARENT],
+        .file_sid_range = reader->numbers_at[FIELD_FILE_SID],
+        .line_range = reader->numbers_at[FIELD_LINE],
     };
     return VISIT(reader, node, &node);
 }
@@ -405,9 +441,11 @@ int reader_leave(struct memory_infra_reader *reader, enum place place)
                                                              "heaps_v2 without a version: 1 is "
                                                              "known");
     case PLACE_MAPS:
-        return VISIT(reader, maps, (struct memory_infra_range){reader->maps_begin, offset});
-    case PLACE_STACK_FRAMES:
-        return VISIT(reader, frames, (struct memory_infra_range){reader->frames_begin, offset});
+        return VISIT(reader, maps, (struct memory_infra_range){reader->maps_begin, offset},
+                     reader->strings);
+    case PLACE_STRINGS:
+        reader->strings.end = offset;
+        return 1;
     case PLACE_STRING:
         return leave_string(reader);
     case PLACE_NODE:
@@ -506,18 +544,31 @@ static int take_version(struct memory_infra_reader *reader, const struct value *
     return 1;
 }
 
-static int take_number(struct memory_infra_reader *reader, const struct way *way,
+/* Note where a node's number stands; also a null, which is as good as a missing one. */
+static void note_number(struct memory_infra_reader *reader, enum place place, enum field field,
+                        const struct value *value)
+{
+    if (place != PLACE_NODE || reader->visitor->maps == NULL)
+        return;
+    uint64_t end = reader_offset(reader);
+    reader->numbers_at[field] = (struct memory_infra_range){end - value->text.length, end};
+}
+
+static int take_number(struct memory_infra_reader *reader, enum place place, const struct way *way,
                        const struct value *value)
 {
     enum field field = way->field;
     bool needed = field >= FIELD_ID && field <= FIELD_FILE_SID;
-    if (value->kind == VALUE_NULL)
+    if (value->kind == VALUE_NULL) {
+        note_number(reader, place, field, value);
         return 1;
+    }
     bool hex = field >= FIELD_REGION_START && field <= FIELD_SWAPPED;
     if (hex ? !read_hex_value(value, &reader->numbers[field])
             : value->kind != VALUE_NUMBER || !read_whole(value->text, &reader->numbers[field]))
         return complain_of_value(reader, needed, way->key, value,
                                  hex ? "a hexadecimal number" : "a whole number");
+    note_number(reader, place, field, value);
     reader->told[field] = true;
     return 1;
 }
@@ -583,6 +634,6 @@ int reader_value(struct memory_infra_reader *reader, enum place place, const str
     case FIELD_METADATA:
         return take_metadata(reader, place, value);
     default:
-        return take_number(reader, way, value);
+        return take_number(reader, place, way, value);
     }
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names for the `pc:` frames of MemoryInfra heap dumps, in two passes over a file: the first finds
- * what frames and regions there are and looks for symbols; the second copies the file, byte for
- * byte but for what holds frames: `maps` of heaps_v2, and in v1 `stackFrames` and the entries of
- * frames that have inlined ones.
+ * Names for the `pc:` frames of MemoryInfra heap dumps, in two passes over a file: the first
+ * collects frames and regions, and the common symbolizer finds their names; the second copies the
+ * file byte for byte except for the strings and nodes that change in `maps` of heaps_v2.
  *
- * A frame keeps its id and becomes the innermost function; those that it is inlined in are put
- * between it and its parent, with ids that the file did not have. Each process has regions and ids
+ * A frame keeps its id and becomes the innermost function; those that it is inlined in are inserted
+ * between it and its parent, with ids that are new in the file. Each process has regions and ids
  * of its own, and each dump regions of its own: a frame is looked up in those of the dump that
- * tells it, then in those of the process's other dumps, the nearest first. A frame without a name
+ * has it, then in those of the process's other dumps, the nearest first. A frame without a name
  * stays as it is.
  */
 #ifndef HEAPPROFD_MEMORY_INFRA_SYMBOLIZE_H

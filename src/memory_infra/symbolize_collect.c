@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first pass of symbolize.h: what an event tells is kept until its end, which says whose it is,
- * and goes to its process then. Kept for good are the `pc:` texts, which of them each event's nodes
+ * The first pass of symbolize.h. An event names its process only at its end: until then its
+ * contents are kept aside. Kept for good are the `pc:` strings, which of them each event's nodes
  * use, and each process's regions, where a dump has others than the one before.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,31 +17,24 @@
 /* Ids of what is inserted are numbers that a double holds exactly. */
 #define ID_MAX (UINT64_C(1) << 52)
 
-struct told_string {
+struct event_string {
     uint64_t id, address; /* MEMORY_INFRA_NONE: another text */
-};
-
-struct told_frame {
-    uint32_t key;
-    uint64_t address;
 };
 
 struct collector {
     struct memory_infra_symbols *symbols;
     size_t problems;
     /* Of the event. */
-    struct told_string *strings;
+    struct event_string *strings;
     size_t string_count, string_capacity;
     uint64_t *names; /* string ids of nodes */
     size_t name_count, name_capacity;
     uint64_t *type_names;
     size_t type_count, type_capacity;
-    struct told_frame *frames;
-    size_t frame_count, frame_capacity;
     struct region_list regions;
-    struct rewrite *rewrites;
-    size_t rewrite_count, rewrite_capacity;
-    bool has_entries;
+    struct memory_infra_range *maps;
+    size_t maps_count, maps_capacity;
+    uint64_t v1_frames; /* of the file: `pc:` frames of version 1 */
 };
 
 /* --- texts --- */
@@ -74,27 +68,7 @@ void texts_free(struct texts *texts)
     *texts = (struct texts){0};
 }
 
-bool symbols_read_pc(const char *text, size_t length, uint64_t *address)
-{
-    uint64_t result = 0;
-    if (length < 4 || length > 3 + 16 || memcmp(text, "pc:", 3) != 0)
-        return false;
-    for (size_t i = 3; i < length; i++) {
-        unsigned char c = (unsigned char)text[i];
-        unsigned digit = c - (unsigned)'0';
-        if (digit > 9) {
-            digit = (c | 0x20u) - 'a';
-            if (digit > 5)
-                return false;
-            digit += 10;
-        }
-        result = result << 4 | digit;
-    }
-    *address = result;
-    return true;
-}
-
-/* --- what an event tells --- */
+/* --- the contents of an event --- */
 
 static void see_id(struct collector *at, uint64_t id)
 {
@@ -102,15 +76,17 @@ static void see_id(struct collector *at, uint64_t id)
         at->symbols->next_id = id + 1;
 }
 
-static int take_string(void *context, uint64_t id, struct memory_infra_text text)
+static int take_string(void *context, uint64_t id, struct memory_infra_text text,
+                       struct memory_infra_range range)
 {
     struct collector *at = context;
-    struct told_string told = {.id = id, .address = MEMORY_INFRA_NONE};
+    struct event_string string = {.id = id, .address = MEMORY_INFRA_NONE};
+    (void)range;
     see_id(at, id);
-    symbols_read_pc(text.at, text.length, &told.address);
-    if (array_reserve(&at->strings, &at->string_capacity, at->string_count, 1, sizeof(told)) < 0)
+    memory_infra_read_pc(text, &string.address);
+    if (array_reserve(&at->strings, &at->string_capacity, at->string_count, 1, sizeof(string)) < 0)
         return -ENOMEM;
-    at->strings[at->string_count++] = told;
+    at->strings[at->string_count++] = string;
     return 0;
 }
 
@@ -137,52 +113,22 @@ static int take_type(void *context, uint64_t id, uint64_t name_sid)
     return 0;
 }
 
-static int add_rewrite(struct collector *at, struct memory_infra_range range, enum rewritten what)
+static int take_maps(void *context, struct memory_infra_range range,
+                     struct memory_infra_range strings)
 {
-    if (array_reserve(&at->rewrites, &at->rewrite_capacity, at->rewrite_count, 1,
-                      sizeof(*at->rewrites)) < 0)
+    struct collector *at = context;
+    (void)strings;
+    if (array_reserve(&at->maps, &at->maps_capacity, at->maps_count, 1, sizeof(*at->maps)) < 0)
         return -ENOMEM;
-    at->rewrites[at->rewrite_count++] = (struct rewrite){range, what, 0};
+    at->maps[at->maps_count++] = range;
     return 0;
 }
 
-static int take_maps(void *context, struct memory_infra_range range)
-{
-    return add_rewrite(context, range, REWRITE_MAPS);
-}
-
-static int take_frame(void *context, const struct memory_infra_frame *frame)
+static int take_v1_frame(void *context, const struct memory_infra_frame *frame)
 {
     struct collector *at = context;
-    struct told_frame told;
-    char key[32], *end;
-    if (frame->id.length < sizeof(key)) {
-        memcpy(key, frame->id.at, frame->id.length);
-        key[frame->id.length] = '\0';
-        unsigned long long number = strtoull(key, &end, 10);
-        if (*end == '\0' && number < ID_MAX && number >= at->symbols->next_key)
-            at->symbols->next_key = number + 1;
-    }
-    if (!symbols_read_pc(frame->name.at, frame->name.length, &told.address))
-        return 0;
-    told.key = texts_add(&at->symbols->texts, frame->id.at, frame->id.length);
-    if (told.key == NONE ||
-        array_reserve(&at->frames, &at->frame_capacity, at->frame_count, 1, sizeof(told)) < 0)
-        return -ENOMEM;
-    at->frames[at->frame_count++] = told;
-    return 0;
-}
-
-static int take_frames(void *context, struct memory_infra_range range)
-{
-    return add_rewrite(context, range, REWRITE_FRAMES);
-}
-
-static int take_entry(void *context, const struct memory_infra_entry *entry)
-{
-    struct collector *at = context;
-    (void)entry;
-    at->has_entries = true;
+    uint64_t address;
+    at->v1_frames += memory_infra_read_pc(frame->name, &address);
     return 0;
 }
 
@@ -221,9 +167,8 @@ static int begin_event(void *context, uint64_t number, uint64_t offset)
     struct collector *at = context;
     (void)number;
     (void)offset;
-    at->string_count = at->name_count = at->type_count = at->frame_count = 0;
-    at->regions.count = at->rewrite_count = 0;
-    at->has_entries = false;
+    at->string_count = at->name_count = at->type_count = 0;
+    at->regions.count = at->maps_count = 0;
     return 0;
 }
 
@@ -320,28 +265,27 @@ static int add_use(struct memory_infra_symbols *symbols, uint32_t event, uint32_
     return 0;
 }
 
-/* An id that is told again with what it had stays the same. */
+/* An id that is defined again with the same text stays the same. */
 static int add_strings(struct collector *at, uint32_t process_index, uint32_t event)
 {
     struct memory_infra_symbols *symbols = at->symbols;
     struct id_map *map = &symbols->processes[process_index].strings;
     int result = 0;
     for (size_t i = 0; i < at->string_count && result == 0; i++) {
-        const struct told_string *told = &at->strings[i];
-        uint32_t index, known = id_map_find(map, told->id);
-        bool is_pc = told->address != MEMORY_INFRA_NONE;
+        const struct event_string *string = &at->strings[i];
+        uint32_t index, known = id_map_find(map, string->id);
+        bool is_pc = string->address != MEMORY_INFRA_NONE;
         if (known == ID_MAP_NONE ? !is_pc
-                                 : is_pc && symbols->frames[known].address == told->address)
+                                 : is_pc && symbols->frames[known].address == string->address)
             continue;
         const struct pc_frame frame = {.process = process_index,
                                        .event = event,
-                                       .address = told->address,
-                                       .id = told->id,
-                                       .key = NONE,
+                                       .address = string->address,
+                                       .id = string->id,
                                        .is_name = !is_pc};
         result = add_frame(symbols, &frame, &index);
         if (result == 0)
-            result = id_map_set(map, told->id, is_pc ? index : ID_MAP_NONE);
+            result = id_map_set(map, string->id, is_pc ? index : ID_MAP_NONE);
     }
     return result;
 }
@@ -364,94 +308,54 @@ static int add_nodes(struct collector *at, uint32_t process_index, uint32_t even
     return result;
 }
 
-static int add_v1_frames(struct collector *at, uint32_t process_index, uint32_t event)
-{
-    struct memory_infra_symbols *symbols = at->symbols;
-    int result = 0;
-    for (size_t i = 0; i < at->frame_count && result == 0; i++) {
-        uint32_t index;
-        const struct pc_frame frame = {.process = process_index,
-                                       .event = event,
-                                       .address = at->frames[i].address,
-                                       .id = MEMORY_INFRA_NONE,
-                                       .key = at->frames[i].key};
-        result = add_frame(symbols, &frame, &index);
-        if (result == 0)
-            result = id_map_set(&symbols->processes[process_index].keys, frame.key, index);
-        if (result == 0)
-            result = add_use(symbols, event, index);
-    }
-    return result;
-}
-
 /* --- events --- */
 
 static int find_process(struct memory_infra_symbols *symbols, int64_t pid, uint32_t *index)
 {
-    bool added;
-    uint64_t id = intern_bytes(&symbols->process_ids, &pid, sizeof(pid), &added);
-    if (id == 0 || id >= NONE)
-        return -ENOMEM;
-    *index = (uint32_t)id - 1;
-    if (!added)
+    *index = id_map_find(&symbols->process_ids, (uint64_t)pid);
+    if (*index != ID_MAP_NONE)
         return 0;
+    *index = (uint32_t)symbols->process_count;
     if (array_reserve(&symbols->processes, &symbols->process_capacity, symbols->process_count, 1,
-                      sizeof(*symbols->processes)) < 0)
+                      sizeof(*symbols->processes)) < 0 ||
+        id_map_set(&symbols->process_ids, (uint64_t)pid, *index) < 0)
         return -ENOMEM;
     symbols->processes[symbols->process_count++] = (struct dump_process){.pid = pid};
     return 0;
 }
 
-static int compare_uses(const void *a, const void *b)
+static int add_maps(struct collector *at, uint32_t event)
 {
-    const struct pc_use *left = a, *right = b;
-    return left->frame < right->frame ? -1 : left->frame > right->frame;
+    struct memory_infra_symbols *symbols = at->symbols;
+    if (array_reserve(&symbols->maps, &symbols->maps_capacity, symbols->maps_count, at->maps_count,
+                      sizeof(*symbols->maps)) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < at->maps_count; i++)
+        symbols->maps[symbols->maps_count++] = (struct maps_place){at->maps[i], event};
+    return 0;
 }
 
-static int end_event(void *context, const struct memory_infra_event *told)
+static int end_event(void *context, const struct memory_infra_event *ended)
 {
     struct collector *at = context;
     struct memory_infra_symbols *symbols = at->symbols;
     uint32_t process, index = (uint32_t)symbols->event_count;
-    if (told->spoilt || (at->rewrite_count == 0 && at->regions.count == 0 && !at->has_entries))
+    if (ended->spoilt || (at->maps_count == 0 && at->regions.count == 0))
         return 0;
-    if (symbols->event_count >= NONE - 1 || find_process(symbols, told->pid, &process) < 0 ||
+    if (symbols->event_count >= NONE - 1 || find_process(symbols, ended->pid, &process) < 0 ||
         array_reserve(&symbols->events, &symbols->event_capacity, symbols->event_count, 1,
                       sizeof(*symbols->events)) < 0)
         return -ENOMEM;
     struct dump_event *event = &symbols->events[symbols->event_count++];
-    *event = (struct dump_event){
-        .process = process, .first_use = (uint32_t)symbols->use_count, .dump = NONE};
-    if (told->id.length > 0)
-        event->dump = texts_add(&symbols->texts, told->id.at, told->id.length);
-    bool has_maps = false;
-    for (size_t i = 0; i < at->rewrite_count; i++)
-        has_maps |= at->rewrites[i].what == REWRITE_MAPS;
+    *event = (struct dump_event){.process = process, .first_use = (uint32_t)symbols->use_count};
     int result = add_regions(at, &symbols->processes[process], index, &event->regions);
     if (result == 0)
         result = add_strings(at, process, index);
     if (result == 0)
         result = add_nodes(at, process, index);
     if (result == 0)
-        result = add_v1_frames(at, process, index);
-    /* Where there are both, readers take one or the other, and maps stand within. */
-    if (result == 0 && at->has_entries && !has_maps) {
-        at->rewrite_count = 0;
-        result = add_rewrite(at, told->range, REWRITE_ENTRIES);
-    }
-    if (result == 0)
-        result = array_reserve(&symbols->rewrites, &symbols->rewrite_capacity,
-                               symbols->rewrite_count, at->rewrite_count, sizeof(struct rewrite));
-    for (size_t i = 0; i < at->rewrite_count && result == 0; i++) {
-        at->rewrites[i].event = index;
-        if (symbols->rewrite_count == 0 ||
-            at->rewrites[i].range.begin >= symbols->rewrites[symbols->rewrite_count - 1].range.end)
-            symbols->rewrites[symbols->rewrite_count++] = at->rewrites[i];
-    }
+        result = add_maps(at, index);
     event->use_count = (uint32_t)symbols->use_count - event->first_use;
-    if (event->use_count > 1)
-        qsort(symbols->uses + event->first_use, event->use_count, sizeof(struct pc_use),
-              compare_uses);
     return result;
 }
 
@@ -467,9 +371,7 @@ static int read_all(struct collector *at, struct trace_source *source, struct er
         .node = take_node,
         .type = take_type,
         .maps = take_maps,
-        .frame = take_frame,
-        .frames = take_frames,
-        .entry = take_entry,
+        .frame = take_v1_frame,
         .region = take_region,
     };
     static char buffer[256 * 1024];
@@ -495,15 +397,14 @@ int symbols_collect(struct memory_infra_symbols *symbols, const char *path, stru
     struct trace_source *source = trace_source_open(path, error);
     if (source == NULL)
         return error->code;
-    symbols->next_id = symbols->next_key = 1;
+    symbols->next_id = 1;
     int result = read_all(&at, source, &problem);
     trace_source_close(source);
     free(at.strings);
     free(at.names);
     free(at.type_names);
-    free(at.frames);
     free(at.regions.items);
-    free(at.rewrites);
+    free(at.maps);
     if (at.problems > 1) {
         size_t length = strlen(symbols->warning);
         snprintf(symbols->warning + length, sizeof(symbols->warning) - length,
@@ -511,7 +412,13 @@ int symbols_collect(struct memory_infra_symbols *symbols, const char *path, stru
     }
     if (result < 0)
         return error_set(error, result, "%s: %s", path, problem.message);
-    if (symbols->next_id > ID_MAX || symbols->next_key > ID_MAX)
+    if (at.v1_frames > 0 && *symbols->warning == '\0')
+        snprintf(symbols->warning, sizeof(symbols->warning),
+                 "the addresses of %" PRIu64
+                 " frames in stackFrames (version 1 of the format) stay as they "
+                 "are; what `traceconv memory_infra` writes of this file can be symbolized",
+                 at.v1_frames);
+    if (symbols->next_id > ID_MAX)
         return error_set(error, -EOVERFLOW, "%s: its ids are too big for more of them", path);
     return 0;
 }
@@ -524,14 +431,13 @@ void symbols_clear_collected(struct memory_infra_symbols *symbols)
             free(process->lists[j].items);
         free(process->lists);
         id_map_free(&process->strings);
-        id_map_free(&process->keys);
         id_map_free(&process->list_ids);
     }
     texts_free(&symbols->texts);
-    intern_free(&symbols->process_ids);
+    id_map_free(&symbols->process_ids);
     free(symbols->processes);
     free(symbols->frames);
     free(symbols->uses);
     free(symbols->events);
-    free(symbols->rewrites);
+    free(symbols->maps);
 }

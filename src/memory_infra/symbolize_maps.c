@@ -1,411 +1,489 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A dump's maps anew. Entries that nothing changes keep their bytes. Each map gets all strings and
- * nodes that its own nodes lead to, also where an earlier one had them: readers may take it alone,
- * and to tell an id again with the same contents is harmless.
+ * Give names to the frames of one `maps` object. The reader of read.h parses the object again and
+ * reports where its strings and nodes stand; only what changes is replaced, all other bytes are
+ * copied. Each object gets all strings and nodes that its own nodes refer to, also where an earlier
+ * one has them: readers may take it alone, and the same definition twice is harmless.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "memory_infra/frame_name.h"
 #include "memory_infra/symbolize_private.h"
 #include "util/array.h"
+#include "util/json.h"
 
-struct map_member {
-    struct json_span key, value;
-    char *nodes; /* anew; NULL: these are not nodes */
-    size_t length;
+/* What a `maps` object stands in, for the reader. */
+#define BEFORE_MAPS "[{\"args\":{\"dumps\":{\"heaps_v2\":{\"version\":1,\"maps\":"
+#define AFTER_MAPS "}}}}]"
+#define BEFORE_LENGTH (sizeof(BEFORE_MAPS) - 1)
+
+#define BLANKS " \t\n\v\f\r" /* to yajl */
+
+/* A node that is inserted, without its id. MEMORY_INFRA_NONE: it lacks the member. */
+struct node_contents {
+    uint64_t process, parent, name, file, line;
 };
 
-struct map_members {
-    struct map_member *items;
-    size_t count, capacity;
-    bool changed;
+/* The members of a node that a name changes. */
+enum member { MEMBER_NAME, MEMBER_PARENT, MEMBER_FILE, MEMBER_LINE, MEMBERS };
+
+/* A string of the object, or a node that gets a name. */
+struct entry {
+    struct memory_infra_range range;
+    bool is_node, is_dropped;
+    uint8_t lengths[MEMBERS];  /* of the numbers; 0: the node lacks the member */
+    uint32_t offsets[MEMBERS]; /* from the node's beginning */
+    uint32_t answer;
+    uint32_t inserted_count; /* nodes to be written before it */
+    uint64_t parent;         /* id; MEMORY_INFRA_NONE: none */
 };
 
-/* What stands in a node or string; members that are not known are kept. */
-struct map_entry {
-    uint64_t id, name_sid, parent;
-    bool has_id, has_name, has_parent;
-    struct json_span text; /* of a string */
-    struct json_span others[8];
-    size_t other_count;
-    bool is_object;
+struct maps_rewriter {
+    struct memory_infra_symbols *symbols;
+    uint32_t object;  /* counts the objects, from 1 */
+    uint32_t process; /* of the event */
+    uint32_t event;
+    size_t next_frame; /* the first that no event so far has defined */
+    /* The object, as the reader counts bytes. */
+    uint64_t end;
+    bool is_whole;                     /* nothing else was there */
+    struct memory_infra_range strings; /* its list */
+    struct entry *entries;
+    size_t entry_count, entry_capacity;
+    struct string_state {
+        uint64_t id;                     /* of the new string in the file */
+        uint64_t existing_id;            /* of an equal one in the object */
+        uint32_t needed_by, existing_in; /* objects */
+    } * texts;                           /* by text */
+    struct id_map existing;              /* string id: its text, of the object's strings */
+    uint32_t *needed;                    /* texts that the object gets as strings */
+    size_t needed_count, needed_capacity;
+    struct intern_table node_ids; /* inserted nodes by contents */
+    struct inserted_node {
+        uint64_t id;
+        uint32_t object; /* the last that has it */
+    } * nodes;
+    size_t node_count, node_capacity;
+    struct insertion {
+        uint64_t id;
+        struct node_contents contents;
+    } * insertions;
+    size_t insertion_count, insertion_capacity;
 };
 
-/* Whether the reader passes it over: what a member before it said stays. */
-static bool is_skipped(struct json_member member)
+/* --- what is in the object --- */
+
+static const struct pc_frame *find_frame(const struct maps_rewriter *rewriter, uint64_t string)
 {
-    char begin = *member.value.at;
-    if (json_span_is(member.key, "string"))
-        return begin != '"';
-    return begin == 'n' &&
-           (json_span_is(member.key, "id") || json_span_is(member.key, "name_sid") ||
-            json_span_is(member.key, "parent"));
+    const struct memory_infra_symbols *symbols = rewriter->symbols;
+    uint32_t index = id_map_find(&symbols->processes[rewriter->process].strings, string);
+    return index == ID_MAP_NONE ? NULL : &symbols->frames[index];
 }
 
-static bool read_entry(struct json_span value, struct map_entry *entry)
+static int add_entry(struct maps_rewriter *rewriter, const struct entry *entry)
 {
-    struct json_member member;
-    int more;
-    *entry = (struct map_entry){0};
-    if (!json_span_open(&value, '{'))
-        return false;
-    while ((more = json_span_next(&value, false, &member)) > 0) {
-        if (is_skipped(member))
-            continue;
-        if (json_span_is(member.key, "id"))
-            entry->has_id = json_span_number(member.value, &entry->id);
-        else if (json_span_is(member.key, "name_sid"))
-            entry->has_name = json_span_number(member.value, &entry->name_sid);
-        else if (json_span_is(member.key, "parent"))
-            entry->has_parent = json_span_number(member.value, &entry->parent);
-        else if (json_span_is(member.key, "string"))
-            entry->text = member.value;
-        else if (!json_span_is(member.key, "file_sid") && !json_span_is(member.key, "line") &&
-                 entry->other_count < sizeof(entry->others) / sizeof(*entry->others))
-            entry->others[entry->other_count++] =
-                (struct json_span){member.key.at, member.value.end};
-    }
-    return more == 0 && entry->has_id;
+    if (array_reserve(&rewriter->entries, &rewriter->entry_capacity, rewriter->entry_count, 1,
+                      sizeof(*entry)) < 0)
+        return -ENOMEM;
+    rewriter->entries[rewriter->entry_count++] = *entry;
+    return 0;
 }
 
-/* --- strings --- */
-
-/* An id may be told more than once: what it means is what is told last. */
-static int see_string(struct rewriting *at, uint64_t id, const char *text)
+/* Remember strings that a name can refer to. An id that is defined twice has its last text. */
+static int take_string(void *context, uint64_t id, struct memory_infra_text text,
+                       struct memory_infra_range range)
 {
-    uint64_t index = intern_find(&at->symbols->texts.ids, text, strlen(text));
-    uint32_t before = id_map_find(&at->existing_ids, id);
-    if (before != ID_MAP_NONE && at->strings[before].existing == id)
-        at->strings[before].existing_in = 0;
-    /* One of a file or type may not be escaped as a frame's has to be. */
-    if (index == 0 || !frame_name_is_plain(text))
-        return 0;
-    at->strings[index - 1].existing = id;
-    at->strings[index - 1].existing_in = at->object;
-    return id_map_set(&at->existing_ids, id, (uint32_t)index - 1);
-}
-
-/* Those of the maps that a name may be told by. */
-static int see_strings(struct rewriting *at, struct json_span list)
-{
-    struct json_member member;
-    struct map_entry entry;
-    int more;
-    if (!json_span_open(&list, '['))
-        return 0;
-    while ((more = json_span_next(&list, true, &member)) > 0) {
-        if (!read_entry(member.value, &entry) || entry.text.at == NULL)
-            return -EBADMSG;
-        char *text = json_span_text(entry.text);
-        if (text == NULL)
+    struct maps_rewriter *rewriter = context;
+    const struct pc_frame *frame = find_frame(rewriter, id);
+    const struct entry entry = {.range = range,
+                                .is_dropped = frame != NULL && frame->is_used && !frame->is_kept};
+    uint32_t before = id_map_find(&rewriter->existing, id);
+    if (before != ID_MAP_NONE && rewriter->texts[before].existing_id == id)
+        rewriter->texts[before].existing_in = 0;
+    uint64_t index = intern_find(&rewriter->symbols->texts.ids, text.at, text.length);
+    /* The name of a file or type may lack the escapes that a frame's name needs. */
+    if (index != 0 && !entry.is_dropped &&
+        frame_name_is_plain(rewriter->symbols->texts.items[index - 1])) {
+        rewriter->texts[index - 1].existing_id = id;
+        rewriter->texts[index - 1].existing_in = rewriter->object;
+        if (id_map_set(&rewriter->existing, id, (uint32_t)index - 1) < 0)
             return -ENOMEM;
-        int result = see_string(at, entry.id, text);
-        free(text);
-        if (result < 0)
-            return result;
     }
-    return more < 0 ? -EBADMSG : 0;
+    return add_entry(rewriter, &entry);
 }
 
-/* The id of a text in these maps; MEMORY_INFRA_NONE: no memory. */
-static uint64_t string_id(struct rewriting *at, uint32_t text)
+static int take_node(void *context, const struct memory_infra_node *node)
 {
-    struct string_state *string = &at->strings[text];
-    if (string->existing_in == at->object)
-        return string->existing;
+    struct maps_rewriter *rewriter = context;
+    const struct memory_infra_symbols *symbols = rewriter->symbols;
+    const struct pc_frame *frame = find_frame(rewriter, node->name_sid);
+    const struct memory_infra_range ranges[MEMBERS] = {
+        [MEMBER_NAME] = node->name_sid_range,
+        [MEMBER_PARENT] = node->parent_range,
+        [MEMBER_FILE] = node->file_sid_range,
+        [MEMBER_LINE] = node->line_range,
+    };
+    struct entry entry = {.range = node->range, .is_node = true, .parent = node->parent};
+    if (frame == NULL || frame->stamp != rewriter->event + 1 ||
+        symbols->uses[frame->use].answer == NONE)
+        return 0;
+    if (node->range.end - node->range.begin > UINT32_MAX)
+        return -ENOMEM;
+    entry.answer = symbols->uses[frame->use].answer;
+    for (int i = 0; i < MEMBERS; i++) {
+        entry.lengths[i] = (uint8_t)(ranges[i].end - ranges[i].begin);
+        entry.offsets[i] = (uint32_t)(ranges[i].begin - node->range.begin);
+    }
+    return add_entry(rewriter, &entry);
+}
+
+static int take_maps(void *context, struct memory_infra_range range,
+                     struct memory_infra_range strings)
+{
+    struct maps_rewriter *rewriter = context;
+    rewriter->is_whole = range.begin == BEFORE_LENGTH && range.end == rewriter->end;
+    rewriter->strings = strings;
+    return rewriter->is_whole ? 0 : -EBADMSG;
+}
+
+static int parse(struct maps_rewriter *rewriter, const char *bytes, size_t length)
+{
+    static const struct memory_infra_visitor visitor = {
+        .string = take_string, .node = take_node, .maps = take_maps};
+    struct memory_infra_reader *reader = memory_infra_reader_new(&visitor, rewriter);
+    int result = reader == NULL ? -ENOMEM : 0;
+    rewriter->end = BEFORE_LENGTH + length;
+    rewriter->is_whole = false;
+    if (result == 0)
+        result = memory_infra_reader_feed(reader, BEFORE_MAPS, BEFORE_LENGTH, NULL);
+    if (result == 0)
+        result = memory_infra_reader_feed(reader, bytes, length, NULL);
+    if (result == 0)
+        result = memory_infra_reader_feed(reader, AFTER_MAPS, strlen(AFTER_MAPS), NULL);
+    if (result == 0)
+        result = memory_infra_reader_end(reader, NULL);
+    memory_infra_reader_free(reader);
+    return result == 0 && !rewriter->is_whole ? -EBADMSG : result;
+}
+
+/* --- what is new --- */
+
+/* The id of a text in this object; MEMORY_INFRA_NONE: no memory. */
+static uint64_t string_id(struct maps_rewriter *rewriter, uint32_t text)
+{
+    struct string_state *string = &rewriter->texts[text];
+    if (string->existing_in == rewriter->object)
+        return string->existing_id;
     if (string->id == 0)
-        string->id = at->symbols->next_id++;
-    if (string->needed_by == at->object)
+        string->id = rewriter->symbols->next_id++;
+    if (string->needed_by == rewriter->object)
         return string->id;
-    if (array_reserve(&at->needed, &at->needed_capacity, at->needed_count, 1, sizeof(uint32_t)) < 0)
+    if (array_reserve(&rewriter->needed, &rewriter->needed_capacity, rewriter->needed_count, 1,
+                      sizeof(uint32_t)) < 0)
         return MEMORY_INFRA_NONE;
-    string->needed_by = at->object;
-    at->needed[at->needed_count++] = text;
+    string->needed_by = rewriter->object;
+    rewriter->needed[rewriter->needed_count++] = text;
     return string->id;
 }
 
-static const struct pc_frame *frame_of(const struct rewriting *at, uint32_t process, uint64_t sid)
+static int set_contents(struct maps_rewriter *rewriter, const struct source_place *place,
+                        uint64_t parent, struct node_contents *contents)
 {
-    uint32_t index = id_map_find(&at->symbols->processes[process].strings, sid);
-    return index == ID_MAP_NONE ? NULL : &at->symbols->frames[index];
-}
-
-static bool is_dropped(const struct rewriting *at, uint32_t process, uint64_t sid)
-{
-    const struct pc_frame *frame = frame_of(at, process, sid);
-    return frame != NULL && frame->is_used && !frame->is_kept;
-}
-
-static int write_strings(struct rewriting *at, struct json_span list, uint32_t process, bool last,
-                         bool *changed, FILE *out)
-{
-    struct json_member member;
-    struct map_entry entry;
-    bool first = true;
-    int more;
-    if (!json_span_open(&list, '['))
-        return -EBADMSG;
-    fputc('[', out);
-    while ((more = json_span_next(&list, true, &member)) > 0) {
-        if (!read_entry(member.value, &entry))
-            return -EBADMSG;
-        if (is_dropped(at, process, entry.id)) {
-            *changed = true;
-            continue;
-        }
-        if (!first)
-            fputc(',', out);
-        first = false;
-        span_write(out, member.value);
-    }
-    for (size_t i = 0; last && i < at->needed_count; i++) {
-        fprintf(out, "%s{\"id\":%" PRIu64 ",", first ? "" : ",", at->strings[at->needed[i]].id);
-        frame_name_write(out, "string", at->symbols->texts.items[at->needed[i]]);
-        fputc('}', out);
-        first = false;
-        *changed = true;
-    }
-    fputc(']', out);
-    return more < 0 ? -EBADMSG : 0;
-}
-
-/* --- nodes --- */
-
-struct node_contents {
-    uint64_t process, parent, name, file, line; /* parent, file: MEMORY_INFRA_NONE */
-};
-
-static int contents_of(struct rewriting *at, const struct source_place *place, uint64_t parent,
-                       uint32_t process, struct node_contents *contents)
-{
-    *contents = (struct node_contents){process, parent, string_id(at, place->function),
-                                       MEMORY_INFRA_NONE, place->line};
-    if (place->file != NONE)
-        contents->file = string_id(at, place->file);
+    *contents = (struct node_contents){
+        .process = rewriter->process,
+        .parent = parent,
+        .name = string_id(rewriter, place->function),
+        .file = place->file == NONE ? MEMORY_INFRA_NONE : string_id(rewriter, place->file),
+        .line = place->line == 0 ? MEMORY_INFRA_NONE : place->line,
+    };
     return contents->name == MEMORY_INFRA_NONE ||
                    (place->file != NONE && contents->file == MEMORY_INFRA_NONE)
                ? -ENOMEM
                : 0;
 }
 
-static void write_node(FILE *out, uint64_t id, const struct node_contents *contents,
-                       const struct map_entry *entry)
-{
-    fprintf(out, "{\"id\":%" PRIu64 ",\"name_sid\":%" PRIu64, id, contents->name);
-    if (contents->parent != MEMORY_INFRA_NONE)
-        fprintf(out, ",\"parent\":%" PRIu64, contents->parent);
-    if (contents->file != MEMORY_INFRA_NONE)
-        fprintf(out, ",\"file_sid\":%" PRIu64, contents->file);
-    if (contents->line != 0)
-        fprintf(out, ",\"line\":%" PRIu64, contents->line);
-    for (size_t i = 0; entry != NULL && i < entry->other_count; i++) {
-        fputc(',', out);
-        span_write(out, entry->others[i]);
-    }
-    fputc('}', out);
-}
-
-/* Its id in *id, written if these maps have it not yet. */
-static int insert_node(struct rewriting *at, const struct node_contents *contents, uint64_t *id,
-                       FILE *out)
+/* Find the node's id in *id, and insert it unless this object has it. */
+static int insert_node(struct maps_rewriter *rewriter, const struct node_contents *contents,
+                       uint64_t *id)
 {
     bool added;
-    uint64_t index = intern_bytes(&at->node_ids, contents, sizeof(*contents), &added);
-    if (index == 0)
+    uint64_t index = intern_bytes(&rewriter->node_ids, contents, sizeof(*contents), &added);
+    if (index == 0 || array_reserve(&rewriter->nodes, &rewriter->node_capacity,
+                                    rewriter->node_count, 1, sizeof(*rewriter->nodes)) < 0)
         return -ENOMEM;
-    if (added) {
-        if (array_reserve(&at->nodes, &at->node_capacity, at->node_count, 1, sizeof(*at->nodes)) <
-            0)
-            return -ENOMEM;
-        at->nodes[at->node_count++] = (struct inserted_node){at->symbols->next_id++, 0};
-    }
-    struct inserted_node *node = &at->nodes[index - 1];
+    if (added)
+        rewriter->nodes[rewriter->node_count++] =
+            (struct inserted_node){rewriter->symbols->next_id++, 0};
+    struct inserted_node *node = &rewriter->nodes[index - 1];
     *id = node->id;
-    if (node->object == at->object)
+    if (node->object == rewriter->object)
         return 0;
-    node->object = at->object;
-    write_node(out, node->id, contents, NULL);
-    fputc(',', out);
+    node->object = rewriter->object;
+    if (array_reserve(&rewriter->insertions, &rewriter->insertion_capacity,
+                      rewriter->insertion_count, 1, sizeof(*rewriter->insertions)) < 0)
+        return -ENOMEM;
+    rewriter->insertions[rewriter->insertion_count++] = (struct insertion){*id, *contents};
     return 0;
 }
 
-/* From the outermost function in. */
-static int write_answer(struct rewriting *at, const struct answer *answer,
-                        const struct map_entry *entry, uint32_t process, FILE *out)
+/* The node keeps its id and becomes the innermost function. */
+static int name_node(struct maps_rewriter *rewriter, struct entry *entry)
 {
-    const struct source_place *places = &at->symbols->places[answer->place];
-    uint64_t parent = entry->has_parent ? entry->parent : MEMORY_INFRA_NONE;
+    const struct answer *answer = &rewriter->symbols->answers[entry->answer];
+    const struct source_place *places = &rewriter->symbols->places[answer->place];
+    size_t before = rewriter->insertion_count;
     struct node_contents contents;
     int result = 0;
     for (uint32_t i = answer->count - 1; i > 0 && result == 0; i--) {
-        result = contents_of(at, &places[i], parent, process, &contents);
+        result = set_contents(rewriter, &places[i], entry->parent, &contents);
         if (result == 0)
-            result = insert_node(at, &contents, &parent, out);
+            result = insert_node(rewriter, &contents, &entry->parent);
     }
-    if (result == 0)
-        result = contents_of(at, &places[0], parent, process, &contents);
-    if (result == 0)
-        write_node(out, entry->id, &contents, entry);
+    entry->inserted_count = (uint32_t)(rewriter->insertion_count - before);
+    return result < 0 ? result : set_contents(rewriter, &places[0], entry->parent, &contents);
+}
+
+/* --- the text --- */
+
+/* Copies the object up to where something is replaced. */
+struct writing {
+    const char *bytes;
+    uint64_t copied;                   /* up to here, as the reader counts */
+    bool has_element;                  /* an element of the list of strings stays */
+    const struct insertion *insertion; /* the next */
+    FILE *out;
+};
+
+static void copy_until(struct writing *to, uint64_t offset)
+{
+    if (offset <= to->copied)
+        return;
+    fwrite(to->bytes + (to->copied - BEFORE_LENGTH), 1, offset - to->copied, to->out);
+    to->copied = offset;
+}
+
+static void write_number(FILE *out, const char *before, uint64_t number)
+{
+    fputs(before, out);
+    json_print_unsigned(out, number);
+}
+
+static const char *const member_keys[MEMBERS] = {
+    [MEMBER_NAME] = ",\"name_sid\":",
+    [MEMBER_PARENT] = ",\"parent\":",
+    [MEMBER_FILE] = ",\"file_sid\":",
+    [MEMBER_LINE] = ",\"line\":",
+};
+
+static void list_members(const struct node_contents *contents, uint64_t values[MEMBERS])
+{
+    values[MEMBER_NAME] = contents->name;
+    values[MEMBER_PARENT] = contents->parent;
+    values[MEMBER_FILE] = contents->file;
+    values[MEMBER_LINE] = contents->line;
+}
+
+static void write_inserted(FILE *out, const struct insertion *node)
+{
+    uint64_t values[MEMBERS];
+    list_members(&node->contents, values);
+    write_number(out, "{\"id\":", node->id);
+    for (int i = 0; i < MEMBERS; i++)
+        if (values[i] != MEMORY_INFRA_NONE)
+            write_number(out, member_keys[i], values[i]);
+    fputs("},", out);
+}
+
+/* The next number of the node to be replaced; MEMBERS: there is none. */
+static enum member next_member(const struct entry *entry, const uint64_t values[MEMBERS],
+                               uint64_t copied)
+{
+    enum member next = MEMBERS;
+    for (enum member i = 0; i < MEMBERS; i++)
+        if (values[i] != MEMORY_INFRA_NONE && entry->lengths[i] > 0 &&
+            entry->range.begin + entry->offsets[i] >= copied &&
+            (next == MEMBERS || entry->offsets[i] < entry->offsets[next]))
+            next = i;
+    return next;
+}
+
+/* Replace the numbers that the node has. Those that it lacks follow its name. */
+static int write_node(struct maps_rewriter *rewriter, struct writing *to, const struct entry *entry)
+{
+    const struct answer *answer = &rewriter->symbols->answers[entry->answer];
+    struct node_contents contents;
+    uint64_t values[MEMBERS];
+    enum member member;
+    int result =
+        set_contents(rewriter, &rewriter->symbols->places[answer->place], entry->parent, &contents);
+    list_members(&contents, values);
+    if (answer->count == 1)
+        values[MEMBER_PARENT] = MEMORY_INFRA_NONE; /* it stays */
+    copy_until(to, entry->range.begin);
+    for (uint32_t i = 0; i < entry->inserted_count; i++)
+        write_inserted(to->out, to->insertion++);
+    while ((member = next_member(entry, values, to->copied)) != MEMBERS) {
+        uint64_t begin = entry->range.begin + entry->offsets[member];
+        copy_until(to, begin);
+        write_number(to->out, "", values[member]);
+        to->copied = begin + entry->lengths[member];
+        for (int i = 0; member == MEMBER_NAME && i < MEMBERS; i++)
+            if (values[i] != MEMORY_INFRA_NONE && entry->lengths[i] == 0)
+                write_number(to->out, member_keys[i], values[i]);
+    }
     return result;
 }
 
-static int write_nodes(struct rewriting *at, struct json_span list, uint32_t event, bool *changed,
-                       FILE *out)
+static uint64_t skip_blanks(const struct writing *to, uint64_t at)
 {
-    uint32_t process = at->symbols->events[event].process;
-    struct json_member member;
-    struct map_entry entry;
-    int more, result = 0;
-    bool first = true;
-    if (!json_span_open(&list, '['))
-        return -EBADMSG;
-    fputc('[', out);
-    while (result == 0 && (more = json_span_next(&list, true, &member)) != 0) {
-        if (more < 0 || !read_entry(member.value, &entry) || !entry.has_name)
-            return -EBADMSG;
-        if (!first)
-            fputc(',', out);
-        first = false;
-        const struct pc_frame *frame = frame_of(at, process, entry.name_sid);
-        const struct answer *answer =
-            frame == NULL ? NULL : symbols_answer(at->symbols, event, frame);
-        if (answer == NULL) {
-            span_write(out, member.value);
-            continue;
+    while (strchr(BLANKS, to->bytes[at - BEFORE_LENGTH]) != NULL)
+        at++;
+    return at;
+}
+
+/* The last byte before `at` that is not blank. */
+static uint64_t byte_before(const struct writing *to, uint64_t at)
+{
+    while (strchr(BLANKS, to->bytes[at - 1 - BEFORE_LENGTH]) != NULL)
+        at--;
+    return at - 1;
+}
+
+static char byte_at(const struct writing *to, uint64_t at)
+{
+    return to->bytes[at - BEFORE_LENGTH];
+}
+
+/* Drop a string with the comma before it, or after it if no element of the list stays before it. */
+static void write_string(struct writing *to, const struct entry *entry)
+{
+    uint64_t before = byte_before(to, entry->range.begin);
+    uint64_t after = skip_blanks(to, entry->range.end);
+    if (byte_at(to, before) == '[')
+        to->has_element = false;
+    else if (byte_at(to, byte_before(to, before)) == 'l') /* null */
+        to->has_element = true;
+    if (!entry->is_dropped) {
+        to->has_element = true;
+    } else if (to->has_element) {
+        copy_until(to, before);
+        to->copied = entry->range.end;
+    } else {
+        copy_until(to, entry->range.begin);
+        to->copied = byte_at(to, after) == ',' ? after + 1 : entry->range.end;
+    }
+}
+
+/* At the end of the object's list of strings; if it has none, in a list of their own. */
+static void write_new_strings(const struct maps_rewriter *rewriter, struct writing *to)
+{
+    uint64_t list_end = rewriter->strings.end;
+    bool has_list = list_end > 0;
+    copy_until(to, (has_list ? list_end : rewriter->end) - 1);
+    fputs(has_list ? "" : ",\"strings\":[", to->out);
+    char last = has_list ? byte_at(to, byte_before(to, list_end - 1)) : '[';
+    bool follows = last == '}' ? to->has_element : last != '[';
+    for (size_t i = 0; i < rewriter->needed_count; i++) {
+        uint32_t text = rewriter->needed[i];
+        fputs(i > 0 || follows ? "," : "", to->out);
+        write_number(to->out, "{\"id\":", rewriter->texts[text].id);
+        fputc(',', to->out);
+        frame_name_write(to->out, "string", rewriter->symbols->texts.items[text]);
+        fputc('}', to->out);
+    }
+    fputs(has_list ? "" : "]", to->out);
+}
+
+static int write_object(struct maps_rewriter *rewriter, struct writing *to)
+{
+    uint64_t strings_at = rewriter->strings.end > 0 ? rewriter->strings.end : rewriter->end;
+    bool is_done = rewriter->needed_count == 0;
+    int result = 0;
+    for (size_t i = 0; i <= rewriter->entry_count && result == 0; i++) {
+        const struct entry *entry = i < rewriter->entry_count ? &rewriter->entries[i] : NULL;
+        if (!is_done && (entry == NULL || entry->range.begin > strings_at)) {
+            write_new_strings(rewriter, to);
+            is_done = true;
         }
-        *changed = true;
-        result = write_answer(at, answer, &entry, process, out);
+        if (entry != NULL && entry->is_node)
+            result = write_node(rewriter, to, entry);
+        else if (entry != NULL)
+            write_string(to, entry);
     }
-    fputc(']', out);
+    copy_until(to, rewriter->end);
     return result;
 }
 
-/* --- the object --- */
+/* --- one object after the other --- */
 
-static bool is_list(const struct map_member *member, const char *name)
+/* What strings mean from this event on, and which frames it uses. */
+static int enter_event(struct maps_rewriter *rewriter, uint32_t event)
 {
-    struct json_span inner = member->value;
-    return json_span_is(member->key, name) && json_span_open(&inner, '[');
-}
-
-/* What strings mean from this event on. */
-static int replay(struct rewriting *at, uint32_t event)
-{
-    const struct memory_infra_symbols *symbols = at->symbols;
+    struct memory_infra_symbols *symbols = rewriter->symbols;
+    const struct dump_event *entered = &symbols->events[event];
     int result = 0;
-    for (; at->next_frame < symbols->frame_count &&
-           symbols->frames[at->next_frame].event <= event && result == 0;
-         at->next_frame++) {
-        const struct pc_frame *frame = &symbols->frames[at->next_frame];
-        if (frame->id != MEMORY_INFRA_NONE)
-            result = id_map_set(&symbols->processes[frame->process].strings, frame->id,
-                                frame->is_name ? ID_MAP_NONE : (uint32_t)at->next_frame);
+    rewriter->event = event;
+    rewriter->process = entered->process;
+    for (; rewriter->next_frame < symbols->frame_count &&
+           symbols->frames[rewriter->next_frame].event <= event && result == 0;
+         rewriter->next_frame++) {
+        const struct pc_frame *frame = &symbols->frames[rewriter->next_frame];
+        result = id_map_set(&symbols->processes[frame->process].strings, frame->id,
+                            frame->is_name ? ID_MAP_NONE : (uint32_t)rewriter->next_frame);
+    }
+    for (uint32_t i = entered->first_use; i < entered->first_use + entered->use_count; i++) {
+        struct pc_frame *frame = &symbols->frames[symbols->uses[i].frame];
+        frame->stamp = event + 1;
+        frame->use = i;
     }
     return result;
 }
 
-static int read_members(struct rewriting *at, struct json_span bytes, struct map_members *members)
+int maps_rewrite(struct maps_rewriter *rewriter, const char *bytes, size_t length, uint32_t event,
+                 FILE *out)
 {
-    struct json_member member;
-    int more, result = 0;
-    if (!json_span_open(&bytes, '{'))
-        return -EBADMSG;
-    while (result == 0 && (more = json_span_next(&bytes, false, &member)) != 0) {
-        if (more < 0)
-            return -EBADMSG;
-        if (array_reserve(&members->items, &members->capacity, members->count, 1,
-                          sizeof(*members->items)) < 0)
-            return -ENOMEM;
-        members->items[members->count++] = (struct map_member){member.key, member.value, NULL, 0};
-        if (json_span_is(member.key, "strings"))
-            result = see_strings(at, member.value);
-    }
-    return result;
-}
-
-static int make_nodes(struct rewriting *at, struct map_members *members, uint32_t event)
-{
-    int result = 0;
-    for (size_t i = 0; i < members->count && result == 0; i++) {
-        struct map_member *member = &members->items[i];
-        if (!is_list(member, "nodes"))
-            continue;
-        FILE *out = open_memstream(&member->nodes, &member->length);
-        if (out == NULL)
-            return -ENOMEM;
-        result = write_nodes(at, member->value, event, &members->changed, out);
-        if (fclose(out) != 0 && result == 0)
-            result = -ENOMEM;
-    }
-    return result;
-}
-
-static int write_members(struct rewriting *at, struct map_members *members, uint32_t process,
-                         FILE *out)
-{
-    size_t last = members->count;
-    int result = 0;
-    for (size_t i = 0; i < members->count; i++)
-        last = is_list(&members->items[i], "strings") ? i : last;
-    fputc('{', out);
-    for (size_t i = 0; i < members->count && result == 0; i++) {
-        const struct map_member *member = &members->items[i];
-        if (i > 0)
-            fputc(',', out);
-        span_write(out, member->key);
-        fputc(':', out);
-        if (member->nodes != NULL)
-            fwrite(member->nodes, 1, member->length, out);
-        else if (is_list(member, "strings"))
-            result = write_strings(at, member->value, process, i == last, &members->changed, out);
-        else
-            span_write(out, member->value);
-    }
-    if (last == members->count && at->needed_count > 0 && result == 0) {
-        static const char none[] = "[]";
-        fputs(",\"strings\":", out);
-        result = write_strings(at, (struct json_span){none, none + 2}, process, true,
-                               &members->changed, out);
-    }
-    fputc('}', out);
-    return result;
-}
-
-int rewrite_maps(struct rewriting *at, struct json_span bytes, uint32_t event, FILE *out)
-{
-    uint32_t process = at->symbols->events[event].process;
-    struct map_members members = {0};
-    char *text = NULL;
-    size_t length;
-    at->object++;
-    at->needed_count = 0;
-    id_map_free(&at->existing_ids);
-    symbols_enter(at->symbols, event);
-    int result = replay(at, event);
+    struct writing to = {.bytes = bytes, .copied = BEFORE_LENGTH, .out = out};
+    rewriter->object++;
+    rewriter->entry_count = rewriter->needed_count = rewriter->insertion_count = 0;
+    id_map_free(&rewriter->existing);
+    int result = enter_event(rewriter, event);
     if (result == 0)
-        result = read_members(at, bytes, &members);
-    if (result == 0)
-        result = make_nodes(at, &members, event);
-    FILE *made = result == 0 ? open_memstream(&text, &length) : NULL;
-    if (made != NULL) {
-        result = write_members(at, &members, process, made);
-        if (fclose(made) != 0 && result == 0)
-            result = -ENOMEM;
-    } else if (result == 0) {
-        result = -ENOMEM;
+        result = parse(rewriter, bytes, length);
+    for (size_t i = 0; i < rewriter->entry_count && result == 0; i++)
+        if (rewriter->entries[i].is_node)
+            result = name_node(rewriter, &rewriter->entries[i]);
+    to.insertion = rewriter->insertions;
+    return result < 0 ? result : write_object(rewriter, &to);
+}
+
+struct maps_rewriter *maps_rewriter_new(struct memory_infra_symbols *symbols)
+{
+    struct maps_rewriter *rewriter = calloc(1, sizeof(*rewriter));
+    if (rewriter == NULL)
+        return NULL;
+    rewriter->symbols = symbols;
+    rewriter->texts = calloc(symbols->texts.count + 1, sizeof(*rewriter->texts));
+    if (rewriter->texts == NULL) {
+        free(rewriter);
+        return NULL;
     }
-    /* Maps in which there is nothing to do keep their bytes. */
-    if (result == 0 && members.changed)
-        fwrite(text, 1, length, out);
-    else if (result == 0)
-        span_write(out, bytes);
-    for (size_t i = 0; i < members.count; i++)
-        free(members.items[i].nodes);
-    free(members.items);
-    free(text);
-    return result;
+    for (size_t i = 0; i < symbols->process_count; i++)
+        id_map_free(&symbols->processes[i].strings); /* defined anew, from the first event on */
+    return rewriter;
+}
+
+void maps_rewriter_free(struct maps_rewriter *rewriter)
+{
+    if (rewriter == NULL)
+        return;
+    free(rewriter->entries);
+    free(rewriter->texts);
+    id_map_free(&rewriter->existing);
+    free(rewriter->needed);
+    intern_free(&rewriter->node_ids);
+    free(rewriter->nodes);
+    free(rewriter->insertions);
+    free(rewriter);
 }

@@ -26,75 +26,56 @@ static uint64_t page_of(uint64_t address)
 
 /* --- modules --- */
 
-static size_t read_build_id(const char *text, uint8_t *id)
-{
-    size_t length = 0;
-    for (; length < TRACE_BUILD_ID_BYTES_MAX && text[2 * length] != '\0'; length++) {
-        unsigned value = 0;
-        for (int i = 0; i < 2; i++) {
-            unsigned char c = (unsigned char)text[2 * length + (size_t)i];
-            unsigned digit = c >= '0' && c <= '9'   ? c - (unsigned)'0'
-                             : c >= 'a' && c <= 'f' ? c - (unsigned)'a' + 10
-                                                    : 16;
-            if (digit > 15)
-                return length; /* an age in one digit, as Windows has it */
-            value = value << 4 | digit;
-        }
-        id[length] = (uint8_t)value;
-    }
-    return length;
-}
-
 static bool is_deleted(const char *path)
 {
     size_t length = strlen(path), suffix = strlen(LIVE_FILES_DELETED);
     return length > suffix && strcmp(path + length - suffix, LIVE_FILES_DELETED) == 0;
 }
 
-/* Without a build id in the dump, what is there under the name now is all that can be had. */
-static void take_file_itself(struct source_module *module, const char *path)
+static void keep_image(struct source_module *source, const struct elf_image *image)
 {
-    struct elf_image image;
-    module->unchecked = true;
-    module->is_missing = *path != '/' || is_deleted(path) || elf_image_read(path, &image) < 0;
-    if (module->is_missing)
-        return;
-    module->by_path = image.build_id_length == 0;
-    module->id_length = image.build_id_length;
-    memcpy(module->id, image.build_id, image.build_id_length);
-    module->image = malloc(sizeof(image));
-    if (module->image != NULL)
-        *module->image = image;
+    source->image = malloc(sizeof(*image));
+    if (source->image != NULL)
+        *source->image = *image;
 }
 
-static int look_at(const struct memory_infra_symbols *symbols, struct symbol_finder *finder,
-                   struct source_module *module)
+/* Without a build id in the dump, the file that has the name now is the best there is. */
+static void take_file_itself(struct trace_module *module, struct source_module *source)
 {
-    const char *path = symbols->texts.items[module->path];
+    struct elf_image image;
+    source->unchecked = true;
+    source->is_missing = *module->path != '/' || is_deleted(module->path) ||
+                         elf_image_read(module->path, &image) < 0;
+    if (source->is_missing)
+        return;
+    module->file = image.build_id_length == 0 ? module->path : NULL;
+    module->build_id_length = image.build_id_length;
+    memcpy(module->build_id, image.build_id, image.build_id_length);
+    keep_image(source, &image);
+}
+
+static int find_file(struct symbol_finder *finder, struct trace_module *module,
+                     struct source_module *source)
+{
     struct symbol_found found = {0};
     struct elf_image image;
-    module->looked_at = true;
-    module->id_length = read_build_id(symbols->texts.items[module->build_id], module->id);
-    if (module->id_length == 0) {
-        take_file_itself(module, path);
-        return 0;
-    }
-    int result = symbol_finder_find(finder, path, module->id, module->id_length, &found);
-    if (result == 0 && found.path != NULL && elf_image_read(found.path, &image) == 0) {
-        module->image = malloc(sizeof(image));
-        if (module->image == NULL)
-            result = -ENOMEM;
-        else
-            *module->image = image;
-    }
+    int result = 0;
+    if (module->build_id_length == 0)
+        take_file_itself(module, source);
+    else
+        result = symbol_finder_find(finder, module->path, module->build_id, module->build_id_length,
+                                    &found);
+    if (result == 0 && found.path != NULL && elf_image_read(found.path, &image) == 0)
+        keep_image(source, &image);
     symbol_found_clear(&found);
     return result;
 }
 
-static int find_module(struct memory_infra_symbols *symbols, const struct vm_region *region,
-                       uint32_t *index)
+static int find_module(struct memory_infra_symbols *symbols, struct symbol_finder *finder,
+                       const struct vm_region *region, uint32_t *index)
 {
     const uint32_t key[] = {region->file, region->build_id};
+    struct trace_addresses *addresses = &symbols->addresses;
     bool added;
     uint64_t id = intern_bytes(&symbols->module_ids, key, sizeof(key), &added);
     if (id == 0 || id >= NONE)
@@ -102,12 +83,20 @@ static int find_module(struct memory_infra_symbols *symbols, const struct vm_reg
     *index = (uint32_t)id - 1;
     if (!added)
         return 0;
-    if (array_reserve(&symbols->modules, &symbols->module_capacity, symbols->module_count, 1,
+    if (array_reserve(&addresses->modules, &addresses->capacity, addresses->count, 1,
+                      sizeof(*addresses->modules)) < 0 ||
+        array_reserve(&symbols->modules, &symbols->module_capacity, addresses->count, 1,
                       sizeof(*symbols->modules)) < 0)
         return -ENOMEM;
-    symbols->modules[symbols->module_count++] =
-        (struct source_module){.path = region->file, .build_id = region->build_id};
-    return 0;
+    struct trace_module *module = &addresses->modules[addresses->count];
+    struct source_module *source = &symbols->modules[addresses->count];
+    *source = (struct source_module){0};
+    *module = (struct trace_module){.path = strdup(symbols->texts.items[region->file])};
+    if (module->path == NULL)
+        return -ENOMEM;
+    addresses->count++;
+    trace_module_set_build_id(module, symbols->texts.items[region->build_id]);
+    return find_file(finder, module, source);
 }
 
 /* --- addresses --- */
@@ -168,13 +157,14 @@ static uint64_t place_by_image(const struct elf_image *image, const struct regio
     return address - choice.bias;
 }
 
-static uint64_t place_of(struct source_module *module, const struct region_list *list,
-                         const struct vm_region *region, uint64_t address)
+static uint64_t place_of(struct trace_module *module, const struct elf_image *image,
+                         const struct region_list *list, const struct vm_region *region,
+                         uint64_t address)
 {
     const struct vm_region *first = &list->items[region->first];
-    if (module->image != NULL) {
-        module->load_bias = module->image->load_bias;
-        return place_by_image(module->image, list, region, address);
+    if (image != NULL) {
+        module->load_bias = image->load_bias;
+        return place_by_image(image, list, region, address);
     }
     if (first->has_offset)
         module->load_bias = first->offset;
@@ -253,15 +243,6 @@ static const struct region_list *find_list(const struct memory_infra_symbols *sy
     return NULL;
 }
 
-static int add_address(struct source_module *module, uint64_t address)
-{
-    if (array_reserve(&module->addresses, &module->capacity, module->count, 1, sizeof(uint64_t)) <
-        0)
-        return -ENOMEM;
-    module->addresses[module->count++] = address;
-    return 0;
-}
-
 static int place_use(struct memory_infra_symbols *symbols, struct symbol_finder *finder,
                      struct pc_use *use)
 {
@@ -273,47 +254,25 @@ static int place_use(struct memory_infra_symbols *symbols, struct symbol_finder 
         find_list(symbols, &symbols->events[use->event], use->event, address, &region, &use->stray);
     if (list == NULL)
         return 0;
-    int result = find_module(symbols, region, &use->module);
+    int result = find_module(symbols, finder, region, &use->module);
     if (result < 0)
         return result;
-    struct source_module *module = &symbols->modules[use->module];
-    if (!module->looked_at)
-        result = look_at(symbols, finder, module);
-    if (result < 0)
-        return result;
-    use->address = place_of(module, list, region, address);
-    return add_address(module, use->address);
-}
-
-static int compare_addresses(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return left < right ? -1 : left > right;
-}
-
-static void sort_addresses(struct source_module *module)
-{
-    size_t kept = 0;
-    if (module->count > 1)
-        qsort(module->addresses, module->count, sizeof(uint64_t), compare_addresses);
-    for (size_t i = 0; i < module->count; i++)
-        if (kept == 0 || module->addresses[kept - 1] != module->addresses[i])
-            module->addresses[kept++] = module->addresses[i];
-    module->count = kept;
+    struct trace_module *module = &symbols->addresses.modules[use->module];
+    use->address = place_of(module, symbols->modules[use->module].image, list, region, address);
+    return trace_module_add_address(module, use->address);
 }
 
 int symbols_place(struct memory_infra_symbols *symbols, struct symbol_finder *finder)
 {
-    pid_t pids[TRACE_PROCESSES_MAX];
-    size_t count = 0;
-    for (size_t i = 0; i < symbols->process_count && count < TRACE_PROCESSES_MAX; i++)
+    struct trace_addresses *addresses = &symbols->addresses;
+    for (size_t i = 0; i < symbols->process_count && addresses->process_count < TRACE_PROCESSES_MAX;
+         i++)
         if (symbols->processes[i].pid > 0 && symbols->processes[i].pid <= INT32_MAX)
-            pids[count++] = (pid_t)symbols->processes[i].pid;
-    symbol_finder_set_processes(finder, pids, count);
+            addresses->processes[addresses->process_count++] = (pid_t)symbols->processes[i].pid;
+    symbol_finder_set_processes(finder, addresses->processes, addresses->process_count);
     int result = 0;
     for (size_t i = 0; i < symbols->use_count && result == 0; i++)
         result = place_use(symbols, finder, &symbols->uses[i]);
-    for (size_t i = 0; i < symbols->module_count; i++)
-        sort_addresses(&symbols->modules[i]);
+    trace_addresses_sort(addresses);
     return result;
 }

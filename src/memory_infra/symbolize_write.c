@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second pass of symbolize.h: the file goes by, and of it only the value that is to be written
- * anew is ever in memory.
+ * The second pass of symbolize.h: copy the file, but rewrite its `maps` objects. Only the current
+ * one is in memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,62 +12,23 @@
 #include "util/array.h"
 
 struct copying {
-    struct rewriting rewriting;
+    struct memory_infra_symbols *symbols;
+    struct maps_rewriter *rewriter;
     struct packed_file out;
-    size_t next;       /* of the rewrites */
+    size_t next;       /* of the file's `maps` */
     uint64_t position; /* in the file */
-    char *value;       /* of the rewrite that has begun */
+    char *object;      /* the bytes so far of the `maps` that has begun */
     size_t length, capacity;
 };
 
-/* Inlined functions of v1 get keys before anything is written: entries may come before frames. */
-void symbols_tell_uses(struct memory_infra_symbols *symbols)
+static int write_maps(struct copying *at, uint32_t event)
 {
-    for (size_t i = 0; i < symbols->use_count; i++) {
-        const struct pc_use *use = &symbols->uses[i];
-        struct pc_frame *frame = &symbols->frames[use->frame];
-        frame->use = (uint32_t)i;
-        if (use->answer == NONE) {
-            frame->is_kept = true;
-        } else if (frame->key != NONE && symbols->answers[use->answer].count > 1) {
-            frame->inserted = symbols->next_key;
-            symbols->next_key += symbols->answers[use->answer].count - 1;
-        }
-    }
-}
-
-void symbols_enter(struct memory_infra_symbols *symbols, uint32_t event)
-{
-    const struct dump_event *of = &symbols->events[event];
-    for (uint32_t i = of->first_use; i < of->first_use + of->use_count; i++) {
-        struct pc_frame *frame = &symbols->frames[symbols->uses[i].frame];
-        frame->stamp = event + 1;
-        frame->use = i;
-    }
-}
-
-const struct answer *symbols_answer(const struct memory_infra_symbols *symbols, uint32_t event,
-                                    const struct pc_frame *frame)
-{
-    if (frame->stamp != event + 1 || symbols->uses[frame->use].answer == NONE)
-        return NULL;
-    return &symbols->answers[symbols->uses[frame->use].answer];
-}
-
-static int rewrite_value(struct copying *at, const struct rewrite *rewrite)
-{
-    static int (*const kinds[])(struct rewriting *, struct json_span, uint32_t, FILE *) = {
-        [REWRITE_MAPS] = rewrite_maps,
-        [REWRITE_FRAMES] = rewrite_frames,
-        [REWRITE_ENTRIES] = rewrite_entries,
-    };
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
     if (out == NULL)
         return -ENOMEM;
-    const struct json_span bytes = {at->value, at->value + at->length};
-    int result = kinds[rewrite->what](&at->rewriting, bytes, rewrite->event, out);
+    int result = maps_rewrite(at->rewriter, at->object, at->length, event, out);
     if (fclose(out) != 0 && result == 0)
         result = -ENOMEM;
     if (result == 0)
@@ -77,31 +38,28 @@ static int rewrite_value(struct copying *at, const struct rewrite *rewrite)
     return result;
 }
 
-/* Takes the next bytes, as far as they belong together; how many, or a negative errno. */
+/* Take the next bytes up to where a `maps` object begins or ends. How many, or a negative errno. */
 static ssize_t take_bytes(struct copying *at, const char *bytes, size_t length)
 {
-    const struct memory_infra_symbols *symbols = at->rewriting.symbols;
-    if (at->next == symbols->rewrite_count) {
-        packed_file_write(&at->out, bytes, length);
-        return (ssize_t)length;
-    }
-    const struct rewrite *rewrite = &symbols->rewrites[at->next];
-    if (at->position < rewrite->range.begin) {
-        uint64_t before = rewrite->range.begin - at->position;
+    const struct memory_infra_symbols *symbols = at->symbols;
+    const struct maps_place *maps =
+        at->next < symbols->maps_count ? &symbols->maps[at->next] : NULL;
+    if (maps == NULL || at->position < maps->range.begin) {
+        uint64_t before = maps == NULL ? length : maps->range.begin - at->position;
         length = before < length ? (size_t)before : length;
         packed_file_write(&at->out, bytes, length);
         return (ssize_t)length;
     }
-    uint64_t rest = rewrite->range.end - at->position;
+    uint64_t rest = maps->range.end - at->position;
     length = rest < length ? (size_t)rest : length;
-    if (array_reserve(&at->value, &at->capacity, at->length, length, 1) < 0)
+    if (array_reserve(&at->object, &at->capacity, at->length, length, 1) < 0)
         return -ENOMEM;
-    memcpy(at->value + at->length, bytes, length);
+    memcpy(at->object + at->length, bytes, length);
     at->length += length;
     if (length < rest)
         return (ssize_t)length;
     at->next++;
-    int result = rewrite_value(at, rewrite);
+    int result = write_maps(at, maps->event);
     return result < 0 ? result : (ssize_t)length;
 }
 
@@ -121,7 +79,7 @@ static int copy_all(struct copying *at, struct trace_source *source, const char 
         return error_set(error, -ENOMEM, "%s: no memory to write its frames", path);
     if (got < 0)
         return (int)got;
-    if (at->out.code == 0 && (taken < 0 || at->position != at->rewriting.symbols->bytes))
+    if (at->out.code == 0 && (taken < 0 || at->position != at->symbols->bytes))
         return error_set(error, -EBADMSG, "%s: was changed while it was read", path);
     return 0;
 }
@@ -129,15 +87,12 @@ static int copy_all(struct copying *at, struct trace_source *source, const char 
 int memory_infra_symbols_write(struct memory_infra_symbols *symbols, const char *path, int fd,
                                bool gzip, struct error *error)
 {
-    struct copying at = {.rewriting = {.symbols = symbols}};
     struct trace_source *source = trace_source_open(path, error);
     if (source == NULL)
         return error->code;
-    for (size_t i = 0; i < symbols->process_count; i++)
-        id_map_free(&symbols->processes[i].strings); /* told anew, from the first dump on */
-    at.rewriting.strings = calloc(symbols->texts.count + 1, sizeof(*at.rewriting.strings));
+    struct copying at = {.symbols = symbols, .rewriter = maps_rewriter_new(symbols)};
     packed_file_open(&at.out, fd, gzip);
-    int result = at.rewriting.strings == NULL
+    int result = at.rewriter == NULL
                      ? error_set(error, -ENOMEM, "%s: no memory to write its frames", path)
                      : copy_all(&at, source, path, error);
     int closed = packed_file_close(&at.out);
@@ -145,11 +100,7 @@ int memory_infra_symbols_write(struct memory_infra_symbols *symbols, const char 
         result = error_set(error, closed, "%s: what it becomes cannot be written: %s", path,
                            strerror(-closed));
     trace_source_close(source);
-    intern_free(&at.rewriting.node_ids);
-    free(at.rewriting.nodes);
-    free(at.rewriting.needed);
-    id_map_free(&at.rewriting.existing_ids);
-    free(at.rewriting.strings);
-    free(at.value);
+    maps_rewriter_free(at.rewriter);
+    free(at.object);
     return result;
 }

@@ -7,12 +7,13 @@
  * process's dump, never the text.
  *
  * The file is ASCII: diff_heap_profiler takes no other. Beside what Chrome writes, strings and
- * frames may carry `heapprofd_name` (frame_name.h), nodes `file_sid` and `line`, regions of code `heapprofd_bias` (what of `fo` is no offset in the file), and
- * the file's `metadata` these keys, so that what is read back is the same profile; their values are
- * objects of plain values, or plain values: heapprofd-stack-mode, heapprofd-prune-bytes,
- * heapprofd-prune-count heapprofd-boottime-to-realtime-ns heapprofd-process-PID        name,
- * command, parent-pid, uid heapprofd-heap-PID-N         name, allocator (its key in the dumps),
- * allocator-frame (the innermost frame that its stacks were given; left out: none), interval-bytes,
+ * frames may carry `heapprofd_name` (frame_name.h), nodes `file_sid` and `line`, regions of code
+ * `heapprofd_bias` (what of `fo` is no offset in the file), and the file's `metadata` these keys,
+ * so that what is read back is the same profile; their values are objects of plain values, or plain
+ * values: heapprofd-stack-mode, heapprofd-prune-bytes, heapprofd-prune-count
+ * heapprofd-boottime-to-realtime-ns heapprofd-process-PID        name, command, parent-pid, uid
+ * heapprofd-heap-PID-N         name, allocator (its key in the dumps), allocator-frame (the
+ * innermost frame that its stacks were given; left out: none), interval-bytes,
  * first-interval-bytes, start-boottime-ns heapprofd-dump-PID-N-ID      of heap N in the event with
  * the `id` ID: boottime-ns, exact-bytes, exact-calls, final, incomplete, ended (the process had;
  * left out: it had not)

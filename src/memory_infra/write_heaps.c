@@ -12,15 +12,6 @@
 
 /* --- numbers --- */
 
-void write_number(FILE *out, uint64_t value)
-{
-    char digits[20], *at = digits + sizeof(digits);
-    do
-        *--at = (char)('0' + value % 10);
-    while ((value /= 10) > 0);
-    fwrite(at, 1, (size_t)(digits + sizeof(digits) - at), out);
-}
-
 void write_hex(FILE *out, const char *before, uint64_t value)
 {
     fprintf(out, "%s\"%" PRIx64 "\"", before, value);
@@ -97,9 +88,9 @@ static void free_ids(struct ids *ids)
 static void write_entry(FILE *out, const char *head, uint64_t id, const char *name, uint64_t value)
 {
     fputs(head, out);
-    write_number(out, id);
+    json_print_unsigned(out, id);
     fputs(name, out);
-    write_number(out, value);
+    json_print_unsigned(out, value);
 }
 
 static void write_node(FILE *out, const struct site_node *node, uint64_t id, const struct ids *ids)
@@ -107,7 +98,7 @@ static void write_node(FILE *out, const struct site_node *node, uint64_t id, con
     write_entry(out, "{\"id\":", id, ",\"name_sid\":", ids->strings[node->frame.name]);
     if (node->parent != SITES_NONE) {
         fputs(",\"parent\":", out);
-        write_number(out, ids->nodes[node->parent]);
+        json_print_unsigned(out, ids->nodes[node->parent]);
     }
     if (node->frame.file != 0)
         write_entry(out, ",\"file_sid\":", ids->strings[node->frame.file],
@@ -138,7 +129,7 @@ static void write_maps(struct document *document, const struct ids *ids)
             continue;
         fputs(separator, out);
         fputs("{\"id\":", out);
-        write_number(out, ids->strings[i]);
+        json_print_unsigned(out, ids->strings[i]);
         fputc(',', out);
         write_string(document, (uint32_t)i);
         fputc('}', out);
@@ -193,7 +184,8 @@ static void write_sites(struct document *document, const struct written_heap *he
         for (size_t i = 0; i < heap->count; i++) {
             if (i > 0)
                 fputc(',', out);
-            write_number(out, column_value(&document->sites.items[heap->first + i], ids, column));
+            json_print_unsigned(out,
+                                column_value(&document->sites.items[heap->first + i], ids, column));
         }
     }
     fputs("]}", out);

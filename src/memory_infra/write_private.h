@@ -46,7 +46,7 @@ struct written_memory {
     size_t smaps_count;
     struct of_pid {
         int32_t pid;
-        uint32_t index; /* of the profile's */
+        uint32_t index;                        /* of the profile's */
     } * all_smaps, *all_processes, *all_looks; /* by pid */
     uint32_t *seen, seen_now; /* by callsite: seen_now where it was met */
     uint32_t *heap_seen;      /* by heap: seen_now where its places were taken */
@@ -90,7 +90,6 @@ struct document {
     int64_t sites_written;
 };
 
-void write_number(FILE *out, uint64_t value);
 /* ,"key":"hex" */
 void write_hex(FILE *out, const char *before, uint64_t value);
 

@@ -133,6 +133,15 @@ static void print_mixed(FILE *out, double value)
     fwrite(at, 1, (size_t)(digits + sizeof(digits) - at), out);
 }
 
+void json_print_unsigned(FILE *out, uint64_t value)
+{
+    char digits[20], *at = digits + sizeof(digits);
+    do
+        *--at = (char)('0' + value % 10);
+    while ((value /= 10) > 0);
+    fwrite(at, 1, (size_t)(digits + sizeof(digits) - at), out);
+}
+
 void json_print_number(FILE *out, double value)
 {
     if (!isfinite(value))

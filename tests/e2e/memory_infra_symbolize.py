@@ -493,50 +493,27 @@ def without_id(scene):
 
 
 def v1(scene):
-    """stackFrames get names, and entries of what was put in between: totals add up as before."""
-    program, library = scene.build("pie"), scene.library("libplug.so")
-    process = scene.run(program, library)
-    for first in (False, True):
-        frames, entries, children = {}, [{"bt": "", "size": "1c0", "count": "7"}], {}
-        totals = {}
-        for _, stack in process.stacks:
-            parent = None
-            for address in reversed(stack):
-                key = next((k for k, v in frames.items() if v == {"name": f"pc:{address:x}", **({"parent": parent} if parent else {})}), None)
-                if key is None:
-                    key = str(len(frames))
-                    frames[key] = {"name": f"pc:{address:x}", **({"parent": parent} if parent else {})}
-                totals[key] = totals.get(key, 0) + 64
-                parent = key
-        entries += [{"bt": key, "type": "1", "size": f"{size:x}", "count": f"{size // 64:x}"} for key, size in totals.items()]
-        described = {"pid": 7, "tid": 0, "ts": 0, "ph": "M", "cat": "__metadata", "name": "stackFrames", "args": {"stackFrames": frames}}
-        event = dump_event(7, 1, None, (), process.regions("with"))
-        event["args"]["dumps"]["heaps"] = {"malloc": {"entries": entries}, "other": {"entries": []}}
-        path = scene.write([described, event] if first else [event, described])
-        said, report = scene.symbolize(path, "--no-auto-symbol-paths", "--symbol-paths", scene.directory, "--no-backup")
-        after = read(path)
-        new = next(each for each in after if each["name"] == "stackFrames")["args"]["stackFrames"]
-        now = next(each for each in after if each["ph"] == "v")["args"]["dumps"]["heaps"]["malloc"]["entries"]
-        check(now[0] == entries[0] and all(each in now for each in entries), "entries that were there are not")
-        size_of = {each["bt"]: int(each["size"], 16) for each in now}
-        check(set(size_of) - {""} == set(new) and len(now) == len(new) + 1, f"entries {sorted(size_of)}, frames {sorted(new)}")
-        below = {}
-        for key, frame in new.items():
-            below.setdefault(frame.get("parent"), []).append(key)
-        for key, below_it in below.items():
-            if key is not None:
-                check(sum(size_of[each] for each in below_it) <= size_of[key], f"{key}: less than its callees")
-        # Each stack, by the key of its innermost frame as it was.
-        for _, stack in process.stacks:
-            parent = None
-            for address in reversed(stack):
-                parent = next(k for k, v in frames.items() if v == {"name": f"pc:{address:x}", **({"parent": parent} if parent else {})})
-            told = []
-            while parent is not None:
-                frame = new[parent]
-                told.append((frame["name"], *((frame["file"], frame.get("line", 0)) if "file" in frame else ())))
-                parent = frame.get("parent")
-            check_stacks(process, [told], {program, library}, [(0, stack)], "v1")
+    """Frames of version 1 stay, with a remedy: what is written of the file in the current version gets names."""
+    program = scene.build("pie")
+    process = scene.run(program)
+    frames, entries = {}, []
+    for number, (_, stack) in enumerate(process.stacks):
+        for depth, address in enumerate(reversed(stack)):
+            frames[f"{number}-{depth}"] = {"name": f"pc:{address:x}", **({"parent": f"{number}-{depth - 1}"} if depth else {})}
+        entries += [{"bt": f"{number}-{depth}", "size": "40", "count": "1"} for depth in range(len(stack))]
+    described = {"pid": 7, "tid": 0, "ts": 0, "ph": "M", "cat": "__metadata", "name": "stackFrames", "args": {"stackFrames": frames}}
+    event = dump_event(7, 1, None, (), process.regions())
+    event["args"]["dumps"]["heaps"] = {"malloc": {"entries": entries}}
+    path = scene.write([described, event], "old.json")
+    before = open(path, "rb").read()
+    places = ("--no-auto-symbol-paths", "--symbol-paths", scene.directory, "--no-backup")
+    said, report = scene.symbolize(path, *places)
+    check(f"{len(frames)} frames in stackFrames" in said and "traceconv memory_infra" in said, said)
+    check(report["frames"] == 0 and open(path, "rb").read() == before, "a file of version 1 was rewritten")
+    output([TRACECONV, "memory_infra", path, scene.path("new.json")])
+    scene.symbolize(scene.path("new.json"), *places)
+    names = told_all(read(scene.path("new.json")))
+    check({"main", "shop::basket<shop::item>::fill(int)", "shop::basket<shop::item>::put(shop::item)"} <= names, f"{names}")
 
 
 def breakpad(scene):
@@ -620,11 +597,32 @@ def untouched(scene):
     check(after[:begin] == text[:begin] and after[len(after) - (len(text) - end):] == text[end:], "bytes around the maps have changed")
     changed = after[begin:len(after) - (len(text) - end)]
     json.loads(changed)
-    for piece in ('"extra":null', '{"id":3, "string" : "caf\\u00e9 \\ud83d\\ude00 \\u0000 \\ud800 \\"x\\\\"}', '"kept" : [1, {"a":"}"}]',
-                  '"kept":"\\u0041"', '{"name_sid" :3, "parent":9,"id":10}', '[{"id":0, "name_sid":7}]'):
+    for piece in ('"extra" : null, "strings":[ {', '{"id":3, "string" : "caf\\u00e9 \\ud83d\\ude00 \\u0000 \\ud800 \\"x\\\\"}', '"kept" : [1, {"a":"}"}]',
+                  '"kept":"\\u0041"', '{"name_sid" :3, "parent":9,"id":10}', '"types" : [{"id":0, "name_sid":7}]'):
         check(piece in changed, f"{piece}: {changed}")
     check("pc:" not in changed and "shop::basket" in changed, changed)
     check_stacks(process, [told_stacks(read(path))[7, "0x1"][1]], {program}, [(0, stack[:2])], "odd")
+    # Whatever stands around the strings that go and the members that come, the lists stay JSON.
+    goes, stays, named = '{"id":5,"string":"pc:%x"}' % stack[0], '{"id":3,"string":"[unknown]"}', '{"id":6,"string":"x"}'
+    lists = [f"[{text}]" for text in (goes, f" {goes} ,{stays}", f"{stays} , {goes}", f"null,{goes}", f"{goes}, null", f"{goes},{goes}",
+                                      f"{stays},{goes},{goes} ,{named}", f"{goes},null,{goes},{stays}")]
+    variants = [f'"strings":{strings},"nodes":[{node}]' if strings_first else f'"nodes":[ null,{node}],"strings":{strings}'
+                for strings in lists + [f'{each},"strings":[]' for each in lists] + [f'[],"strings":{each}' for each in lists]
+                for node in ('{"id":4,"name_sid":5}', '{"parent":null,"line":7,"name_sid":5,"id":4,"file_sid":null}')
+                for strings_first in (True, False)]
+    path = write("[" + ",".join('{"ph":"v","pid":%d,"id":"0x1","ts":1,"args":{"dumps":{"process_mmaps":{"vm_regions":%s},"heaps_v2":{"version":1,'
+                                '"maps":{%s},"allocators":{}}}}}' % (number + 1, regions, each) for number, each in enumerate(variants)) + "]",
+                 scene.path("lists.json"))
+    scene.symbolize(path, "--no-auto-symbol-paths", "--symbol-paths", scene.directory, "--no-backup")
+    with open(path) as file:
+        events = json.load(file, object_pairs_hook=list)
+    for variant, event in zip(variants, events):
+        maps = dict(dict(dict(dict(event)["args"])["dumps"])["heaps_v2"])["maps"]
+        texts = [dict(each)["string"] for key, members in maps if key == "strings" for each in members if each]
+        nodes = [dict(each) for key, members in maps if key == "nodes" for each in members if each]
+        check("shop::basket<shop::item>::put(shop::item)" in texts and not any(each.startswith("pc:") for each in texts), f"{variant}: {texts}")
+        check(len(texts) == len(set(texts)), f"{variant}: {texts}")
+        check(nodes[-1]["id"] == 4 and nodes[-1]["parent"] == nodes[0]["id"] and nodes[-1]["line"] > 7, f"{variant}: {nodes}")
 
 
 def files(scene):

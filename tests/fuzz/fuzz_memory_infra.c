@@ -83,10 +83,19 @@ static int on_problem(void *context, const struct error *problem)
     return 0;
 }
 
-static int on_string(void *context, uint64_t id, struct memory_infra_text text)
+static void put_range(struct log *log, struct memory_infra_range range)
+{
+    check(range.begin <= range.end && range.end <= log->length);
+    put_number(log, range.begin);
+    put_number(log, range.end);
+}
+
+static int on_string(void *context, uint64_t id, struct memory_infra_text text,
+                     struct memory_infra_range range)
 {
     put_number(context, id);
     put_text(context, text);
+    put_range(context, range);
     return 0;
 }
 
@@ -97,6 +106,11 @@ static int on_node(void *context, const struct memory_infra_node *node)
     put_number(context, node->parent);
     put_number(context, node->file_sid);
     put_number(context, node->line);
+    put_range(context, node->range);
+    put_range(context, node->name_sid_range);
+    put_range(context, node->parent_range);
+    put_range(context, node->file_sid_range);
+    put_range(context, node->line_range);
     return 0;
 }
 
@@ -107,13 +121,14 @@ static int on_type(void *context, uint64_t id, uint64_t name_sid)
     return 0;
 }
 
-static int on_range(void *context, struct memory_infra_range range)
+static int on_maps(void *context, struct memory_infra_range range,
+                   struct memory_infra_range strings)
 {
     struct log *log = context;
-    check(range.begin < range.end && range.end <= log->length && range.begin >= log->last.end);
+    check(range.begin < range.end && range.begin >= log->last.end);
     log->last = range;
-    put_number(log, range.begin);
-    put_number(log, range.end);
+    put_range(log, range);
+    put_range(log, strings);
     return 0;
 }
 
@@ -143,7 +158,9 @@ static int on_frame(void *context, const struct memory_infra_frame *frame)
 
 static int on_type_name(void *context, uint64_t id, struct memory_infra_text name)
 {
-    return on_string(context, id, name);
+    put_number(context, id);
+    put_text(context, name);
+    return 0;
 }
 
 static int on_entry(void *context, const struct memory_infra_entry *entry)
@@ -203,10 +220,9 @@ static const struct memory_infra_visitor visitor = {
     .string = on_string,
     .node = on_node,
     .type = on_type,
-    .maps = on_range,
+    .maps = on_maps,
     .heap = on_heap,
     .frame = on_frame,
-    .frames = on_range,
     .type_name = on_type_name,
     .entry = on_entry,
     .region = on_region,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dumps of strangers, rewritten. Input: MemoryInfra JSON. Its frames get made-up names, some with
- * inlined functions, some none; what is written has to be read again with as many frames without
- * a name as were to stay so.
+ * Rewrite hostile dumps. Input: MemoryInfra JSON. Its frames get made-up names, some with inlined
+ * functions, some none; the file that is written has to be read again with as many frames without
+ * a name as should stay so.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -51,9 +51,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int in_fd = fuzz_file(in, data, size), out_fd = fuzz_file(out, NULL, 0);
     if (symbols_collect(&symbols, in, &error) == 0) {
         make_places(&symbols);
-        for (size_t i = 0; i < symbols.use_count; i++)
+        for (size_t i = 0; i < symbols.use_count; i++) {
             symbols.uses[i].answer = i % 4 == 3 ? NONE : (uint32_t)(i % 4);
-        symbols_tell_uses(&symbols);
+            symbols.frames[symbols.uses[i].frame].is_kept |= i % 4 == 3;
+        }
         if (memory_infra_symbols_write(&symbols, in, out_fd, false, &error) < 0) {
             fprintf(stderr, "not written: %s\n", error.message);
             abort();

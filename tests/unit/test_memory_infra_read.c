@@ -53,9 +53,20 @@ static int on_problem(void *context, const struct error *problem)
     return 0;
 }
 
-static int on_string(void *context, uint64_t id, struct memory_infra_text text)
+/* Strings, nodes and lists are printed as they stand in the file, too. */
+static bool shows_ranges;
+
+/* The bytes at a range. */
+#define BYTES(range) (int)((range).end - (range).begin), json + (range).begin
+
+static int on_string(void *context, uint64_t id, struct memory_infra_text text,
+                     struct memory_infra_range range)
 {
-    say(context, "string %llu %.*s\n", (unsigned long long)id, TEXT(text));
+    struct told *told = context;
+    const char *json = told->json;
+    say(told, "string %llu %.*s\n", (unsigned long long)id, TEXT(text));
+    if (shows_ranges)
+        say(told, "at %.*s\n", BYTES(range));
     return 0;
 }
 
@@ -64,6 +75,12 @@ static int on_node(void *context, const struct memory_infra_node *node)
     say(context, "node %llu name %llu parent %lld file %lld line %u\n",
         (unsigned long long)node->id, (unsigned long long)node->name_sid, (long long)node->parent,
         (long long)node->file_sid, node->line);
+    struct told *told = context;
+    const char *json = told->json;
+    if (shows_ranges)
+        say(told, "at %.*s: '%.*s' '%.*s' '%.*s' '%.*s'\n", BYTES(node->range),
+            BYTES(node->name_sid_range), BYTES(node->parent_range), BYTES(node->file_sid_range),
+            BYTES(node->line_range));
     return 0;
 }
 
@@ -73,11 +90,14 @@ static int on_type(void *context, uint64_t id, uint64_t name)
     return 0;
 }
 
-/* The bytes themselves: what is replaced is the object as it stands. */
-static int on_range(void *context, struct memory_infra_range range)
+static int on_maps(void *context, struct memory_infra_range range,
+                   struct memory_infra_range strings)
 {
     struct told *told = context;
-    say(told, "range %.*s\n", (int)(range.end - range.begin), told->json + range.begin);
+    const char *json = told->json;
+    say(told, "maps %.*s\n", BYTES(range));
+    if (shows_ranges)
+        say(told, "strings %.*s\n", BYTES(strings));
     return 0;
 }
 
@@ -139,10 +159,9 @@ static const struct memory_infra_visitor visitor = {
     .string = on_string,
     .node = on_node,
     .type = on_type,
-    .maps = on_range,
+    .maps = on_maps,
     .heap = on_heap,
     .frame = on_frame,
-    .frames = on_range,
     .entry = on_entry,
     .region = on_region,
     .total = on_total,
@@ -211,12 +230,36 @@ static void a_dump_is_told_in_the_order_of_the_file(void **state)
         "type 0 name 3\n"
         "node 2 name 1 parent 1 file 3 line 8\n"
         "string 1 f\n"
-        "range {\"types\":[{\"id\":0,\"name_sid\":3}],\"nodes\":[{\"parent\":1,\"id\":2,"
+        "maps {\"types\":[{\"id\":0,\"name_sid\":3}],\"nodes\":[{\"parent\":1,\"id\":2,"
         "\"name_sid\":1,\"file_sid\":3,\"line\":8,\"more\":{\"id\":5}}],\"strings\":[{\"string\":"
         "\"f\",\"id\":1}]}\n"
         "event 0 v periodic_interval 0x1 pid 7 detailed\n"
         "metadata a. = 1.50\n"
         "metadata b.c = true\n");
+}
+
+static void strings_and_nodes_have_their_bytes(void **state)
+{
+    (void)state;
+    shows_ranges = true;
+    check_told(
+        HEAPS("\"strings\":[ {\"id\":1 , \"string\":\"\\u0041\"},null ] ,\"nodes\":[{\"x\":[1],"
+              "\"line\":1e1, \"name_sid\" : 1.0,\"id\":2 },{\"file_sid\":1,\"parent\":null,"
+              "\"id\":3,\"name_sid\":7,\"name_sid\":1}]",
+              ""),
+        "string 1 A\n"
+        "at {\"id\":1 , \"string\":\"\\u0041\"}\n"
+        "node 2 name 1 parent -1 file -1 line 10\n"
+        "at {\"x\":[1],\"line\":1e1, \"name_sid\" : 1.0,\"id\":2 }: '1.0' '' '' '1e1'\n"
+        "node 3 name 1 parent -1 file 1 line 0\n"
+        "at {\"file_sid\":1,\"parent\":null,\"id\":3,\"name_sid\":7,\"name_sid\":1}: '1' 'null' "
+        "'1' ''\n"
+        "maps {\"strings\":[ {\"id\":1 , \"string\":\"\\u0041\"},null ] ,\"nodes\":[{\"x\":[1],"
+        "\"line\":1e1, \"name_sid\" : 1.0,\"id\":2 },{\"file_sid\":1,\"parent\":null,\"id\":3,"
+        "\"name_sid\":7,\"name_sid\":1}]}\n"
+        "strings [ {\"id\":1 , \"string\":\"\\u0041\"},null ]\n"
+        "event 0 v   pid 7\n");
+    shows_ranges = false;
 }
 
 static void regions_totals_and_attributes_are_hexadecimal(void **state)
@@ -249,7 +292,6 @@ static void v1_is_told_by_its_keys(void **state)
                "entry malloc frame 'a' type 3 10x16\n"
                "event 0 v   pid 1\n"
                "frame a f parent 'b'\n"
-               "range {\"a\":{\"name\":\"f\",\"parent\":\"b\"}}\n"
                "event 1 M stackFrames  pid 1\n");
 }
 
@@ -619,6 +661,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_dump_is_told_in_the_order_of_the_file),
+        cmocka_unit_test(strings_and_nodes_have_their_bytes),
         cmocka_unit_test(regions_totals_and_attributes_are_hexadecimal),
         cmocka_unit_test(v1_is_told_by_its_keys),
         cmocka_unit_test(a_byte_order_mark_is_passed_over),

@@ -53,8 +53,10 @@ static int on_problem(void *context, const struct error *problem)
     return 0;
 }
 
-static int on_string(void *context, uint64_t id, struct memory_infra_text text)
+static int on_string(void *context, uint64_t id, struct memory_infra_text text,
+                     struct memory_infra_range range)
 {
+    (void)range;
     struct importing *importing = context;
     uint32_t string = builder_string(importing->builder, text.at, text.length);
     return answer(importing, stack_maps_add_string(&importing->event_maps, id, string));

@@ -210,30 +210,6 @@ void stack_maps_free(struct stack_maps *maps)
 
 /* --- frames --- */
 
-/* "pc:55d71aa81293", and nothing else. */
-static bool read_address(const char *name, uint64_t *address)
-{
-    uint64_t result = 0;
-    const char *at = name + 3;
-    if (strncmp(name, "pc:", 3) != 0)
-        return false;
-    for (; *at != '\0'; at++) {
-        unsigned char c = (unsigned char)*at;
-        unsigned digit = c - (unsigned)'0';
-        if (digit > 9) {
-            digit = (c | 0x20u) - 'a';
-            if (digit > 5)
-                return false;
-            digit += 10;
-        }
-        result = result << 4 | digit;
-    }
-    if (at == name + 3 || at - name > 3 + 16)
-        return false;
-    *address = result;
-    return true;
-}
-
 static uint32_t make_frame(struct stack_resolver *resolver, uint32_t name, uint32_t file,
                            uint32_t line)
 {
@@ -241,7 +217,8 @@ static uint32_t make_frame(struct stack_resolver *resolver, uint32_t name, uint3
     uint64_t address, rel_pc;
     if (name == 0)
         name = builder_string(builder, "?", 1);
-    if (!read_address(builder->strings[name], &address))
+    const char *text = builder->strings[name];
+    if (!memory_infra_read_pc((struct memory_infra_text){text, strlen(text)}, &address))
         return builder_frame(builder, PROFILE_NONE, 0, name, file, line);
     /* The call stands before where it returns to. */
     address -= address > 0;
