@@ -89,4 +89,11 @@ int reader_leave(struct memory_infra_reader *reader, enum place place);
 int reader_value(struct memory_infra_reader *reader, enum place place, const struct way *way,
                  const struct value *value);
 
+/* read_numbers.c: false if it is not such a number. */
+bool number_read_double(struct memory_infra_text text, double *value);
+/* A whole number that is not negative, 1e3 and 1.0 included. */
+bool number_read_whole(struct memory_infra_text text, uint64_t *value);
+/* A hexadecimal text; a JSON number is taken as it is. */
+bool number_read_hex(const struct value *value, uint64_t *number);
+
 #endif

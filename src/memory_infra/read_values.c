@@ -13,99 +13,12 @@
 #include "profile/profile.h"
 #include "util/array.h"
 
-#define NUMBER_CHARS_MAX 100u
 #define VISIT(reader, call, ...)                                                                   \
     ((reader)->visitor->call == NULL                                                               \
          ? 1                                                                                       \
          : reader_answer(reader, (reader)->visitor->call((reader)->context, __VA_ARGS__)))
 
-/* --- numbers --- */
-
-/* At most 19 digits and nothing else. */
-static bool read_digits(struct memory_infra_text text, uint64_t *value)
-{
-    uint64_t result = 0;
-    if (text.length == 0 || text.length > 19)
-        return false;
-    for (size_t i = 0; i < text.length; i++) {
-        unsigned digit = (unsigned char)text.at[i] - '0';
-        if (digit > 9)
-            return false;
-        result = result * 10 + digit;
-    }
-    *value = result;
-    return true;
-}
-
-static bool read_double(struct memory_infra_text text, double *value)
-{
-    char copy[NUMBER_CHARS_MAX + 1];
-    uint64_t whole;
-    if (text.length <= 15 && read_digits(text, &whole)) {
-        *value = (double)whole;
-        return true;
-    }
-    if (text.length == 0 || text.length > NUMBER_CHARS_MAX)
-        return false;
-    memcpy(copy, text.at, text.length);
-    copy[text.length] = '\0';
-    char *end;
-    *value = strtod(copy, &end);
-    return end == copy + text.length && isfinite(*value);
-}
-
-/* A whole number that is not negative, 1e3 and 1.0 included. */
-static bool read_whole(struct memory_infra_text text, uint64_t *value)
-{
-    double number;
-    if (read_digits(text, value))
-        return true;
-    if (!read_double(text, &number) || !(number >= 0) || number >= 0x1p63 ||
-        number != floor(number))
-        return false;
-    *value = (uint64_t)number;
-    return true;
-}
-
-/* 1 to 16 hexadecimal digits from `at` on, and nothing else. */
-static bool read_hex_digits(struct memory_infra_text text, size_t at, uint64_t *value)
-{
-    uint64_t result = 0;
-    if (text.length <= at || text.length - at > 16)
-        return false;
-    for (; at < text.length; at++) {
-        unsigned char c = (unsigned char)text.at[at];
-        unsigned digit = c - '0';
-        if (digit > 9) {
-            digit = (c | 0x20u) - 'a';
-            if (digit > 5)
-                return false;
-            digit += 10;
-        }
-        result = result << 4 | digit;
-    }
-    *value = result;
-    return true;
-}
-
-static bool read_hex(struct memory_infra_text text, uint64_t *value)
-{
-    bool prefixed = text.length > 2 && text.at[0] == '0' && (text.at[1] | 0x20) == 'x';
-    return read_hex_digits(text, prefixed ? 2 : 0, value);
-}
-
-bool memory_infra_read_pc(struct memory_infra_text name, uint64_t *address)
-{
-    return name.length > 3 && memcmp(name.at, "pc:", 3) == 0 && read_hex_digits(name, 3, address);
-}
-
-/* Hex as the format has it; a JSON number is taken as what it is. */
-static bool read_hex_value(const struct value *value, uint64_t *number)
-{
-    return value->kind == VALUE_TEXT     ? read_hex(value->text, number)
-           : value->kind == VALUE_NUMBER ? read_whole(value->text, number)
-                                         : false;
-}
+/* --- places --- */
 
 static int shown_length(struct memory_infra_text text)
 {
@@ -120,8 +33,6 @@ static int complain_of_value(struct memory_infra_reader *reader, bool spoils, co
     return reader_complain(reader, spoils, "\"%.60s\" is %s%.*s%s, not %s", name, quote,
                            shown_length(value->text), value->text.at, quote, wanted);
 }
-
-/* --- places --- */
 
 static struct memory_infra_text kept(const struct kept_text *kept_text)
 {
@@ -421,10 +332,10 @@ static int leave_attribute(struct memory_infra_reader *reader)
     uint64_t number;
     if (!reader->told[FIELD_ATTRIBUTE_VALUE])
         return 1;
-    if (attribute.scalar && read_hex_value(&value, &number))
+    if (attribute.scalar && number_read_hex(&value, &number))
         attribute.value = (double)number;
     else if (attribute.scalar &&
-             (value.kind != VALUE_NUMBER || !read_double(value.text, &attribute.value)))
+             (value.kind != VALUE_NUMBER || !number_read_double(value.text, &attribute.value)))
         return complain_of_value(reader, false, "value", &value, "a hexadecimal number");
     return VISIT(reader, attribute, &attribute);
 }
@@ -478,11 +389,12 @@ static int take_column(struct memory_infra_reader *reader, enum place place,
     if (array_reserve(&column->ids, &column->capacity, column->count, 1, sizeof(*column->ids)) < 0)
         return reader_out_of_memory(reader);
     if (place <= PLACE_COLUMN_TYPES) {
-        if (value->kind != VALUE_NUMBER || !read_whole(value->text, &column->ids[column->count]))
+        if (value->kind != VALUE_NUMBER ||
+            !number_read_whole(value->text, &column->ids[column->count]))
             return complain_of_value(reader, true, names[index], value, "the number of an id");
     } else {
         double *into = &column->values[column->count];
-        if (value->kind != VALUE_NUMBER || !read_double(value->text, into) || !(*into >= 0))
+        if (value->kind != VALUE_NUMBER || !number_read_double(value->text, into) || !(*into >= 0))
             return complain_of_value(reader, true, names[index], value,
                                      "a number from 0 on; figures here are no texts");
     }
@@ -510,10 +422,10 @@ static int take_text(struct memory_infra_reader *reader, const struct way *way,
     if (field == FIELD_LEVEL)
         return take_level(reader, value->text);
     if (field == FIELD_ENTRY_SIZE || field == FIELD_ENTRY_COUNT) {
-        if (!read_hex_value(value, &reader->numbers[field]))
+        if (!number_read_hex(value, &reader->numbers[field]))
             return complain_of_value(reader, true, way->key, value, "a hexadecimal number");
     } else if (field == FIELD_ENTRY_TYPE) {
-        if (!read_whole(value->text, &reader->numbers[field]))
+        if (!number_read_whole(value->text, &reader->numbers[field]))
             return complain_of_value(reader, true, way->key, value, "the number of a type");
     } else {
         reader->numbers[field] = value->kind;
@@ -528,7 +440,7 @@ static int take_text(struct memory_infra_reader *reader, const struct way *way,
 static int64_t read_pid(const struct value *value)
 {
     double number;
-    bool told = value->kind == VALUE_NUMBER && read_double(value->text, &number);
+    bool told = value->kind == VALUE_NUMBER && number_read_double(value->text, &number);
     return told && number >= INT32_MIN && number <= UINT32_MAX && number == floor(number)
                ? (int64_t)number
                : INT64_MIN;
@@ -537,7 +449,7 @@ static int64_t read_pid(const struct value *value)
 static int take_version(struct memory_infra_reader *reader, const struct value *value)
 {
     double version;
-    if (value->kind != VALUE_NUMBER || !read_double(value->text, &version) || version != 1)
+    if (value->kind != VALUE_NUMBER || !number_read_double(value->text, &version) || version != 1)
         return reader_complain(reader, true, "heaps_v2 of version %.*s: known is 1",
                                shown_length(value->text), value->text.at);
     reader->told[FIELD_VERSION] = true;
@@ -564,8 +476,9 @@ static int take_number(struct memory_infra_reader *reader, enum place place, con
         return 1;
     }
     bool hex = field >= FIELD_REGION_START && field <= FIELD_SWAPPED;
-    if (hex ? !read_hex_value(value, &reader->numbers[field])
-            : value->kind != VALUE_NUMBER || !read_whole(value->text, &reader->numbers[field]))
+    if (hex ? !number_read_hex(value, &reader->numbers[field])
+            : value->kind != VALUE_NUMBER ||
+                  !number_read_whole(value->text, &reader->numbers[field]))
         return complain_of_value(reader, needed, way->key, value,
                                  hex ? "a hexadecimal number" : "a whole number");
     note_number(reader, place, field, value);
@@ -579,7 +492,7 @@ static int take_total(struct memory_infra_reader *reader, const struct value *va
     char name[61];
     if (value->kind == VALUE_NULL)
         return 1;
-    if (value->kind != VALUE_BOOL && !read_hex_value(value, &number)) {
+    if (value->kind != VALUE_BOOL && !number_read_hex(value, &number)) {
         struct memory_infra_text key = key_above(reader, 0);
         snprintf(name, sizeof(name), "%.*s", shown_length(key), key.at);
         return complain_of_value(reader, false, name, value, "a hexadecimal number");
@@ -592,7 +505,7 @@ static int take_type_name(struct memory_infra_reader *reader, const struct value
     uint64_t id;
     if (value->kind != VALUE_TEXT)
         return 1;
-    if (!read_whole(key_above(reader, 0), &id))
+    if (!number_read_whole(key_above(reader, 0), &id))
         return reader_complain(reader, true, "typeNames has \"%.*s\", which is no number",
                                shown_length(key_above(reader, 0)), key_above(reader, 0).at);
     return VISIT(reader, type_name, id, value->text);
@@ -622,7 +535,7 @@ int reader_value(struct memory_infra_reader *reader, enum place place, const str
         reader->event.tid = read_pid(value);
         return 1;
     case FIELD_TS:
-        if (value->kind != VALUE_NUMBER || !read_double(value->text, &reader->event.ts_us))
+        if (value->kind != VALUE_NUMBER || !number_read_double(value->text, &reader->event.ts_us))
             reader->event.ts_us = NAN;
         return 1;
     case FIELD_VERSION:

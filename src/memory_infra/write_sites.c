@@ -12,180 +12,13 @@
 #include "util/array.h"
 
 /* Its own names, each a string of the index. */
-#define UNKNOWN_TYPE "[unknown]"
 #define OTHER_FRAME "<other>"
 #define NO_CONTEXT_FRAME "[no context]"
-#define NO_NAME_FRAME "<unknown>"
 
 /* A stack that is cut shares few frames with others. Hostile files have any number of them, and of
  * frames that they are made of. */
 #define CUT_NODES_MAX ((size_t)1 << 21)
 #define PUSHED_FRAMES_MAX ((size_t)1 << 28)
-
-/* --- strings and types --- */
-
-/* Equal texts are one string. */
-static int put_string(struct sites *sites, const char *text, uint32_t frame, uint32_t *string)
-{
-    char buffer[EXPORT_LABEL_BYTES];
-    bool added;
-    const struct site_string new = {.text = text, .frame = frame};
-    if (array_reserve(&sites->strings, &sites->string_capacity, sites->string_count, 1,
-                      sizeof(new)) < 0)
-        return -ENOMEM;
-    sites->strings[sites->string_count] = new;
-    const char *reads = sites_text(sites, (uint32_t)sites->string_count, buffer);
-    uint64_t id = intern_bytes(&sites->string_ids, reads, strlen(reads), &added);
-    if (id == 0 || id > UINT32_MAX)
-        return -ENOMEM;
-    sites->string_count += added;
-    *string = (uint32_t)id - 1;
-    return 0;
-}
-
-static int put_text(struct sites *sites, const char *text, uint32_t *string)
-{
-    return put_string(sites, text, PROFILE_NONE, string);
-}
-
-/* A part of a text, which is copied where it is new. */
-static int put_part(struct sites *sites, const char *text, size_t length, uint32_t *string)
-{
-    char *copy = strndup(text, length);
-    size_t before = sites->string_count;
-    int code = copy == NULL ? -ENOMEM : put_text(sites, copy, string);
-    if (code == 0 && sites->string_count > before)
-        sites->strings[*string].owned = copy;
-    else
-        free(copy);
-    return code;
-}
-
-/* Types are kept by what they are called: a program may call one of its own "[unknown]". */
-static int put_type(struct sites *sites, const char *name, uint32_t *type)
-{
-    uint32_t string;
-    bool added;
-    if (put_text(sites, *name == '\0' ? UNKNOWN_TYPE : name, &string) < 0)
-        return -ENOMEM;
-    uint64_t id = intern_bytes(&sites->type_ids, &string, sizeof(string), &added);
-    if (id == 0 ||
-        array_reserve(&sites->types, &sites->type_capacity, sites->type_count, 1,
-                      sizeof(*sites->types)) < 0 ||
-        array_reserve(&sites->type_kept, &sites->type_kept_capacity, sites->type_count, 1,
-                      sizeof(*sites->type_kept)) < 0)
-        return -ENOMEM;
-    *type = (uint32_t)id - 1;
-    if (added) {
-        sites->type_kept[sites->type_count] = false;
-        sites->types[sites->type_count++] = string;
-    }
-    return 0;
-}
-
-/* The address that was on the stack: ours are inside of the call, one less. */
-static bool absolute_pc(const struct sites *sites, const struct profile_frame *frame, uint64_t *pc)
-{
-    *pc = frame->rel_pc + 1;
-    if (frame->mapping == PROFILE_NONE)
-        return frame->rel_pc != 0;
-    const struct profile_mapping *mapping = &sites->mappings[frame->mapping];
-    uint64_t address = frame->rel_pc - mapping->exact_offset - mapping->load_bias + mapping->start;
-    *pc = address + 1;
-    return sites->placed[frame->mapping] && address >= mapping->start && address < mapping->end;
-}
-
-const char *sites_text(const struct sites *sites, uint32_t string, char buffer[EXPORT_LABEL_BYTES])
-{
-    const struct site_string *item = &sites->strings[string];
-    uint64_t pc;
-    if (item->text != NULL)
-        return item->text;
-    const struct profile_frame *frame = &sites->profile->frames[item->frame];
-    if (absolute_pc(sites, frame, &pc))
-        snprintf(buffer, EXPORT_LABEL_BYTES, "pc:%" PRIx64, pc);
-    else if (frame->mapping == PROFILE_NONE)
-        return NO_NAME_FRAME;
-    else
-        return export_frame_label(sites->profile, frame, buffer);
-    return buffer;
-}
-
-static int frame_of(struct sites *sites, uint32_t index, struct site_frame *frame)
-{
-    const struct profile_frame *from = &sites->profile->frames[index];
-    struct site_frame *known = &sites->frames[index];
-    if (sites->frame_made[index] != sites->generation) {
-        uint32_t name, file;
-        if (put_string(sites, *from->name == '\0' ? NULL : from->name, index, &name) < 0 ||
-            put_text(sites, from->source_file, &file) < 0)
-            return -ENOMEM;
-        *known = (struct site_frame){name, file, from->line};
-        sites->frame_made[index] = sites->generation;
-    }
-    *frame = *known;
-    return 0;
-}
-
-/* --- nodes --- */
-
-static size_t node_hash(const struct site_frame *frame, uint32_t parent)
-{
-    uint64_t hash = ((uint64_t)frame->name << 32 | parent) * UINT64_C(0x9e3779b97f4a7c15);
-    hash = (hash ^ hash >> 29 ^ ((uint64_t)frame->line << 32 | frame->file)) *
-           UINT64_C(0xbf58476d1ce4e5b9);
-    return (size_t)(hash ^ hash >> 32);
-}
-
-static bool is_node(const struct site_node *node, const struct site_frame *frame, uint32_t parent)
-{
-    return node->parent == parent && node->frame.name == frame->name &&
-           node->frame.file == frame->file && node->frame.line == frame->line;
-}
-
-static int grow_table(struct sites *sites)
-{
-    size_t size = sites->table_size == 0 ? 1024 : sites->table_size * 2;
-    uint32_t *table = calloc(size, sizeof(*table));
-    if (table == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < sites->node_count; i++) {
-        size_t at = node_hash(&sites->nodes[i].frame, sites->nodes[i].parent) & (size - 1);
-        while (table[at] != 0)
-            at = (at + 1) & (size - 1);
-        table[at] = (uint32_t)i + 1;
-    }
-    free(sites->table);
-    sites->table = table;
-    sites->table_size = size;
-    return 0;
-}
-
-static int put_node(struct sites *sites, const struct site_frame *frame, uint32_t parent,
-                    uint32_t *node)
-{
-    if (sites->node_count * 2 >= sites->table_size && grow_table(sites) < 0)
-        return -ENOMEM;
-    size_t at = node_hash(frame, parent) & (sites->table_size - 1);
-    while (sites->table[at] != 0 && !is_node(&sites->nodes[sites->table[at] - 1], frame, parent))
-        at = (at + 1) & (sites->table_size - 1);
-    if (sites->table[at] == 0) {
-        if (sites->node_count >= UINT32_MAX - 1 ||
-            array_reserve(&sites->nodes, &sites->node_capacity, sites->node_count, 1,
-                          sizeof(*sites->nodes)) < 0)
-            return -ENOMEM;
-        sites->nodes[sites->node_count++] = (struct site_node){.frame = *frame, .parent = parent};
-        sites->table[at] = (uint32_t)sites->node_count;
-    }
-    *node = sites->table[at] - 1;
-    return 0;
-}
-
-static int put_named_node(struct sites *sites, const char *name, uint32_t parent, uint32_t *node)
-{
-    struct site_frame frame = {0};
-    return put_text(sites, name, &frame.name) < 0 ? -ENOMEM : put_node(sites, &frame, parent, node);
-}
 
 /* --- stacks --- */
 
@@ -202,8 +35,8 @@ static int native_node(struct sites *sites, uint32_t callsite, uint32_t *node)
     *node = callsite == PROFILE_NONE ? SITES_NONE : sites->callsites[callsite] - base - 1;
     while (depth-- > 0) {
         struct site_frame frame;
-        if (frame_of(sites, callsites[sites->path[depth]].frame, &frame) < 0 ||
-            put_node(sites, &frame, *node, node) < 0)
+        if (sites_put_frame(sites, callsites[sites->path[depth]].frame, &frame) < 0 ||
+            sites_put_node(sites, &frame, *node, node) < 0)
             return -ENOMEM;
         sites->callsites[sites->path[depth]] = base + *node + 1;
     }
@@ -221,8 +54,8 @@ static int push_frame(struct sites *sites, size_t *depth, const struct site_fram
 static int push_name(struct sites *sites, size_t *depth, const char *name, size_t length)
 {
     struct site_frame frame = {0};
-    int code = length == 0 ? put_text(sites, NO_NAME_FRAME, &frame.name)
-                           : put_part(sites, name, length, &frame.name);
+    int code = length == 0 ? sites_put_text(sites, NO_NAME_FRAME, &frame.name)
+                           : sites_put_part(sites, name, length, &frame.name);
     return code < 0 ? code : push_frame(sites, depth, &frame);
 }
 
@@ -232,7 +65,7 @@ static int push_native(struct sites *sites, size_t *depth, uint32_t callsite)
     int code = 0;
     while (count-- > 0 && code == 0) {
         struct site_frame frame;
-        code = frame_of(sites, sites->path[count], &frame);
+        code = sites_put_frame(sites, sites->path[count], &frame);
         if (code == 0)
             code = push_frame(sites, depth, &frame);
     }
@@ -308,7 +141,7 @@ static int cut_stack(struct sites *sites, size_t *depth, size_t more)
         return -E2BIG;
     if (*depth + more <= MEMORY_INFRA_FRAMES_MAX)
         return 0;
-    if (put_text(sites, MEMORY_INFRA_CUT_FRAME, &cut.name) < 0)
+    if (sites_put_text(sites, MEMORY_INFRA_CUT_FRAME, &cut.name) < 0)
         return -ENOMEM;
     memmove(sites->stack + outer + 1, sites->stack + *depth - inner, inner * sizeof(cut));
     sites->stack[outer] = cut;
@@ -331,10 +164,10 @@ static int stack_node(struct sites *sites, uint32_t callsite, const struct profi
         if (code == 0)
             code = cut_stack(sites, &depth, more);
         for (size_t i = 0; i < depth && code == 0; i++)
-            code = put_node(sites, &sites->stack[i], *node, node);
+            code = sites_put_node(sites, &sites->stack[i], *node, node);
     }
     if (code == 0 && allocator_frame != NULL)
-        code = put_named_node(sites, allocator_frame, *node, node);
+        code = sites_put_named_node(sites, allocator_frame, *node, node);
     return code;
 }
 
@@ -386,7 +219,7 @@ static int put_site(struct sites *sites, uint32_t node, const char *type, double
                     double count)
 {
     struct site site = {.node = node, .bytes = bytes, .count = count};
-    if (put_type(sites, type, &site.type) < 0 ||
+    if (sites_put_type(sites, type, &site.type) < 0 ||
         array_reserve(&sites->items, &sites->capacity, sites->count, 1, sizeof(site)) < 0)
         return -ENOMEM;
     sites->items[sites->count++] = site;
@@ -518,7 +351,7 @@ int sites_prune(struct sites *sites, size_t first, uint64_t bytes, uint64_t coun
         uint32_t above = sites->nodes[site->node].parent;
         while (above != SITES_NONE && !sites->nodes[above].has_kept)
             above = sites->nodes[above].parent;
-        code = put_named_node(sites, OTHER_FRAME, above, &site->node);
+        code = sites_put_named_node(sites, OTHER_FRAME, above, &site->node);
     }
     if (code == 0)
         merge_sites(sites, first);
@@ -626,7 +459,7 @@ int sites_reset(struct sites *sites, int32_t pid, const struct profile_mapping *
     sites->mappings = mappings;
     sites->placed = placed;
     choose_threads(sites, pid);
-    if (put_text(sites, "", &empty) < 0 || put_type(sites, "", &unknown) < 0)
+    if (sites_put_text(sites, "", &empty) < 0 || sites_put_type(sites, "", &unknown) < 0)
         return -ENOMEM;
     return 0;
 }

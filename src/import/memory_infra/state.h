@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A MemoryInfra JSON on its way to a profile. Private to what reads it:
+ * A MemoryInfra JSON on its way to a profile. Private to its importer:
  *
- *   import.c         takes what the reader tells, event by event
- *   resolve.c sites, once their stacks, types and regions are known
- *   heaps.c   the profile's heaps and dumps, at the end
- *   notes.c   what our own files say beside the format
+ *   memory_infra.c  the import from its beginning to its end
+ *   events.c        the contents of events, as they are read
+ *   resolve.c       sites, once their stacks, types and regions are known
+ *   heaps.c         the profile's heaps and dumps, at the end
+ *   notes.c         what our own files have beside the format
  *
  * A look is what one process has in one dump: events with the same id and pid.
  */
@@ -112,6 +113,12 @@ static inline uint64_t import_nanoseconds(double us)
 /* Counts a problem of an event, and keeps the first. */
 void importing_problem(struct importing *importing, const struct error *problem);
 void import_part_free(struct import_part *part);
+
+/* --- events.c --- */
+
+extern const struct memory_infra_visitor import_visitor; /* its context is the importing */
+/* Forget the contents of the event. */
+void import_clear_event(struct importing *importing);
 
 /* --- resolve.c --- */
 

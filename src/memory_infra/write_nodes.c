@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What sites are made of, each once: strings, types, and nodes, which are frames called from a
+ * parent node.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory_infra/write_sites.h"
+#include "util/array.h"
+
+#define UNKNOWN_TYPE "[unknown]"
+
+/* --- strings and types --- */
+
+/* Equal texts are one string. */
+static int put_string(struct sites *sites, const char *text, uint32_t frame, uint32_t *string)
+{
+    char buffer[EXPORT_LABEL_BYTES];
+    bool added;
+    const struct site_string new = {.text = text, .frame = frame};
+    if (array_reserve(&sites->strings, &sites->string_capacity, sites->string_count, 1,
+                      sizeof(new)) < 0)
+        return -ENOMEM;
+    sites->strings[sites->string_count] = new;
+    const char *reads = sites_text(sites, (uint32_t)sites->string_count, buffer);
+    uint64_t id = intern_bytes(&sites->string_ids, reads, strlen(reads), &added);
+    if (id == 0 || id > UINT32_MAX)
+        return -ENOMEM;
+    sites->string_count += added;
+    *string = (uint32_t)id - 1;
+    return 0;
+}
+
+int sites_put_text(struct sites *sites, const char *text, uint32_t *string)
+{
+    return put_string(sites, text, PROFILE_NONE, string);
+}
+
+/* A part of a text, which is copied where it is new. */
+int sites_put_part(struct sites *sites, const char *text, size_t length, uint32_t *string)
+{
+    char *copy = strndup(text, length);
+    size_t before = sites->string_count;
+    int code = copy == NULL ? -ENOMEM : sites_put_text(sites, copy, string);
+    if (code == 0 && sites->string_count > before)
+        sites->strings[*string].owned = copy;
+    else
+        free(copy);
+    return code;
+}
+
+/* Types are kept by what they are called: a program may call one of its own "[unknown]". */
+int sites_put_type(struct sites *sites, const char *name, uint32_t *type)
+{
+    uint32_t string;
+    bool added;
+    if (sites_put_text(sites, *name == '\0' ? UNKNOWN_TYPE : name, &string) < 0)
+        return -ENOMEM;
+    uint64_t id = intern_bytes(&sites->type_ids, &string, sizeof(string), &added);
+    if (id == 0 ||
+        array_reserve(&sites->types, &sites->type_capacity, sites->type_count, 1,
+                      sizeof(*sites->types)) < 0 ||
+        array_reserve(&sites->type_kept, &sites->type_kept_capacity, sites->type_count, 1,
+                      sizeof(*sites->type_kept)) < 0)
+        return -ENOMEM;
+    *type = (uint32_t)id - 1;
+    if (added) {
+        sites->type_kept[sites->type_count] = false;
+        sites->types[sites->type_count++] = string;
+    }
+    return 0;
+}
+
+/* The address that was on the stack: ours are inside of the call, one less. */
+static bool absolute_pc(const struct sites *sites, const struct profile_frame *frame, uint64_t *pc)
+{
+    *pc = frame->rel_pc + 1;
+    if (frame->mapping == PROFILE_NONE)
+        return frame->rel_pc != 0;
+    const struct profile_mapping *mapping = &sites->mappings[frame->mapping];
+    uint64_t address = frame->rel_pc - mapping->exact_offset - mapping->load_bias + mapping->start;
+    *pc = address + 1;
+    return sites->placed[frame->mapping] && address >= mapping->start && address < mapping->end;
+}
+
+const char *sites_text(const struct sites *sites, uint32_t string, char buffer[EXPORT_LABEL_BYTES])
+{
+    const struct site_string *item = &sites->strings[string];
+    uint64_t pc;
+    if (item->text != NULL)
+        return item->text;
+    const struct profile_frame *frame = &sites->profile->frames[item->frame];
+    if (absolute_pc(sites, frame, &pc))
+        snprintf(buffer, EXPORT_LABEL_BYTES, "pc:%" PRIx64, pc);
+    else if (frame->mapping == PROFILE_NONE)
+        return NO_NAME_FRAME;
+    else
+        return export_frame_label(sites->profile, frame, buffer);
+    return buffer;
+}
+
+int sites_put_frame(struct sites *sites, uint32_t index, struct site_frame *frame)
+{
+    const struct profile_frame *from = &sites->profile->frames[index];
+    struct site_frame *known = &sites->frames[index];
+    if (sites->frame_made[index] != sites->generation) {
+        uint32_t name, file;
+        if (put_string(sites, *from->name == '\0' ? NULL : from->name, index, &name) < 0 ||
+            sites_put_text(sites, from->source_file, &file) < 0)
+            return -ENOMEM;
+        *known = (struct site_frame){name, file, from->line};
+        sites->frame_made[index] = sites->generation;
+    }
+    *frame = *known;
+    return 0;
+}
+
+/* --- nodes --- */
+
+static size_t node_hash(const struct site_frame *frame, uint32_t parent)
+{
+    uint64_t hash = ((uint64_t)frame->name << 32 | parent) * UINT64_C(0x9e3779b97f4a7c15);
+    hash = (hash ^ hash >> 29 ^ ((uint64_t)frame->line << 32 | frame->file)) *
+           UINT64_C(0xbf58476d1ce4e5b9);
+    return (size_t)(hash ^ hash >> 32);
+}
+
+static bool is_node(const struct site_node *node, const struct site_frame *frame, uint32_t parent)
+{
+    return node->parent == parent && node->frame.name == frame->name &&
+           node->frame.file == frame->file && node->frame.line == frame->line;
+}
+
+static int grow_table(struct sites *sites)
+{
+    size_t size = sites->table_size == 0 ? 1024 : sites->table_size * 2;
+    uint32_t *table = calloc(size, sizeof(*table));
+    if (table == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < sites->node_count; i++) {
+        size_t at = node_hash(&sites->nodes[i].frame, sites->nodes[i].parent) & (size - 1);
+        while (table[at] != 0)
+            at = (at + 1) & (size - 1);
+        table[at] = (uint32_t)i + 1;
+    }
+    free(sites->table);
+    sites->table = table;
+    sites->table_size = size;
+    return 0;
+}
+
+int sites_put_node(struct sites *sites, const struct site_frame *frame, uint32_t parent,
+                   uint32_t *node)
+{
+    if (sites->node_count * 2 >= sites->table_size && grow_table(sites) < 0)
+        return -ENOMEM;
+    size_t at = node_hash(frame, parent) & (sites->table_size - 1);
+    while (sites->table[at] != 0 && !is_node(&sites->nodes[sites->table[at] - 1], frame, parent))
+        at = (at + 1) & (sites->table_size - 1);
+    if (sites->table[at] == 0) {
+        if (sites->node_count >= UINT32_MAX - 1 ||
+            array_reserve(&sites->nodes, &sites->node_capacity, sites->node_count, 1,
+                          sizeof(*sites->nodes)) < 0)
+            return -ENOMEM;
+        sites->nodes[sites->node_count++] = (struct site_node){.frame = *frame, .parent = parent};
+        sites->table[at] = (uint32_t)sites->node_count;
+    }
+    *node = sites->table[at] - 1;
+    return 0;
+}
+
+int sites_put_named_node(struct sites *sites, const char *name, uint32_t parent, uint32_t *node)
+{
+    struct site_frame frame = {0};
+    return sites_put_text(sites, name, &frame.name) < 0
+               ? -ENOMEM
+               : sites_put_node(sites, &frame, parent, node);
+}
