@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See frame_name.h. */
+/* Print the names of frames, escaped twice where diff_heap_profiler needs it (frame_name.h). */
 #include "memory_infra/frame_name.h"
 
 #include "util/json.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a file's ids to indexes. Ids are any numbers, but mostly follow each other, from wherever
- * they begin: they stand in pages of sixteen, a cache line each, which a hash table finds, and the
- * page used last is tried first. An id far from all others costs a page.
+ * Map a file's ids to indexes. Ids are any numbers, but mostly follow each other, from any first
+ * one: they are in pages of sixteen, a cache line each, which a hash table finds; the last page
+ * used is tried first. An id far from all others costs a page.
  */
 #ifndef HEAPPROFD_MEMORY_INFRA_ID_PAGES_H
 #define HEAPPROFD_MEMORY_INFRA_ID_PAGES_H
@@ -25,7 +25,7 @@ struct id_pages {
     size_t count, capacity;
     uint32_t *table; /* of pages: index + 1; 0: empty */
     size_t size;     /* a power of two, or 0 */
-    uint32_t last;   /* page used last, if there is any */
+    uint32_t last;   /* the page used last, if any */
 };
 
 static inline size_t id_pages_slot(const struct id_pages *ids, uint64_t key)
@@ -37,7 +37,7 @@ static inline size_t id_pages_slot(const struct id_pages *ids, uint64_t key)
     return at;
 }
 
-/* NULL: there is none. */
+/* NULL: none. */
 static inline struct id_page *id_pages_page(struct id_pages *ids, uint64_t key)
 {
     if (ids->count == 0)
@@ -71,7 +71,7 @@ static inline int id_pages_grow(struct id_pages *ids)
     return 0;
 }
 
-/* Sets, or replaces. 0 or -ENOMEM. */
+/* Set or replace. 0 or -ENOMEM. */
 static inline int id_pages_set(struct id_pages *ids, uint64_t id, uint32_t index)
 {
     struct id_page *page = id_pages_page(ids, id / ID_PAGE_SIZE);
@@ -91,7 +91,7 @@ static inline int id_pages_set(struct id_pages *ids, uint64_t id, uint32_t index
     return 0;
 }
 
-/* None is there any more; the room is. */
+/* Forget all ids; the room stays. */
 static inline void id_pages_clear(struct id_pages *ids)
 {
     ids->count = 0;

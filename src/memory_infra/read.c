@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See read.h: the JSON, taken apart by yajl, which reads 340 MB/s here where nothing is done with
- * what it gives; a path through the table of places says what a value is. What the table does not
- * lead to is counted and not kept. yajl keeps a value that spans chunks, hence one may not be
- * longer than VALUE_BYTES_MAX.
+ * Parse the JSON by yajl (340 MB/s with empty callbacks) and follow it through the table of places,
+ * which says what a value means (read.h). Parts that the table does not lead to are skipped. yajl
+ * keeps a value that spans chunks, hence a value may not be longer than VALUE_BYTES_MAX.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,10 +17,10 @@
 #define VALUE_BYTES_MAX (16u * 1024u * 1024u)
 #define CHUNK_BYTES (256u * 1024u)
 
-/* Of UTF-8; some editors put it before a text. */
+/* Some editors put it before UTF-8 text. */
 static const unsigned char byte_order_mark[] = {0xef, 0xbb, 0xbf};
 
-/* --- what is wrong --- */
+/* --- problems --- */
 
 uint64_t reader_offset(const struct memory_infra_reader *reader)
 {
@@ -95,7 +94,7 @@ int reader_keep(struct memory_infra_reader *reader, struct kept_text *kept,
     return 1;
 }
 
-/* --- yajl's calls --- */
+/* --- callbacks of yajl --- */
 
 /* The way of a value that begins here. NULL: none. */
 static const struct way *way_here(const struct memory_infra_reader *reader)
@@ -112,8 +111,8 @@ static enum place place_here(const struct memory_infra_reader *reader)
     return reader->depth == 0 ? PLACE_NONE : reader->places[reader->depth - 1];
 }
 
-/* Something stands where the format has something else. Of events that are no memory dumps, args
- * may be anything. */
+/* Complain of a value of the wrong kind. `args` of events that are no memory dumps may be anything.
+ */
 static int complain_of_kind(struct memory_infra_reader *reader, const char *is)
 {
     enum place place = place_here(reader);
@@ -173,7 +172,7 @@ static int on_number(void *context, const char *text, size_t length)
     return on_value(context, VALUE_NUMBER, text, length);
 }
 
-/* The text with U+FFFD for zeros. */
+/* Replace zeros in the text by U+FFFD. */
 static int without_zeros(struct memory_infra_reader *reader, struct memory_infra_text *text)
 {
     struct kept_text *into = &reader->zeroless;
@@ -202,7 +201,7 @@ static int on_text(void *context, const unsigned char *bytes, size_t length)
     return on_value(reader, VALUE_TEXT, text.at, text.length);
 }
 
-/* Where a key leads, in a place's ways. */
+/* Find a key among a place's ways. */
 static const struct way *find_way(const struct way *way, const unsigned char *key, size_t length)
 {
     for (; way->key != NULL; way++)
@@ -247,7 +246,7 @@ static int on_begin(struct memory_infra_reader *reader, bool list)
         reader->bare_list = true;
     }
     if (next == PLACE_NONE || place_rules[next].list != list) {
-        /* Of what is no object or list, columns cannot be told by their way. */
+        /* A column has no key of its own: its place tells that this is wrong. */
         enum place place = place_here(reader);
         bool wrong = next != PLACE_NONE || (way != NULL && way->field >= FIELD_TEXTS) ||
                      (place >= PLACE_COLUMN_NODES && place <= PLACE_COLUMN_SIZES);
@@ -290,7 +289,7 @@ static int on_close(void *context)
     return on_end(context);
 }
 
-/* --- the reader's life --- */
+/* --- open, feed, close --- */
 
 struct memory_infra_reader *memory_infra_reader_new(const struct memory_infra_visitor *visitor,
                                                     void *context)
@@ -316,7 +315,7 @@ struct memory_infra_reader *memory_infra_reader_new(const struct memory_infra_vi
         free(reader);
         return NULL;
     }
-    /* What names are made of is bytes; a trace has them, too. */
+    /* Names are any bytes, here as in a trace. */
     yajl_config(reader->json, yajl_dont_validate_strings, 1);
     return reader;
 }
@@ -336,7 +335,7 @@ void memory_infra_reader_free(struct memory_infra_reader *reader)
     free(reader);
 }
 
-/* What yajl says, in a line. */
+/* Stop with the first line of yajl's message. */
 static int stop_at_malformed(struct memory_infra_reader *reader)
 {
     unsigned char *said = yajl_get_error(reader->json, 0, NULL, 0);
@@ -364,7 +363,7 @@ static int feed_chunk(struct memory_infra_reader *reader, const unsigned char *b
     return 0;
 }
 
-/* How many of the bytes are of the mark. */
+/* Skip the byte order mark. Return how many of the bytes belong to it. */
 static size_t take_mark(struct memory_infra_reader *reader, const unsigned char *bytes,
                         size_t length)
 {
@@ -441,7 +440,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* Whether a key ends here, and no byte is one that text does not have. */
+/* Whether the bytes are the end of a key and a colon, without bytes that text does not have. */
 static bool is_key_of_text(const char *at, const char *end)
 {
     const char *quote = memchr(at, '"', (size_t)(end - at));
@@ -457,8 +456,8 @@ static bool is_key_of_text(const char *at, const char *end)
     return true;
 }
 
-/* An object's brace and a key's quote, or a list's bracket before them. A Perfetto trace begins
- * with a newline, too, and a length that may be the brace: there it takes more. */
+/* JSON begins with a brace and a quote, or a bracket before them. A Perfetto trace may begin with
+ * the same bytes, a newline and a length that is a brace: ask for a whole key there. */
 bool memory_infra_begins(const void *bytes, size_t length)
 {
     const char *at = bytes, *end = at + length;

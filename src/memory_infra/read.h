@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the JSON of MemoryInfra heap dumps as a stream: bytes go in as they come, what the format
- * has comes out by calls. Object form or bare list of events, keys in any order, numbers and texts
- * decoded; values that nobody asked for are passed over and cost no memory. Nothing is kept between
- * events: ids, incremental maps and processes are the caller's to put together.
+ * Reads the JSON of MemoryInfra heap dumps as a stream: bytes are fed as they come, the parts of
+ * the format come out by callbacks. Object form or bare list of events, keys in any order, numbers
+ * and texts decoded; unknown members are skipped and cost no memory. Nothing is kept between
+ * events: ids, incremental maps and processes are for the caller to put together.
  *
- * An event's keys stand in any order, and Chrome has `args` first: what is in an event is told as
- * it is met, between event_begin and event_end, and whose it is only by event_end. Within an event,
- * too, allocators may come before maps, and heaps before regions.
+ * An event's keys are in any order, and Chrome has `args` first: the contents of an event are
+ * reported as they are met, between event_begin and event_end, and their process only by event_end.
+ * Within an event, too, allocators may come before maps, and heaps before regions.
  *
- * What is wrong is a `struct error` that names the byte and the event. Malformed JSON ends the
- * reading. What is well-formed but means nothing (a size that is a text, an unknown version) spoils
- * its event: `problem` is called, the rest of the event is passed over, event_end has `spoilt`, and
- * the reading goes on with the next one.
+ * A problem is a `struct error` that names the byte and the event. Malformed JSON ends the reading.
+ * Well-formed JSON without a meaning (a size that is a text, an unknown version) spoils its event:
+ * `problem` is called, the rest of the event is skipped, event_end has `spoilt`, and reading
+ * continues with the next one.
  */
 #ifndef HEAPPROFD_MEMORY_INFRA_READ_H
 #define HEAPPROFD_MEMORY_INFRA_READ_H
@@ -23,8 +23,8 @@
 
 #include "util/error.h"
 
-/* UTF-8, unescaped, not terminated, for the length of the call. Without zeros: U+FFFD stands for
- * them. Bytes that are no UTF-8 are as in the file. */
+/* UTF-8, unescaped, not terminated, valid during the call. Without zeros: they become U+FFFD. Bytes
+ * that are not UTF-8 are as in the file. */
 struct memory_infra_text {
     const char *at;
     size_t length;
@@ -35,10 +35,10 @@ struct memory_infra_range {
     uint64_t begin, end;
 };
 
-#define MEMORY_INFRA_NONE UINT64_MAX /* of an id: not there */
+#define MEMORY_INFRA_NONE UINT64_MAX /* of an id: missing */
 
-/* First address of regions of which only the file and the sizes are known. No process has memory
- * there, and readers require an address. */
+/* First address of regions without a known address. No process has memory there, and readers
+ * require an address. */
 #define MEMORY_INFRA_NOWHERE (UINT64_C(1) << 63)
 
 enum memory_infra_level {
@@ -61,7 +61,7 @@ struct memory_infra_event {
     /* args.name and args.labels: of the metadata events process_name, thread_name (of `tid`),
      * process_labels. */
     struct memory_infra_text argument_name, argument_labels;
-    bool spoilt; /* its contents are not to be used; `problem` was told */
+    bool spoilt; /* its contents are not to be used; `problem` was called */
 };
 
 /* heaps_v2.maps.nodes */
@@ -84,7 +84,7 @@ struct memory_infra_heap {
     size_t count;
 };
 
-/* One entry of heaps.NAME.entries (v1): totals, of this frame and all that it called. */
+/* One entry of heaps.NAME.entries (version 1): totals of this frame and all that it called. */
 struct memory_infra_entry {
     struct memory_infra_text heap;
     struct memory_infra_text frame; /* key in stackFrames; "": the whole heap */
@@ -93,7 +93,7 @@ struct memory_infra_entry {
     double size, count;             /* count 0 where missing */
 };
 
-/* args.stackFrames (v1) */
+/* args.stackFrames (version 1) */
 struct memory_infra_frame {
     struct memory_infra_text id, name, parent; /* parent "": a root */
     struct memory_infra_text file;             /* "": unknown; an extension of ours, so is line */
@@ -105,14 +105,15 @@ struct memory_infra_region {
     uint64_t start, size;
     uint64_t file_offset; /* `fo` as it stands; see has_file_offset */
     bool has_file_offset;
-    uint64_t load_bias;  /* of `fo`, what is no offset in the file; `load_bias`, ours; or 0 */
-    uint32_t protection; /* 4 read, 2 write, 1 execute, 128 may be shared */
+    uint64_t
+        load_bias; /* the part of `fo` that is no offset in the file (our heapprofd_bias), or 0 */
+    uint32_t protection;               /* 4 read, 2 write, 1 execute, 128 may be shared */
     struct memory_infra_text file;     /* "" for anonymous */
     struct memory_infra_text build_id; /* lower-case hex */
     struct memory_infra_text debug_path;
     uint64_t timestamp;
     uint64_t proportional, private_dirty, private_clean, shared_dirty, shared_clean, swapped;
-    uint32_t told; /* of these: enum profile_smaps_told */
+    uint32_t told; /* those that the file has: enum profile_smaps_told */
 };
 
 /* An attribute of an allocator: malloc, size, bytes, 0x1a4. */
@@ -128,7 +129,7 @@ struct memory_infra_attribute {
 struct memory_infra_visitor {
     int (*event_begin)(void *context, uint64_t number, uint64_t offset);
     int (*event_end)(void *context, const struct memory_infra_event *event);
-    /* What is wrong with the event that is being read. */
+    /* A problem of the event that is being read. */
     int (*problem)(void *context, const struct error *problem);
 
     /* heaps_v2.maps. An id may be defined again, by another event or the same one. */
@@ -141,7 +142,7 @@ struct memory_infra_visitor {
     int (*maps)(void *context, struct memory_infra_range range, struct memory_infra_range strings);
     int (*heap)(void *context, const struct memory_infra_heap *heap);
 
-    /* v1 */
+    /* Version 1. */
     int (*frame)(void *context, const struct memory_infra_frame *frame);
     int (*type_name)(void *context, uint64_t id, struct memory_infra_text name);
     int (*entry)(void *context, const struct memory_infra_entry *entry);
@@ -151,8 +152,8 @@ struct memory_infra_visitor {
     int (*total)(void *context, struct memory_infra_text name, double value);
     int (*attribute)(void *context, const struct memory_infra_attribute *attribute);
 
-    /* Of the file's `metadata`: scalars (numbers as they stand there, true, false), and those of
-     * objects one level deeper, which have `inner`; else it is "". No event is open then. */
+    /* A scalar of the file's `metadata` (numbers as they are written, true, false), or of an object
+     * one level deeper, with its key in `inner`; else that is "". No event is open then. */
     int (*metadata)(void *context, struct memory_infra_text key, struct memory_infra_text inner,
                     struct memory_infra_text value);
 };
@@ -162,30 +163,30 @@ struct memory_infra_reader;
 /* The visitor has to outlive the reader. NULL: no memory. */
 struct memory_infra_reader *memory_infra_reader_new(const struct memory_infra_visitor *visitor,
                                                     void *context);
-/* The next bytes, unpacked. 0 or a negative errno, after which nothing more is to be fed. -EBADMSG:
- * malformed. */
+/* Feed the next bytes, unpacked. 0 or a negative errno, after which nothing more may be fed.
+ * -EBADMSG: malformed. */
 int memory_infra_reader_feed(struct memory_infra_reader *reader, const void *bytes, size_t length,
                              struct error *error);
-/* There are no more. -EBADMSG: the file is cut off, or has no events. */
+/* End the file. -EBADMSG: it is cut off, or has no events. */
 int memory_infra_reader_end(struct memory_infra_reader *reader, struct error *error);
 void memory_infra_reader_free(struct memory_infra_reader *reader);
 
 /* The address in a frame's name "pc:55d71aa81293". False: it is another name. */
 bool memory_infra_read_pc(struct memory_infra_text name, uint64_t *address);
 
-/* For errors of the caller's own: "byte 1234, in event 5: " and the message. */
+/* Set an error of the caller's own: "byte 1234, in event 5: " and the message. */
 int memory_infra_reader_problem(const struct memory_infra_reader *reader, struct error *error,
                                 int code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* All of a source, unpacked on the way (trace/read/trace_source.h). As the functions above. */
+/* Read all of a source, unpacked on the way (trace/read/trace_source.h). As the functions above. */
 struct trace_source;
 int memory_infra_read_source(struct trace_source *source,
                              const struct memory_infra_visitor *visitor, void *context,
                              struct error *error);
 
 /* Whether a file that begins with these bytes, unpacked, may be such JSON: an object or a list of
- * objects, as far as they say. */
+ * objects, as far as they go. */
 bool memory_infra_begins(const void *bytes, size_t length);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See read_places.h. */
+/* The grammar of MemoryInfra's JSON, a rule for each place (read_places.h). */
 #include "memory_infra/read_places.h"
 
 #include "memory_infra/frame_name.h"

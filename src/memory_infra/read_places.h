@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where in the JSON of MemoryInfra a reader may be, and which key leads where: the format's grammar
- * as a table. Private to the reader.
+ * The format's grammar as a table: the places in the JSON of MemoryInfra, and which key leads
+ * where. Private to the reader.
  */
 #ifndef HEAPPROFD_MEMORY_INFRA_READ_PLACES_H
 #define HEAPPROFD_MEMORY_INFRA_READ_PLACES_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum place {
-    PLACE_NONE, /* not told of: passed over */
+    PLACE_NONE, /* unknown: skipped */
     PLACE_FILE,
     PLACE_EVENTS,
     PLACE_EVENT,
@@ -52,7 +52,7 @@ enum place {
     PLACES,
 };
 
-/* Single values. Texts are kept by field until what they are in ends. */
+/* Single values. Texts are kept by field until their object ends. */
 enum field {
     FIELD_NONE,
     FIELD_EVENT_NAME,
@@ -77,7 +77,7 @@ enum field {
     FIELD_FRAME_PARENT,
     FIELD_FRAME_FILE,
     FIELD_LEVEL,
-    FIELD_TEXTS, /* those above are texts, those below numbers */
+    FIELD_TEXTS, /* texts above, numbers below */
     FIELD_PID = FIELD_TEXTS,
     FIELD_TID,
     FIELD_TS,
@@ -88,7 +88,7 @@ enum field {
     FIELD_LINE,
     FIELD_VERSION,
     FIELD_PROTECTION,
-    FIELD_REGION_START, /* hex texts, as far as FIELD_SWAPPED */
+    FIELD_REGION_START, /* hexadecimal texts up to FIELD_SWAPPED */
     FIELD_REGION_SIZE,
     FIELD_REGION_OFFSET,
     FIELD_REGION_BIAS,
@@ -109,13 +109,13 @@ enum field {
 struct way {
     const char *key;
     uint8_t length;
-    uint8_t place; /* what it has to be where it is an object or a list */
-    uint8_t field; /* what it is otherwise */
+    uint8_t place; /* of an object or list; PLACE_NONE: there may be none */
+    uint8_t field; /* of a single value; FIELD_NONE: there may be none */
 };
 
 struct place_rule {
     bool list;
-    const struct way *ways; /* of an object; ends with a key NULL, which stands for any other key */
+    const struct way *ways; /* of an object; ends with key NULL, which matches any other key */
     struct way element;     /* of a list */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the reader's two files share: read.c takes the JSON apart by yajl, read_values.c knows what
- * the values mean. */
+/* Shared by the reader's files: read.c parses the JSON by yajl, read_values.c knows what the values
+ * mean. */
 #ifndef HEAPPROFD_MEMORY_INFRA_READ_PRIVATE_H
 #define HEAPPROFD_MEMORY_INFRA_READ_PRIVATE_H
 
@@ -9,39 +9,39 @@
 #include "memory_infra/read.h"
 #include "memory_infra/read_places.h"
 
-#define PLACES_DEEP 16u /* more than the table can lead */
+#define PLACES_DEEP 16u /* deeper than any path through the table */
 
-/* Text that is kept until what it stands in ends. */
+/* Text that is kept until its object ends. */
 struct kept_text {
     char *at;
     size_t length, capacity;
 };
 
-/* A value as it stands in the JSON. */
+/* A value as it is in the JSON. */
 enum value_kind { VALUE_NULL, VALUE_BOOL, VALUE_NUMBER, VALUE_TEXT };
 struct value {
     enum value_kind kind;
-    struct memory_infra_text text; /* a number as it stands there; a bool "true", "false" */
+    struct memory_infra_text text; /* a number as it is written; a bool "true", "false" */
 };
 
 struct memory_infra_reader {
     const struct memory_infra_visitor *visitor;
     void *context;
     yajl_handle json;
-    int code; /* what ended the reading; 0: nothing */
+    int code; /* why reading ended; 0: it did not */
     struct error failure;
 
     uint64_t fed;  /* bytes before the chunk that is being read */
-    uint64_t mark; /* bytes of a byte order mark, which yajl does not get */
+    uint64_t mark; /* length of a byte order mark, which yajl does not get */
     bool in_chunk;
     uint64_t calls; /* by yajl */
-    uint64_t quiet; /* bytes since the last of them */
+    uint64_t quiet; /* bytes since the last call */
     bool bare_list; /* of events */
     bool has_events;
 
     uint8_t places[PLACES_DEEP];
     unsigned depth;
-    unsigned skipped; /* open objects and lists in a value that is passed over */
+    unsigned skipped; /* open objects and lists within a skipped value */
     const struct way *way;
     struct kept_text keys[PLACES_DEEP]; /* the last key, in places with any key */
 
@@ -51,7 +51,7 @@ struct memory_infra_reader {
     bool in_event;
     struct kept_text texts[FIELD_TEXTS];
     uint64_t numbers[FIELDS];
-    bool told[FIELDS];
+    bool present[FIELDS];
 
     /* Its parts. */
     uint64_t maps_begin, entry_begin, heap_begin; /* entry: a string or node of maps */
@@ -67,23 +67,24 @@ struct memory_infra_reader {
     struct kept_text zeroless; /* a text that had zeros */
 };
 
-/* The byte behind what yajl gave last. */
+/* The offset after what yajl reported last. */
 uint64_t reader_offset(const struct memory_infra_reader *reader);
 
-/* Ends the reading. Gives 0, for yajl. */
+/* End the reading. Return 0, for yajl. */
 int reader_stop(struct memory_infra_reader *reader, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int reader_out_of_memory(struct memory_infra_reader *reader);
-/* Something is wrong with the event; `spoils`: it is not to be used. 1 to go on, or 0. */
+/* Report a problem of the event; `spoils`: it is not to be used. Return 1 to go on, or 0. */
 int reader_complain(struct memory_infra_reader *reader, bool spoils, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* What a visitor answered: 1 to go on, or 0. */
+/* Turn a visitor's answer into yajl's: 1 to go on, or 0. */
 int reader_answer(struct memory_infra_reader *reader, int code);
 
 int reader_keep(struct memory_infra_reader *reader, struct kept_text *kept,
                 struct memory_infra_text text);
 
-/* A place was entered; is left; a single value at the reader's way, or in a list of values. */
+/* Called when a place is entered or left, and for a single value at the reader's way or in a list
+ * of values. */
 int reader_enter(struct memory_infra_reader *reader, enum place place);
 int reader_leave(struct memory_infra_reader *reader, enum place place);
 int reader_value(struct memory_infra_reader *reader, enum place place, const struct way *way,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See read_private.h: what stands at a place of the JSON becomes what the visitor is told. A number
- * that the figures are made of has to be one, or its event is spoilt; what only goes with them
- * (regions, totals, attributes) is left out where it is malformed, and said.
+ * Turn values of the JSON into calls of the visitor. A number that figures depend on has to be one,
+ * or it spoils its event; other malformed values (regions, totals, attributes) are left out with a
+ * problem.
  */
 #include <math.h>
 #include <stdio.h>
@@ -42,16 +42,16 @@ static struct memory_infra_text kept(const struct kept_text *kept_text)
 
 static struct memory_infra_text text_of(const struct memory_infra_reader *reader, enum field field)
 {
-    return reader->told[field] ? kept(&reader->texts[field]) : (struct memory_infra_text){"", 0};
+    return reader->present[field] ? kept(&reader->texts[field]) : (struct memory_infra_text){"", 0};
 }
 
-/* What a string or frame is called, without the escapes that frame_name.h gives. */
+/* The name of a string or frame, without the escapes of frame_name.h. */
 static struct memory_infra_text name_of(const struct memory_infra_reader *reader, enum field field)
 {
-    return text_of(reader, reader->told[FIELD_REAL_NAME] ? FIELD_REAL_NAME : field);
+    return text_of(reader, reader->present[FIELD_REAL_NAME] ? FIELD_REAL_NAME : field);
 }
 
-/* The key that led out of the place so many levels up; 0: this one. */
+/* The key that leads out of the place this many levels up; 0: this one. */
 static struct memory_infra_text key_above(const struct memory_infra_reader *reader, unsigned levels)
 {
     return kept(&reader->keys[reader->depth - 1 - levels]);
@@ -59,7 +59,7 @@ static struct memory_infra_text key_above(const struct memory_infra_reader *read
 
 static void forget(struct memory_infra_reader *reader, enum field first, enum field last)
 {
-    memset(reader->told + first, 0, (last - first + 1) * sizeof(*reader->told));
+    memset(reader->present + first, 0, (last - first + 1) * sizeof(*reader->present));
 }
 
 static int enter_event(struct memory_infra_reader *reader)
@@ -167,13 +167,13 @@ static int leave_event(struct memory_infra_reader *reader)
 static int complain_of_lack(struct memory_infra_reader *reader, const char *what)
 {
     return reader_complain(reader, true, "%s without %s", what,
-                           reader->told[FIELD_ID] ? "a name (string, or name_sid)"
-                                                  : "a number for its id");
+                           reader->present[FIELD_ID] ? "a name (string, or name_sid)"
+                                                     : "a number for its id");
 }
 
 static int leave_string(struct memory_infra_reader *reader)
 {
-    if (!reader->told[FIELD_ID] || !reader->told[FIELD_STRING])
+    if (!reader->present[FIELD_ID] || !reader->present[FIELD_STRING])
         return complain_of_lack(reader, "a string");
     return VISIT(reader, string, reader->numbers[FIELD_ID], name_of(reader, FIELD_STRING),
                  entry_range(reader));
@@ -182,15 +182,15 @@ static int leave_string(struct memory_infra_reader *reader)
 static int leave_node(struct memory_infra_reader *reader)
 {
     const uint64_t *numbers = reader->numbers;
-    const bool *told = reader->told;
-    if (!told[FIELD_ID] || !told[FIELD_NAME_SID])
+    const bool *present = reader->present;
+    if (!present[FIELD_ID] || !present[FIELD_NAME_SID])
         return complain_of_lack(reader, "a node");
     struct memory_infra_node node = {
         .id = numbers[FIELD_ID],
         .name_sid = numbers[FIELD_NAME_SID],
-        .parent = told[FIELD_PARENT] ? numbers[FIELD_PARENT] : MEMORY_INFRA_NONE,
-        .file_sid = told[FIELD_FILE_SID] ? numbers[FIELD_FILE_SID] : MEMORY_INFRA_NONE,
-        .line = told[FIELD_LINE] && numbers[FIELD_LINE] <= UINT32_MAX
+        .parent = present[FIELD_PARENT] ? numbers[FIELD_PARENT] : MEMORY_INFRA_NONE,
+        .file_sid = present[FIELD_FILE_SID] ? numbers[FIELD_FILE_SID] : MEMORY_INFRA_NONE,
+        .line = present[FIELD_LINE] && numbers[FIELD_LINE] <= UINT32_MAX
                     ? (uint32_t)numbers[FIELD_LINE]
                     : 0,
         .range = entry_range(reader),
@@ -204,7 +204,7 @@ static int leave_node(struct memory_infra_reader *reader)
 
 static int leave_type(struct memory_infra_reader *reader)
 {
-    if (!reader->told[FIELD_ID] || !reader->told[FIELD_NAME_SID])
+    if (!reader->present[FIELD_ID] || !reader->present[FIELD_NAME_SID])
         return complain_of_lack(reader, "a type");
     return VISIT(reader, type, reader->numbers[FIELD_ID], reader->numbers[FIELD_NAME_SID]);
 }
@@ -232,16 +232,16 @@ static int leave_v2_heap(struct memory_infra_reader *reader)
 
 static int leave_v1_entry(struct memory_infra_reader *reader)
 {
-    const bool *told = reader->told;
+    const bool *present = reader->present;
     struct memory_infra_entry entry = {
         .heap = key_above(reader, 3),
         .frame = text_of(reader, FIELD_ENTRY_FRAME),
-        .has_frame = told[FIELD_ENTRY_FRAME],
-        .type = told[FIELD_ENTRY_TYPE] ? reader->numbers[FIELD_ENTRY_TYPE] : MEMORY_INFRA_NONE,
-        .size = told[FIELD_ENTRY_SIZE] ? (double)reader->numbers[FIELD_ENTRY_SIZE] : 0,
-        .count = told[FIELD_ENTRY_COUNT] ? (double)reader->numbers[FIELD_ENTRY_COUNT] : 0,
+        .has_frame = present[FIELD_ENTRY_FRAME],
+        .type = present[FIELD_ENTRY_TYPE] ? reader->numbers[FIELD_ENTRY_TYPE] : MEMORY_INFRA_NONE,
+        .size = present[FIELD_ENTRY_SIZE] ? (double)reader->numbers[FIELD_ENTRY_SIZE] : 0,
+        .count = present[FIELD_ENTRY_COUNT] ? (double)reader->numbers[FIELD_ENTRY_COUNT] : 0,
     };
-    if (!told[FIELD_ENTRY_SIZE])
+    if (!present[FIELD_ENTRY_SIZE])
         return reader_complain(reader, true, "an entry of the heap %.*s without a size",
                                shown_length(entry.heap), entry.heap.at);
     return VISIT(reader, entry, &entry);
@@ -254,7 +254,7 @@ static int leave_stack_frame(struct memory_infra_reader *reader)
         .name = name_of(reader, FIELD_FRAME_NAME),
         .parent = text_of(reader, FIELD_FRAME_PARENT),
         .file = text_of(reader, FIELD_FRAME_FILE),
-        .line = reader->told[FIELD_LINE] && reader->numbers[FIELD_LINE] <= UINT32_MAX
+        .line = reader->present[FIELD_LINE] && reader->numbers[FIELD_LINE] <= UINT32_MAX
                     ? (uint32_t)reader->numbers[FIELD_LINE]
                     : 0,
     };
@@ -263,10 +263,10 @@ static int leave_stack_frame(struct memory_infra_reader *reader)
 
 static uint64_t number_of(const struct memory_infra_reader *reader, enum field field)
 {
-    return reader->told[field] ? reader->numbers[field] : 0;
+    return reader->present[field] ? reader->numbers[field] : 0;
 }
 
-/* Which of a region's byte counts the file has. */
+/* The byte counts of a region that the file has. */
 static uint32_t told_bytes(const struct memory_infra_reader *reader)
 {
     static const struct {
@@ -282,14 +282,14 @@ static uint32_t told_bytes(const struct memory_infra_reader *reader)
     };
     uint32_t told = 0;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        if (reader->told[kinds[i].field])
+        if (reader->present[kinds[i].field])
             told |= kinds[i].told;
     return told;
 }
 
 static int leave_region(struct memory_infra_reader *reader)
 {
-    if (!reader->told[FIELD_REGION_START] || !reader->told[FIELD_REGION_SIZE])
+    if (!reader->present[FIELD_REGION_START] || !reader->present[FIELD_REGION_SIZE])
         return reader_complain(reader, false, "a region without a start (sa) or a size (sz)");
     struct memory_infra_text build_id = text_of(reader, FIELD_REGION_BUILD_ID);
     for (size_t i = 0; i < build_id.length; i++) {
@@ -300,7 +300,7 @@ static int leave_region(struct memory_infra_reader *reader)
         .start = number_of(reader, FIELD_REGION_START),
         .size = number_of(reader, FIELD_REGION_SIZE),
         .file_offset = number_of(reader, FIELD_REGION_OFFSET),
-        .has_file_offset = reader->told[FIELD_REGION_OFFSET],
+        .has_file_offset = reader->present[FIELD_REGION_OFFSET],
         .load_bias = number_of(reader, FIELD_REGION_BIAS),
         .protection = (uint32_t)number_of(reader, FIELD_PROTECTION),
         .file = text_of(reader, FIELD_REGION_FILE),
@@ -330,7 +330,7 @@ static int leave_attribute(struct memory_infra_reader *reader)
     };
     struct value value = {(enum value_kind)reader->numbers[FIELD_ATTRIBUTE_VALUE], attribute.text};
     uint64_t number;
-    if (!reader->told[FIELD_ATTRIBUTE_VALUE])
+    if (!reader->present[FIELD_ATTRIBUTE_VALUE])
         return 1;
     if (attribute.scalar && number_read_hex(&value, &number))
         attribute.value = (double)number;
@@ -347,10 +347,10 @@ int reader_leave(struct memory_infra_reader *reader, enum place place)
     case PLACE_EVENT:
         return leave_event(reader);
     case PLACE_HEAPS_V2:
-        return reader->told[FIELD_VERSION] ? 1
-                                           : reader_complain(reader, true,
-                                                             "heaps_v2 without a version: 1 is "
-                                                             "known");
+        return reader->present[FIELD_VERSION] ? 1
+                                              : reader_complain(reader, true,
+                                                                "heaps_v2 without a version: 1 is "
+                                                                "known");
     case PLACE_MAPS:
         return VISIT(reader, maps, (struct memory_infra_range){reader->maps_begin, offset},
                      reader->strings);
@@ -432,16 +432,16 @@ static int take_text(struct memory_infra_reader *reader, const struct way *way,
         if (!reader_keep(reader, &reader->texts[field], value->text))
             return 0;
     }
-    reader->told[field] = true;
+    reader->present[field] = true;
     return 1;
 }
 
-/* A process or a thread; of those that are not to be told, another is not at fault. */
+/* A process or a thread id. INT64_MIN: malformed. */
 static int64_t read_pid(const struct value *value)
 {
     double number;
-    bool told = value->kind == VALUE_NUMBER && number_read_double(value->text, &number);
-    return told && number >= INT32_MIN && number <= UINT32_MAX && number == floor(number)
+    bool is_number = value->kind == VALUE_NUMBER && number_read_double(value->text, &number);
+    return is_number && number >= INT32_MIN && number <= UINT32_MAX && number == floor(number)
                ? (int64_t)number
                : INT64_MIN;
 }
@@ -452,7 +452,7 @@ static int take_version(struct memory_infra_reader *reader, const struct value *
     if (value->kind != VALUE_NUMBER || !number_read_double(value->text, &version) || version != 1)
         return reader_complain(reader, true, "heaps_v2 of version %.*s: known is 1",
                                shown_length(value->text), value->text.at);
-    reader->told[FIELD_VERSION] = true;
+    reader->present[FIELD_VERSION] = true;
     return 1;
 }
 
@@ -482,7 +482,7 @@ static int take_number(struct memory_infra_reader *reader, enum place place, con
         return complain_of_value(reader, needed, way->key, value,
                                  hex ? "a hexadecimal number" : "a whole number");
     note_number(reader, place, field, value);
-    reader->told[field] = true;
+    reader->present[field] = true;
     return 1;
 }
 

@@ -14,7 +14,7 @@
 #include "trace/proto_cursor.h"
 #include "util/array.h"
 
-/* --- what was found --- */
+/* --- names --- */
 
 struct decoder {
     struct memory_infra_symbols *symbols;
@@ -132,7 +132,7 @@ static void set_answers(struct memory_infra_symbols *symbols)
     }
 }
 
-/* Where there is no file of a module that the dump has no build id of, that is what is wrong. */
+/* A module without a build id in the dump and without a file lacks its file, not its build id. */
 static int finish_report(struct memory_infra_symbols *symbols)
 {
     symbols->unchecked = calloc(symbols->addresses.count + 1, sizeof(bool));
@@ -171,15 +171,14 @@ memory_infra_symbols_find(const char *path, const struct memory_infra_symbolize_
     return NULL;
 }
 
-/* Of each address of a process once. Without memory the figures are those of frames, not addresses.
- */
+/* Count each address of a process once. Without memory, count frames instead. */
 void memory_infra_symbols_sum(const struct memory_infra_symbols *symbols,
                               struct memory_infra_summary *summary)
 {
     struct intern_table seen = {0};
     *summary = (struct memory_infra_summary){
         .modules = &symbols->report, .unchecked = symbols->unchecked, .warning = symbols->warning};
-    for (int named = 0; named < 2; named++) { /* those without a name first, in any of their uses */
+    for (int named = 0; named < 2; named++) { /* first addresses that lack a name in any use */
         for (size_t i = 0; i < symbols->use_count; i++) {
             const struct pc_use *use = &symbols->uses[i];
             const struct pc_frame *frame = &symbols->frames[use->frame];

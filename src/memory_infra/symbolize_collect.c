@@ -14,11 +14,11 @@
 #include "util/array.h"
 
 #define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
-/* Ids of what is inserted are numbers that a double holds exactly. */
+/* Inserted ids are numbers that a double holds exactly. */
 #define ID_MAX (UINT64_C(1) << 52)
 
 struct event_string {
-    uint64_t id, address; /* MEMORY_INFRA_NONE: another text */
+    uint64_t id, address; /* MEMORY_INFRA_NONE: it is no `pc:` text */
 };
 
 struct collector {
@@ -180,8 +180,9 @@ static int compare_regions(const void *a, const void *b)
     return left->start < right->start ? -1 : left->start > right->start;
 }
 
-/* Sorted, of those that overlap only the first; each knows where its file's mapping begins: at the
- * region of the file before, unless another file lies in between or offsets begin anew. */
+/* Sort regions; of those that overlap, keep the first. Each gets the first region of its file's
+ * mapping: that of the file's region before it, unless another file lies in between or offsets
+ * begin again. */
 static void finish_regions(struct region_list *list, const struct texts *texts)
 {
     size_t kept = 0, last = SIZE_MAX;
@@ -210,7 +211,7 @@ static void finish_regions(struct region_list *list, const struct texts *texts)
     list->count = kept;
 }
 
-/* The index of the process's list with these regions, which are the collector's no more. */
+/* Find or add the process's list with these regions, which is moved out of the collector. */
 static int add_regions(struct collector *at, struct dump_process *process, uint32_t event,
                        uint32_t *index)
 {
@@ -419,7 +420,7 @@ int symbols_collect(struct memory_infra_symbols *symbols, const char *path, stru
                  "are; what `traceconv memory_infra` writes of this file can be symbolized",
                  at.v1_frames);
     if (symbols->next_id > ID_MAX)
-        return error_set(error, -EOVERFLOW, "%s: its ids are too big for more of them", path);
+        return error_set(error, -EOVERFLOW, "%s: its ids are too big to add new ones", path);
     return 0;
 }
 

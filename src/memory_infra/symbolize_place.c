@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where in its module's file a return address is. What readers of MemoryInfra agree on is `fo`: the
- * address in the file is the distance from the region's beginning, and `fo`. Chrome writes none, so
- * that a file's first region is taken for its beginning; and others write the offset in the file.
- * Where the file is at hand, its program headers tell which of these is right: the one by which
- * the region begins where a segment of code does. Programs at fixed addresses need none of it.
+ * Find where in its module's file a return address is. Readers of MemoryInfra agree on `fo`: the
+ * address in the file is the distance from the region's beginning plus `fo`. Chrome writes no `fo`,
+ * so a file's first region is taken for its beginning; other writers have the offset in the file
+ * there. If the file is at hand, its program headers decide: the right choice is the one by which
+ * the region begins where a segment of code does. Programs at fixed addresses need none of this.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 #include "symbols/live_files.h"
 #include "util/array.h"
 
-/* An address that is in none of a dump's regions is sought in so many other lists: a hostile file
- * has any number of them. */
+/* Number of other region lists that are searched for an address: a hostile file has any number of
+ * them. */
 #define LISTS_AROUND_MAX 256u
 
 #define PAGE_BYTES UINT64_C(4096)
@@ -190,7 +190,7 @@ static const struct vm_region *find_region(const struct region_list *list, uint6
     return &list->items[low - 1];
 }
 
-/* Whether the list has a file there; if not, *stray knows more than before. */
+/* Whether the list has a file there. If it has other memory, *stray says so. */
 static bool look_in(const struct memory_infra_symbols *symbols, const struct region_list *list,
                     uint64_t address, const struct vm_region **region, uint32_t *stray)
 {
@@ -206,7 +206,7 @@ static bool look_in(const struct memory_infra_symbols *symbols, const struct reg
     return true;
 }
 
-/* How many of the process's lists are of dumps up to an event. */
+/* Number of the process's lists from dumps up to an event. */
 static size_t lists_until(const struct dump_process *process, uint32_t event)
 {
     size_t low = 0, high = process->list_count;
@@ -220,7 +220,7 @@ static size_t lists_until(const struct dump_process *process, uint32_t event)
     return low;
 }
 
-/* The dump's own regions, then those of the dumps around it, the nearest first. */
+/* Search the dump's own regions, then those of the dumps around it, the nearest first. */
 static const struct region_list *find_list(const struct memory_infra_symbols *symbols,
                                            const struct dump_event *event, uint32_t index,
                                            uint64_t address, const struct vm_region **region,
@@ -247,7 +247,7 @@ static int place_use(struct memory_infra_symbols *symbols, struct symbol_finder 
                      struct pc_use *use)
 {
     const struct vm_region *region = NULL;
-    /* Behind the call: its last byte is what is looked for. */
+    /* A return address is after the call: look up the call's last byte. */
     uint64_t address = symbols->frames[use->frame].address;
     address -= address > 0;
     const struct region_list *list =

@@ -97,7 +97,7 @@ int memory_infra_symbols_write(struct memory_infra_symbols *symbols, const char 
                      : copy_all(&at, source, path, error);
     int closed = packed_file_close(&at.out);
     if (result == 0 && closed < 0)
-        result = error_set(error, closed, "%s: what it becomes cannot be written: %s", path,
+        result = error_set(error, closed, "%s: the rewritten file cannot be written: %s", path,
                            strerror(-closed));
     trace_source_close(source);
     maps_rewriter_free(at.rewriter);

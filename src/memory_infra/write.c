@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See write.h: the file, its events and what it says of itself. */
+/* Write the file: its events, in global dumps, and its metadata (write.h). */
 #include "memory_infra/write.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "util/json.h"
 #include "util/utf8.h"
 
-/* Of a command line, as a label; the whole is in `metadata`. */
+/* Bytes of a command line in a label; `metadata` has the whole. */
 #define LABEL_BYTES 200
 
 const char *const memory_infra_stack_modes[HEAP_STACK_MODES] = {
@@ -22,7 +22,7 @@ const char *const memory_infra_stack_modes[HEAP_STACK_MODES] = {
     [HEAP_STACK_MIXED] = "mixed",
 };
 
-/* --- which dumps become one event, and which events one global dump --- */
+/* --- events and global dumps --- */
 
 static int compare_dumps(const void *left_pointer, const void *right_pointer, void *context)
 {
@@ -37,18 +37,18 @@ static int compare_dumps(const void *left_pointer, const void *right_pointer, vo
     return left->dump->order < right->dump->order ? -1 : left->dump->order > right->dump->order;
 }
 
-/* Whether it was made because the process ended. */
+/* Whether the dump was made because its process ended. */
 static bool is_of_end(const struct export_dump *dump)
 {
     return dump->heap->status.disconnected &&
            dump->dump == &dump->heap->dumps[dump->heap->dump_count - 1];
 }
 
-/* A process's dumps are those of all its heaps at one time. */
+/* The dumps of a process's heaps at one time are one event. */
 static int make_events(struct document *document)
 {
     const struct profile_heap *heaps = document->profile->heaps;
-    /* By heap: how many events there were with the last that it is in. */
+    /* By heap: number of events up to the last one with the heap. */
     size_t *last_in = calloc(document->profile->heap_count + 1, sizeof(*last_in));
     if (last_in == NULL)
         return -ENOMEM;
@@ -65,17 +65,17 @@ static int make_events(struct document *document)
             last_in[dump->heap - heaps] = document->event_count;
             continue;
         }
-        /* Clocks are coarse, and readers know the order of dumps by their times. */
-        uint64_t told_ns = dump->dump->boottime_ns;
-        if (last != NULL && last->pid == pid && last->told_ns >= told_ns)
-            told_ns = last->told_ns + 1;
+        /* Clocks are coarse, and readers order dumps by time. */
+        uint64_t written_ns = dump->dump->boottime_ns;
+        if (last != NULL && last->pid == pid && last->written_ns >= written_ns)
+            written_ns = last->written_ns + 1;
         document->events[document->event_count++] = (struct written_event){
             .pid = pid,
             .process = dump->heap->process,
             .first = i,
             .count = 1,
             .boottime_ns = dump->dump->boottime_ns,
-            .told_ns = told_ns,
+            .written_ns = written_ns,
             .order = dump->dump->order,
             .ended = is_of_end(dump),
             .final = dump->dump->final,
@@ -109,10 +109,10 @@ static bool is_in(struct rounds *rounds, const struct written_event *event, uint
     return id_map_find(&rounds->last, (uint32_t)event->pid) == id;
 }
 
-/* A round is what the processes that run told one after the other: it goes on until a process would
- * be in it twice, or one ended. Processes that ended since are a global dump of their own, for they
- * were there neither at the round before nor at the next one. Only at the end of the session, when
- * all processes are dumped, one that has just ended may stand between those of a round. */
+/* A round has one event of each running process: it goes on until a process would be in it twice,
+ * or one ended. Processes that ended since are a global dump of their own: they took part neither
+ * in the round before nor in the next one. Only at the end of the session, when all processes are
+ * dumped, one that has just ended may be between those of a round. */
 static int give_global_id(struct rounds *rounds, struct written_event *event)
 {
     uint32_t *open = event->ended ? &rounds->ends : &rounds->round;
@@ -181,7 +181,7 @@ static void write_process_event(struct document *document, int32_t pid, const ch
     fputs("}}", document->out);
 }
 
-/* As much of a text as a label has room for, whole characters. */
+/* Cut a text to the size of a label, at a character. */
 static void cut_label(const char *text, char label[LABEL_BYTES + 8])
 {
     size_t length = strlen(text), kept = 0;
@@ -214,9 +214,9 @@ static int write_dump_event(struct document *document, const struct written_even
     FILE *out = document->out;
     begin_event(document);
     fprintf(out, "{\"pid\":%" PRId32 ",\"tid\":-1,\"ts\":%" PRIu64, event->pid,
-            event->told_ns / 1000);
-    if (event->told_ns % 1000 != 0)
-        fprintf(out, ".%03u", (unsigned)(event->told_ns % 1000));
+            event->written_ns / 1000);
+    if (event->written_ns % 1000 != 0)
+        fprintf(out, ".%03u", (unsigned)(event->written_ns % 1000));
     fprintf(out,
             ",\"ph\":\"v\",\"cat\":\"disabled-by-default-memory-infra\","
             "\"name\":\"periodic_interval\",\"id\":\"0x%" PRIx64 "\","
@@ -228,7 +228,7 @@ static int write_dump_event(struct document *document, const struct written_even
     return code;
 }
 
-/* One process's events [first, first + count). */
+/* Write one process's events [first, first + count). */
 static int write_process(struct document *document, size_t first, size_t count)
 {
     const struct written_event *events = document->events + first;
@@ -334,8 +334,7 @@ static void write_own_metadata(struct document *document)
         write_heap_metadata(document, &document->profile->heaps[i]);
 }
 
-/* The four keys that symbolize_trace does not do without, and the agent that it asks for where the
- * processor is x86_64. */
+/* Write the four keys that symbolize_trace requires, and the agent that it asks for on x86_64. */
 static void write_metadata(struct document *document)
 {
     struct utsname machine;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See write.h: the heaps of an event, as allocators and as sites. */
+/* Write the heaps of an event, as allocators and as sites (write.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void write_scalar(FILE *out, const char *name, const char *units, uint64_
             units, value, last ? "}}" : ",");
 }
 
-/* Its name in quotes, and where its attributes begin. */
+/* Print the name and the beginning of the attributes. */
 static void begin_allocator(struct document *document, const char *name)
 {
     json_print_ascii_string(document->out, name);
@@ -53,7 +53,7 @@ static void write_allocators(struct document *document, const struct written_eve
 
 /* --- heaps_v2 --- */
 
-/* The ids in the file of what is kept, by index. */
+/* The ids in the file of kept strings, nodes and types, by index. */
 struct ids {
     uint64_t *strings, *nodes, *types;
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See write.h: what an event says of a process's memory as a whole.
+ * Write an event's regions and totals of a process's memory.
  *
- * Regions are those of code that stacks lead through, and all mappings where the trace has looks at
- * them (SmapsPacket). `fo` is the ELF's own address of where a region begins, which is right for
- * whatever is linked in whatever way.
+ * Regions are the code that stacks lead through, and all mappings if the trace has snapshots of
+ * them (SmapsPacket). `fo` is the ELF's own address of a region's beginning, which is right for
+ * every linker.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -15,10 +15,10 @@
 #include "memory_infra/write_private.h"
 #include "util/json.h"
 
-/* Of code: read and execute. */
+/* Code: read and execute. */
 #define CODE_PROTECTION 5
 
-/* --- which mappings --- */
+/* --- mappings --- */
 
 static void use_mapping(struct written_memory *memory, uint32_t mapping)
 {
@@ -53,7 +53,7 @@ static int compare_of_pid(const void *left_pointer, const void *right_pointer)
     return left->index < right->index ? -1 : left->index > right->index;
 }
 
-/* Return where those of a pid begin. */
+/* Return the index of the first of a pid. */
 static size_t first_of_pid(const struct of_pid *items, size_t count, int32_t pid)
 {
     size_t low = 0, high = count;
@@ -67,7 +67,7 @@ static size_t first_of_pid(const struct of_pid *items, size_t count, int32_t pid
     return low;
 }
 
-/* Number the ranges that mappings have, so that those which a look is at are found. */
+/* Number the ranges of mappings, so that a snapshot's region finds them. */
 static int number_ranges(struct document *document)
 {
     const struct profile *profile = document->profile;
@@ -109,8 +109,8 @@ static int sort_by_pid(struct document *document)
     return 0;
 }
 
-/* Lists the looks at the process's mappings. What they have as code is told like code that stacks
- * lead through: a file that was read has both, and is written as it was. */
+/* List the snapshots of the process's mappings. Code in them is written like code that stacks lead
+ * through: a file that was read has both, and is written as it was. */
 static void mark_looked_at(struct document *document)
 {
     const struct profile *profile = document->profile;
@@ -159,7 +159,7 @@ static void take_places(struct document *document, const struct profile_heap *he
     *seen = memory->seen_now;
 }
 
-/* Of mappings that overlap, of a program and what the process ran after it, the lowest stays: an
+/* Of mappings that overlap, of a program and a later one of the process, the lowest stays: an
  * address can be in one only. Frames of the others are named by file and address. */
 static void place_mappings(struct document *document)
 {
@@ -273,7 +273,7 @@ static uint64_t distance(uint64_t one, uint64_t other)
     return one > other ? one - other : other - one;
 }
 
-/* The time of the look at the mappings that is nearest to the event; UINT64_MAX: there is none. */
+/* The time of the snapshot nearest to the event; UINT64_MAX: none. */
 static uint64_t time_of_look(const struct document *document, const struct written_event *event)
 {
     const struct written_memory *memory = &document->memory;
@@ -304,7 +304,7 @@ static size_t overlapped(const struct document *document, uint64_t start, uint64
                : SIZE_MAX;
 }
 
-/* What is not known is left out. */
+/* Unknown byte counts are left out. */
 static void write_bytes(FILE *out, const struct written_region *region)
 {
     const struct {
@@ -383,8 +383,8 @@ static struct written_region region_of_code(const struct profile_mapping *mappin
     };
 }
 
-/* What a look says of something that overlaps a mapping of code is the mapping's. A sum is known
- * where all of its parts are. */
+/* Add a snapshot's region to the mapping of code that it overlaps. A sum is known if all of its
+ * parts are. */
 static void add_look(struct written_region *region, const struct written_region *look)
 {
     if (!region->looked_at && look->protection != 0)
@@ -437,21 +437,21 @@ static void write_regions(struct document *document, const struct written_event 
 struct totals {
     uint64_t distance;                          /* in time, from the event */
     uint64_t resident, footprint, mapped, peak; /* footprint: anonymous, swapped out or not */
-    uint64_t swapped;                           /* of looks only */
+    uint64_t swapped;                           /* of snapshots only */
 };
 
-/* A point of the timeline, or a look: the nearest one counts. */
+/* Take a point of the timeline, or a snapshot, if it is the nearest so far. */
 static void take_totals(struct totals *nearest, const struct written_event *event,
-                        uint64_t boottime_ns, const struct totals *told)
+                        uint64_t boottime_ns, const struct totals *totals)
 {
     uint64_t away = distance(boottime_ns, event->boottime_ns);
     uint64_t peak = nearest->peak;
-    if (told->resident == 0)
+    if (totals->resident == 0)
         return;
-    if (boottime_ns <= event->boottime_ns && told->resident > peak)
-        peak = told->resident;
+    if (boottime_ns <= event->boottime_ns && totals->resident > peak)
+        peak = totals->resident;
     if (away < nearest->distance) {
-        *nearest = *told;
+        *nearest = *totals;
         nearest->distance = away;
     }
     nearest->peak = peak;
@@ -462,10 +462,10 @@ static void take_timeline(const struct profile_process *process, const struct wr
 {
     for (size_t i = 0; i < process->timeline_count; i++) {
         const struct profile_memory_point *point = &process->timeline[i];
-        const struct totals told = {.resident = point->rss_bytes,
-                                    .footprint = point->rss_anon_bytes,
-                                    .mapped = point->vm_bytes};
-        take_totals(nearest, event, point->boottime_ns, &told);
+        const struct totals totals = {.resident = point->rss_bytes,
+                                      .footprint = point->rss_anon_bytes,
+                                      .mapped = point->vm_bytes};
+        take_totals(nearest, event, point->boottime_ns, &totals);
     }
 }
 
@@ -476,15 +476,15 @@ static void take_look(const struct memory_snapshot *look, const struct written_e
         [MEMORY_ALLOCATOR] = true,  [MEMORY_ANONYMOUS] = true,     [MEMORY_THREAD_STACKS] = true,
         [MEMORY_MAIN_STACK] = true, [MEMORY_FILES_WRITTEN] = true,
     };
-    struct totals told = {0};
+    struct totals totals = {0};
     for (size_t i = 0; i < MEMORY_KINDS; i++) {
-        told.resident += look->parts[i].rss_bytes;
-        told.mapped += look->parts[i].mapped_bytes;
-        told.swapped += look->parts[i].swap_bytes;
+        totals.resident += look->parts[i].rss_bytes;
+        totals.mapped += look->parts[i].mapped_bytes;
+        totals.swapped += look->parts[i].swap_bytes;
         if (is_private[i])
-            told.footprint += look->parts[i].rss_bytes + look->parts[i].swap_bytes;
+            totals.footprint += look->parts[i].rss_bytes + look->parts[i].swap_bytes;
     }
-    take_totals(nearest, event, look->boottime_ns, &told);
+    take_totals(nearest, event, look->boottime_ns, &totals);
 }
 
 static void write_totals(struct document *document, const struct written_event *event)

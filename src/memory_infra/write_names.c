@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See write.h: what heaps are called, the same in all events of a process. */
+/* Name the allocators of heaps, the same in all events of a process (write.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Names of allocators are paths: one with a '/' in it would be a part of another. What is no UTF-8
- * would be the same in all of them. Chrome calls malloc's heap malloc. */
+/* Names of allocators are paths: one with a '/' would be part of another. Invalid UTF-8 would
+ * become the same replacement in all names. Chrome calls malloc's heap malloc. */
 static char *make_key(const char *name, unsigned number)
 {
     char *key;
@@ -35,13 +35,13 @@ static char *make_key(const char *name, unsigned number)
     return key;
 }
 
-/* Keys that heaps have, and the next number to try of each first one. */
+/* Keys in use, and the next number to try for each first one. */
 struct taken_keys {
     struct intern_table ids;
     struct id_map next;
 };
 
-/* The key that no other heap of the process has. */
+/* Make a key that no other heap of the process has. */
 static int make_unique_key(struct taken_keys *taken, const char *name, int32_t pid, char **key)
 {
     bool added = false;
@@ -86,7 +86,7 @@ int written_names_make(struct document *document)
 {
     const struct profile *profile = document->profile;
     struct taken_keys taken = {0};
-    struct id_map numbers = {0}; /* by pid: how many heaps it has so far */
+    struct id_map numbers = {0}; /* by pid: number of heaps so far */
     int code = 0;
     document->names = calloc(profile->heap_count + 1, sizeof(*document->names));
     if (document->names == NULL)
@@ -95,7 +95,7 @@ int written_names_make(struct document *document)
         const struct export_dump *chosen = &document->dumps[i];
         struct written_name *name = &document->names[chosen->heap - profile->heaps];
         name->dumps++;
-        /* Contexts are no code, and hold what is allocated in them and in those inside. */
+        /* Contexts are not code, and hold the allocations of those inside of them, too. */
         name->adds_frame = name->adds_frame || document->options->stack_mode == HEAP_STACK_PSEUDO ||
                            !sites_end_in_allocators(profile, chosen->dump);
     }

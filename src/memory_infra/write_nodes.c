@@ -39,7 +39,7 @@ int sites_put_text(struct sites *sites, const char *text, uint32_t *string)
     return put_string(sites, text, PROFILE_NONE, string);
 }
 
-/* A part of a text, which is copied where it is new. */
+/* A part of a text, which is copied if it is new. */
 int sites_put_part(struct sites *sites, const char *text, size_t length, uint32_t *string)
 {
     char *copy = strndup(text, length);
@@ -52,7 +52,7 @@ int sites_put_part(struct sites *sites, const char *text, size_t length, uint32_
     return code;
 }
 
-/* Types are kept by what they are called: a program may call one of its own "[unknown]". */
+/* Types are kept by name: a program may call one of its own "[unknown]". */
 int sites_put_type(struct sites *sites, const char *name, uint32_t *type)
 {
     uint32_t string;
@@ -74,7 +74,7 @@ int sites_put_type(struct sites *sites, const char *name, uint32_t *type)
     return 0;
 }
 
-/* The address that was on the stack: ours are inside of the call, one less. */
+/* The return address on the stack. Ours is within the call, one less. */
 static bool absolute_pc(const struct sites *sites, const struct profile_frame *frame, uint64_t *pc)
 {
     *pc = frame->rel_pc + 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the MemoryInfra writer share: write.c, write_names.c, write_memory.c,
+/* Shared by the parts of the MemoryInfra writer: write.c, write_names.c, write_memory.c,
  * write_heaps.c. */
 #ifndef HEAPPROFD_MEMORY_INFRA_WRITE_PRIVATE_H
 #define HEAPPROFD_MEMORY_INFRA_WRITE_PRIVATE_H
@@ -12,58 +12,58 @@
 struct written_event {
     int32_t pid;
     uint32_t process;
-    size_t first, count;  /* of its dumps, in the document's */
-    uint64_t boottime_ns; /* of its first */
-    uint64_t told_ns;     /* the same, but behind that of the process's event before it */
+    size_t first, count;  /* its dumps in the document */
+    uint64_t boottime_ns; /* of its first dump */
+    uint64_t written_ns;  /* the same, but after the process's event before it */
     uint64_t order;
-    bool ended;  /* the process had, in all of its heaps */
+    bool ended;  /* the process had ended, in all of its heaps */
     bool final;  /* the session's last dump of a process */
-    uint64_t id; /* of the global dump that it is a part of */
+    uint64_t id; /* of its global dump */
 };
 
 struct written_region {
     const char *file, *build_id;
     uint64_t start, size;
     uint32_t protection;
-    const struct profile_mapping *mapping; /* NULL: where it lies in its file is not known */
+    const struct profile_mapping *mapping; /* NULL: its place in the file is unknown */
     bool looked_at;
-    uint32_t told; /* of these bytes: enum profile_smaps_told */
+    uint32_t told; /* the known ones: enum profile_smaps_told */
     uint64_t proportional, private_dirty, private_clean, shared_dirty, shared_clean, swapped;
 };
 
-/* The memory of a process as all its events tell it: symbolize_trace takes the last. */
+/* The memory of a process over all its events: symbolize_trace takes the last. */
 struct written_memory {
     int32_t pid;
     struct profile_mapping *here; /* the profile's mappings at the process's addresses */
-    bool *used;         /* by mapping: there is a frame in it, or a look at it */
+    bool *used;                   /* by mapping: a frame is in it, or a snapshot has it */
     uint32_t *used_mappings;
     size_t used_count;
-    bool *placed;       /* and a region of it is told */
+    bool *placed;       /* and a region of it is written */
     uint32_t *mappings; /* those that are placed, by address */
     size_t mapping_count;
-    struct written_region *regions;     /* of these, as of the event that is written */
-    const struct profile_smaps **smaps; /* all of the process */
+    struct written_region *regions;     /* of these, at the event that is being written */
+    const struct profile_smaps **smaps; /* all snapshots of the process */
     size_t smaps_count;
     struct of_pid {
         int32_t pid;
         uint32_t index;                        /* of the profile's */
     } * all_smaps, *all_processes, *all_looks; /* by pid */
-    uint32_t *seen, seen_now; /* by callsite: seen_now where it was met */
-    uint32_t *heap_seen;      /* by heap: seen_now where its places were taken */
+    uint32_t *seen, seen_now;                  /* by callsite: seen_now if it was met */
+    uint32_t *heap_seen;                       /* by heap: seen_now where its places were taken */
     /* Mappings by file, start and size: the first of each, and the next of each, index + 1. */
     struct intern_table files, ranges;
     uint32_t *first_of_range, *next_of_range;
-    uint32_t *range_seen; /* seen_now where its mappings are marked */
+    uint32_t *range_seen; /* seen_now if its mappings are marked */
 };
 
-/* What a heap is called in all events. */
+/* The names of a heap, the same in all events. */
 struct written_name {
     char *key;             /* of the allocator; no other of the process has it */
-    char *objects;         /* of what is allocated in it */
-    char *allocator_frame; /* innermost on all its stacks; NULL: they end in such by themselves */
+    char *objects;         /* of its allocated_objects */
+    char *allocator_frame; /* innermost on all its stacks; NULL: they end in an allocator already */
     bool adds_frame;       /* has one */
-    size_t dumps;          /* that were chosen; 0: none of the rest is there */
-    size_t number;         /* of the process's heaps, from 0 */
+    size_t dumps;          /* number of chosen dumps; 0: no names are made */
+    size_t number;         /* among the heaps of the process, from 0 */
 };
 
 /* One heap in an event. */
@@ -81,7 +81,7 @@ struct document {
     struct export_dump *dumps; /* by process, time and heap */
     struct written_event *events;
     size_t dump_count, event_count;
-    struct written_heap *heaps; /* as many as dumps */
+    struct written_heap *heaps; /* one for each dump */
     struct written_name *names; /* by heap of the profile */
     struct written_memory memory;
     struct sites sites;
@@ -93,10 +93,10 @@ struct document {
 /* ,"key":"hex" */
 void write_hex(FILE *out, const char *before, uint64_t value);
 
-/* Of all events [first, first + count) of one pid. */
+/* Collect the memory of all events [first, first + count) of one pid. */
 int written_memory_collect(struct document *document, size_t first, size_t count);
 void written_memory_free(struct written_memory *memory);
-/* process_totals and process_mmaps, each with a comma behind it. */
+/* Print process_totals and process_mmaps, each with a comma after it. */
 void write_memory(struct document *document, const struct written_event *event);
 
 /* 0 or -ENOMEM, as all of these. */

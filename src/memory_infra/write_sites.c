@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See write_sites.h. */
+/* Turn the samples of dumps into sites: a node for each stack, figures rounded, small sites pruned
+ * (write_sites.h). */
 #include "memory_infra/write_sites.h"
 
 #include <errno.h>
@@ -11,18 +12,17 @@
 #include "profile/rollup.h"
 #include "util/array.h"
 
-/* Its own names, each a string of the index. */
+/* Names that are not the profile's. */
 #define OTHER_FRAME "<other>"
 #define NO_CONTEXT_FRAME "[no context]"
 
-/* A stack that is cut shares few frames with others. Hostile files have any number of them, and of
- * frames that they are made of. */
+/* A stack that is cut shares few frames with others. These bounds are for hostile files. */
 #define CUT_NODES_MAX ((size_t)1 << 21)
 #define PUSHED_FRAMES_MAX ((size_t)1 << 28)
 
 /* --- stacks --- */
 
-/* The node of a stack that is written as it is, by those of its callsites. */
+/* Find the node of a stack that is written unchanged, by the nodes of its callsites. */
 static int native_node(struct sites *sites, uint32_t callsite, uint32_t *node)
 {
     const struct profile_callsite *callsites = sites->profile->callsites;
@@ -72,7 +72,7 @@ static int push_native(struct sites *sites, size_t *depth, uint32_t callsite)
     return code;
 }
 
-/* The scopes, the outermost first, are joined by ';'. */
+/* Scopes are joined by ';', the outermost first. */
 static int push_context(struct sites *sites, size_t *depth, const char *context)
 {
     int code = 0;
@@ -111,7 +111,7 @@ static const char *thread_name(const struct sites *sites, int32_t tid)
     return found != NULL ? (*found)->name : "";
 }
 
-/* All frames but the allocator's, the outermost first. */
+/* Push all frames but the allocator's, the outermost first. */
 static int push_all(struct sites *sites, size_t *depth, uint32_t callsite,
                     const struct profile_part *part)
 {
@@ -129,7 +129,7 @@ static int push_all(struct sites *sites, size_t *depth, uint32_t callsite,
     return code;
 }
 
-/* Leaves the middle out where the stack would be too deep with `more` frames inside of it. */
+/* Leave the middle out if the stack would be too deep with `more` frames inside of it. */
 static int cut_stack(struct sites *sites, size_t *depth, size_t more)
 {
     size_t outer = MEMORY_INFRA_FRAMES_MAX / 2, inner = MEMORY_INFRA_FRAMES_MAX - outer - 1 - more;
@@ -149,7 +149,7 @@ static int cut_stack(struct sites *sites, size_t *depth, size_t more)
     return 0;
 }
 
-/* The node of a part's stack; part NULL: of the whole sample. */
+/* Find the node of a part's stack; part NULL: of the whole sample. */
 static int stack_node(struct sites *sites, uint32_t callsite, const struct profile_part *part,
                       const char *allocator_frame, uint32_t *node)
 {
@@ -171,7 +171,7 @@ static int stack_node(struct sites *sites, uint32_t callsite, const struct profi
     return code;
 }
 
-/* --- the function that a stack ends in --- */
+/* --- innermost functions --- */
 
 static bool is_allocator(const char *name)
 {
@@ -226,8 +226,8 @@ static int put_site(struct sites *sites, uint32_t node, const char *type, double
     return 0;
 }
 
-/* What a sample, or a part of it, held: at the dump, or when the heap was largest, which is known
- * of parts where the sample is tagged, and else is shared out by what they allocated. */
+/* The figures of a sample, or of a part: at the dump, or when the heap was largest. Parts have the
+ * latter if the sample is tagged; otherwise it is shared out by what they allocated. */
 static void values_of(const struct profile_sample *sample, const struct profile_part *part,
                       bool at_peak, double *bytes, double *count)
 {
@@ -275,7 +275,7 @@ static int compare_sites(const void *left_pointer, const void *right_pointer)
     return left->type < right->type ? -1 : left->type > right->type;
 }
 
-/* Sorts, and sums up what is the same node and type. */
+/* Sort, and sum up sites with the same node and type. */
 static void merge_sites(struct sites *sites, size_t first)
 {
     size_t merged = first;
@@ -309,7 +309,7 @@ static void round_sites(struct sites *sites, size_t first)
     sites->count = kept;
 }
 
-/* Other profilers' files do not say what there was at the peak: then it is what was live. */
+/* Other profilers' files have no peak: use what was live. */
 static bool has_peak(const struct profile_dump *dump)
 {
     bool has = false;
@@ -376,7 +376,7 @@ void sites_keep(struct sites *sites, size_t first)
     }
 }
 
-/* --- beginning and end --- */
+/* --- open, reset, close --- */
 
 static void clear(struct sites *sites)
 {
@@ -433,7 +433,7 @@ void sites_close(struct sites *sites)
     free(sites->all_threads);
 }
 
-/* Those of one process stand together. */
+/* Threads are sorted by process. */
 static void choose_threads(struct sites *sites, int32_t pid)
 {
     size_t low = 0, high = sites->profile->thread_count, end;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sites of dumps as MemoryInfra has them: nodes (a name, called from a parent), names of types,
- * and of each pair of both what it holds. Built heap by heap; figures become whole numbers here.
+ * and figures for pairs of both. Built heap by heap; figures become whole numbers here.
  */
 #ifndef HEAPPROFD_MEMORY_INFRA_WRITE_SITES_H
 #define HEAPPROFD_MEMORY_INFRA_WRITE_SITES_H
@@ -11,7 +11,7 @@
 
 #define SITES_NONE UINT32_MAX
 
-/* A frame: what it is called and where it stands. Names are indexes of strings; 0 is "". */
+/* A frame: its name and its place. Names are indexes of strings; 0 is "". */
 struct site_frame {
     uint32_t name, file, line;
 };
@@ -19,7 +19,7 @@ struct site_frame {
 struct site_node {
     struct site_frame frame;
     uint32_t parent; /* SITES_NONE: a root; else a lower index */
-    bool kept;       /* a site is here or below: it is to be written */
+    bool kept;       /* a site is here or below: it is written */
     bool has_kept;   /* of the heap that is being pruned */
 };
 
@@ -32,7 +32,8 @@ struct site {
 struct sites {
     const struct profile *profile;
     const struct profile_mapping *mappings; /* the profile's, at the process's addresses */
-    const bool *placed; /* by mapping: a region of it is told, so addresses in it mean something */
+    const bool
+        *placed; /* by mapping: a region of it is written, so addresses in it mean something */
     enum heap_stack_mode stack_mode;
     bool at_peak;
 
@@ -45,7 +46,7 @@ struct sites {
     } * strings;
     size_t string_count, string_capacity;
     struct intern_table string_ids;
-    struct site_frame *frames; /* by frame of the profile, where frame_made is generation */
+    struct site_frame *frames; /* by frame of the profile, valid if frame_made is generation */
     uint32_t *frame_made, generation;
 
     uint32_t *types; /* strings; types[0] is "[unknown]" */
@@ -55,7 +56,7 @@ struct sites {
 
     struct site_node *nodes;
     size_t node_count, node_capacity;
-    uint32_t *table; /* of nodes, by what they are; 0: empty */
+    uint32_t *table; /* of nodes, by contents; 0: empty */
     size_t table_size;
     /* Of native stacks: callsite_base + 1 + index of the node of each; not above it: not yet. */
     uint32_t *callsites, callsite_base;
@@ -63,7 +64,7 @@ struct sites {
     struct site *items;
     size_t count, capacity; /* of all heaps since sites_begin() */
 
-    struct site_frame *stack; /* room for the one that is put together */
+    struct site_frame *stack; /* room for a stack that is put together */
     size_t stack_capacity;
     uint32_t *path; /* room for callsites */
     size_t path_capacity;
@@ -73,32 +74,32 @@ struct sites {
     size_t pushed_frames; /* so far, of stacks that are put together frame by frame */
 };
 
-/* 0 or -ENOMEM, as all of these; -E2BIG where stacks of more than MEMORY_INFRA_FRAMES_MAX are too
- * many, which each is written by itself. Begins with no nodes. */
+/* 0 or -ENOMEM, as all of these; -E2BIG if too many stacks of more than MEMORY_INFRA_FRAMES_MAX
+ * frames each need nodes of their own. Begins with no nodes. */
 int sites_open(struct sites *sites, const struct profile *profile,
                const struct memory_infra_write_options *options);
 void sites_close(struct sites *sites);
-/* Forgets nodes, strings and types. mappings, placed: of the process whose dumps follow. */
+/* Forget nodes, strings and types. placed: of the process whose dumps follow. */
 int sites_reset(struct sites *sites, int32_t pid, const struct profile_mapping *mappings,
                 const bool *placed);
-/* Forgets sites: nodes stay what they are. */
+/* Forget sites; nodes stay. */
 void sites_begin(struct sites *sites);
 
 /* Whether all stacks of a dump have malloc, operator new or the like innermost. */
 bool sites_end_in_allocators(const struct profile *profile, const struct profile_dump *dump);
 
-/* The sites of a dump behind those that are there, from sites->items[first] on, each node and type
- * once, none that holds nothing. allocator_frame: is innermost on all of them; NULL: is not. */
+/* Append the sites of a dump at sites->items[first], each node and type once, without empty ones.
+ * allocator_frame: the innermost frame to add to all; NULL: none. */
 int sites_add(struct sites *sites, const struct export_dump *dump, const char *allocator_frame);
 
-/* Takes the sites from `first` on that are under both apart, and puts what they held into nodes
- * named <other> of the nearest ancestor that another site keeps. */
+/* Move the figures of sites from `first` on that are below both into nodes named <other> of the
+ * nearest ancestor that another site keeps. */
 int sites_prune(struct sites *sites, size_t first, uint64_t bytes, uint64_t count);
 
-/* Marks the nodes, types and strings of the sites from `first` on; [unknown] is always there. */
+/* Mark the nodes, types and strings of the sites from `first` on; [unknown] is always kept. */
 void sites_keep(struct sites *sites, size_t first);
 
-/* What a string reads; made in buffer where it is no text. */
+/* The text of a string; made in buffer if the string is a frame without a name. */
 const char *sites_text(const struct sites *sites, uint32_t string, char buffer[EXPORT_LABEL_BYTES]);
 
 /* --- write_nodes.c: the index of a string, type, frame or node, which is added if it is new --- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See known_symbols.h. */
+/* Remember the symbols of a trace by hashes, and write only new ones (known_symbols.h). */
 #include "symbolize/known_symbols.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "trace/read/trace_reader.h"
 #include "util/write_all.h"
 
-/* What is known of the module that a packet is about, and room to put keys together. */
+/* The module of a packet, and room to put keys together. */
 struct module {
     uint64_t id;
     struct proto_span path, build_id;
@@ -71,7 +71,7 @@ static struct entry read_entry(struct proto_span span)
     return entry;
 }
 
-/* Whether the entry was met; it is now. Negative: no memory. */
+/* Whether the entry was met before. It is now. Negative: no memory. */
 static int meet_entry(struct known_symbols *known, struct module *module, struct proto_span span)
 {
     struct entry entry = read_entry(span);
@@ -89,7 +89,7 @@ static int meet_entry(struct known_symbols *known, struct module *module, struct
     return !added;
 }
 
-/* --- what there is --- */
+/* --- the symbols of a trace --- */
 
 static int take_packet(struct known_symbols *known, struct module *module, struct proto_span packet)
 {
@@ -136,7 +136,7 @@ int known_symbols_read(struct known_symbols *known, const char *path, struct err
     return result;
 }
 
-/* --- what is new --- */
+/* --- new symbols --- */
 
 struct writing {
     struct known_symbols *known;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The symbols and deobfuscation packets that a trace has already, so that nothing is added to it
+ * The symbols and deobfuscation packets that a trace already has, so that nothing is added to it
  * twice. Holds a hash of each, not the packets.
  */
 #ifndef HEAPPROFD_SYMBOLIZE_KNOWN_SYMBOLS_H
@@ -21,14 +21,14 @@ struct known_symbols {
     char warning[512];           /* why it was not read to its end, or "" */
 };
 
-/* path as trace_reader_open takes it. 0, or a negative errno where nothing could be read; *known is
- * to be cleared in any case. */
+/* path: as for trace_reader_open. 0, or a negative errno if nothing could be read; clear *known in
+ * any case. */
 int known_symbols_read(struct known_symbols *known, const char *path, struct error *error);
 
 /*
- * Writes of these packets to fd what is new, and of known addresses what is new or better: a
- * function alone says nothing where file and line are known. How many addresses and other packets
- * that were, or a negative errno with *error set.
+ * Write to fd the packets that are new, and new or better answers for known addresses: a function
+ * alone adds nothing if file and line are known. Return the number of addresses and other packets
+ * written, or a negative errno with *error set.
  */
 int64_t known_symbols_write_new(struct known_symbols *known, const void *packets, size_t length,
                                 int fd, struct error *error);

@@ -109,7 +109,7 @@ static int start(struct child *child, const char *path, struct error *error)
                      result == ENOENT ? "; install llvm, or leave out --symbolizer llvm" : "");
 }
 
-/* How it ended; one that was not done is killed. */
+/* Wait for the child; kill it unless it was done. Return how it ended. */
 static int stop(struct child *child, bool kill_it)
 {
     int status = 0;
@@ -128,8 +128,8 @@ static int stop(struct child *child, bool kill_it)
 
 /* --- answers --- */
 
-/* "FILE:LINE:COLUMN"; what is not known is "??" and 0. Of a function without debug information the
- * file is the object's name, which has no place. */
+/* "FILE:LINE:COLUMN"; unknown parts are "??" and 0. A function without debug information has the
+ * object's name as its file, which is no place. */
 static void parse_place(char *text, struct source_frame *frame)
 {
     char *column = strrchr(text, ':');
@@ -166,7 +166,7 @@ static int take_answer(struct conversation *talk, char *text, size_t length)
     return talk->sink(talk->context, index, frames, count);
 }
 
-/* Takes the whole answers out of the output. */
+/* Take all complete answers out of the output. */
 static int take_answers(struct conversation *talk)
 {
     char *at = talk->output, *end = talk->output + talk->output_length, *blank;
@@ -199,7 +199,7 @@ static void fill_input(struct conversation *talk)
     }
 }
 
-/* A child that takes no more has ended, which its output says. */
+/* A child that closed its input has ended, as its output tells. */
 static void ask(struct conversation *talk, struct child *child)
 {
     ssize_t sent = send(child->to, talk->input + talk->input_at, talk->input_end - talk->input_at,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file is a header, the answers in the order of their addresses, and their
- * bytes; its checksum covers all behind itself. It is written beside its place
- * and renamed, so a reader sees an old one or a new one, whole; of two writers
- * the last one's answers stay. Files are read, not mapped.
+ * A file is a header, the answers in order of address, and their bytes; its checksum covers
+ * everything after itself. It is written to a temporary name and renamed, so a reader sees a whole
+ * old file or a whole new one; of two writers the last one's answers stay. Files are read, not
+ * mapped.
  */
 #include "symbolize/symbol_cache.h"
 
@@ -31,7 +31,7 @@
 #define UNFINISHED "unfinished."
 #define UNFINISHED_SECONDS_MAX 3600
 
-/* Another layout, or other rules for names, have another mark. */
+/* Another layout, or other rules for names, need another mark. */
 static const char mark[8] = "hpdsym1";
 
 struct file_header {
@@ -77,7 +77,7 @@ static int open_own(const char *path)
     return -1;
 }
 
-/* Create it, for our eyes alone, in a directory of our own. */
+/* Create it, readable by us alone, in a directory of our own. */
 static int make_own(const char *parent, const char *name, char path[PATH_MAX])
 {
     if (snprintf(path, PATH_MAX, "%s/%s", parent, name) >= PATH_MAX)
@@ -147,7 +147,7 @@ static bool ends_in(const char *name, const char *suffix)
     return length >= strlen(suffix) && strcmp(name + length - strlen(suffix), suffix) == 0;
 }
 
-/* Deletes what was used longest ago until a tenth is free, and what was never finished. */
+/* Delete the least recently used files until a tenth is free, and unfinished ones. */
 static void make_room(struct symbol_cache *cache)
 {
     struct cached_file *files = NULL;
@@ -357,8 +357,8 @@ struct parts {
     size_t lengths[2];
 };
 
-/* The old ones, if they are wanted, and the new ones; what is returned is the length of the file.
- * 0: no memory, or too much. */
+/* List the old answers, if wanted, and the new ones. Return the length of the file; 0: no memory,
+ * or too much. */
 static uint64_t put_together(const struct symbol_answers *answers, bool with_kept,
                              struct parts *parts)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was found out of the code addresses of files, kept from run to run:
- * $XDG_CACHE_HOME/heapprofd (else ~/.cache/heapprofd), one file for each file
- * with symbols. Where there is no such directory that is ours alone, nothing is
- * kept and nothing is said. Any number of processes may use it at once.
+ * Answers for the code addresses of files, kept from run to run in $XDG_CACHE_HOME/heapprofd (else
+ * ~/.cache/heapprofd), one file for each file with symbols. Without such a directory that is ours
+ * alone, nothing is kept, without a message. Any number of processes may use it at once.
  */
 #ifndef HEAPPROFD_SYMBOLIZE_SYMBOL_CACHE_H
 #define HEAPPROFD_SYMBOLIZE_SYMBOL_CACHE_H
@@ -20,13 +19,13 @@ int symbol_cache_directory(void);
 
 struct symbol_cache;
 
-/* NULL: nothing is kept. What was used longest ago goes where there is more than bytes_max. */
+/* NULL: nothing is kept. Above bytes_max, the least recently used files are deleted. */
 struct symbol_cache *symbol_cache_open(uint64_t bytes_max);
 void symbol_cache_close(struct symbol_cache *cache);
 
 struct symbol_answer {
     uint64_t address;
-    uint64_t offset; /* of its bytes, in what the caller does not see */
+    uint64_t offset; /* of its bytes; private */
     uint32_t length;
     uint32_t kind;   /* the caller's */
     uint32_t frames; /* the caller's */
@@ -35,19 +34,19 @@ struct symbol_answer {
 
 struct symbol_answers;
 
-/* The answers kept of what this stands for: a file's name and all else that tells it from others.
- * None if there are none or if they are damaged. NULL: no memory, or cache is NULL. */
+/* Open the answers for this identity: a file's name and everything that tells it from others. There
+ * are none if they are missing or damaged. NULL: no memory, or cache is NULL. */
 struct symbol_answers *symbol_answers_open(struct symbol_cache *cache, const void *identity,
                                            size_t length, const char *name);
 void symbol_answers_close(struct symbol_answers *answers);
 
-/* What was kept for an address; NULL: nothing. *bytes is valid until closing. */
+/* The answer for an address; NULL: none. *bytes is valid until closing. */
 const struct symbol_answer *symbol_answers_find(struct symbol_answers *answers, uint64_t address,
                                                 const uint8_t **bytes);
-/* To be kept, too, as far as there is room; each address that was not found once. */
+/* Add an answer to be kept, as far as there is room; each address that was not found once. */
 void symbol_answers_add(struct symbol_answers *answers, uint64_t address, uint32_t kind,
                         uint32_t frames, const void *bytes, size_t length);
-/* Writes what was added, beside what there was; where that is too much, only what was of use. */
+/* Write the added answers beside the old ones; if that is too much, only those that were used. */
 void symbol_answers_keep(struct symbol_answers *answers);
 
 /* For tests: whether these bytes are what symbol_answers_keep() writes under this key. */

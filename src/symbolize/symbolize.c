@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One module after the other, so that memory is bounded by the biggest. DWARF
- * comes first; the outermost function's name is the symbol table's where that
- * has one, which tells apart the parts that compilers cut functions into
- * (foo.cold, foo.constprop.0). Addresses that DWARF does not cover get the name
- * from the symbol table alone. A symbol file of Breakpad's, where there is one,
- * is asked before all of that, and what it does not name is left to the rest.
+ * One module after the other, so that memory is bounded by the biggest. DWARF comes first; the
+ * outermost function's name is the symbol table's if that has one, which tells apart the parts that
+ * compilers cut functions into (foo.cold, foo.constprop.0). Addresses without DWARF get the name
+ * from the symbol table alone. A Breakpad symbol file is asked before all of that; the other
+ * sources answer for addresses that it does not name.
  */
 #include "symbolize/symbolize.h"
 
@@ -30,7 +29,7 @@
 #include "trace/proto_cursor.h"
 #include "util/write_all.h"
 
-/* A packet leaves when it is this big: with one more address far below 500 kB. */
+/* A packet is written at this size: below 500 kB, whatever the last address adds. */
 #define PACKET_BYTES 200000u
 /* Longer names are cut: 256 inlined functions with a file each must fit a packet. */
 #define STRING_BYTES_MAX 8192u
@@ -45,20 +44,20 @@ struct job {
     struct symbol_file *symbols; /* NULL: none */
     struct symbol_cache *cache;  /* NULL: none */
     struct symbol_answers *answers;
-    uint64_t *pending; /* without a name as yet: as in the trace */
+    uint64_t *pending; /* without a name so far: as in the trace */
     size_t pending_count;
-    uint64_t *addresses, *relative; /* of those what is asked: in the file, in the trace */
+    uint64_t *addresses, *relative; /* those to be looked up: in the file, in the trace */
     size_t count;
-    bool *named;          /* of what is asked */
-    struct error problem; /* said already */
-    bool is_whole;        /* nothing was missing that may yet appear */
+    bool *named;          /* of those to be looked up */
+    struct error problem; /* with a message of its own */
+    bool is_whole;        /* nothing is missing that may appear later */
     int fd, write_error;
     struct proto_buffer packet, entry, lines, line, whole;
 };
 
 /* --- packets --- */
 
-/* Trace.packet { module_symbols { path build_id address_symbols... } }, if there are any. */
+/* Write Trace.packet { module_symbols { path build_id address_symbols... } } if there are any. */
 static int flush(struct job *job)
 {
     if (job->packet.length == 0)
@@ -83,7 +82,7 @@ static void put_text(struct proto_buffer *buffer, uint32_t field, const char *te
     proto_put_bytes(buffer, field, text, strnlen(text, STRING_BYTES_MAX));
 }
 
-/* Whether lines say no more than the function that the trace's own frame has already. */
+/* Whether lines have nothing but the function that the trace's own frame has already. */
 static bool is_in_trace(const struct job *job, uint64_t address, const void *lines, size_t length)
 {
     struct proto_span rest = {lines, (const uint8_t *)lines + length};
@@ -98,7 +97,7 @@ static bool is_in_trace(const struct job *job, uint64_t address, const void *lin
     return trace_module_has_name(job->module, address, name.at, proto_length(name));
 }
 
-/* Adds what is known of an address: the Lines of its AddressSymbols. */
+/* Add the Lines of an address's AddressSymbols. */
 static int put_answer(struct job *job, uint64_t address, const void *lines, size_t length)
 {
     struct proto_buffer *entry = &job->entry;
@@ -116,7 +115,7 @@ static int put_answer(struct job *job, uint64_t address, const void *lines, size
     return job->packet.length >= PACKET_BYTES ? flush(job) : 0;
 }
 
-/* Lines of frames, in job->lines. */
+/* Encode frames as Lines, in job->lines. */
 static int make_lines(struct job *job, const struct source_frame *frames, size_t count)
 {
     job->lines.length = 0;
@@ -135,7 +134,7 @@ static int make_lines(struct job *job, const struct source_frame *frames, size_t
 
 /* --- one module --- */
 
-/* What an answer is, here and in the cache: the reasons for none, and behind them these. */
+/* Kinds of answers, here and in the cache: the reasons for none, then these. */
 enum { ANSWER_LINES = SYMBOL_REASONS, ANSWER_NAME, ANSWERS };
 
 static void count_answer(struct symbolized_module *result, unsigned kind, size_t frames)
@@ -149,7 +148,7 @@ static void count_answer(struct symbolized_module *result, unsigned kind, size_t
     result->frames += frames;
 }
 
-/* Of the address at this index of those that were not in the cache. */
+/* Take the answer for the address at this index of those that the cache lacks. */
 static int take_answer(struct job *job, size_t index, const struct source_frame *frames,
                        size_t count)
 {
@@ -163,7 +162,7 @@ static int take_answer(struct job *job, size_t index, const struct source_frame 
     return result;
 }
 
-/* An address for which nothing knows a function is left to the symbols' turn. */
+/* An address without a function is left to take_symbols(). */
 static int take_frames(void *context, size_t index, struct source_frame *frames, size_t count)
 {
     struct job *job = context;
@@ -208,7 +207,7 @@ static int take_symbols(struct job *job, const struct elf_image *image)
     return result;
 }
 
-/* A package stands beside the program, or beside the file with its debug information. */
+/* A package (.dwp) is beside the program, or beside the file with its debug information. */
 static void use_package(struct debug_info *info, const char *path)
 {
     static const char debug[] = ".debug";
@@ -242,13 +241,13 @@ static int take_dwarf(struct job *job)
     return result;
 }
 
-/* Programs that know no load bias count addresses from the segment's place in the file. */
+/* Tools without load bias count addresses from the segment's place in the file. */
 static uint64_t correction(const struct trace_module *module, const struct elf_image *image)
 {
     return module->load_bias == 0 && image->code_count == 1 ? image->load_bias : 0;
 }
 
-/* Answers from the cache; what it does not have is job->addresses and job->relative after that. */
+/* Take answers from the cache; job->addresses and job->relative are then those that it lacks. */
 static int take_kept(struct job *job, uint64_t bias)
 {
     const uint8_t *lines;
@@ -269,7 +268,7 @@ static int take_kept(struct job *job, uint64_t bias)
     return result;
 }
 
-/* What is not kept is found out, and kept unless something was missing that may yet appear. */
+/* Look up the rest, and keep the answers unless something is missing that may appear later. */
 static int take_rest(struct job *job, const struct elf_image *image)
 {
     const struct symbol_found *found = &job->result->found;
@@ -304,8 +303,8 @@ static void forget_module(struct job *job)
     job->pending_count = 0;
 }
 
-/* Everything that the answers come from is in the key: the module's file, and what it has beside
- * it that this file does not vouch for. */
+/* The key has everything that the answers depend on: the module's file, and separate files that it
+ * does not vouch for. */
 static struct symbol_answers *open_answers(struct job *job)
 {
     const struct symbol_found *found = &job->result->found;
@@ -359,11 +358,10 @@ static int take_file(struct job *job)
 
 /* --- Breakpad --- */
 
-/* Non-PIE programs begin at whole megabytes, what can be loaded anywhere near 0. */
+/* Programs at fixed addresses begin at whole megabytes, others near 0. */
 #define BASE_MASK (~UINT64_C(0xfffff))
 
-/* What the module's addresses are less by in a symbol file, which counts from where the module's
- * first byte was loaded. */
+/* The bias of a symbol file, which counts addresses from the first loaded byte of the module. */
 static uint64_t breakpad_bias(const struct job *job)
 {
     struct elf_image image;
@@ -390,7 +388,7 @@ static void drop_named(struct job *job)
     job->pending_count = kept;
 }
 
-/* A file that cannot be read to its end told nothing. */
+/* A file that cannot be read to its end gives no answers. */
 static int take_breakpad(struct job *job)
 {
     struct error problem = {0};
@@ -404,7 +402,7 @@ static int take_breakpad(struct job *job)
     if (result < 0 || found.path == NULL)
         return result;
     report->breakpad = strdup(found.path);
-    /* What lies before the module's first byte is none of its code. */
+    /* Addresses before the module's first byte are not its code. */
     size_t before = 0;
     job->count = 0;
     for (size_t i = 0; i < job->pending_count; i++) {
@@ -456,7 +454,7 @@ static int take_pending(struct job *job)
     return 0;
 }
 
-/* What the file that ended had to say until then is right, and stays. */
+/* The file became shorter while it was read: the answers so far are right, and stay. */
 static int take_ended(struct job *job)
 {
     struct symbolized_module *result = job->result;
@@ -506,7 +504,7 @@ static int take_module(struct job *job)
         result->without[SYMBOL_NO_BUILD_ID] = module->count;
         return 0;
     }
-    /* Writing may fail with the same number: told apart by who wrote last. */
+    /* Writing may fail with the same errno: write_error tells them apart. */
     job->write_error = 0;
     int code = mapped_guard_run(take_guarded, job);
     return code == -EIO && job->write_error == 0 ? take_ended(job) : code;

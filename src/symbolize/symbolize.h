@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names for all code addresses of a trace: finds each module's file, goes once
- * through it, and writes ModuleSymbols packets that may be appended to the
- * trace. What has no name is counted with its reason. Files are mapped, under a
- * guard (mapped_guard.h): one that is truncated meanwhile costs its own module.
+ * Names for all code addresses of a trace: finds each module's file, reads it once, and writes
+ * ModuleSymbols packets that may be appended to the trace. Addresses without a name are counted by
+ * reason. Files are mapped, under a guard (mapped_guard.h): one that is truncated meanwhile costs
+ * its own module only.
  */
 #ifndef HEAPPROFD_SYMBOLIZE_SYMBOLIZE_H
 #define HEAPPROFD_SYMBOLIZE_SYMBOLIZE_H
@@ -16,8 +16,8 @@
 #include "util/error.h"
 
 enum symbol_reason {
-    SYMBOL_NO_BUILD_ID,    /* the module has none, so that no file can be told to be it */
-    SYMBOL_NO_FILE,        /* nowhere a file with its build id */
+    SYMBOL_NO_BUILD_ID,    /* the module has none, so no file can be matched */
+    SYMBOL_NO_FILE,        /* no file with its build id */
     SYMBOL_OTHER_BUILD,    /* a file in its place, but of another build */
     SYMBOL_NO_INFORMATION, /* the file's symbols do not cover the address */
     SYMBOL_OUTSIDE,        /* the file has no code there */
@@ -34,11 +34,11 @@ struct symbolized_module {
     size_t with_names;              /* function only */
     size_t without[SYMBOL_REASONS]; /* neither */
     size_t frames;                  /* inlined functions counted, too */
-    size_t damaged_units;           /* of its DWARF, passed over */
+    size_t damaged_units;           /* of its DWARF, skipped */
     size_t missing_units;           /* described in .dwo files that are not there */
     char *missing_name;             /* the first of these */
     char *breakpad;                 /* the symbol file that was asked first; NULL: none */
-    char *problem;                  /* why that was of no use; NULL: it was */
+    char *problem;                  /* why that could not be used; NULL: it could */
 };
 
 struct symbolize_report {
@@ -55,8 +55,8 @@ typedef int symbolize_answer(void *context, size_t module, uint64_t address, con
 
 struct symbolize_options {
     bool no_cache; /* symbol_cache.h */
-    bool by_llvm;  /* asks llvm-symbolizer of all files, and keeps nothing */
-    /* Its files are asked before all others, which may know what they leave out. NULL: none. */
+    bool by_llvm;  /* ask llvm-symbolizer about all files, and keep nothing */
+    /* Its files are asked before all others, which answer for the rest. NULL: none. */
     struct breakpad_store *breakpad;
     symbolize_answer *answer; /* gets the names in place of the file; NULL: packets are written */
     void *answer_context;
@@ -73,7 +73,7 @@ int symbolize_addresses_as(const struct symbolize_options *options,
                            void *context, struct error *error);
 void symbolize_report_clear(struct symbolize_report *report);
 
-/* For programs (JSON); in words for people: why, and what to do about it. */
+/* The reason for programs (JSON) and for people, and what to do about it. */
 const char *symbol_reason_name(enum symbol_reason reason);
 const char *symbol_reason_text(enum symbol_reason reason);
 const char *symbol_reason_remedy(enum symbol_reason reason);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One pass over the packets. Interned data may come in any order, so a frame
- * whose mapping is not complete yet waits until its sequence starts anew or the
- * trace ends; nearly all are known at once.
+ * One pass over the packets. Interned data may come in any order, so a frame waits for its mapping
+ * until its sequence starts again or the trace ends; nearly all are complete at once.
  */
 #include "symbolize/trace_addresses.h"
 
@@ -170,7 +169,7 @@ static int take_mapping(struct sequence *sequence, struct proto_span entry)
     return 0;
 }
 
-/* Whether all that a path is made of is known; then it is in path. */
+/* Whether all parts of a path are known; if so, it is in path. */
 static bool join_path(const struct collector *collector, const struct sequence *sequence,
                       const struct mapping *mapping, char path[PATH_BYTES_MAX], size_t *length)
 {
@@ -223,14 +222,15 @@ static uint32_t find_module(struct collector *collector, const char *path, size_
     return (uint32_t)(id - 1);
 }
 
-/* "[jit:PID]": code that its program made, in no file. The trace has what names there are. */
+/* "[jit:PID]": code that its program generated, in no file. The trace has its names, as far as
+ * there are any. */
 static bool is_generated(const char *path)
 {
     return strncmp(path + (*path == '/'), "[jit:", strlen("[jit:")) == 0;
 }
 
-/* 1: the frame's address was taken, or stands in no module; 0: what it refers to is not known
- * (yet); negative: no memory. */
+/* 1: the frame's address was taken, or is in no module; 0: its mapping is not complete (yet);
+ * negative: no memory. */
 static int resolve_frame(struct collector *collector, struct sequence *sequence,
                          const struct frame *frame)
 {
@@ -277,7 +277,7 @@ static int take_frame(struct collector *collector, struct sequence *sequence,
     }
     if (status < 0 || frame.mapping == 0)
         return 0;
-    /* Of a name that comes later nothing is known: it is written again, at worst. */
+    /* A name that comes later is missed here: at worst, it is written again. */
     uint32_t hash = name == 0 ? ID_MAP_NONE : id_map_find(&sequence->names, name);
     if (hash != ID_MAP_NONE)
         frame.name = sequence->hashes[hash];
@@ -339,7 +339,7 @@ static void take_processes(struct trace_addresses *found, struct proto_span prof
     }
 }
 
-/* Which field of a message holds what; 0: it has none such. */
+/* Field numbers of a message; 0: it has no such field. */
 struct tables {
     uint32_t paths, build_ids, names, strings, mappings, frames;
 };
@@ -357,7 +357,7 @@ static const struct tables profile_tables = {
     .frames = PB_PROFILE_PACKET_FRAMES,
 };
 
-/* Strings, then mappings, then frames, so that what stands in one packet waits for nothing. */
+/* Take strings, then mappings, then frames: nothing in one packet has to wait. */
 static int take_tables(struct collector *collector, struct sequence *sequence,
                        struct proto_span message, const struct tables *tables)
 {

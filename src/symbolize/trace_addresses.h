@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The code addresses that the frames of a trace stand at, by module: what there
- * is to be symbolized. Holds the distinct addresses and the interned strings and
- * mappings of a trace, never its packets.
+ * The code addresses of a trace's frames, by module: the work of the symbolizer. Holds the distinct
+ * addresses and the interned strings and mappings of a trace, never its packets.
  */
 #ifndef HEAPPROFD_SYMBOLIZE_TRACE_ADDRESSES_H
 #define HEAPPROFD_SYMBOLIZE_TRACE_ADDRESSES_H
@@ -22,8 +21,8 @@ struct trace_module {
     uint8_t build_id[TRACE_BUILD_ID_BYTES_MAX];
     size_t build_id_length; /* 0: unknown */
     uint64_t load_bias;     /* that the addresses were computed with */
-    const char *file;    /* the file itself, where the caller knows it; else it is searched for */
-    uint64_t *addresses; /* Frame.rel_pc: sorted, each once */
+    const char *file;       /* the file, if the caller knows it; else it is searched for */
+    uint64_t *addresses;    /* Frame.rel_pc: sorted and distinct */
     size_t count, capacity;
     uint64_t *named; /* hashes of addresses and the names that their frames have: sorted */
     size_t named_count, named_capacity;
@@ -37,8 +36,8 @@ struct trace_addresses {
     char warning[512]; /* why the trace was not read to its end, or "" */
 };
 
-/* path as trace_reader_open takes it. 0, or a negative errno where nothing could be read;
- * *addresses is to be cleared in any case. */
+/* path: as for trace_reader_open. 0, or a negative errno if nothing could be read; clear *addresses
+ * in any case. */
 int trace_addresses_read(struct trace_addresses *addresses, const char *path, struct error *error);
 void trace_addresses_clear(struct trace_addresses *addresses);
 
@@ -53,7 +52,7 @@ bool trace_module_has_name(const struct trace_module *module, uint64_t address, 
                            size_t length);
 /* The index of an address, or module->count. */
 size_t trace_module_find_address(const struct trace_module *module, uint64_t address);
-/* Read lower-case hex up to what is no pair of digits: Breakpad puts an age after the id. */
+/* Read pairs of lower-case hexadecimal digits; Breakpad appends an age in one digit. */
 void trace_module_set_build_id(struct trace_module *module, const char *hex);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chrome's MemoryInfra JSON: which dumps of a profile, to where, packed or not. */
+/* traceconv memory_infra: choose dumps of a profile and write them as Chrome's MemoryInfra JSON,
+ * packed or not. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,16 +37,16 @@ static const char help[] =
     "                without parameters and template arguments, or mangled\n"
     "      --help, --version\n";
 
-/* What the options ask for. */
+/* The options. */
 struct choice {
     struct dump_choice which;
     struct memory_infra_write_options writing;
     struct profile_read_options reading;
 };
 
-/* --- which dumps --- */
+/* --- dumps --- */
 
-/* malloc'd. How many, or a negative errno. */
+/* Choose dumps; *dumps is malloc'd. Return how many, or a negative errno. */
 static int64_t take_dumps(const struct profile *profile, const struct choice *choice,
                           const char *path, struct export_dump **dumps, struct error *error)
 {
@@ -120,7 +121,7 @@ static int convert(const struct choice *choice, const char *argument, const char
 
 /* --- options --- */
 
-/* BYTES,COUNT. Without the comma there would be a number that nobody gave. */
+/* BYTES,COUNT. A missing comma is an error, not a default. */
 static bool take_prune(void *member, const char *name, const char *text)
 {
     (void)name;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See memory_infra_file.h. */
+/* Write a profile as a MemoryInfra file: a FILE that packs what is printed to it
+ * (memory_infra_file.h). */
 #include "cli/convert/memory_infra_file.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include "cli/report/report.h"
 #include "export/packed_file.h"
 
-/* What goes to the packer at once. */
+/* Bytes that go to the packer at once. */
 #define WRITE_BYTES (256u * 1024u)
 
 bool memory_infra_file_is_packed(const char *name)
@@ -32,7 +33,7 @@ static ssize_t write_some(void *cookie, const char *bytes, size_t length)
     writing->bytes += length;
     if (writing->file->tell != NULL)
         writing->file->tell(writing->file->tell_context, writing->bytes);
-    return (ssize_t)length; /* errors are told at the end */
+    return (ssize_t)length; /* errors are reported at the end */
 }
 
 int memory_infra_file_write(const struct profile *profile, const struct export_dump *dumps,
@@ -46,7 +47,7 @@ int memory_infra_file_write(const struct profile *profile, const struct export_d
     packed_file_open(&writing.packed, file->fd, file->packed);
     FILE *out = fopencookie(&writing, "w", functions);
     if (out != NULL)
-        __fsetlocking(out, FSETLOCKING_BYCALLER); /* it is ours alone, and written bit by bit */
+        __fsetlocking(out, FSETLOCKING_BYCALLER); /* only this thread uses it, in small pieces */
     if (out != NULL && buffer != NULL)
         setvbuf(out, buffer, _IOFBF, WRITE_BYTES);
     if (out == NULL)

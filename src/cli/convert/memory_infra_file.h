@@ -6,14 +6,14 @@
 #include "memory_infra/write.h"
 #include "util/error.h"
 
-/* By its name; NULL: standard output, which is plain. */
+/* Whether a file of this name is gzipped. NULL: standard output, which is not. */
 bool memory_infra_file_is_packed(const char *name);
 
-/* Where to. */
+/* The output. */
 struct memory_infra_file {
     int fd; /* stays the caller's */
     bool packed;
-    /* Told time and again how many bytes of text, before packing, there are; NULL: nobody asks. */
+    /* Called with the number of bytes so far, before packing. NULL: not called. */
     void (*tell)(void *context, uint64_t bytes);
     void *tell_context;
 };
@@ -23,7 +23,7 @@ int memory_infra_file_write(const struct profile *profile, const struct export_d
                             size_t dump_count, const struct memory_infra_write_options *options,
                             const struct memory_infra_file *file, struct error *error);
 
-/* The same of all dumps that a profile has. */
+/* Write all dumps of a profile. */
 int memory_infra_file_write_all(const struct profile *profile, int fd, bool packed,
                                 struct error *error);
 

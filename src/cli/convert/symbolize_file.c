@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See symbolize_file.h. */
+/* Symbolize a MemoryInfra file in place or to another file, and say what was done
+ * (symbolize_file.h). */
 #include "cli/convert/symbolize_file.h"
 
 #include <errno.h>
@@ -56,8 +57,8 @@ static bool ends_with(const char *text, const char *end)
     return length >= suffix && strcmp(text + length - suffix, end) == 0;
 }
 
-/* Who may read the trace may read the copy with names; who owns it stays the same where we may say
- * so. */
+/* Who may read the trace may read the copy with names; the owner stays the same if we may set it.
+ */
 static void copy_permissions(int fd, const char *like)
 {
     struct stat status;
@@ -94,7 +95,7 @@ static int keep_original(const struct output_file *file, const char *target, cha
                      target, BACKUPS_MAX);
 }
 
-/* --- words --- */
+/* --- messages --- */
 
 static void print_strays(const struct memory_infra_summary *summary)
 {
@@ -158,7 +159,7 @@ static void print_outcome(const struct symbolize_file *request,
 
 /* --- the work --- */
 
-/* target: where it goes, links followed. */
+/* Rewrite the file in place, with links followed. */
 static int rewrite(const struct symbolize_file *request, struct memory_infra_symbols *symbols,
                    bool gzip, char backup[PATH_MAX], struct error *error)
 {
@@ -170,7 +171,7 @@ static int rewrite(const struct symbolize_file *request, struct memory_infra_sym
     if (result < 0)
         return result;
     result = memory_infra_symbols_write(symbols, request->path, file.fd, gzip, error);
-    /* Where the original stays, a crash of the machine may cost this file alone. */
+    /* If the original stays, a crash of the machine can cost this file only. */
     if (result == 0 && !request->backup && fsync(file.fd) != 0 && errno != EINVAL)
         result = error_set(error, -errno, "%s: cannot be written: %s", target, strerror(errno));
     if (result == 0 && request->backup)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MemoryInfra JSON symbolized, in place or to another file: what is written stands under its name
- * when it is whole, and the original is kept.
+ * Symbolize MemoryInfra JSON, in place or to another file: the output gets its name when it is
+ * complete, and the original is kept.
  */
 #ifndef HEAPPROFD_CLI_CONVERT_SYMBOLIZE_FILE_H
 #define HEAPPROFD_CLI_CONVERT_SYMBOLIZE_FILE_H
@@ -19,10 +19,10 @@ struct symbolize_file {
     struct memory_infra_symbolize_options symbolizing;
 };
 
-/* Whether the file is such JSON, as far as its first bytes tell. */
+/* Whether the file is such JSON, as far as its first bytes show. */
 bool symbolize_file_is_json(const char *path);
 
-/* Says on standard error what was done, unless quiet. *symbols, to be freed in any case, has the
+/* Do it, and report on standard error unless quiet. *symbols, to be freed in any case, has the
  * summary. 0 or a negative errno with *error set: then nothing has changed. */
 int symbolize_file_run(const struct symbolize_file *request, struct memory_infra_symbols **symbols,
                        struct error *error);

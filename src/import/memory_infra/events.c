@@ -28,13 +28,13 @@ static bool is(struct memory_infra_text text, const char *wanted)
     return strlen(wanted) == text.length && memcmp(text.at, wanted, text.length) == 0;
 }
 
-/* What a visitor gives where memory may have run out. */
+/* The answer of a callback that may have run out of memory. */
 static int answer(struct importing *importing, int code)
 {
     return code < 0 ? builder_fail(importing->builder) : importing->builder->error;
 }
 
-/* --- what events tell --- */
+/* --- contents of events --- */
 
 static int on_problem(void *context, const struct error *problem)
 {
@@ -93,7 +93,7 @@ static int on_heap(void *context, const struct memory_infra_heap *heap)
     return importing->builder->error;
 }
 
-/* Keys of v1's frames are texts: each has a number. */
+/* Version 1 has texts as keys of frames: number them. */
 static uint64_t number_of_key(struct importing *importing, struct memory_infra_text key)
 {
     bool added;
@@ -194,7 +194,7 @@ static int on_region(void *context, const struct memory_infra_region *region)
     return nowhere ? 0 : region_set_add(&importing->event_regions, importing->builder, region);
 }
 
-/* Chrome has changed its names for them over time. */
+/* Chrome has renamed totals over time. */
 static int on_total(void *context, struct memory_infra_text name, double value)
 {
     struct importing *importing = context;
@@ -216,7 +216,7 @@ static int on_metadata(void *context, struct memory_infra_text key, struct memor
     return answer(importing, import_notes_take(importing, key, inner, value));
 }
 
-/* --- whose it is --- */
+/* --- processes and dumps --- */
 
 /* IMPORT_NONE: no memory. */
 static uint32_t process_of(struct importing *importing, int64_t pid)
@@ -232,11 +232,11 @@ static uint32_t process_of(struct importing *importing, int64_t pid)
         return IMPORT_NONE;
     }
     importing->processes[importing->process_count++] = (struct import_process){
-        .pid = (int32_t)pid, .last_look = IMPORT_NONE, .first_waiting = IMPORT_NONE};
+        .pid = (int32_t)pid, .last_dump = IMPORT_NONE, .first_waiting = IMPORT_NONE};
     return (uint32_t)used;
 }
 
-/* The dump of an id; an event without one is a dump of its own. */
+/* Find the dump of an id; an event without one is a dump of its own. */
 static uint32_t dump_of(struct importing *importing, const struct memory_infra_event *event)
 {
     uint32_t id = builder_string(importing->builder, event->id.at, event->id.length);
@@ -254,25 +254,25 @@ static uint32_t dump_of(struct importing *importing, const struct memory_infra_e
     return (uint32_t)used;
 }
 
-static uint32_t look_of(struct importing *importing, uint32_t dump, uint32_t process,
-                        const struct memory_infra_event *event)
+static uint32_t process_dump_of(struct importing *importing, uint32_t dump, uint32_t process,
+                                const struct memory_infra_event *event)
 {
     uint64_t key = (uint64_t)dump << 32 | process;
-    uint32_t known = id_map_find(&importing->look_ids, key);
+    uint32_t known = id_map_find(&importing->process_dump_ids, key);
     double ts_us = isfinite(event->ts_us) ? event->ts_us : 0;
     if (known != ID_MAP_NONE) {
-        struct import_look *look = &importing->looks[known];
-        look->ts_us = ts_us < look->ts_us ? ts_us : look->ts_us;
+        struct import_process_dump *process_dump = &importing->process_dumps[known];
+        process_dump->ts_us = ts_us < process_dump->ts_us ? ts_us : process_dump->ts_us;
         return known;
     }
-    size_t used = importing->look_count;
-    if (array_reserve(&importing->looks, &importing->look_capacity, used, 1,
-                      sizeof(*importing->looks)) < 0 ||
-        id_map_set(&importing->look_ids, key, (uint32_t)used) < 0) {
+    size_t used = importing->process_dump_count;
+    if (array_reserve(&importing->process_dumps, &importing->process_dump_capacity, used, 1,
+                      sizeof(*importing->process_dumps)) < 0 ||
+        id_map_set(&importing->process_dump_ids, key, (uint32_t)used) < 0) {
         builder_fail(importing->builder);
         return IMPORT_NONE;
     }
-    importing->looks[importing->look_count++] = (struct import_look){
+    importing->process_dumps[importing->process_dump_count++] = (struct import_process_dump){
         .dump = dump, .process = process, .before = IMPORT_NONE, .ts_us = ts_us};
     return (uint32_t)used;
 }
@@ -288,46 +288,47 @@ static void complain(struct importing *importing, const struct memory_infra_even
 
 /* --- the end of an event --- */
 
-/* The process's maps, with what the event told. What waits for maps to come cannot wait for ids to
- * change their meaning. */
-static int merge_maps(struct importing *importing, uint32_t index, struct stack_maps *told, bool v1)
+/* Add the event's maps to the process's. Parts wait for maps that may come, but not if ids change
+ * their meaning: resolve them first. */
+static int merge_maps(struct importing *importing, uint32_t index, struct stack_maps *event_maps,
+                      bool v1)
 {
     struct stack_maps *maps =
         v1 ? &importing->processes[index].v1 : &importing->processes[index].maps;
-    if (!told->any)
+    if (!event_maps->any)
         return 0;
-    enum stack_news news = stack_maps_compare(maps, told);
+    enum stack_news news = stack_maps_compare(maps, event_maps);
     if (news == STACK_NOTHING_NEW)
         return 0;
     if (news == STACK_CHANGED && import_resolve_rest(importing, index) < 0)
         return importing->builder->error;
     if (news == STACK_CHANGED)
         stack_maps_forget_callsites(maps);
-    return answer(importing, stack_maps_merge(maps, told));
+    return answer(importing, stack_maps_merge(maps, event_maps));
 }
 
 static int take_regions(struct importing *importing, uint32_t index,
                         const struct memory_infra_event *event)
 {
     struct builder *builder = importing->builder;
-    struct import_look *look = &importing->looks[index];
+    struct import_process_dump *process_dump = &importing->process_dumps[index];
     if (importing->event_smaps_count == 0)
         return 0;
-    if (look->has_regions) {
+    if (process_dump->has_regions) {
         complain(importing, event, "this process has regions in this dump already", "");
         return 0;
     }
     if (region_set_finish(&importing->event_regions, builder) < 0)
         return builder->error;
-    look->regions = importing->event_regions;
+    process_dump->regions = importing->event_regions;
     importing->event_regions = (struct region_set){0};
-    look->has_regions = true;
-    look->before = importing->processes[look->process].last_look;
-    if (look->before != IMPORT_NONE &&
-        importing->looks[look->before].regions.code == look->regions.code)
-        look->before = importing->looks[look->before].before;
-    importing->processes[look->process].last_look = index;
-    uint32_t process = builder_process(builder, importing->processes[look->process].pid);
+    process_dump->has_regions = true;
+    process_dump->before = importing->processes[process_dump->process].last_dump;
+    if (process_dump->before != IMPORT_NONE &&
+        importing->process_dumps[process_dump->before].regions.code == process_dump->regions.code)
+        process_dump->before = importing->process_dumps[process_dump->before].before;
+    importing->processes[process_dump->process].last_dump = index;
+    uint32_t process = builder_process(builder, importing->processes[process_dump->process].pid);
     struct profile *profile = builder->profile;
     if (process == PROFILE_NONE ||
         array_reserve(&profile->smaps, &builder->smaps_capacity, profile->smaps_count,
@@ -337,16 +338,17 @@ static int take_regions(struct importing *importing, uint32_t index,
         struct profile_smaps *smaps = &profile->smaps[profile->smaps_count++];
         *smaps = importing->event_smaps[i];
         smaps->process = process;
-        smaps->boottime_ns = import_nanoseconds(look->ts_us);
+        smaps->boottime_ns = import_nanoseconds(process_dump->ts_us);
     }
     return 0;
 }
 
-/* A part that waits is found by its process. */
+/* Append a waiting part to the list of its process. */
 static void await_part(struct importing *importing, uint32_t index)
 {
     struct import_part *part = &importing->parts[index];
-    struct import_process *process = &importing->processes[importing->looks[part->look].process];
+    struct import_process *process =
+        &importing->processes[importing->process_dumps[part->process_dump].process];
     if (part->resolved)
         return;
     if (process->first_waiting == IMPORT_NONE)
@@ -356,15 +358,15 @@ static void await_part(struct importing *importing, uint32_t index)
     process->last_waiting = index;
 }
 
-/* A heap may be told once in a look. Of an event that has it in both versions, readers take v1. */
-static int take_parts(struct importing *importing, uint32_t look,
+/* A process has a heap once in a dump. Of an event with both versions, readers take version 1. */
+static int take_parts(struct importing *importing, uint32_t process_dump,
                       const struct memory_infra_event *event)
 {
     struct builder *builder = importing->builder;
     for (int v1 = 1; v1 >= 0; v1--) {
         for (size_t i = 0; i < importing->event_part_count && builder->error == 0; i++) {
             struct import_part *part = &importing->event_parts[i];
-            uint64_t key = (uint64_t)look << 32 | part->name;
+            uint64_t key = (uint64_t)process_dump << 32 | part->name;
             if (part->v1 != (v1 == 1))
                 continue;
             uint32_t known = id_map_find(&importing->part_ids, key);
@@ -378,7 +380,7 @@ static int take_parts(struct importing *importing, uint32_t look,
                               1, sizeof(*importing->parts)) < 0 ||
                 id_map_set(&importing->part_ids, key, (uint32_t)importing->part_count) < 0)
                 return builder_fail(builder);
-            part->look = look;
+            part->process_dump = process_dump;
             part->event = event->number;
             part->offset = part->v1 ? event->range.begin : part->offset;
             part->next_waiting = IMPORT_NONE;
@@ -396,15 +398,16 @@ static int take_dump(struct importing *importing, uint32_t process,
 {
     importing->memory_dumps++;
     uint32_t dump = dump_of(importing, event);
-    uint32_t index = dump == IMPORT_NONE ? IMPORT_NONE : look_of(importing, dump, process, event);
+    uint32_t index =
+        dump == IMPORT_NONE ? IMPORT_NONE : process_dump_of(importing, dump, process, event);
     if (index == IMPORT_NONE || take_regions(importing, index, event) < 0)
         return importing->builder->error;
-    struct import_look *look = &importing->looks[index];
-    if (importing->event_has_totals && !look->has_totals) {
-        look->has_totals = true;
-        look->rss_bytes = importing->event_rss_bytes;
-        look->vm_bytes = importing->event_vm_bytes;
-        look->footprint_bytes = importing->event_footprint_bytes;
+    struct import_process_dump *process_dump = &importing->process_dumps[index];
+    if (importing->event_has_totals && !process_dump->has_totals) {
+        process_dump->has_totals = true;
+        process_dump->rss_bytes = importing->event_rss_bytes;
+        process_dump->vm_bytes = importing->event_vm_bytes;
+        process_dump->footprint_bytes = importing->event_footprint_bytes;
     }
     return take_parts(importing, index, event);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See state.h: the profile's heaps, once all of the file has been read. Dumps stand in order of
- * time, whatever their order in the file; what a callsite has as it had it in the heap's dump
- * before is the same sample. The file says what was live, and that is all: it stands for allocated,
- * too.
+ * The profile's heaps, once the file has been read (state.h). Dumps are put in order of time,
+ * whatever their order in the file; a callsite with the same figures as in the heap's dump before
+ * keeps that dump's sample. The file has live figures only; they stand for the allocated ones, too.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,16 +16,16 @@
     "The file says what was live. Of what was allocated and freed, this is the least that must "   \
     "have "                                                                                        \
     "been."
-/* Callsites of which nothing is live any more go along in later dumps; hostile files could make
- * that too much. */
+/* Number of callsites without live memory that later dumps carry on. A hostile file could make more
+ * of them than memory holds. */
 #define RESTING_SAMPLES_MAX 2000000u
 #define FEW_PARTS 16u
 
-/* What is made, in order of time. */
+/* What the profile is made of, in order of time. */
 struct making {
     struct importing *importing;
-    uint32_t *order;        /* of parts, or of looks */
-    double *heap_bytes;     /* by look: of all its heaps */
+    uint32_t *order;        /* of parts, or of process dumps */
+    double *heap_bytes;     /* by process dump: of all its heaps */
     struct id_map heap_ids; /* by process and name */
     struct heap_making {
         size_t dump_capacity;
@@ -45,21 +44,22 @@ struct making {
 
 /* --- order --- */
 
-/* Times of processes may cross, so only the process's own times say which event is first. */
-static int compare_looks(const void *left_pointer, const void *right_pointer, void *context)
+/* Times of different processes may cross: only the process's own times say which event is first. */
+static int compare_process_dumps(const void *left_pointer, const void *right_pointer, void *context)
 {
-    const struct import_look *looks = ((const struct making *)context)->importing->looks;
+    const struct import_process_dump *process_dumps =
+        ((const struct making *)context)->importing->process_dumps;
     uint32_t left = *(const uint32_t *)left_pointer, right = *(const uint32_t *)right_pointer;
-    if (looks[left].ts_us != looks[right].ts_us)
-        return looks[left].ts_us < looks[right].ts_us ? -1 : 1;
+    if (process_dumps[left].ts_us != process_dumps[right].ts_us)
+        return process_dumps[left].ts_us < process_dumps[right].ts_us ? -1 : 1;
     return left < right ? -1 : left > right;
 }
 
 static double first_time(const struct importing *importing)
 {
-    double first_us = importing->look_count == 0 ? 0 : importing->looks[0].ts_us;
-    for (size_t i = 1; i < importing->look_count; i++)
-        first_us = fmin(first_us, importing->looks[i].ts_us);
+    double first_us = importing->process_dump_count == 0 ? 0 : importing->process_dumps[0].ts_us;
+    for (size_t i = 1; i < importing->process_dump_count; i++)
+        first_us = fmin(first_us, importing->process_dumps[i].ts_us);
     return first_us;
 }
 
@@ -68,8 +68,9 @@ static int compare_parts(const void *left_pointer, const void *right_pointer, vo
     const struct making *making = context;
     uint32_t left = *(const uint32_t *)left_pointer, right = *(const uint32_t *)right_pointer;
     const struct import_part *parts = making->importing->parts;
-    if (parts[left].look != parts[right].look)
-        return compare_looks(&parts[left].look, &parts[right].look, context);
+    if (parts[left].process_dump != parts[right].process_dump)
+        return compare_process_dumps(&parts[left].process_dump, &parts[right].process_dump,
+                                     context);
     return left < right ? -1 : left > right;
 }
 
@@ -132,7 +133,7 @@ static int compare_sites(const void *left_pointer, const void *right_pointer)
     return left->type < right->type ? -1 : left->type > right->type;
 }
 
-/* In order, each callsite and type once. */
+/* Sort sites; each callsite and type has one. */
 static void order_sites(struct import_part *part)
 {
     struct heap_site *sites = part->sites;
@@ -153,7 +154,7 @@ static void order_sites(struct import_part *part)
     part->count = kept;
 }
 
-/* Files of ours end stacks with a frame that is not the profile's. */
+/* Our own files end stacks with a frame that the profile does not have. */
 static int drop_allocator_frames(struct builder *builder, struct import_part *part,
                                  const char *name)
 {
@@ -168,7 +169,7 @@ static int drop_allocator_frames(struct builder *builder, struct import_part *pa
     return builder->error;
 }
 
-/* What a site has, going on from what it had. */
+/* The figures of a site, on top of those of the dump before. */
 static struct trace_figures go_on(const struct trace_figures *before, const struct heap_site *site,
                                   uint64_t interval)
 {
@@ -200,7 +201,7 @@ static bool is_same(const struct profile_sample *sample, const struct profile_sa
     return true;
 }
 
-/* What a callsite had, by type. */
+/* The figures of a callsite in the dump before, by type. */
 struct parts_before {
     const struct profile_part *parts;
     size_t count;
@@ -215,7 +216,7 @@ static int map_parts_before(struct parts_before *before)
     return code;
 }
 
-/* The place of a type: most often the same as now. PROFILE_NONE: it had none of it. */
+/* The index of a type, most often the same as now. PROFILE_NONE: the callsite had nothing of it. */
 static uint32_t find_before(const struct parts_before *before, const char *type, size_t place)
 {
     if (place < before->count && before->parts[place].type == type)
@@ -239,8 +240,8 @@ static void put_part(struct making *making, struct profile_sample *sample, const
     sample->tagged |= *type != '\0';
 }
 
-/* The sample of a callsite with `count` sites, which may be none, where it had one before. Its
- * parts stand until the next one. */
+/* The sample of a callsite with `count` sites. 0: it had memory before and has none now. Its parts
+ * are valid until the next call. */
 static int sum_sites(struct making *making, const struct heap_site *sites, size_t count,
                      const struct profile_sample *before, uint64_t interval,
                      struct profile_sample *sample)
@@ -314,7 +315,7 @@ static bool has_nothing(const struct profile_sample *sample)
            figures->allocated_count == figures->freed_count;
 }
 
-/* A callsite's sample in a dump, that of before where nothing has changed. NULL: no memory. */
+/* A callsite's sample in a dump: the one before if nothing has changed. NULL: no memory. */
 static const struct profile_sample *next_sample(struct making *making,
                                                 const struct heap_site *sites, size_t count,
                                                 const struct profile_sample *before,
@@ -337,8 +338,8 @@ static void add_sample(struct profile_dump *dump, const struct profile_sample *s
     trace_figures_add(&dump->total, &sample->figures);
 }
 
-/* Goes through what the dump has and what the heap's callsites had, both in order of callsites.
- * What a callsite has not any more, it has freed. */
+/* Merge the dump's sites with the callsites that the heap had, both in order of callsites. A
+ * callsite that is missing from the dump has freed its memory. */
 static int fill_dump(struct making *making, struct heap_making *heap,
                      const struct import_part *part, uint64_t interval, struct profile_dump *dump)
 {
@@ -386,7 +387,8 @@ static struct profile_heap *add_heap(struct making *making, const struct import_
     struct importing *importing = making->importing;
     struct builder *builder = importing->builder;
     struct profile *profile = builder->profile;
-    const struct import_process *of = &importing->processes[importing->looks[part->look].process];
+    const struct import_process *of =
+        &importing->processes[importing->process_dumps[part->process_dump].process];
     uint32_t process = make_process(importing, of);
     if (process == PROFILE_NONE ||
         array_reserve(&profile->heaps, &making->heap_capacity, profile->heap_count, 1,
@@ -428,11 +430,11 @@ static int add_dump(struct making *making, size_t index, const struct import_par
     struct importing *importing = making->importing;
     struct builder *builder = importing->builder;
     struct profile_heap *heap = &builder->profile->heaps[index];
-    const struct import_look *look = &importing->looks[part->look];
-    const struct import_dump *of = &importing->dumps[look->dump];
+    const struct import_process_dump *process_dump = &importing->process_dumps[part->process_dump];
+    const struct import_dump *of = &importing->dumps[process_dump->dump];
     const struct import_dump_note *said =
         note == NULL ? NULL : import_notes_dump(importing, note, builder->strings[of->id]);
-    struct profile_dump dump = {.boottime_ns = import_nanoseconds(look->ts_us),
+    struct profile_dump dump = {.boottime_ns = import_nanoseconds(process_dump->ts_us),
                                 .order = builder->dumps++};
     if (said != NULL) {
         dump.boottime_ns = said->boottime_ns;
@@ -451,7 +453,7 @@ static int add_dump(struct making *making, size_t index, const struct import_par
         free(dump.samples);
         return builder->error;
     }
-    making->heap_bytes[part->look] += dump.total.allocated_bytes - dump.total.freed_bytes;
+    making->heap_bytes[part->process_dump] += dump.total.allocated_bytes - dump.total.freed_bytes;
     heap->status.timestamp_ns = dump.boottime_ns;
     heap->status.exact_bytes = dump.exact_bytes;
     heap->status.exact_calls = dump.exact_calls;
@@ -463,7 +465,7 @@ static int make_part(struct making *making, struct import_part *part)
 {
     struct importing *importing = making->importing;
     struct builder *builder = importing->builder;
-    uint32_t process = importing->looks[part->look].process;
+    uint32_t process = importing->process_dumps[part->process_dump].process;
     const struct import_heap_note *note = import_notes_heap(
         importing, importing->processes[process].pid, builder->strings[part->name]);
     uint64_t key = (uint64_t)process << 32 | part->name;
@@ -500,27 +502,31 @@ static int make_parts(struct making *making)
     return code;
 }
 
-/* --- what is not of heaps --- */
+/* --- processes, threads and timelines --- */
 
 static int make_timelines(struct making *making)
 {
     struct importing *importing = making->importing;
     struct builder *builder = importing->builder;
-    for (size_t i = 0; i < importing->look_count; i++)
+    for (size_t i = 0; i < importing->process_dump_count; i++)
         making->order[i] = (uint32_t)i;
-    qsort_r(making->order, importing->look_count, sizeof(*making->order), compare_looks, making);
-    for (size_t i = 0; i < importing->look_count; i++) {
+    qsort_r(making->order, importing->process_dump_count, sizeof(*making->order),
+            compare_process_dumps, making);
+    for (size_t i = 0; i < importing->process_dump_count; i++) {
         uint32_t index = making->order[i];
-        const struct import_look *look = &importing->looks[index];
-        uint32_t process = make_process(importing, &importing->processes[look->process]);
+        const struct import_process_dump *process_dump = &importing->process_dumps[index];
+        uint32_t process = make_process(importing, &importing->processes[process_dump->process]);
         if (process == PROFILE_NONE)
             return builder->error;
-        double rss = look->has_totals ? look->rss_bytes : (double)look->regions.resident_bytes;
+        double rss = process_dump->has_totals ? process_dump->rss_bytes
+                                              : (double)process_dump->regions.resident_bytes;
         struct profile_memory_point point = {
-            .boottime_ns = import_nanoseconds(look->ts_us),
+            .boottime_ns = import_nanoseconds(process_dump->ts_us),
             .rss_bytes = rss < 0x1p63 ? (uint64_t)rss : 0,
-            .vm_bytes = look->vm_bytes < 0x1p63 ? (uint64_t)look->vm_bytes : 0,
-            .rss_anon_bytes = look->footprint_bytes < 0x1p63 ? (uint64_t)look->footprint_bytes : 0,
+            .vm_bytes = process_dump->vm_bytes < 0x1p63 ? (uint64_t)process_dump->vm_bytes : 0,
+            .rss_anon_bytes = process_dump->footprint_bytes < 0x1p63
+                                  ? (uint64_t)process_dump->footprint_bytes
+                                  : 0,
             .heap_bytes =
                 making->heap_bytes[index] < 0x1p63 ? (uint64_t)making->heap_bytes[index] : 0,
         };
@@ -538,10 +544,10 @@ static int make_timelines(struct making *making)
 int import_make_heaps(struct importing *importing)
 {
     struct making making = {.importing = importing};
-    size_t most = importing->look_count + importing->part_count + 1;
+    size_t most = importing->process_dump_count + importing->part_count + 1;
     int code;
     making.order = reallocarray(NULL, most, sizeof(*making.order));
-    making.heap_bytes = calloc(importing->look_count + 1, sizeof(*making.heap_bytes));
+    making.heap_bytes = calloc(importing->process_dump_count + 1, sizeof(*making.heap_bytes));
     if (making.order == NULL || making.heap_bytes == NULL) {
         code = builder_fail(importing->builder);
     } else {

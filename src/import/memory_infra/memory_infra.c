@@ -9,7 +9,7 @@
 
 #include "import/memory_infra/state.h"
 
-/* Callsites beyond the nodes that they come from: regions may move, and ids be told anew. */
+/* Callsites beyond the number of nodes: regions may move, and ids may be defined again. */
 #define CALLSITES_MORE 1000000u
 
 void import_part_free(struct import_part *part)
@@ -25,7 +25,7 @@ static int read_all(struct importing *importing, struct trace_source *source, st
     return code;
 }
 
-/* Without a heap, what was wrong is why; with one, it is a warning. */
+/* A problem is an error if the file has no heap; otherwise it is a warning. */
 static int judge(struct importing *importing, int code, struct error *error)
 {
     if (code == -ENOMEM || importing->part_count > 0)
@@ -45,7 +45,7 @@ static int judge(struct importing *importing, int code, struct error *error)
                      importing->memory_dumps);
 }
 
-/* What is wrong with the file, or NULL. */
+/* Describe the problems of the file. NULL: none. */
 static const char *describe_problems(const struct importing *importing, int code,
                                      const struct error *error, char *text, size_t size)
 {
@@ -69,8 +69,8 @@ static void importing_free(struct importing *importing)
         stack_maps_free(&importing->processes[i].maps);
         stack_maps_free(&importing->processes[i].v1);
     }
-    for (size_t i = 0; i < importing->look_count; i++)
-        region_set_free(&importing->looks[i].regions);
+    for (size_t i = 0; i < importing->process_dump_count; i++)
+        region_set_free(&importing->process_dumps[i].regions);
     for (size_t i = 0; i < importing->part_count; i++)
         import_part_free(&importing->parts[i]);
     import_clear_event(importing);
@@ -78,14 +78,14 @@ static void importing_free(struct importing *importing)
     stack_maps_free(&importing->event_v1);
     free(importing->processes);
     free(importing->dumps);
-    free(importing->looks);
+    free(importing->process_dumps);
     free(importing->parts);
     free(importing->threads);
     free(importing->event_smaps);
     free(importing->event_parts);
     id_map_free(&importing->process_ids);
     id_map_free(&importing->dump_ids);
-    id_map_free(&importing->look_ids);
+    id_map_free(&importing->process_dump_ids);
     id_map_free(&importing->part_ids);
     intern_free(&importing->frame_keys);
     stack_resolver_free(&importing->resolver);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chrome's MemoryInfra heap dumps, and those that we write (docs/formats.md), as a profile: every
- * process, heap and dump of the file.
+ * Imports Chrome's MemoryInfra heap dumps, and our own (docs/formats.md): every process, heap and
+ * dump of the file.
  *
- * Of a file that is cut off or malformed, events before that are kept, and profile.warning says
- * what is wrong and where. An event that makes no sense is left out, and that is said, too.
+ * Of a file that is cut off or malformed, the events before that are kept, and profile.warning says
+ * what is wrong and where. An event that makes no sense is left out with a warning.
  */
 #ifndef HEAPPROFD_IMPORT_MEMORY_INFRA_MEMORY_INFRA_H
 #define HEAPPROFD_IMPORT_MEMORY_INFRA_MEMORY_INFRA_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See state.h: what files of ours say in their metadata beside the format (write.h has the
- * keys), and the rate at which Chrome sampled, which stands in its command line.
+ * Our own additions to the file's metadata (write.h has the keys), and the rate at which Chrome
+ * sampled, which is part of its command line.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -59,8 +59,8 @@ static bool take_prefix(struct memory_infra_text *text, const char *prefix)
     return true;
 }
 
-/* The number that the text begins with, which may be negative, and a '-' behind it, if there is
- * more. */
+/* Read the number at the beginning of a text, which may be negative, and the '-' that follows it
+ * unless it is the last. */
 static bool take_number(struct memory_infra_text *text, int64_t *number)
 {
     char digits[24];
@@ -89,7 +89,7 @@ static uint64_t number_of(struct memory_infra_text text)
 
 /* --- notes --- */
 
-/* The place of a key's note in its array, `count` where it is to be made. */
+/* The index of a key's note in its array; `count` if it is to be added. */
 static int find_place(struct import_notes *notes, struct memory_infra_text key, size_t count,
                       size_t *place)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See regions.h. */
+/* Sort a dump's regions, complete their offsets, and find addresses in them (regions.h). */
 #include "import/memory_infra/regions.h"
 
 #include <stdlib.h>
@@ -48,8 +48,8 @@ static void drop_overlapping(struct region_set *set)
     set->count = kept;
 }
 
-/* Chrome leaves offsets out: a file's first region is taken for where it begins, which is right
- * where all of it was mapped in one piece. */
+/* Chrome leaves offsets out: take a file's first region for its beginning, which is right if the
+ * file is mapped in one piece. */
 static int find_offsets(struct region_set *set, struct builder *builder)
 {
     struct id_map first = {0};

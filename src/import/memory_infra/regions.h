@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The regions of a process's memory, as its dumps tell them: a set a dump. Which file an address is
- * in, and where in it.
+ * The memory regions of a process, one set for each dump: which file an address is in, and where in
+ * the file.
  */
 #ifndef HEAPPROFD_IMPORT_MEMORY_INFRA_REGIONS_H
 #define HEAPPROFD_IMPORT_MEMORY_INFRA_REGIONS_H
@@ -25,8 +25,8 @@ struct region_set {
 /* 0 or -ENOMEM. */
 int region_set_add(struct region_set *set, struct builder *builder,
                    const struct memory_infra_region *region);
-/* Once all are there: sorts them, finds the offsets that were left out, and makes mappings of files
- * with code. Of regions that overlap, the first stays. 0 or -ENOMEM. */
+/* To be called once all are added: sort them, find missing offsets, and make mappings of files with
+ * code. Of regions that overlap, the first stays. 0 or -ENOMEM. */
 int region_set_finish(struct region_set *set, struct builder *builder);
 /* The mapping with the address, and where in its file; PROFILE_NONE: none. */
 uint32_t region_set_find(struct region_set *set, struct builder *builder, uint64_t address,

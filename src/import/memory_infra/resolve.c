@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See state.h: from rows, which have ids, to sites, which have callsites and types. A part
- * waits until what it names was told: maps may be in a later event of the same dump or of one
- * before it, and so may the regions that its addresses are in. It waits no longer than its ids mean
- * the same.
+ * Turn rows, which have ids, into sites, which have callsites and types (state.h). A part waits
+ * until everything that it refers to is known: maps may be in a later event of the same dump or of
+ * one before it, and so may the regions of its addresses. Its wait ends when one of its ids gets
+ * another meaning.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,44 +17,47 @@
 #define PRUNED "<other>"
 #define UNKNOWN_TYPE "[unknown]"
 
-/* An address that is nowhere is sought in so many looks before: a hostile file has any number of
- * them, each with other regions. */
-#define LOOKS_BACK_MAX 256u
+/* Number of earlier dumps that are searched for an address. A hostile file has any number of them,
+ * each with other regions. */
+#define DUMPS_BACK_MAX 256u
 
-/* In the regions of the look itself, else in those that the process had before, or later. */
+/* Find an address in the regions of its dump, else in those that the process had before, or later.
+ */
 static uint32_t find_address(void *context, uint64_t address, uint64_t *rel_pc)
 {
     struct importing *importing = context;
-    uint32_t at = importing->resolving_look;
-    if (importing->looks[at].has_regions) {
-        uint32_t mapping =
-            region_set_find(&importing->looks[at].regions, importing->builder, address, rel_pc);
+    uint32_t at = importing->resolving_dump;
+    if (importing->process_dumps[at].has_regions) {
+        uint32_t mapping = region_set_find(&importing->process_dumps[at].regions,
+                                           importing->builder, address, rel_pc);
         if (mapping != PROFILE_NONE)
             return mapping;
-        at = importing->looks[at].before;
+        at = importing->process_dumps[at].before;
     } else {
-        at = importing->processes[importing->resolving_process].last_look;
+        at = importing->processes[importing->resolving_process].last_dump;
     }
-    for (unsigned i = 0; i < LOOKS_BACK_MAX && at != IMPORT_NONE;
-         i++, at = importing->looks[at].before) {
-        uint32_t mapping =
-            region_set_find(&importing->looks[at].regions, importing->builder, address, rel_pc);
+    for (unsigned i = 0; i < DUMPS_BACK_MAX && at != IMPORT_NONE;
+         i++, at = importing->process_dumps[at].before) {
+        uint32_t mapping = region_set_find(&importing->process_dumps[at].regions,
+                                           importing->builder, address, rel_pc);
         if (mapping != PROFILE_NONE)
             return mapping;
     }
     return PROFILE_NONE;
 }
 
-/* Callsites of nodes hold as long as addresses lead to the same places. */
-static void begin_look(struct importing *importing, uint32_t look)
+/* Forget the callsites of nodes unless addresses still lead to the same places. */
+static void enter_dump(struct importing *importing, uint32_t process_dump)
 {
-    uint32_t index = importing->looks[look].process;
+    uint32_t index = importing->process_dumps[process_dump].process;
     struct import_process *process = &importing->processes[index];
-    uint32_t told = importing->looks[look].has_regions ? look : process->last_look;
-    uint64_t code = told == IMPORT_NONE ? 0 : importing->looks[told].regions.code;
+    uint32_t with_regions =
+        importing->process_dumps[process_dump].has_regions ? process_dump : process->last_dump;
+    uint64_t code =
+        with_regions == IMPORT_NONE ? 0 : importing->process_dumps[with_regions].regions.code;
     importing->resolver.find_address = find_address;
     importing->resolver.context = importing;
-    importing->resolving_look = look;
+    importing->resolving_dump = process_dump;
     if (importing->resolving_process == index && process->regions_code == code)
         return;
     importing->resolving_process = index;
@@ -82,7 +85,7 @@ static uint32_t marker(struct importing *importing, const char *name)
     return frame == PROFILE_NONE ? PROFILE_NONE : builder_callsite(builder, PROFILE_NONE, frame);
 }
 
-/* False: the type is in no map; *type is then 0, for none. */
+/* Return false if the type is in no map; *type is then 0. */
 static bool find_type(const struct importing *importing, struct stack_maps *maps, uint64_t id,
                       uint32_t *type)
 {
@@ -92,11 +95,13 @@ static bool find_type(const struct importing *importing, struct stack_maps *maps
     return found;
 }
 
-/* A row's site; `last`: with what stands for what is missing. False: it is not yet known. */
+/* Make a row's site. `last`: use substitutes for missing parts. Return false if something is not
+ * yet known. */
 static bool resolve_row(struct importing *importing, const struct import_part *part,
                         const struct import_row *row, bool last, struct heap_site *site)
 {
-    struct import_process *process = &importing->processes[importing->looks[part->look].process];
+    struct import_process *process =
+        &importing->processes[importing->process_dumps[part->process_dump].process];
     struct stack_maps *maps = part->v1 ? &process->v1 : &process->maps;
     uint64_t missing = 0;
     char text[200];
@@ -126,7 +131,7 @@ static bool resolve_row(struct importing *importing, const struct import_part *p
     return true;
 }
 
-/* v1 has totals. What no frame is known of was pruned where there are frames at all. */
+/* Version 1 has totals. If it has frames at all, memory without a frame was pruned. */
 static int subtract_callees(struct importing *importing, struct import_part *part)
 {
     struct heap_site *selves;
@@ -158,9 +163,10 @@ static int subtract_callees(struct importing *importing, struct import_part *par
 int import_resolve_part(struct importing *importing, struct import_part *part, bool last)
 {
     struct builder *builder = importing->builder;
-    if (part->resolved || (!last && (part->v1 || !importing->looks[part->look].has_regions)))
+    if (part->resolved ||
+        (!last && (part->v1 || !importing->process_dumps[part->process_dump].has_regions)))
         return 0;
-    begin_look(importing, part->look);
+    enter_dump(importing, part->process_dump);
     struct heap_site *sites = reallocarray(NULL, part->count + 1, sizeof(*sites));
     if (sites == NULL)
         return builder_fail(builder);

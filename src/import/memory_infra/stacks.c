@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See stacks.h. */
+/* Maps by id, and the callsites of their nodes (stacks.h). */
 #include "import/memory_infra/stacks.h"
 
 #include <inttypes.h>
@@ -12,8 +12,8 @@
 #define FRAMES_MAX (1u << 16)
 #define CACHE_SIZE (1u << 14)
 #define ON_PATH (UINT32_MAX - 1)
-/* Each site of a broken stack goes through all of it again. Once so many nodes were gone through in
- * vain, stacks have fewer frames. */
+/* Each site of a broken stack walks all of it again. After this many nodes walked in vain, deep
+ * stacks are refused. */
 #define WASTED_MAX (UINT64_C(1) << 26)
 #define FRAMES_MAX_AFTER_WASTE 256u
 
@@ -102,11 +102,11 @@ static struct stack_place place_of(const struct stack_maps *maps, const struct s
 }
 
 static bool is_same_node(const struct stack_maps *maps, const struct stack_node *node,
-                         const struct stack_maps *event, const struct stack_node *told)
+                         const struct stack_maps *event, const struct stack_node *event_node)
 {
-    struct stack_place place = place_of(maps, node), told_place = place_of(event, told);
-    return node->parent == told->parent && node->name == told->name &&
-           place.file == told_place.file && place.line == told_place.line;
+    struct stack_place place = place_of(maps, node), event_place = place_of(event, event_node);
+    return node->parent == event_node->parent && node->name == event_node->name &&
+           place.file == event_place.file && place.line == event_place.line;
 }
 
 enum stack_news stack_maps_compare(struct stack_maps *maps, const struct stack_maps *event)
@@ -136,7 +136,7 @@ enum stack_news stack_maps_compare(struct stack_maps *maps, const struct stack_m
     return more ? STACK_MORE : STACK_NOTHING_NEW;
 }
 
-/* A node that is as it was keeps its callsite. */
+/* An unchanged node keeps its callsite. */
 static int merge_node(struct stack_maps *maps, const struct stack_maps *event, size_t index)
 {
     struct stack_node node = event->items[index];
@@ -220,7 +220,7 @@ static uint32_t make_frame(struct stack_resolver *resolver, uint32_t name, uint3
     const char *text = builder->strings[name];
     if (!memory_infra_read_pc((struct memory_infra_text){text, strlen(text)}, &address))
         return builder_frame(builder, PROFILE_NONE, 0, name, file, line);
-    /* The call stands before where it returns to. */
+    /* The call is before the return address. */
     address -= address > 0;
     rel_pc = address;
     uint32_t mapping = resolver->find_address == NULL
@@ -272,7 +272,7 @@ static enum stack_status frame_of_node(struct stack_resolver *resolver, struct s
 
 /* --- callsites --- */
 
-/* From a node outwards, up to one whose callsite is known: `count` nodes on the path. */
+/* Walk from a node outwards, up to one whose callsite is known: `count` nodes on the path. */
 static enum stack_status walk_outwards(struct stack_resolver *resolver, struct stack_maps *maps,
                                        uint64_t id, size_t *count, uint32_t *callsite,
                                        uint64_t *missing)
@@ -303,7 +303,7 @@ static enum stack_status walk_outwards(struct stack_resolver *resolver, struct s
     return STACK_FOUND;
 }
 
-/* Back inwards. *count: how many are left on the path. */
+/* Walk back inwards and make callsites. *count: how many nodes are left on the path. */
 static enum stack_status walk_inwards(struct stack_resolver *resolver, struct stack_maps *maps,
                                       size_t *count, uint32_t *callsite, uint64_t *missing)
 {

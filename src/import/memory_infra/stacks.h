@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stacks of a process as its dumps tell them, by the file's own ids: strings, nodes (v1:
- * frames, by the numbers that their keys were given), types. Maps are incremental: a dump adds to
- * what those before it told, and may tell an id anew. Ids are any numbers; parents may be in any
- * order, and may be missing, or go in circles.
+ * The stacks of a process by the file's own ids: strings, nodes (version 1: frames, by the numbers
+ * that their keys were given), types. Maps are incremental: a dump adds to those before it, and may
+ * define an id again. Ids are any numbers; parents may be in any order, may be missing, or form a
+ * circle.
  */
 #ifndef HEAPPROFD_IMPORT_MEMORY_INFRA_STACKS_H
 #define HEAPPROFD_IMPORT_MEMORY_INFRA_STACKS_H
@@ -13,8 +13,8 @@
 #include "profile/builder/builder.h"
 
 struct stack_maps {
-    bool any;                /* anything was told */
-    bool of_event;           /* not yet merged: keeps what merging needs */
+    bool any;                /* anything is defined */
+    bool of_event;           /* not yet merged: keeps the lists that merging needs */
     struct id_pages strings; /* id: string of the builder */
     struct id_pages types;   /* id: index of type_names */
     struct id_pages nodes;   /* id: index below */
@@ -50,30 +50,30 @@ int stack_maps_add_string(struct stack_maps *maps, uint64_t id, uint32_t string)
 int stack_maps_add_node(struct stack_maps *maps, const struct memory_infra_node *node);
 int stack_maps_add_type(struct stack_maps *maps, uint64_t id, uint64_t name);
 
-/* What an event told, to a process that was told of before. */
+/* How an event changes the maps of its process. */
 enum stack_news {
     STACK_NOTHING_NEW,
     STACK_MORE,
     STACK_CHANGED, /* an id has another meaning now */
 };
 enum stack_news stack_maps_compare(struct stack_maps *maps, const struct stack_maps *event);
-/* Adds what an event told; that may be taken as it is, and is empty then. */
+/* Add the definitions of an event; its maps may be moved, and are empty then. */
 int stack_maps_merge(struct stack_maps *maps, struct stack_maps *event);
-/* To be called where what nodes led to may not hold any more. */
+/* To be called when nodes may lead to other callsites than before. */
 void stack_maps_forget_callsites(struct stack_maps *maps);
-/* Nothing is told any more; the room stays. */
+/* Forget all definitions; the room stays. */
 void stack_maps_clear(struct stack_maps *maps);
 void stack_maps_free(struct stack_maps *maps);
 
-/* What makes callsites of nodes, for all processes. */
+/* Makes callsites of nodes, for all processes. */
 struct stack_resolver {
     struct builder *builder;
     /* The mapping and the place in it of an address; PROFILE_NONE: none. */
     uint32_t (*find_address)(void *context, uint64_t address, uint64_t *rel_pc);
     void *context;
-    uint64_t epoch; /* to be counted up where find_address would say something else */
+    uint64_t epoch; /* increased when find_address changes its answers */
     uint64_t callsites_max;
-    uint64_t wasted; /* nodes gone through for stacks that turned out to be broken */
+    uint64_t wasted; /* nodes that were walked in vain, for broken stacks */
     uint32_t *path;
     size_t path_capacity;
     struct stack_frame_cache {
@@ -89,15 +89,15 @@ enum stack_status {
     STACK_CIRCLE,
     STACK_TOO_DEEP,
     STACK_TOO_MANY,
-    STACK_TOO_MANY_BROKEN, /* to go through all of this one */
+    STACK_TOO_MANY_BROKEN, /* to walk all of this one */
     STACK_NO_MEMORY,
 };
-/* The callsite of a node. *missing: the id that is not there, or where the circle was met. */
+/* Find the callsite of a node. *missing: the id that is not defined, or where the circle closes. */
 enum stack_status stack_resolve(struct stack_resolver *resolver, struct stack_maps *maps,
                                 uint64_t node, uint32_t *callsite, uint64_t *missing);
-/* The string of the builder of a type's name. False: it is in no map. */
+/* Find a type's name, a string of the builder. Return false if no map has it. */
 bool stack_type(struct stack_maps *maps, uint64_t type, uint32_t *string);
-/* What is wrong, for people. */
+/* Describe the problem. */
 void stack_status_describe(enum stack_status status, uint64_t node, uint64_t missing, char *text,
                            size_t size);
 

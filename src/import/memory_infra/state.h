@@ -8,7 +8,7 @@
  *   heaps.c         the profile's heaps and dumps, at the end
  *   notes.c         what our own files have beside the format
  *
- * A look is what one process has in one dump: events with the same id and pid.
+ * A process dump is what one process has in one dump: events with the same id and pid.
  */
 #ifndef HEAPPROFD_IMPORT_MEMORY_INFRA_STATE_H
 #define HEAPPROFD_IMPORT_MEMORY_INFRA_STATE_H
@@ -23,10 +23,10 @@
 struct import_process {
     int32_t pid;
     struct stack_maps maps;    /* heaps_v2 */
-    struct stack_maps v1;      /* stackFrames, typeNames */
-    const char *name, *labels; /* NULL: not told */
-    uint64_t regions_code;     /* of what its nodes' callsites were made with */
-    uint32_t last_look;        /* the last one with regions; IMPORT_NONE */
+    struct stack_maps v1;      /* version 1: stackFrames, typeNames */
+    const char *name, *labels; /* NULL: unknown */
+    uint64_t regions_code;     /* of the regions that its nodes' callsites were made with */
+    uint32_t last_dump;        /* the last one with regions; IMPORT_NONE */
     uint32_t first_waiting;    /* of the parts that are not resolved yet; IMPORT_NONE */
     uint32_t last_waiting;
 };
@@ -35,7 +35,7 @@ struct import_dump {
     uint32_t id; /* string of the builder; 0: none */
 };
 
-struct import_look {
+struct import_process_dump {
     uint32_t dump, process;
     uint32_t before; /* the one with other regions before it, of the same process; IMPORT_NONE */
     double ts_us;    /* the least of its events: processes of one dump have times of their own */
@@ -44,9 +44,9 @@ struct import_look {
     double rss_bytes, vm_bytes, footprint_bytes;
 };
 
-/* One heap in one look. */
+/* One heap in one process dump. */
 struct import_part {
-    uint32_t look;
+    uint32_t process_dump;
     uint32_t name; /* string of the builder */
     uint64_t event, offset;
     uint32_t next_waiting; /* of the same process; IMPORT_NONE */
@@ -69,7 +69,7 @@ struct import_notes;
 struct importing {
     struct builder *builder;
     struct stack_resolver resolver;
-    uint32_t resolving_process, resolving_look;
+    uint32_t resolving_process, resolving_dump;
 
     struct import_process *processes;
     size_t process_count, process_capacity;
@@ -77,17 +77,17 @@ struct importing {
     struct import_dump *dumps;
     size_t dump_count, dump_capacity;
     struct id_map dump_ids; /* by string */
-    struct import_look *looks;
-    size_t look_count, look_capacity;
-    struct id_map look_ids; /* by dump and process */
+    struct import_process_dump *process_dumps;
+    size_t process_dump_count, process_dump_capacity;
+    struct id_map process_dump_ids; /* by dump and process */
     struct import_part *parts;
     size_t part_count, part_capacity;
-    struct id_map part_ids; /* by look and name */
+    struct id_map part_ids; /* by process dump and name */
     struct import_thread *threads;
     size_t thread_count, thread_capacity;
     struct intern_table frame_keys; /* of v1 */
 
-    /* What the event being read has told. */
+    /* The contents of the event that is being read. */
     struct stack_maps event_maps, event_v1;
     struct region_set event_regions;
     struct profile_smaps *event_smaps;
@@ -98,7 +98,7 @@ struct importing {
     double event_rss_bytes, event_vm_bytes, event_footprint_bytes;
 
     struct import_notes *notes;
-    uint64_t sampling_rate; /* that Chrome was started with; 0: not told */
+    uint64_t sampling_rate; /* that Chrome was started with; 0: unknown */
     uint64_t events, memory_dumps;
     struct error problem; /* the first */
     uint64_t problems;
@@ -110,7 +110,7 @@ static inline uint64_t import_nanoseconds(double us)
     return us > 0 && us < 0x1p53 ? (uint64_t)(us * 1000) : 0;
 }
 
-/* Counts a problem of an event, and keeps the first. */
+/* Count a problem of an event, and keep the first. */
 void importing_problem(struct importing *importing, const struct error *problem);
 void import_part_free(struct import_part *part);
 
@@ -122,15 +122,15 @@ void import_clear_event(struct importing *importing);
 
 /* --- resolve.c --- */
 
-/* Makes sites of a part's rows. `last`: what is missing will not come any more. 0, also where it
+/* Make sites of a part's rows. `last`: missing parts will not come any more. 0, also if the part
  * has to wait; or -ENOMEM. */
 int import_resolve_part(struct importing *importing, struct import_part *part, bool last);
-/* All parts of a process (IMPORT_NONE: of all), for good. */
+/* Resolve all parts of a process (IMPORT_NONE: of all processes), for good. */
 int import_resolve_rest(struct importing *importing, uint32_t process);
 
 /* --- heaps.c --- */
 
-/* Processes, threads, heaps, dumps and timelines. 0 or -ENOMEM. */
+/* Make processes, threads, heaps, dumps and timelines. 0 or -ENOMEM. */
 int import_make_heaps(struct importing *importing);
 
 /* --- notes.c --- */
@@ -138,7 +138,7 @@ int import_make_heaps(struct importing *importing);
 struct import_heap_note {
     int32_t pid;
     uint32_t number;
-    const char *name, *allocator, *allocator_frame; /* NULL: not told */
+    const char *name, *allocator, *allocator_frame; /* NULL: unknown */
     uint64_t interval_bytes, first_interval_bytes, start_boottime_ns;
 };
 struct import_process_note {
@@ -156,10 +156,10 @@ struct import_dump_note {
 
 struct import_notes *import_notes_new(void);
 void import_notes_free(struct import_notes *notes);
-/* A scalar of the file's metadata. 0 or -ENOMEM. */
+/* Take a scalar of the file's metadata. 0 or -ENOMEM. */
 int import_notes_take(struct importing *importing, struct memory_infra_text key,
                       struct memory_infra_text inner, struct memory_infra_text value);
-/* NULL: there is none. */
+/* NULL: none. */
 const struct import_heap_note *import_notes_heap(const struct importing *importing, int32_t pid,
                                                  const char *allocator);
 const struct import_process_note *import_notes_process(const struct importing *importing,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See totals.h. */
+/* Totals of version 1 to self values: outwards to complete what was pruned, then inwards to share
+ * out what has no type (totals.h). */
 #include "import/memory_infra/totals.h"
 
 #include <stdbool.h>
@@ -10,25 +11,25 @@
 
 #define FIGURES 2 /* bytes, count */
 #define NO_AMOUNT UINT32_MAX
-/* Of types gone through, and added to callers, for what is not told; each may cost 100 bytes. Files
- * of Chrome have thousands of frames, and at most hundreds of types. */
+/* Number of types visited, and added to callers, for entries that are missing; each may cost 100
+ * bytes. Chrome's files have thousands of frames, and at most hundreds of types. */
 #define WORK_MAX (1u << 22)
 
-/* What a frame has of a type. */
+/* The figures of a type at a frame. */
 struct amount {
     uint32_t type;
     uint32_t next; /* of the same frame */
-    bool is_told;
-    double told[FIGURES], callees[FIGURES], left[FIGURES];
+    bool has_entry;
+    double sums[FIGURES], callees[FIGURES], left[FIGURES];
 };
 
 /* A frame, or the whole heap. */
 struct total {
     uint32_t callsite, parent; /* parent: index of a total */
     uint32_t first_amount;     /* by type */
-    bool is_told;
-    double told[FIGURES], callees[FIGURES];
-    double unknown[FIGURES]; /* of no type that is told */
+    bool has_entry;
+    double sums[FIGURES], callees[FIGURES];
+    double unknown[FIGURES]; /* of no known type */
 };
 
 struct totals {
@@ -47,7 +48,7 @@ static double larger(double one, double other)
     return one > other ? one : other;
 }
 
-/* The index of a callsite's total. UINT32_MAX: no memory. */
+/* Return the index of a callsite's total. UINT32_MAX: no memory. */
 static uint32_t add_total(struct totals *totals, uint32_t callsite)
 {
     uint32_t key = callsite + 1, known = id_map_find(&totals->by_callsite, key);
@@ -61,7 +62,7 @@ static uint32_t add_total(struct totals *totals, uint32_t callsite)
     return (uint32_t)totals->count++;
 }
 
-/* Of all callsites of the rows, and their callers. */
+/* Add totals of all callsites of the rows, and of their callers. */
 static int add_totals(struct totals *totals, const struct heap_site *rows, size_t count)
 {
     if (add_total(totals, PROFILE_NONE) == UINT32_MAX)
@@ -115,22 +116,22 @@ static uint32_t find_amount(struct totals *totals, struct total *total, uint32_t
     return (uint32_t)totals->amount_count++;
 }
 
-/* Rows of the same frame and type, which are two frames of one name and caller, add up. */
+/* Rows of the same frame and type add up: they are two frames with one name and one caller. */
 static int take_rows(struct totals *totals, const struct heap_site *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const double values[FIGURES] = {rows[i].bytes, rows[i].count};
         struct total *total =
             &totals->items[id_map_find(&totals->by_callsite, rows[i].callsite + 1)];
-        double *into = total->told;
+        double *into = total->sums;
         if (rows[i].type == TOTALS_ALL_TYPES) {
-            total->is_told = true;
+            total->has_entry = true;
         } else {
             uint32_t amount = find_amount(totals, total, rows[i].type);
             if (amount == NO_AMOUNT)
                 return -ENOMEM;
-            totals->amounts[amount].is_told = true;
-            into = totals->amounts[amount].told;
+            totals->amounts[amount].has_entry = true;
+            into = totals->amounts[amount].sums;
         }
         for (int figure = 0; figure < FIGURES; figure++)
             into[figure] += values[figure];
@@ -138,7 +139,7 @@ static int take_rows(struct totals *totals, const struct heap_site *rows, size_t
     return 0;
 }
 
-/* Outwards: no frame has less than its callees together, nor less than its types. */
+/* Go outwards: no frame has less than its callees together, nor less than its types. */
 static int fill_in(struct totals *totals)
 {
     for (size_t i = totals->count; i-- > 0;) {
@@ -156,33 +157,34 @@ static int fill_in(struct totals *totals)
                 return -ENOMEM;
             struct amount *amount = &totals->amounts[at];
             for (int figure = 0; figure < FIGURES; figure++) {
-                amount->told[figure] = larger(amount->told[figure], amount->callees[figure]);
-                typed[figure] += amount->told[figure];
+                amount->sums[figure] = larger(amount->sums[figure], amount->callees[figure]);
+                typed[figure] += amount->sums[figure];
                 if (parent != NULL)
-                    totals->amounts[above].callees[figure] += amount->told[figure];
+                    totals->amounts[above].callees[figure] += amount->sums[figure];
             }
         }
         for (int figure = 0; figure < FIGURES; figure++) {
             double least = larger(typed[figure], total->callees[figure]);
-            total->told[figure] = larger(total->told[figure], least);
-            total->unknown[figure] = total->told[figure] - typed[figure];
+            total->sums[figure] = larger(total->sums[figure], least);
+            total->unknown[figure] = total->sums[figure] - typed[figure];
             if (parent != NULL)
-                parent->callees[figure] += total->told[figure];
+                parent->callees[figure] += total->sums[figure];
         }
     }
     return 0;
 }
 
-/* Whether the frame's entries say what it has of a type. */
-static bool tells(const struct totals *totals, const struct total *total, uint32_t type)
+/* Whether the frame has an entry of a type. */
+static bool has_type_entry(const struct totals *totals, const struct total *total, uint32_t type)
 {
     uint64_t key = (uint64_t)(total - totals->items) << 32 | type;
     uint32_t known = id_map_find(&totals->by_type, key);
-    return known != ID_MAP_NONE && totals->amounts[known].is_told;
+    return known != ID_MAP_NONE && totals->amounts[known].has_entry;
 }
 
-/* Takes up to `wanted` from what a frame's caller has left, in proportion; as of the same types
- * only of types that the frame's entries do not tell. How much was taken; negative: no memory. */
+/* Take up to `wanted` from what a frame's caller has left, in proportion. same_types: only from
+ * types of which the frame has no entry, and as these types. Return how much was taken; negative:
+ * no memory. */
 static double take_left(struct totals *totals, struct total *total, int figure, double wanted,
                         bool same_types)
 {
@@ -192,7 +194,7 @@ static double take_left(struct totals *totals, struct total *total, int figure, 
         return 0;
     for (uint32_t at = parent->first_amount; at != NO_AMOUNT; at = totals->amounts[at].next) {
         totals->work++;
-        if (!same_types || !tells(totals, total, totals->amounts[at].type))
+        if (!same_types || !has_type_entry(totals, total, totals->amounts[at].type))
             there += totals->amounts[at].left[figure];
     }
     if (!(there > 0))
@@ -200,7 +202,7 @@ static double take_left(struct totals *totals, struct total *total, int figure, 
     double share = wanted < there ? wanted / there : 1;
     for (uint32_t at = parent->first_amount; at != NO_AMOUNT; at = totals->amounts[at].next) {
         double part = totals->amounts[at].left[figure] * share;
-        if (!(part > 0) || (same_types && tells(totals, total, totals->amounts[at].type)))
+        if (!(part > 0) || (same_types && has_type_entry(totals, total, totals->amounts[at].type)))
             continue;
         uint32_t own =
             same_types ? find_amount(totals, total, totals->amounts[at].type) : NO_AMOUNT;
@@ -213,9 +215,9 @@ static double take_left(struct totals *totals, struct total *total, int figure, 
     return wanted < there ? wanted : there;
 }
 
-/* What a frame has of no known type, its caller has, too: of no known type, or of types that the
- * frame's entries do not tell. Where those went to other callees already, of any type: what frames
- * have in all comes before what types have. */
+/* The part of a frame without a known type is part of its caller, too: of the caller's unknown
+ * part, or of types of which the frame has no entry. If other callees have used those up, take any
+ * type: the sum of a frame comes before the sums of its types. */
 static int share_out(struct totals *totals, struct total *total, int figure)
 {
     struct total *parent = &totals->items[total->parent];
@@ -230,14 +232,14 @@ static int share_out(struct totals *totals, struct total *total, int figure)
     return totals->work > WORK_MAX ? -E2BIG : 0;
 }
 
-/* Inwards, once every frame's types less those of its callees are known. */
+/* Go inwards, once the share of callees is taken from every frame's types. */
 static int share_all_out(struct totals *totals)
 {
     int code = 0;
     for (size_t i = 0; i < totals->amount_count; i++)
         for (int figure = 0; figure < FIGURES; figure++)
             totals->amounts[i].left[figure] =
-                totals->amounts[i].told[figure] - totals->amounts[i].callees[figure];
+                totals->amounts[i].sums[figure] - totals->amounts[i].callees[figure];
     for (size_t i = 1; i < totals->count && code == 0; i++)
         for (int figure = 0; figure < FIGURES && code == 0; figure++)
             code = share_out(totals, &totals->items[i], figure);

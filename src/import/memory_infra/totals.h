@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the totals of v1 dumps to self values. An entry there has what a frame and all that it
- * called have, of one type or of all; entries below a threshold are left out, types and frames
- * alike.
+ * Self values from the totals of version 1. An entry there is the sum of a frame and all that it
+ * called, of one type or of all; entries below a threshold are left out, types and frames alike.
  *
- * What a frame has beside what its callees are said to have is its own: the viewer calls that
- * `<other>` where callees were left out. Of a frame whose types were left out in part, the rest is
- * shared out by the types that its caller has left, in proportion. So the totals that the file
- * tells hold for every frame, and for types as far as that leaves them. An entry that is not there,
- * but has callees, is taken to have what they have.
+ * A frame's own part is what remains after its callees: the viewer calls that `<other>` if callees
+ * were left out. If some types of a frame were left out, the rest is shared out in proportion to
+ * the types that its caller has left. So the totals of the file hold for every frame, and for types
+ * as far as possible. A missing entry with callees is the sum of these callees.
  */
 #ifndef HEAPPROFD_IMPORT_MEMORY_INFRA_TOTALS_H
 #define HEAPPROFD_IMPORT_MEMORY_INFRA_TOTALS_H
@@ -18,10 +16,10 @@
 
 #include "profile/profile.h"
 
-/* A row of totals, and of what comes out. */
+/* A row of totals, or of self values. */
 struct heap_site {
-    uint32_t callsite; /* PROFILE_NONE: the whole heap; behind it, what no frame is known of */
-    uint32_t type;     /* of the caller's; TOTALS_ALL_TYPES: the sum, and behind it, unknown */
+    uint32_t callsite; /* PROFILE_NONE: the whole heap; as self value, memory without a frame */
+    uint32_t type;     /* the caller's; TOTALS_ALL_TYPES: the sum; as self value, without a type */
     double bytes, count;
 };
 #define TOTALS_ALL_TYPES UINT32_MAX
