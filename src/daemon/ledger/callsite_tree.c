@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See callsite_tree.h. */
+/* Intern modules, stacks and their frames. */
 #include "daemon/ledger/callsite_tree.h"
 
 #include <errno.h>
@@ -69,7 +69,7 @@ static bool module_equals(const struct callsite_module *known, const struct reco
            memcmp(known->path, path, strlen(known->path)) == 0;
 }
 
-/* The module's index, interned; CALLSITE_NO_MODULE: no memory or too many. */
+/* Intern the module and return its index. CALLSITE_NO_MODULE: no memory, or too many modules. */
 static uint32_t module_intern(struct callsite_tree *tree, const struct record_module *module)
 {
     for (size_t i = 0; i < tree->module_count; i++) {
@@ -94,7 +94,7 @@ static uint32_t module_intern(struct callsite_tree *tree, const struct record_mo
     return (uint32_t)tree->module_count++;
 }
 
-/* The first of the mapped modules that ends beyond the address. */
+/* Return the position of the first mapped module that ends after the address. */
 static size_t mapped_position(const struct callsite_tree *tree, uint64_t address)
 {
     size_t low = 0, high = tree->mapped_count;
@@ -116,8 +116,8 @@ int callsite_tree_add_module(struct callsite_tree *tree, const struct record_mod
     if (array_reserve(&tree->mapped, &tree->mapped_capacity, tree->mapped_count, 1,
                       sizeof(*tree->mapped)) < 0)
         return -ENOMEM;
-    tree->path_count = 0; /* its addresses may have come to mean another module */
-    /* Whatever it overlaps is gone from there, or the client is wrong: the newer counts. */
+    tree->path_count = 0; /* its addresses may belong to another module now */
+    /* Modules that it overlaps are unloaded, or the client is wrong: the newer one counts. */
     size_t first = mapped_position(tree, module->start), last = first;
     while (last < tree->mapped_count && tree->modules[tree->mapped[last]].start < module->end)
         last++;
@@ -148,7 +148,7 @@ static int index_grow(struct callsite_tree *tree)
     return 0;
 }
 
-/* The node for this frame; CALLSITE_ROOT: no memory, or too many nodes. */
+/* Intern the node of a frame. CALLSITE_ROOT: no memory, or too many nodes. */
 static uint32_t node_intern(struct callsite_tree *tree, uint32_t parent, uint32_t module,
                             uint64_t pc)
 {
@@ -212,8 +212,8 @@ uint32_t callsite_tree_find(const struct callsite_tree *tree, uint64_t hash)
     return stack->hash == hash ? stack->node : CALLSITE_ROOT;
 }
 
-/* The node of the outermost frames that the stack shares with the one before it, and how many
- * they are: those need not be looked up. */
+/* Return the node of the outermost frames that the stack shares with the previous stack, and their
+ * number in *depth. They need no look-up. */
 static uint32_t shared_path(const struct callsite_tree *tree, const struct record_stack *stack,
                             uint64_t ending, uint32_t *depth)
 {
@@ -227,7 +227,7 @@ static uint32_t shared_path(const struct callsite_tree *tree, const struct recor
     return node;
 }
 
-/* The module that is mapped at pc; `likely_one` is looked at first. */
+/* Return the module that is mapped at pc. Check `likely_one` first. */
 static uint32_t module_at(const struct callsite_tree *tree, uint64_t pc, uint32_t likely_one)
 {
     if (likely_one != CALLSITE_NO_MODULE && pc >= tree->modules[likely_one].start &&
@@ -244,7 +244,7 @@ uint32_t callsite_tree_module_at(const struct callsite_tree *tree, uint64_t addr
     return module_at(tree, address, CALLSITE_NO_MODULE);
 }
 
-/* Outermost frame first, so that stacks share their outer nodes. */
+/* Intern the frames, outermost first, so that stacks share their outer nodes. */
 static uint32_t intern_frames(struct callsite_tree *tree, const struct record_stack *stack)
 {
     uint64_t ending =

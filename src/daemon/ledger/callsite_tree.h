@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The call stacks of one process, as a tree that shares their outer frames: a
- * node is a frame called from its parent, a callsite is the node of its
- * innermost frame. 16 bytes a node and 4 to 8 of index.
+ * The call stacks of one process, as a tree that shares their outer frames: a node is a frame
+ * called from its parent, a callsite is the node of its innermost frame. A node takes 16 bytes, and
+ * 4 to 8 bytes of index.
  *
- * Modules and stacks come from the client by address and by hash; both are
- * forgotten when it says so (a library was unloaded, its addresses may mean
- * another), while nodes stay and keep the module that they were made with.
+ * The client sends modules by address and stacks by hash. Both are forgotten when it asks for that
+ * (a library was unloaded, and its addresses may belong to another one). Nodes stay and keep the
+ * module that they were made with.
  */
 #ifndef HEAPPROFD_DAEMON_LEDGER_CALLSITE_TREE_H
 #define HEAPPROFD_DAEMON_LEDGER_CALLSITE_TREE_H
@@ -20,18 +20,18 @@
 /* Parent of outermost frames. */
 #define CALLSITE_ROOT 0u
 
-/* A frame's module when its address lies in none that is known (JIT code). */
+/* The module of a frame whose address is in no known module (JIT code). */
 #define CALLSITE_NO_MODULE UINT32_MAX
-/* Not a frame: says why the frames outside it are missing; pc is enum callsite_ending. */
+/* Not a frame, but the reason why the outer frames are missing. pc is an enum callsite_ending. */
 #define CALLSITE_ENDING (UINT32_MAX - 1)
 
 enum callsite_ending {
     CALLSITE_ENDING_UNKNOWN = 0x100, /* no stack at all */
     CALLSITE_ENDING_TRUNCATED = 0x101,
-    /* Below: the value of record_stack.error (enum unwind_stop of the client). */
+    /* Smaller values are record_stack.error (enum unwind_stop of the client). */
 };
 
-/* Bounds for a client that means ill; a real one stays far below. */
+/* Bounds against a malicious client; a real one stays far below. */
 #define CALLSITE_NODES_MAX (16u << 20)
 #define CALLSITE_MODULES_MAX (64u << 10)
 
@@ -49,7 +49,7 @@ struct callsite_module {
 };
 
 struct callsite_stack {
-    uint64_t hash; /* 0: no stack here */
+    uint64_t hash; /* 0: empty place */
     uint32_t node;
     uint32_t pad;
 };
@@ -57,41 +57,41 @@ struct callsite_stack {
 struct callsite_tree {
     struct callsite_node *nodes; /* [0] is the root */
     size_t node_count, node_capacity;
-    uint32_t *index; /* of nodes by their content; 0: empty */
+    uint32_t *index; /* index of nodes by content; 0: empty */
     size_t index_size;
 
     struct callsite_stack *stacks; /* by hash */
     size_t stack_count, stacks_size;
 
-    struct callsite_module *modules; /* all there ever were */
+    struct callsite_module *modules; /* all modules of the process's life */
     size_t module_count, module_capacity;
-    uint32_t *mapped; /* those of now, by address */
+    uint32_t *mapped; /* the currently mapped ones, by address */
     size_t mapped_count, mapped_capacity;
 
-    uint32_t unknown; /* the callsite of samples without a known stack */
+    uint32_t unknown; /* the callsite of samples whose stack is unknown */
 
-    /* The nodes of the stack that was added last, outermost first: the next one shares most. */
+    /* The nodes of the last added stack, outermost first: the next stack shares most of them. */
     uint32_t *path;
     size_t path_count, path_capacity;
     uint64_t path_ending;
 };
 
-/* 0 or -ENOMEM, as all below that return int. */
+/* Functions that return int return 0 or -ENOMEM. */
 int callsite_tree_init(struct callsite_tree *tree);
 void callsite_tree_clear(struct callsite_tree *tree);
 
 int callsite_tree_add_module(struct callsite_tree *tree, const struct record_module *module);
-/* A hash that is known already keeps its stack. */
+/* If the hash is known already, its stack stays. */
 int callsite_tree_add_stack(struct callsite_tree *tree, const struct record_stack *stack);
 void callsite_tree_forget(struct callsite_tree *tree);
 
-/* The index of the module that is mapped at the address; CALLSITE_NO_MODULE: none. */
+/* Return the index of the module that is mapped at the address, or CALLSITE_NO_MODULE. */
 uint32_t callsite_tree_module_at(const struct callsite_tree *tree, uint64_t address);
 
-/* The callsite of a stack hash; CALLSITE_ROOT if it was never sent. */
+/* Return the callsite of a stack hash, or CALLSITE_ROOT if the stack was never sent. */
 uint32_t callsite_tree_find(const struct callsite_tree *tree, uint64_t hash);
 
-/* Fetches what callsite_tree_find will look at. */
+/* Prefetch what callsite_tree_find() reads. */
 static inline void callsite_tree_prefetch(const struct callsite_tree *tree, uint64_t hash)
 {
     __builtin_prefetch(&tree->stacks[keyed_hash(hash) & (tree->stacks_size - 1)]);

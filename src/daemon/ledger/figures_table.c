@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See figures_table.h. */
+/* A hash table of figures, and the copies that a frozen table keeps. */
 #include "daemon/ledger/figures_table.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static bool is_for(const struct ledger_figures *item, struct figures_key key)
            item->interval == key.interval && item->tag == key.tag;
 }
 
-/* Where the key's index stands, or is to stand. */
+/* Return the place of the key in the index, or the empty place for it. */
 static size_t find_position(const struct figures_table *table, struct figures_key key)
 {
     size_t mask = table->index_size - 1, position = figures_table_home(table, key);
@@ -67,7 +67,7 @@ static int grow_index(struct figures_table *table)
 
 uint32_t figures_table_find(const struct figures_table *table, struct figures_key key)
 {
-    /* Empty is 0, which makes it FIGURES_NONE. */
+    /* An empty place has 0, and 0 - 1 is FIGURES_NONE. */
     return table->index[find_position(table, key)] - 1;
 }
 
@@ -101,7 +101,7 @@ int figures_table_freeze(struct figures_table *table)
     if (frozen == NULL)
         return -ENOMEM;
     frozen->count = table->count;
-    /* Large ones are the kernel's zero pages until they are written. */
+    /* Large arrays are the kernel's zero pages until they are written. */
     frozen->places = calloc(table->count + 1, sizeof(*frozen->places));
     frozen->copies = calloc(table->count + 1, sizeof(*frozen->copies));
     table->frozen = frozen;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The figures of a ledger, each found by callsite, thread, heap, interval and tag. Indices
- * stay valid for the life of the table.
+ * The figures of a ledger, found by callsite, thread, heap, interval and tag. Indices stay valid
+ * for the life of the table.
  *
- * A table can be frozen: what it held at that moment stays readable while it goes on changing.
- * Freezing copies nothing; figures are copied when they first change after it, so events pay for it
- * only while somebody reads.
+ * A table can be frozen: its content of that moment stays readable while the table changes.
+ * Freezing copies nothing. Figures are copied before their first change after it, so events pay for
+ * it only while somebody reads.
  */
 #ifndef HEAPPROFD_DAEMON_LEDGER_FIGURES_TABLE_H
 #define HEAPPROFD_DAEMON_LEDGER_FIGURES_TABLE_H
@@ -21,16 +21,16 @@
 
 struct ledger_figures {
     uint32_t node; /* in the callsite tree */
-    uint32_t tag;  /* of type and context */
+    uint32_t tag;  /* type and context */
     uint16_t thread, interval;
     uint8_t heap;
     uint8_t pad[3];
-    uint64_t epoch; /* of the peak that the values below belong to */
+    uint64_t epoch; /* number of the peak that the values below belong to */
     struct trace_peak_figures peak;
     struct trace_figures sums;
 };
 
-/* What figures are for. */
+/* The key of figures. */
 struct figures_key {
     uint32_t node, thread, tag;
     uint16_t interval;
@@ -40,37 +40,38 @@ struct figures_key {
 struct figures_table {
     struct ledger_figures *items;
     size_t count, capacity;
-    uint32_t *index; /* of items by key; 0: empty, else index + 1 */
+    uint32_t *index; /* items by key: 0 if empty, else index + 1 */
     size_t index_size;
     struct figures_frozen {
-        size_t count;                  /* items that there were */
-        uint32_t *places;              /* by item: of its copy, + 1; 0: not changed since */
-        struct ledger_figures *copies; /* room for all, so that events need not fail */
+        size_t count;                  /* number of items when it was frozen */
+        uint32_t *places;              /* by item: index of its copy + 1; 0: unchanged since */
+        struct ledger_figures *copies; /* has room for all items, so that events cannot fail */
         size_t copy_count;
     } * frozen; /* NULL: not frozen */
 };
 
-/* 0 or -ENOMEM. */
+/* Return 0 or -ENOMEM. */
 int figures_table_init(struct figures_table *table);
 void figures_table_clear(struct figures_table *table);
 
-/* The index of the figures for key; FIGURES_NONE if there are none. */
+/* Return the index of the figures of a key, or FIGURES_NONE. */
 uint32_t figures_table_find(const struct figures_table *table, struct figures_key key);
 
-/* The same, made if there are none, with this epoch; FIGURES_NONE: no memory, or too many. */
+/* Return the index of the figures of a key. Make them with this epoch if there are none.
+ * FIGURES_NONE: no memory, or too many figures. */
 uint32_t figures_table_intern(struct figures_table *table, struct figures_key key, uint64_t epoch);
 
-/* 0 or -ENOMEM; a frozen table is not frozen again. */
+/* Freeze the table. Return 0 or -ENOMEM. A frozen table cannot be frozen again. */
 int figures_table_freeze(struct figures_table *table);
 void figures_table_thaw(struct figures_table *table);
 
-/* The item as it was when the table was frozen; index < frozen->count. */
+/* Return an item as it was when the table was frozen; index < frozen->count. */
 const struct ledger_figures *figures_table_frozen(const struct figures_table *table, size_t index);
 
-/* Keeps a copy of a frozen item that is about to change, if there is none yet. */
+/* Copy an item of a frozen table that is about to change, unless it was copied before. */
 void figures_table_keep(struct figures_table *table, uint32_t index);
 
-/* An item, to be changed. */
+/* Return an item that the caller will change. */
 static inline struct ledger_figures *figures_table_change(struct figures_table *table,
                                                           uint32_t index)
 {
@@ -86,7 +87,7 @@ static inline size_t figures_table_home(const struct figures_table *table, struc
            (table->index_size - 1);
 }
 
-/* Fetch what figures_table_find looks at, in this order, and what an event changes. */
+/* Prefetch, in this order, what figures_table_find() reads, and what an event changes. */
 static inline void figures_table_prefetch_index(const struct figures_table *table,
                                                 struct figures_key key)
 {

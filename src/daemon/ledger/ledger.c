@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See ledger.h: what events do. */
+/* Apply events: weigh samples, and add them to figures and heaps. */
 #include "daemon/ledger/ledger_state.h"
 
 #include <errno.h>
@@ -69,8 +69,8 @@ static struct weight weigh(uint64_t size, uint64_t interval_bytes)
     struct weight weight = {.count = 1, .count_variance = 0};
     if (interval_bytes <= 1 || size >= sampling_certain_bytes(interval_bytes))
         return weight;
-    /* With x = s/T: 1/p = 1 + 1/(e^x - 1), and (1-p)/p^2 = 1/p (1/p - 1). expm1 keeps
-     * all digits where x is small, which is where p is. */
+    /* With x = s/T: 1/p = 1 + 1/(e^x - 1), and (1-p)/p^2 = 1/p (1/p - 1). expm1 keeps all digits if
+     * x is small, and then p is small, too. */
     double excess = 1 / expm1((double)(size > 0 ? size : 1) / (double)interval_bytes);
     weight.count = 1 + excess;
     weight.count_variance = weight.count * excess;
@@ -104,7 +104,7 @@ static struct cached_figures *cached_figures(const struct ledger *ledger, uint64
     return &ledger->figures_cache[(hash ^ hash >> 32) & (ledger->figures_cached - 1)];
 }
 
-/* Without memory it stays as small as it is. */
+/* Double the cache. Without memory it keeps its size. */
 static void grow_figures_cache(struct ledger *ledger)
 {
     size_t old_size = ledger->figures_cached;
@@ -121,13 +121,14 @@ static void grow_figures_cache(struct ledger *ledger)
     free(old);
 }
 
-/* What the event is weighed by; checked against LEDGER_INTERVALS_MAX by apply_alloc. */
+/* Return the interval that weighs the event. apply_alloc() has checked it against
+ * LEDGER_INTERVALS_MAX. */
 static uint16_t interval_of(const struct heap_event *event)
 {
     return event->flags & RECORD_ALLOC_WEIGHED ? LEDGER_INTERVAL_NONE : (uint16_t)event->interval;
 }
 
-/* 0 or -ENOMEM. */
+/* Set *tag to the event's tag. Return 0 or -ENOMEM. */
 static int tag_of(struct ledger *ledger, const struct heap_event *event, uint32_t *tag)
 {
     *tag = TAG_NONE;
@@ -159,7 +160,7 @@ static struct figures_key figures_key(const struct ledger *ledger, const struct 
 static void cache_figures(struct ledger *ledger, uint64_t stack, struct figures_key key,
                           uint32_t figures)
 {
-    /* An unknown stack may yet be sent: it is not remembered. */
+    /* Do not cache an unknown stack: it may still be sent. */
     if (key.node == ledger->callsites.unknown)
         return;
     *cached_figures(ledger, stack, key.thread, key.tag) =
@@ -172,14 +173,14 @@ static void cache_figures(struct ledger *ledger, uint64_t stack, struct figures_
                                 .figures = figures};
 }
 
-/* The figures of an ALLOC, made if there are none. */
+/* Return the figures of an ALLOC. Make them if there are none. */
 static uint32_t figures_of(struct ledger *ledger, const struct heap_event *event, uint32_t thread)
 {
     uint32_t tag;
     if (tag_of(ledger, event, &tag) < 0)
         return FIGURES_NONE;
     struct figures_key key = figures_key(ledger, event, thread, tag);
-    /* Nothing was live there at any peak so far. */
+    /* New figures had nothing live at any peak so far. */
     uint32_t figures =
         figures_table_intern(&ledger->figures, key, ledger->heaps[event->heap].epoch);
     if (figures == FIGURES_NONE)
@@ -197,7 +198,7 @@ void ledger_observe(struct ledger *ledger, ledger_observer *observer, void *cont
     ledger->observer_context = context;
 }
 
-/* The live samples of a heap; NULL: it had none yet. */
+/* Return the live samples of a heap; NULL: it has had none. */
 static struct live_table *live_of(struct ledger *ledger, uint8_t heap)
 {
     return likely(heap == 0) ? &ledger->live : ledger->other_live[heap];
@@ -215,7 +216,7 @@ static void heap_grew(struct ledger_heap *heap, double bytes, double count, uint
     }
 }
 
-/* Adds what a freed sample stood for to the freed figures, or with sign -1 takes it back. */
+/* Add what a freed sample stood for to the freed figures; with sign -1, subtract it. */
 static void figures_add_freed(struct ledger *ledger, const struct live_sample *sample,
                               uint64_t size, uint32_t time_ms, bool temporary, double sign)
 {
@@ -231,7 +232,7 @@ static void figures_add_freed(struct ledger *ledger, const struct live_sample *s
     sums->freed_bytes_variance += count_variance * (double)size * (double)size;
     sums->freed_count_variance += count_variance;
     sums->freed_samples += sign > 0 ? 1 : UINT64_MAX;
-    /* Clocks of two threads may be read in the other order than the ring was. */
+    /* Two threads may have read their clocks in the opposite order of their records. */
     int32_t lifetime_ms = (int32_t)(time_ms - sample->time_ms);
     sums->lifetime_ms_sum += lifetime_ms > 0 ? count * lifetime_ms : 0;
     if (temporary) {
@@ -250,7 +251,7 @@ static void figures_add_freed(struct ledger *ledger, const struct live_sample *s
 
 /* --- events --- */
 
-/* Makes slots up to this one; NULL: no memory. */
+/* Return a slot, and make all slots up to it. NULL: no memory. */
 static struct ledger_slot *slot_at(struct ledger *ledger, uint16_t slot)
 {
     if (likely(slot < ledger->slot_count))
@@ -264,7 +265,7 @@ static struct ledger_slot *slot_at(struct ledger *ledger, uint16_t slot)
     return &ledger->slots[slot];
 }
 
-/* The first sample of a heap other than malloc's; NULL: no memory. */
+/* Make the live samples of a heap other than malloc's. NULL: no memory. */
 static struct live_table *begin_heap(struct ledger *ledger, uint8_t heap)
 {
     struct live_table *live = malloc(sizeof(*live));
@@ -284,7 +285,7 @@ static void count_others(struct ledger *ledger, uint32_t tag)
     ledger->counts.other_contexts += pair->context == TAG_OTHERS;
 }
 
-/* Inlined into both its callers, for one of them is hot. */
+/* Inlined into both callers, since one of them is hot. */
 static inline __attribute__((always_inline)) void
 add_allocated(struct ledger *ledger, const struct heap_event *event, uint32_t index)
 {
@@ -310,7 +311,7 @@ add_allocated(struct ledger *ledger, const struct heap_event *event, uint32_t in
                 event->time_ms);
 }
 
-/* The figures of an ALLOC, by what has been found for it; FIGURES_NONE: no memory. */
+/* Return `found`, or else the figures of an ALLOC. FIGURES_NONE: no memory. */
 static uint32_t figures_at(struct ledger *ledger, const struct heap_event *event, uint32_t found)
 {
     const struct ledger_slot *slot = found == FIGURES_NONE ? slot_at(ledger, event->thread) : NULL;
@@ -326,15 +327,15 @@ static int apply_range(struct ledger *ledger, const struct heap_event *event, ui
     return code;
 }
 
-/* index: of its figures, FIGURES_NONE if they are not known yet. */
+/* `index`: its figures, or FIGURES_NONE if they are not known yet. */
 static int apply_alloc(struct ledger *ledger, const struct heap_event *event, uint32_t index)
 {
     uint64_t key = event->address;
-    /* malloc gives no address 0; other heaps may have any number. */
+    /* malloc never returns address 0; other heaps may use any number. */
     if ((event->heap == 0 && key == 0) || event->interval >= LEDGER_INTERVALS_MAX)
         return -EBADMSG;
     if (unlikely(ledger->intervals[interval_of(event)] == 0))
-        /* A client that is not to sample malloc draws by a huge interval: one sample in ages. */
+        /* A client that does not sample malloc draws with a huge interval: one sample in ages. */
         return event->heap == 0 && ledger->intervals[0] == 0 ? 0 : -EBADMSG;
     if (unlikely(event->flags & RECORD_ALLOC_RANGE))
         return apply_range(ledger, event, index);
@@ -374,7 +375,7 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
 
     add_allocated(ledger, event, index);
     if (lost_free) {
-        /* Nobody will say when it is freed; better short of a leak than full of false ones. */
+        /* No FREE will come for it. Rather miss a leak than report many false ones. */
         figures_add_freed(ledger, &filled, event->size, event->time_ms, false, 1);
         ledger->counts.lost_frees++;
     }
@@ -399,7 +400,7 @@ static int apply_free(struct ledger *ledger, const struct heap_event *event)
     live_table_size_release(live, sample->size);
     slot->freed_time_ms = event->time_ms;
     const struct ledger_figures *figures = &ledger->figures.items[sample->figures];
-    /* What the program samples by itself is not counted in ordinals. */
+    /* Samples that the program drew itself have no ordinals. */
     slot->freed_temporary =
         sample->ordinal == event->ordinal && slot->thread != LEDGER_THREAD_OTHERS &&
         figures->thread == slot->thread && figures->interval != LEDGER_INTERVAL_NONE;
@@ -434,9 +435,9 @@ static int apply_unfree(struct ledger *ledger, const struct heap_event *event)
 }
 
 /*
- * Finds the figures of a batch's allocations, FIGURES_NONE where there are none yet, and fetches
- * all that the batch will touch. Each event waits for three or four cache lines one after the other
- * otherwise; here the waits of a batch overlap, a step for all events before the next step.
+ * Find the figures of a batch's allocations (FIGURES_NONE if there are none yet), and prefetch all
+ * that the batch will touch. Otherwise each event would wait for three or four cache lines in turn.
+ * Here the waits of a batch overlap: each step runs for all events before the next step.
  */
 static void look_ahead(struct ledger *ledger, const struct heap_event *events, size_t count,
                        uint32_t found[RING_EVENTS_BATCH])
@@ -539,7 +540,7 @@ int ledger_thread(struct ledger *ledger, uint16_t slot_index, uint32_t tid, cons
 int ledger_heap(struct ledger *ledger, uint8_t heap, uint64_t interval_bytes, const char *name)
 {
     struct ledger_heap *known = &ledger->heaps[heap];
-    /* Samples that were weighed by one interval must not be taken back by another. */
+    /* Samples that one interval weighed must not be subtracted with another. */
     if (known->samples == 0 && interval_bytes > 0)
         known->interval_bytes = interval_bytes;
     known->known = true;

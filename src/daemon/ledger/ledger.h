@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ledger of one process: what each callsite has allocated and freed,
- * estimated from samples.
+ * The ledger of one process: what each callsite has allocated and freed, estimated from samples.
  *
- * A sample of s bytes at interval T was drawn with p = 1 - exp(-max(s, 1) / T), or
- * p = 1 (wire/sampling.h). It stands for s/p bytes and 1/p allocations, and adds
- * s^2 (1-p)/p^2 and (1-p)/p^2 to their variances (Horvitz and Thompson, 1952): at T = 1
- * everything is exact. A free takes back what its allocation stood for.
+ * A sample of s bytes at interval T was drawn with p = 1 - exp(-max(s, 1) / T), or p = 1
+ * (wire/sampling.h). It stands for s/p bytes and 1/p allocations, and adds s^2 (1-p)/p^2 and
+ * (1-p)/p^2 to their variances (Horvitz and Thompson, 1952). At T = 1 everything is exact. A free
+ * subtracts what its allocation stood for.
  *
- * Samples that the program drew itself stand for their size, and for one.
+ * Samples that the program drew itself stand for their own size and for one allocation.
  *
- * Ranges of memory (libc.mmap) are exact: their bytes are freed as they are unmapped, the
- * allocation when the last of it is.
+ * Ranges of memory (libc.mmap) are exact: their bytes are freed as they are unmapped, and the
+ * allocation with its last piece.
  *
- * Figures are kept by callsite, thread, heap, interval, type and context; whoever reads them adds
- * up. The value at a heap's peak is O(1) an event: a peak only begins a new
- * epoch, and figures that are about to change note first what they were at the last one.
+ * Figures are kept by callsite, thread, heap, interval, type and context; readers add them up.
+ * Keeping the values at a heap's peak costs O(1) an event: a peak only begins a new epoch, and
+ * figures first store their values at the last peak before they change.
  *
- * Functions that return int: 0, -ENOMEM, or -EBADMSG for what no client would send.
+ * Functions that return int return 0, -ENOMEM, or -EBADMSG for data that no real client sends.
  */
 #ifndef HEAPPROFD_DAEMON_LEDGER_LEDGER_H
 #define HEAPPROFD_DAEMON_LEDGER_LEDGER_H
@@ -35,28 +34,29 @@
 
 #define LEDGER_HEAPS_MAX RING_HEAPS_MAX
 
-/* Indexes of malloc's intervals, from the session's first on, then those of the other heaps. */
+/* The first indexes are malloc's intervals, beginning with the session's first; those of other
+ * heaps follow. */
 #define LEDGER_INTERVALS_OF_MALLOC 64
 #define LEDGER_INTERVALS_MAX 512
-/* In place of an interval: of samples that the program drew itself. */
+/* In place of an interval, for samples that the program drew itself. */
 #define LEDGER_INTERVAL_NONE LEDGER_INTERVALS_MAX
 
-/* Threads beyond this many in a process's life share one identity: a server that
- * starts a thread per request must not grow the ledger for ever. */
+/* Threads beyond this many in a process's life share one identity. A server that starts a thread
+ * for each request must not grow the ledger forever. */
 #define LEDGER_THREADS_MAX 8192
 
 /* That shared identity. */
 #define LEDGER_THREAD_OTHERS 0u
 
 struct ledger_heap {
-    char name[64]; /* "" until it is heard of */
+    char name[64]; /* "" while unknown */
     uint64_t interval_bytes;
     double live_bytes, live_count;
     double peak_bytes, peak_count;
     uint32_t peak_time_ms;
-    uint64_t epoch; /* grows with each new peak */
+    uint64_t epoch; /* incremented by each new peak */
     uint64_t samples;
-    uint64_t weighed_samples; /* of them: drawn by the program itself */
+    uint64_t weighed_samples; /* those of `samples` that the program drew itself */
     bool known;               /* announced, or has samples */
 };
 
@@ -67,11 +67,12 @@ struct ledger_thread {
 
 struct ledger;
 
-/* interval_bytes: of the session's first interval; 0: malloc is not profiled. NULL: no memory. */
+/* Make a ledger. interval_bytes is the session's first interval, or 0 if malloc is not profiled.
+ * NULL: no memory. */
 struct ledger *ledger_open(uint64_t interval_bytes);
 void ledger_close(struct ledger *ledger);
 
-/* What a ring_reader drives, with the ledger as its context. */
+/* The visitor for ring_reader_drain(). Its context is the ledger. */
 extern const struct ring_visitor ledger_visitor;
 
 int ledger_events(struct ledger *ledger, const struct heap_event *events, size_t count);
@@ -83,79 +84,79 @@ int ledger_name(struct ledger *ledger, const struct record_name *name);
 int ledger_context(struct ledger *ledger, const struct record_context *context);
 int ledger_walk(struct ledger *ledger, uint16_t slot, const struct record_walk *walk,
                 enum ring_unwinding *answer);
-/* The hash of the stack that the slot's walk with that token came to; 0: it is not known. */
+/* Return the hash of the stack that the slot's walk with this token produced; 0: unknown. */
 uint64_t ledger_walked(const struct ledger *ledger, uint16_t slot, uint64_t token);
 int ledger_interval(struct ledger *ledger, uint32_t index, uint64_t interval_bytes);
 
-/* Who finishes walks of the process (daemon/walk/finish_walk.h), not taken over; without, their
- * stacks are unknown. */
+/* Set who finishes walks of the process (daemon/walk/finish_walk.h). The caller keeps it. Without a
+ * finisher the stacks of unfinished walks are unknown. */
 struct walk_finisher;
 void ledger_finish_walks(struct ledger *ledger, struct walk_finisher *finisher);
 
-/* What an event came to: a sample that is live from now on, or is no more, or is again. A range is
- * freed when the last of it is unmapped. */
+/* The effect of an event: a sample becomes live, stops being live, or becomes live again. A range
+ * is freed with its last piece. */
 struct ledger_change {
     enum ledger_change_kind { LEDGER_ALLOCATED, LEDGER_FREED, LEDGER_UNFREED } kind;
     uint8_t heap;
     uint32_t time_ms;
     uint64_t sequence; /* from 1 */
     uint64_t address, size;
-    double count; /* allocations that it stands for */
+    double count; /* number of allocations that it stands for */
 };
 
 typedef void ledger_observer(void *context, const struct ledger_change *change);
 
-/* Has the observer told of each change; to be set before the first event. The figures are the sums
- * of what it is told. */
+/* Call the observer for each change. Set it before the first event. The figures are the sums of the
+ * changes that it receives. */
 void ledger_observe(struct ledger *ledger, ledger_observer *observer, void *context);
 
 struct ledger_counts {
     uint64_t allocs, frees;
-    uint64_t unknown_stacks; /* samples whose stack was never sent, or could not be had */
+    uint64_t unknown_stacks; /* samples whose stack was never sent or could not be walked */
     uint64_t unknown_frees;  /* of addresses that are not live */
-    uint64_t implicit_frees; /* allocated again while live */
+    uint64_t implicit_frees; /* address allocated again while live */
     uint64_t lost_frees;     /* samples whose free cannot be seen: counted as freed at once */
     uint64_t live_samples;
-    uint64_t walks;                       /* that the client left to us */
-    uint64_t walks_failed;                /* of them: ended in an error */
-    uint64_t other_types, other_contexts; /* samples of types and contexts beyond the bounds */
+    uint64_t walks;                       /* walks that the client left to us */
+    uint64_t walks_failed;                /* those of `walks` that ended in an error */
+    uint64_t other_types, other_contexts; /* samples whose type or context is beyond the bounds */
 };
 struct ledger_counts ledger_counts(const struct ledger *ledger);
 
-/* Live bytes of all heaps, estimated. */
+/* Return the estimated live bytes of all heaps. */
 double ledger_live_bytes(const struct ledger *ledger);
 
-/* A sample of malloc's that is live, and what it stands for. */
+/* A live sample of malloc's, and what it stands for. */
 struct ledger_live_sample {
     uint64_t address, size;
     double count, count_variance;
 };
 typedef void ledger_live_visitor(void *context, const struct ledger_live_sample *sample);
 
-/* Visits the live samples of malloc, or once more than `most` were a part of them that chance has
- * picked: how large a part is returned, 0 < part <= 1. */
+/* Visit the live samples of malloc. If they are more than `most`, stop after a random part of them.
+ * Return the visited part, 0 < part <= 1. */
 double ledger_live_visit(struct ledger *ledger, size_t most, ledger_live_visitor *visitor,
                          void *context);
 
-/* Heaps [0, *count). */
+/* Heaps are numbered [0, *count). */
 const struct ledger_heap *ledger_heaps(const struct ledger *ledger, size_t *count);
 const struct ledger_thread *ledger_threads(const struct ledger *ledger, size_t *count);
 const struct callsite_tree *ledger_callsites(const struct ledger *ledger);
 const struct tags *ledger_tags(const struct ledger *ledger);
 
-/* Malloc's interval in force now, and the first one. */
+/* Malloc's current interval, and its first one. */
 uint64_t ledger_interval_bytes(const struct ledger *ledger);
 uint64_t ledger_first_interval_bytes(const struct ledger *ledger);
 
-/* Number of figures, and figures by index as they stand: peak values brought up
- * to date, rounding errors of what is freed entirely taken out. */
+/* The number of figures, and the figures of an index: with values at the current peak, and without
+ * the rounding errors of figures whose samples are all freed. */
 size_t ledger_figures_count(const struct ledger *ledger);
 struct ledger_figures ledger_figures(const struct ledger *ledger, size_t index);
 
 /*
- * A moment of a ledger, to be read while events go on: the figures and heaps of then. Callsites,
- * modules, threads and tags are read from the ledger itself: those that figures name stay as they
- * are, and more only come behind them.
+ * A ledger's figures and heaps at one moment, to be read while events go on. Callsites, modules,
+ * threads and tags are read from the ledger itself: those that the figures refer to do not change,
+ * and new ones are only appended.
  */
 struct ledger_snapshot {
     size_t figures_count, node_count, module_count, heap_count;
@@ -163,11 +164,12 @@ struct ledger_snapshot {
     struct ledger_heap heaps[LEDGER_HEAPS_MAX];
 };
 
-/* One at a time. NULL: no memory. Copies next to nothing; see daemon/ledger/figures_table.h. */
+/* Take a snapshot. A ledger has at most one at a time. NULL: no memory. It copies almost nothing;
+ * see daemon/ledger/figures_table.h. */
 struct ledger_snapshot *ledger_snapshot_take(struct ledger *ledger);
 void ledger_snapshot_release(struct ledger *ledger, struct ledger_snapshot *snapshot);
 
-/* As ledger_figures, of that moment; index < figures_count. */
+/* Return what ledger_figures() returned at that moment; index < figures_count. */
 struct ledger_figures ledger_snapshot_figures(const struct ledger *ledger,
                                               const struct ledger_snapshot *snapshot, size_t index);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See ledger.h: the allocations that are live, one by one. */
+/* Visit the live samples of malloc. */
 #include "daemon/ledger/ledger_state.h"
 
 static void visit(struct ledger *ledger, const struct live_sample *sample,
@@ -16,7 +16,7 @@ double ledger_live_visit(struct ledger *ledger, size_t most, ledger_live_visitor
                          void *context)
 {
     size_t visited = 0;
-    /* A hash of the address picks the segment: each is as good as another. */
+    /* A hash of the address chooses the segment, so the first segments are a random part. */
     for (unsigned i = 0; i < LIVE_TABLE_SEGMENTS; i++) {
         const struct live_segment *segment = &ledger->live.segments[i];
         for (uint32_t j = 0; j < segment->capacity; j++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ledger's live ranges: memory that a program maps itself, and unmaps as it likes. A stretch
- * that is cut out of an allocation takes its bytes off that allocation's figures; the count goes
- * down, and a lifetime ends, with the last of it.
+ * The ledger's live ranges: memory that a program maps itself, and unmaps in any pieces. A piece
+ * that is cut out of an allocation subtracts its bytes from that allocation's figures. The last
+ * piece subtracts the count, and ends the lifetime.
  */
 #include "daemon/ledger/ledger_state.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-/* Who unmaps, and when. */
+/* The thread that unmaps, and the time. */
 struct unmapping {
     struct ledger *ledger;
     uint32_t thread, time_ms, ordinal;
@@ -31,7 +31,7 @@ static void take_piece(void *context, const struct range_allocation *allocation,
     sums->freed_samples++;
     heap->live_count--;
     ledger->counts.frees++;
-    /* Clocks of two threads may be read in the other order than the ring was. */
+    /* Two threads may have read their clocks in the opposite order of their records. */
     int32_t lifetime_ms = (int32_t)(by->time_ms - allocation->time_ms);
     sums->lifetime_ms_sum += lifetime_ms > 0 ? lifetime_ms : 0;
     if (bytes == allocation->size && by->ordinal == allocation->ordinal &&
@@ -48,7 +48,7 @@ static uint32_t thread_of(const struct ledger *ledger, uint16_t slot)
     return slot < ledger->slot_count ? ledger->slots[slot].thread : LEDGER_THREAD_OTHERS;
 }
 
-/* The first range of a heap; NULL: no memory. */
+/* Make the ranges of a heap. NULL: no memory. */
 static struct ranges *begin_ranges(struct ledger *ledger, uint8_t heap)
 {
     struct ranges *ranges = malloc(sizeof(*ranges));
@@ -66,7 +66,7 @@ static struct ranges *begin_ranges(struct ledger *ledger, uint8_t heap)
 
 int ledger_range_add(struct ledger *ledger, const struct heap_event *event, uint32_t figures)
 {
-    /* Who counts stretches of memory counts all of them. */
+    /* A client that reports ranges reports all of them: the interval is 1. */
     if (event->heap == 0 || event->size == 0 || event->size > UINT64_MAX - event->address ||
         ledger->intervals[ledger->figures.items[figures].interval] != 1)
         return -EBADMSG;
@@ -79,7 +79,7 @@ int ledger_range_add(struct ledger *ledger, const struct heap_event *event, uint
                                                 .figures = figures,
                                                 .time_ms = event->time_ms,
                                                 .ordinal = event->ordinal};
-    /* What is mapped over was not allocated in vain: it is never temporary. */
+    /* A range that another one replaces does not count as temporary. */
     struct unmapping by = {
         .ledger = ledger, .thread = LEDGER_THREAD_OTHERS, .time_ms = event->time_ms};
     return ranges_add(ranges, &allocation, take_piece, &by);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See ledger.h: what the events came to, now or at the moment of a snapshot. */
+/* Return what the events came to, now or at the moment of a snapshot. */
 #include "daemon/ledger/ledger_state.h"
 
 #include <stdlib.h>
@@ -61,12 +61,12 @@ size_t ledger_figures_count(const struct ledger *ledger)
     return ledger->figures.count;
 }
 
-/* As others are to see them: with the peak of now, and without errors of rounding. */
+/* Return figures for readers: with values at the current peak, and without rounding errors. */
 static struct ledger_figures settle(struct ledger_figures figures, uint64_t epoch)
 {
     struct trace_figures *sums = &figures.sums;
     if (sums->freed_samples == sums->samples) {
-        /* The same numbers, summed in another order. */
+        /* The same numbers were summed in another order. */
         sums->freed_bytes = sums->allocated_bytes;
         sums->freed_count = sums->allocated_count;
         sums->freed_bytes_variance = sums->allocated_bytes_variance;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ledger's inside, which its parts share: ledger.c takes events in, ledger_ranges.c those of
- * ranges, ledger_visitor.c from a ring; ledger_read.c and ledger_live.c say what they came to.
+ * The inside of a ledger, which its parts share. ledger.c takes in events, ledger_ranges.c ranges,
+ * and ledger_visitor.c records of a ring. ledger_read.c and ledger_live.c return the results.
  */
 #ifndef HEAPPROFD_DAEMON_LEDGER_LEDGER_STATE_H
 #define HEAPPROFD_DAEMON_LEDGER_LEDGER_STATE_H
@@ -13,16 +13,16 @@
 #include "daemon/ledger/ranges.h"
 #include "wire/barrier.h"
 
-/* Direct-mapped, both: one load saves an exp (20 to 40 ns) or two look-ups.
- * Programs allocate few distinct sizes and from few stacks at a time; with many stacks
- * the second grows to twice the number of figures, within these bounds. */
+/* Both caches are direct-mapped: one load saves an exp (20 to 40 ns) or two look-ups. Programs
+ * allocate few distinct sizes, and from few stacks at a time. With many stacks the second cache
+ * grows to twice the number of figures, within these bounds. */
 #define WEIGHTS_CACHED 1024u
 #define FIGURES_CACHED_MIN 1024u
 #define FIGURES_CACHED_MAX (128u << 10)
 
 /* What a sample stands for. */
 struct weight {
-    uint64_t size; /* with the interval's index: the key of the cache */
+    uint64_t size; /* size and interval are the key of the cache */
     uint32_t interval;
     uint32_t known;
     double count;          /* 1/p */
@@ -30,17 +30,17 @@ struct weight {
 };
 
 struct cached_figures {
-    uint64_t stack; /* hash */
+    uint64_t stack; /* its hash */
     uint32_t tag, figures;
     uint16_t thread, interval;
     uint8_t heap, known;
 };
 
-/* The thread that has a slot now, and its last free, in case it did not happen. */
+/* The thread that has a slot now, and its last free, so that an UNFREE can undo it. */
 struct ledger_slot {
     uint32_t thread;
     uint32_t freed_time_ms;
-    struct live_sample freed; /* size is unpacked below */
+    struct live_sample freed; /* its size is unpacked below */
     uint64_t freed_size;
     uint8_t freed_heap;
     bool has_freed, freed_temporary;
@@ -48,8 +48,8 @@ struct ledger_slot {
 
 struct ledger {
     struct live_table live;                          /* malloc's */
-    struct live_table *other_live[LEDGER_HEAPS_MAX]; /* of other heaps, once they have samples */
-    struct ranges *ranges[LEDGER_HEAPS_MAX];         /* of heaps of ranges, the same */
+    struct live_table *other_live[LEDGER_HEAPS_MAX]; /* of other heaps; NULL: no sample yet */
+    struct ranges *ranges[LEDGER_HEAPS_MAX];         /* of heaps of ranges; NULL: none yet */
     struct callsite_tree callsites;
     struct tags tags;
 
@@ -66,16 +66,16 @@ struct ledger {
     size_t thread_count, thread_capacity;
 
     struct walk_finisher *finisher; /* NULL: none */
-    struct ledger_walks *walks;     /* once there are any */
+    struct ledger_walks *walks;     /* NULL before the first walk */
 
     ledger_observer *observer; /* NULL: none */
     void *observer_context;
-    uint64_t sequence; /* of the last change that it was told of */
+    uint64_t sequence; /* of the last change that it received */
 
     struct ledger_counts counts;
     struct weight weights[WEIGHTS_CACHED];
     struct cached_figures *figures_cache;
-    size_t figures_cached; /* places in it, a power of two */
+    size_t figures_cached; /* its number of places, a power of two */
 };
 
 static inline void ledger_note_peak(struct ledger_figures *figures, uint64_t epoch)
@@ -89,7 +89,7 @@ static inline void ledger_note_peak(struct ledger_figures *figures, uint64_t epo
     figures->peak.samples = (double)(sums->samples - sums->freed_samples);
 }
 
-/* To be called before figures change. */
+/* Return figures that the caller will change, with their values at the last peak stored. */
 static inline struct ledger_figures *ledger_figures_change(struct ledger *ledger, uint32_t index,
                                                            struct ledger_heap **heap)
 {
@@ -115,13 +115,14 @@ static inline void ledger_tell(struct ledger *ledger, enum ledger_change_kind ki
     ledger->observer(ledger->observer_context, &change);
 }
 
-/* What a sample of this size stands for at an interval, by its index. */
+/* Return what a sample of this size stands for at the interval with this index. */
 struct weight ledger_weight(struct ledger *ledger, uint64_t size, uint16_t interval);
 
-/* Frees what ledger_walks.c keeps. */
+/* Free the state of ledger_walks.c. */
 void ledger_walks_close(struct ledger *ledger);
 
-/* The live side of a range's ALLOC: what it takes the place of is freed. 0, -ENOMEM or -EBADMSG. */
+/* Add a range's ALLOC to the live ranges, and free what it replaces. Return 0, -ENOMEM or
+ * -EBADMSG. */
 int ledger_range_add(struct ledger *ledger, const struct heap_event *event, uint32_t figures);
 
 #endif

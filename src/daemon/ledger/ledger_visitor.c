@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What drives a ledger from a ring: the records, checked by the reader, one by one. */
+/* Pass the records of a ring, which the reader has checked, to a ledger. */
 #include "daemon/ledger/ledger_state.h"
 
 #include <string.h>

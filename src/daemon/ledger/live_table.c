@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See live_table.h. */
+/* A segmented hash table with linear probing. */
 #include "daemon/ledger/live_table.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 #define SEGMENT_CAPACITY_FIRST 32u
 #define SEGMENT_CAPACITY_MAX (1u << 30)
 
-/* Larger segments are mapped, so that a grown one's memory goes back at once
- * instead of staying in the heap behind the new one. */
+/* Larger segments are mapped, so that the memory of an outgrown one is released at once. In the
+ * heap it could stay allocated below the new one. */
 #define MAPPED_BYTES_MIN (64u << 10)
 
 #define SIZE_IS_LARGE (1u << 31)
@@ -24,8 +24,8 @@ static struct live_sample *samples_allocate(uint32_t capacity)
     size_t bytes = (size_t)capacity * sizeof(struct live_sample);
     if (bytes < MAPPED_BYTES_MIN)
         return calloc(capacity, sizeof(struct live_sample));
-    /* Growing fills it evenly, so that each page would be faulted in at once, twice: when its
-     * empty places are read, and when one is written. */
+    /* Growing fills a segment evenly, so that each page would fault at once, and twice: when its
+     * empty places are read, and when one is written. MAP_POPULATE avoids both. */
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
@@ -96,7 +96,7 @@ struct live_sample *live_table_put(struct live_table *table, uint64_t key, bool 
         return put_zero(table, added);
     uint64_t hash = live_table_hash(key);
     struct live_segment *segment = &table->segments[hash >> 58];
-    /* Full at 0.7: a search for an absent key then takes six probes, three lines. */
+    /* Full at 0.7: a search for an absent key then takes six probes, three cache lines. */
     if ((uint64_t)segment->count * 10 >= (uint64_t)segment->capacity * 7 &&
         segment_grow(segment) < 0)
         return NULL;
@@ -135,8 +135,8 @@ const struct live_sample *live_table_find(const struct live_table *table, uint64
     return &segment->samples[position];
 }
 
-/* Closes the gap at `hole`: every later sample of the run that may stand there
- * moves up, so that no search meets an empty place too early. */
+/* Close the gap at `hole`: move up every later sample of the run that may be there, so that no
+ * search stops too early at an empty place. */
 static void segment_close_gap(struct live_segment *segment, uint32_t hole)
 {
     uint32_t position = hole;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Address ▸ live sample: the sampled allocations of one heap that are not freed yet. The key is the
- * address, or whatever number a program gave, exactly: each of the 2^64 is one.
+ * A map from address to live sample: the sampled allocations of one heap that are not freed yet.
+ * The key is the address, or whatever number a program gave. All 2^64 keys are distinct and valid.
  *
- * Linear probing in 64 segments that double, one at a time, so that a sample
- * costs 24 bytes at a load of 0.35 to 0.7 (34 to 69 bytes) and growing holds little
- * of the table twice. Doubling costs 35 ns less an event, while the table grows, than growing by
- * half. One cache line a look-up, mostly; prefetching hides it. Huge pages brought nothing: what
- * they save in look-ups the kernel takes to clear them.
+ * Linear probing in 64 segments, each of which doubles by itself. A sample costs 24 bytes at a load
+ * of 0.35 to 0.7 (34 to 69 bytes), and growing keeps only a small part of the table twice. While
+ * the table grows, doubling costs 35 ns less an event than growing by half. A look-up mostly reads
+ * one cache line, and prefetching hides it. Huge pages brought nothing: the kernel needs as much
+ * time to clear them as they save in look-ups.
  */
 #ifndef HEAPPROFD_DAEMON_LEDGER_LIVE_TABLE_H
 #define HEAPPROFD_DAEMON_LEDGER_LIVE_TABLE_H
@@ -21,11 +21,11 @@
 #define LIVE_TABLE_SEGMENTS 64
 
 struct live_sample {
-    uint64_t key;     /* the address; 0: no sample here, but in live_table.zero */
-    uint32_t size;    /* as live_table_size_pack() made it */
-    uint32_t figures; /* index into the ledger's figures: callsite, thread, heap, interval */
-    uint32_t time_ms; /* of the allocation */
-    uint32_t ordinal; /* the thread's allocation calls so far */
+    uint64_t key;     /* the address; 0: empty, except in live_table.zero */
+    uint32_t size;    /* from live_table_size_pack() */
+    uint32_t figures; /* index of the ledger's figures: callsite, thread, heap, interval */
+    uint32_t time_ms; /* time of the allocation */
+    uint32_t ordinal; /* the thread's number of allocation calls so far */
 };
 
 struct live_segment {
@@ -36,10 +36,10 @@ struct live_segment {
 struct live_table {
     struct live_segment segments[LIVE_TABLE_SEGMENTS];
     size_t count;
-    /* The sample of key 0, which marks empty places elsewhere. */
+    /* The sample with key 0. In segments that key marks empty places. */
     struct live_sample zero;
     bool has_zero;
-    /* Sizes of 2 GiB and more, which a sample names by index. */
+    /* Sizes of 2 GiB and more. Samples refer to them by index. */
     uint64_t *large_sizes;
     size_t large_count, large_capacity;
     uint32_t large_free; /* head of a list through large_sizes; UINT32_MAX: none */
@@ -48,22 +48,22 @@ struct live_table {
 void live_table_init(struct live_table *table);
 void live_table_clear(struct live_table *table);
 
-/* The sample at key, or a new one with only key set (*added). NULL: no memory.
- * Valid until the next put or remove. */
+/* Return the sample of key, or a new one with only key set (*added). NULL: no memory. Valid until
+ * the next put or remove. */
 struct live_sample *live_table_put(struct live_table *table, uint64_t key, bool *added);
 
-/* The sample at key, or NULL. */
+/* Return the sample of key, or NULL. */
 const struct live_sample *live_table_find(const struct live_table *table, uint64_t key);
 
-/* Copies the sample out and removes it; false if there is none. */
+/* Copy the sample out and remove it. Return false if there is none. */
 bool live_table_remove(struct live_table *table, uint64_t key, struct live_sample *removed);
 
-/* A size as a sample holds it; 0 or -ENOMEM. Released with the sample. */
+/* Convert a size to the form in samples. Return 0 or -ENOMEM. Release it with the sample. */
 int live_table_size_pack(struct live_table *table, uint64_t size, uint32_t *packed);
 uint64_t live_table_size(const struct live_table *table, uint32_t packed);
 void live_table_size_release(struct live_table *table, uint32_t packed);
 
-/* The segment is chosen by the highest bits. */
+/* The highest bits choose the segment. */
 static inline uint64_t live_table_hash(uint64_t key)
 {
     return keyed_hash_high(key);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See ranges.h. */
+/* A treap of pieces ordered by address, and the allocations that they belong to. */
 #include "daemon/ledger/ranges.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ void ranges_clear(struct ranges *ranges)
 
 /* --- places --- */
 
-/* Room for so many pieces and one allocation more. */
+/* Reserve room for `pieces` more pieces and one more allocation. */
 static int reserve(struct ranges *ranges, uint32_t pieces)
 {
     if (ranges->live_pieces + pieces > RANGES_MAX)
@@ -42,7 +42,7 @@ static int reserve(struct ranges *ranges, uint32_t pieces)
                          sizeof(*ranges->pieces));
 }
 
-/* Whoever maps memory must not be able to foresee how the tree grows. */
+/* The program that maps memory must not be able to predict the shape of the tree. */
 static uint32_t random_priority(struct ranges *ranges)
 {
     uint64_t z = (ranges->random += UINT64_C(0x9E3779B97F4A7C15));
@@ -51,7 +51,7 @@ static uint32_t random_priority(struct ranges *ranges)
     return (uint32_t)(z >> 32);
 }
 
-/* There is room. */
+/* Make a piece. reserve() has made room for it. */
 static uint32_t piece_make(struct ranges *ranges, uint64_t start, uint64_t end, uint32_t allocation)
 {
     uint32_t index = ranges->free_piece;
@@ -84,7 +84,7 @@ static void piece_release(struct ranges *ranges, uint32_t index)
     ranges->live_pieces--;
 }
 
-/* There is room. */
+/* Make an allocation. reserve() has made room for it. */
 static uint32_t allocation_make(struct ranges *ranges, const struct range_allocation *allocation)
 {
     uint32_t index = ranges->free_allocation;
@@ -115,7 +115,7 @@ static void update(struct ranges *ranges, uint32_t index)
     piece->oldest = oldest;
 }
 
-/* Into those that start below the address, and the rest. */
+/* Split a tree into the pieces that start below the address, and the rest. */
 static void split(struct ranges *ranges, uint32_t root, uint64_t at, uint32_t *below,
                   uint32_t *rest)
 {
@@ -134,7 +134,7 @@ static void split(struct ranges *ranges, uint32_t root, uint64_t at, uint32_t *b
     update(ranges, root);
 }
 
-/* All of `below` lies below all of `above`. */
+/* Merge two trees. All of `below` is below all of `above`. */
 static uint32_t merge(struct ranges *ranges, uint32_t below, uint32_t above)
 {
     if (below == 0 || above == 0)
@@ -156,7 +156,7 @@ static void insert(struct ranges *ranges, uint32_t index)
     ranges->root = merge(ranges, merge(ranges, below, index), rest);
 }
 
-/* The last piece that starts below the address; 0: none. */
+/* Return the last piece that starts below the address; 0: none. */
 static uint32_t find_below(const struct ranges *ranges, uint64_t at)
 {
     uint32_t found = 0, index = ranges->root;
@@ -169,7 +169,8 @@ static uint32_t find_below(const struct ranges *ranges, uint64_t at)
     return found;
 }
 
-/* Makes two of the piece that reaches over the address, if it is to be cut. There is room. */
+/* Divide the piece across the address in two, if it is older than `before`. reserve() has made
+ * room. */
 static void divide(struct ranges *ranges, uint64_t at, uint64_t before)
 {
     uint32_t index = find_below(ranges, at);
@@ -188,7 +189,7 @@ struct cut {
     void *context;
 };
 
-/* What is left of the tree. */
+/* Free the pieces in the tree that are older than the cut. Return the remaining tree. */
 static uint32_t prune(const struct cut *cut, uint32_t root)
 {
     struct ranges *ranges = cut->ranges;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See tags.h. */
+/* Intern names, contexts and tags. */
 #include "daemon/ledger/tags.h"
 
 #include <errno.h>
@@ -17,13 +17,13 @@
 static struct tag_place *find_place(const struct tag_index *index, uint64_t key)
 {
     size_t position = keyed_hash(key) & (index->size - 1);
-    /* Half of the places are empty: one of them ends every search. */
+    /* At least half of the places are empty, so every search ends. */
     while (index->places[position].value != 0 && index->places[position].key != key)
         position = (position + 1) & (index->size - 1);
     return &index->places[position];
 }
 
-/* 0: not there. */
+/* Return the value of a key; 0: absent. */
 static uint32_t index_find(const struct tag_index *index, uint64_t key)
 {
     return index->size > 0 ? find_place(index, key)->value : 0;
@@ -51,7 +51,7 @@ static int index_set(struct tag_index *index, uint64_t key, uint32_t value)
 
 /* --- names, types, contexts --- */
 
-/* The number of the new name. */
+/* Append a copy of a name, and set its number. */
 static int append_name(struct tags *tags, const void *bytes, size_t length, uint32_t *number)
 {
     if (array_reserve(&tags->names, &tags->name_capacity, tags->name_count, 1,
@@ -77,7 +77,7 @@ static int append_type(struct tags *tags, uint32_t name)
     return 0;
 }
 
-/* A context of the `count` scopes that come next. */
+/* Append a context. The caller then appends its `count` scopes. */
 static int append_context(struct tags *tags, uint32_t count)
 {
     if (array_reserve(&tags->contexts, &tags->context_capacity, tags->context_count, 1,
@@ -221,7 +221,7 @@ int tags_intern(struct tags *tags, uint64_t type_hash, uint64_t context_hash, ui
         return 0;
     }
     int code = intern(tags, type_hash, context_hash, number);
-    /* What is not known may yet be sent. */
+    /* Do not remember an unknown one: it may still be sent. */
     if (code == 0 && tags->items[*number].type != TAG_OTHERS &&
         tags->items[*number].context != TAG_OTHERS)
         *recent = (struct tag_recent){type_hash, context_hash, *number};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What samples are tagged with: the type of an allocation, and the context (nested scopes) that it
- * was made in. Both come from the client by hash, and get small numbers here; a pair of them is a
- * tag, by which figures are told apart.
+ * Tags of samples: the type of an allocation, and the context (nested scopes) in which it was made.
+ * The client sends both by hash, and they get small numbers here. A pair of them is a tag, which
+ * separates figures.
  *
- * All is bounded: what is too much, or was never sent, falls to a type and to a context that say
- * so, and is counted.
+ * Everything is bounded. Types and contexts beyond the bounds, or never sent, become
+ * TAGS_OTHER_TYPES and TAGS_OTHER_CONTEXTS, and are counted.
  */
 #ifndef HEAPPROFD_DAEMON_LEDGER_TAGS_H
 #define HEAPPROFD_DAEMON_LEDGER_TAGS_H
@@ -18,22 +18,23 @@
 #define TAGS_TYPES_MAX 65536u
 #define TAGS_CONTEXTS_MAX 65536u
 #define TAGS_NAMES_MAX (2 * TAGS_TYPES_MAX)
-#define TAGS_NAME_BYTES_MAX (32u << 20) /* of all names */
-#define TAGS_SCOPES_MAX (1u << 20)      /* of all contexts */
+#define TAGS_NAME_BYTES_MAX (32u << 20) /* sum of all names */
+#define TAGS_SCOPES_MAX (1u << 20)      /* sum of all contexts */
 #define TAGS_MAX (1u << 20)
 
-/* The tag of neither type nor context; the type, or context, of none; and of the rest. */
+/* TAG_NONE is the tag without type and context, and the number of no type and of no context.
+ * TAG_OTHERS is the type, or the context, of the rest. */
 #define TAG_NONE 0u
 #define TAG_OTHERS 1u
 
 #define TAGS_OTHER_TYPES "[other types]"
 #define TAGS_OTHER_CONTEXTS "[other contexts]"
 
-/* From hashes, or pairs of numbers, to numbers from 1 on. */
+/* A map from hashes, or pairs of numbers, to numbers from 1. */
 struct tag_index {
     struct tag_place {
         uint64_t key;
-        uint32_t value; /* 0: empty */
+        uint32_t value; /* 0: empty place */
     } * places;
     size_t size, count; /* size: a power of two, or 0 */
 };
@@ -42,14 +43,14 @@ struct tag {
     uint32_t type, context;
 };
 
-/* Pairs of hashes that came lately, direct-mapped: one load in place of three look-ups. */
+/* Recent pairs of hashes, direct-mapped: one load instead of three look-ups. */
 #define TAGS_RECENT 1024u
 
 struct tags {
     struct tag_index name_index, type_index, context_index, tag_index;
-    char **names; /* terminated; [0] is for those that were not sent */
+    char **names; /* terminated; [0] stands for names that were not sent */
     size_t name_count, name_capacity, name_bytes;
-    uint32_t *types; /* name of each */
+    uint32_t *types; /* by type: its name */
     size_t type_count, type_capacity;
     struct tag_context {
         uint32_t first, count; /* in scopes */
@@ -59,28 +60,28 @@ struct tags {
     size_t scope_count, scope_capacity;
     struct tag_recent {
         uint64_t type, context;
-        uint64_t tag; /* 0: none here */
+        uint64_t tag; /* 0: empty place */
     } * recent;
     struct tag *items; /* by tag */
     size_t tag_count, tag_capacity;
     uint64_t names_refused;    /* NAMEs beyond the bounds */
-    uint64_t contexts_refused; /* CONTEXTs beyond them */
+    uint64_t contexts_refused; /* CONTEXTs beyond the bounds */
 };
 
-/* 0 or -ENOMEM, as all below that return int. */
+/* Functions that return int return 0 or -ENOMEM. */
 int tags_init(struct tags *tags);
 void tags_clear(struct tags *tags);
 
-/* What is known already, or too much, is passed over. The records are checked. */
+/* Known entries, and entries beyond the bounds, are skipped. The records are already checked. */
 int tags_add_name(struct tags *tags, const struct record_name *name);
 int tags_add_context(struct tags *tags, const struct record_context *context);
 
-/* The tag of a sample with these hashes (0: none). -ENOMEM too if it must be made and cannot. */
+/* Find or make the tag of a sample with these hashes (0: none). -ENOMEM if it cannot be made. */
 int tags_intern(struct tags *tags, uint64_t type, uint64_t context, uint32_t *tag);
 
-/* "" for TAG_NONE. */
+/* Return the name of a type, "" for TAG_NONE. */
 const char *tags_type_name(const struct tags *tags, uint32_t type);
-/* The scopes of a context, innermost first; none for TAG_NONE. */
+/* Return the number of scopes of a context, innermost first; 0 for TAG_NONE. */
 size_t tags_context_depth(const struct tags *tags, uint32_t context);
 const char *tags_scope_name(const struct tags *tags, uint32_t context, size_t index);
 

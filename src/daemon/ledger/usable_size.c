@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See usable_size.h. */
+/* The size classes of common allocators. */
 #include "daemon/ledger/usable_size.h"
 
 #include <stddef.h>
@@ -27,8 +27,8 @@ static bool is_never_alone(uint64_t size, uint64_t address, uint64_t *begins)
     return false;
 }
 
-/* The GNU C library: a word for the header, multiples of 16, 32 at least. A chunk that was mapped
- * alone begins 16 bytes into a page and has whole pages; below 128 KiB there is none. */
+/* The GNU C library: one word of header, multiples of 16, at least 32. A chunk with a mapping of
+ * its own begins 16 bytes into a page and has whole pages; no chunk below 128 KiB has one. */
 static uint64_t taken_of_glibc(uint64_t size, uint64_t address)
 {
     if (size > UINT64_MAX / 2)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See ring_reader.h. */
+/* Make the ring, drain its records, and step over records that nobody will finish. */
 #include "daemon/ring/ring_reader.h"
 
 #include <errno.h>
@@ -15,18 +15,18 @@
 
 #include "wire/barrier.h"
 
-/* Space is given back at least this often, so that writers need not wait for
- * the end of a long drain. */
+/* Space is released at least this often, so that writers need not wait for the end of a long
+ * drain. */
 #define RELEASE_BYTES (128u << 10)
 
-/* What one drain carries from record to record. */
+/* The state of one drain. */
 struct drain {
     struct ring_reader *reader;
     const struct ring_visitor *visitor;
     void *context;
     size_t event_count;
     struct heap_event events[RING_EVENTS_BATCH];
-    uint64_t record[RING_RECORD_BYTES_MAX / 8]; /* the copy of one that is not an event */
+    uint64_t record[RING_RECORD_BYTES_MAX / 8]; /* copy of a record that is not an event */
 };
 
 static int map_ring(struct ring_reader *reader, int fd, uint64_t data_bytes)
@@ -72,8 +72,7 @@ int ring_reader_open(struct ring_reader *reader, const char *name, uint64_t data
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -errno;
-    /* Sealed against shrinking: a page that the client took away would be a
-     * SIGBUS here. */
+    /* Sealed against shrinking: if the client removed a page, our access would raise SIGBUS. */
     if (ftruncate(fd, (off_t)(RING_DATA_OFFSET + data_bytes)) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         code = -errno;
@@ -120,9 +119,9 @@ void ring_reader_restrict(struct ring_reader *reader)
 
 static void wake_writers(struct ring_control *control)
 {
-    /* A writer registers in `waiters`, then looks at `consumed` through the
-     * futex word; we store `consumed`, bump the word, then look at `waiters`.
-     * In the one order of these accesses, one of the two sees the other. */
+    /* A writer increments `waiters`, then reads `consumed` with the futex word; we store
+     * `consumed`, increment the futex word, then read `waiters`. All these accesses have one total
+     * order, so one side sees the other's write. */
     add_ordered(&control->space_futex, 1);
     if (load_ordered(&control->waiters) != 0)
         syscall(SYS_futex, &control->space_futex, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -152,7 +151,7 @@ static int flush_events(struct drain *drain)
     return count > 0 ? drain->visitor->events(drain->context, drain->events, count) : 0;
 }
 
-/* Copies whole words, each of them read once. */
+/* Copy whole words. Read each of them once. */
 static void copy_record(void *to, const uint8_t *from, size_t bytes)
 {
     uint64_t *words = to;
@@ -182,7 +181,7 @@ static int take_event(struct drain *drain, union record_header header, const uin
     event->type = tagged ? RECORD_ALLOC : header.type;
     event->heap = header.heap;
     event->thread = header.thread;
-    event->address = record.alloc.address; /* the same place in all */
+    event->address = record.alloc.address; /* at the same offset in all three */
     if (event->type == RECORD_ALLOC) {
         event->size = record.alloc.size;
         event->stack = record.alloc.stack;
@@ -240,8 +239,8 @@ static int take_context(struct drain *drain, uint32_t length)
     return drain->visitor->context(drain->context, scopes);
 }
 
-/* Tells the client what is known of the module with that number. Nobody else writes there but a
- * client that harms itself. */
+/* Send the client the answer about a module. Nobody else writes this word, except a client that
+ * harms only itself. */
 static void answer_unwinding(struct ring_reader *reader, uint32_t module,
                              enum ring_unwinding answer)
 {
@@ -269,7 +268,7 @@ static int take_walk(struct drain *drain, uint16_t slot, uint32_t length)
     return code;
 }
 
-/* Records that come seldom: copied whole, then looked at. */
+/* Take a rare record: copy it whole, then dispatch on its type. */
 static int take_other(struct drain *drain, union record_header header, const uint8_t *at)
 {
     const void *record = drain->record;
@@ -301,7 +300,7 @@ static int take_other(struct drain *drain, union record_header header, const uin
         if (header.length < sizeof(*reset))
             return -EBADMSG;
         if ((int32_t)(reset->generation - reader->generation) <= 0)
-            return 0; /* told of by another thread */
+            return 0; /* another thread reported it */
         reader->generation = reset->generation;
         return drain->visitor->modules_reset(drain->context);
     }
@@ -332,15 +331,15 @@ static int take_other(struct drain *drain, union record_header header, const uin
 ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ring_visitor *visitor,
                           void *context)
 {
-    /* Not initialized as a whole: 64 KiB, of which most drains touch little. */
+    /* Not initialized as a whole: it has 64 KiB, and most drains touch little of them. */
     struct drain drain;
     drain.reader = reader;
     drain.visitor = visitor;
     drain.context = context;
     drain.event_count = 0;
 
-    /* Acquire is not needed for the records (their headers have it); it keeps
-     * this word from being older than what a dead process left. */
+    /* Acquire is not needed for the records (their headers have it). It keeps this word at least as
+     * new as what a dead process left. */
     uint64_t reserved = ring_reader_end(reader);
     uint64_t begin = reader->consumed, released = begin;
     if (reserved - begin > reader->data_bytes)
@@ -353,8 +352,8 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
         if (header.word == 0) {
             if (!dead)
                 break;
-            /* Reserved, and its writer died before it stored the length. We
-             * zeroed this memory, so the next word that is not 0 is a header. */
+            /* The record was reserved, but its writer died before it stored the length. We zeroed
+             * this memory, so the next word that is not 0 is a header. */
             reader->busy_bytes += 8;
             reader->consumed += 8;
             continue;
@@ -403,7 +402,7 @@ bool ring_reader_is_empty(const struct ring_reader *reader)
     return ring_reader_end(reader) == reader->consumed;
 }
 
-/* Whether a thread has ended, perhaps in the middle of a record. */
+/* Return whether a thread has ended, perhaps in the middle of a record. */
 static bool is_gone(const struct ring_reader *reader, uint32_t slot)
 {
     uint32_t tid = load_relaxed(&reader->threads[slot].tid);
@@ -415,8 +414,7 @@ static bool is_gone(const struct ring_reader *reader, uint32_t slot)
  * record takes less than a hundredth of a tick. */
 #define TICKS_OF_A_RECORD 3
 
-/* What the kernel says of the slot's thread: its state, and the processor time that it has used.
- * False: unknown. */
+/* Read a thread's state and CPU time from /proc. Return false if they are unknown. */
 static bool look_at_thread(const struct ring_reader *reader, uint32_t slot, char *state,
                            uint64_t *ticks)
 {
@@ -431,7 +429,7 @@ static bool look_at_thread(const struct ring_reader *reader, uint32_t slot, char
     if (fd >= 0)
         close(fd);
     text[length > 0 ? length : 0] = '\0';
-    /* The name before it may have brackets. */
+    /* The thread's name before it may contain brackets. */
     const char *rest = strrchr(text, ')');
     if (rest == NULL || sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu",
                                state, &user, &system) != 3)
@@ -440,8 +438,8 @@ static bool look_at_thread(const struct ring_reader *reader, uint32_t slot, char
     return true;
 }
 
-/* Whether the slot's thread stands in the middle of its record because it was not run since: it was
- * stopped, or others had the processor. One that sleeps has left it. */
+/* Return whether the slot's thread may still be in the middle of its record because it has not run
+ * since: it was stopped, or others had the processor. A thread that sleeps has left its record. */
 static bool was_not_run(const struct ring_reader *reader, uint32_t slot)
 {
     uint64_t ticks;
@@ -450,9 +448,9 @@ static bool was_not_run(const struct ring_reader *reader, uint32_t slot)
            ticks - reader->stuck_ticks < TICKS_OF_A_RECORD;
 }
 
-/* How long an unfinished record is waited for, by what the threads say that they do. A handler
- * that wrote a record of its own may have taken its thread's word back, so that this alone proves
- * nothing. */
+/* Return how long to wait for an unfinished record, given what the threads are doing in the ring.
+ * This alone proves nothing: a signal handler that wrote a record of its own may have reset its
+ * thread's `in_ring`. */
 static uint64_t patience_ms(const struct ring_reader *reader)
 {
     uint32_t threads = load_relaxed(&reader->control->threads_used), waiting = 0;
@@ -496,9 +494,9 @@ bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms)
     if (!left && is_known && waited_ms < RING_UNSCHEDULED_MS && was_not_run(reader, header.thread))
         return false;
 
-    header.word = load_acquire((const uint64_t *)at); /* it may have been finished meanwhile */
+    header.word = load_acquire((const uint64_t *)at); /* it may be finished by now */
     if (header.word == 0) {
-        /* Not even its length was stored: up to the next header all is zero. */
+        /* Not even its length was stored: all words up to the next header are zero. */
         uint64_t bytes = 8;
         while (bytes < reserved - begin && load_relaxed((const uint64_t *)(at + bytes)) == 0)
             bytes += 8;
@@ -507,7 +505,8 @@ bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms)
                header.length <= reserved - begin) {
         reader->consumed += header.length;
     } else {
-        return true; /* it has just been finished, or the drain will say what is wrong */
+        return true; /* it has just been finished, or it is invalid and the drain will return the
+                        error */
     }
     reader->busy_bytes += reader->consumed - begin;
     release_space(reader, begin);

@@ -2,11 +2,10 @@
 /*
  * The consuming side of the ring (wire/ring.h).
  *
- * Makes the memory, hands its descriptor to the client, and turns what the
- * client writes into checked copies for a visitor. The client may write
- * anything at any time: nothing in shared memory is believed twice, and every
- * word that decides something is read once. A ring that breaks its rules gives
- * -EBADMSG, and never more harm than that.
+ * It makes the memory, hands its descriptor to the client, and turns the client's records into
+ * checked copies for a visitor. The client may write anything at any time. So each word that a
+ * decision depends on is read once, and nothing in shared memory is trusted a second time. A ring
+ * that breaks its rules gives -EBADMSG, and does no other harm.
  */
 #ifndef HEAPPROFD_DAEMON_RING_RING_READER_H
 #define HEAPPROFD_DAEMON_RING_RING_READER_H
@@ -19,15 +18,16 @@
 #include "daemon/ring/event.h"
 #include "wire/ring.h"
 
-/* No record is longer: a stack of 1024 frames takes 8 KiB, a module 4.2. */
+/* Bound of a record's size. The largest are a stack of 1024 frames, with 8 KiB, and a module, with
+ * 4.2 KiB. */
 #define RING_RECORD_BYTES_MAX 65536u
 
-/* Events are handed over by up to this many, so that whoever takes them can
- * fetch what they touch before it needs it. */
+/* Events are passed to the visitor in batches of at most this many, so that it can prefetch what
+ * they touch. */
 #define RING_EVENTS_BATCH 32
 
-/* Each returns 0 or a negative errno, which ends the drain and is returned from
- * it. What is pointed to is private, checked and valid during the call. */
+/* Each function returns 0 or a negative errno, which ends the drain and becomes its result. Data
+ * behind the pointers is private, checked, and valid only during the call. */
 struct ring_visitor {
     int (*events)(void *context, const struct heap_event *events, size_t count);
     int (*stack)(void *context, const struct record_stack *stack);
@@ -39,14 +39,14 @@ struct ring_visitor {
     int (*name)(void *context, const struct record_name *name);
     int (*context)(void *context, const struct record_context *scopes);
     int (*unmap)(void *context, uint8_t heap, uint16_t slot, const struct record_unmap *unmap);
-    /* *answer: what the client is to know of the module, RING_UNWINDING_UNKNOWN if nothing. */
+    /* *answer: what to report to the client about the module, or RING_UNWINDING_UNKNOWN. */
     int (*walk)(void *context, uint16_t slot, const struct record_walk *walk,
                 enum ring_unwinding *answer);
-    /* The hash of the stack that a WALK of this slot came to; 0: there was none. */
+    /* Return the hash of the stack that a WALK of this slot produced, or 0. */
     uint64_t (*walked)(void *context, uint16_t slot, uint64_t token);
 };
 
-/* The name of a ring's file in /proc, or its beginning (ATTACHED_RING_NAME). */
+/* The name of a ring's file in /proc, or the beginning of that name (ATTACHED_RING_NAME). */
 #define RING_MEMFD_NAME "heapprofd-ring"
 
 struct ring_cut;
@@ -55,93 +55,96 @@ struct ring_reader {
     struct ring_control *control;
     struct ring_thread *threads;
     struct ring_thread *heap_lines;
-    struct ring_pending *pending; /* of threads, then of heaps' lines */
+    struct ring_pending *pending; /* those of threads, then those of heap lines */
     struct ring_cut *cut;         /* NULL: none */
-    /* By slot: ordinal of the last sample of malloc that was taken; 0: none. */
+    /* By slot: ordinal of the last malloc sample that was taken; 0: none. */
     uint32_t *taken;
     size_t taken_count;
     uint8_t *data; /* mapped twice in a row */
     uint64_t data_bytes;
-    uint64_t consumed;   /* our own; the shared word is only written */
-    uint64_t busy_bytes; /* reserved and never committed */
+    uint64_t consumed;   /* our private position; the shared word is only written */
+    uint64_t busy_bytes; /* bytes that were reserved and never committed */
     uint64_t records;
-    uint64_t stuck_at; /* what `consumed` was when an unfinished record was first met there */
+    uint64_t stuck_at; /* value of `consumed` when an unfinished record was first seen there */
     uint64_t stuck_since_ms;
     uint64_t stuck_ticks; /* processor time that the record's thread had used by then */
-    uint32_t generation;  /* of modules, as the client counts them; 0: the first */
-    pid_t process; /* whose threads they are, by our numbers; 0: not known, or by other numbers */
+    uint32_t generation;  /* of modules, as the client counts; 0: the first */
+    pid_t process;        /* in our pid namespace; 0: unknown, or in another one */
 };
 
-/* Sums over a process's threads, which are exact at any interval. They leave out a call whose
- * sample is not in the ring yet: the call has not returned. */
+/* Sums over a process's threads, exact at any interval. They exclude calls whose sample is not in
+ * the ring yet: those calls have not returned. */
 struct ring_totals {
     uint64_t calls, bytes, samples;
     uint64_t blocked_us;
     uint64_t lost[RING_LOSS_COUNT];
     enum ring_client_state client_state;
-    bool restricted;  /* the process restricted its system calls meanwhile */
-    bool bound_apart; /* it opened libraries whose calls of malloc the client does not see */
-    /* Forked children of an attached process that allocate and are not profiled, and the last one's
-     * pid in its own namespace. */
+    bool restricted;  /* the process restricted its system calls since */
+    bool bound_apart; /* it opened libraries whose malloc calls the client does not see */
+    /* Number of forked children of an attached process that allocate and are not profiled, and the
+     * pid of the last one in its own namespace. */
     uint32_t silent_children, silent_child_pid;
 };
 
-/* The same of one heap other than malloc's. */
+/* The totals of a heap other than malloc's. */
 struct ring_heap_totals {
     uint64_t calls, bytes;
 };
 
-/* Makes the ring and its sealed memfd, for the caller to send and close. 0 or a
- * negative errno. data_bytes is a power of two within RING_DATA_BYTES_MIN and _MAX. */
+/* Make the ring and its sealed memfd, which the caller sends and closes. data_bytes is a power of
+ * two from RING_DATA_BYTES_MIN to _MAX. Return 0 or a negative errno. */
 int ring_reader_open(struct ring_reader *reader, const char *name, uint64_t data_bytes, int *memfd);
 void ring_reader_close(struct ring_reader *reader);
 
-/* Says which heaps are wanted; to be called before the memfd is sent. */
+/* Set which heaps are wanted. Call it before the memfd is sent. */
 void ring_reader_want(struct ring_reader *reader, const struct ring_heaps *heaps);
 
 /*
- * Consumes what is there now, at most one ring full. `dead`: no producer is left
- * that could finish its record; unfinished ones are stepped over. The number of
- * bytes consumed, -EBADMSG for a ring that breaks the rules, or what the visitor
- * returned.
+ * Consume what the ring holds now, at most one ring full. `dead`: no producer is left that could
+ * finish its record, so unfinished records are skipped. Return the number of bytes consumed,
+ * -EBADMSG for a ring that breaks the rules, or the visitor's error.
  */
 ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ring_visitor *visitor,
                           void *context);
 
 /*
- * An unfinished record that stands in the way this long was abandoned:
- * if every thread that there ever was waits for space, none is left to finish it;
- * if some wait, longer than a scheduler keeps a thread from running (a cgroup's
- * quota: 100 ms); else, if no thread says that it is writing, long enough. That of a thread which
- * has ended (reader->process) needs no waiting. One that has not run since is in the middle of it:
- * it would write into space that is another's by then.
+ * How long an unfinished record at the head of the ring is waited for. After that it is abandoned.
+ *
+ *   ALL_WAIT     all threads that ever existed wait for space, so none is left to finish it
+ *   SOME_WAIT    some threads wait; longer than a scheduler keeps a thread from running (a
+ *                cgroup's quota: 100 ms)
+ *   ABANDONED    no thread waits, and none claims to be writing
+ *   UNSCHEDULED  its thread has not run since, so it is still in the middle of the record; it
+ *                would write into space that belongs to another record by then
+ *
+ * If the record's thread has ended (reader->process), it is abandoned at once.
  */
 #define RING_ABANDONED_ALL_WAIT_MS 20
 #define RING_ABANDONED_SOME_WAIT_MS 200
 #define RING_ABANDONED_MS 1000
 #define RING_UNSCHEDULED_MS 10000
 
-/* Whether the client has not taken up the ring. */
+/* Return whether the client has not yet accepted the ring. */
 bool ring_reader_is_awaited(const struct ring_reader *reader);
 
-/* Whether everything reserved up to the cut has been taken. */
+/* Return whether everything reserved up to the cut has been taken. */
 bool ring_reader_is_empty(const struct ring_reader *reader);
 
 /*
- * Steps over a record that its writer will not finish though the process lives: a
- * signal handler left it by longjmp, or the thread was cancelled in the middle of it.
- * Otherwise writers would wait for space for ever. True if there is more to drain.
- * A writer that was only slow spoils records of its own process, no more.
+ * Skip a record that its writer will not finish although the process lives: a signal handler left
+ * it by longjmp, or the thread was cancelled in the middle of it. Otherwise writers would wait for
+ * space forever. Return whether there is more to drain. If the writer was only slow, it damages
+ * only records of its own process.
  */
 bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms);
 
-/* Tells the client that the daemon lives. */
+/* Signal to the client that the daemon is alive. */
 void ring_reader_beat(struct ring_reader *reader, uint64_t monotonic_ms);
 
-/* Tells an attached client that its process has restricted its system calls. */
+/* Notify an attached client that its process has restricted its system calls. */
 void ring_reader_restrict(struct ring_reader *reader);
 
-/* Tells the client to produce no more, and wakes those who wait for space. */
+/* Ask the client to produce no more, and wake those who wait for space. */
 void ring_reader_stop(struct ring_reader *reader);
 
 /*
@@ -154,13 +157,13 @@ void ring_reader_stop(struct ring_reader *reader);
 int ring_reader_cut(struct ring_reader *reader);
 void ring_reader_end_cut(struct ring_reader *reader);
 
-/* For the drain: return where it must stop; note an allocation that it has taken. */
+/* Used by the drain: return where it must stop; note an allocation that it has taken. */
 uint64_t ring_reader_end(const struct ring_reader *reader);
 void ring_reader_note(struct ring_reader *reader, const struct heap_event *event);
 
 void ring_reader_totals(const struct ring_reader *reader, struct ring_totals *totals);
 
-/* By the index of the heap; malloc's, which is above, stays 0. */
+/* Indexed by heap. Entry 0 (malloc's) stays 0: ring_reader_totals() has it. */
 void ring_reader_heap_totals(const struct ring_reader *reader,
                              struct ring_heap_totals totals[RING_HEAPS_MAX]);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exact totals of a ring, and cuts: totals that agree with the samples that were taken.
+ * The exact totals of a ring, and cuts: totals that match the samples that were taken.
  *
- * A thread counts an allocation, then writes its sample. Both are read here while the thread goes
- * on. Each line says how many of its samples are not in the ring yet (struct ring_pending). Its
- * totals less these are the calls whose samples are in the ring, up to an ordinal. Then the end of
- * the ring is read, and all records before it are taken. A thread may go on between the two reads:
- * a record with a later ordinal is added to the totals when it is taken.
+ * A thread counts an allocation, then writes its sample. We read both while the thread goes on.
+ * Each line states how many of its samples are not in the ring yet (struct ring_pending). Its
+ * totals minus these are the calls whose samples are in the ring, up to an ordinal. Then we read
+ * the end of the ring, and take all records before it. A thread may go on between the two reads: a
+ * record with a later ordinal is added to the totals when it is taken.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -16,29 +16,29 @@
 #include "daemon/ring/ring_reader.h"
 #include "wire/barrier.h"
 
-/* How often a line is read again that changes meanwhile. */
+/* Number of times that a line is read again if it changes meanwhile. */
 #define ACCOUNT_TRIES 8
 
-/* How many lines one cut looks through for those of events, for a program may have many of both.
- * Some 20 ms. */
+/* Number of lines that one cut searches for the lines of its events, since a program may have many
+ * of both. This takes about 20 ms. */
 #define LINES_SEEN_MAX (UINT32_C(1) << 24)
 
 struct ring_cut {
-    uint64_t position; /* end of what is taken, as `reserved` counts */
+    uint64_t position; /* end of the records to take, in units of `reserved` */
     struct ring_totals totals;
     struct ring_heap_totals heap_totals[RING_HEAPS_MAX];
     uint32_t threads, lines;
     uint32_t lines_seen;
-    uint32_t calls[]; /* of threads, then of lines: the ordinal up to which the totals go */
+    uint32_t calls[]; /* of threads, then of lines: the last ordinal in the totals */
 };
 
 struct account {
     uint64_t calls, bytes;
 };
 
-/* Of a line that its thread may be changing. Its thread may have stopped, or died, between its
- * record's end and the word that says so: taken is the ordinal of its last sample that was taken,
- * 0 if that is not known. */
+/* Read a line that its thread may be changing. The thread may have stopped or died after it
+ * finished a record and before it cleared the pending count. `taken` is the ordinal of its last
+ * sample that was taken, 0 if unknown. */
 static struct account read_account(const struct ring_thread *line,
                                    const struct ring_pending *pending, uint32_t taken)
 {
@@ -77,7 +77,7 @@ static uint32_t line_count(const struct ring_reader *reader)
     return lines < RING_HEAP_LINES_MAX ? lines : RING_HEAP_LINES_MAX;
 }
 
-/* ordinals: NULL, or where to put how far each thread has come. */
+/* Sum the threads' totals. `ordinals` is NULL, or receives each thread's last counted ordinal. */
 static void sum_threads(const struct ring_reader *reader, uint32_t threads,
                         struct ring_totals *totals, uint32_t *ordinals)
 {
@@ -161,13 +161,13 @@ void ring_reader_end_cut(struct ring_reader *reader)
 
 uint64_t ring_reader_end(const struct ring_reader *reader)
 {
-    /* Acquire is not needed for the records (their headers have it); it keeps
-     * this word from being older than what a dead process left. */
+    /* Acquire is not needed for the records (their headers have it). It keeps this word at least as
+     * new as what a dead process left. */
     return reader->cut != NULL ? reader->cut->position : load_acquire(&reader->control->reserved);
 }
 
-/* Find the ordinal up to which the totals count the allocations of the slot's thread in the heap. A
- * thread or line that came later has counted nothing. */
+/* Find the ordinal up to which the totals count allocations of the slot's thread in the heap. It is
+ * 0 for a thread or line that came later. Return false after too many searches. */
 static bool find_counted(const struct ring_reader *reader, uint8_t heap, uint16_t slot,
                          uint32_t *ordinal)
 {
@@ -185,7 +185,7 @@ static bool find_counted(const struct ring_reader *reader, uint8_t heap, uint16_
     return true;
 }
 
-/* Unknown if there was no memory. */
+/* Note the last sample taken of a slot. Without memory it stays unknown. */
 static void note_taken(struct ring_reader *reader, uint16_t slot, uint32_t ordinal)
 {
     if (unlikely(slot >= reader->taken_count)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See absent.h. */
+/* Write empty profiles of processes that the session wanted, each at most once. */
 #include "daemon/session/absent.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes that a session wanted and has no profile of: each stands in the trace as
- * an empty profile that says why, once.
+ * Processes that a session wanted but did not profile. Each appears once in the trace, as an empty
+ * profile with the reason.
  */
 #ifndef HEAPPROFD_DAEMON_SESSION_ABSENT_H
 #define HEAPPROFD_DAEMON_SESSION_ABSENT_H
@@ -13,7 +13,7 @@
 #include "trace/config/trace_config.h"
 #include "trace/write/trace_writer.h"
 
-/* More are not written: a trace is no place for an endless list. */
+/* Further processes are not written, so that the trace stays bounded. */
 #define ABSENT_MAX 4096u
 
 struct absent_list {
@@ -24,11 +24,12 @@ struct absent_list {
     size_t count, capacity;
 };
 
-/* True the first time that it is asked for this process. */
+/* Return true at the first call for this process, if it could be noted. */
 bool absent_note(struct absent_list *list, pid_t pid, uint64_t start_boottime_ns);
 void absent_clear(struct absent_list *list);
 
-/* Writes the process and an empty profile of it. `rejected`: another session has it. */
+/* Write the process and an empty profile of it. `rejected`: another session profiles it. Return 0
+ * or a negative errno. */
 int absent_write(struct trace_writer *writer, const struct heap_config *config,
                  const struct trace_process *process, bool rejected, int exit_status,
                  const char *remark);

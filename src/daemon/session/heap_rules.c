@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See heap_rules.h. */
+/* Fill the ring's table of heap rules from a configuration. */
 #include "daemon/session/heap_rules.h"
 
 #include <string.h>
@@ -10,7 +10,8 @@ static void add_rule(struct ring_heaps *rules, const struct heap_config *config,
         if (strcmp(rules->rules[i].name, name) == 0)
             return;
     }
-    /* The configuration was checked; what is more would be for no heap that there can be. */
+    /* The configuration is checked already. A rule that does not fit here matches no possible
+     * heap. */
     if (rules->count >= RING_HEAPS_MAX || strlen(name) >= RING_HEAP_NAME_BYTES)
         return;
     struct ring_heap_rule *rule = &rules->rules[rules->count++];
@@ -27,7 +28,7 @@ void heap_rules_fill(struct ring_heaps *rules, const struct heap_config *config)
         add_rule(rules, config, *name);
     for (char **name = config->heaps; name != NULL && *name != NULL; name++)
         add_rule(rules, config, *name);
-    /* Of all heaps it is the one that must be asked for by its name. */
+    /* libc.mmap is profiled only if the configuration names it. */
     add_rule(rules, config, HEAP_CONFIG_MMAP);
 }
 

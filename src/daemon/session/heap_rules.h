@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which heaps of a process a configuration wants, as the client reads it from the ring's memory.
+ * The heaps of a process that a configuration wants, in the form that the client reads from the
+ * ring's memory.
  */
 #ifndef HEAPPROFD_DAEMON_SESSION_HEAP_RULES_H
 #define HEAPPROFD_DAEMON_SESSION_HEAP_RULES_H
@@ -12,7 +13,7 @@
 
 void heap_rules_fill(struct ring_heaps *rules, const struct heap_config *config);
 
-/* Whether it wants any heap but malloc's. */
+/* Return whether the configuration wants a heap other than malloc's. */
 bool heap_rules_want_others(const struct heap_config *config);
 
 #endif

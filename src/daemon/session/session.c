@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See session.h. Errors of writing the trace stay with the writer, which fails
- * from then on; session_close returns the first. */
+/* Decide which processes are targets, drain their rings, and write, checkpoint and end their
+ * profiles. Errors of writing the trace stay in the writer, which fails from then on;
+ * session_close() returns the first. */
 #include "daemon/session/session_state.h"
 
 #include <errno.h>
@@ -40,7 +41,7 @@ void session_drain(struct session *session)
         target_look(session->targets[i], false);
 }
 
-/* Ours, and that of the process that reads files for us. */
+/* Return the CPU time of this process and of the process that reads files for it. */
 static uint64_t own_cpu_us(void)
 {
     struct rusage usage;
@@ -49,7 +50,7 @@ static uint64_t own_cpu_us(void)
            (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) + file_reader_cpu_us();
 }
 
-/* Our resident memory, and what the process that reads files has beside the files. */
+/* Return our resident memory, and the anonymous memory of the process that reads files for us. */
 static uint64_t memory_bytes(void)
 {
     struct process_memory memory = {0}, of_reader = {0};
@@ -200,7 +201,7 @@ bool session_may_speak(const struct session *session, const struct process_info 
         return session_may_profile(session, info, NULL) == 0;
     return uid == geteuid() || uid == getuid() ||
            process_info_descends(info->pid, session->command_pid) ||
-           /* A server that gives up its rights and then daemonizes is another user's orphan. */
+           /* A server that drops its rights and then daemonizes is an orphan of another user. */
            (session->descends != NULL && session->descends(session->descends_context, info->pid));
 }
 
@@ -246,8 +247,8 @@ void session_reject(struct session *session, pid_t pid, enum handshake_origin or
 
 /* --- while it runs --- */
 
-/* A process that ran no exit handlers, and whose comm is no longer that of the
- * program we knew, was something else at its end that never said hello. */
+/* Detect an exec that was never reported: the process ran no exit handlers, and its comm is no
+ * longer that of the profiled program. */
 static void notice_silent_exec(struct target *target, const char *hint)
 {
     char comm[16];
@@ -257,14 +258,14 @@ static void notice_silent_exec(struct target *target, const char *hint)
     size_t thread_count;
     const struct ledger_thread *threads = ledger_threads(target->ledger, &thread_count);
     for (size_t i = 0; i < thread_count; i++) {
-        /* It only renamed itself. */
+        /* A thread that renamed itself is no exec. */
         if (threads[i].tid == (uint32_t)target->info.pid && strcmp(threads[i].name, comm) == 0)
             return;
     }
     session_note_exec(target, comm, hint);
 }
 
-/* List forked children that allocated, except those that said hello: they are known already. */
+/* List forked children that allocated but did not say hello. Those that did are known already. */
 static void list_silent_children(struct session *session, const struct target *target)
 {
     const struct ring_totals *totals = &target->totals;
@@ -386,7 +387,8 @@ void session_end_targets(struct session *session, bool interrupted)
     struct target_end end = {
         .final = true, .running = true, .interrupted = interrupted, .exit_status = -1};
     dump_superseded(session);
-    /* All stop first: what one still writes while another is dumped would be lost on it. */
+    /* Stop all first. Otherwise records that one process writes while another is dumped would be
+     * lost. */
     for (size_t i = 0; i < session->target_count; i++) {
         target_finish(session->targets[i], false);
         session_drain_all(session);
@@ -394,7 +396,7 @@ void session_end_targets(struct session *session, bool interrupted)
     while (session->target_count > 0) {
         if (session->ending != NULL)
             session->ending(session->ending_context, session->target_count);
-        /* It may have died a moment ago. */
+        /* The process may have died a moment ago. */
         end.running = !target_is_dead(session->targets[0]);
         end_target(session, session->targets[0], &end);
     }
@@ -417,7 +419,7 @@ static void join_names(const struct session *session, char *text, size_t size)
     }
 }
 
-/* Whether the command, which never reported, has none of the names asked for. */
+/* Return whether the command, which never reported, has none of the session's names. */
 static bool is_left_out(const struct session *session, const char *command, const char *path)
 {
     struct process_info info = {.arguments = &command, .argument_count = 1};

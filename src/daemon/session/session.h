@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profiling session: which processes are its targets, their rings and
- * ledgers, and the trace that it writes.
+ * A profiling session: its targets with their rings and ledgers, and the trace that it writes.
  *
- * Targets of a session of a command. Without names and without follow_children: the
- * process that the command is, whatever it execs. With names: every descendant of such a
- * name. With follow_children: all descendants.
+ * Targets of a command's session. Without names and without follow_children: the process of the
+ * command, whatever it execs. With names: every descendant that has one of the names. With
+ * follow_children: all descendants.
  *
- * Targets of a session of the machine: the processes that its configuration names and that
- * its owner may profile (daemon/processes/access.h). With follow_children: their forked children
- * too.
+ * Targets of a session of the machine: the processes that its configuration names and that its
+ * owner may profile (daemon/processes/access.h). With follow_children: their forked children, too.
  *
- * Exec. The last target that a pid was has the heap names that people expect
- * ("libc.malloc"). A target that execs another target is dumped then, as a heap of its
- * own ("libc.malloc (sh, before exec)"); so nothing is lost, and no reader takes the
- * two for dumps of one heap. What a forked child did before its exec is not kept: it
- * is a copy of its parent there, and no program that anybody knows. A target
- * that execs something else is kept to the process's end.
+ * Exec. The last target of a pid has the ordinary heap names ("libc.malloc"). When a target execs
+ * another target, its profile is written as a separate heap ("libc.malloc (sh, before exec)"), so
+ * that nothing is lost and no reader takes the two for dumps of one heap. What a forked child did
+ * before its exec is dropped: there it was only a copy of its parent. When a target execs a program
+ * that is not a target, its profile is kept until the process ends.
  */
 #ifndef HEAPPROFD_DAEMON_SESSION_SESSION_H
 #define HEAPPROFD_DAEMON_SESSION_SESSION_H
@@ -38,55 +35,55 @@
 #include "trace/write/trace_writer.h"
 #include "wire/handshake.h"
 
-/* Each has a ring of shmem_size_bytes of address space and three descriptors or so. */
+/* Each target has a ring of shmem_size_bytes of address space and about three descriptors. */
 #define SESSION_TARGETS_MAX 512
 
-/* What has been done about a process (daemon/server/target_discovery.c). */
+/* The state of a process in target discovery (daemon/server/target_discovery.c). */
 enum discovery_state {
     DISCOVERY_NOT_WANTED,
-    DISCOVERY_DONE,    /* it joined, was attached to, or the trace says why not */
-    DISCOVERY_AWAITED, /* it has the library, and will join by itself */
-    DISCOVERY_FORKED,  /* not looked at yet */
-    DISCOVERY_LOADING, /* its loader is not done yet */
-    DISCOVERY_BUSY,    /* it could not be attached to for the moment */
+    DISCOVERY_DONE,    /* joined, attached to, or the trace says why not */
+    DISCOVERY_AWAITED, /* has the library and will join by itself */
+    DISCOVERY_FORKED,  /* not examined yet */
+    DISCOVERY_LOADING, /* its loader is still running */
+    DISCOVERY_BUSY,    /* could not be attached to for the moment */
 };
 
-/* The processes of the machine as they were at the last look, by pid. Times: CLOCK_MONOTONIC. */
+/* The processes of the machine at the last scan, by pid. Times: CLOCK_MONOTONIC. */
 struct discovery_list {
     struct discovery_entry {
         pid_t pid;
         char comm[16];
         enum discovery_state state;
-        bool running;      /* when the session began */
-        bool told;         /* by the kernel, of its exec */
-        uint64_t began_us; /* its exec, if told; else no earlier than this; 0: unknown */
+        bool running;      /* since before the session began */
+        bool told;         /* the kernel reported its exec */
+        uint64_t began_us; /* time of its exec if told, else a lower bound; 0: unknown */
         uint64_t seen_ms, due_ms;
         unsigned attempts;
-        struct invited invited; /* if it is awaited */
-        uint64_t invited_ms;    /* when that was read last; 0: not yet */
-        bool is_invited;        /* and could be read */
+        struct invited invited; /* of an awaited process */
+        uint64_t invited_ms;    /* when `invited` was last read; 0: not yet */
+        bool is_invited;        /* that read succeeded */
     } * entries;
     size_t count, capacity, pending;
-    uint64_t scan_ms; /* of the last look */
-    uint64_t rest_ms; /* until then nothing is tried again that failed */
-    uint64_t busy_ms; /* spent in attempts that failed, in this turn */
-    bool must_scan;   /* something was missed since */
+    uint64_t scan_ms; /* time of the last scan */
+    uint64_t rest_ms; /* failed attempts are not repeated before this time */
+    uint64_t busy_ms; /* time that failed attempts took in this turn */
+    bool must_scan;   /* an event was missed since the last scan */
 };
 
 enum session_end {
     SESSION_GOES_ON,
     SESSION_OVER_DURATION,
     SESSION_OVER_GUARDRAIL,
-    SESSION_OVER_STOPPED, /* somebody asked for it */
-    SESSION_OVER_ENDED,   /* all of its processes have ended */
+    SESSION_OVER_STOPPED, /* on request */
+    SESSION_OVER_ENDED,   /* all its processes have ended */
 };
 
 #define SESSION_PROGRAMS_KNOWN 16
 
-/* A program's file as it was when it was read. */
+/* A program's file at the time that it was read. */
 struct known_program {
     dev_t device;
-    ino_t inode; /* 0: none */
+    ino_t inode; /* 0: empty entry */
     off_t bytes;
     struct timespec changed;
     struct program program;
@@ -96,9 +93,9 @@ struct session {
     uint64_t id;
     const struct heap_config *config;
     bool follow_children;
-    bool of_command;   /* not of the machine */
+    bool of_command;   /* else a session of the machine */
     pid_t command_pid; /* 0: not started yet */
-    /* Of a session of the machine. */
+    /* Only in a session of the machine. */
     struct access_requester owner;
     const struct access_policy *policy;
     enum session_end over;
@@ -110,19 +107,18 @@ struct session {
     struct trace_writer *writer;
     struct dump_files *files;
     struct checkpoints checkpoints;
-    /* Takes in what the rings of all sessions hold, this one's too; set by the server. */
+    /* Take in what the rings of all sessions hold, including this one's. Set by the server. */
     void (*drain_all)(void *context);
     void *drain_context;
-    /* Whether the kernel has told that the process descends from the command, whoever is its parent
-     * now. NULL: it tells of nothing. */
+    /* Return whether the kernel reported that the process descends from the command, whoever its
+     * parent is now. NULL: the kernel reports nothing. */
     bool (*descends)(void *context, pid_t pid);
     void *descends_context;
-    /* Called at once for a process that is wanted and gets no profile; set by the server. */
+    /* Called at once for a process that is wanted but gets no profile. Set by the server. */
     void (*refused)(void *context, struct session *session, const struct process_info *info,
                     const char *remark);
     void *refused_context;
-    /* Called before each of the last dumps with the number of those that are left. NULL: nobody
-     * asks. */
+    /* Called before each of the last dumps with the number of dumps left. May be NULL. */
     void (*ending)(void *context, size_t left);
     void *ending_context;
     struct target *targets[SESSION_TARGETS_MAX];
@@ -130,19 +126,19 @@ struct session {
     struct unprofiled_list unprofiled;
     struct absent_list absent;
     struct discovery_list reach;
-    struct known_program programs[SESSION_PROGRAMS_KNOWN]; /* those that said hello last */
+    struct known_program programs[SESSION_PROGRAMS_KNOWN]; /* the latest */
     unsigned next_program;
-    unsigned profiled; /* targets with a profile, gone ones too */
-    uint64_t images;   /* programs in the trace so far */
+    unsigned profiled; /* number of targets with a profile, including ended ones */
+    uint64_t images;   /* number of programs in the trace so far */
     bool command_said_hello;
     uint64_t samples_of_gone, lost_of_gone;
-    pid_t *threads_of_gone; /* tids of a command's gone targets; a tid may occur twice */
+    pid_t *threads_of_gone; /* tids of a command's ended targets; a tid may occur twice */
     size_t threads_of_gone_count, threads_of_gone_capacity;
     uint64_t command_rss_bytes;
 };
 
-/* Opens the trace and writes its head. The session is one of a command until its owner is
- * set and of_command cleared. 0 or a negative errno. */
+/* Open the trace and write its head. The session is a command's until the caller sets its owner and
+ * clears of_command. Return 0 or a negative errno. */
 int session_open(struct session *session, const struct heap_config *config, bool follow_children,
                  int trace_fd);
 
@@ -156,25 +152,25 @@ int session_open(struct session *session, const struct heap_config *config, bool
 int session_hello(struct session *session, struct process_info *info, uid_t uid,
                   const struct handshake_hello *hello, struct handshake_reply *reply, int *memfd);
 
-/* Whether this process is one that the session is after. */
+/* Return whether the process is one that the session wants. */
 bool session_wants(const struct session *session, const struct process_info *info,
                    enum handshake_origin origin);
 
-/* Whether the session's owner may profile it; 0, or -EPERM with a message. */
+/* Return 0 if the session's owner may profile the process, else -EPERM with a message. */
 int session_may_profile(const struct session *session, const struct process_info *info,
                         struct error *error);
 
-/* Whether the session profiles the program that the process runs now. */
+/* Return whether the session profiles the program that the process runs now. */
 bool session_profiles(const struct session *session, pid_t pid);
 
 /*
- * Makes a target of a process that has not the library in it, by attaching; *pidfd is readable at
- * its end. As target_attach.
+ * Make a target of a process that does not have the library, by attaching to it. *pidfd becomes
+ * readable when the process ends. Returns as target_attach().
  */
 int session_attach(struct session *session, pid_t pid, unsigned patience_ms, int *pidfd,
                    struct error *error);
 
-/* What was attached to is gone: its process has begun another program. */
+/* End the profile of an attached program: its process has begun another one. */
 void session_lose_image(struct session *session, const struct process_info *info);
 
 /* End the profile of each program that its process has replaced by exec since the last call.
@@ -187,40 +183,41 @@ void session_look_for_execs(struct session *session, void (*found)(void *context
 void session_reject(struct session *session, pid_t pid, enum handshake_origin origin,
                     const char *whose);
 
-/* The process is wanted and has no profile: says why in the trace, once a process. */
+/* Write in the trace, once a process, why a wanted process has no profile. */
 void session_note_absent(struct session *session, const struct process_info *info,
                          const char *remark);
 
 struct target *session_find(const struct session *session, pid_t pid);
 
-/* Ends the session (session->over) where max_heapprofd_memory_kb or max_heapprofd_cpu_secs
- * is passed. */
+/* End the session (session->over) if it exceeds max_heapprofd_memory_kb or
+ * max_heapprofd_cpu_secs. */
 void session_check_guardrails(struct session *session);
 
-/* Takes in what all rings hold; the bytes of the fullest. */
+/* Take in what all rings hold, and write the profiles of replaced programs. Return the number of
+ * bytes in the fullest ring. */
 uint64_t session_look(struct session *session);
 
-/* The same while something else goes on: no dump is written, no target ends. */
+/* Take in what all rings hold in the middle of other work: write no dump and end no target. */
 void session_drain(struct session *session);
 
-/* A point of each target's timeline. */
+/* Write a point of each target's timeline. */
 void session_sample_memory(struct session *session);
 
-/* The process is dead (and may still be a zombie): its last dump. exit_status as
- * waitpid gives it, -1 if unknown. */
+/* Write the last dump of a process that is dead (perhaps still a zombie). exit_status is that of
+ * waitpid, -1 if unknown. */
 void session_process_ended(struct session *session, pid_t pid, int exit_status);
 
-/* Dumps of all targets while the session goes on. */
+/* Dump all targets while the session goes on. */
 void session_dump(struct session *session);
 
-/* Write what a kill of the profiler leaves: dumps of all targets that count until later ones
- * follow. */
+/* Write dumps of all targets that count until later ones follow. If the profiler is killed, they
+ * are what remains. */
 void session_checkpoint(struct session *session);
 
-/* The last dumps of targets that still run. */
+/* Write the last dumps of targets that still run. */
 void session_end_targets(struct session *session, bool interrupted);
 
-/* Says in the trace why the command has no profile, if it ought to have one. */
+/* If the command should have a profile but has none, write the reason in the trace. */
 void session_explain_command(struct session *session, const char *command, const char *library,
                              int exit_status, bool running);
 
@@ -228,7 +225,7 @@ void session_explain_command(struct session *session, const char *command, const
 /* Print the name of the session for other users: its number, and the profiler's pid. */
 void session_print_name(const struct session *session, char name[SESSION_NAME_BYTES]);
 
-/* Closes the trace; the first error of writing it. */
+/* Close the trace. Return 0 or the first error of writing it. */
 int session_close(struct session *session);
 
 uint64_t session_samples(const struct session *session);

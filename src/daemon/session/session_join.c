@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes processes targets of a session: those that say hello, and those that the daemon attaches
- * to. Replaces a target when its process begins another program by exec.
+ * Make targets of processes that say hello and of processes that the daemon attaches to. Replace a
+ * target when its process begins another program by exec.
  *
  * session.c decides which processes are targets, and dumps and ends them.
  */
@@ -44,7 +44,8 @@ static void replace_image(struct session *session, struct target *old,
     if (!old->image_gone) {
         target_finish(old, true);
         session_note_exec(old, process_info_name(info), hint_of_exec(session, info));
-        /* Now: the new image's compiler may begin its map in the same file. */
+        /* Do it now: the new program's compiler may overwrite the map file (perf-PID.map) of the
+         * old one. */
         target_name_code(old, false, session_drain_all, session);
     }
     if (new == NULL)
@@ -53,7 +54,8 @@ static void replace_image(struct session *session, struct target *old,
     new->execs = old->execs + 1;
     new->replaced_samples = ledger_counts(old->ledger).allocs;
     bool is_kept = old->origin != HANDSHAKE_FORK || old->was_attached;
-    /* A command's programs that became others at once would fill the report with nothing. */
+    /* Without this, programs of a command that exec at once would fill the report with empty
+     * profiles. */
     bool has_figures = new->replaced_samples > 0 || (!session->of_command && old->totals.calls > 0);
     if (is_kept || new->replaced_samples > 0)
         snprintf(new->replaced, sizeof(new->replaced), "%.63s", process_info_name(&old->info));
@@ -61,7 +63,7 @@ static void replace_image(struct session *session, struct target *old,
         session_remove_target(session, old);
         return;
     }
-    /* Dumped at the next look: the new image waits for its answer. */
+    /* It is dumped at the next session_look(): the new program waits for its reply. */
     new->replaced_kept = true;
     old->superseded = true;
     old->image_gone = false;
@@ -116,7 +118,7 @@ static void fill_reply(const struct session *session, const struct target *targe
     reply->start_ms = target->start_ms;
 }
 
-/* A file name from the client, for people to read. */
+/* Copy a file name from the client, with unprintable characters replaced. */
 static void copy_allocator(char to[64], const char from[64])
 {
     size_t i = 0;
@@ -136,7 +138,7 @@ static int may_profile_still(const struct session *session, pid_t pid, struct er
     return code;
 }
 
-/* Do what session_attach does. beside_client is that of struct attach_options. */
+/* Implement session_attach(). beside_client: as in struct attach_options. */
 static int attach_target(struct session *session, pid_t pid, bool beside_client,
                          unsigned patience_ms, int *pidfd, struct error *error)
 {
@@ -155,8 +157,8 @@ static int attach_target(struct session *session, pid_t pid, bool beside_client,
     fill_reply(session, target, &reply);
     code = target_attach(target, ring_fd, &reply, beside_client, patience_ms, error);
     close(ring_fd);
-    /* Since the caller looked, the process may have begun a program that the session's owner has no
-     * right to. From here on, an exec removes what we put in. */
+    /* Since the caller checked, the process may have begun a program that the session's owner may
+     * not profile. From here on, an exec removes the client. */
     if (code == 0 && !session->of_command)
         code = may_profile_still(session, pid, error);
     if (code < 0) {
@@ -174,7 +176,7 @@ int session_attach(struct session *session, pid_t pid, unsigned patience_ms, int
                    struct error *error)
 {
     int code = attach_target(session, pid, false, patience_ms, pidfd, error);
-    /* Many processes may come one after the other. */
+    /* Attaching takes time, and many processes may follow each other. */
     session_drain_all(session);
     return code;
 }
@@ -246,11 +248,11 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
 
     struct target *old = session_find(session, pid), *target = NULL;
     if (old != NULL && target_is_dead(old)) {
-        /* Another process that got the same number. */
+        /* The pid was reused by another process. */
         session_process_ended(session, pid, -1);
         old = NULL;
     }
-    /* Its client, which is asleep, has seen the invitation that it was attached for. */
+    /* We attached to this process, and its dormant client now answers the invitation. */
     if (old != NULL && old->beside_client && !old->image_gone &&
         hello->origin == HANDSHAKE_RUNNING) {
         fill_reply(session, NULL, reply);
@@ -277,7 +279,7 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
         fill_reply(session, NULL, reply);
         return 2;
     }
-    struct process_info seen = *info; /* add_target takes over what it points to */
+    struct process_info seen = *info; /* add_target() takes ownership of what it points to */
     target = add_target(session, info, RING_MEMFD_NAME, memfd);
     if (target == NULL) {
         *info = (struct process_info){.pid = pid};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See session.h: what session.c and session_join.c share. */
+/* What session.c and session_join.c share. */
 #ifndef HEAPPROFD_DAEMON_SESSION_SESSION_STATE_H
 #define HEAPPROFD_DAEMON_SESSION_SESSION_STATE_H
 
@@ -13,9 +13,9 @@ void session_drain_all(void *context);
 void session_remove_target(struct session *session, struct target *target);
 
 /*
- * Whether a process with these credentials may say hello. Every program that inherited our
- * environment knows the name of a command's socket. A child may have changed its user since; a
- * stranger of another user has no business here.
+ * Return whether a process with these credentials may say hello. Every program that inherited our
+ * environment has the name of a command's socket. A child may have changed its user since then. An
+ * unrelated process of another user is refused.
  */
 bool session_may_speak(const struct session *session, const struct process_info *info, uid_t uid);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See target.h. */
+/* Open, drain, attach, finish and dump one profiled process. */
 #include "daemon/session/target.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 #include "util/regular_file.h"
 #include "wire/attached_params.h"
 
-/* After a fork, for how long a title is looked for at each look: memory points, which look for it
- * later, are 100 ms apart. */
+/* How long after a fork each look also checks the title. Later checks come with memory points,
+ * which are 100 ms apart. */
 #define EARLY_TITLE_MS 200u
 
 struct target *target_open(struct process_info *info, int pidfd, const char *ring_name,
@@ -82,7 +82,7 @@ static int announce(struct target *target, struct trace_writer *writer);
 static void stream_change(void *context, const struct ledger_change *change)
 {
     struct target *target = context;
-    /* Events of this pid before belong to the program that it was. */
+    /* Earlier events of this pid belong to the program before it. */
     if (!target->announced)
         announce(target, target->stream);
     const struct trace_stream_event event = {
@@ -130,8 +130,7 @@ void target_name_code(struct target *target, bool dead, void (*pause)(void *cont
                              context);
 }
 
-/* Update the title: a server's child begins as a copy of its parent, and sets its own title later.
- */
+/* Update the title: a server's child begins with its parent's title and sets its own later. */
 static void look_at_title(struct target *target)
 {
     if (!target->image_gone && !target->superseded &&
@@ -139,8 +138,8 @@ static void look_at_title(struct target *target)
         target->title_changed = true;
 }
 
-/* One that lives for less than a memory point's period has given itself a title, if at all, soon
- * after its fork. */
+/* A process that ends before its first memory point sets its title, if at all, soon after its
+ * fork. */
 static void look_at_early_title(struct target *target, uint64_t now_ms)
 {
     if (target->origin == HANDSHAKE_FORK && !target->title_changed &&
@@ -188,8 +187,8 @@ static void look_at_memory(struct target *target)
         memory_watch_look(&target->memory, target->info.pid, target->ledger, target->allocator);
 }
 
-/* Nobody begins a record any more. Those that are open are soon finished; one that is not was left
- * by its writer (a signal handler's jump), and what stands behind it is good. */
+/* Wait until the open records are finished; no new ones begin. A record that stays open was
+ * abandoned by its writer (a signal handler's jump), and the records after it are valid. */
 static void finish_open_records(struct target *target)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -227,7 +226,7 @@ void target_finish(struct target *target, bool dead)
     if (!target->has_ring)
         return;
     if (!dead) {
-        /* While the profiler's own part is still there. */
+        /* Do this while the client is still in place. */
         target_look(target, false);
         look_at_memory(target);
         target->left_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE);
@@ -237,7 +236,7 @@ void target_finish(struct target *target, bool dead)
         ring_reader_stop(&target->reader);
     }
     detach(target);
-    /* A drain takes one ring full at most. */
+    /* A drain takes at most one ring full. */
     for (int i = 0; i < 4 && target_look(target, dead) > 0; i++)
         ;
     if (!dead)
@@ -261,7 +260,7 @@ bool target_has_exec(const struct target *target)
            process_image_is_gone(target->image_fd) && process_has_image(target->info.pid);
 }
 
-/* The program may have been replaced between the opening of image_fd and the attaching. */
+/* Reopen image_fd if the program was replaced between its opening and the attaching. */
 static void renew_image(struct target *target)
 {
     if (target->image_fd < 0 || !process_image_is_gone(target->image_fd))
@@ -271,7 +270,7 @@ static void renew_image(struct target *target)
         close(target->image_fd);
         target->image_fd = fd;
     } else if (fd >= 0) {
-        /* It was replaced after the attaching. */
+        /* The program was replaced after the attaching. */
         close(fd);
     }
 }
@@ -308,7 +307,8 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
         .flags = reply->flags,
         .beside_client = beside_client,
         .patience_ms = patience_ms,
-        /* Elsewhere the number means another process, or none: the heartbeat decides. */
+        /* In another pid namespace our pid is meaningless: the client then relies on the
+         * heartbeat. */
         .daemon_pid = process_info_shares_pids(target->info.pid) ? getpid() : 0,
     };
     target->attach = attach_open(&options, &outcome, error);
@@ -363,8 +363,8 @@ uint64_t target_lost(const struct target *target)
         ring_reader_totals(&target->reader, &totals);
     uint64_t lost = 0;
     for (unsigned i = 0; i < RING_LOSS_COUNT; i++) {
-        /* These losses keep their sample (its stack or its free is incomplete), or are counted
-         * twice. */
+        /* These losses keep their sample (only its stack or its free is incomplete), or are counted
+         * elsewhere, too. */
         if (i != RING_LOST_UNWIND && i != RING_LOST_LIVE_SET && i != RING_LOST_NO_SCRATCH &&
             i != RING_LOST_FREE && i != RING_LOST_CALLS && i != RING_LOST_BYTES)
             lost += totals.lost[i];
@@ -405,7 +405,8 @@ static int announce(struct target *target, struct trace_writer *writer)
     return write_process(target, writer);
 }
 
-/* A call that the process forbids itself while it is profiled may kill it. */
+/* Report to the client that the process restricted its system calls while it is profiled: a
+ * forbidden call may kill it. */
 static void look_at_restrictions(struct target *target)
 {
     if (target->attach != NULL && target->has_ring &&
@@ -432,7 +433,8 @@ int target_write_memory_point(struct target *target, struct trace_writer *writer
         .heap_bytes = (uint64_t)ledger_live_bytes(target->ledger),
     };
     int code = announce(target, writer);
-    /* Later than the packet that names the process: readers go by time. */
+    /* The time must be later than that of the packet that names the process: readers order by
+     * time. */
     point.boottime_ns = clock_read_ns(CLOCK_BOOTTIME);
     return code < 0 ? code : trace_writer_memory_point(writer, &point);
 }
@@ -447,7 +449,7 @@ static int write_threads(struct target *target, struct trace_writer *writer)
     for (size_t i = 0; i < count; i++)
         written[i] = (struct trace_thread){
             .tid = (int32_t)threads[i].tid, .pid = target->info.pid, .name = threads[i].name};
-    /* The first is the shared identity of threads beyond the bound: no thread. */
+    /* The first entry is the shared identity of threads beyond the bound, not a thread. */
     int code = trace_writer_process_tree(writer, NULL, 0, written + 1, count - 1);
     free(written);
     return code;
@@ -474,7 +476,7 @@ static bool heap_was_heard(const struct ledger *ledger, const char *name)
     return false;
 }
 
-/* The heaps that the session named and the process never did, other than libc.mmap. */
+/* List the heaps that the session named and the process never announced, other than libc.mmap. */
 static void list_unheard(const struct target *target, char *list, size_t size)
 {
     char **name = target->config->heaps;
@@ -574,7 +576,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
     if (end->final)
         diagnose(target, end, remark);
 
-    /* Two programs of one pid must not look like two dumps of one heap. */
+    /* Two programs of one pid must not appear as two dumps of one heap. */
     char program[96];
     snprintf(program, sizeof(program), "%.64s, before exec", process_info_name(&target->info));
     if (target->execs > 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See unprofiled.h. */
+/* Keep the list of unprofiled processes, and write it grouped by name and reason. */
 #include "daemon/session/unprofiled.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "util/array.h"
 #include "util/clock.h"
 
-/* Only so many of the latest are searched for a pid: an exec follows its fork soon. */
+/* Only the latest records are searched for a pid: an exec soon follows its fork. */
 #define RECENT_RECORDS 1024u
 
 static struct unprofiled_record *find_recent(struct unprofiled_list *list, pid_t pid)
@@ -52,7 +52,7 @@ void unprofiled_add(struct unprofiled_list *list, pid_t pid, pid_t parent_pid, c
 void unprofiled_add_copy(struct unprofiled_list *list, pid_t pid,
                          const struct unprofiled_record *of_parent, uint64_t forked_us)
 {
-    const struct unprofiled_record copy = *of_parent; /* the list may move */
+    const struct unprofiled_record copy = *of_parent; /* unprofiled_add() may move the list */
     unprofiled_add(list, pid, copy.pid, copy.name, copy.reason);
     struct unprofiled_record *record = find_recent(list, pid);
     if (record != NULL)
