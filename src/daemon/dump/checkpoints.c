@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See checkpoints.h: when the next checkpoint is due, by its cost in time and bytes. */
+/* Decide when the next checkpoint is due, by the cost of the earlier ones in time and bytes. */
 #include "daemon/dump/checkpoints.h"
 
 #include "util/clock.h"
 
 #define FIRST_MS 1000u
 #define PERIOD_MS 60000u
-/* A checkpoint and the pause after it take this many times as long as the checkpoint. */
+/* A checkpoint and the pause after it together take this many times as long as the checkpoint. */
 #define PAUSE_TIMES 50u
 #define FREE_BYTES (UINT64_C(16) << 20)
 
@@ -21,7 +21,7 @@ void checkpoints_put_off(struct checkpoints *checkpoints, uint64_t now_ms)
     checkpoints->due_ms = now_ms + (age_ms < PERIOD_MS ? age_ms : PERIOD_MS);
 }
 
-/* Set when the next is due, after one that took this long. */
+/* Set when the next checkpoint is due. The last one took took_ms. */
 static void plan(struct checkpoints *checkpoints, const struct trace_writer *writer,
                  uint64_t now_ms, uint64_t took_ms)
 {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a session takes checkpoints: dumps of all its targets that the trace has only until
- * something better follows, so that a profiler that is killed leaves a profile. They are not part
- * of a trace that was finished.
+ * When a session takes checkpoints: dumps of all its targets that count only until later ones
+ * follow, so that a killed profiler leaves a profile. A finished trace contains none.
  *
- * The first comes after a second. The next ones come when the session is twice as old, and from the
- * first minute on once a minute. They take at most a fiftieth of the profiler's time. Once
- * all have taken 16 MiB and more of the file than the rest of the trace has, they come only when
- * the session is twice as old.
+ * The first checkpoint comes after one second. The next ones come when the session is twice as old,
+ * and from the first minute on once a minute. They take at most a fiftieth of the profiler's time.
+ * Once all together have taken more than 16 MiB, and more of the file than the rest of the trace,
+ * each comes only when the session is twice as old as at the one before.
  */
 #ifndef HEAPPROFD_DAEMON_DUMP_CHECKPOINTS_H
 #define HEAPPROFD_DAEMON_DUMP_CHECKPOINTS_H
@@ -17,29 +16,30 @@
 #include "trace/write/trace_writer.h"
 
 struct checkpoints {
-    struct trace_checkpoint last, before; /* before: while the last one is written */
-    uint64_t written_bytes;               /* of all, taken back or not */
+    struct trace_checkpoint last, before; /* `before` is set while `last` is being written */
+    uint64_t written_bytes;               /* of all checkpoints, including withdrawn ones */
     /* CLOCK_MONOTONIC; due_ms UINT64_MAX: never. */
     uint64_t start_ms, due_ms;
 };
 
 void checkpoints_start(struct checkpoints *checkpoints, uint64_t now_ms);
 
-/* Return the writer for the next checkpoint; NULL if the trace can have none. */
+/* Return the writer for the next checkpoint, or NULL if the trace cannot have one. */
 struct trace_writer *checkpoints_begin(struct checkpoints *checkpoints,
                                        struct trace_writer *writer);
-/* End it, take back the one before it, and set when the next is due. began_ms: when it began. */
+/* End a checkpoint that began at began_ms. Withdraw the one before it, and set when the next is
+ * due. */
 void checkpoints_end(struct checkpoints *checkpoints, struct trace_writer *writer,
                      struct trace_writer *part, uint64_t began_ms);
 
-/* There was nothing to write. */
+/* Set when the next checkpoint is due, after one that had nothing to write. */
 void checkpoints_put_off(struct checkpoints *checkpoints, uint64_t now_ms);
 
-/* Dumps of all targets follow the last checkpoint: take it back. */
+/* Withdraw the last checkpoint: dumps of all targets follow it. */
 void checkpoints_supersede(struct checkpoints *checkpoints, struct trace_writer *writer,
                            uint64_t now_ms);
 
-/* At the end of a trace that is whole: take back the last one. */
+/* Withdraw the last checkpoint at the end of a complete trace. */
 void checkpoints_close(struct checkpoints *checkpoints, struct trace_writer *writer);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See dump.h: heaps and their figures. */
+/* Write the heaps of a ledger and their figures. */
 #include "daemon/dump/dump_state.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include "util/array.h"
 
-#define WORK_OF_ROW 30u /* beside its frames and threads */
+#define WORK_OF_ROW 30u /* without its frames and threads */
 #define WORK_OF_THREAD 10u
 
 struct dump_files *dump_files_open(void (*pause)(void *context), void *context)
@@ -66,7 +66,7 @@ static int compare_parts(const void *left_pointer, const void *right_pointer)
     return left->figures < right->figures ? -1 : left->figures > right->figures;
 }
 
-/* The list of the callstack's rows; NULL: no memory. */
+/* Return the head of the callstack's list of rows. NULL: no memory. */
 static uint32_t *first_row(struct dump *dump, uint64_t callstack)
 {
     if (callstack >= dump->first_count) {
@@ -80,7 +80,7 @@ static uint32_t *first_row(struct dump *dump, uint64_t callstack)
     return &dump->first_rows[callstack];
 }
 
-/* One pass for all heaps: there may be many of both. */
+/* Sort figures by heap in one pass, since there may be many of both. */
 static void sort_by_heap(struct dump *dump)
 {
     for (size_t i = dump->snapshot->figures_count; i-- > 0;) {
@@ -91,7 +91,8 @@ static void sort_by_heap(struct dump *dump)
     }
 }
 
-/* Sorts by callstack without comparing: many rows would take long at a stretch. */
+/* Sort a heap's figures by callstack, in buckets instead of by comparing. A comparing sort of many
+ * rows would run long without a pause. */
 static int collect_rows(struct dump *dump, uint8_t heap)
 {
     dump->row_count = 0;
@@ -113,7 +114,8 @@ static int collect_rows(struct dump *dump, uint8_t heap)
     return 0;
 }
 
-/* What makes up one callstack, by thread and tag; its rows are taken off the list. */
+/* Collect the parts of one callstack, by thread and tag, and empty its list of rows. Return their
+ * number or -ENOMEM. */
 static ssize_t take_parts(struct dump *dump, uint64_t callstack)
 {
     size_t count = 0, thread_count;
@@ -157,7 +159,7 @@ static uint64_t context_id(struct dump *dump, uint32_t context)
     return dump->contexts[context];
 }
 
-/* A thread's part of one tag, nothing yet. */
+/* Begin the part of a thread and a tag, with all figures 0. */
 static void begin_part(struct dump *dump, const struct dump_part *part,
                        struct trace_thread_figures *figures)
 {
@@ -202,7 +204,7 @@ static int write_samples(struct dump *dump)
     return code;
 }
 
-/* How many heaps before this one have its name. */
+/* Return the number of heaps before this one that have its name. */
 static unsigned same_before(const struct ledger_heap *heaps, size_t index)
 {
     unsigned same = 0;
@@ -211,7 +213,7 @@ static unsigned same_before(const struct ledger_heap *heaps, size_t index)
     return same;
 }
 
-/* What a heap is called: two of one name must not look like two dumps of one heap. */
+/* Print a heap's name. Two heaps of one name must not appear as two dumps of one heap. */
 static void name_heap(const struct dump *dump, size_t index, char *name, size_t size)
 {
     const struct ledger_heap *heaps = dump->snapshot->heaps;
@@ -242,15 +244,15 @@ static void fill_heap(const struct dump *dump, size_t index, struct trace_heap_d
         heap->samples > 0 ? (dump->request->start_ms + heap->peak_time_ms) * UINT64_C(1000000) : 0;
     if (index == 0)
         return;
-    filled->unseen_allocator = NULL; /* malloc's heap alone is concerned */
-    /* A program that samples by itself knows the totals, and does not say them. */
+    filled->unseen_allocator = NULL; /* concerns only malloc's heap */
+    /* A program that samples by itself does not report its totals. */
     filled->allocator = NULL;
     bool is_exact = totals != NULL && heap->weighed_samples == 0;
     filled->exact_bytes = is_exact ? totals[index].bytes : 0;
     filled->exact_calls = is_exact ? totals[index].calls : 0;
 }
 
-/* The dump of heap `index`, or of none, with what `filled` has of it. */
+/* Write the dump of heap `index`, or one without a heap, with the fields of `filled`. */
 static int write_heap(struct dump *dump, const struct trace_heap_dump *filled, const char *name,
                       bool has_samples)
 {
@@ -267,7 +269,7 @@ static int write_heap(struct dump *dump, const struct trace_heap_dump *filled, c
     return code < 0 ? code : trace_writer_dump_end(dump->writer);
 }
 
-/* The remark of the dump, with what is to be said of files that could not be read. */
+/* Return the remark of the dump, with a note on files that could not be read. */
 static const char *remark_of(struct dump *dump)
 {
     const char *remark = dump->request->status.remark;

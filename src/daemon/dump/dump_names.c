@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See dump_state.h: the names of functions. Before anything is written, the addresses of all
- * frames are gathered by file, and the file reader is asked for those that no dump before had.
+ * The names of functions. Before a dump is written, its frames' addresses are gathered by file, and
+ * the file reader is asked for those that no earlier dump had.
  */
 #include "daemon/dump/dump_state.h"
 
@@ -51,7 +51,8 @@ static int grow_places(struct dump_files *files)
     return 0;
 }
 
-/* NULL: no memory. A process may name 65,535 modules, so they are found by hash. */
+/* Find or make the entry of a module's file, by hash: a process may have 65,535 modules. NULL: no
+ * memory. */
 static struct dump_file *file_of(struct dump_files *files, const struct callsite_module *module)
 {
     if (files->count * 2 >= files->place_count && grow_places(files) < 0)
@@ -136,7 +137,8 @@ const char *dump_file_name(const struct dump_file *file, uint64_t address)
                : place_of(file->names, file->name_size, address)->name;
 }
 
-/* Without memory for it the function stays without a name. */
+/* Add an address to those that the reader is asked for. Without memory, its function has no
+ * name. */
 static void want(struct dump_file *file, const struct callsite_module *module, uint64_t address)
 {
     if (file->name_count * 2 >= file->name_size && grow_names(file) < 0)
@@ -180,7 +182,7 @@ static int compare_addresses(const void *left_pointer, const void *right_pointer
     return (left > right) - (left < right);
 }
 
-/* Ask for one portion of what is wanted. */
+/* Ask the reader for `count` wanted addresses, beginning at `first`. */
 static int ask_for(struct dump_file *file, const struct reader_file *passed, size_t first,
                    size_t count)
 {
@@ -217,7 +219,7 @@ static int ask_for_all(struct dump *dump, struct dump_file *file, const struct r
     return code;
 }
 
-/* By each way to the file, until one leads to the right one. */
+/* Try each way to the file until one leads to the right file. */
 static void find_names(struct dump *dump, struct dump_file *file)
 {
     const struct target_mapping mapping = {.pid = dump->request->root_pid,
@@ -242,7 +244,7 @@ static void find_names(struct dump *dump, struct dump_file *file)
         code = ask_for_all(dump, file, &passed);
         close(passed.fd);
     }
-    /* It may have it from an earlier dump. */
+    /* The reader may have the file from an earlier dump. */
     passed.fd = -1;
     if (code == -EBADF && file->is_at_reader)
         code = ask_for_all(dump, file, &passed);
@@ -251,7 +253,8 @@ static void find_names(struct dump *dump, struct dump_file *file)
         close(passed.debug_fd);
 }
 
-/* Addresses that got no answer may get one at the next dump, through another process. */
+/* End the asking. Addresses without an answer may get one at the next dump, through another
+ * process. */
 static void end_wanting(struct dump_file *file)
 {
     for (size_t i = 0; i < file->wanted_count; i++) {
@@ -264,7 +267,7 @@ static void end_wanting(struct dump_file *file)
 
 /* --- what could not be read --- */
 
-/* Name a few of the files of this dump that the reader failed at. */
+/* Note the names of a few of this dump's files that the reader could not read. */
 static void complain(struct dump *dump)
 {
     size_t used = 0, lost = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See dump_state.h: mappings, frames, callstacks. */
+/* Write mappings, frames and callstacks, each once. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,16 +8,16 @@
 #include "daemon/dump/dump_state.h"
 #include "util/array.h"
 
-/* A stack cannot be deeper than its record is long, plus its ending. */
+/* A stack has at most as many frames as fit into its record, and an ending. */
 #define FRAMES_MAX (RING_RECORD_BYTES_MAX / 8)
 
-/* In place of the id of a frame that is left out of stacks. Ids have 32 bits. */
+/* In place of the id of a frame that is left out of stacks. Real ids have 32 bits. */
 #define FRAME_SKIPPED UINT32_MAX
 
 /* --- ids --- */
 
-/* The mapping has no addresses in the trace: the dump says where the process has it. If it has it
- * twice, the first place counts. */
+/* Note the addresses of a mapping that has none in the trace, for the dump to state. If the process
+ * has the mapping twice, the first place counts. */
 static void add_place(struct dump *dump, const struct trace_place *place)
 {
     size_t known = 0;
@@ -98,7 +98,7 @@ static bool is_skipped(const struct dump_files *files, const char *name)
     return false;
 }
 
-/* A frame in code that the client knew no module for. */
+/* Return the id of a frame outside the client's modules. */
 static uint64_t unlisted_frame(struct dump *dump, uint64_t pc)
 {
     const struct callsite_module *module;
@@ -117,7 +117,7 @@ static uint64_t unlisted_frame(struct dump *dump, uint64_t pc)
                : trace_writer_frame(dump->writer, mapping_of(dump, module), address, name);
 }
 
-/* A frame in a module. */
+/* Return the id of a frame in a module. */
 static uint64_t listed_frame(struct dump *dump, struct callsite_node node)
 {
     uint64_t mapping = mapping_id(dump, node.module);
@@ -127,7 +127,7 @@ static uint64_t listed_frame(struct dump *dump, struct callsite_node node)
                                          : trace_writer_frame(dump->writer, mapping, address, name);
 }
 
-/* 0: no memory, or the writer failed. */
+/* Return the id of a frame. 0: no memory, or the writer failed. */
 static uint64_t frame_id(struct dump *dump, struct callsite_node node)
 {
     struct frame_table *table =
@@ -147,8 +147,8 @@ static uint64_t frame_id(struct dump *dump, struct callsite_node node)
     return place->id;
 }
 
-/* Why frames are missing, as the outermost frame is to be named; the numbers are
- * those of the client's enum unwind_stop. */
+/* Return the name of the frame that says why outer frames are missing. The numbers are those of the
+ * client's enum unwind_stop. */
 static const char *ending_name(uint64_t ending)
 {
     switch (ending) {
@@ -172,7 +172,7 @@ static const char *ending_name(uint64_t ending)
     }
 }
 
-/* A stack that is being put together, innermost frame first. */
+/* A stack under construction, innermost frame first. */
 struct stack {
     uint64_t frames[FRAMES_MAX + RECORD_CONTEXT_NAMES_MAX + 2];
     size_t count;
@@ -187,7 +187,7 @@ static bool push_frame(struct stack *stack, uint64_t frame)
     return true;
 }
 
-/* What is not code: why frames are missing, a thread, a scope. */
+/* Push a frame that is not code: the reason why frames are missing, a thread, or a scope. */
 static bool push_name(struct dump *dump, struct stack *stack, const char *name)
 {
     return push_frame(stack, trace_writer_marker(dump->writer, name[0] != 0 ? name : "[unnamed]"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A dump's inside, which its three parts share: dump_names.c finds names of functions,
- * dump_stacks.c makes callstacks of the ledger's nodes, dump.c writes heaps and figures.
+ * The inside of a dump, which its three parts share: dump_names.c finds names of functions,
+ * dump_stacks.c makes callstacks from the ledger's nodes, dump.c writes heaps and figures.
  */
 #ifndef HEAPPROFD_DAEMON_DUMP_DUMP_STATE_H
 #define HEAPPROFD_DAEMON_DUMP_DUMP_STATE_H
@@ -9,38 +9,38 @@
 #include "daemon/dump/dump.h"
 #include "daemon/processes/diagnosis.h"
 
-/* Between two pauses, in units of about 20 ns: 2 ms, or as long as one symbol file takes. */
+/* Work between two pauses, in units of about 20 ns: 2 ms, or as long as one symbol file takes. */
 #define WORK_UNTIL_PAUSE 100000u
 
-/* Files that the file reader failed at, as a remark lists them. */
+/* Number of unreadable files that a remark names. */
 #define DUMP_LOST_FILES_NAMED 3u
 
-/* A file and the names that it gave to addresses of its own. */
+/* A file, and the names of addresses in it. */
 struct dump_file {
     char *path;
     uint8_t build_id[RECORD_BUILD_ID_MAX];
     size_t build_id_length;
-    uint64_t hash;   /* of the path */
-    uint32_t number; /* at the file reader */
+    uint64_t hash;   /* of its path */
+    uint32_t number; /* its number in the file reader */
     bool is_at_reader;
     struct known_name {
         uint64_t address;
-        const char *name; /* in texts; NULL: none */
+        const char *name; /* in `texts`; NULL: none */
         enum { NAME_EMPTY, NAME_WANTED, NAME_UNANSWERED, NAME_KNOWN } state;
     } * names; /* by address, open addressing */
     size_t name_count, name_size;
     char **texts; /* the reader's replies */
     size_t text_count, text_capacity;
-    /* For the dump that is being written. */
+    /* Only for the dump that is being written. */
     uint64_t *wanted;
     size_t wanted_count, wanted_capacity;
-    uint64_t start, end; /* where its process has it */
+    uint64_t start, end; /* addresses of its mapping in the process */
 };
 
 struct dump_files {
     struct dump_file **files;
     size_t count, capacity;
-    uint32_t *places; /* by hash, open addressing: index + 1; 0: none */
+    uint32_t *places; /* by hash, open addressing: index + 1; 0: empty */
     size_t place_count;
     void (*pause)(void *context);
     void *pause_context;
@@ -49,26 +49,27 @@ struct dump_files {
 
 #define FRAME_TABLES 64u
 
-/* Trace ids of what the ledger has by index, filled as they are needed; 0: not yet. */
+/* A dump being written. Trace ids are arrays by the ledger's indices, filled on demand; 0: not
+ * yet. */
 struct dump {
     struct trace_writer *writer;
     struct dump_files *files;
     const struct ledger *ledger;
-    const struct ledger_snapshot *snapshot; /* what is written; the ledger goes on */
+    const struct ledger_snapshot *snapshot; /* what is written; the ledger may change */
     const struct callsite_tree *tree;
     const struct dump_request *request;
-    unsigned work;        /* since the last pause */
-    char complaint[1024]; /* of files that could not be read; "": none */
+    unsigned work;        /* done since the last pause */
+    char complaint[1024]; /* about files that could not be read; "": none */
     char remark[DIAGNOSIS_BYTES_MAX + 1024];
     uint64_t *mappings;
-    struct trace_place *places; /* of those that have none in the trace */
+    struct trace_place *places; /* of mappings without addresses in the trace */
     size_t place_count, place_capacity;
-    struct dump_file **file_of_module; /* NULL: not looked for yet */
+    struct dump_file **file_of_module; /* NULL: not found yet */
     uint64_t *callstacks;              /* by node */
-    uint32_t *frame_of_node;           /* stacks share their outer nodes */
-    uint64_t *types, *contexts;        /* by their numbers */
-    /* Ids of frames by module and pc, open addressing. In many tables that grow one at a time: one
-     * would take 30 ms to grow to half a million, without a pause. */
+    uint32_t *frame_of_node;           /* by node: stacks share their outer nodes */
+    uint64_t *types, *contexts;        /* by type and context number */
+    /* Ids of frames by module and pc, open addressing. Many tables that grow one at a time: a
+     * single table would take 30 ms to grow to half a million frames, without a pause. */
     struct frame_table {
         struct known_frame {
             uint64_t pc, id;
@@ -76,19 +77,19 @@ struct dump {
         } * frames;
         size_t count, size;
     } frame_tables[FRAME_TABLES];
-    /* Figures by heap, as lists: index + 1 of the first, and of the next; 0: none. */
+    /* Lists of figures by heap: index + 1 of the first, and of the next; 0: none. */
     uint32_t first_of_heap[RING_HEAPS_MAX];
     uint32_t *next_of_heap;
-    /* Figures of one heap, those of one callstack as a list. */
+    /* Figures of one heap. Those of one callstack are a list. */
     struct dump_row {
         uint32_t figures;
-        uint32_t next; /* row + 1; 0: the last */
+        uint32_t next; /* index + 1 of the next row; 0: last */
     } * rows;
     size_t row_count;
-    uint64_t other_types, other_contexts; /* samples in them whose tags were too many */
-    uint32_t *first_rows;                 /* by callstack: row + 1; 0: none */
+    uint64_t other_types, other_contexts; /* samples in them whose tags are beyond the bounds */
+    uint32_t *first_rows;                 /* by callstack: index + 1 of the first row; 0: none */
     size_t first_count, first_capacity;
-    /* Of the callstack that is written. */
+    /* The parts of the callstack that is being written. */
     struct dump_part {
         uint32_t tid, tag, figures;
     } * parts;
@@ -97,19 +98,19 @@ struct dump {
     size_t thread_capacity;
 };
 
-/* Lets others work once enough was done; what the ledger's arrays hold may move then. */
+/* Count work, and call `pause` once enough is done. The ledger's arrays may move then. */
 void dump_breathe(struct dump *dump, unsigned work);
 
-/* Have names for all frames of the snapshot, as far as files give them. */
+/* Get names for all frames of the snapshot from files that have them. */
 void dump_names_find(struct dump *dump);
 
-/* The file of a module of the tree, and of a module that only unlisted code is in; NULL: no
+/* Return the file of a module of the tree, or of a file outside the client's modules. NULL: no
  * memory. */
 struct dump_file *dump_file_of(struct dump *dump, uint32_t module);
 struct dump_file *dump_file_of_unlisted(struct dump *dump, const struct callsite_module *module);
 void dump_file_close(struct dump_file *file);
 
-/* The mangled name of the function at an ELF virtual address; NULL: not known. */
+/* Return the mangled name of the function at an ELF virtual address. NULL: unknown. */
 const char *dump_file_name(const struct dump_file *file, uint64_t address);
 
 static inline uint64_t dump_address_in_file(const struct callsite_module *module, uint64_t pc)
@@ -117,10 +118,10 @@ static inline uint64_t dump_address_in_file(const struct callsite_module *module
     return pc - module->start + module->file_offset + module->load_bias;
 }
 
-/* The trace's id of what these figures are charged to; 0: no memory, or the writer failed. */
+/* Return the trace's id of the callstack of these figures. 0: no memory, or the writer failed. */
 uint64_t dump_callstack_id(struct dump *dump, const struct ledger_figures *figures);
 
-/* Closes what dump_callstack_id remembered. */
+/* Free what dump_callstack_id() remembered. */
 void dump_stacks_clear(struct dump *dump);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See memory_maps.h. */
+/* Read a process's smaps, and find out what each mapping is for. */
 #include "daemon/dump/memory_maps.h"
 
 #include <errno.h>
@@ -11,10 +11,10 @@
 #include "util/array.h"
 #include "util/base_name.h"
 
-/* Linux allows 65,530 of them unless it is told otherwise. */
+/* The kernel's default limit is 65,530. */
 #define MAPS_MAX (1u << 20)
 #define GUARD_BYTES_MAX (1u << 20)
-/* Where the C library's further arenas begin, and how long each can become (HEAP_MAX_SIZE). */
+/* Alignment and greatest size of the C library's further arenas (HEAP_MAX_SIZE). */
 #define ARENA_BYTES (64u << 20)
 #define CLIENT_NAME "libheapprofd_client"
 
@@ -41,7 +41,7 @@ static enum memory_kind kind_of_name(const char *name)
     return MEMORY_FILES_CLEAN;
 }
 
-/* Whether the line begins a mapping; fills it in. */
+/* Return whether the line begins a mapping, and fill in *map. */
 static bool read_head(const char *line, struct memory_map *map)
 {
     char flags[5];
@@ -58,7 +58,8 @@ static bool read_head(const char *line, struct memory_map *map)
     return true;
 }
 
-/* The two letters of a flag stand with a blank before and behind them. */
+/* Return whether the VmFlags contain this two-letter flag, which has a blank before and after
+ * it. */
 static bool has_flag(const char *flags, const char *name)
 {
     char padded[8];
@@ -90,7 +91,7 @@ static int read_lines(struct memory_maps *maps, FILE *file)
         struct memory_map map = {0};
         if (line[length - 1] == '\n')
             line[length - 1] = '\0';
-        /* A detail begins with its name, a mapping with a hexadecimal number and "-". */
+        /* A detail begins with its name. A mapping begins with a hexadecimal number and "-". */
         if (read_head(line, &map)) {
             code = maps->count < MAPS_MAX
                        ? array_reserve(&maps->items, &maps->capacity, maps->count, 1, sizeof(map))
@@ -145,8 +146,8 @@ static bool is_guard(const struct memory_map *map)
            map->end - map->start <= GUARD_BYTES_MAX;
 }
 
-/* An arena of the C library's: begins where its size divides, and what of it is not used yet cannot
- * be accessed. */
+/* Return whether the mapping is an arena of the C library: it begins at a multiple of the arena
+ * size, and its unused rest cannot be accessed. */
 static bool is_arena(const struct memory_map *map, const struct memory_map *next)
 {
     if (map->start % ARENA_BYTES != 0)
@@ -192,7 +193,7 @@ static uint64_t at_most(double wanted, uint64_t limit)
     return wanted < (double)limit ? (uint64_t)wanted : limit;
 }
 
-/* A mapping that an allocator and somebody else have together. */
+/* Add a mapping that an allocator shares with other memory. */
 static void add_shared(struct memory_part parts[MEMORY_KINDS], const struct memory_map *map)
 {
     uint64_t rss = at_most(map->allocator_rss, map->rss_bytes);

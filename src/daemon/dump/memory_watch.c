@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See memory_watch.h. */
+/* Take snapshots of a process's memory from smaps, pagemap and the ledger's live samples. */
 #include "daemon/dump/memory_watch.h"
 
 #include <fcntl.h>
@@ -13,18 +13,18 @@
 #include "daemon/ledger/usable_size.h"
 #include "util/clock.h"
 
-/* A look must not keep the ring waiting: a million samples would take 30 ms. A page's state is 8
- * bytes to read. */
+/* Bounds, so that the ring is not kept waiting: a million samples would take 30 ms. A page's state
+ * takes 8 bytes. */
 #define SAMPLES_MAX (1u << 18)
 #define PAGES_READ_MAX (1u << 21)
 #define READS_MAX (1u << 14)
 #define PAGES_AT_ONCE 512u
-#define LOOKS_SHARE 100u /* of the time, at most one part in so many */
+#define LOOKS_SHARE 100u /* at most one part in 100 of the time */
 
 #define PAGE_IS_PRESENT (UINT64_C(1) << 63)
 #define PAGE_IS_SWAPPED (UINT64_C(1) << 62)
 
-/* Below this the system's usual limit would be longer. */
+/* A lower limit is taken as this one, the usual default. */
 #define STACK_BYTES (8u << 20)
 #define GUARDS_BYTES (64u << 10)
 
@@ -36,7 +36,8 @@ struct looking {
     uint64_t page_bytes, pages_left, reads_left;
 };
 
-/* Pages [first, first + count) that are not in memory, of them those that are swapped. */
+/* Count the pages of [first, first + count) that are not in memory, and those that are swapped.
+ * Return false if they cannot be read or are too many. */
 static bool count_pages(struct looking *looking, uint64_t first, uint64_t count,
                         uint64_t *untouched, uint64_t *swapped)
 {
@@ -61,8 +62,8 @@ static bool count_pages(struct looking *looking, uint64_t first, uint64_t count,
     return true;
 }
 
-/* Notes what of [begins, ends) is not in memory; whole pages only: what an allocation shares with
- * its neighbours is touched. False: could not be found out. */
+/* Add the parts of [begins, ends) that are not in memory. Only whole pages count: a page that is
+ * shared with other allocations is touched. Return false if it cannot be found out. */
 static bool look_at_pages(struct looking *looking, double count, uint64_t begins, uint64_t ends,
                           struct memory_map *carved)
 {
@@ -85,8 +86,9 @@ static bool look_at_pages(struct looking *looking, double count, uint64_t begins
     return true;
 }
 
-/* What malloc's allocations are in is the allocator's, whatever its neighbours are; of what is
- * mapped for one allocation, that alone. */
+/* Note what the allocation says about its mapping. A mapping that contains malloc's allocations is
+ * the allocator's, whatever else is in it. If the allocation has a mapping of its own, only its
+ * part of the (merged) mapping is the allocator's. */
 static void look_at_place(struct looking *looking, const struct ledger_live_sample *sample,
                           uint64_t taken)
 {
@@ -117,7 +119,7 @@ static void look_at_sample(void *context, const struct ledger_live_sample *sampl
     look_at_place(looking, sample, taken);
 }
 
-/* Makes of what a part of the samples came to what all come to. Live bytes are known of all. */
+/* Extrapolate from a part of the samples to all. Live bytes are known for all. */
 static void scale(struct looking *looking, const struct ledger *ledger, double part)
 {
     size_t count;
@@ -144,8 +146,8 @@ static uint64_t stack_limit_of(pid_t pid)
     return limit.rlim_cur + GUARDS_BYTES;
 }
 
-/* Whether the process still has its memory. One that ends gives it back, and what /proc says of it
- * ends wherever it was read to, without an error. */
+/* Return whether the process still has its memory. A process that ends releases it, and reading its
+ * /proc files then ends early, without an error. */
 static bool has_memory(pid_t pid)
 {
     char path[64], text[32] = "";
@@ -189,8 +191,8 @@ void memory_watch_look(struct memory_watch *watch, pid_t pid, struct ledger *led
         close(looking.pagemap);
     uint64_t ended_us = clock_read_ns(CLOCK_MONOTONIC) / 1000;
     look.duration_us = ended_us - began_us;
-    /* Where the ring is not mapped, an exec made the process another program, without a client: its
-     * memory is none of the one whose blocks these are. */
+    /* If the ring is not mapped, an exec made the process another program without a client: this
+     * memory is not that of the program whose live samples the ledger has. */
     if (look.parts[MEMORY_PROFILER].mappings > 0 && has_memory(pid)) {
         watch->last = look;
         watch->has_last = true;

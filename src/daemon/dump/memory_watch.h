@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks at the memory of a target's process: what of it is in memory, what that is for, and what of
- * the live allocations it consists of. At each dump, and between them, so that there is a last look
- * at a process that ends by itself. From outside: nothing is asked of the process, but the kernel
- * holds back its changes of mappings while it lists them (about 2 ms for each 100 MB that is
- * resident). Looks between dumps take 1 % of the time at most.
+ * Snapshots of the memory of a target's process: what is resident, what it is for, and how much of
+ * it live allocations use. They are taken at each dump, and between dumps, so that there is a last
+ * one of a process that ends by itself. The process is not involved, but the kernel delays its
+ * changes of mappings while it lists them (about 2 ms for each 100 MB resident). Snapshots between
+ * dumps take at most 1 % of the time.
  */
 #ifndef HEAPPROFD_DAEMON_DUMP_MEMORY_WATCH_H
 #define HEAPPROFD_DAEMON_DUMP_MEMORY_WATCH_H
@@ -15,19 +15,19 @@
 struct memory_watch {
     struct memory_snapshot last;
     bool has_last;
-    uint64_t next_us; /* when the next look between dumps may be; CLOCK_MONOTONIC */
+    uint64_t next_us; /* CLOCK_MONOTONIC; no snapshot between dumps before this */
 };
 
-/* The moment's look; allocator as the handshake has it, "": unknown, and stays the caller's. Keeps
- * the last look where this one fails: the process has ended, or may not be looked at. */
+/* Take a snapshot now. `allocator` is that of the handshake, "" if unknown; the caller keeps it. If
+ * this fails because the process has ended or may not be read, the last snapshot stays. */
 void memory_watch_look(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
                        const char *allocator);
 
-/* The same, unless it is too soon after the last one. */
+/* Take a snapshot, unless it is too soon after the last one. */
 void memory_watch_tick(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
                        const char *allocator);
 
-/* Writes the last look, if there is one. 0 or a negative errno. */
+/* Write the last snapshot, if there is one. Return 0 or a negative errno. */
 int memory_watch_write(const struct memory_watch *watch, struct trace_writer *writer);
 
 #endif

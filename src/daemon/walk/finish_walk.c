@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See finish_walk.h. */
+/* Walk a copied stack, frame by frame. */
 #include "daemon/walk/finish_walk.h"
 
 #include <stdbool.h>
@@ -16,11 +16,11 @@
 /* Deeper stacks lose their outer frames, as in the client. */
 #define FRAMES_MAX 1024u
 
-/* Operations of expressions; a frame of ordinary code takes two for each register. */
+/* Operations of expressions in one walk. A frame of ordinary code takes two for each register. */
 #define STEPS_MAX (FRAMES_MAX * 64u)
 
-/* What opening a process's files may take: at first, and as a part of the time since. Those of a
- * program as big as a browser take 50 ms. */
+/* Limits of the time for opening a process's files: at first, and as a part of the time since then.
+ * Those of a program as big as a browser take 50 ms. */
 #define OPENING_NS_AT_FIRST UINT64_C(1000000000)
 #define OPENING_TIME_PART 10u
 
@@ -43,20 +43,20 @@ struct module_file {
 struct walk_finisher {
     pid_t pid;
     bool shares_root;
-    struct module_file *files; /* by the tree's index of the module */
+    struct module_file *files; /* by the module's index in the tree */
     size_t file_count, file_capacity;
-    uint64_t begun_ns, spent_ns; /* opening them */
-    struct record_stack *stack;  /* with room for FRAMES_MAX */
+    uint64_t begun_ns, spent_ns; /* start, and time spent opening files */
+    struct record_stack *stack;  /* has room for FRAMES_MAX frames */
 };
 
 struct walk {
     struct walk_finisher *finisher;
     const struct callsite_tree *tree;
     struct frame_machine machine;
-    uint64_t pc; /* of the frame to be left next, not yet written */
+    uint64_t pc; /* of the next frame, which is not written yet */
     bool interrupted;
-    uint64_t *written; /* the frame that is being left */
-    bool cut;          /* the stack goes on behind the copy */
+    uint64_t *written; /* the frame that the walk is leaving */
+    bool cut;          /* the stack continues beyond the copy */
 };
 
 struct walk_finisher *walk_finisher_open(pid_t pid)
@@ -86,7 +86,7 @@ void walk_finisher_close(struct walk_finisher *finisher)
     free(finisher);
 }
 
-/* The file of a module of the tree's; NULL: none. */
+/* Return the unwind file of a module of the tree, or NULL. */
 static struct unwind_file *file_of(struct walk_finisher *finisher, const struct callsite_tree *tree,
                                    uint32_t module)
 {
@@ -113,7 +113,7 @@ static struct unwind_file *file_of(struct walk_finisher *finisher, const struct 
     return known->file;
 }
 
-/* How to leave the code at pc; NULL: no file says. */
+/* Return the rule for leaving the code at pc. NULL: no file has one. */
 static const struct frame_rule *rule_at(struct walk *walk, uint64_t pc)
 {
     uint32_t index = callsite_tree_module_at(walk->tree, pc);
@@ -145,7 +145,7 @@ static enum stop stop_of(const struct walk *walk, enum frame_result result)
     }
 }
 
-/* By the frame pointer, if it looks like one: as the client does where nothing else is known. */
+/* Follow the frame pointer if it looks valid, as the client does without a rule. */
 static enum stop guess(struct walk *walk)
 {
     struct frame_machine *machine = &walk->machine;
@@ -173,15 +173,15 @@ static enum stop guess(struct walk *walk)
     return GOES_ON;
 }
 
-/* Leaves one frame, which has been written. */
+/* Leave a frame that is written already. */
 static enum stop leave_frame(struct walk *walk)
 {
     bool signal = false, was_interrupted = walk->interrupted;
     uint64_t address, sp = walk->machine.registers[FRAME_STACK_POINTER];
     const struct frame_rule *rule = rule_at(walk, walk->pc);
     if (rule == NULL) {
-        /* What begins a function and was never called was put there by hand, as makecontext
-         * does beneath its first frame. */
+        /* A return address at the first instruction of a function is not from a call. It was put
+         * there by hand, as makecontext does below its first frame. */
         if (!was_interrupted && rule_at(walk, walk->pc + FRAME_CALL_BYTES) != NULL)
             return STOP_OUTERMOST;
         return guess(walk);
@@ -192,7 +192,7 @@ static enum stop leave_frame(struct walk *walk)
     address = frame_strip(address);
     if (address == 0)
         return STOP_OUTERMOST;
-    /* A signal trampoline was not called: it has no call to point into. */
+    /* A signal trampoline was not called, so its address is not a return address. */
     if (signal && !was_interrupted)
         *walk->written += FRAME_CALL_BYTES;
     walk->interrupted = signal;
@@ -203,7 +203,7 @@ static enum stop leave_frame(struct walk *walk)
     return GOES_ON;
 }
 
-/* Stacks that are the same have the same, however they were come by. */
+/* Return the hash of a stack. Equal stacks have equal hashes, whichever walks produced them. */
 static uint64_t hash_of(const struct record_stack *stack)
 {
     uint64_t hash = stack->error + ((uint64_t)stack->flags << 16) + 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See frame_step.h. */
+/* Apply a frame rule, and evaluate DWARF expressions. */
 #include "daemon/walk/frame_step.h"
 
 #include <dwarf.h>
@@ -8,7 +8,7 @@
 
 #define VALUES_MAX 64u
 
-/* An expression under way. */
+/* The state of an evaluation. */
 struct evaluation {
     struct frame_machine *machine;
     const uint64_t *cfa; /* NULL: not known yet */
@@ -154,7 +154,7 @@ static bool apply_binary(struct evaluation *evaluation, uint64_t atom)
     }
 }
 
-/* Those that take nothing from the stack; false with *taken unset: it is none of them. */
+/* Apply an operation that pops nothing from the stack. *taken is false if it is not such a one. */
 static bool apply_push(struct evaluation *evaluation, const struct frame_operation *op, bool *taken)
 {
     *taken = true;
@@ -213,12 +213,12 @@ static bool apply(struct evaluation *evaluation, const struct frame_operation *o
     }
 }
 
-/* What the operations come to; *is_value: it is the value itself, not where it lies. */
+/* Evaluate the operations. *is_value: the result is the value itself, not its address. */
 static enum frame_result evaluate(struct frame_machine *machine, const struct frame_operation *ops,
                                   size_t count, const uint64_t *cfa, uint64_t *value,
                                   bool *is_value)
 {
-    struct evaluation evaluation; /* not cleared: 512 bytes, of which most expressions use two */
+    struct evaluation evaluation; /* not cleared: 512 bytes, and most expressions use two values */
     evaluation.machine = machine;
     evaluation.cfa = cfa;
     evaluation.count = 0;
@@ -242,7 +242,7 @@ static enum frame_result evaluate(struct frame_machine *machine, const struct fr
     return FRAME_FOUND;
 }
 
-/* The caller's register; FRAME_UNKNOWN: it is lost. */
+/* Compute the caller's register. FRAME_UNKNOWN: it is lost. */
 static enum frame_result find_register(const struct frame_part *part,
                                        const struct frame_operation *operations,
                                        struct frame_machine *machine, unsigned number, uint64_t cfa,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks that the client could not finish: their stacks, until the one ALLOC that each is for. */
+/* Stacks of walks that the client could not finish. Each is kept until its ALLOC. */
 #include "daemon/ledger/ledger_state.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "daemon/walk/finish_walk.h"
 #include "util/array.h"
 
-/* Walks of one thread that wait for their ALLOC: signal handlers nest. */
+/* Number of walks of a thread that can wait for their ALLOC: signal handlers nest. */
 #define WAITING_MAX 4u
 
 struct ledger_walks {
@@ -29,7 +29,7 @@ void ledger_walks_close(struct ledger *ledger)
     free(ledger->walks);
 }
 
-/* NULL: no memory. */
+/* Return the waiting walks of a slot. NULL: no memory. */
 static struct waiting_walks *waiting_of(struct ledger *ledger, uint16_t slot)
 {
     if (ledger->walks == NULL && (ledger->walks = calloc(1, sizeof(*ledger->walks))) == NULL)
@@ -77,7 +77,7 @@ uint64_t ledger_walked(const struct ledger *ledger, uint16_t slot, uint64_t toke
     if (ledger->walks == NULL || slot >= ledger->walks->slot_count)
         return 0;
     const struct waiting_walks *waiting = &ledger->walks->slots[slot];
-    /* The last one first: a token may come again. */
+    /* Search from the latest one: a token may be reused. */
     for (uint32_t i = 1; i <= WAITING_MAX; i++) {
         uint32_t at = (waiting->next - i) % WAITING_MAX;
         if (waiting->walks[at].token == token)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See non_module_code.h. */
+/* Classify addresses outside the client's modules, and find names of generated code. */
 #include "daemon/walk/non_module_code.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@
 #include "util/array.h"
 #include "util/keyed_hash.h"
 
-/* Between two looks at a process's maps, which cost it a millisecond of not mapping memory. Twice
- * as long each time. */
+/* The time between two reads of a process's maps, which stop its memory mapping for about a
+ * millisecond. It doubles with each read. */
 #define LOOK_MS_MIN 20u
 #define LOOK_MS_MAX 5000u
 
@@ -32,19 +32,19 @@
 struct place {
     uint64_t pc;
     uint16_t kind;    /* enum unlisted_kind */
-    uint16_t settled; /* it stays what it is */
-    uint32_t file;    /* in files */
+    uint16_t settled; /* its kind is final */
+    uint32_t file;    /* index in files */
 };
 
 struct non_module_code {
     struct jit_files jit;
     struct code_ranges ranges;
-    struct place *places; /* each address once */
+    struct place *places; /* one per address */
     size_t place_count, place_capacity;
-    uint32_t *index; /* of places by address, open addressing: index + 1; 0: none */
+    uint32_t *index; /* of places by address, open addressing: index + 1; 0: empty */
     size_t index_size;
-    size_t unknown;    /* of them */
-    size_t nodes_seen; /* of the tree */
+    size_t unknown;    /* number of unknown places */
+    size_t nodes_seen; /* number of the tree's nodes that were examined */
     size_t passed_over;
     uint64_t next_look_ms;
     unsigned look_ms;
@@ -53,7 +53,7 @@ struct non_module_code {
     bool named;
     struct jit_names names;
     struct jit_file_report map_report, dump_report;
-    size_t nameless; /* addresses in generated code */
+    size_t nameless; /* number of addresses in generated code without a name */
 };
 
 struct non_module_code *non_module_code_open(pid_t pid)
@@ -114,8 +114,8 @@ static bool read_module(struct non_module_code *code, const struct code_range *r
     return module->path != NULL;
 }
 
-/* The file that is mapped there; NO_FILE: it is no program or library, so the code in it was made
- * by the program. */
+/* Return the file that is mapped in the range. NO_FILE: it is no program or library, so the program
+ * generated the code. */
 static uint32_t file_of(struct non_module_code *code, const struct code_range *range)
 {
     for (size_t i = 0; i < code->file_count; i++) {
@@ -189,7 +189,7 @@ static void take_nodes(struct non_module_code *code, const struct callsite_tree 
     }
 }
 
-/* By the ranges as they are known. */
+/* Classify addresses by the known ranges. */
 static void classify(struct non_module_code *code)
 {
     code->unknown = 0;
@@ -203,7 +203,7 @@ static void classify(struct non_module_code *code)
             continue;
         }
         place->file = range->path != 0 ? file_of(code, range) : NO_FILE;
-        /* It may be a library all the same. */
+        /* The reader failed, so the file may still be a library. */
         if (place->file == NO_FILE &&
             file_reader_complaint(code->ranges.texts + range->path, NULL, 0) != NULL) {
             place->settled = true;
@@ -264,7 +264,7 @@ static int read_names(struct non_module_code *code)
     int result = 0;
     if (code->jit.map_fd >= 0)
         result = perf_map_read(code->jit.map_fd, &code->names, &code->map_report);
-    /* Second, for it knows the lines too. */
+    /* Read it last, because it has line numbers, too. */
     if (code->jit.dump_fd >= 0 && result == 0)
         result = jitdump_read(code->jit.dump_fd, &code->names, &code->dump_report);
     return result;
@@ -303,7 +303,7 @@ void non_module_code_name(struct non_module_code *code, const struct callsite_tr
     code->named = true;
     if (code->place_count == 0)
         return;
-    /* Its number may be another's by now. */
+    /* The pid may belong to another process by now. */
     if (end == UNLISTED_DEAD)
         code->jit.pid = 0;
     if (end == UNLISTED_RUNS)
@@ -317,7 +317,7 @@ void non_module_code_name(struct non_module_code *code, const struct callsite_tr
     for (size_t i = 0; i < code->place_count; i++) {
         struct place *place = &code->places[i];
         bool has_name = jit_names_find(&code->names, place->pc) != NULL;
-        /* What has a name there was code. */
+        /* An address with a name there is code. */
         if (place->kind == UNLISTED_UNKNOWN && !place->settled && has_name)
             place->kind = UNLISTED_GENERATED;
         code->nameless += place->kind == UNLISTED_GENERATED && !has_name;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * See rule_cache.h: a hash table from addresses to rules, and one that finds equal rules. When the
- * cache is full, it starts anew.
- */
+/* A hash table from addresses to rules, and one that finds equal rules. */
 #include "daemon/walk/rule_cache.h"
 
 #include <stdlib.h>
@@ -12,7 +9,7 @@
 #include "util/keyed_hash.h"
 
 #define PLACES_MAX (1u << 18)      /* 4 MiB */
-#define RULES_BYTES_MAX (8u << 20) /* real files have some hundred rules of 700 bytes */
+#define RULES_BYTES_MAX (8u << 20) /* real files have several hundred rules of 700 bytes */
 
 #define NO_ENTRY 0u
 #define NO_RULE 1u
@@ -93,7 +90,7 @@ static bool grow_index(struct rule_cache *cache)
     return true;
 }
 
-/* Return 1 + the index of the rule, which is kept from now on; 0: no memory. */
+/* Keep a rule, and return 1 + its index. 0: no memory. */
 static uint32_t keep_rule(struct rule_cache *cache, const struct frame_rule *rule, size_t bytes)
 {
     uint64_t hash = hash_of(rule, bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The frame rules of one file by address. Most addresses share their rule with others, so each
- * rule is kept once. Bounded: when it is full, it starts again from nothing.
+ * The frame rules of one file by address. Most addresses share their rule with others, so each rule
+ * is kept once. The size is bounded: a full cache is emptied and starts anew.
  */
 #ifndef HEAPPROFD_DAEMON_WALK_RULE_CACHE_H
 #define HEAPPROFD_DAEMON_WALK_RULE_CACHE_H
@@ -13,7 +13,7 @@
 #include "reader/frame_rule.h"
 
 struct rule_cache {
-    /* By address, open addressing; rule: 0 no entry, 1 no rule, else 2 + index in rules. */
+    /* By address, open addressing. rule: 0 empty, 1 no rule, else 2 + index in rules. */
     struct rule_place {
         uint64_t address;
         uint32_t rule, pad;
@@ -25,17 +25,17 @@ struct rule_cache {
         uint64_t hash;
     } * rules;
     size_t rule_count, rule_capacity;
-    uint32_t *index; /* of rules by their hash, open addressing; 0: empty, else 1 + index */
+    uint32_t *index; /* rules by their hash, open addressing: 1 + index; 0: empty */
     size_t index_size;
-    size_t bytes; /* of the rules */
+    size_t bytes; /* total size of the rules */
 };
 
-/* Whether the address is known, with its rule (NULL: it has none) in *rule. */
+/* Return whether the address is in the cache. *rule is its rule, NULL if it has none. */
 bool rule_cache_find(const struct rule_cache *cache, uint64_t address,
                      const struct frame_rule **rule);
 
-/* Keep a copy of the rule (NULL: none) for an address that is not known. Return the copy, valid
- * until the next rule is added; NULL: no rule, or no memory. */
+/* Keep a copy of the rule (NULL: none) of an address that is not in the cache. Return the copy,
+ * valid until the next rule is added; NULL: no rule, or no memory. */
 const struct frame_rule *rule_cache_add(struct rule_cache *cache, uint64_t address,
                                         const struct frame_rule *rule, size_t bytes);
 

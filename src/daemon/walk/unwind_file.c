@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See unwind_file.h. */
+/* Open files at the file reader, ask it for frame rules, and limit the time that a file may
+ * take. */
 #include "daemon/walk/unwind_file.h"
 
 #include <errno.h>
@@ -14,8 +15,8 @@
 #include "reader/target_file.h"
 #include "util/clock.h"
 
-/* What looking frames up in a file may take: at first, and as a part of the time since. A table
- * of a real program needs a few hundred ms once, at worst. */
+/* Limits of the time for look-ups in a file: at first, and as a part of the time since it was
+ * opened. A real program's table needs a few hundred ms once, at worst. */
 #define LOOKUP_NS_AT_FIRST UINT64_C(1000000000)
 #define LOOKUP_TIME_PART 10u
 #define WAIT_NS_MAX UINT64_C(100000000)
@@ -30,7 +31,7 @@ struct unwind_file {
     uint16_t build_id_length;
     uint8_t build_id[RECORD_BUILD_ID_MAX];
 
-    uint32_t number; /* at the reader */
+    uint32_t number; /* its number in the reader */
     bool says_more;
     uint64_t opened_ns, spent_ns;
     struct rule_cache rules;
@@ -50,7 +51,7 @@ static struct reader_file reader_file_of(const struct callsite_module *module, u
                                 .build_id_length = module->build_id_length};
 }
 
-/* Have the reader open it. Return as file_reader_open_unwinding(). */
+/* Open the file in the reader. Return as file_reader_open_unwinding(). */
 static int open_at_reader(int fd, const struct callsite_module *module, uint32_t number)
 {
     struct reader_file passed = reader_file_of(module, number);
@@ -111,7 +112,7 @@ static struct target_mapping mapping_of(pid_t pid, bool shares_root,
                                    .has_build_id = module->build_id_length > 0};
 }
 
-/* Return the file, which may be open already; NULL: it cannot be opened. */
+/* Find the file among the open ones, or open it. NULL: it cannot be opened. */
 static struct unwind_file *find_or_open(int fd, const struct stat *status,
                                         const struct callsite_module *module)
 {
@@ -165,7 +166,7 @@ bool unwind_file_says_more(const struct unwind_file *file)
 
 /* --- rules --- */
 
-/* Pass the file to another reader than the one that had it. */
+/* Pass the file to a new reader process, which does not have it. */
 static bool open_again(const struct unwind_file *file, const struct unwind_look *look)
 {
     const struct callsite_module *module = look->module;
@@ -193,9 +194,9 @@ static int ask_reader(struct unwind_file *file, const struct unwind_look *look,
     return code;
 }
 
-/* The file's addresses on the stack that no rule is known for, and at last the one that is needed.
- * Most callers' return addresses are among them, and asking for them apart would take a change of
- * process each. */
+/* Gather the file's addresses on the stack that have no known rule, and last the needed address.
+ * Most callers' return addresses are among them, and a separate request for each would cost a
+ * process switch. */
 static size_t gather(const struct unwind_file *file, const struct unwind_look *look,
                      uint64_t address, uint64_t addresses[READER_RULES_MAX])
 {
@@ -242,7 +243,8 @@ const struct frame_rule *unwind_file_rule(struct unwind_file *file, uint64_t add
     if (file->spent_ns > LOOKUP_NS_AT_FIRST + (began_ns - file->opened_ns) / LOOKUP_TIME_PART)
         return NULL;
     rule = ask(file, look, address);
-    /* That the reader had to wait for a processor is not the file's fault, up to a point. */
+    /* Time that the reader waited for a processor does not count against the file, up to a
+     * limit. */
     uint64_t took_ns = clock_read_ns(CLOCK_MONOTONIC) - began_ns;
     file->spent_ns += took_ns > WAIT_NS_MAX ? took_ns : (file_reader_cpu_us() - began_us) * 1000;
     return rule;

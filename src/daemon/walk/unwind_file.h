@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Call frame information of files, for walks that a profiled process could not finish by what it
- * has loaded. The file reader parses the files (reader/file_reader.h); rules that were asked for
- * once are kept here.
+ * Call frame information of files, for walks that a profiled process could not finish from its
+ * loaded memory. The file reader parses the files (reader/file_reader.h). Rules that it returned
+ * are cached here.
  *
- * Files are anybody's, and may take only so much time. They are shared by all processes of this
- * one's sessions, and live as long as one of them uses them. For one thread.
+ * Files are untrusted, and may take only a limited time. All processes of this process's sessions
+ * share them. A file stays open while one of them uses it. Use them from one thread only.
  */
 #ifndef HEAPPROFD_DAEMON_WALK_UNWIND_FILE_H
 #define HEAPPROFD_DAEMON_WALK_UNWIND_FILE_H
@@ -19,26 +19,26 @@
 
 struct unwind_file;
 
-/* The file of a process's module; NULL: it cannot be read, is another one, or has no call frame
- * information. To be given back. */
+/* Return the file of a process's module, or NULL if it cannot be read, is another file, or has no
+ * call frame information. Release it with unwind_file_give(). */
 struct unwind_file *unwind_file_take(pid_t pid, bool shares_root,
                                      const struct callsite_module *module);
 void unwind_file_give(struct unwind_file *file);
 
-/* Whether it says more than what is loaded from it into a process. */
+/* Return whether the file has more information than its part that is loaded into a process. */
 bool unwind_file_says_more(const struct unwind_file *file);
 
-/* For whom a rule is looked up. */
+/* The context of a look-up. */
 struct unwind_look {
     pid_t pid;
     bool shares_root;                     /* as in struct target_mapping */
-    const struct callsite_module *module; /* as when the file was taken */
-    const uint64_t *words;                /* the stack, whose other addresses will be looked up */
+    const struct callsite_module *module; /* the one with which the file was taken */
+    const uint64_t *words; /* the stack; rules of its other addresses are fetched, too */
     size_t word_count;
 };
 
-/* How to leave the frame of the code at an ELF virtual address; NULL: it does not say. Valid until
- * the next call, and not the caller's. */
+/* Return the rule for leaving the frame of the code at an ELF virtual address. NULL: the file has
+ * none. The rule belongs to the file, and is valid until the next call. */
 const struct frame_rule *unwind_file_rule(struct unwind_file *file, uint64_t address,
                                           const struct unwind_look *look);
 
